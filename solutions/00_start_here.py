@@ -20,10 +20,9 @@
 #
 # ## The question
 #
-# Take `x + 1`. You write the same line of code for one core of a CPU and for a GPU, and people say that the GPU is fast. Is
-# it? With one element in x the GPU is *slower*. With 16 million it is faster by far. From how many elements on does the GPU
-# win? (We assume that x is already in the memory of the chip that adds. Copying it from one to the other would take longer
-# than the addition.)
+# With one element in x the GPU is *slower*. With 16 million elements it is much faster. At what number of elements does
+# the GPU begin to win? (We assume that x is already in the memory of the chip that does the addition. Copying x from
+# one chip to the other would take longer than the addition.)
 
 # %% gpu="start.card"
 import torch
@@ -47,19 +46,19 @@ guess_elements = ...
 figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too, if there is one
 
 # %% [markdown]
-# Read the right end first: both lines rise, and the GPU's line lies far below the other. On the left the GPU's line is flat
-# for a long time. Starting work on the GPU (a *launch*) and getting the answer takes some microseconds, however little
-# there is to do. A quarter of a million elements add almost nothing to that. The CPU has much less to do before it can
-# start.
+# Look at the right end of the plot first. There both lines rise, and the GPU's line lies far below the CPU's. From the
+# left end to the middle, the GPU's line is flat. The reason is that starting work on the GPU (a *launch*) and getting
+# the answer back takes some microseconds, even for a single element. Adding 1 to a quarter of a million elements takes
+# hardly any longer. The CPU has much less to do before it can start.
 #
-# Two questions follow. How do you write a program for such a machine? You will have written one in a few minutes. And what
-# kind of machine takes that long for one element, but no longer for many? The rest of the unit is about this second
-# question.
+# Two questions follow. The first is how you write a program for such a machine. You will have written one in a few
+# minutes. The second is why this machine takes so long for one element, and yet no longer for thousands of them. The
+# rest of the unit answers the second question.
 #
 # ## Your first kernel
 #
-# A function that runs on the GPU is called a **kernel**. **Triton** is a language for kernels inside Python. A launch
-# starts a **grid** of *programs*: all run the same kernel, each on a block of elements of its own.
+# A launch starts a **grid** of *programs*. All programs run the same kernel, and each works on its own block of
+# elements.
 #
 # Here is a complete kernel. Read it line by line; the explanation is below.
 
@@ -82,25 +81,25 @@ print(out)
 print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} bytes stored")
 
 # %% [markdown]
-# * `@triton.jit` makes the function a kernel. It is compiled when it is launched, and not run by Python.
-# * `double_kernel[(3,)](...)` launches it with a grid of 3 programs. The square brackets say how many programs there are,
-#   and the round ones hold the arguments. All 3 run the same code. Why 3? With 4 elements to a program, 10 elements are two
-#   full blocks and a part of a third. The grid is a tuple, since it may have up to three numbers; one is enough here.
-# * `tl.program_id(0)` is the one thing in which they differ: 0, 1 or 2.
-# * `tl.arange(0, BLOCK)` is a block of numbers, 0 to BLOCK - 1. BLOCK must be a power of two, and known when the
-#   kernel is compiled: that is what `tl.constexpr` says. So `i` is a block as well: in program 1 it is 4, 5, 6, 7.
-# * A tensor arrives as a **pointer** to its first element. `x_ptr + i` is a block of pointers, one to each element whose
-#   number is in `i`. `tl.load` reads through all of them, `tl.store` writes.
-# * `mask=i < n` keeps the positions where i < n, and switches the others off. Program 2 has i = 8, 9, 10, 11, but there are
-#   only 10 elements. A masked position loads nothing and stores nothing: what was in memory stays there.
+# The kernel is compiled when it is launched; Python does not run it.
+# All 3 programs run the same code. Why 3? Each program takes 4 elements, so 10 elements fill two blocks and a part of a
+# third. The grid is a tuple because it may have up to three numbers. Here one number is enough.
+# `tl.program_id(0)` is the number of the program: 0, 1 or 2. Nothing else differs between the programs.
+# BLOCK must be a power of two, and its value must be known when the kernel is compiled; `tl.constexpr` says so. Adding
+# a number to a block adds it to each number of the block. So `i` is a block as well: in program 1 it holds 4, 5, 6 and
+# 7.
+# `tl.load` reads all the elements that these pointers point to, and `tl.store` writes to them.
+# A masked position loads nothing and stores nothing, so memory keeps what it held before.
 #
-# With tensors on a GPU, the same launch without `with trace()` runs there and gives the same result. On a GPU a launch only
-# *queues* the work: Python goes on at once, and `torch.cuda.synchronize()` waits until the GPU is done. In this notebook
-# every launch is traced, with or without a GPU. If you forget `with trace()`, Triton looks for a GPU. Where there is none,
-# the launch fails, in Triton's words: `0 active drivers`.
+# If the tensors are on a GPU, you can leave out `with trace()`: then the same launch runs on the GPU, and it gives the
+# same result. Such a launch only *queues* the work. Python goes on at once, and `torch.cuda.synchronize()` waits until
+# the GPU is done.
 #
-# Which program does which element? Move the sliders. With n = 33 and BLOCK = 32, how many positions are masked? Which
-# BLOCK would mask fewer?
+# In this notebook every launch is traced, whether there is a GPU or not. If you forget `with trace()`, Triton looks for
+# a GPU. Where there is none, the launch fails with Triton's message `0 active drivers`.
+#
+# Which program works on which element? Move the sliders to see it. With n = 33 and BLOCK = 32, how many positions are
+# masked? Which BLOCK would leave fewer positions masked?
 
 # %%
 figures.start.explore_programs_over_elements()
@@ -108,9 +107,9 @@ figures.start.explore_programs_over_elements()
 # %% [markdown]
 # ## From a kernel to a function
 #
-# A kernel returns nothing, and somebody must make room for its result. So each kernel gets a function around it, which runs
-# on the CPU and is called the *host* function. It has four lines: one each for the sizes, the output, the launch and the
-# return.
+# A kernel returns nothing, and it cannot make a tensor for its result. So you write a Python function around each
+# kernel. This *host function* runs on the CPU. It has four lines: one each for the sizes, the output, the launch and
+# the return.
 #
 # `triton.cdiv(a, b)` is *ceiling division*: it divides and rounds up. You will meet it in every grid.
 
@@ -128,28 +127,30 @@ with trace():
     print(double(torch.arange(5.0)))
 
 # %% [markdown]
-# Which BLOCK should you take? Take a power of two that gives each thread a few elements. A program has 128 threads unless
-# you say otherwise, so 256 to 4096 are all fine, and 1024 is what you will see most. The results do not depend on it.
+# How large should BLOCK be? The results do not depend on it. For speed, take a power of two that gives each thread of a
+# program a few elements. (Threads are explained further down. A program has 128 of them unless you ask for another
+# number.) Any BLOCK from 256 to 4096 is fine, and you will see 1024 most often.
 #
 # ## Exercise: add one
 #
 # {{exercise start.add_one}}
 #
-# Write the kernel and the function that launches it, each in the place of its `...  # your code here`. `add_one(x)` returns
-# a new tensor, x + 1, of the same dtype. x has n elements, at least one, which lie side by side in memory (x is
-# *contiguous*). Its dtype is float32 or float16.
+# Write the kernel and the function that launches it. Replace each `... # your code here` by your code. `add_one(x)`
+# returns a new tensor, x + 1, of the same dtype as x. The tensor x has at least one element, and its n elements lie
+# side by side in memory (x is *contiguous*). Its dtype is float32 or float16.
 #
-# In a kernel exercise **your kernel does the work**. Torch may make tensors (`torch.empty_like`) and views of them;
-# `x + 1` in the function is torch's kernel, and does not count. The check traces by itself. To try the function yourself,
-# trace it as above: `with trace(): print(add_one(torch.arange(5.0)))`.
+# You may use torch to make tensors (`torch.empty_like`) and views of them. But `x + 1` in the function would run
+# torch's kernel instead of yours, so it does not count. The check traces your function for you. To try the function
+# yourself, trace it as above: `with trace(): print(add_one(torch.arange(5.0)))`.
 #
 # Full marks need
 # * the right result for any number of elements ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
-# * each element read once and written once, by at least 8 programs ({{traffic.performance}}).
+# * at least 8 programs that share the work, and that read each element once and write each element once
+#   ({{traffic.performance}}).
 #
-# The verdict of a check also has lines without points. They must all hold before any point is given: your kernel does the
-# work, the result is right on a plain case, and the kernel compiles for a GPU. If one of them fails, the rest is not
-# judged.
+# The verdict of a check also has three lines without points: your kernel does the work, the result is right on a plain
+# case, and the kernel compiles for a GPU. All three must hold before any point is given. If one of them fails, the rest
+# is not judged.
 
 
 # %% exercise="start.add_one"
@@ -178,16 +179,19 @@ check("start.add_one", add_one)
 
 # %% [markdown]
 # The verdict begins with the result: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not
-# begun*. Below that you find what lost points and what was seen. A wrong result stands next to the right one, and bars
-# compare what was spent with what would have been enough. Click the triangle to see what is right. If you are stuck,
-# remove the first `#` below and run the cell; run it again for a stronger hint. There are three.
+# begun*. Below the result you find what lost points, and what the check saw there. A wrong result is shown next to the
+# right one. Bars compare what your answer used with what would have been enough. Click the triangle to see which lines
+# passed.
+#
+# If you are stuck, remove the first `#` in the next cell and run the cell for a hint. There are three hints; each time
+# you run the cell, you get the next and stronger one.
 
 # %%
 # hint("start.add_one")
 
 # %% [markdown]
-# Your best result of each check is kept. They are kept in a file of yours outside the course, whose name `progress()` tells
-# you, so that neither a restart nor a new copy of the course loses them. What comes next?
+# Your best result for each check is kept in a file outside the course's folder. So neither a restart nor a new copy of
+# the course loses it. `progress()` tells you the name of this file, and which exercise comes next.
 
 # %%
 progress()
@@ -202,19 +206,20 @@ progress()
 # | a demonstration | run it; change a number; run it again |
 # | a prediction | write your answer *before* you run the cell below it |
 # | an exercise | replace `...  # your code here` by your code, and in a dict each `...` by your answer |
-# | a check | run it: it says what is right, what is not, and gives points |
+# | a check | run it: it says what is right and what is not, and gives points |
 #
-# A check is the grader itself: when you hand in the notebook, the same criteria are applied, also on some inputs that you
-# have not seen. You may run a check as often as you like. `hint("start.num_programs")` gives a hint for the exercise of
-# that name, and a stronger one each time. Hints cost nothing. `progress()` shows your points and what is next.
+# A check applies the grader's own criteria. When you hand in the notebook, the grader applies them again, and also uses
+# some inputs that you have not seen. You may run a check as often as you like. `hint("start.num_programs")` gives a
+# hint for the exercise of that name, and a stronger hint each time you call it. Hints cost nothing. `progress()` shows
+# your points and the exercise that comes next.
 #
 # Three more functions are for later: `from course_lib import reset, validate, make_zip`.
 # * `reset("start.num_programs")` puts the exercise back as it was handed out, and keeps what was there in a file.
-# * `validate()` looks at the notebook as you have saved it, and says what would be graded and which names are missing.
-# * `make_zip()` says the same and makes the zip to hand in.
+# * `validate()` reads the notebook as you last saved it. It says what would be graded and which names are missing.
+# * `make_zip()` says the same, and makes the zip file that you hand in.
 #
-# An unsolved exercise scores zero and breaks nothing. If a name is missing, run the cells above again (*Run All
-# Above*); if the notebook is stuck, restart its kernel (*Restart Kernel*), and run from the top.
+# An unsolved exercise scores zero and breaks nothing. If Python says that a name is not defined, run the cells above
+# again (*Run All Above*). If the notebook is stuck, restart it (*Restart Kernel*) and run its cells from the top.
 #
 # What works without a GPU? Nearly everything:
 #
@@ -228,8 +233,8 @@ progress()
 #
 # ## The way
 #
-# Each unit rests on those above it. The minutes are for the exercises alone; reading and trying things out take about as
-# long again.
+# Each unit builds on those above it. The minutes are for the exercises alone; reading and trying things out take about
+# as long again.
 #
 # {{units}}
 #
@@ -239,8 +244,8 @@ progress()
 #
 # There are n elements, and each program takes `block` of them. How many programs must a launch have so that every element
 # has a program and no program is without an element? Full marks need the right number
-# * where blocks divide n ({{correct.whole}}) and where they do not ({{correct.ragged}}),
-# * for n less than a block, and for n = 0 ({{correct.small}}).
+# * where `block` divides n ({{correct.whole}}) and where it does not ({{correct.ragged}}),
+# * for n smaller than `block`, and for n = 0 ({{correct.small}}).
 
 
 # %% exercise="start.num_programs"
@@ -259,12 +264,13 @@ check("start.num_programs", num_programs)
 #
 # {{exercise start.predictions}}
 #
-# Predictions are graded, too: a trace says what is right. `double_kernel` is launched on **5000** elements with **BLOCK =
-# 1024** and as many programs as it needs. This time x is **float16** (2 bytes an element) and out is **float32** (4 bytes);
-# `tl.store` converts to the dtype of the tensor that it writes. How many programs are there? How many positions of the
-# *load* are masked, over all programs? How many bytes are loaded, and how many stored?
+# Predictions are graded, too. The check finds the right numbers with a trace. `double_kernel` is launched on **5000**
+# elements with **BLOCK = 1024** and as many programs as it needs. This time x is **float16** (2 bytes an element) and
+# out is **float32** (4 bytes); `tl.store` converts to the dtype of the tensor that it writes. How many programs are
+# there? How many positions of the *load* are masked, over all programs? How many bytes are loaded, and how many stored?
 #
-# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
+# earns nothing.
 
 # %% exercise="start.predictions"
 predicted_double = {"programs": ..., "masked_positions": ..., "bytes_loaded": ..., "bytes_stored": ...}
@@ -281,7 +287,8 @@ predicted_double = {
 check("start.predictions", predicted_double)
 
 # %% [markdown]
-# Here is how it was counted, on a smaller launch. Change the numbers; predict, then run.
+# The next cell shows how a trace counts, on a smaller launch. Change n and BLOCK, predict what the cell will print, and
+# then run it.
 
 # %%
 n, BLOCK = 1000, 256
@@ -294,9 +301,9 @@ print(f"{t.loads.bytes:,} bytes loaded, {t.stores.bytes:,} bytes stored")
 # %% [markdown]
 # ## What if the mask is missing?
 #
-# A kernel without a mask reads and writes past the end of its tensors. On a GPU one of two things happens: the program is
-# stopped with an error that names no line, or nothing is noticed, and another tensor's numbers have changed. A trace looks
-# at each address before it is used. What do you expect the trace to say here?
+# On a GPU one of two things then happens. Either the launch fails with an error that names no line of the kernel, or it
+# silently changes the numbers of another tensor. A trace checks each address before it is used. What do you expect the
+# trace to say here?
 
 
 # %%
@@ -315,13 +322,13 @@ except Exception as fault:
     print(fault)
 
 # %% [markdown]
-# The last program has 256 positions and only 232 elements. The last lines of the message name the usual causes; strides and
-# offsets are the subject of 01.
+# The last program has 256 positions but only 232 elements. The last lines of the message name the usual causes. Two of
+# these, strides and offsets, are the subject of unit 01.
 #
 # ## The ladder
 #
-# A GPU is a tall stack of simple ideas. Each rung of this ladder rests on those below it, and nobody works on all of them.
-# You need not remember the names now: each comes back where it is used.
+# Between silicon and the kernel that you wrote lies a ladder of simple ideas. Each rung rests on those below it, and
+# nobody works on all of them. You need not remember the names now. Each one comes back where it is used.
 
 # %%
 figures.start.ladder()
@@ -329,11 +336,13 @@ figures.start.ladder()
 # %% [markdown]
 # From the bottom:
 #
-# * **Atoms** of silicon form a crystal that hardly conducts: a **semiconductor**. A few foreign atoms in a million change
-#   that, and a voltage on an electrode beside it switches the current on and off.
-# * That switch is a **transistor**. Four of them make a **gate** (out = not (a and b)), and gates make all the rest. Gates
-#   that feed each other, as in a **flip-flop**, keep a bit until the next tick of the clock. 32 bits side by side are a
-#   **register**: one number. The next cell builds an adder, and a latch that keeps one bit, from this one gate.
+# * **Atoms** of silicon form a crystal that hardly conducts electricity. It is called a **semiconductor**. If a few
+#   atoms in a million are replaced by those of another element, the crystal conducts, and a voltage on an electrode
+#   next to it can switch the current on and off.
+# * Such a switch is a **transistor**. Four transistors make a **gate** that computes not (a and b). Everything else can
+#   be built from such gates. Two gates that feed each other form a *latch*, which keeps one bit. Two latches form a
+#   **flip-flop**, which keeps its bit until the next tick of the clock. 32 flip-flops side by side form a **register**,
+#   which holds one number. The next cell builds an adder and a latch from this one kind of gate.
 
 
 # %%
@@ -364,29 +373,35 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
     print({(1, 1): "rest", (0, 1): "set", (1, 0): "reset"}[set_, reset], "->", q)
 
 # %% [markdown]
-# At rest the inputs are always the same. Yet the output is 1 after *set* and 0 after *reset*: it depends on the past, and
-# that is memory. Two such latches, one behind the other, are a flip-flop. From here on:
+# At rest the inputs are always the same. Yet the output is 1 after *set* and 0 after *reset*. The output depends on the
+# past, so the latch has a memory. The next rungs of the ladder are:
 #
-# * An **ALU** is a net of gates between registers. Its main operation is the **FMA**, the *fused multiply-add*: for three
-#   numbers, a × b + c. A **tensor core** does something larger in one instruction: A B + C for three small *matrices*. It
-#   has no instruction set of its own. Like the ALUs, it is a part of the SM that a warp's instruction calls. So is the
-#   **special-function unit** (SFU; in machine code `MUFU`), which computes exp2, sine or 1/x. Nothing is computed *in*
-#   registers: data waits there before and after.
-# * A **streaming multiprocessor** (SM) puts ALUs, tensor cores, registers and a memory of its own under schedulers
-#   that hand out instructions. A **GPU** is many SMs, a cache that they share, and main memory beside the chip.
+# * An **ALU** (arithmetic logic unit) is a network of gates between registers. Its main operation is the **FMA**, the
+#   *fused multiply-add*, which computes a × b + c for three numbers. Nothing is computed *in* registers: they hold the
+#   numbers before and after.
+# * A **tensor core** does something larger in one instruction: it computes A B + C for three small *matrices*. The
+#   **special-function unit** (SFU; in machine code `MUFU`) computes exp2, sine or 1/x. Neither of them has an
+#   instruction set of its own. Like the ALUs, they carry out some of the instructions of the program that runs.
+# * A **streaming multiprocessor** (SM) consists of ALUs, tensor cores, special-function units, registers, a memory of
+#   its own, and schedulers that hand out the instructions. A **GPU** consists of many SMs, a cache that they share, and
+#   main memory next to the chip.
 # * The **ISA** (instruction set architecture) is the list of instructions that a chip understands. NVIDIA's list, written
 #   as text that people can read, is called **SASS**. Each generation of GPUs has a new one.
-# * So compilers first write **PTX**, an assembly language for no chip in particular. An assembler translates it into SASS
-#   for the chip at hand. The result is a file, the **cubin**. (If you know compilers for CPUs: PTX takes the place of LLVM
-#   IR, SASS that of machine code, and the cubin that of an ELF file, which it really is.)
-# * **CUDA** is NVIDIA's driver, libraries and C++ for GPUs. A function that runs on the GPU is called a **kernel**.
-#   **Triton**, which you will use, is a language for kernels inside Python; its compiler writes PTX, too.
+# * So compilers first write **PTX**, an assembly language that belongs to no particular chip. An assembler translates
+#   PTX into SASS for the chip at hand. The result is a file called a **cubin**. (If you know compilers for CPUs: PTX
+#   plays the part of LLVM IR, and SASS plays the part of machine code. The cubin plays the part of an ELF file, and in
+#   fact it is one.)
+# * **CUDA** is NVIDIA's software for GPUs: a driver, libraries, and an extension of C++ in which one writes
+#   **kernels**. **Triton** is another language for kernels. You write it inside Python, and its compiler writes PTX,
+#   too.
 # * **PyTorch** keeps tensors and gradients. When you write `x + 1`, it calls a kernel for addition that was compiled
-#   when PyTorch was built. This is called *eager* mode; nothing is compiled then (`torch.compile` is another matter).
-# * A **transformer** is, seen from here, a sequence of kernel launches. The end of this unit says more about it.
+#   when PyTorch was built. This is called *eager* mode. Nothing is compiled while your code runs, unless you use
+#   `torch.compile`.
+# * A **transformer**, as the GPU sees it, is a sequence of kernel launches. The end of this unit says more about
+#   transformers.
 #
-# In CUDA C++ the first kernel of this unit would look like this. One *thread* has one element, and the grid counts blocks
-# of threads:
+# In CUDA C++ the first kernel of this unit would look like this. Each *thread* computes one element, and the grid says
+# how many blocks of threads are launched:
 #
 # ```cpp
 # __global__ void double_kernel(const float* x, float* out, int n) {
@@ -396,9 +411,9 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 # double_kernel<<<(n + 1023) / 1024, 1024>>>(x, out, n);
 # ```
 #
-# You have written a kernel. What becomes of it on the way down the ladder? Here is `double_kernel`, compiled for two
-# generations of GPUs: that of the A100, which NVIDIA calls sm_80, and that of the H100 and H200, sm_90. Neither GPU has to
-# be here for this. First comes the PTX, of which we show only the lines that touch memory or do arithmetic on floats:
+# What becomes of a kernel on its way down the ladder? The next cells compile `double_kernel` for two generations of
+# GPUs. NVIDIA calls them sm_80 (the A100 belongs to it) and sm_90 (the H100 and the H200). You need neither GPU for
+# this. First comes the PTX. The cell prints only the lines that touch memory or do arithmetic on floats:
 
 # %%
 from course_lib.compiled import ptx_for, sass_for  # noqa: E402
@@ -410,8 +425,8 @@ for architecture in ("sm_80", "sm_90"):
     print("\n".join(line for line in ptx.splitlines() if any(word in line for word in (".global.b", ".f32"))))
 
 # %% [markdown]
-# The text is the same for both. (The compiler has turned 2 * x into x + x.) `ld.global` loads from main memory, `st.global`
-# stores, `@%p1` is the mask, and `%r1` is a register. Now comes the machine code:
+# The PTX is the same for both generations. (The compiler has turned 2 * x into x + x.) `ld.global` loads from main
+# memory, `st.global` stores to it, `@%p1` is the mask, and `%r1` is a register. Now comes the machine code:
 
 # %%
 for architecture in ("sm_80", "sm_90"):
@@ -427,53 +442,56 @@ for architecture in ("sm_80", "sm_90"):
         print(error)
 
 # %% [markdown]
-# The instructions have other names here (`LDG`, `STG`), and the two generations do not agree even on these few lines. Their
-# bits have nothing in common that a program could rely on: SASS for sm_80 does not run on an sm_90 chip.
+# In machine code the instructions have other names (`LDG`, `STG`), and even these few lines differ between the two
+# generations. The bits that stand for an instruction differ, too. So SASS for sm_80 does not run on an sm_90 chip.
 #
 # ## Two chips
 #
-# A CPU is built so that *one* program ends soon. It has large caches, and much control logic that guesses which way a
-# branch will go and what can be done early. A GPU is built so that *many* end per second: most of its area computes, and
-# its control is simple, since 32 lanes share it. What does that look like?
+# A CPU is built to finish *one* task as soon as possible. It has large caches, and much control logic, which guesses
+# which way a branch will go and which work can be done early. A GPU is built to finish *many* tasks per second. Most of
+# its area computes, and its control logic is simple because 32 threads share it. What do the two chips look like?
 
 # %%
 figures.start.two_dies()
 
 # %% [markdown]
-# Why did GPUs win for neural networks? To make a chip of this kind faster, one only adds SMs. One program describes the
-# work of all SMs. And switching between threads costs nothing, since every thread keeps its own registers.
+# Why did GPUs win for neural networks? There are three reasons. Such a chip can be made faster by adding SMs. One
+# kernel describes the work of all SMs. And switching between threads costs nothing, because every thread keeps its own
+# registers.
 #
 # ## Latency and throughput
 #
-# *Latency* is how long one thing takes. *Throughput* is how many get done in a second. A CPU is built for latency: it has a
-# few large cores, and each of them does its best to finish one chain of instructions soon. A GPU is built for throughput.
+# *Latency* is how long one task takes. *Throughput* is how many tasks get done in a second. A CPU is built for low
+# latency: it has a few large cores, and each core is built to finish one chain of instructions as soon as possible. A
+# GPU is built for high throughput.
 #
-# A *cycle* is one tick of the chip's clock. In one cycle an ALU starts one FMA. An answer from main memory takes
-# hundreds of cycles; you will see how many below.
+# In each cycle an ALU starts one FMA. An answer from main memory takes hundreds of cycles; you will see how many below.
 #
-# How can such a machine be fast? It never waits with nothing to do. An SM holds many **warps**, groups of 32 threads. (A
-# *thread* is one chain of instructions with registers of its own.) When one warp waits for memory, the scheduler takes an
-# instruction from another one. Switching costs nothing, since all warps keep their registers in the SM at the same time.
+# How can a machine with such long waits be fast? It always has other work to do. (A *thread* is one chain of
+# instructions with registers of its own.) An SM holds many **warps**, which are groups of 32 threads. When one warp
+# waits for memory, the scheduler takes an instruction from another warp. Switching costs nothing, since all warps keep
+# their registers in the SM at the same time.
 #
-# Below is one scheduler with a few warps. Each warp works for some cycles, then waits for memory, again and again. Move the
-# sliders; *work* and *wait* are in cycles.
-# * With 4 warps, a wait of 400 and 40 cycles of work: what share of the time are the ALUs at work? Why that number?
-# * Keep the wait as it is. What else besides more warps keeps the ALUs at work?
+# The widget below shows one scheduler with a few warps. Each warp works for some cycles, then waits for memory, then
+# works again, and so on. Move the sliders; *work* and *wait* are in cycles.
+# * Set 4 warps, 40 cycles of work and a wait of 400 cycles. For what share of the time are the ALUs busy? Why is it
+#   this share?
+# * Leave the wait as it is. What else, apart from more warps, keeps the ALUs busy?
 
 # %%
 figures.start.explore_hiding_latency()
 
 # %% [markdown]
-# With 4 warps the ALUs work 160 cycles of every 440, which is 36 %. When you add warps, no warp becomes faster. The
-# scheduler only has more of them to turn to. More work before each wait has the same effect, and most of this course is
-# about that.
+# With 4 warps the ALUs work 160 cycles of every 440, which is 36 %. When you add warps, no single warp becomes faster,
+# but the scheduler has more warps to choose from. More work before each wait has the same effect. Most of this course
+# is about doing more work for each wait.
 #
 # ## Exercise: how many warps hide a wait?
 #
 # {{exercise start.warps_needed}}
 #
 # Each warp works `work` cycles, then waits `latency` cycles, and so on. `work` is at least 1. What is the smallest
-# number of warps with which the ALUs are always at work? Full marks need the number that a simulation finds
+# number of warps with which the ALUs are always busy? Full marks need the number that a simulation finds
 # * where `work` divides `latency` ({{correct.even}}), and where it does not ({{correct.ragged}}),
 # * where there is no wait at all ({{correct.no wait}}).
 
@@ -490,7 +508,7 @@ def warps_needed(latency: int, work: int) -> int:
 check("start.warps_needed", warps_needed)
 
 # %% [markdown]
-# How many warps does a GPU hold, then? A thread slot is a place for a thread's state in an SM.
+# How many warps does a real GPU hold? In the next cell, a *thread slot* is the room that an SM has for one thread.
 
 # %% gpu="start.threads"
 slots = card.sms * card.threads_per_sm
@@ -504,34 +522,35 @@ print(
 # %% [markdown]
 # ## Threads, warps, blocks, grid
 #
-# Work for a GPU is divided in levels. From the top down: a launch starts a **grid** of *programs*. (CUDA calls a program a
+# Work for a GPU is divided into levels. At the top, a launch starts a **grid** of *programs*. (CUDA calls a program a
 # *thread block*.) Each program runs on one SM, as a few warps. Each warp has 32 threads, also called lanes.
 
 # %%
 figures.start.thread_hierarchy()
 
 # %% [markdown]
-# | level | what runs it | what it has for itself |
+# | level | what runs it | its memory |
 # | --- | --- | --- |
 # | grid | the GPU | L2 and main memory, shared with everyone |
 # | program (CUDA: thread block) | an SM | a part of that SM's shared memory |
 # | warp: 32 threads | a scheduler of that SM, one instruction at a time for all 32 | |
 # | thread, or lane | a lane of the ALUs | its registers |
 #
-# A block of numbers may have more positions than the program has threads: with 128 threads and a block of 1024, each thread
-# holds 8. Take care: the reports of a trace also say *lane* when they mean a position in a block.
+# A block of numbers may have more positions than the program has threads. With 128 threads and a block of 1024, each
+# thread holds 8 numbers. Take care: in the reports of a trace, *lane* means a position in a block.
 #
-# Two things follow that surprise most people once. Programs start **in any order**, as SMs become free, and nobody
-# knows which one ends first. And in Triton a program cannot see into another program's shared memory or registers: what
-# one leaves for another goes through L2 or main memory. (From Hopper on, CUDA can launch thread blocks in **clusters**,
-# and the blocks of a cluster do read each other's shared memory.)
+# Two consequences surprise most people at first. First, programs start **in any order**, as SMs become free, and nobody
+# knows which one ends first. Second, a Triton program cannot see another program's shared memory or registers. If it
+# needs a result of another program, this result goes through L2 or main memory. (From the Hopper generation on, CUDA
+# can launch thread blocks in **clusters**. The blocks of a cluster can read each other's shared memory.)
 #
-# In CUDA you write what one *thread* does. In Triton you write what one *program* does, with whole blocks of numbers,
-# and the compiler deals the block out to threads.
+# In CUDA you write what one *thread* does. In Triton you write what one *program* does with whole blocks of numbers,
+# and the compiler divides each block among the threads.
 #
 # ## Debugging a race
 #
-# Somebody wrote a kernel that copies a tensor, and tried it on a small one, where it worked.
+# Somebody wrote a kernel that copies a tensor. On a small tensor it worked. The next cell tries it on a larger one,
+# too.
 
 
 # %%
@@ -563,27 +582,28 @@ for fault in t.faults:
     print(fault.sentence)
 
 # %% [markdown]
-# In a **race** two programs touch the same element, at least one of them writes to it, and the result depends on who comes
-# last. Here both happen to write the same number, so a test of the values would not notice. The trace does: it remembers
-# which program wrote each element. (It counts 3072 elements, since programs 1, 2 and 3 each store to the same 1024 that
-# program 0 has written. The *atomics* that it mentions are for programs that must share an element; they come in 04.)
+# In a **race** two programs touch the same element, at least one of them writes to it, and the result depends on which
+# program comes last. Here all programs happen to write the same number, so a test of the values would not notice the
+# race. The trace notices it, because it remembers which program wrote each element. (It counts 3072 elements, because
+# programs 1, 2 and 3 each store to the same 1024 elements that program 0 has written. The *atomics* that it mentions
+# are for programs that must share an element. Unit 04 explains them.)
 #
-# Because of races, "it worked when I tried it" says little about a kernel. On the CPU the programs of a trace run one after
-# the other; on a GPU they do not.
+# Because of races, "it worked when I tried it" says little about a kernel. In a trace, which runs on the CPU, the
+# programs run one after the other. On a GPU they do not.
 #
 # ## Exercise: repair the copy
 #
 # {{exercise start.fixed_copy}}
 #
-# Write `fixed_copy` and its kernel. Start from the broken ones (copy the code), and let the report lead you. There is
-# a second mistake, which the report above does not name. The check will. To try it yourself:
-# `with trace(): print(fixed_copy(torch.arange(5.0)))`.
+# Write `fixed_copy` and its kernel. Copy the broken code to begin with, and use the report above to find the first
+# mistake. There is a second mistake, which this report does not name, but the check does. To try your function
+# yourself, run `with trace(): print(fixed_copy(torch.arange(5.0)))`.
 #
 # Full marks need
 # * the right result for any number of elements ({{correct.ragged}}),
-# * each element read once and written once ({{traffic.performance}}),
-# * at least 8 programs that share 65 536 elements ({{shared_work.performance}}): a single program with one huge block would
-#   have no race either, but it would use only one SM.
+# * that each element is read once and written once ({{traffic.performance}}),
+# * that at least 8 programs share 65 536 elements ({{shared_work.performance}}). A single program with one huge block
+#   would have no race either, but it would use only one SM.
 
 
 # %% exercise="start.fixed_copy"
@@ -613,30 +633,33 @@ check("start.fixed_copy", fixed_copy)
 # %% [markdown]
 # ## Where numbers live
 #
-# Your kernel loaded from main memory into registers, computed, and stored. What lies between the two? Each of these
-# memories exists because the larger one below it is too slow, and the faster one above it is too small.
+# Your kernel loaded numbers from main memory into registers, computed with them, and stored the results. What lies
+# between main memory and the registers? The picture shows all memories. Each of them exists because the larger one
+# below it is too slow, and the faster one above it is too small.
 
 # %% gpu="start.memory_hierarchy"
 figures.start.memory_hierarchy()
 
 # %% [markdown]
-# How does one measure such a thing? Take a list in which each place holds the address of the next, in random order, and
-# follow it. No load can start before the last one has answered, so the time of a step is the wait for one answer. Now let
-# the list grow from 4 KiB to 1 GiB. (The data that a program uses again and again, here the list, is called its **working
-# set**.) What will the curve look like, and how many steps will it have?
+# How does one measure how long a memory takes to answer? Make a list in which each entry holds the address of the next
+# entry, in random order. Then follow these addresses. No load can start before the last one has brought its address, so
+# the time from one load to the next is the wait for one answer. Now let the list grow from 4 KiB to 1 GiB. (The data
+# that a program uses again and again is called its **working set**. Here it is the list.) What will the curve of these
+# times look like, and how many steps will it have?
 
 # %% gpu="start.working_sets"
 figures.start.working_sets()
 
 # %% [markdown]
-# Each memory is a step on the left, as long as the list fits into it. The last step is not sharp: when a list is twice as
-# large as L2, half of it is still found there. In the right picture all SMs read as fast as they can, and L1 is not used:
-# data comes from L2 while it fits there, and otherwise from main memory. (At the far left several programs read the same
-# block at the same time, which seems to cost L2 less. We measured the bump where L2 is nearly full on an H200, and we
-# cannot explain it.)
+# In the left picture each memory shows as one step, which ends where the list no longer fits into that memory. The last
+# step is not sharp: when a list is twice as large as L2, half of it is still found there. In the right picture all SMs
+# read as fast as they can, and L1 is not used. Data comes from L2 as long as it fits there, and otherwise from main
+# memory. (At the far left of this picture several programs read the same block at the same time, and this seems to be
+# less work for L2. The bump where L2 is nearly full was measured on an H200. We cannot explain it.)
 #
-# Put the two together. A pipe that delivers 5 litres a second, and through which water takes 3 seconds, holds 15 litres.
-# Memory is such a pipe. To keep it full, (bandwidth × waiting time) bytes must be on their way at every moment.
+# Now put the two pictures together. If a pipe delivers 5 litres a second, and water takes 3 seconds to run through it,
+# then the pipe holds 15 litres. Memory is such a pipe. To keep it full, bandwidth × waiting time bytes must be on their
+# way at every moment.
 
 # %% gpu="start.bytes_under_way"
 slots = card.sms * card.threads_per_sm  # threads that the GPU holds, as above
@@ -649,25 +672,28 @@ else:
     print(f"The wait for {card.name}'s memory is not measured.")
 
 # %% [markdown]
-# So on a GPU that is full of threads, each thread must have one or two numbers under way all the time. This is why kernels
-# are launched with so many programs. With fewer threads, each must ask for more at once.
+# So on a GPU that is full of threads, each thread must have one or two numbers under way all the time. This is why
+# kernels are launched with so many programs. If there are fewer threads, each thread must ask for more numbers at once.
 #
-# What the memories are made of explains the picture. Registers, shared memory, L1 and L2 are **SRAM**: several transistors
-# hold a bit. They lie on the chip and are as fast as the logic around them. **HBM** (high-bandwidth memory) is **DRAM**: a
-# bit is one transistor and one tiny capacitor, whose charge leaks and must be refreshed. That packs far more bits into the
-# same area, on chips of their own, and takes longer to read. (Smaller cards have GDDR memory: DRAM as well.)
+# The sizes and speeds follow from what the memories are made of. Registers, shared memory, L1 and L2 are **SRAM**, in
+# which several transistors hold each bit. They lie on the chip and are as fast as the logic around them. The main
+# memory of a large GPU is **HBM** (high-bandwidth memory), and HBM is **DRAM**. In DRAM one transistor and one tiny
+# capacitor hold each bit. The capacitor's charge leaks and must be refreshed. DRAM packs far more bits into the same
+# area than SRAM does. But it lies on chips of its own, and takes longer to read. (Smaller cards have GDDR memory, which
+# is DRAM as well.)
 #
 # *Shared memory* has a misleading name. It is shared by the threads of one program, on one SM, and not by the whole GPU
 # (the clusters above are the one exception). It lies in the same SRAM as the **L1 cache**. You write to shared memory on
 # purpose; a cache keeps by itself what was read a moment ago. (In Triton the compiler uses shared memory for you.)
 #
-# CUDA's manual knows two more names, and both are about who sees a number, not about where it lies. **Local memory**
-# belongs to one thread; it is a part of HBM, and holds what did not fit into registers. **Constant memory** is 64 KB of
-# HBM that kernels only read. It has a cache of its own, which is fast where all lanes of a warp ask for the same number.
-# The arguments of a launch arrive there. In Triton you declare neither.
+# CUDA's manual has two more names for memory. They say who can see a number, and not where the number lies. **Local
+# memory** belongs to one thread. It is a part of HBM, and it holds the numbers that did not fit into the thread's
+# registers. **Constant memory** is 64 KB of HBM that kernels can read but not write. It has a cache of its own, which
+# is fast when all lanes of a warp ask for the same number. A kernel finds the arguments of its launch there. In Triton
+# you declare neither of the two.
 #
-# Distance counts as well. Here is the chip as it lies on its package: the memory is next to it, millimetres away, and L2 is
-# in its middle:
+# Distance matters as well. The next picture shows the chip on its package. Main memory lies next to the chip,
+# millimetres away, and L2 lies in the middle of the chip.
 
 # %%
 figures.start.floor_plan()
@@ -675,39 +701,43 @@ figures.start.floor_plan()
 # %% [markdown]
 # ## Where the speed came from
 #
-# **History.** GPUs were made to draw triangles; the word was coined for the GeForce 256 of 1999. In 2001 Larsen and
-# McAllister multiplied matrices on one (*Fast matrix multiplies using graphics hardware*): the matrices were textures, and
-# the product the brightness of a picture. CUDA (2007) made that unnecessary, and AlexNet (2012) was trained on two gaming
-# cards. Tensor cores came with the V100 (2017).
+# GPUs were made to draw triangles. The word *GPU* was coined for the GeForce 256 of 1999. In 2001 Larsen and McAllister
+# multiplied matrices on a GPU (*Fast matrix multiplies using graphics hardware*). Their matrices were textures, and the
+# product was the brightness of a picture. CUDA (2007) made this detour unnecessary. AlexNet (2012) was trained on two
+# gaming cards. Tensor cores came with the V100 (2017).
 #
-# **Moore and Dennard.** Moore's law says that the number of transistors on a chip doubles about every two years. It says
-# nothing of speed. That was Dennard's law: smaller transistors need less voltage, so that clocks rise while each square
-# millimetre stays as cool as before. It ended about 2005: the voltage could not fall any further, because transistors that
-# are off would have let too much current leak. Since then a single thread has hardly become faster, and all further
-# transistors go into more units side by side, and into larger ones: a tensor core does more for each instruction that is
-# fetched.
+# It says nothing about speed. Speed was the subject of Dennard's law: smaller transistors need less voltage, so clocks
+# can rise while each square millimetre stays as cool as before. This ended about 2005. The voltage could not fall any
+# further, because transistors that are switched off would have let too much current leak. Since then a single thread
+# has hardly become faster. The additional transistors go into more units side by side, and into larger units: a tensor
+# core does more work for each instruction than an ALU.
 #
-# **SRAM** shrinks more slowly than logic: TSMC's N3E has the same SRAM cell as N5 before it, 0.021 µm² (TSMC at IEDM 2022,
-# as WikiChip reports), and for N2 the company announced 0.0175 µm² (IEDM 2024). So caches do not grow as ALUs do.
+# **SRAM** shrinks more slowly than logic. TSMC's process N5 has an SRAM cell of 0.021 µm², and so does the later
+# process N3E (TSMC at IEDM 2022, as WikiChip reports). For N2 the company announced 0.0175 µm² (IEDM 2024). So caches
+# grow more slowly than the number of ALUs.
 #
-# **HBM** has become faster in four ways at once. The first generation had 4 stacks of 128 GB/s on a card. The H200 has 6 of
-# 800 GB/s, each of 1024 data wires: higher rates for each wire, more stacks beside the chip, more layers in each stack,
-# and, with HBM4, 2048 wires. It is expensive: of what the parts of AI chips cost, Epoch AI estimates that HBM made up 52 %
-# at the beginning of 2024 and 63 % at the end of 2025, and the dies that compute about 13 %. 80 GB are 6.4 × 10¹¹ bits,
-# each with one transistor and one capacitor: that is eight times as many transistors as the H100's own chip has.
+# **HBM** has become faster in four ways at once. Each wire has a higher rate, there are more stacks next to the chip,
+# each stack has more layers, and with HBM4 a stack has 2048 data wires instead of 1024. A card of the first generation
+# had 4 stacks of 128 GB/s. The H200 has 6 stacks of 800 GB/s.
+#
+# HBM is expensive. Epoch AI estimates that it made up 52 % of the cost of an AI chip's parts at the beginning of 2024,
+# and 63 % at the end of 2025. The dies that compute made up about 13 %. HBM also has many transistors: 80 GB are 6.4 ×
+# 10¹¹ bits, and each bit needs one transistor and one capacitor. This is eight times as many transistors as the H100's
+# own chip has.
 #
 # ## Why compute outgrew memory
 #
-# A **FLOP** is one floating-point operation, an addition or a multiplication, so an FMA is two; **FLOP/s** is how many
-# a machine does in a second. (A TB/s, as above, is 10¹² bytes in a second.) From one generation to
-# the next, arithmetic has gained more speed than memory. Here are five GPUs of four generations, from their datasheets:
+# A **FLOP** is one floating-point operation: an addition or a multiplication. So an FMA counts as two FLOPs. The unit
+# **FLOP/s** says how many FLOPs a machine does in a second. (One TB/s, as above, is 10¹² bytes in a second.) From one
+# generation to the next, arithmetic has gained more speed than memory. The picture shows five GPUs of four generations,
+# with the numbers of their datasheets.
 
 # %%
 figures.start.compute_outgrew_memory()
 
 # %% [markdown]
-# One byte fetched from memory must now be used in hundreds of operations if the tensor cores are to be busy. (The H200 is
-# an H100 with faster memory, which explains the dip.) How many operations does `x + 1` do for each byte?
+# Today each byte that is fetched from memory must be used in hundreds of operations, or the tensor cores will have to
+# wait. (The dip is the H200, which is an H100 with faster memory.) How many operations does `x + 1` do for each byte?
 
 # %% gpu="start.idle"
 flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 written
@@ -717,36 +747,36 @@ busy = 2 * flops / moved / could  # the peak counts FMAs, two FLOPs each; an add
 print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the arithmetic.")
 
 # %% [markdown]
-# So `x + 1` waits for memory, and a GPU with twice the FLOP/s would not run it any faster. This is the rule rather
-# than the exception, and the plan of the course follows from it:
+# So `x + 1` waits for memory, and a GPU with twice the FLOP/s would not run it any faster. The same is true of most
+# operations. The plan of the course follows from this:
 #
-# * move no byte that nobody asked for (04, coalescing),
-# * once a byte is here, use it often (05, tiling),
-# * do not send it back in between (06, fusion),
-# * compute it again if that is cheaper than keeping it (07, recomputation),
-# * and all four at once: FlashAttention (08 to 10).
+# * Move no byte that nobody asked for (04, coalescing).
+# * Once a byte is on the chip, use it often (05, tiling).
+# * Do not send it back to memory between two operations (06, fusion).
+# * Compute a number again if that is cheaper than keeping it (07, recomputation).
+# * Do all four at once, as FlashAttention does (08 to 10).
 #
 # ## What the hardware is wanted for
 #
-# A **transformer** predicts the next token of a text; a token is a piece of a word. It does so in six steps. Here they
-# are, with the words that the rest of the course uses:
+# It does so in six steps. They introduce the words that the rest of the course uses:
 #
 # 1. Each token becomes a vector of numbers, its **embedding**.
-# 2. Each layer takes a vector x, computes an update f(x), and **adds** it: x + f(x). The vector that is handed on
-#    like this is called the *residual stream*.
-# 3. In **attention**, three learned matrices make a **query**, a **key** and a **value** of each token's vector. It
-#    is queries and keys that are compared, by dot products; the embeddings themselves are not.
+# 2. Each layer takes a vector x, computes an update f(x), and **adds** it, so that the result is x + f(x). The vector
+#    that is handed from layer to layer in this way is called the *residual stream*.
+# 3. In **attention**, three learned matrices turn each token's vector into a **query**, a **key** and a **value**.
+#    Queries are then compared with keys, by dot products. The embeddings themselves are not compared.
 # 4. A **softmax** turns one query's dot products into weights that are positive and sum to 1.
-# 5. The update is the sum of the values with these weights.
-# 6. At the end an **unembedding** turns each vector into one number for each token that could come next. In GPT-2 small
-#    (Radford and others, 2019) it makes 50 257 numbers out of 768: the vector grows, despite the name.
+# 5. Each value is multiplied by its weight, and the sum of these products is the update.
+# In GPT-2 small (Radford and others, 2019) it makes 50 257 numbers out of 768. So the vector grows, despite the name
+# *unembedding*.
 #
-# Between the attention of one layer and the next lies an **MLP**: a matrix makes the vector about four times as long, a
-# nonlinear function follows, and another matrix brings the vector back to its length. A **normalisation** comes before the
-# attention and before the MLP. Two things are often said wrongly. The MLP is not there because nothing else is nonlinear:
-# softmax and normalisation are, too. And the MLP is made of products of matrices, not of single FMAs. (The first
-# transformer had an *encoder*, which read one text, and a *decoder*, which wrote another. Today's language models are
-# decoders alone.)
+# Between the attention of one layer and the attention of the next lies an **MLP**. In it a matrix makes the vector
+# about four times as long, a nonlinear function is applied to each number, and another matrix brings the vector back to
+# its old length. A **normalisation** comes before the attention and before the MLP.
+#
+# Two common statements about the MLP are wrong. It is not the only nonlinear part, because softmax and normalisation
+# are nonlinear, too. And it does not consist of single FMAs, but of matrix products. (The first transformer had an
+# *encoder*, which read one text, and a *decoder*, which wrote another. Today's language models have only a decoder.)
 #
 # Which unit of an SM does which step?
 #
@@ -761,40 +791,41 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # | residual | | additions | | reads and writes all of x: the limit |
 # | unembedding | products | | | a matrix of width × tokens |
 #
-# Tensor cores have grown fastest, so all that is not a product takes an ever larger share of the time: that is what fusion
-# (06) is for. The same fact shapes models, too: they are designed around products of matrices, with sizes that tiles
-# divide.
+# Tensor cores have gained the most speed. So everything that is not a matrix product takes an ever larger share of the
+# time. Fusion (06) reduces this share. The speed of tensor cores shapes models, too: they are designed around matrix
+# products, with sizes that suit the hardware (05).
 #
-# Is a dot product of two similar vectors near 1? Here is one query with eight keys, of 64 standard normal numbers
-# each. Key 3 was made from the query, with a little noise. Guess the height of its bar. (On the right the dot products are
-# divided by √64 before the softmax, as attention does; 08 says why.)
+# Is the dot product of two similar vectors near 1? The picture shows one query and eight keys, each a vector of 64
+# standard normal numbers. Key 3 is the query plus a little noise. Guess the height of its bar. (For the right picture
+# the dot products are divided by √64 before the softmax, as attention does. Unit 08 says why.)
 
 # %%
 figures.start.dots_and_weights()
 
 # %% [markdown]
-# The bar is not near 1 but near 64: the dot product of a vector with itself is the sum of 64 squares, each of which is 1 on
-# average. (This query is a little longer than most.) It is the *weight* that comes out near 1, since the other dot products
-# are so much smaller.
+# The bar is near 64, and not near 1. The dot product of a vector with itself is the sum of 64 squares, and each square
+# is 1 on average. (This query is a little longer than most.) The *weight* of key 3, on the other hand, is near 1,
+# because the other dot products are so much smaller.
 #
 # ## An aside: TPUs
 #
-# You may skip this section; nothing later needs it. Does any of this belong to NVIDIA alone? Google's TPUs are the same
-# idea with other names:
+# You may skip this section; nothing later needs it. Do these ideas belong to NVIDIA alone? No: Google's TPUs have the
+# same parts under other names.
 #
 # | NVIDIA GPU | TPU | |
 # | --- | --- | --- |
 # | SM | TensorCore | the unit that programs run on; a GPU has many small ones, a TPU one or two large ones |
-# | tensor core | MXU | the unit for matrix products: *TensorCore* is not *tensor core*, and both multiply matrices |
+# | tensor core | MXU | the unit for matrix products; a *TensorCore* is not a *tensor core*, despite its name |
 # | ALUs (32 lanes a warp) | VPU | the unit for elementwise work |
 # | shared memory, L1 | VMEM | memory on the chip; on a TPU the compiler plans all of it |
 # | HBM | HBM | the same kind of memory |
 # | CUDA, Triton | XLA, Pallas | compiler, and language for kernels |
 #
-# A TPU has no warps. One stream of instructions drives a whole TensorCore, and each instruction may start several units.
-# Copies into VMEM that are planned ahead hide the latency. TPUs are networked in another way, too: each chip has wires to
-# its four or six neighbours, in a grid whose ends are joined. GPUs talk through switches, each one to any other, in groups
-# of 8 to 72 (*How to Scale Your Model*, see the end of this page). And what about the balance of compute and memory?
+# A TPU has no warps. One stream of instructions drives a whole TensorCore, and each instruction may start several
+# units. The compiler hides latency by planning the copies into VMEM ahead of time. TPUs are networked in another way,
+# too. Each TPU has wires to its four or six neighbours, in a grid whose opposite edges are joined. GPUs are joined by
+# switches, in groups of 8 to 72, and within a group each GPU can reach any other (*How to Scale Your Model*, see the
+# end of this page). How do the two compare in the balance of compute and memory?
 
 # %% gpu="start.tpu"
 tpu_flops, tpu_bandwidth = 459e12, 2765e9  # TPU v5p, bf16, a chip: Google Cloud's documentation, page "TPU v5p"
@@ -807,9 +838,9 @@ print(
 #
 # {{exercise start.myths}}
 #
-# Much of what is said about GPUs and transformers is only nearly right. Here are 34 statements, {{all / 34}} each. Write
-# `True` or `False` for `...`. The unit has touched on all of them. The check shows an explanation next to each statement
-# that has an answer.
+# Much of what is said about GPUs and transformers is only nearly right. Here are 34 statements, worth {{all / 34}}
+# each. Write `True` or `False` in place of each `...`. The unit has covered all of them. The check shows an explanation
+# next to each statement that you have answered.
 
 # %% exercise="start.myths"
 myths = {
@@ -861,11 +892,11 @@ myths = {
     "gpus_before_cuda": ...,
     # Nobody multiplied matrices on a GPU before there were tensor cores.
     "matmul_needs_tensor_cores": ...,
-    # Smaller transistors still make clocks faster at the same power for each area.
+    # Smaller transistors still allow faster clocks at the same power per area.
     "dennard_holds": ...,
-    # A bit of SRAM shrinks with each new process as logic does.
+    # With each new manufacturing process, a bit of SRAM shrinks as much as logic does.
     "sram_shrinks": ...,
-    # HBM is fast because it has thousands of wires to the chip, more than because each of them is fast.
+    # HBM is fast mainly because it has thousands of wires to the chip, and less because each wire is fast.
     "hbm_is_wide": ...,
     # A tensor core runs a program of its own, in an instruction set of its own.
     "tensor_core_has_isa": ...,
@@ -879,7 +910,7 @@ myths = {
     "clusters_share": ...,
     # Two gates, each of which has the other's output among its inputs, can keep a bit.
     "gates_remember": ...,
-    # Tensor cores are called so because one instruction of theirs takes tensors of any number of dimensions.
+    # Tensor cores have their name because one of their instructions takes tensors of any number of dimensions.
     "tensor_core_takes_tensors": ...,
 }
 ### BEGIN SOLUTION
@@ -930,15 +961,17 @@ progress()
 # %% [markdown]
 # ## What you now know
 #
-# * A GPU is slow at one thing and fast at many: it hides waiting behind other warps.
-# * A launch is a grid of programs. A program runs on one SM, as warps of 32 threads; you write it with blocks.
-# * A kernel finds its place with `tl.program_id`, its elements with `tl.arange`, and its end with a mask. A grid
-#   rounds up.
-# * Programs run in any order. Two that write to one place are a race, and a trace names it.
-# * From registers to HBM, memories get slower and further away, and HBM is larger than all the others by far. Compute has
-#   outgrown them, so most kernels wait for memory.
+# * A GPU is slow at one task and fast at many, because other warps work while one warp waits.
+# * A launch starts a grid of programs. A program runs on one SM, as warps of 32 threads. In Triton you write a program
+#   with blocks of numbers.
+# * A program finds its block with `tl.program_id` and its elements with `tl.arange`. A mask switches off the positions
+#   past the end. The number of programs is rounded up.
+# * Programs run in any order. If two programs write to the same element, this is a race, and a trace reports it.
+# * From registers to HBM, memories get slower and further away, and HBM is by far the largest. Arithmetic has gained
+#   more speed than memory, so most kernels wait for memory.
 #
-# The unit has {{unit points}} in {{unit exercises}}. Next: 01 looks at what a tensor is, and why a transpose moves nothing.
+# The unit has {{unit points}} in {{unit exercises}}. The next unit, 01, shows what a tensor is, and why a transpose
+# moves nothing.
 #
 # ## Where to read on
 #

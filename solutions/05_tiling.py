@@ -13,11 +13,7 @@
 # %% [markdown]
 # # 05 · Tiling
 #
-# **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands, say
-# beforehand how many bytes it moves, and explain why one row more can halve a GPU's speed. This takes two or three
-# sittings, {{unit minutes}} for {{unit exercises}} and about as long again for reading. You need 03 (FLOPs, the roofline)
-# and 04 (a kernel on tiles, sectors, traces). No GPU is needed: traffic is counted on the CPU. Times were measured on an
-# NVIDIA H200, and each picture says so.
+# You need no GPU: traffic is counted on the CPU. Times were measured on an NVIDIA H200, and each picture says so.
 
 # %%
 import torch
@@ -31,24 +27,26 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # %% [markdown]
 # ## The question
 #
-# Unit 03 ended with a mystery: the speed of an (N, N) by (N, N) product in bfloat16, for 230 sizes N.
+# Unit 03 ended with a mystery. The plot below shows the speed of an (N, N) by (N, N) product in bfloat16, for 230 sizes
+# N.
 
 # %% gpu="tiling.mystery_plot"
 figures.flops.mystery_plot()
 
 # %% [markdown]
-# Branches, waves, cliffs. At the end of this unit you will predict this plot with ten lines of your own. The way there
-# leads through the question that decides the speed of every product: how often is each element *read*?
+# The plot has branches, waves and cliffs. At the end of this unit you will predict it with ten lines of your own code.
+# To get there, we ask the question that decides the speed of every matrix product: how often is each element *read*?
 #
-# A product of two 4096 by 4096 matrices takes 2 × 4096³ FLOPs. In bfloat16 the two factors take 2 × 32 MiB. Suppose a
-# kernel computes each element of the result by itself: it reads a row of a and a column of b, multiplies them and adds up.
+# The product c of two 4096 by 4096 matrices a and b takes 2 × 4096³ FLOPs. In bfloat16 each of a and b takes 32 MiB.
+# Suppose that a kernel computes each element of c separately. For each element it reads a row of a and a column of b,
+# multiplies their numbers, and adds the products up.
 
 # %% predict="tiling.guess_bytes"
 # How many GiB does that kernel read in all? Write a number before you go on; no points hang on it.
 guess_gib = ...
 
 # %% [markdown]
-# Each element of the result needs 2 × 4096 numbers of 2 bytes, and there are 4096² elements:
+# Each element of c needs 2 × 4096 numbers of 2 bytes, and there are 4096² elements:
 
 # %%
 naive = 4096**2 * 2 * 4096 * 2
@@ -58,8 +56,8 @@ reading, computing = naive / card.hbm_bandwidth * 1e3, 2 * 4096**3 / card.bf16_f
 print(f"if each read went to DRAM, an H200 would read for {reading:.0f} ms; the arithmetic takes {computing:.2f} ms")
 
 # %% [markdown]
-# We cannot do with fewer FLOPs. But each element is read 4096 times, and that is what takes the time. Here is such a
-# kernel, traced on small matrices.
+# The number of FLOPs cannot be reduced. But each element of a and b is read 4096 times, and these reads take most of
+# the time. Here is such a kernel, traced on small matrices.
 
 
 # %%
@@ -84,16 +82,17 @@ print(f"each element of a is read {t.reread(a):.0f} times, of b {t.reread(b):.0f
 #
 # ## A product is a sum of outer products
 #
-# You know a product as rows times columns: each element is an *inner* product, and 2 K numbers are read to make one. Turn
-# the loops around. Take *column* k of a and *row* k of b. Their **outer product** is a whole (M, N) matrix: every number of
-# the column meets every number of the row. Add these up over all k, and you have a @ b.
+# You know a matrix product as rows times columns. Each element is an *inner* product, and 2 K numbers are read to make
+# one element. Now turn the loops around. Take *column* k of a and *row* k of b. Their **outer product** is a whole (M,
+# N) matrix, in which every number of the column is multiplied by every number of the row. The sum of these matrices
+# over all k is a @ b.
 
 # %%
 figures.tiling.outer_products()
 
 # %% [markdown]
-# Now count. M + N numbers are read, and M × N multiplications are done with them. That is the whole secret: **read a few
-# numbers, and use each many times.**
+# Now count for one k. M + N numbers are read, and M × N multiplications are done with them. This is the idea of the
+# whole unit: **read a few numbers, and use each of them many times.**
 #
 # ## Exercise: outer products
 #
@@ -104,8 +103,8 @@ figures.tiling.outer_products()
 # * the right result for any sizes ({{correct.ragged}}),
 # * one outer product for each k ({{counted.plain}}).
 #
-# As long as an exercise is unsolved, its check prints that nothing is returned yet. `hint("tiling.outer_product_matmul")`
-# gives a hint, and a stronger one each time. This holds for every exercise here.
+# As long as an exercise is unsolved, its check says that nothing is returned yet. `hint("tiling.outer_product_matmul")`
+# gives a hint, and a stronger one each time you call it. Both hold for every exercise in this unit.
 
 
 # %% exercise="tiling.outer_product_matmul"
@@ -125,29 +124,30 @@ check("tiling.outer_product_matmul", outer_product_matmul)
 # %% [markdown]
 # ## Tiles
 #
-# There is a catch. The sum c has M × N numbers and is touched in every step. A result of 4096 by 4096 does not fit where
-# the arithmetic happens: an SM has registers for 65,536 numbers. So cut c into **tiles** that do fit. A program keeps one
-# tile (BLOCK_M, BLOCK_N) of c in registers, from the first k to the last. For this tile it needs BLOCK_M rows of a and
-# BLOCK_N columns of b, and it loads them in pieces of BLOCK_K.
+# There is a catch. The sum c has M × N numbers, and each step adds to all of them. A result of 4096 by 4096 does not
+# fit into registers: an SM has registers for only 65,536 numbers. So we cut c into **tiles** that do fit. A program
+# keeps one tile of c, of shape (BLOCK_M, BLOCK_N), in registers from the first k to the last. For this tile it needs
+# BLOCK_M rows of a and BLOCK_N columns of b. It loads the rows in pieces that are BLOCK_K long, and the columns
+# likewise.
 
 # %%
 figures.tiling.tile_anatomy()
 
 # %% [markdown]
-# How often is row 0 of a loaded now? Every program whose tile lies in the first row of tiles loads it once, and there are N
-# / BLOCK_N of those.
+# How often is row 0 of a loaded now? Every program whose tile lies in the first row of tiles loads it once, and there
+# are N / BLOCK_N such programs.
 #
 # > Each element of **a** is read **N / BLOCK_N** times, each element of **b** **M / BLOCK_M** times.
 #
-# ## Exercise: the same in torch
+# ## Exercise: tiles in torch
 #
 # {{exercise tiling.tiled_matmul}}
 #
-# Do it first without a GPU in mind. Cut the product into tiles: for each tile (bm, bn) of the result, add up products of a
-# tile (bm, bk) of a and a tile (bk, bn) of b, each made with `@`. Sizes need not be multiples of the tile's. Full marks
-# need
-# * the right result for ragged sizes ({{correct.ragged}}),
-# * one product for each triple of tiles ({{counted.plain}}).
+# Write the tiled product first in torch, on the CPU. Cut the result into tiles of bm × bn. For each of these tiles, add
+# up the products of a tile (bm, bk) of a and a tile (bk, bn) of b. Compute each of these products with `@`. M, N and K
+# need not be multiples of the sides of the tiles. Full marks need
+# * the right result for such ragged sizes ({{correct.ragged}}),
+# * one product for each combination of a tile of c and a piece of K ({{counted.plain}}).
 
 
 # %% exercise="tiling.tiled_matmul"
@@ -172,14 +172,15 @@ check("tiling.tiled_matmul", tiled_matmul)
 #
 # {{exercise tiling.predictions}}
 #
-# Think of a product of two 256 by 256 matrices. How many times is each element of a, or of b, loaded
-# * with tiles of 64 × 64 (that is BLOCK_M × BLOCK_N),
-# * with tiles of 32 × 128, which hold as many elements,
-# * and if BLOCK_K, the length of the pieces, is doubled from 32 to 64?
+# Think of a product of two 256 by 256 matrices. How many times is each element of a, and of b, loaded
+# * with tiles of 64 × 64 (BLOCK_M × BLOCK_N),
+# * with tiles of 32 × 128, which hold as many elements as tiles of 64 × 64,
+# * with tiles of 64 × 64, if BLOCK_K (the length of the pieces) is doubled from 32 to 64?
 #
-# Write down five numbers. Then a trace will count.
+# Write down five numbers. The check then counts with a trace.
 #
-# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
+# earns nothing.
 
 
 # %% exercise="tiling.predictions"
@@ -204,16 +205,17 @@ predicted_reads = {
 check("tiling.predictions", predicted_reads)
 
 # %% [markdown]
-# The tile of 32 × 128 reads `a` 2 times instead of 4, and `b` 8 times instead of 4: 2 + 8 against 4 + 4. A program with a
-# tile of BLOCK_M × BLOCK_N does 2 × BLOCK_M × BLOCK_N FLOPs for each BLOCK_M + BLOCK_N numbers. Of all tiles with the same
-# area, which has the smallest sum of sides? The **square**.
+# With tiles of 32 × 128, each element of `a` is read 2 times instead of 4, and each element of `b` 8 times instead
+# of 4. In all, this is more: 2 + 8 instead of 4 + 4. A program with a tile of BLOCK_M × BLOCK_N does 2 × BLOCK_M ×
+# BLOCK_N FLOPs for each BLOCK_M + BLOCK_N numbers that it reads. Of all tiles with the same area, the **square** has
+# the smallest sum of its sides.
 #
 # ## Exercise: bytes of a tiled product
 #
 # {{exercise tiling.matmul_bytes}}
 #
-# Every program loads its rows of a and its columns of b once, and stores its tile of c once. Lanes outside of the matrices
-# are masked and move nothing. How many bytes move in all? Your number must equal that of a trace
+# Every program loads its rows of a and its columns of b once, and stores its tile of c once. Positions outside the
+# matrices are masked and move nothing. How many bytes are moved in all? Your number must equal that of a trace
 # * where tiles divide the sizes ({{correct.whole}}),
 # * and where they do not ({{correct.ragged}}).
 
@@ -240,63 +242,66 @@ for tile in (1, 16, 64, 128, 256):
     print(f"tile {tile:3}: {moved / 2**30:7.2f} GiB, {2 * 4096**3 / moved:6.1f} FLOP/byte")
 
 # %% [markdown]
-# All of these lie left of the ridge of unit 03, 206 FLOP/byte on an H200: if every read went to DRAM, none of these
-# products would reach the speed of the tensor cores. The L2 cache closes the gap, as *Which tile first?* shows at the end.
+# All of these intensities are below the ridge of unit 03, which is 206 FLOP/byte on an H200. If every read went to
+# DRAM, no product with these tiles would reach the speed of the tensor cores. The L2 cache closes the gap, as *Which
+# tile first?* shows near the end of the unit.
 #
 # ## Where tiles live
 #
-# So tiles should be as large as possible. What stops them?
+# So tiles should be as large as possible. What limits their size?
 #
-# * The **accumulator**, the tile of c, lives in registers: BLOCK_M × BLOCK_N float32 numbers. The registers of an SM hold
-#   65,536 of them in all, and addresses need some. In practice one stops at half of that, 32,768 numbers, which is a tile
-#   of 128 × 256.
-# * The tiles of a and b pass through **shared memory**. From there Hopper's `wgmma` instruction feeds the tensor cores
-#   directly. The older `mma.sync`, all that an A100 has, takes its operands from registers, so each warp first loads its
-#   part of the tiles into them. An H200 gives one program at most 227 KiB of shared memory, an A100 163 KiB. This is what
-#   shared memory is for: a little is loaded once, and all threads of the program use it. With tiles of 128 × 128 each
-#   number of a's tile enters 128 products, and for all of them it crosses the wires from L2 only once. In CUDA you write
-#   the copy, the barrier and the reads yourself; in Triton, `tl.load` and `tl.dot` on a block make the compiler write
-#   them.
-# * The **tensor core's own shape** counts, too. One `wgmma` takes 64 rows of a, 8 to 256 columns of b, and 32 bytes of K
-#   (16 numbers of half precision), and four warps share the work. With BLOCK_M below 64 Triton falls back to `mma.sync`,
-#   whose shape is 16 × 8. A TPU's unit is a square of 128 × 128, from v6e on 256 × 256, and what does not fill it is
-#   padded. So sides of 64 and 128 are no accident.
-# * While the tensor cores work on one pair of tiles, the next ones should be on their way. This is **pipelining**:
-#   `num_stages=3` makes the compiler keep three pairs of tiles in shared memory, of which one is in use and two are
-#   arriving. It costs three times the space.
+# * **Registers.** The tile of c is called the **accumulator**. It lies in registers, as BLOCK_M × BLOCK_N float32
+#   numbers. The registers of an SM hold 65,536 such numbers in all, and some registers are needed for addresses. In
+#   practice half of them is the limit: 32,768 numbers, which is a tile of 128 × 256.
+# * **Shared memory.** The tiles of a and b pass through shared memory. This is what shared memory is for: a number is
+#   loaded once, and all threads of the program use it. With tiles of 128 × 128, each number of a's tile is used in 128
+#   multiplications, but it is loaded from L2 only once. One program can have at most 227 KiB of shared memory on an
+#   H200, and 163 KiB on an A100. In CUDA you write the copy into shared memory, the wait for it, and the reads
+#   yourself. In Triton you use `tl.load` and `tl.dot` on blocks, and the compiler writes all three.
+# * **The shape of a tensor core's instruction.** Hopper's instruction for tensor cores is called `wgmma`. It takes its
+#   operands directly from shared memory. One `wgmma` multiplies 64 rows of a by 8 to 256 columns of b, over 32 bytes
+#   along K (16 numbers of half precision), and four warps share the work. The older instruction `mma.sync`, the only
+#   one that an A100 has, works on 16 rows and 8 columns. It takes its operands from registers, so each warp first loads
+#   its part of the tiles into its registers. If BLOCK_M is below 64, Triton uses `mma.sync` on Hopper, too. A TPU's
+#   unit is a square of 128 × 128 (256 × 256 from v6e on), and smaller blocks are padded to this size. So there is a
+#   reason for sides of 64 and 128.
+# * **Pipelining.** While the tensor cores work on one pair of tiles, the next pairs should be on their way. With
+#   `num_stages=3` the compiler keeps three pairs of tiles in shared memory: one is in use, and two are arriving. This
+#   takes three times the space of one pair.
 
 # %%
 figures.tiling.pipelining()
 
 # %% [markdown]
-# * If several programs fit onto one SM, one may work while another waits. The **occupancy** of an SM is the number of warps
-#   on it, divided by the number that it has room for. With tiles of 128 × 256 × 64 and three stages, a program fills 144
-#   KiB of shared memory, so an H200's SM (228 KiB, of which the system takes 1 for each program) holds one: 8 warps, where
-#   there is room for 64. That is 12.5 %. A kernel without a pipeline would starve: while a warp waits for memory, nobody
-#   else has work. A matmul can live with that, since its pipeline hides the waits.
+# * **Occupancy.** If several programs fit onto one SM, one program may work while another waits. The **occupancy** of
+#   an SM is the number of warps on it, divided by the number of warps that it has room for. With BLOCK_M = 128,
+#   BLOCK_N = 256, BLOCK_K = 64 and three stages, a program takes 144 KiB of shared memory. An H200's SM has 228 KiB
+#   (and the system takes 1 KiB for each program), so only one such program fits. Its 8 warps are 12.5 % of the 64 warps
+#   that the SM has room for. For a kernel without a pipeline this would be too few: when its warps wait for memory, no
+#   other warps have work. A matmul can live with so few warps, because its pipeline hides the waits.
 #
-# Move the sliders. Which tile has the highest intensity and still fits? What does a third stage cost? And why is 256 × 256
-# out of the question?
+# Move the sliders. Of the tiles that fit, which one has the highest intensity? What does a third stage cost? And why is
+# a tile of 256 × 256 impossible?
 
 # %%
 figures.tiling.explore_tile_sizes()
 
 # %% [markdown]
-# With BLOCK_K = 64 on an H200, 128 × 256 (or 256 × 128) has the highest intensity of all tiles that fit: 85 FLOP/byte. Each
-# of its stages takes 48 KiB, the third as much as the first. And 256 × 256 sums would take all the registers of an SM, with
-# none left for an address.
+# With BLOCK_K = 64 on an H200, the tile of 128 × 256 (or 256 × 128) has the highest intensity of all tiles that fit: 85
+# FLOP/byte. Each stage takes 48 KiB, so a third stage costs as much as the first. A tile of 256 × 256 would take all
+# the registers of an SM for its sums, and leave none for addresses.
 #
 # ## Exercise: the best tile
 #
 # {{exercise tiling.best_tile}}
 #
-# Sides are powers of two: 16, 32, 64, 128 or 256. Numbers have 2 bytes, BLOCK_K is 64, and there are three stages. So a
-# tile fits if
+# The sides bm and bn are powers of two: 16, 32, 64, 128 or 256. Numbers have 2 bytes, BLOCK_K is 64, and there are
+# three stages. So a tile fits if
 # * 3 × 64 × (bm + bn) × 2 bytes are at most `shared_bytes`, and
 # * bm × bn is at most 32,768.
 #
-# Return the pair (bm, bn) that fits and moves the fewest bytes in an (m, k) @ (k, n) product. (If there are several,
-# return any of them.) You may call `matmul_bytes`. Full marks need the best tile
+# Of the tiles that fit, return the pair (bm, bn) that moves the fewest bytes in an (m, k) @ (k, n) product. (If there
+# are several such pairs, return any of them.) You may call `matmul_bytes`. Full marks need the best tile
 # * for large square products ({{holds.fits_and_moves_least.large}}),
 # * for other shapes ({{holds.fits_and_moves_least.other shapes}}).
 
@@ -321,22 +326,22 @@ check("tiling.best_tile", best_tile)
 #
 # {{exercise tiling.occupancy}}
 #
-# Shared memory and registers limit the tile. The number of programs on an SM has four limits, and the one that is reached
-# first counts:
+# How many programs fit onto one SM? Four limits apply, and the limit that is reached first decides:
 #
 # | limit | what a program takes | an H200's SM has |
 # | --- | --- | --- |
-# | `"registers"` | `registers` for each of the 32 threads of each warp; a warp's are rounded up to a multiple of 256 | 65,536 |
-# | `"shared memory"` | `shared_bytes`, and 1024 bytes that the system keeps for each program | 233,472 bytes |
-# | `"warps"` | its warps; 64 warps are the 2048 threads that CUDA's manuals speak of | 64 |
-# | `"programs"` | one: CUDA says *blocks* | 32 |
+# | `"registers"` | `registers` for each of the 32 threads of a warp, rounded up to a multiple of 256 for each warp | 65,536 |
+# | `"shared memory"` | `shared_bytes`, plus 1024 bytes that the system takes for each program | 233,472 bytes |
+# | `"warps"` | `warps` | 64 (which are 2048 threads) |
+# | `"programs"` | 1 (CUDA's manuals call programs *blocks*) | 32 |
 #
-# `sm` holds the last column, for whichever GPU is meant, as `sm["registers"]`, `sm["shared_bytes"]`, `sm["warps"]` and
-# `sm["programs"]`. Return how many programs fit, and the name (from the first column) of the limit that keeps one more
-# from fitting. If there are several such limits, name any of them. Full marks need the right pair
+# The argument `sm` holds the numbers of the last column for some GPU, as `sm["registers"]`, `sm["shared_bytes"]`,
+# `sm["warps"]` and `sm["programs"]`. Return how many programs fit, and the name (from the first column) of the limit
+# that leaves no room for one more program. If there are several such limits, name any of them. Full marks need the
+# right pair
 # * where shared memory is the limit ({{holds.fills_the_sm.shared memory}}),
-# * where registers are ({{holds.fills_the_sm.registers}}),
-# * where one of the others is, or not a single program fits ({{holds.fills_the_sm.the rest}}).
+# * where registers are the limit ({{holds.fills_the_sm.registers}}),
+# * where one of the other two is the limit, or no program fits at all ({{holds.fills_the_sm.the rest}}).
 
 
 # %% exercise="tiling.occupancy"
@@ -373,36 +378,38 @@ for name, kernel in {
     print(f"{name:28} {found[0]:2} programs, occupancy {found[0] * kernel[0] / 64:4.0%}; limit: {found[1]}")
 
 # %% [markdown]
-# High occupancy is not a goal in itself. A copy needs many warps, since only other warps can fill the time in which one
-# waits. A matmul has work of its own for that time: its pipeline, and many independent multiplications in a row
-# (*instruction-level parallelism*). It gives up warps for a larger tile.
+# High occupancy is not a goal in itself. A copy needs many warps, because only other warps can use the time in which
+# one warp waits. A matmul has its own work for this time. Its pipeline loads the next tiles, and its warps have many
+# independent multiplications to do in a row (*instruction-level parallelism*). So it can afford fewer warps, and use
+# the registers and the shared memory for a larger tile.
 #
 # ## A roof for each level
 #
-# Unit 03 drew one roof, DRAM's. But a tile passes through three memories. Each has a rate of its own, and each delivers a
-# different number of bytes:
+# Unit 03 drew one roof, that of DRAM. But a tile passes through three memories. Each memory has its own rate, and each
+# delivers a different number of bytes:
+# * **DRAM** delivers a and b once, and takes c once, if the L2 cache does its work.
+# * **L2** delivers to every program its rows of a and its columns of b, and takes its tile of c. `matmul_bytes` counts
+#   these bytes.
+# * **Shared memory** delivers to every *warp* the rows and columns that it needs for its own part of the tile. If the 4
+#   warps of a program share a tile of 128 × 128, each warp computes a part of 64 × 64. Two of these parts lie side by
+#   side and need the same rows of a, so each row is read twice.
 #
-# * **DRAM** gives each matrix once, if the L2 cache does its work,
-# * **L2** gives every program its rows of a and its columns of b, and takes its tile of c: what `matmul_bytes` counts,
-# * **shared memory** gives every *warp* the rows and columns for its own part of the tile, again and again. If the 4 warps
-#   of a program share a tile of 128 × 128, each has a part of 64 × 64. Two parts lie side by side and need the same rows of
-#   a, so each row is read twice.
-#
-# So there are tiles within tiles: a program's tile saves reads from L2, a warp's part saves reads from shared memory, and,
-# on ordinary ALUs, a thread's part saves reads of shared memory into registers. Each level has an intensity of its own, and
-# the question is always the same: which level is the slowest?
+# So there are tiles within tiles. A program's tile saves reads from L2, and a warp's part of it saves reads from shared
+# memory. If the ALUs do the arithmetic instead of the tensor cores, a thread's part of the warp's part saves reads from
+# shared memory, too. Each level has its own intensity, and the question is always the same: which level is the slowest?
 #
 # ## Exercise: the slowest level
 #
 # {{exercise tiling.roofs}}
 #
-# A product (m, k) @ (k, n) is cut into tiles `tile = [bm, bn]`, one for each program, and each tile is cut into parts
-# `warp_tile = [wm, wn]`, one for each warp. `rates` has FLOP/s for `"tensor cores"`, and bytes/s for `"DRAM"`, `"L2"` and
-# `"shared memory"`. Only a and b come from shared memory: each part reads its rows and columns once, masked positions move
-# nothing, and the result leaves through registers. The tensor cores and the three memories all work at the same time.
-# Return the seconds that the slowest of the four takes, and its name. Full marks need the right pair
+# A product (m, k) @ (k, n) is cut into tiles of `tile = [bm, bn]`, one for each program. Each tile is cut into parts of
+# `warp_tile = [wm, wn]`, one for each warp. The dict `rates` holds FLOP/s for `"tensor cores"`, and bytes/s for
+# `"DRAM"`, `"L2"` and `"shared memory"`. Each warp reads its rows of a and its columns of b once from shared memory,
+# and masked positions move nothing. The result goes from registers to L2, and not through shared memory. The tensor
+# cores and the three memories all work at the same time. Return the seconds that the slowest of these four takes, and
+# its name. Full marks need the right pair
 # * where the L2 cache is the slowest ({{holds.is_the_slowest.L2}}),
-# * where it is another one ({{holds.is_the_slowest.the others}}).
+# * where another of the four is the slowest ({{holds.is_the_slowest.the others}}).
 
 
 # %% exercise="tiling.roofs"
@@ -435,17 +442,19 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
     print(f"tile {tile!s:10}, warps' part {warp_tile!s:8}: {found[0] * 1e6:6.0f} µs, by {found[1]}")
 
 # %% [markdown]
-# With small tiles L2 sets the pace by far, and DRAM never does. Even with the largest tile that fits, L2 takes a little
-# longer than the tensor cores would at the speed of their datasheet. Hopper has three answers. `wgmma` lets four warps read
-# b from shared memory together. Programs of a *thread-block cluster* can read each other's shared memory, and one load from
-# L2 can go to several of them at once (*multicast*). And no product reaches the datasheet's rate anyway, as unit 03
-# measured.
+# With small tiles L2 is by far the slowest level. DRAM is never the slowest. Even with the largest tile that fits, L2
+# takes a little longer than the tensor cores would take at the speed of their datasheet. In practice the gap is
+# smaller, because no product reaches the speed of the datasheet, as unit 03 measured. Hopper also has two ways to
+# reduce such reads. With `wgmma`, four warps read b from shared memory together. And the programs of a *thread-block
+# cluster* can read each other's shared memory, so that one load from L2 can serve several of them at once
+# (*multicast*).
 #
 # ## From naive up, rung by rung
 #
-# How does the plainest kernel fare, and what does each idea save? Here are three rungs of a ladder. In the first, each
-# program makes one element of c, from a row of a and a column of b. In the second, it makes a strip of a row of c, from one
-# number of a and a piece of a row of b at a time. In the third, it makes a tile.
+# How does the simplest kernel do, and how much does each idea save? Here are three kernels, as three rungs of a ladder.
+# In the first kernel, each program computes one element of c, from a row of a and a column of b. In the second, each
+# program computes a strip of a row of c. In each step it multiplies one number of a by a piece of a row of b. In the
+# third, each program computes a tile.
 
 
 # %%
@@ -487,10 +496,11 @@ def tile(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr):
 #
 # {{exercise tiling.ladder}}
 #
-# a, b and c are 128 × 128 matrices of float16. The naive kernel has BLOCK_K = 64, and 128 × 128 programs. The second
-# kernel makes strips of 64, and the third makes tiles of 32 × 32. How often does each kernel read each element of a and of
-# b? The naive kernel loads a piece of a column of b at a time: how many sectors of 32 bytes does one such load touch? And
-# how many bytes does the kernel with tiles move in all, loads and stores together? Each is worth {{correct.plain / 7}}.
+# The matrices a, b and c are 128 × 128 matrices of float16. The naive kernel has BLOCK_K = 64, and 128 × 128 programs.
+# The second kernel computes strips of 64 elements, and the third computes tiles of 32 × 32. How often does each kernel
+# read each element of a and of b? The naive kernel loads 64 numbers of a column of b at a time. How many sectors of 32
+# bytes does one such load touch? And how many bytes does the third kernel move in all, loads and stores together? Each
+# right answer is worth {{correct.plain / 7}}.
 
 # %% exercise="tiling.ladder"
 predicted_ladder = {
@@ -534,31 +544,36 @@ for name, kernel, grid, block in (
     print(f"{name:8} {t.programs:9,} {t.bytes / 1e6:10.2f} {lines:13.2f} MB {2 * side**3 / t.bytes:10.1f}")
 
 # %% [markdown]
-# Each rung reads less. The first one reads most often, and it also wastes most of each read: every load of a column touches
-# a sector for each number, 16 times the bytes that it needs. Tiles bring two things at once: fewer reads, and tensor cores
-# to do the sums. Larger tiles, a pipeline and a good order of the tiles are the rungs that come next in this unit, and
-# `tiling.speed` below shows how far up that is: about nine tenths of cuBLAS. What is missing from there on needs
-# instructions that plain Triton leaves to its compiler: loads of whole tiles by the hardware (TMA), warps that only load
-# and others that only multiply, and *persistent* kernels. A persistent matmul has one program for each SM. With P programs,
-# program p computes the tiles p, p + P, p + 2 P and so on, until none is left. It need not stop between two tiles: while
-# the last one is being stored, the first loads of the next one are under way. The store can be asynchronous as well: the
-# threads put the tile into shared memory, the TMA unit copies it out, and the threads wait only before they use that part
-# of shared memory again. *Barriers*, which are counters in shared memory, make one part wait for another: they count the
-# threads that have arrived and the bytes that have been copied. Triton leaves barriers to its compiler and has no words for
-# them. Gluon, the language below it, has, and `course_lib.hopper` runs kernels in Gluon without a GPU and names what is
-# wrong with their barriers. Under *Where to read on*, Boehm's text climbs the rungs up to here, and Gordić's those above.
+# Each rung reads less than the one before it. The naive kernel reads most often, and it also wastes most of each read
+# of b. Every load of a column touches one sector for each number, so it moves 16 times the bytes that it needs. Tiles
+# have two advantages: there are fewer reads, and tensor cores can do the sums.
+#
+# The next rungs in this unit are larger tiles, a pipeline, and a good order of the tiles. With them a kernel reaches
+# about nine tenths of the speed of cuBLAS, NVIDIA's library for matrix products. The rest needs means that plain Triton
+# leaves to its compiler:
+#
+# * The hardware can load whole tiles by itself. The unit that does this is called the TMA.
+# * Some warps can do nothing but load, while other warps do nothing but multiply.
+# * A *persistent* matmul has one program for each SM. With P programs, program p computes the tiles p, p + P, p + 2 P
+#   and so on, until none is left. While it stores one tile, the first loads of its next tile are already under way.
+# * The store can be asynchronous as well. The threads put the tile into shared memory, and the TMA unit copies it from
+#   there to global memory. The threads wait only before they use this part of shared memory again.
+#
+# Gluon, a language at a lower level that comes with Triton, has them. `course_lib.hopper` runs kernels in Gluon without
+# a GPU and says what is wrong with their barriers (unit 12). Under *Where to read on*, Boehm's text covers the rungs up
+# to this one, and Gordić's text covers those above.
 #
 # ## Exercise: sums of rows
 #
 # {{exercise tiling.row_sums}}
 #
-# A matmul is a loop along K that keeps something in registers. Write the loop first, without the product: it makes the sum
-# of each row of a, in float32. Each program has a block of rows and walks along all columns. K may be any number, such as
-# 1, 300 or 5001. So the last step is masked, and masked positions add zeros. Full marks need
-# * the right sums for any sizes and for rows that lie apart ({{correct.ragged}}), and for long rows of float16
-#   ({{correct.float16}}),
-# * dense loads ({{coalesced.load.performance}}), and each element read once, by at least 32 programs
-#   ({{traffic.performance}}).
+# A matmul is a loop along K that keeps sums in registers. Write the loop first, without the product: compute the sum of
+# each row of a, in float32. Each program has a block of rows, and goes through all columns from left to right. K may be
+# any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Full marks need
+# * the right sums for any sizes, also if the rows do not follow each other without gaps in memory ({{correct.ragged}}),
+# * the right sums for long rows of float16 ({{correct.float16}}),
+# * dense loads ({{coalesced.load.performance}}),
+# * at least 32 programs that together read each element once ({{traffic.performance}}).
 
 
 # %% exercise="tiling.row_sums"
@@ -592,20 +607,23 @@ check("tiling.row_sums", row_sums)
 # %% [markdown]
 # ## The kernel
 #
-# Now the product. Three things are new.
+# Now comes the product. Three things are new.
 #
-# **`tl.dot(a, b, acc)`** adds the product of two blocks, (BLOCK_M, BLOCK_K) by (BLOCK_K, BLOCK_N), to an accumulator, on
-# the tensor cores. Sides are powers of two, and the one that is summed over, BLOCK_K, is at least 16 (32 for numbers of
-# one byte). Blocks with fewer than 16 rows or columns are padded. The accumulator is float32, also for float16 and
-# bfloat16 blocks: thousands of products are added, and unit 02 showed what half precision makes of that.
+# **`tl.dot(a, b, acc)`** multiplies two blocks on the tensor cores, and adds the product to an accumulator. The blocks
+# have the shapes (BLOCK_M, BLOCK_K) and (BLOCK_K, BLOCK_N). Their sides are powers of two. BLOCK_K, the side that is
+# summed over, is at least 16 (32 for numbers of one byte). Blocks with fewer than 16 rows or columns are padded. The
+# accumulator is float32 even for blocks of float16 or bfloat16, because thousands of products are added. Unit 02 showed
+# how wrong such a sum becomes in half precision.
 #
 # **Float32 blocks** are rounded to TF32 (10 bits after the point) on their way into the tensor cores, unless you write
-# `input_precision="ieee"`. The trace rounds them, too, so that you see it. For other dtypes the option does nothing.
+# `tl.dot(a, b, acc, input_precision="ieee")`. A trace rounds them, too, so you can see the effect on the CPU. For other
+# dtypes the option does nothing.
 #
-# **Pointers that move.** Inside the loop over k only the position along K changes. So set up two blocks of pointers before
-# the loop, and advance them: `a_ptrs += BLOCK_K * stride_ak`.
+# **Pointers that move.** Inside the loop only the position along K changes. So make two blocks of pointers before the
+# loop, and advance them in each step: `a_ptrs += BLOCK_K * stride_ak`.
 #
-# Here are all three in one program. It makes a result of one tile, in several steps along K, and needs no mask.
+# The next kernel uses all three. A single program computes a result of one tile in several steps along K. It needs no
+# mask.
 
 
 # %%
@@ -636,14 +654,13 @@ print(f"in float32, as TF32: off by {(c32 - a32 @ b32).abs().max():.4f}; such su
 print(compile_for(one_tile, a, b, c, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, gpu="sm_90"))
 
 # %% [markdown]
-# The compiler tells us four things. It says how wide loads and stores are: 128 bits, the widest there are. It names the
-# instruction of the tensor cores: `mma`, or `wgmma` for tiles of 64 rows and more. It says how much of the 232,448 bytes
-# (227 KiB) of shared memory a program takes. And it counts the registers. A *thread* is what unit 04 called a lane: a warp
-# has 32.
+# The compiler tells us four things. It says how wide the loads and stores are: 128 bits, which is the widest possible.
+# It names the instruction of the tensor cores: `mma`, or `wgmma` for tiles of 64 rows and more. It says how many of the
+# 232,448 bytes (227 KiB) of shared memory a program takes. And it says how many registers each thread takes.
 #
-# **Warps and stages** are arguments of the launch, too: `kernel[grid](..., num_warps=8, num_stages=3)`. Unless you say
-# otherwise, a program has 4 warps. Those are 128 threads. So a tile of 128 × 256 sums gives each thread 256 of them: one
-# more than a thread has registers. What happens to the rest?
+# **Warps and stages** are arguments of the launch, too: `kernel[grid](..., num_warps=8, num_stages=3)`. By default a
+# program has 4 warps, which are 128 threads. So a tile of 128 × 256 sums gives 256 sums to each thread. A thread has at
+# most 255 registers. What happens to the sums that do not fit?
 
 # %%
 a, b = torch.empty(128, 1024).half(), torch.empty(1024, 256).half()
@@ -656,28 +673,31 @@ for num_warps in (4, 8):
     )
 
 # %% [markdown]
-# With 4 warps the sums **spill**: part of the accumulator lies in memory, and has to be fetched and put back. The
-# result is right, and no check of bytes sees it. So ask `compile_for`, and give large tiles 8 warps.
+# With 4 warps the sums **spill**: a part of the accumulator lies in memory, and the program has to load it and store it
+# again and again. The result is still right, and a trace does not count these bytes. So look at what `compile_for`
+# says, and give large tiles 8 warps.
 #
-# **Any strides.** `x.T`, a slice, a head of an attention layer: they are views, with strides of their own (unit 01). A
-# kernel that asks for both strides of each matrix can read all of these views, without a copy. `.contiguous()` would be a
-# kernel of its own, with its own traffic, and is not allowed here.
+# **Any strides.** `x.T`, a slice, and a head of an attention layer are views, with strides of their own (unit 01). If a
+# kernel takes both strides of each matrix as arguments, it can read all of these views without a copy. `.contiguous()`
+# would launch another kernel, with its own traffic, so it is not allowed here.
 #
-# **Batches.** (B, M, K) by (B, K, N) are B products; a and b both have two dimensions, or both three. Give the second axis
-# of the grid, `tl.program_id(1)`, to the batch, and give each matrix one stride more. A single product is a batch of one:
-# `a[None]` is a view.
+# **Batches.** If a has the shape (B, M, K) and b has (B, K, N), there are B products to compute. Either a and b both
+# have two dimensions, or both have three. Use the second axis of the grid, `tl.program_id(1)`, for the number of the
+# product, and pass one more stride for each matrix. A single product is a batch of one, and `a[None]` is a view that
+# makes it so.
 #
 # ## Exercise: one step
 #
 # {{exercise tiling.one_step}}
 #
-# A matmul is row_sums with a product in each step. Now write the step alone: K is at most 64, so one block holds all of it
-# and there is no loop. a and b are contiguous float16. Tiles stick out on every side: past the rows of a, past the columns
-# of b, and, where K is less than the block, past the end of K in both. There a masked load needs `other=0`. Otherwise
-# values that nobody has written are multiplied and added. Full marks need
+# A matmul is like `row_sums`, with a product in each step. Now write one step alone. K is at most 64, so one block
+# holds all of K, and there is no loop. The matrices a and b are contiguous, in float16. Blocks can reach past the last
+# row of a and past the last column of b. If K is smaller than the block, the blocks of both also reach past the end of
+# K. There a masked load needs `other=0`. Otherwise undefined values are multiplied and added to the sums. Full marks
+# need
 # * the right result for any sizes of c ({{correct.ragged}}),
 # * the right result for any K up to 64 ({{correct.short}}),
-# * a program for each tile: at least 8 that share a tall c ({{programs.tall}}).
+# * one program for each tile, so that at least 8 programs share a tall c ({{programs.tall}}).
 
 
 # %% exercise="tiling.one_step"
@@ -713,26 +733,30 @@ check("tiling.one_step", one_step)
 #
 # {{exercise tiling.matmul}}
 #
-# Write `matmul(a, b)` for float16, bfloat16 and float32, of any sizes and any strides. The result has the dtype of a. Use
-# one kernel, and plain pointers. Begin with a single product in float16. Then earn the points one by one:
-# * right for ragged sizes ({{correct.ragged}}), for transposed matrices and slices ({{correct.strided}}), for batches
-#   ({{correct.batched}}),
-# * sums over a long K keep their precision ({{correct.long}}), and float32 stays float32 ({{correct.float32}}),
-# * `a` is read at most N / 64 times ({{rereads.a.performance}}), `b` at most M / 64 times ({{rereads.b.performance}}), and
-#   there is no second pass over memory ({{traffic.performance}}). All three need at least 32 programs for a large product.
-#   A function in which torch makes a copy, `a.contiguous()` included, earns nothing at all,
-# * dense loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
+# Write `matmul(a, b)` for matrices of float16, bfloat16 and float32, with any sizes and any strides. The result has the
+# dtype of a. Use one kernel, and plain pointers. Begin with a single product in float16. Then earn the points one by
+# one:
+# * The result is right for ragged sizes ({{correct.ragged}}), for transposed matrices and slices ({{correct.strided}}),
+#   and for batches ({{correct.batched}}).
+# * Sums over a long K keep their precision ({{correct.long}}), and products of float32 matrices are as precise as
+#   float32 ({{correct.float32}}).
+# * Each element of `a` is read at most N / 64 times ({{rereads.a.performance}}), and each element of `b` at most M / 64
+#   times ({{rereads.b.performance}}). There is no second pass over memory ({{traffic.performance}}). For all three, at
+#   least 32 programs must share a large product.
+# * Loads are dense ({{coalesced.load.performance}}), and so are stores ({{coalesced.store.performance}}).
 #
-# The first axis of the grid numbers the tiles, and `tl.cdiv` works in kernels, too: with grid_n = tl.cdiv(N, BLOCK_N), let
-# program pid do tile (pid // grid_n, pid % grid_n). `GROUP` is for the last section of this unit, where you will find a
-# better order; until then ignore it, or take it out.
+# A function in which torch makes a copy earns nothing at all, and `a.contiguous()` can make one.
 #
-# Which tile? For float16 and bfloat16, what `best_tile` says is a good start, with 8 warps and three stages. Float32
-# numbers take twice the room, and the exact product of float32 blocks takes many registers: tiles of 64 × 64 × 32 are
-# large enough there.
+# The first axis of the grid numbers the tiles. With grid_n = tl.cdiv(N, BLOCK_N) in the kernel, let program pid compute
+# the tile (pid // grid_n, pid % grid_n). `GROUP` is for the last section of this unit, which shows a better order.
+# Until then ignore `GROUP`, or remove it.
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of `torch.matmul`, and a part of these points from
-# {{speed.none}} on (4096 × 4096 × 4096, bfloat16).
+# Which tile should you take? For float16 and bfloat16, the tile that `best_tile` returns is a good start, with 8 warps
+# and three stages. Float32 numbers take twice the space, and the exact product of float32 blocks takes many registers.
+# For float32, BLOCK_M = BLOCK_N = 64 and BLOCK_K = 32 are large enough.
+#
+# There is extra credit on a GPU, for a product of 4096 × 4096 × 4096 in bfloat16. You get {{speed}} if your kernel
+# reaches {{speed.full}} of the speed of `torch.matmul`, and a part of these points from {{speed.none}} on.
 
 
 # %% exercise="tiling.matmul"
@@ -788,8 +812,8 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 check("tiling.matmul", matmul)
 
 # %% [markdown]
-# Where there is a GPU, the next cell times your kernel against `torch.matmul`, which calls NVIDIA's cuBLAS, in the same
-# run.
+# If there is a GPU, the next cell times your kernel and `torch.matmul` in the same run. `torch.matmul` calls NVIDIA's
+# library cuBLAS.
 
 # %% gpu="tiling.speed"
 if bench.has_gpu():
@@ -807,9 +831,10 @@ else:
 #
 # {{exercise tiling.name_maps}}
 #
-# When a product is wrong, the verdict shows a map of where it is wrong. With some practice you can read from the map why.
-# Here are six maps, of six kernels with one mistake each. Which mistake belongs to which map? Write one of these into each
-# line, in quotes, and run the check: the explanation of a picture comes with the right answer.
+# When a product is wrong, the verdict shows a map of where it is wrong. With some practice you can tell from the map
+# why it is wrong. Here are six maps, one for each of six kernels with one mistake. Which mistake belongs to which map?
+# Write one of the following names into each line, in quotes. Then run the check, which explains each map that you have
+# named correctly.
 #
 # * `"all programs load the first columns of b"`
 # * `"no mask on the store's columns"`
@@ -818,8 +843,8 @@ else:
 # * `"the grid rounds down"`
 # * `"the last step along K is missing"`
 #
-# Guessing alone gets some right. So the first three right answers earn nothing, and each of the others earns a third of the
-# points ({{names.plain}}).
+# Guessing alone gets some answers right. So the first three right answers earn nothing, and each further right answer
+# earns a third of the points ({{names.plain}}).
 
 # %%
 figures.tiling.name_maps()
@@ -852,16 +877,20 @@ check("tiling.name_maps", named_maps)
 #
 # {{exercise tiling.break_matmul}}
 #
-# A test is an input, and somebody has to think of it. Below is a kernel that is right. There are also wrong versions of it,
-# *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or a sum that is
-# kept in float16. On most inputs a mutant gives the right result. Write inputs on which it does not.
+# A mistake is found only if somebody thinks of an input that shows it. Below is a kernel that is right. There are also
+# wrong versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is
+# confused with another, or a sum is kept in float16. On many inputs a mutant still gives the right result. Write inputs
+# on which it does not.
 #
-# `breaking_inputs()` returns a list of at most three dicts, `{"a": tensor, "b": tensor}`. Each tensor may span at most
-# 16,384 numbers of float32 or float16. a is (M, K), b is (K, N), of any strides, and no side is longer than 256. The check
-# runs the kernel as it is given on all of them, and **if that fails on one, nothing is earned**. Then it runs the mutants.
-# A mutant is *killed* if, on one of your inputs, its result is wrong or it reaches outside of a tensor. The check here
-# knows four mutants, the grader more. Random numbers of ordinary sizes kill about half of them, so only what you kill
-# beyond that half earns points ({{kills.mutants}}).
+# `breaking_inputs()` returns a list of at most three inputs, each a dict `{"a": tensor, "b": tensor}`. The shapes are
+# (M, K) and (K, N), with any strides, and no side is longer than 256. The dtype is float32 or float16. From its first
+# to its last element, each tensor may take the room of at most 16,384 numbers.
+#
+# The check first runs the given kernel on all of your inputs. **If the given kernel fails on one of them, you earn
+# nothing.** Then the check runs the mutants. A mutant is *killed* if its result is wrong on one of your inputs, or if
+# it reaches outside a tensor. The check in this notebook has four mutants, and the grader has more. Random matrices of
+# ordinary sizes kill about half of the mutants, so only the mutants that you kill beyond this half earn points
+# ({{kills.mutants}}).
 
 
 # %%
@@ -906,9 +935,10 @@ check("tiling.break_matmul", breaking_inputs)
 # %% [markdown]
 # ## Autotuning
 #
-# Which tile is fastest? The bytes are one part of it. Registers, stages, warps and the size of the product are others, and
-# nobody can predict all of them together. So people measure. `triton.autotune` takes a kernel and a list of configurations,
-# times each of them when a new `key` comes along (here: new sizes), and remembers the best:
+# Which tile is fastest? The answer depends on the bytes that are moved, but also on registers, stages, warps and the
+# size of the product. Nobody can predict the effect of all of these together, so people measure. `triton.autotune`
+# takes a kernel and a list of configurations. Whenever the kernel is launched with a new `key` (here with new sizes),
+# it times each configuration and remembers the best one:
 #
 # ```python
 # configs = [
@@ -920,9 +950,9 @@ check("tiling.break_matmul", breaking_inputs)
 # tuned[lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]), B)](a, b, c, M, N, K, ...)
 # ```
 #
-# The grid becomes a function, since it depends on the tile. A check tries nothing out: it takes the first configuration,
-# also where it times your kernel on a GPU. Put a good one first. Here are the times of the published solution with several
-# configurations:
+# The grid becomes a function, because it depends on the tile. A check does not time the configurations. It takes the
+# first one, even when it times your kernel on a GPU, so put a good one first. The next cell shows the times of the
+# published solution with several configurations.
 
 # %%
 figures.tiling.autotuned()
@@ -936,13 +966,13 @@ figures.tiling.autotuned()
 figures.tiling.tile_quantization()
 
 # %% [markdown]
-# They take two, and the second one does a whole tile's work for a single column. This is **tile quantization**. There is a
-# second staircase behind it. A GPU deals tiles out to its SMs. An A100 has 108. With 98 tiles, all run at once: one
-# **wave**. With 120 tiles, 108 run in a first wave, and 12 in a second one, which takes as long as the first. That is
-# **wave quantization**.
+# They take two tiles, and the second one does a whole tile's work for a single column. This is **tile quantization**.
+# There is a second effect of the same kind. A GPU hands out tiles to its SMs. An A100 has 108 SMs. If there are 98
+# tiles, all of them run at the same time, in one **wave**. If there are 120 tiles, 108 of them run in a first wave and
+# 12 in a second wave, which takes as long as the first. This is **wave quantization**.
 #
-# Now take both at once, on an A100 with tiles of 256 × 128. At N = 1792 there are 7 × 14 = 98 tiles. How many are there at
-# N = 1793?
+# Now consider both effects together, on an A100 with tiles of 256 × 128. At N = 1792 there are 7 × 14 = 98 tiles. How
+# many tiles are there at N = 1793?
 #
 # Move the sliders, and find the sizes that waste the most.
 
@@ -950,9 +980,9 @@ figures.tiling.tile_quantization()
 figures.tiling.explore_waves()
 
 # %% [markdown]
-# Sizes just above a cliff waste the most: at 1793 a full wave and a second one of 12 tiles use 45 % of what the SMs could
-# have done. The larger N is, the more waves there are, and the less the last one matters. Very small sizes never even fill
-# the first wave.
+# Sizes just above a cliff waste the most. At N = 1793 there is a full wave of 108 tiles, and a second wave of only 12.
+# With these two waves the result uses only 45 % of the time of the SMs. The larger N is, the more waves there are, and
+# the less the last wave matters. Very small sizes do not even fill the first wave.
 #
 # ## Exercise: tiles and waves
 #
@@ -981,21 +1011,25 @@ for n in (1792, 1793, 1794):
     print(n, tiles_and_waves(n, n, 256, 128, 108))
 
 # %% [markdown]
-# From 1792 to 1793, 0.06 % more columns cost twice the time. On an H200 the cliffs lie elsewhere, since it has 132 SMs.
+# From N = 1792 to N = 1793, a matrix has 0.06 % more columns, and the product takes twice the time. On an H200 the
+# cliffs are at other sizes, because it has 132 SMs.
 #
 # ## The branches
 #
-# What about the branches of the mystery plot? They follow from the largest power of two that divides N. A row of N bfloat16
-# numbers is 2 N bytes long. A copy into shared memory moves 16 bytes at a time for each thread, and these bytes must begin
-# at a multiple of 16. If 8 divides N, every row begins at such a multiple. If N is 4 × odd, only every second row does, so
-# a kernel cannot rely on it. What every row can rely on is a multiple of 8 bytes for 4 × odd, of 4 for 2 × odd, and of 2
-# for odd. An H200's fast copy unit (TMA, new in the Hopper generation) refuses such rows altogether.
+# Where do the branches of the mystery plot come from? They follow from the largest power of two that divides N. A row
+# of N bfloat16 numbers is 2 N bytes long. When tiles are copied into shared memory, each thread can copy 16 bytes at a
+# time, if these bytes begin at a multiple of 16 bytes. If 8 divides N, every row begins at such a multiple. If N is 4
+# times an odd number, only every second row does, so a kernel can rely only on multiples of 8 bytes. If N is 2 times an
+# odd number, it can rely on multiples of 4 bytes, and if N is odd, on multiples of 2 bytes. For all these sizes the
+# TMA, the unit of an H200 that copies whole tiles, cannot be used at all.
 #
-# So four branches are possible. The plot shows three: 2 × odd and 4 × odd coincide. So the bytes of a copy cannot be the
-# whole story, and the plot does not say which kernels cuBLAS takes for those sizes. What share of the top branch's speed
-# each branch has, you must read off the plot: it does not follow from 8, 4 and 2.
+# So four branches are possible. But the plot shows only three, because the sizes that are 2 times odd and those that
+# are 4 times odd are equally fast. So the width of a copy does not explain everything. The plot does not say which
+# kernels cuBLAS uses for these sizes. It does say how fast each branch is compared with the top branch, and you will
+# need this share below.
 #
-# You can see alignment in a kernel of your own, without a GPU: the compiler says how wide its loads are.
+# You can see the effect of alignment in a kernel of your own, without a GPU, because the compiler says how wide its
+# loads are.
 
 # %%
 a, c = torch.randn(64, 4100).half(), torch.empty(64, 64, dtype=torch.float16)
@@ -1012,7 +1046,7 @@ for stride in (4096, 4100, 4098, 4097):
     print(f"rows {stride} numbers apart: a thread loads {facts.load_bits} bits at a time")
 
 # %% [markdown]
-# (Triton only asks whether 16 divides the stride. It makes no difference between 8, 4 and 2.)
+# (Triton asks only whether 16 divides the stride. It makes no difference to Triton whether 8, 4 or 2 divides it.)
 #
 # ## Exercise: predict the mystery plot
 #
@@ -1020,22 +1054,23 @@ for stride in (4096, 4100, 4098, 4097):
 #
 # Write a model of four parts, for products of (n, n) matrices with 2-byte numbers:
 #
-# 1. **Waves.** One SM does 1 / sms of the `flops_per_second`. A tile has 2 × bm × bn × n FLOPs, which gives its time. The
-#    total time is the number of waves × the time of one tile, however full the last wave is.
-# 2. **Memory.** Three matrices pass through memory at least once, at `bytes_per_second`.
-# 3. Waves and memory work at the same time, so the slower of the two counts. Add the **launch**: `launch_seconds`.
-# 4. **Alignment.** If 8 does not divide n, the product reaches only a share of that speed. Which share is it for odd
-#    sizes, for 2 × odd, for 4 × odd? Read your own shares off the plot above.
+# 1. **Waves.** Each SM does `flops_per_second` / `sms`. A tile takes 2 × bm × bn × n FLOPs, and this gives the time of
+#    one tile. The waves take the number of waves times the time of one tile, even if the last wave is not full.
+# 2. **Memory.** Each of the three matrices passes through memory once, at `bytes_per_second`. This gives the time of
+#    the memory.
+# 3. **Launch.** The waves and the memory work at the same time, so take the longer of the two times. Then add
+#    `launch_seconds`.
+# 4. **Alignment.** If 8 does not divide n, the product reaches only a share of this speed. Which share is it if n is
+#    odd, 2 times odd, or 4 times odd? Read the shares off the mystery plot at the beginning of this unit.
 #
-# Speed is 2 n³ FLOPs divided by seconds. Return a list of speeds in FLOP/s, one for each of `sizes`. You may call
-# `tiles_and_waves`. Full marks need
+# The speed is 2 n³ FLOPs divided by the seconds. Return a list of speeds in FLOP/s, one for each size in `sizes`. You
+# may call `tiles_and_waves`. Full marks need
 # * the model's numbers for small sizes ({{holds.follows_the_model.roofline}}) and for large ones
 #   ({{holds.follows_the_model.waves}}), all of them multiples of 8,
-# * for sizes that 8 does not divide, less speed than you predict for the next multiple of 8
-#   ({{holds.slows_down.alignment}}),
-# * and, for the 230 sizes measured on an H200, a **rank correlation** of at least 0.95
-#   ({{holds.ranks_the_measured.measured}}): 1 means that your model puts
-#   all sizes into the measured order of speed, 0 that it knows nothing of it.
+# * for sizes that 8 does not divide, a lower speed than for the next multiple of 8 ({{holds.slows_down.alignment}}),
+# * for the 230 sizes that were measured on an H200, a **rank correlation** of at least 0.95 between your speeds and the
+#   measured ones ({{holds.ranks_the_measured.measured}}). It is 1 if your model puts all sizes into the measured order
+#   of speed, and 0 if its order has nothing to do with the measured one.
 
 
 # %% exercise="tiling.predicted_throughput"
@@ -1065,8 +1100,9 @@ def predicted_throughput(
 check("tiling.predicted_throughput", predicted_throughput)
 
 # %% [markdown]
-# Here is your model over the measured curve. It takes tiles of 128 × 128, the SMs of the GPU that was measured, and two
-# measured ceilings: those of a large product and of a copy.
+# The next picture shows your model together with the measured curve. The model gets tiles of 128 × 128 and the number
+# of SMs of the GPU that was measured. For its two rates it gets the measured FLOP/s of a large product, and the
+# measured bytes/s of a copy.
 
 # %% gpu="tiling.predicted_against_measured"
 figures.tiling.predicted_against_measured(predicted_throughput)
@@ -1075,27 +1111,28 @@ figures.tiling.predicted_against_measured(predicted_throughput)
 print(figures.tiling.how_well(predicted_throughput))
 
 # %% [markdown]
-# The following sentences are about an H200. (If there is a GPU here, the picture was measured on it just now: which of the
-# sentences hold for yours?) Look at the picture first. For multiples of 8 the lines lie some 15 % below the marks. That
-# does no harm: the same factor for all sizes leaves their order as it is, and a rank correlation looks at the order alone.
-# Below N = 1000, sizes that 8 does not divide are in truth 2 to 3 times faster than predicted, with the shares of the
-# published solution. The reason is part 4: it slows down the launch as well, and a launch takes the same time for every
-# size.
+# The rest of this cell describes an H200. (If there is a GPU here, the picture was measured on it just now. Which of
+# the statements hold for your GPU?) Look at the picture first. For multiples of 8 the lines lie about 15 % below the
+# marks. This does no harm: the same factor for all sizes does not change their order, and a rank correlation depends
+# only on the order. Below N = 1000, sizes that 8 does not divide are in fact 2 to 3 times faster than predicted with
+# the shares of the published solution. The reason is part 4 of the model. It slows down the launch as well, but a
+# launch takes the same time for every size.
 #
-# Then read the table in three steps.
+# Then read the table, in three steps.
+# * Over *all* sizes the model sorts almost perfectly. But much of this is easy, because large sizes are faster than
+#   small ones, and aligned sizes are faster than odd ones. Without part 4 the correlation is lower, as the column *no
+#   alignment* shows. (Among the odd sizes alone, part 4 changes almost nothing, because all of them have the same
+#   share.)
+# * Among *large* multiples of 8, size and alignment say little, and the waves decide the order. There the model does
+#   better than *size alone*, but it is far from perfect.
+# * The worst misses show why. Look first at those that 8 divides, if there are any. Their last wave has only a few
+#   tiles, and there the product is *faster* than predicted. There are two reasons. cuBLAS has many kernels, and uses
+#   another tile if one tile would leave a nearly empty last wave. And the speed of a large product is limited by power:
+#   when some SMs have nothing to do, the other SMs can use their power and run at a higher clock. (Which other sizes
+#   are among the worst misses depends on your shares.)
 #
-# * Over *all* sizes the model sorts almost perfectly. But much of that is easy: large is faster than small, aligned is
-#   faster than odd. Without part 4 the correlation falls, as the column *no alignment* says. (Among the odd sizes alone,
-#   part 4 changes almost nothing, since all of them have the same share.)
-# * Among *large* multiples of 8, where size and alignment say little, the order is that of the waves. There the model does
-#   better than *size alone*, and it is far from perfect.
-# * The worst misses show why. Look first at those that 8 divides, if there are any. Their last wave has a handful of
-#   tiles, and there the product is *faster* than predicted. (Which other sizes are among the worst misses depends on your
-#   shares.) cuBLAS has a whole shelf of kernels, and takes another tile where one leaves a poor last wave. And on a large
-#   product power sets the limit: SMs that have nothing to do leave their watts to the others, which then run at a higher
-#   clock.
-#
-# So what does a kernel do that has only *one* tile? The published matmul, with a fixed tile, on the same GPU:
+# How well does the model predict a kernel that has only *one* tile? The next picture shows the published matmul with a
+# fixed tile, on the same GPU.
 
 # %%
 figures.tiling.one_tile_for_all(predicted_throughput)
@@ -1103,8 +1140,9 @@ figures.tiling.one_tile_for_all(predicted_throughput)
 # %% [markdown]
 # ## Why a vocabulary is padded
 #
-# GPT-2 has 50 257 tokens in its vocabulary. The last layer multiplies by a (d_model, 50257) matrix: the size is odd, so it
-# lies on the lowest branch. Add 47 tokens that never occur, and it is 50 304 = 64 × 786.
+# GPT-2 has 50 257 tokens in its vocabulary. The last layer multiplies by a (d_model, 50257) matrix. This size is odd,
+# so the product lies on the lowest branch. If 47 tokens that never occur are added to the vocabulary, the size becomes
+# 50 304 = 64 × 786.
 #
 # ## Exercise: pad
 #
@@ -1129,56 +1167,57 @@ print("50257 padded to a multiple of 64:", pad_to_multiple(50257, 64))
 print(figures.tiling.vocabulary())
 
 # %% [markdown]
-# That is more work, done in less time.
+# The padded product is more work, and it takes less time.
 #
-# What if the size is not yours to choose, because the matrices come from elsewhere? You can copy them into longer rows,
-# which begin at multiples of 16 bytes, multiply the copies, and copy the result back. Is that worth its time? Predict it
-# for matrices of (4097, 4097): each of the three copies reads and writes 2 bytes for each number, and memory on an H100
-# moves about 3 TB in a second. The product runs at the speed of the lowest branch on the matrices as they lie, and at that
-# of the highest branch on the copies.
+# What if you cannot choose the size, because the matrices come from elsewhere? You can copy the matrices into longer
+# rows that begin at multiples of 16 bytes, multiply these copies, and copy the result back. Does this save time?
+# Predict it for matrices of (4097, 4097). Each of the three copies reads and writes 2 bytes for each number, and the
+# memory of an H100 moves about 3 TB in a second. The product of the original matrices runs at the speed of the lowest
+# branch, and the product of the copies at the speed of the highest branch.
 
 # %%
 print("one copy, at 3 TB/s:", round(2 * 2 * 4097**2 / 3e12 * 1e6), "us")
 print(figures.tiling.copied_first())
 
 # %% [markdown]
-# The copies take less time than the product, and copies and product together take less than half of the time that cuBLAS
-# needs for the rows as they lie. The time of the copies grows with N², and what they save grows with N³: the larger the
-# product, the better the bargain. (The kernel is `benchmarks/matmul_persistent.py`, about as fast as cuBLAS where rows are
-# aligned. It has one row and one column of tiles more than for 4096, each for a single row or column of numbers, so the
-# wave quantization from above costs it time, too.)
+# The copies take less time than the product. The copies and the product together take less than half of the time that
+# cuBLAS needs for the original rows. The time of the copies grows with N², and the time that they save grows with N³.
+# So the larger the product, the more the copies pay off. (The kernel is `benchmarks/matmul_persistent.py`. It is about
+# as fast as cuBLAS when rows are aligned. For 4097 it has one more row and one more column of tiles than for 4096, each
+# for a single row or column of numbers. So it also loses time to wave quantization.)
 #
 # ## Which tile first?
 #
-# One thing is left. The trace says that a is read N / BLOCK_N times: 16 times for 4096 columns and tiles of 256. Must all
-# of these reads go to DRAM? Between the SMs and DRAM lies the **L2** cache, 60 MB on an H200. If two programs that run at
-# the same time want the same tile of a, DRAM delivers it once.
+# One question is left. A trace says that a is read N / BLOCK_N times, which is 16 times for 4096 columns and tiles
+# of 256. Must all of these reads go to DRAM? Between the SMs and DRAM lies the **L2** cache, which has 60 MB on an
+# H200. If two programs that run at the same time need the same tile of a, DRAM delivers it only once.
 #
-# So it matters *which* tiles run at the same time. That is decided by how a kernel turns its program number into a tile.
-# An H200 runs 132 programs at once. In row order they lie in a few long rows: they want few rows of `a`, and all columns
-# of `b`. What would be better?
+# So it matters *which* tiles are computed at the same time. This depends on how a kernel turns its program number into
+# a tile. An H200 runs 132 programs at a time. In row order their tiles lie in a few long rows. Together they need few
+# rows of `a`, but all columns of `b`. Which order would be better?
 
 # %%
 figures.tiling.orders()
 
 # %% [markdown]
-# A compact patch would be better: for the same number of tiles, its rows and columns together are fewer. It is the square
-# again, one level up. The common way is **grouped order**: take `group` rows of tiles, go through them column by column,
-# then take the next `group` rows.
+# It would be better if the tiles formed a compact patch. For the same number of tiles, a patch has fewer rows and
+# columns together. This is the advantage of the square again, now for tiles instead of numbers. The common way to get a
+# patch is **grouped order**: take `group` rows of tiles, go through them column by column, and then take the next
+# `group` rows.
 #
 # ## Exercise: grouped order
 #
 # {{exercise tiling.grouped_order}}
 #
-# Which tile (m, n) belongs to program `pid` of a grid of grid_m × grid_n tiles? The first `group` programs take the first
-# `group` rows of column 0, the next ones column 1, and so on; after the last column come the next `group` rows. The last
-# group may have fewer rows. Full marks need
-# * each tile once ({{holds.is_an_order.plain}}),
-# * groups, column by column ({{holds.finishes_groups.plain}}), also when the last one is not full
-#   ({{holds.finishes_groups.ragged}}),
-# * at most 0.65 of the DRAM bytes of row order, on a model of an L2 ({{holds.saves_traffic.cache}}).
+# Which tile (m, n) belongs to program `pid` of a grid of grid_m × grid_n tiles? The first `group` programs take the
+# tiles of column 0 in the first `group` rows. The next `group` programs take the tiles of column 1 in the same rows,
+# and so on. After the last column come the next `group` rows. The last group may have fewer rows. Full marks need
+# * each tile exactly once ({{holds.is_an_order.plain}}),
+# * one group after the other, each column by column ({{holds.finishes_groups.plain}}), also when the last group has
+#   fewer rows ({{holds.finishes_groups.ragged}}),
+# * at most 0.65 of the DRAM bytes of row order, in a model of an L2 cache ({{holds.saves_traffic.cache}}).
 #
-# Plain arithmetic (`//`, `%`, `min`) will do, so the same lines also work inside a kernel.
+# Plain arithmetic (`//`, `%`, `min`) is enough, so the same lines also work inside a kernel.
 
 
 # %% exercise="tiling.grouped_order"
@@ -1196,20 +1235,22 @@ def grouped_order(pid: int, grid_m: int, grid_n: int, group: int) -> tuple[int, 
 check("tiling.grouped_order", grouped_order)
 
 # %% [markdown]
-# Now go back to your matmul. Put these lines in place of the two that number the tiles in row order, with `GROUP` for
-# `group` and grid_m = tl.cdiv(M, BLOCK_M). `GROUP=8` in the launch is a good start. Check it again: it must stay right.
+# Now go back to your matmul. Replace the lines that number the tiles in row order by these lines, with `GROUP` instead
+# of `group`, and with grid_m = tl.cdiv(M, BLOCK_M). `GROUP=8` in the launch is a good start. Run the check again: the
+# result must still be right.
 #
-# Can one do it without a parameter? **Hilbert's curve** visits each cell of a square, always steps to a neighbour, and
-# stays near where it was at every scale. Whatever the number of programs that run together, they form a patch. The curve is
-# made of itself: it consists of four curves of half the size, the first and last of which are turned.
+# Is there an order that needs no parameter such as `group`? **Hilbert's curve** visits each cell of a square once and
+# always steps to a neighbouring cell. Any number of successive cells lie close together. So whatever the number of
+# programs that run at the same time, their tiles form a patch. The curve is built from itself: it consists of four
+# Hilbert curves of half the side, and the first and the last of these are turned.
 #
 # ## Exercise: Hilbert's order
 #
 # {{exercise tiling.hilbert_order}}
 #
-# This exercise is for those who want more. `side` is a power of two (1 included). Any of the curve's mirror images will do.
-# Full marks need
-# * each tile once, next to the one before ({{holds.touches.plain}}),
+# This exercise is for those who want more. `side` is a power of two (1 included). You may return any of the curve's
+# mirror images. Full marks need
+# * each tile exactly once, next to the one before it ({{holds.touches.plain}}),
 # * squares within squares: the first 4 tiles fill a square, and so do the first 16, the first 64 and so on
 #   ({{holds.stays_near.plain}}),
 # * at most 0.65 of the DRAM bytes of row order ({{holds.saves_traffic.cache}}).
@@ -1238,30 +1279,37 @@ def hilbert_order(pid: int, side: int) -> tuple[int, int]:
 check("tiling.hilbert_order", hilbert_order)
 
 # %% [markdown]
-# How many bytes does DRAM deliver in each order, and how much does it matter for the time? The left picture shows the
-# model, for an L2 of any size. The right one shows the same kernel, timed on an H200 with its tiles in each order.
+# How many bytes does DRAM deliver in each order, and how much time does a better order save? The left picture shows
+# what the model says, for L2 caches of many sizes. The right picture shows one kernel, timed on an H200 with its tiles
+# in each order.
 
 # %%
 figures.tiling.order_traffic()
 
 # %% [markdown]
-# In the model the bytes fall to about a quarter. On the GPU the speed rises by one to a few percent. Why so little? At
-# these sizes arithmetic sets the pace, and the product seldom waits for DRAM. In the model Hilbert's curve reads the fewest
-# bytes. On the GPU, at 16384, sometimes one order was ahead and sometimes the other (`benchmarks/results/tiling.md` has the
-# spread): the model runs 132 programs in lock-step, and on the machine they drift apart. A model explains, but the clock
-# decides. Grouped order costs five lines, and it pays off.
+# In the model the bytes fall to about a quarter. On the GPU the speed rises by only one to a few percent. Why so
+# little? At these sizes the product is limited by arithmetic, and seldom waits for DRAM. In the model Hilbert's curve
+# needs the fewest bytes. On the GPU, at 16384, sometimes Hilbert's order was faster and sometimes grouped order
+# (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step, but on a real GPU they
+# drift apart. A model explains, but only a measurement decides. Grouped order costs five lines of code, and it is worth
+# them.
 #
 # ## What you now know
 #
-# * Without tiles a product reads each element N times; with tiles of BLOCK_N columns, N / BLOCK_N times. It is a sum of outer
-#   products: few numbers read, each used many times.
-# * Square tiles have the highest intensity. Registers limit the accumulator, shared memory the tiles and the stages in flight.
-# * One column too many costs a column of tiles, one tile too many costs a wave, and a size that 8 does not divide costs
-#   most of the speed. Padding buys it back.
-# * Programs that run together should form a patch, so that L2 serves the second reader.
-# * A model of ten lines sorts 230 measured sizes. Where it fails, it says what the library does that you did not think of.
+# * A matrix product is a sum of outer products: few numbers are read, and each is used many times. Without tiles a
+#   product reads each element of a N times. With tiles of BLOCK_N columns, it reads each element of a N / BLOCK_N
+#   times.
+# * Square tiles have the highest intensity. Registers limit the size of the accumulator. Shared memory limits the size
+#   of the tiles of a and b, and the number of stages.
+# * One column too many costs a column of tiles, and one tile too many costs a wave. A size that 8 does not divide costs
+#   most of the speed, and padding gets this speed back.
+# * Programs that run at the same time should compute a compact patch of tiles. Then L2 already has most of what the
+#   next program needs.
+# * A model of ten lines sorts 230 measured sizes. Where the model fails, you learn what the library does that you did
+#   not think of.
 #
-# Every kernel so far did one operation. In 06 several operations become one kernel, and the bytes between them disappear.
+# Every kernel so far did one operation. In unit 06 several operations become one kernel, and the bytes that were moved
+# between them are saved.
 
 # %% gpu="tiling.progress"
 progress()

@@ -13,11 +13,8 @@
 # %% [markdown]
 # # 06 · Fusion
 #
-# **After this unit you can** say how many bytes a chain of operations must move and how many it does move, write it as one
-# kernel that moves the least, reduce rows of any length without overflow, and read what torch.compile makes of the same
-# function. Three hours, {{unit minutes}} of them for {{unit exercises}}. You need 00 (a first kernel), 03 (bytes and FLOPs)
-# and 04 (tiles, traces); what you need from them is repeated below. No GPU is needed: traffic is counted on the CPU. Times
-# that the notebook shows without a GPU were recorded on one, and say so.
+# and 04 (tiles, traces); the first section repeats what you need from them. You need no GPU: traffic is counted on the
+# CPU. If you have no GPU, the notebook shows times that were recorded on one, and says so.
 
 # %%
 import torch
@@ -32,16 +29,16 @@ from course_lib.hardware.measurements import measured
 # ## What you need
 #
 # A **Triton kernel** is run by many **programs**, each with its own number `tl.program_id(0)`. A program works on
-# blocks: `tl.arange(0, BLOCK)` is the block 0, 1, ..., BLOCK - 1, and BLOCK must be a power of two. `tl.load` and
-# `tl.store` take blocks of pointers, and a **mask** for lanes that must not touch memory. A masked lane of a load
-# holds `other` if you give it, and *anything* if you do not.
+# blocks. `tl.arange(0, BLOCK)` is the block 0, 1, ..., BLOCK - 1, and BLOCK must be a power of two. `tl.load` and
+# `tl.store` take blocks of pointers, and a **mask** that switches off the lanes that must not touch memory. A masked
+# lane of a load gets the value `other` if you pass one, and an undefined value otherwise.
 #
-# A block lives in **registers**, inside the processor (SM) that runs the program. What was loaded stays there, free
-# to use, until the program ends. A tensor lives in **memory** (DRAM). This unit is about the road between the two.
+# A block lives in **registers**, inside the processor (SM) that runs the program. Loaded numbers stay there until the
+# program ends, and using them again costs nothing. A tensor lives in **memory** (DRAM). This unit is about the traffic
+# between registers and memory.
 #
-# New here are **reductions**: `tl.max(x, axis=0)` and `tl.sum(x, axis=0)` turn a block into one number that every lane can
-# use. For a two-dimensional block, `axis=1` gives one number for each row; `keep_dims=True` keeps it a column (BLOCK_M, 1),
-# which broadcasts against the tile. Here is all of it in one kernel:
+# For a two-dimensional block, `axis=1` gives one number for each row. With `keep_dims=True` the result is a column
+# (BLOCK_M, 1), which broadcasts against the block. The next kernel uses all of this:
 
 
 # %%
@@ -62,33 +59,33 @@ print("right:", torch.allclose(out, x - x.mean(1, keepdim=True), atol=1e-6))
 print(f"{t.loads.bytes} bytes loaded, {t.stores.bytes} stored, {x.nbytes} in x; {len(t.launches)} launch")
 
 # %% [markdown]
-# In every exercise on kernels torch may allocate (`torch.empty`, `torch.zeros`) and make views; your kernel does the
-# work. Inputs are float32, float16 or bfloat16: load them, convert with `.to(tl.float32)`, compute, store (`tl.store`
-# converts back).
+# In every kernel exercise you may use torch to allocate memory (`torch.empty`, `torch.zeros`) and to make views. Your
+# kernel must do the work. Inputs are float32, float16 or bfloat16. Load them, convert them with `.to(tl.float32)`,
+# compute, and store the result; `tl.store` converts it back.
 #
 # Words that will come up:
 #
 # | word | meaning |
 # | --- | --- |
-# | fuse | do several operations in one kernel, so that what one makes the next has in registers |
-# | eager | torch as it runs without torch.compile: one ready-made kernel for each operation |
-# | launch | one start of a kernel; it costs some microseconds, and nothing of the kernel before is left in registers |
+# | fuse | do several operations in one kernel, so that the next operation finds the result of the one before in registers |
+# | eager | how torch runs without torch.compile: it launches one ready-made kernel for each operation |
+# | launch | one start of a kernel; it costs some microseconds, and registers keep nothing from the kernel before |
 # | elementwise | element i of the result needs element i of the inputs and nothing else |
 # | reduction | many elements become one: a maximum, a sum, a mean |
-# | row | what one program reduces; its elements lie side by side |
+# | row | the elements that one program reduces; they lie side by side in memory |
 
 # %% [markdown]
 # ## The question
 #
-# Take two vectors x and y and compute sin² of the one plus cos² of the other:
+# Take two vectors x and y, and compute sin² of x plus cos² of y:
 #
 # ```python
 # out = x.sin() ** 2 + y.cos() ** 2
 # ```
 #
-# The result needs each element of x and y once, and each element of the result is written once. So three numbers are
-# carried for each one that is computed. Torch runs this line as five operations, one kernel each. How many times as long
-# does it take as one kernel that does everything?
+# Each element of x and y must be read once, and each element of the result must be written once. So three numbers are
+# moved for each number that is computed. Torch runs this line as five operations, with one kernel for each. How many
+# times as long does this take as a single kernel that does everything?
 
 # %% predict="fusion.guess_chain"
 # How many times as long do the five kernels take? Write a number before you run the next cell; no points hang on it.
@@ -98,18 +95,18 @@ guess_chain = ...
 figures.fusion.five_against_one(guess_chain)
 
 # %% [markdown]
-# Both compute the same sines. What torch pays for is the road: `x.sin()` writes a whole tensor to memory, and the square
-# reads it back.
+# Both ways compute the same sines. Torch's way is slower because of the traffic: `x.sin()` writes a whole tensor to
+# memory, and the square reads it back.
 #
 # ## A factory and its conveyor belt
 #
-# Think of the GPU as a factory beside a warehouse. The factory (the SMs) is fast; the warehouse (DRAM) is large; a
-# conveyor belt of fixed speed runs between them. An eager chain brings the parts in, does one step, and sends them
-# all back, for every step. Most of the day the workers wait for the belt. A fused kernel does every step while the
-# parts are inside.
+# Think of the GPU as a factory next to a warehouse. The factory (the SMs) is fast, and the warehouse (DRAM) is large. A
+# conveyor belt of fixed speed runs between them. For every step, an eager chain brings all parts into the factory, does
+# this one step, and sends all parts back. Most of the day the workers wait for the belt. A fused kernel does all steps
+# while the parts are in the factory.
 #
-# Below is the chain as it runs eagerly. Press the switches to remove cuts between kernels. Before each press, say what will
-# happen to the number of tensors carried. Here are three things to try:
+# The picture below shows the chain as it runs eagerly. Press the switches to remove cuts between kernels. Before each
+# press, say how many tensors will be carried between factory and warehouse. Here are three things to try:
 # * Fuse each square with what comes before it. What is saved?
 # * Fuse everything. Which tensors never exist in memory?
 # * Choose the chain *SwiGLU*, fused completely. Why is `a` carried once, though two operations need it?
@@ -118,27 +115,26 @@ figures.fusion.five_against_one(guess_chain)
 figures.fusion.explore_chain()
 
 # %% [markdown]
-# In *SwiGLU* `a` is loaded for the first operation that asks for it, and is still in its register when the second one
-# does. As four kernels the chain loads it twice.
+# In *SwiGLU* `a` is loaded for the first operation that needs it, and it is still in a register when the second
+# operation needs it. With four kernels the chain loads `a` twice.
 #
 # ## Exercise: the bytes of a chain
 #
 # {{exercise fusion.chain_bytes}}
 #
-# A chain is a list of operations `[result, input, ...]`, in order, such as `["out", "sin²", "cos²"]`. Every name is a
-# tensor of `n` elements of `itemsize` bytes. Names that no operation makes are the chain's inputs; the last result is
-# its output. `fused` says how many operations each kernel does, in order: `[1, 1, 1, 1, 1]` is eager, `[5]` is one
-# kernel.
+# Every name stands for a tensor of `n` elements of `itemsize` bytes. Names that are not the result of any operation are
+# the inputs of the chain, and the last result is its output. `fused` says how many operations each kernel does, in
+# order: `[1, 1, 1, 1, 1]` is eager, and `[5]` is a single kernel.
 #
-# A kernel loads each tensor that it needs and does not make itself, once, even if it names it twice. It stores those of
-# its results that a later kernel needs, and the chain's output; a result that only its own kernel uses is not stored. How
-# many bytes do all kernels together move? Full marks need your number to
-# equal a trace's
+# A kernel loads each tensor that it needs and does not compute itself. It loads each of them once, even if the tensor
+# is named twice. A kernel stores those of its results that a later kernel needs, and the output of the chain. A result
+# that only its own kernel uses is not stored. How many bytes do all kernels together move? For full marks, your number
+# must equal that of a trace
 # * with one kernel for each operation ({{correct.one by one}}),
 # * with everything in one kernel ({{correct.all in one}}),
 # * with cuts anywhere ({{correct.cuts}}).
 #
-# `hint("fusion.chain_bytes")` gives a hint, and a stronger one each time. This holds for every exercise here.
+# gives a hint, and a stronger one each time you call it. Every exercise in this unit has such hints.
 
 
 # %% exercise="fusion.chain_bytes"
@@ -166,7 +162,7 @@ check("fusion.chain_bytes", chain_bytes)
 #
 # {{exercise fusion.sin2_plus_cos2}}
 #
-# Write `sin2_plus_cos2(x, y)`: sin(x)² + cos(y)² for contiguous vectors of any length. Full marks need
+# Write `sin2_plus_cos2(x, y)`, which returns sin(x)² + cos(y)² for contiguous vectors of any length. Full marks need
 # * the right result for ragged lengths ({{correct.ragged}}), and in float16 and bfloat16 ({{correct.half}}),
 # * one launch ({{launches.performance}}),
 # * each element read once and written once, by at least 32 programs where the input is large: not a byte more than 3 n
@@ -204,23 +200,23 @@ check("fusion.sin2_plus_cos2", sin2_plus_cos2)
 # %% [markdown]
 # ## How much arithmetic is free?
 #
-# A sine is some twenty instructions, and the fused kernel did not notice. How many operations could you add to a
-# kernel before it takes longer? Unit 03 has the answer in principle: as long as its intensity lies left of the
-# roofline's ridge. Here it is measured: one kernel reads a vector, does k multiply-adds to each element, writes it.
-# Guess where the curve leaves the floor.
+# A sine takes about twenty instructions, and yet the fused kernel is no slower. How many operations can you add to a
+# kernel before it takes longer? In principle you know the answer from unit 03: as many as you like, until its intensity
+# reaches the ridge of the roofline. The next picture shows a measurement. A kernel reads a vector, does k multiply-adds
+# with each element, and writes the result. Guess at which k it begins to take longer.
 
 # %%
 figures.fusion.free_operations()
 
 # %% [markdown]
-# So in a chain of small operations the arithmetic costs nothing, and only what is carried counts. That is why
-# libraries write fused kernels by hand, and why torch has a compiler that does.
+# So in a chain of small operations the arithmetic costs nothing, and only the traffic counts. This is why libraries
+# have fused kernels that people wrote by hand, and why torch has a compiler that writes such kernels.
 #
 # ## What torch.compile fuses
 #
-# `torch.compile` records the operations of a function, and its back end, **Inductor**, writes Triton kernels for
-# them. Here is what it wrote for `x.sin() ** 2 + y.cos() ** 2`. You can read all of it. Where are the five
-# operations?
+# `torch.compile` records the operations of a function, and its back end, **Inductor**, writes Triton kernels for them.
+# The next cell shows the kernel that it wrote for `x.sin() ** 2 + y.cos() ** 2`. You can read all of it. Where are the
+# five operations?
 
 # %% gpu="fusion.generated_sin2_plus_cos2"
 generated("sin2_plus_cos2")
@@ -230,23 +226,26 @@ generated("sin2_plus_cos2")
 # offsets, `xnumel` the length, `XBLOCK` the block size, which Inductor picks at the first launch. There is no mask: it
 # compiled for this one length, and knows that blocks divide it.)
 #
-# When can it not fuse? Fusion hands a value from one operation to the next inside a *program*. It stops
-# * where an operation needs values that **other programs** make, such as the sum of a whole tensor: all programs must
-#   have finished first, and as a rule that is the end of a kernel. (Inductor adds up a large tensor in two kernels: parts,
-#   then their sum.) A row that one program holds is no such case;
-# * at a **library call**: by default, large matrix products go to cuBLAS, and Inductor adds nothing to a library's kernel.
-#   (With `mode="max-autotune"` it may choose a Triton product instead, and fuse into that);
-# * where **Python wants the value**: a print, an `if` on a result, a call that torch cannot record. Torch calls it a
-#   graph break.
+# When can Inductor not fuse? Fusion hands a value from one operation to the next inside a *program*. This is impossible
+# in three cases:
+# * An operation needs values that **other programs** compute, such as the sum of a whole tensor. All programs must have
+#   finished before the sum is known, and as a rule this means the end of a kernel. (Inductor adds up a large tensor
+#   with two kernels. The first adds up parts, and the second adds up their sums.) A row that one program holds can be
+#   fused.
+# * There is a **library call**. By default, large matrix products go to cuBLAS, and Inductor cannot add anything to a
+#   library's kernel. (With `mode="max-autotune"` it may choose a Triton product instead, and fuse operations into it.)
+# * **Python needs the value**, for a print, for an `if` on a result, or for a call that torch cannot record. Torch
+#   calls this a graph break.
 #
 # ## Exercise: predict the launches
 #
 # {{exercise fusion.predicted_launches}}
 #
-# How many kernels does a GPU run for one call of each of these functions under torch.compile? Memory sets and copies do not
-# count. Each function is worth {{correct.plain / 7}}. The cell prints them.
+# The next cell prints seven functions. How many kernels does a GPU run for one call of each of them under
+# torch.compile? Do not count kernels that only set or copy memory. Each function is worth {{correct.plain / 7}}.
 #
-# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
+# earns nothing.
 
 # %%
 import inspect
@@ -284,11 +283,11 @@ predicted_launches = {
 check("fusion.predicted_launches", predicted_launches)
 
 # %% [markdown]
-# Three of them deserve a second look. `add_rmsnorm` has two results, and still one kernel: one pass over the data can
-# store as often as it likes. `over_its_sum` needs the sum of all 16 million elements before the first division. Many
-# programs add up parts, a second kernel adds the parts, a third divides. And `attention` writes its 4096 by 4096
-# matrix of scores to memory twice, because the products on both sides are library calls. Getting rid of that matrix
-# is what FlashAttention does, and what units 08 to 10 build.
+# Three of these functions deserve a second look. `add_rmsnorm` has two results, but needs only one kernel, because a
+# kernel can store several results. `over_its_sum` needs the sum of all 16 million elements before the first division.
+# The programs of a first kernel add up parts, a second kernel adds up these sums, and a third kernel divides. And
+# `attention` writes its 4096 by 4096 matrix of scores to memory twice, because the products before and after the
+# softmax are library calls. FlashAttention never writes this matrix to memory. You build it in units 08 to 10.
 #
 # ## A vector along the rows
 #
@@ -296,9 +295,10 @@ check("fusion.predicted_launches", predicted_launches)
 #
 # > gelu(z) = z / 2 · (1 + erf(z / √2)), with z = x + bias
 #
-# (erf is the error function, `tl.erf` in Triton.) x is (M, N), and the bias (N,) is the same for all rows. It is small. But
-# how often is it read, and by whom? The next cell lets programs hold tiles of different heights. Before you run it: with
-# one row a program, how many bytes of bias are loaded, against those of x?
+# (erf is the error function, `tl.erf` in Triton.) The shape of x is (M, N). The bias has the shape (N,), and is the
+# same for all rows. It is small, but how often is it read? In the next cell, programs hold tiles of different heights.
+# Before you run it, answer this: if each program has one row, how many bytes of bias are loaded, compared with the
+# bytes of x?
 
 
 # %%
@@ -322,9 +322,9 @@ for block_m, block_n in ((1, 1024), (4, 256), (16, 256), (64, 64)):
     )
 
 # %% [markdown]
-# A program that holds one row reads as much bias as x. But look at the last column: after the first programs the bias
-# lies in the L2 cache, and DRAM never sees it again. So does re-reading it cost time? Here is the published solution
-# of the next exercise, with tiles of other heights.
+# A program that holds one row reads as many bytes of bias as of x. But look at the last column. After the first
+# programs the bias is in the L2 cache, and it is not read from DRAM again. So does reading it again cost time? The next
+# cell shows times of the published solution of the next exercise, with tiles of different heights.
 
 # %%
 for row in measured("fusion")["bias_tiles"]:
@@ -335,16 +335,16 @@ for row in measured("fusion")["bias_tiles"]:
 print(f"(65536 x 1024 float32, recorded on an {measured('fusion')['machine']})")
 
 # %% [markdown]
-# From the first line to the last the re-reading falls to a sixteenth, and the speed does not follow it. A trace
-# counts what programs *ask for*; the model of the cache says what of it reaches memory. Look at both before you spend
-# effort.
+# From the first line to the last, the bytes of bias fall to a sixteenth, but the speed hardly changes. A trace counts
+# the bytes that programs *ask for*, and the model of the cache says how many of these come from DRAM. Look at both
+# before you optimise.
 #
 # ## Exercise: bias and GELU
 #
 # {{exercise fusion.bias_gelu}}
 #
-# Write `bias_gelu(x, bias)` with the exact GELU (erf, not its tanh approximation). Rows of x are dense and may lie
-# apart: use `x.stride(0)`. Full marks need
+# Write `bias_gelu(x, bias)` with the exact GELU (with erf, and not with the approximation by tanh). The elements of a
+# row of x lie side by side, but there may be gaps between the rows, so use `x.stride(0)`. Full marks need
 # * the right result for ragged sizes ({{correct.ragged}}), rows that lie apart ({{correct.strided}}), float16 and
 #   bfloat16 ({{correct.half}}),
 # * one launch ({{launches.performance}}),
@@ -388,7 +388,7 @@ check("fusion.bias_gelu", bias_gelu)
 # %% [markdown]
 # ## Rows: the softmax
 #
-# The softmax of a row is p = exp(x) / sum(exp(x)). Written like this it breaks. Why?
+# The softmax of a row is p = exp(x) / sum(exp(x)). Computed like this, it fails for large numbers. Why?
 
 # %%
 for top in (1.0, 80.0, 100.0):
@@ -396,31 +396,32 @@ for top in (1.0, 80.0, 100.0):
     print(f"largest logit {top:5}: naive {(x.exp() / x.exp().sum()).tolist()}, torch {torch.softmax(x, 0).tolist()}")
 
 # %% [markdown]
-# exp(100) is 2.7e43, and float32 ends at 3.4e38. Infinity over infinity is NaN. The cure costs one subtraction: with
-# m = max(x),
+# exp(100) is 2.7e43, but the largest float32 is 3.4e38. So the exponential becomes infinite, and infinity divided by
+# infinity is NaN. One subtraction avoids this. With m = max(x),
 #
 # > exp(x) / sum(exp(x)) = exp(x - m) / sum(exp(x - m))
 #
-# since both sides of the fraction shrink by exp(m). The largest exponent is now 0, no term exceeds 1, and the sum is
-# at least 1.
+# because numerator and denominator are both divided by exp(m). The largest exponent is now 0, no term exceeds 1, and
+# the sum is at least 1.
 #
-# The price is that m must be known before the first exponential, and the sum before the first division. How often must a
-# row be read? Guess the total for each way before you look.
+# The price is that m must be known before the first exponential, and the sum before the first division. How often must
+# a row be read? Guess the total for each way before you run the next cell.
 
 # %%
 figures.fusion.softmax_passes()
 
 # %% [markdown]
-# The three passes of the second bar look necessary: maximum, sum, result. They are not. They are three passes over
-# *registers*, if the program keeps the row there.
+# The second bar has three passes over the row: one for the maximum, one for the sum, and one for the result. Three
+# passes over *memory* are not necessary. If the program keeps the row in registers, all three are passes over
+# registers.
 #
 # ## Exercise: a softmax that reads once
 #
 # {{exercise fusion.softmax}}
 #
-# Write `softmax(x)` along the rows of an (M, N) matrix, N up to 32768, rows that may lie apart. A block of
-# `triton.next_power_of_2(N)` holds a row (how many warps a long one needs comes after the exercise). For masked lanes
-# `other=-float("inf")` is right twice: it never is the maximum, and exp(-inf) = 0 adds nothing. Full marks need
+# Write `softmax(x)` along the rows of an (M, N) matrix. N is at most 32768, and there may be gaps between the rows. A
+# block of `triton.next_power_of_2(N)` holds a row. (The next section says how many warps a long row needs.) For masked
+# lanes use `other=-float("inf")`. It is never the maximum, and exp(-inf) = 0 adds nothing to the sum. Full marks need
 # * the right result for ragged sizes ({{correct.ragged}}) and rows that lie apart ({{correct.strided}}),
 # * the right result for large, very negative and partly masked (-inf) logits ({{correct.hard}}),
 # * one launch ({{launches.performance}}), every element read once and written once, by at least 32 programs where the
@@ -458,21 +459,22 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
 check("fusion.softmax", softmax)
 
 # %% [markdown]
-# What does torch.compile do here? This is what it writes for rows of 1024:
+# What does torch.compile do with a softmax? It writes this kernel for rows of 1024:
 
 # %% gpu="fusion.generated_softmax"
 generated("softmax, rows of 1024")
 
 # %% [markdown]
-# The compiler has found the same kernel again: one load, a maximum, a sum, one store (`R0_BLOCK` is the block along the
-# row, `libdevice.exp` an exponential). It calls this a *persistent* reduction: the row persists in registers. (A
-# *persistent kernel*, in most texts, is something else: one program for each SM, which takes one tile after another.)
+# The compiler has found the same kernel as you: one load, a maximum, a sum, and one store. (`R0_BLOCK` is the block
+# along the row, and `libdevice.exp` is an exponential.) The compiler calls this a *persistent* reduction, because the
+# row stays in registers. (In most texts a *persistent kernel* is something else: a kernel with one program for each SM,
+# which takes one tile after another.)
 #
 # ## Rows that do not fit
 #
-# How long may such a row be? A block lives in the registers of one program. An SM has 65 536 of them, of four bytes
-# each, and a program of 32 warps has 64 for each lane. The compiler can tell, without a GPU, how many a lane needs,
-# and what *spills* to memory when there are too few.
+# How long may such a row be? A block lives in the registers of one program. An SM has 65 536 registers of four bytes
+# each, so a program of 32 warps has 64 registers for each lane. The compiler can say, without a GPU, how many registers
+# a lane needs, and how many bytes *spill* to memory if there are too few registers.
 
 
 # %%
@@ -490,30 +492,32 @@ for N, num_warps in ((1024, 4), (8192, 4), (32768, 4), (32768, 16), (32768, 32),
     print(f"N = {N:5}, {num_warps:2} warps: {facts.registers} registers a lane, {facts.spill_bytes} bytes a lane spill")
 
 # %% [markdown]
-# 32768 floats are the limit: with 32 warps each lane holds 32 of them. At 65536 registers spill, and a spill is a trip to
-# memory that your source does not show. (And no block may exceed 2²⁰ elements at all.) Two lessons: give a long row more
-# warps, and for rows without end find another way.
+# Rows of 32768 floats are the limit: with 32 warps each lane holds 32 of them. With rows of 65536, registers spill, and
+# a spill moves bytes to memory and back that your source does not show. (Moreover, a block can have at most 2²⁰
+# elements.) There are two lessons. Give a long row more warps. And for rows of any length, find another way.
 #
-# Now go back to your softmax. Warps are an argument of the launch: `kernel[grid](..., num_warps=...)`; without it there
-# are 4, and the third line above is your row of 32768. 32 elements a lane are `min(32, max(4, BLOCK // 1024))` warps. No
-# check of bytes sees the difference, since a spill is no load of yours; ask `compile_for`.
+# Now go back to your softmax. The number of warps is an argument of the launch: `kernel[grid](..., num_warps=...)`. By
+# default it is 4, so the third line above shows what happens to your row of 32768. With `min(32, max(4, BLOCK //
+# 1024))` warps, a lane of a long row holds 32 elements. A trace does not show the difference, because it does not count
+# spills. `compile_for` does.
 #
 # ## The online softmax
 #
-# Read the row block by block. After each block you know the largest value so far, m, and a sum l of exponentials
-# *relative to m*. Now a block comes with a larger value. Is the old sum lost? No: every term in it was taken relative
-# to the old m, so all of them are wrong by one common factor,
+# Read the row block by block. After each block you know m, the largest value so far, and l, the sum of the exponentials
+# *relative to m*. Now suppose that the next block has a larger value. Is the old sum lost? It is not. Each of its terms
+# was computed relative to the old m, so all terms are wrong by the same factor:
 #
 # > exp(x - m_new) = exp(x - m) · alpha,  alpha = exp(m - m_new)
 #
-# Multiply the old sum by alpha, add the new block, go on. One pass gives the maximum *and* the sum.
+# Multiply the old sum by alpha, add the terms of the new block, and go on. In this way one pass gives the maximum *and*
+# the sum.
 
 # %%
 figures.fusion.online_steps()
 
 # %% [markdown]
-# Find a block where the maximum did not grow. What is alpha there? And what would happen if a block were all
-# -inf, as in a masked attention row, before the first finite value?
+# Find a block in which the maximum did not grow. What is alpha there? And what happens if all values of the first
+# blocks are -inf, as in a masked row of attention?
 
 # %%
 inf = float("inf")
@@ -525,8 +529,8 @@ print("alpha, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e38) -
 #
 # {{exercise fusion.online_softmax}}
 #
-# Write `online_softmax(x)` for rows of any length, a million and more: one pass for m and l, a second pass that
-# writes. One program for each row will do. Full marks need
+# Write `online_softmax(x)` for rows of any length, even of a million elements and more. A first pass computes m and l,
+# and a second pass writes the result. One program for each row is enough. Full marks need
 # * the right result for ragged sizes, rows that lie apart, float16 ({{correct.ragged}}),
 # * the right result for a maximum that rises or falls along the row, and for rows that start with thousands of -inf
 #   ({{correct.hard}}),
@@ -534,8 +538,8 @@ print("alpha, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e38) -
 # * every element read at most twice and written once, by at least 32 programs where the input is large
 #   ({{traffic.performance}}).
 #
-# The first line of such a loop: `for start in range(0, N, BLOCK):`. A variable that the loop changes must have its
-# type before it: `m, l = -3.4e38, 0.0`.
+# Begin such a loop with `for start in range(0, N, BLOCK):`. A variable that the loop changes must have the right type
+# before the loop: `m, l = -3.4e38, 0.0`.
 #
 # Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of `torch.compile`, a share of them from
 # {{speed.none}} on (2048 × 32768).
@@ -581,22 +585,24 @@ def online_softmax(x: torch.Tensor) -> torch.Tensor:
 check("fusion.online_softmax", online_softmax)
 
 # %% [markdown]
-# Each element is read twice and written once, so 3 elements are carried instead of 2. Does that cost half as much again?
-# Not always. The second pass follows the first at once, and a row of 32768 floats is 128 KiB. Those of 132 SMs together are
-# 17 MB, and an H200's L2 cache has 60. The trace counts the second reading; DRAM may never see it. And here is what
-# torch.compile does with rows of 32768:
+# Each element is read twice and written once, so 3 elements are moved instead of 2. Does this take half as much time
+# again? Not always. The second pass comes right after the first, and a row of 32768 floats has 128 KiB. The rows of 132
+# SMs together have 17 MB, and the L2 cache of an H200 has 60 MB. A trace counts the second pass, but its reads may all
+# come from L2. The next cell shows what torch.compile does with rows of 32768:
 
 # %% gpu="fusion.generated_long_softmax"
 generated("softmax, rows of 32768")
 
 # %% [markdown]
-# It has two loops, and they are your algorithm: in the first one a running maximum and a running sum (the correction is
-# hidden in the helper `online_softmax_combine`), in the second one the result. Two things differ. Its maximum starts at
-# -inf, and the helper catches the NaN: where both maxima are -inf it takes 1 for alpha. And it keeps a maximum and a sum
-# *for each lane*, and merges the lanes after the loop. Then a block needs no exchange between lanes, and pays with more
-# exponentials. `eviction_policy="evict_last"` in the first loop asks the cache to keep what the second will want. Such a
-# hint changes no result and no count of a trace. It may change the time, and not only where a row is read twice. The
-# published softmax has no second loop, and takes the hint too:
+# This kernel has two loops, and they are your algorithm. The first loop computes a running maximum and a running sum.
+# (The correction is in the helper `online_softmax_combine`.) The second loop computes the result. Two things differ
+# from your kernel. First, its maximum starts at -inf, and the helper avoids NaN: if both maxima are -inf, it uses 1 as
+# alpha. Second, it keeps a maximum and a sum *for each lane*, and merges the lanes after the loop. So a block needs no
+# exchange between lanes, but more exponentials.
+#
+# In the first loop, `eviction_policy="evict_last"` asks the cache to keep the elements for the second loop. Such a hint
+# changes no result, and no count of a trace. It may change the time, even if a row is read only once. The next cell
+# shows what the hint does to the published softmax, which has no second loop:
 
 # %%
 found = measured("fusion")["hint"]
@@ -606,26 +612,27 @@ print(
 print(f"({measured('fusion')['machine']}, recorded)")
 
 # %% [markdown]
-# Hints are for measuring, not for believing.
+# So measure before you use such a hint.
 #
-# That two such states can be merged, in any order, is more than a trick. Unit 08 builds attention on it.
+# Two states (m, l) can be merged, and the order of the merges does not matter. This is more than a trick: unit 08
+# builds attention on it.
 #
 # ## RMSNorm
 #
-# Most language models of today normalise their activations like this, several times in each layer, with N the width
-# of the model:
+# Most language models of today normalise their activations several times in each layer. If N is the width of the model,
+# they compute
 #
 # > out = x / √(mean(x²) + eps) · weight
 #
-# Its shape is the softmax's: a row is reduced to one number, and then used again. `weight` is (N,), the same for all
-# rows: each program reads it, from L2, as with the bias above.
+# Like a softmax, this reduces a row to one number and then uses the row again. `weight` has the shape (N,), and is the
+# same for all rows. Each program reads it, mostly from L2, like the bias above.
 #
 # ## Exercise: RMSNorm
 #
 # {{exercise fusion.rmsnorm}}
 #
-# Write `rmsnorm(x, weight, eps)` for rows up to 32768. Square and add in float32: in float16, 300 squared is
-# infinite. Divide by N, not by the block. Full marks need
+# Write `rmsnorm(x, weight, eps)` for rows of at most 32768 elements. Square and add in float32, because 300 squared is
+# infinite in float16. Divide by N, and not by the size of the block. Full marks need
 # * the right result for ragged sizes ({{correct.ragged}}) and rows that lie apart ({{correct.strided}}),
 # * the right result for large values in float16 and bfloat16, and for tiny ones, where eps decides ({{correct.hard}}),
 # * one launch ({{launches.performance}}),
@@ -670,9 +677,10 @@ check("fusion.rmsnorm", rmsnorm)
 #
 # {{exercise fusion.add_rmsnorm}}
 #
-# In a transformer the norm follows an addition: h = x + residual is normalised for the next layer, and h itself is the next
-# residual. Two kernels carry 3 + 2 tensors. A fused one carries 4: two in, two out. Write `add_rmsnorm(x, residual, weight,
-# eps)`, which returns `(rmsnorm(h), h)`, both in x's dtype, for contiguous inputs. Full marks need
+# In a transformer the norm follows an addition. The sum h = x + residual is normalised for the next layer, and h itself
+# is the next residual. Two separate kernels move 3 + 2 tensors. A fused kernel moves 4: it reads two and writes two.
+# Write `add_rmsnorm(x, residual, weight, eps)` for contiguous inputs. It returns `(rmsnorm(h), h)`, both in x's dtype.
+# Full marks need
 # * the right results for ragged sizes ({{correct.ragged}}), for large and tiny values ({{correct.hard}}),
 # * one launch ({{launches.performance}}),
 # * both inputs read once, both results written once, by at least 32 programs where the input is large
@@ -717,15 +725,14 @@ check("fusion.add_rmsnorm", add_rmsnorm)
 # %% [markdown]
 # ## The loss
 #
-# A language model ends with logits (M, V) over a vocabulary of V = 50 000 to 250 000 words, and a target word for
-# each of the M positions. The loss of a row is -log(softmax(x)[t]). For M = 8192 and V = 128 256 the logits alone are
-# 2.1 GB in bfloat16. What would the softmax be? As much again, written and read back, for one number of each row. Do
-# you need it?
+# The loss of a row x with target t is -log(softmax(x)[t]). For M = 8192 and V = 128 256 the logits alone take 2.1 GB in
+# bfloat16. The softmax would take as much again. It would be written and read back, and only one number of each row
+# would be used. Do you need it?
 #
 # > -log(exp(x[t]) / sum(exp(x))) = log(sum(exp(x))) - x[t] = m + log(l) - x[t]
 #
-# with the m and l that you already know how to get in one pass. This is also the safe form: a softmax that underflows
-# to 0 has an infinite loss.
+# You already know how to compute m and l in one pass. This form is also the safe one: if the softmax underflows to 0,
+# its negative logarithm is infinite.
 
 # %%
 x = torch.tensor([[0.0, -200.0]])
@@ -741,8 +748,9 @@ print(
 #
 # {{exercise fusion.cross_entropy}}
 #
-# Write `cross_entropy(logits, target)`: (M, V) in any of the three dtypes and (M,) int64 → (M,) float32, the loss of
-# each row. In torch: `F.cross_entropy(logits, target, reduction="none")`. Rows may lie apart. Full marks need
+# Write `cross_entropy(logits, target)`. The logits are (M, V), in any of the three dtypes, and the target is (M,), in
+# int64. Return the loss of each row, (M,) in float32, as `F.cross_entropy(logits, target, reduction="none")` of torch
+# does. There may be gaps between the rows. Full marks need
 # * the right result for ragged sizes ({{correct.ragged}}),
 # * the right result for large, rising and masked logits ({{correct.hard}}),
 # * the logits read once, by at least 32 programs where the input is large; one more load of x[t] in each row is fine
@@ -789,30 +797,32 @@ check("fusion.cross_entropy", cross_entropy)
 # %% [markdown]
 # ## What it brings
 #
-# Here is what the published solutions of this unit reach on a GPU, compared with torch and torch.compile, as a share of the
-# speed of a plain copy of the bytes that must move. Which operation gains most from fusion? Which way drops with long rows,
-# and why?
+# The next picture shows the speed of this unit's published solutions, of torch and of torch.compile. All speeds are
+# shares of the speed of a copy of the bytes that must be moved. Which operation gains most from fusion? Which way
+# becomes slower with long rows, and why?
 
 # %%
 figures.fusion.speeds()
 
 # %% [markdown]
-# The loss gains most, two to three and a half times over eager torch, which writes the logarithms of the whole softmax and picks
-# from them. Eager torch is not slow everywhere: somebody wrote its softmax and its RMSNorm as one kernel each, and on
-# rows of 1024 they reach 0.9 of a copy and more. On long rows both drop, to about 0.6 at 32k: RMSNorm step by step, softmax
-# by way of 0.47 at 8k and 0.74 at 16k, and the picture does not say why. Eager add_rmsnorm carries
-# 5 tensors for 4, which alone would be 0.8; the norm's own drop does the rest.
+# The loss gains most. It is two to three and a half times as fast as in eager torch, which writes the logarithms of the
+# whole softmax and then picks one from each row. Eager torch is not slow everywhere. Its softmax and its RMSNorm are
+# hand-written kernels, and on rows of 1024 they reach 0.9 of a copy and more. On long rows both become slower, and
+# reach about 0.6 at 32k. RMSNorm falls steadily. Softmax falls to 0.47 at 8k, recovers to 0.74 at 16k, and ends at 0.6;
+# the picture does not say why. Eager add_rmsnorm moves 5 tensors instead of 4, which would explain 0.8. The rest is due
+# to its slower norm.
 #
-# torch.compile keeps rows of 1024 in registers, as you read above, and loops over longer ones. Its softmax then reads
-# the row twice, 3 elements carried for 2, and takes more exponentials. Its loss falls deepest at 2k, to 0.4, and recovers
-# with the length; the picture does not say why. And a kernel can be a little faster than torch's copy, which is a kernel
-# like any other.
+# torch.compile keeps rows of 1024 in registers, as you saw above, and loops over longer rows. Then its softmax reads
+# the row twice, so it moves 3 elements instead of 2, and it needs more exponentials. Its loss is slowest at 2k, with
+# 0.4, and becomes faster with the length; the picture does not say why. A kernel can also be a little faster than
+# torch's copy, which is itself only a kernel.
 #
-# How much of a model's time is this about? Take a layer of width d, with an MLP of 4 d. It has 24 d² FLOPs of products for
-# each token. Beyond them, without fusion, it carries two norms (each reads and writes d numbers), two sums (each reads 2 d and
-# writes d) and an activation (it reads and writes 4 d): 18 d numbers of 2 bytes. (The scores of attention are left out; they
-# are the subject of unit 08.) The next cell divides both by the speeds on the cards' datasheets. Which way has the share of
-# the rest gone from one generation to the next?
+# How much of a model's time can fusion save? Take a layer of width d, with an MLP of 4 d. For each token, its matrix
+# products take 24 d² FLOPs. Without fusion, the other operations move 18 d numbers of 2 bytes: two norms read and write
+# d numbers each, two sums read 2 d numbers and write d numbers each, and an activation reads and writes 4 d numbers.
+# (The scores of attention are left out here. They are the subject of unit 08.) The next cell divides the FLOPs and the
+# bytes by the speeds in the cards' datasheets. Has the share of the other operations grown or fallen from one
+# generation to the next?
 
 # %%
 print("share of the time that is not matmul      d = 1024   d = 4096")
@@ -825,26 +835,32 @@ for name in ("V100", "A100 80GB", "H100 SXM", "B200"):
     print(f"{name:36} {shares[0]:13.0%} {shares[1]:10.0%}")
 
 # %% [markdown]
-# The products are nearly all of the FLOPs, and the rest takes a larger share of the time than of the FLOPs, as a number that
-# is carried costs far more than one that is multiplied. From the V100 to the H100 the share has doubled, since arithmetic grew
-# faster than memory. These shares are estimates from datasheets, and measured ones differ: products seldom reach the printed
-# speed, and a norm that is made of several kernels carries more than 2 d. Ivanov and others timed a layer of BERT in training, on
-# a V100, kernel by kernel (*Data Movement Is All You Need*, 2021, table 1): products were 99.8 % of the FLOPs and 61 % of the
-# time. Norms and softmaxes took 25.5 % of the time for 0.17 % of the FLOPs, and elementwise operations the other 13.5 %.
+# Nearly all FLOPs are those of the products. The other operations take a larger share of the time than of the FLOPs,
+# because moving a number takes far longer than multiplying it. From the V100 to the H100 their share has doubled,
+# because arithmetic has gained more speed than memory. These shares are estimates from datasheets, and measured shares
+# differ. Products seldom reach the speed of the datasheet, and a norm that consists of several kernels moves more than
+# 2 d numbers. Ivanov and others timed a layer of BERT in training, on a V100, kernel by kernel (*Data Movement Is All
+# You Need*, 2021, table 1). Products had 99.8 % of the FLOPs and took 61 % of the time. Norms and softmaxes took 25.5 %
+# of the time for 0.17 % of the FLOPs, and elementwise operations took the other 13.5 %.
 #
 # ## Exercise: break a softmax
 #
 # {{exercise fusion.break_softmax}}
 #
-# A test is an input, and somebody has to think of it. Below is a kernel that is right. There are also wrong versions of it,
-# *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or a sum that is not
-# corrected. On most inputs a mutant gives the right result. Write inputs on which it does not.
+# A mistake is found only if somebody thinks of an input that shows it. Below is a kernel that is right. There are also
+# wrong versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is
+# confused with another, or a sum is not corrected. On many inputs a mutant still gives the right result. Write inputs
+# on which it does not.
 #
-# `breaking_inputs()` returns a list of at most three dicts, `{"x": tensor}`. Each tensor may span at most 16,384 numbers of
-# float32 or float16. x is (M, N), its numbers are finite, and its column stride is 1. The check runs the kernel as it is
-# given on all of them, and **if that fails on one, nothing is earned**. Then it runs the mutants. A mutant is *killed* if,
-# on one of your inputs, its result is wrong or it reaches outside of a tensor. The check here knows four mutants, the
-# grader more. Random numbers of ordinary sizes kill about half of them, so points begin behind that ({{kills.mutants}}).
+# `breaking_inputs()` returns a list of at most three inputs, each a dict `{"x": tensor}`. The tensor is (M, N), in
+# float32 or float16, with finite numbers and a column stride of 1. From its first to its last element, it may take the
+# room of at most 16,384 numbers.
+#
+# The check first runs the given kernel on all of your inputs. **If the given kernel fails on one of them, you earn
+# nothing.** Then the check runs the mutants. A mutant is *killed* if its result is wrong on one of your inputs, or if
+# it reaches outside a tensor. The check in this notebook has four mutants, and the grader has more. Random matrices of
+# ordinary sizes kill about half of the mutants, so only the mutants that you kill beyond this half earn points
+# ({{kills.mutants}}).
 
 
 # %%
@@ -890,8 +906,9 @@ check("fusion.break_softmax", breaking_inputs)
 # %% [markdown]
 # ## When fusion does not pay
 #
-# Fusion is not free. A fused kernel computes a value where it is used. What if the value is used many times? Here every
-# tile of an outer product needs sin of its rows and sin of its columns. Fused, each tile computes them anew.
+# Fusion is not free. A fused kernel computes a value where it is used. What if the value is used many times? In the
+# next cell, every tile of an outer product needs the sine of its rows and of its columns. In a fused kernel, each tile
+# computes these sines again.
 
 
 # %%
@@ -916,11 +933,12 @@ for block in (16, 32, 128):
     )
 
 # %% [markdown]
-# For two vectors this is nothing compared with the megabytes of output. For an operand of a matrix product, which each of N
-# / BLOCK tiles needs again, it is the difference between an activation computed once and a hundred times, in a kernel whose
-# arithmetic units are already busy. So an activation goes to the *end* of a product, its **epilogue**: it is computed once
-# for each output, while the tile of sums is still in registers. Below, x @ w and a ReLU run as two kernels and as one. How
-# many bytes does the fused epilogue save? Guess first: the result has 256 × 256 numbers.
+# For two vectors these extra sines cost little, compared with the megabytes of output. But an operand of a matrix
+# product is needed by N / BLOCK tiles. Then the activation might be computed a hundred times instead of once, in a
+# kernel whose arithmetic units are already busy. So an activation is fused into the *end* of the product before it, the
+# **epilogue**. There it is computed once for each output, while the tile of sums is still in registers. In the next
+# cell, x @ w and a ReLU run as two kernels and as one. How many bytes does the fused epilogue save? Guess first; the
+# result has 256 × 256 numbers.
 
 
 # %%
@@ -960,11 +978,11 @@ for fused in (False, True):
 # %% [markdown]
 # The fused epilogue saves one load and one store of the result, 2 · 256² · 2 bytes.
 #
-# **Optional: what limits it?** `profile` answers that for a kernel of your own. It traces the launch, and compares it with the
-# roofline of unit 03: the time that a card needs to move each byte once, and the time for the products, by its datasheet. Where
-# there are a GPU and NVIDIA's profiler, Nsight Compute (`ncu`), it also launches the kernel under `ncu`. Then it shows what the
-# GPU counted, and which part of it was busiest. Guess first: is memory or the product the limit if the side is 256? And if it
-# is 1024?
+# **Optional: what limits a kernel?** `profile` answers this for a kernel of your own. It traces the launch, and
+# compares it with the roofline of unit 03. This gives the time that a card needs, by its datasheet, to move each byte
+# once, and the time that it needs for the products. If there is a GPU, and NVIDIA's profiler Nsight Compute (`ncu`) is
+# installed, `profile` also launches the kernel under `ncu`. Then it shows what the GPU counted, and which of its parts
+# was busiest. Guess first: is memory or the product the limit if the side of the matrices is 256? And if it is 1024?
 
 
 # %%
@@ -985,38 +1003,40 @@ print(profile(lambda: fused_product(256)), profile(lambda: fused_product(1024)),
 # product is. The bytes from L2, 32 for each sector, are 4 and 16 times those from DRAM: each row of tiles reads all of w again
 # (unit 05).
 #
-# While a program computes its epilogue and stores its tile, its tensor cores wait. There are two ways to keep them busy.
-# Another program on the same SM can multiply meanwhile. Or a *persistent* program, which takes one tile after another (unit
-# 05), lets the epilogue **overlap** with the next tile: on Hopper one group of warps finishes a tile while another multiplies.
+# While a program computes its epilogue and stores its tile, its tensor cores wait. There are two ways to keep them
+# busy. Another program on the same SM can use them in the meantime. Or a *persistent* program, which takes one tile
+# after another (unit 05), lets the epilogue **overlap** with the next tile. On Hopper, one group of warps finishes a
+# tile while another group multiplies.
 #
-# Fusion does not pay, or not by itself,
-# * **where compute is the limit**: right of the bend in the figure above each operation costs its arithmetic. Fusing
-#   still saves its bytes, but they are a shrinking share of the time;
-# * **where a value is used often**: computing it again costs more than reading it (unit 07 turns this around: there
-#   computing again wins);
-# * **where registers run out**: each fused operation keeps more values alive, and at 65536 elements a row you saw
-#   them spill;
-# * **where a library is better**: if your own product is slower than cuBLAS, a fused epilogue must first earn that
-#   back;
-# * **where everything must be known first**: as a rule, a sum over the whole tensor ends the kernel. (A *cooperative*
-#   launch, whose programs all run at the same time, can make them wait for one another inside one kernel.)
+# In some cases fusion does not pay off:
+# * **Arithmetic is the limit.** To the right of the bend in the figure above, each operation costs the time of its
+#   arithmetic. Fusing still saves bytes, but they take an ever smaller share of the time.
+# * **A value is used often.** Then computing it again costs more than reading it. (In unit 07 it is the other way
+#   round, and computing again wins.)
+# * **Registers run out.** Each fused operation keeps more values in registers. With rows of 65536 elements you saw them
+#   spill.
+# * **A library is better.** If your own product is slower than that of cuBLAS, a fused epilogue must first make up for
+#   this.
+# * **Everything must be known first.** As a rule, a sum over the whole tensor ends the kernel. (In a *cooperative*
+#   launch all programs run at the same time, so they can wait for one another inside one kernel.)
 #
-# And it pays most where tensors are large, operations small, and several of them stand in a row: norms, activations,
-# softmax, losses, optimizer steps.
+# Fusion pays off most if tensors are large, operations are small, and several operations follow one another, as in
+# norms, activations, softmaxes, losses and optimizer steps.
 #
 # ## What you now know
 #
-# * A chain costs what it carries. Each kernel loads what it needs once, and stores what others need. Results stay in
-#   registers only until the kernel ends.
-# * Tens of multiply-adds an element are free while memory is the limit; the launch and the bytes are not.
-# * torch.compile fuses elementwise operations and row reductions into Triton like yours. It stops at library calls,
-#   at sums over everything, and where Python wants to look.
-# * Subtract the maximum before you exponentiate. A row that fits into registers is read once; one that does not,
+# * The time of a chain of small operations is the time of its traffic. Each kernel loads each of its inputs once, and
+#   stores the results that others need. Results stay in registers only until the kernel ends.
+# * While memory is the limit, tens of multiply-adds for each element are free. Launches and bytes are not.
+# * torch.compile fuses elementwise operations and reductions of rows into Triton kernels like yours. It cannot fuse
+#   across library calls, sums over a whole tensor, or values that Python needs.
+# * Subtract the maximum before you exponentiate. A row that fits into registers is read once. A longer row is read
 #   twice, with a sum that is corrected whenever the maximum grows.
-# * Start a running maximum from a finite number, and masked lanes from -inf.
-# * One pass can have several results: a normalised row and its sum, a loss without its probabilities.
+# * Start a running maximum at a finite number, and give masked lanes the value -inf.
+# * One pass can have several results, such as a sum and its normalised row. Or it can give a loss without storing
+#   probabilities.
 #
-# In 07 the chain runs backwards: autograd wants the intermediates that you no longer store.
+# In unit 07 the chain runs backwards. Then autograd needs the intermediate results that you no longer store.
 
 # %%
 progress()

@@ -13,11 +13,11 @@
 # %% [markdown]
 # # 07 · Recomputation
 #
-# **After this unit you can** say what autograd keeps between forward and backward and what that costs, write backward
-# kernels that compute again what is expensive to keep, drop elements at random without storing which, and train a deep
-# model in a fraction of its memory. About three hours, {{unit minutes}} of them for {{unit exercises}}. You need 04 (memory
-# traffic) and 06 (fusion, softmax, RMSNorm); what you need from them is repeated below. No GPU is needed: traffic and live
-# bytes are counted on the CPU.
+# **After this unit you can** say what autograd keeps between the forward and the backward pass, and what that costs.
+# You can write backward kernels that compute numbers again instead of storing them, and drop elements at random without
+# storing which ones. And you can train a deep model in a fraction of its memory. About three hours, {{unit minutes}} of
+# them for {{unit exercises}}. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm); what you need from them
+# is repeated below. No GPU is needed: traffic and live bytes are counted on the CPU.
 
 # %%
 import torch
@@ -29,9 +29,9 @@ from course_lib import check, figures, gpu, hint, progress, trace  # noqa: F401 
 # %% [markdown]
 # ## The question
 #
-# You have computed a number and will need it again, a little later. There are two ways:
-# * **store it**: write it to memory, and read it back;
-# * **forget it**, and compute it again from what it was made of.
+# You have computed a number, and you will need it again a little later. There are two ways:
+# * **Store it**: write it to memory, and read it back later.
+# * **Forget it**: compute it again later, from the numbers that it was computed from.
 #
 # The second way sounds wasteful. How much arithmetic can a GPU do in the time that it takes to write one float32 and
 # read it back?
@@ -48,17 +48,16 @@ print(f"one float32 written and read back, 8 bytes, takes as long as {8 * per_by
 print("you guessed", "nothing" if guess_flops is ... else guess_flops)
 
 # %% [markdown]
-# A sigmoid is an exponential, an addition and a division. Computing one again is cheaper than remembering it.
+# A sigmoid takes an exponential, an addition and a division. Computing it again is cheaper than storing it.
 #
-# A training step remembers a great deal. This unit has two halves, and the same idea in both:
-# * **for speed**: a kernel that computes again instead of reading moves fewer bytes;
-# * **for memory**: a model that computes again instead of keeping fits on a smaller GPU.
+# A training step stores many numbers. This unit has two halves, and both use the same idea:
+# * **For speed**: a kernel that computes numbers again, instead of reading them, moves fewer bytes.
+# * **For memory**: a model that computes numbers again, instead of keeping them, fits on a smaller GPU.
 #
 # ## What autograd keeps
 #
-# When you compute `y = x.sigmoid()` on a tensor that asks for gradients, torch notes how to go back, and **saves**
-# the tensors that the derivative will need. They stay alive until backward has used them. Which ones are they? Whatever
-# stands in the derivative:
+# They stay in memory until the backward pass has used them. Which tensors are they? They are those that appear in the
+# derivative:
 #
 # | f | derivative | needs |
 # | --- | --- | --- |
@@ -69,20 +68,20 @@ print("you guessed", "nothing" if guess_flops is ... else guess_flops)
 # | x @ w | dy @ wᵀ and xᵀ @ dy | both inputs |
 # | gelu(x) | a function of x | the *input* |
 #
-# An input that is kept costs nothing extra as long as somebody else keeps it anyway: a weight, or a tensor that an
-# operation before has saved already. An output in between costs its full size.
+# Keeping an input costs nothing extra if it is in memory anyway, like a weight, or like a tensor that an earlier
+# operation has already saved. Keeping an intermediate result costs its full size.
 #
 # ## Exercise: predict what is kept
 #
 # {{exercise recomputation.kept_tensors}}
 #
-# x and y are float32 tensors of shape (64, 32), `w1` is (32, 128) and `w2` is (128, 32); all of them ask for
-# gradients. How many tensors **of the size of x** does autograd keep for each expression, the arguments not counted?
-# A tensor of four times the size counts four. "three sigmoids" is `x.sigmoid().sigmoid().sigmoid()`.
+# How many tensors **of the size of x** does autograd keep for each expression? Do not count the arguments. A tensor of
+# four times the size of x counts as four. "three sigmoids" is `x.sigmoid().sigmoid().sigmoid()`.
 #
-# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
+# earns nothing.
 #
-# `hint("recomputation.kept_tensors")` gives a hint, and a stronger one each time. This holds for every exercise here.
+# gives a hint, and a stronger one each time you call it. Every exercise in this unit has such hints.
 
 # %% exercise="recomputation.kept_tensors"
 kept_tensors = {
@@ -109,31 +108,31 @@ kept_tensors = {
 check("recomputation.kept_tensors", kept_tensors)
 
 # %% [markdown]
-# Here they are with some others. Which one would worry you most if x became a hundred times as long?
+# The next cell shows these expressions and some others. Which one would worry you most if x became a hundred times as
+# long?
 
 # %%
 figures.recomputation.what_autograd_keeps()
 
 # %% [markdown]
-# *GELU by parts* computes the same curve as *gelu* does (nearly: it is a well-known approximation), from eight small
-# operations, and keeps three tensors instead of none. What is one operation to torch is one derivative, and its author
-# chose what to keep. **You can be that author**: `torch.autograd.Function` lets you write a forward, a backward, and
-# choose what lies between them.
+# *GELU by parts* computes nearly the same curve as *gelu* (it is a well-known approximation). But it consists of eight
+# small operations, and it keeps three tensors instead of none. For each operation of torch, somebody wrote the
+# derivative and chose what to keep. **You can do this, too**: with `torch.autograd.Function` you write a forward pass
+# and a backward pass, and choose what is kept between them.
 #
 # ## Exercise: count what is kept
 #
 # {{exercise recomputation.saved_bytes}}
 #
-# torch tells whoever asks what it saves:
+# torch can tell you what it saves. The code
 #
 # ```python
 # with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
 #     out = fn(*inputs)
 # ```
 #
-# calls `pack(t)` for every tensor that it keeps for backward, and keeps what `pack` returns. (Backward gives that to
-# `unpack` and goes on with what it returns.) Write `saved_bytes(fn, *inputs)`: run the function once, and return how many
-# bytes are kept, in storages (unit 01: a tensor is a view of a storage).
+# (The backward pass hands this value to `unpack`, and uses what `unpack` returns.) Write `saved_bytes(fn, *inputs)`:
+# run the function once, and return how many bytes are kept, in storages (unit 01: a tensor is a view of a storage).
 #
 # Full marks need
 # * the bytes of what is kept ({{correct.plain}}), without the storages of the inputs ({{correct.inputs}}),
@@ -143,8 +142,8 @@ figures.recomputation.what_autograd_keeps()
 # A verdict names what it called your function on: `course_lib.workloads.activations.chain("twenty sigmoids", [64, 128])` gives that `fn`
 # and its arguments.
 #
-# Storages are told apart by `t.untyped_storage().data_ptr()`. One trap: an address is given to another tensor as soon
-# as its first owner is gone. Whose tensor is it that autograd keeps, if `pack` returns something else?
+# You can tell storages apart by `t.untyped_storage().data_ptr()`. There is one trap: as soon as a tensor is gone, its
+# address may be given to another tensor. If `pack` returns something else, does anybody still keep the tensor?
 
 
 # %% exercise="recomputation.saved_bytes"
@@ -171,27 +170,29 @@ check("recomputation.saved_bytes", saved_bytes)
 # %% [markdown]
 # ## Recomputing for speed
 #
-# Take the three sigmoids. In torch each is a kernel of its own. In the forward pass three kernels each read one tensor and
-# write one. In the backward pass three kernels each read two (the gradient that arrives, and the saved output) and write
-# one. How many times does a tensor pass through memory? And if all three were fused, as in unit 06?
+# Take the three sigmoids. In torch each of them is a separate kernel. In the forward pass, each of three kernels reads
+# one tensor and writes one. In the backward pass, each of three kernels reads two tensors (the gradient that arrives,
+# and the saved output) and writes one. How many tensors are read or written in all? And how many are there if the three
+# sigmoids are fused, as in unit 06?
 
 # %%
 figures.recomputation.three_ways()
 
 # %% [markdown]
-# Say that one whole tensor, read or written once, is one **memory operation**. Fusing helps, from 15 to 8. But the fused
-# forward kernel still writes s1 and s2, for backward alone. (Not the third sigmoid: backward makes it from s2. There,
-# without noticing, you have begun to recompute.) Go on and keep nothing but x: then 5 are left. Backward now computes all
-# three sigmoids again, in registers, where it is free: the kernel waits for memory anyway.
+# We call one whole tensor that is read or written once a **memory operation**. Fusing reduces their number from 15
+# to 8. But the fused forward kernel still writes s1 and s2, which only the backward pass needs. (It does not write the
+# third sigmoid, because the backward pass computes it again from s2. So you have already begun to recompute.) If you
+# keep only x, 5 memory operations are left. The backward pass then computes all three sigmoids again, in registers.
+# This costs no time, because the kernel waits for memory anyway.
 #
 # ## Exercise: the bytes of three sigmoids
 #
 # {{exercise recomputation.sigmoid3_traffic}}
 #
-# For n elements of `itemsize` bytes: how many bytes does the fused forward kernel move, and how many the fused backward
-# kernel? With `recompute=False` s1 and s2 are stored, as in the second row of the picture; with `recompute=True` they
-# are not, as in the third. Your numbers must equal those of traced kernels, with both stored
-# ({{correct.stored}}) and both recomputed ({{correct.recomputed}}).
+# For n elements of `itemsize` bytes, how many bytes does the fused forward kernel move, and how many bytes does the
+# fused backward kernel move? With `recompute=False` s1 and s2 are stored, as in the second row of the picture. With
+# `recompute=True` they are not stored, as in the third row. Your numbers must equal those of traced kernels, with both
+# stored ({{correct.stored}}) and both recomputed ({{correct.recomputed}}).
 
 
 # %% exercise="recomputation.sigmoid3_traffic"
@@ -209,7 +210,7 @@ check("recomputation.sigmoid3_traffic", sigmoid3_traffic)
 # %% [markdown]
 # ## A function with a backward of its own
 #
-# This is how you tell torch. The example is a square, with kernels:
+# The next cell shows how you give torch your own backward pass. The example is a square, computed by kernels:
 
 
 # %%
@@ -269,8 +270,8 @@ print(t.table())
 # * one launch forward ({{launches.performance.forward}}), one backward ({{launches.performance.backward}}),
 # * five memory operations, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
-# What counts as kept, here and below, is what backward *reads*. A tensor that is kept and never read is not seen by the check,
-# and costs its memory all the same: hand `save_for_backward` what backward needs, and no more.
+# Here and below, the check counts as kept what the backward pass *reads*. It does not see a tensor that is kept but
+# never read, although this tensor takes memory, too. So give `save_for_backward` only what the backward pass needs.
 #
 # Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
 
@@ -404,11 +405,12 @@ check("recomputation.recomputed_gelu", RecomputedGelu)
 # %% [markdown]
 # ## Keep one number a row
 #
-# Recomputing is cheap where every element stands alone. A softmax is different: its derivative needs probabilities, and a
-# probability needs the sum over its row. Must the row be read once for the sum and once more for the result?
+# Recomputing is cheap if every element depends only on itself. A softmax is different: its derivative needs
+# probabilities, and a probability needs the sum over its row. Must the row be read once for the sum and once more for
+# the result?
 #
-# There is a middle way: **keep the sum, forget the rest**. It is one number a row. For the cross-entropy of a row of
-# logits x with the right answer t,
+# There is a middle way: **keep the sum, and forget the rest**. The sum is one number for each row. For the
+# cross-entropy of a row of logits x with the right answer t,
 #
 # > loss = lse - x[t], with lse = log Σ exp(x[j])
 #
@@ -416,16 +418,17 @@ check("recomputation.recomputed_gelu", RecomputedGelu)
 #
 # > d loss / d x[j] = exp(x[j] - lse) - (1 if j = t, else 0)
 #
-# With lse in hand there is *no sum left to do*. Any block of any row can be worked on alone. How much is saved?
+# If lse is kept, the backward pass has *no sum left to compute*. Any block of any row can be computed by itself. How
+# much does this save?
 
 # %%
 tokens, vocabulary = 8192, 128_256  # a batch for a model with a large vocabulary
 print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  lse: {tokens * 4 / 2**10:.0f} KiB")
 
 # %% [markdown]
-# Why lse, and not the maximum and the sum of exponentials? Together they are two numbers, and one does as well:
-# exp(x - lse) cannot overflow, since x ≤ lse. FlashAttention keeps the same single number for each row of a score matrix
-# that it never stores: units 09 and 10.
+# Why keep lse, and not the maximum and the sum of exponentials? They would be two numbers, and one is enough: exp(x -
+# lse) cannot overflow, because x ≤ lse. FlashAttention keeps the same single number for each row of a score matrix that
+# it never stores: units 09 and 10.
 #
 # ## Exercise: cross-entropy, backward
 #
@@ -490,11 +493,11 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 #
 # The weight is shared by all rows, so each row adds to its gradient: dweight[j] = Σ dy · n over all rows. A million
 # rows, handled by many programs. Two ways to add up, as in unit 04's `column_sum`:
-# * **atomics**: simple, and the programs arrive in any order. Float addition depends on the order, so two runs of one
-#   training differ in the last bits, and soon in everything. A bug that shows only in every second run is no fun to look
-#   for.
-# * **partial sums**: each program adds up its own rows in registers and stores one row of partial sums. A second, small
-#   kernel adds those, always in the same order.
+# * **Atomics** are simple, but the programs add in any order. Float addition depends on the order, so two runs of the
+#   same training differ in the last bits, and soon in all of them. A bug that shows only in every second run is hard to
+#   find.
+# * **Partial sums** need two kernels. Each program of the first kernel adds up its own rows in registers, and stores
+#   one row of partial sums. A second, small kernel adds up these rows, always in the same order.
 #
 # ## Exercise: RMSNorm, backward, without atomics
 #
@@ -590,13 +593,13 @@ check("recomputation.rmsnorm_backward", rmsnorm_backward)
 # %% [markdown]
 # ## Random numbers, twice
 #
-# Dropout sets a random share p of the elements to 0 and divides the others by 1 - p. The gradient passes where the
-# element passed, so backward needs the mask. Stored, it is another tensor. Computed again, it is... a roll of the dice,
-# and the dice will fall differently?
+# Dropout sets a random share p of the elements to 0, and divides the others by 1 - p. The gradient passes where the
+# element passed, so the backward pass needs the mask. If the mask is stored, it is one more tensor. Can it be computed
+# again, although it is random?
 #
-# Random numbers in a computer are not random. They follow from a seed. A *counter-based* generator (Philox, in torch on
-# GPUs and in Triton) goes one step further: the i-th number is a function of the seed and of i, with no state in between.
-# Whoever knows (seed, i) knows the number.
+# It can, because random numbers in a computer follow from a seed. A *counter-based* generator (Philox, in torch on GPUs
+# and in Triton) goes one step further. Its i-th number is a function of the seed and of i alone, and there is no state.
+# So the number can be computed again from (seed, i).
 
 
 # %%
@@ -613,8 +616,8 @@ for seed, first in ((7, 0), (7, 4), (8, 0)):
     print(f"seed {seed}, numbers {first} to {first + 7}:", " ".join(f"{v:.3f}" for v in out.tolist()))
 
 # %% [markdown]
-# The fifth number of the first row is the first of the second. No program has to wait for another, and a mask of any size
-# is two numbers: a seed, and a p.
+# The fifth number of the first row is the first number of the second row. No program has to wait for another, and two
+# numbers, a seed and p, stand for a mask of any size.
 #
 # ## Exercise: dropout without a mask
 #
@@ -683,32 +686,37 @@ check("recomputation.seeded_dropout", SeededDropout)
 # | rmsnorm_backward, 8192 rows of 4096 | 0.86 | 2.04 | 1.18 |
 # | SeededDropout, forward and backward | 0.62 | 0.80 | 0.89 |
 #
-# Look at the first row: 15 memory operations against 5 promise a factor of 3, and 2.98 it is. torch.compile also fuses and
-# also chooses what to keep, so nobody is far ahead of it, and with the cross-entropy it is ahead of us. RMSNorm reaches
-# 0.86, since it has sums along rows and a second launch, which a copy does not have.
+# Look at the first row. 5 memory operations instead of 15 promise a factor of 3, and the measured factor is 2.98.
+# torch.compile also fuses operations and chooses what to keep, so our kernels are not much faster, and for the
+# cross-entropy torch.compile is faster. RMSNorm reaches 0.86 of a copy, because it has sums along rows and a second
+# launch.
 #
-# And the last row? It is far from the speed of memory, and slower than torch. Philox mixes seed and counter in ten rounds of
-# multiplications and exclusive ors, some hundred integer operations, and one call makes *four* random numbers, of which
-# `tl.rand` uses one. Here arithmetic sets the pace, and recomputing is no longer free. (torch
-# takes all four. So does `tl.rand4x`, if element 4 j + k is given the k-th number of call j.) It still keeps nothing.
+# The last row is far from the speed of memory, and slower than torch. Philox mixes seed and counter in ten rounds of
+# multiplications and exclusive ors, which are about a hundred integer operations. One call makes *four* random numbers,
+# but `tl.rand` uses only one of them. So arithmetic is the limit here, and recomputing is no longer free. (torch uses
+# all four numbers. So does `tl.rand4x`, if element 4 j + k gets the k-th number of call j.) But SeededDropout still
+# keeps nothing.
 #
 # ## Recomputing for memory
 #
-# Now a whole model. Ours has 24 layers, each `x + gelu(x @ w1) @ w2` with an inside that is four times as wide. Say what
-# passes from one layer to the next is one **boundary**. A layer keeps x, x @ w1 and gelu(x @ w1): 1 + 4 + 4 = 9 boundaries.
-# All layers keep 24 × 9 = 216. At 16 384 tokens, a width of 1024 and two bytes an element that is
+# Now consider a whole model. It has 24 layers. Each layer is `x + gelu(x @ w1) @ w2`, and x @ w1 is four times as wide
+# as x. We call a tensor that passes from one layer to the next a **boundary**. A layer keeps x, x @ w1 and gelu(x @
+# w1), which have the size of 1 + 4 + 4 = 9 boundaries. So all layers together keep 24 × 9 = 216 boundaries. The next
+# cell computes how many bytes these are for 16 384 tokens, a width of 1024 and two bytes for each element.
 
 # %%
 boundary = 16384 * 1024 * 2
 print(f"{24 * 9} boundaries of {boundary / 2**20:.0f} MiB: {24 * 9 * boundary / 2**30:.2f} GiB of activations")
 
 # %% [markdown]
-# for 0.4 GiB of weights. What if we keep the boundaries alone, and compute each layer's inside again when backward gets
-# there? This is a **checkpoint**: run a piece of the model forward without keeping anything but its input; in backward,
-# run it once more, now keeping everything, and go back through it.
+# The weights take only 0.4 GiB. What if we keep only the boundaries, and compute the rest of each layer again when the
+# backward pass needs it? This is called a **checkpoint**. In the forward pass, a piece of the model keeps only its
+# input. In the backward pass, the piece runs forward once more and now keeps everything. Then its gradients are
+# computed.
 #
-# The price is one more forward pass. A forward pass is a third of a training step (03: forward 2, backward 4), so a
-# third of extra compute. What does it buy? And how long should the pieces be: one layer, or six?
+# The price is one more forward pass. A forward pass takes a third of a training step (unit 03: 2 parts forward, 4 parts
+# backward), so the extra compute is a third. How much memory does this save? And how long should a piece be: one layer,
+# or six?
 
 # %% predict="recomputation.guess_segments"
 # 24 layers: into how many segments would you cut them? Write a number; no points hang on it.
@@ -719,13 +727,14 @@ figures.recomputation.explore_checkpoints()
 
 # %% [markdown]
 # Try your guess, and then 1, 5, 12 and 24 segments, with 24 layers.
-# * One segment saves nothing. When it is recomputed, everything inside is alive at once.
-# * More segments: more boundaries pile up (orange), and less is inside of one segment (blue).
-# * The extra compute is the same for all of them. Only memory depends on the number.
+# * A single segment saves nothing. When it is recomputed, everything inside it is in memory at the same time.
+# * With more segments, more boundaries are kept (orange), and each segment keeps less inside (blue).
+# * The extra compute is the same for any number of segments. Only the memory depends on this number.
 #
-# If a layer kept only its input, √24 ≈ 5 segments would be best, since s + 24 / s is least at s = √24. This is the √n rule
-# (Chen et al., 2016): n layers in the memory of 2 √n. Here a layer keeps 9 boundaries, so it pays to have shorter segments:
-# s + 9 · 24 / s is least at s = √216 ≈ 15. (Segments have whole layers, and the best whole number may be some way off.)
+# If a layer kept only its input, √24 ≈ 5 segments would be best, because s + 24 / s is least at s = √24. This is the √n
+# rule (Chen et al., 2016): n layers need the memory of only 2 √n layers. In our model a layer keeps 9 boundaries, so
+# shorter segments are better: s + 9 · 24 / s is least at s = √216 ≈ 15. (Segments consist of whole layers, so the best
+# number can differ from 15.)
 #
 # ## Exercise: checkpoint
 #
@@ -756,11 +765,12 @@ figures.recomputation.masks()
 # * the random state as it would be without the checkpoint ({{seen.looked.after}}).
 #
 # Four things that surprise people:
-# * Inside `forward` of a Function, gradients are off: that is what you want.
-# * Inside `backward` they are off, too: that is not what you want.
-# * Recomputing on the arguments themselves would run their own history; `detach()` cuts it, and drops `requires_grad` with it.
-# * A tensor on `ctx.anything` stays until the whole graph is gone; `ctx.save_for_backward` lets go of it as soon as backward has
-#   passed. It takes None in place of what is no tensor.
+# * Inside `forward` of a Function, gradients are off. Here this is what you want.
+# * Inside `backward` they are off, too. Here this is not what you want.
+# * If you recompute with the arguments themselves, backward goes on into their own history. `detach()` cuts this
+#   history off, but the result no longer has `requires_grad`.
+# * A tensor that is an attribute of `ctx` stays in memory until the whole graph is gone. `ctx.save_for_backward` frees
+#   it as soon as the backward pass is done with it. For arguments that are not tensors it takes None.
 
 
 # %% exercise="recomputation.checkpoint"
@@ -833,18 +843,19 @@ check("recomputation.segments_for", segments_for)
 # %% [markdown]
 # ## Prediction against measurement
 #
-# Here is the model, run with your checkpoint and your number of segments: the bytes of all storages that are alive, after
-# every operation. Next to it is the same on a GPU, as the GPU's allocator reports it, with torch's checkpoint. Below you
-# see the lower part of both once more. The dashed line is your prediction, and on top of it the temporary tensors of one
-# layer's backward pass. Does the curve stay below?
+# The left picture shows the model, run with your checkpoint and your number of segments. Its curve is the number of
+# bytes that are alive after every operation. The right picture shows the same on a GPU, with torch's checkpoint, as the
+# GPU's allocator reports it. The lower row enlarges the bottom of both. The dashed line is your prediction plus the
+# temporary tensors of one layer's backward pass. Does the curve stay below it?
 
 # %% gpu="recomputation.memory_timeline"
 figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 
 # %% [markdown]
-# 216 boundaries have become 30, for a third more compute: on the H200 the step took 1.30 times as long, and 1.01 GiB instead
-# of 6.85. (The peaks in the legends are two or three boundaries higher: the temporary tensors of one layer's backward pass.) And
-# the two sides agree: what is counted on a CPU is what the GPU's allocator hands out.
+# 216 boundaries have become 30, for a third more compute. On the H200 the step took 1.30 times as long, and it needed
+# 1.01 GiB instead of 6.85 GiB. (The peaks in the legends are two or three boundaries higher, because of the temporary
+# tensors of one layer's backward pass.) The two pictures agree: the bytes that are counted on a CPU are those that the
+# GPU's allocator hands out.
 #
 # When is which kind of recomputation worth it?
 #
@@ -855,9 +866,10 @@ figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 # | costs | nothing, while memory sets the pace | about a third more compute |
 # | who does it for you | torch.compile (it chooses what to keep by a minimum cut), FlashAttention | torch.utils.checkpoint |
 #
-# *Selective* checkpoints lie between: keep the results of matrix products, which are expensive to compute, and recompute
-# what is cheap. FlashAttention is the finest example of all: it keeps the output and one number a row of a matrix that it
-# never stores, and recomputes the rest, tile by tile. It moves fewer bytes *and* keeps fewer. Three units to go.
+# *Selective* checkpoints lie between the two. They keep the results of matrix products, which are expensive to compute,
+# and recompute the rest. FlashAttention is the best example of recomputation. It never stores its matrix of scores. It
+# keeps the output and one number for each row of this matrix, and recomputes the rest, tile by tile. So it moves fewer
+# bytes *and* keeps fewer. You build it in the next three units.
 #
 # ## What you now know
 #

@@ -13,11 +13,7 @@
 # %% [markdown]
 # # 09 · FlashAttention, forward
 #
-# **After this unit you can** write attention as one Triton kernel that takes any shape, any strides and any dtype, say
-# beforehand what it moves and multiplies, and change it for what models really use: causal masks, windows, grouped heads, a
-# cache. This takes about five hours, {{unit minutes}} of them for {{unit exercises}}. You need 05 (tiles, `tl.dot`), 06
-# (the online softmax in Triton) and 08 (attention by tiles). No GPU is needed: the kernels are traced and compiled, and
-# timed as well where there is a GPU.
+# You need no GPU: the kernels are traced and compiled on the CPU. If there is a GPU, they are timed as well.
 
 # %%
 import torch
@@ -32,10 +28,10 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # %% [markdown]
 # ## The question
 #
-# In 08 you wrote attention in tiles, in torch. It never holds anything of size n × n, and it has to move few bytes. So it
-# should be as fast as its matrix products. One layer with 16 heads of 128 and 16 384 tokens does 4 · 16 · 16384² · 128
-# FLOPs. How long would that take at the speed of a matrix product? And how long does your `tiled_attention` take on the
-# same GPU?
+# In unit 08 you wrote attention in tiles, in torch. Your `tiled_attention` never holds anything of size n × n, and it
+# needs few bytes. So it should be as fast as its matrix products. Take one layer with 16 heads of 128 numbers each, and
+# 16 384 tokens. It does 4 · 16 · 16384² · 128 FLOPs. How long would this take at the speed of a matrix product? And how
+# long does `tiled_attention` take on the same GPU?
 
 # %%
 ceiling = measured("attention")["ceiling"]  # TFLOP/s of torch's matrix product, measured on an H200
@@ -47,32 +43,35 @@ print(
 )
 
 # %% [markdown]
-# Each torch operation is a launch, and each hands its tiles to the next one *through memory*. A tile of scores is small
-# enough to stay in registers, as long as one kernel does everything to it: the product, the mask, the exponentials and the
-# second product. (The count above is not multiplied by 16 heads: one torch operation handles the same tile of all heads at
-# once.) Writing that kernel is all that is left to do. The outer loop of `tiled_attention` becomes the grid, and the inner
-# loop becomes the body of the kernel.
+# Each torch operation is a launch, and each operation hands its tiles to the next one *through memory*. (The number of
+# launches above is not multiplied by 16 heads, because one torch operation handles the same tile of all heads at once.)
+# But a tile of scores is small enough to stay in registers, if one kernel does everything with it: the first product,
+# the mask, the exponentials and the second product. In this unit you write this kernel. The outer loop of
+# `tiled_attention` becomes the grid, and the inner loop becomes the body of the kernel.
 #
-# Here is one program of such a kernel at work: a tile of 64 queries, causal, keys in tiles of 32. The steps are those of a
-# traced launch. Move *step*, then *program*. What does each program load once, and what does it load again and again? Which
-# program has the least to do?
+# The picture below shows one program of such a kernel at work. The attention is causal. A program has 64 queries, and
+# the keys come in tiles of 32. The steps are those of a traced launch. Move *step*, then *program*. What does each
+# program load once, and what does it load again and again? Which program has the least to do?
 
 # %%
 figures.flash.explore_program_walk()
 
 # %% [markdown]
-# Each program loads its rows of q once, at the beginning, and stores its rows of o once, at the end. In between it walks
-# along k and v, and each tile of scores exists only for a moment. Program 0 has the shortest walk and the last program the
-# longest. No program needs anything from another one.
+# Each program loads its rows of q once, at the beginning, and stores its rows of o once, at the end. In between it goes
+# through k and v tile by tile, and each tile of scores exists only for a moment. We call this the program's *walk*.
+# Program 0 has the shortest walk, and the last program has the longest. No program needs a result of another program.
 #
-# Where do these programs run? Three answers are often heard, and none of them is right.
+# Where do these programs run? Three answers are often heard, and all three are wrong.
 #
-# * *"The heads are divided among the cores of the CPU."* The CPU makes one launch. Heads and tiles of queries are the
-#   programs of its grid, and the GPU hands them out to its SMs. The cell below counts them.
-# * *"One CUDA core computes all of the attention."* A program runs on one SM, and all of its threads work on each tile
-#   together. A CUDA core is the arithmetic unit of one lane; the products are made by the SM's tensor cores.
-# * *"FlashAttention saves the way back to the CPU between the steps."* There is no such way, with or without it. Results of
-#   torch's operations stay in the GPU's main memory. What FlashAttention saves is the way to *that* memory, and back.
+# * *"The heads are divided among the cores of the CPU."* In fact the CPU makes a single launch. Its grid has one
+#   program for each tile of queries of each head, and the GPU hands these programs out to its SMs. The cell below
+#   counts them.
+# * *"One CUDA core computes all of the attention."* In fact a program runs on one SM, and all of its threads work on
+#   each tile together. A CUDA core is the arithmetic unit of a single lane, and the products are computed by the SM's
+#   tensor cores.
+# * *"FlashAttention avoids a transfer to the CPU after each step."* In fact there is no such transfer, even without
+#   FlashAttention. The results of torch's operations stay in the GPU's main memory. FlashAttention saves the transfers
+#   to *this* memory and back.
 
 # %%
 programs, sms = 16 * 16384 // 64, gpu.datasheet("H200").sms
@@ -83,10 +82,11 @@ print(f"16 heads of 16,384 queries, 64 queries a program: {programs:,} programs 
 #
 # {{exercise flash.predictions}}
 #
-# Take one head of 1024 queries and keys, with D = 128, in bfloat16. Attention is full unless a line says causal. Each
-# number is worth {{correct.plain / 6}}.
+# Take one head with 1024 queries, 1024 keys and D = 128, in bfloat16. The attention is not causal, unless a line says
+# so. Each number is worth {{correct.plain / 6}}.
 #
-# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
+# earns nothing.
 
 
 # %% exercise="flash.predictions"
@@ -114,15 +114,17 @@ predictions = {
 check("flash.predictions", predictions)
 
 # %% [markdown]
-# The fifth number decides how large a tile may be. An SM has 65 536 registers of 4 bytes, which is 256 KiB. The accumulator
-# of 128 queries takes a quarter of them, and the tile of scores comes on top; q, k and v wait in shared memory. That is why
-# everybody's tiles hold 64 or 128 queries.
+# The fifth number, the size of the accumulator, decides how large a tile may be. An SM has 65 536 registers of 4 bytes,
+# which is 256 KiB. The accumulator of 128 queries takes a quarter of them, and the tile of scores needs registers, too.
+# (The tiles of q, k and v are in shared memory.) This is why all such kernels use tiles of 64 or 128 queries.
 #
 # ## One tile
 #
-# What happens to a program's state when the next tile comes? You know the answer as `merge`: both states are brought to the
-# larger maximum and then added. In the loop one of the two is new, which allows a shortcut: make the weights of the tile
-# relative to the *new* maximum at once. Then only the old state has to be corrected.
+# A program keeps a state for its queries: the maximum m of the scores so far, the sum l of the weights, and the sum acc
+# of the weighted values. What happens to this state when the next tile comes? You know the answer from `merge` in unit
+# 08: two states are made relative to the larger of their maxima, and then added. In the loop one of the two states
+# comes from the new tile, and this allows a shortcut. Compute the weights of the tile relative to the *new* maximum at
+# once. Then only the old state has to be corrected.
 #
 # > m_new = max(m, max of each row of s)
 # >
@@ -130,8 +132,8 @@ check("flash.predictions", predictions)
 # >
 # > l = l · alpha + Σ p,  acc = acc · alpha + p @ v
 #
-# Below, a state of 3 rows is updated with a tile of 4 keys. Before you run it: which of the three rows keeps its old sums
-# as they are, and which one forgets nearly everything?
+# In the next cell, a state of 3 rows is updated with a tile of 4 keys. Before you run it, answer two questions. Which
+# of the three rows keeps its old sums unchanged? And which row loses nearly all of its old sums?
 
 # %%
 m = torch.tensor([2.0, 2.0, -torch.inf])  # the third row has seen nothing yet
@@ -143,32 +145,37 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 # %% [markdown]
 # Three things matter on a GPU.
 #
-# * **Tensor cores** multiply half precision. p is float32; round it to v's dtype, `p.to(v.dtype)`, for the product. The
-#   weights in p lie between 0 and 1. Rounding changes each of them by at most half a unit in its last place, which is no
-#   worse than v itself. The *sums* m, l and acc stay float32.
-# * `tl.dot(a, b, acc)` adds the product to `acc`, which costs the tensor cores nothing.
-# * A float32 product would be rounded to TF32. `input_precision="ieee"` keeps it float32. For half precision it
-#   changes nothing.
+# * **Tensor cores** multiply numbers of half precision, but p is float32. So round p to v's dtype for the product:
+#   `p.to(v.dtype)`. The weights in p lie between 0 and 1, and rounding changes each of them by at most half a unit in
+#   its last place. The numbers in v are not more precise than this. The state m, l and acc stays float32.
+# * **Adding is free.** `tl.dot(a, b, acc)` adds the product to `acc`, and this takes the tensor cores no extra time.
+# * **Float32 blocks** would be rounded to TF32. With `input_precision="ieee"` they stay float32. For half precision
+#   this option changes nothing.
 #
-# And one thing is familiar: −inf − −inf is NaN. A row may have seen nothing before this tile, and may see nothing in it
-# either.
+# You know one more problem from unit 08: −inf − −inf is NaN. This happens when a row has seen no key before this tile,
+# and sees none in this tile either.
 #
 # ## Exercise: update the state
 #
 # {{exercise flash.online_update}}
 #
-# Write `online_update`, a `@triton.jit` function that other kernels call. It gets blocks and no pointers. The two
-# functions below it are given: they walk over scores in tiles, and the check calls `weighted_mean`. In every exercise of
-# this unit, all points rest on one plain case. Its result must be right, and kernels must have computed it: torch may only
-# allocate memory and make views. Full marks need
-# * the right result for any size ({{correct.ragged}}), and float32 that stays float32 throughout ({{correct.float32}}),
-# * scores far from 0, rising and falling ({{correct.hard}}), half precision v with 4096 keys ({{correct.half}}),
-# * tiles of −inf before the first score, and rows of −inf alone ({{correct.late}}).
+# Write `online_update`, a `@triton.jit` function that other kernels call. Its arguments are blocks, and not pointers.
+# The two functions below it are given. They go through a matrix of scores tile by tile, and the check calls
+# `weighted_mean`.
 #
-# v is in half precision in the plain case and for the {{correct.half}} of half precision. Everywhere else it is float32,
-# and without `"ieee"` the points there are lost.
+# In every exercise of this unit, the check begins with one plain case. If its result is wrong, no points are given. The
+# same holds if your kernels did not compute the result: you may use torch only to allocate memory and to make views.
+# Full marks need the right result
+# * for any size ({{correct.ragged}}), and with the precision of float32 if v is float32 ({{correct.float32}}),
+# * for scores far from 0 that rise or fall from tile to tile ({{correct.hard}}),
+# * for v in half precision, with 4096 keys ({{correct.half}}),
+# * for rows whose first tiles are all −inf, and for rows that are −inf everywhere ({{correct.late}}).
 #
-# `hint("flash.online_update")` gives a hint, and a stronger one each time. This holds for every exercise here.
+# In the plain case and in the 4096 keys' case, v is in half precision. In all other cases v is float32, and the result
+# is too inexact without `"ieee"`.
+#
+# `hint("flash.online_update")` gives a hint, and a stronger one each time you call it. Every exercise in this unit has
+# such hints.
 
 
 # %% exercise="flash.online_update"
@@ -222,16 +229,20 @@ check("flash.online_update", weighted_mean)
 # %% [markdown]
 # ## One head
 #
-# From here on the scores are no longer given. For BLOCK_M queries, a program
-#
+# From here on the scores are no longer given. For its BLOCK_M queries, a program
 # 1. loads its tile of q,
-# 2. for each tile of keys loads k and v, makes s = scale · q @ k.T with 08's scale of 1 / √D, and updates the state,
-# 3. divides, and stores o and lse.
+# 2. for each tile of keys, loads k and v, computes the scores s = scale · q @ k.T with the scale 1 / √D of unit 08, and
+#    updates the state,
+# 3. divides acc by l, and stores o and lse.
 #
-# `k.T` of a block of half precision costs nothing: a tile in shared memory can be read by rows or by columns. (On Hopper
-# the tensor cores do that themselves, on older GPUs the loads that bring it into registers.) The scale multiplies s, in
-# float32; q times the scale would be rounded to half precision once more, and lse would show it. The last tile may reach
-# past the last key. What must the scores of these missing keys be? A masked load gives 0. But 0 is a score like any other:
+# For a block of half precision, `k.T` costs nothing, because a tile in shared memory can be read by rows or by columns.
+# (On Hopper the tensor cores do this themselves. On older GPUs the loads from shared memory into registers do it.)
+#
+# Multiply the scores s by the scale, in float32. If you multiplied q by the scale instead, the product would be rounded
+# to half precision, and lse would be less exact.
+#
+# The last tile of keys may reach past the last key. What must the scores of these missing keys be? A masked load gives
+# 0, so the scores would be 0 as well. But 0 is a score like any other:
 
 # %%
 s = torch.tensor([-3.0, -2.5, 0.0, 0.0])  # two keys, and two that are not there
@@ -243,11 +254,13 @@ print("with -inf:", [round(x, 3) for x in torch.softmax(s.where(torch.arange(4) 
 #
 # {{exercise flash.one_head}}
 #
-# q, k, v are contiguous matrices of one head, D is 16, 32, 64 or 128. Full marks need
-# * o and lse right in a plain case in float16, on which all points rest,
-# * any Nq and Nk, float16, bfloat16 and float32 ({{correct.ragged}}), scores far from 0 ({{correct.hard}}),
-# * k read at most Nq / 64 times, copies of it counted as well, by at least 32 programs where Nq is large
-#   ({{rereads.k.performance}}), one launch ({{launches.performance}}), dense loads ({{coalesced.load.performance}}).
+# The arguments q, k and v are the contiguous matrices of one head, and D is 16, 32, 64 or 128. The plain case, which
+# must be right before any point is given, is in float16. Full marks need
+# * the right o and lse for any Nq and Nk, in float16, bfloat16 and float32 ({{correct.ragged}}),
+# * the right o and lse for scores far from 0 ({{correct.hard}}),
+# * that each element of k is read at most Nq / 64 times, and that at least 32 programs share a large Nq
+#   ({{rereads.k.performance}}); reads of a copy of k count, too,
+# * a single launch ({{launches.performance}}), and dense loads ({{coalesced.load.performance}}).
 
 
 # %% exercise="flash.one_head"
@@ -292,8 +305,8 @@ def one_head(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.T
 check("flash.one_head", one_head)
 
 # %% [markdown]
-# What did your kernel move? Unit 08's `flash_bytes` said that q, o and lse move once, and k and v once for each program.
-# Compare this prediction with what was traced.
+# How many bytes did your kernel move? `flash_bytes` of unit 08 said that q, o and lse are moved once, and that k and v
+# are moved once for each program. The next cell compares this prediction with a trace.
 
 # %%
 n, d = 256, 64
@@ -309,14 +322,15 @@ else:
     print(f"{t.flops.dot:,} FLOPs in tl.dot: {t.flops.dot / t.bytes:.0f} a byte")
 
 # %% [markdown]
-# And this is the walk of your own kernel. (If you have not solved it yet, you see the walk from the beginning again.)
+# The next picture shows the walk of your own kernel. (If you have not solved the exercise yet, you see the walk from
+# the beginning of this unit again.)
 
 # %%
 mine = {} if done is None else dict(traced=t, q=q, k=k, v=v, o=done[0])
 figures.flash.explore_program_walk(**mine)
 
 # %% [markdown]
-# What does the compiler make of it for an H100 or H200 (sm_90)? You need neither of them to find out:
+# What does the compiler make of your kernel for an H100 or an H200 (sm_90)? You need neither of these GPUs to find out:
 
 # %%
 if done is None:
@@ -328,43 +342,45 @@ else:
     print(compile_for(one_head_kernel, q, k, v, *done, 0.125, n, n, gpu="sm_90", **shape))
 
 # %% [markdown]
-# `wgmma` is Hopper's tensor core instruction, and both products use it. "None" in the row *spills* is what you want to see:
-# an accumulator that does not fit into the registers would go to memory and back in every step.
+# `wgmma` is Hopper's instruction for tensor cores, and both products should use it. The row *spills* should say "none".
+# If the accumulator did not fit into the registers, it would go to memory and back in every step.
 #
 # ## Causal: two loops
 #
-# Only the tiles on the diagonal need a mask. How many keys does row i see? In causal attention it sees i + 1 + Nk − Nq of
-# them, but at least 0 and at most Nk; otherwise it sees all Nk. Call this number `sees`. A score stays where **key <
-# sees**, and this one comparison serves the causal mask *and* the keys that are not there. It also tells a program where to
-# walk:
+# In causal attention, only the tiles on the diagonal need a mask. How many keys does row i see? In causal attention it
+# sees i + 1 + Nk − Nq keys, but at least 0 and at most Nk. In full attention it sees all Nk keys. Call this number
+# `sees`. A score is kept where **key < sees**. This one comparison serves as the causal mask, and it also masks the
+# missing keys past Nk. Moreover, `sees` tells a program where its walk begins and ends:
+# * From key 0 to the smallest `sees` of its rows, rounded down to whole tiles, all rows see all keys. There no mask is
+#   needed, not even on the loads.
+# * From there to the largest `sees` of its rows, a mask is needed.
+# * Beyond the largest `sees`, there is nothing to do.
 #
-# * from 0 to the smallest `sees` of its rows, rounded down to whole tiles, all rows see everything, and no mask is needed,
-#   not even on the loads;
-# * from there to the largest `sees`, a mask is needed;
-# * beyond that, there is nothing to do.
-#
-# So there are two loops, one after the other, with the same body. Write the body once, as a helper with a `tl.constexpr`
-# argument such as MASKED, and call it twice: the compiler makes two versions of it, one with the mask and one without. Play
-# with unequal tiles. How many masked tiles does a row of tiles have if the tiles of keys are half as wide as those of
-# queries?
+# So there are two loops, one after the other, with the same body. Write the body once, as a helper function with a
+# `tl.constexpr` argument such as MASKED, and call it twice. The compiler then makes two versions of it, one with the
+# mask and one without. In the next picture, try tiles that are not square. How many masked tiles does a row of tiles
+# have if a tile has half as many keys as queries?
 
 # %%
 figures.attention.explore_causal_map()
 
 # %% [markdown]
-# It has two, and it still has two when the row is 256 tiles long. The mask costs one comparison and one selection for each
+# It has two masked tiles, even when the row is 256 tiles long. The mask costs one comparison and one selection for each
 # score of a masked tile.
 #
 # ## Heads and strides
 #
-# q comes as (B, H, N, D), as (N, D), or as something else with heads in front. Often it is a *view*: (B, N, H, D) with two
-# dimensions swapped, as in 08. Nobody wants to copy it. What does a kernel need to know to read any of these tensors where
-# they lie?
+# A tensor q may have the shape (B, H, N, D), or (N, D), or other dimensions in front of the last two. Often it is a
+# *view*: a tensor (B, N, H, D) with two dimensions swapped, as in unit 08. Copying it would cost time. What does a
+# kernel need to know to read any of these tensors without a copy?
 #
-# It needs a pointer and four strides. `x[None]` adds a dimension in front, so repeat it until there are four. If there are
-# more, `x.flatten(0, -4)` folds all but the last three into one. Both are views. (Folding dimensions that do not lie one
-# after the other would make a copy. Batches in front do lie so.) A program's number gives its batch and head, and these
-# two, times their strides, give the start of its matrix. Rows and columns of a tile take the other two strides.
+# It needs a pointer and four strides. `x[None]` adds a dimension in front, so repeat it until there are four
+# dimensions. If there are more than four, `x.flatten(0, -4)` folds all dimensions but the last three into one. Both
+# give views. (Folding gives a view only if the folded dimensions follow each other without gaps in memory, as batch
+# dimensions in front do. Otherwise it would make a copy.)
+#
+# The number of a program gives its batch and its head. Each of these two is multiplied by its stride, and the sum gives
+# the start of the program's matrix. The rows and columns of a tile use the other two strides.
 
 # %%
 x = torch.randn(2, 5, 3, 4)  # (B, N, H, D)
@@ -377,32 +393,39 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
     print(tuple(y.shape), "->", tuple(four.shape), "strides", four.stride(), "a view:", four.data_ptr() == y.data_ptr())
 
 # %% [markdown]
-# Heads of 80 or 96 exist, and blocks have powers of two as sizes. Take the next one as BLOCK_D and mask the rest: columns
-# of 0 change no product. Multiplying by those zeros still takes time, though: such heads pay for the next power of two.
+# Some models have heads of D = 80 or 96, but the sides of a block must be powers of two. Use the next power of two as
+# BLOCK_D, and mask the columns past D. These columns are 0, so they do not change any product. Multiplying by zeros
+# still takes time, so a head of 80 takes as long as a head of 128.
 #
 # ## Exercise: FlashAttention, forward
 #
 # {{exercise flash.flash_attention_forward}}
 #
-# The real thing. Begin from `one_head`. (You may write further `@triton.jit` helpers in the cell.) Return o with q's shape
-# and dtype, and lse, contiguous float32. torch may only allocate memory and make views: a single `.contiguous()` costs all
-# points. Heads beyond 128 need smaller tiles, or `num_stages=2`: the check compiles for an A100 (sm_80) as well, which has
-# less shared memory than an H100. Full marks need
-# * any Nq and Nk ({{correct.ragged}}), any leading dimensions ({{correct.leading}}), views without copies
-#   ({{correct.strided}}), D from 16 to 256 ({{correct.dims}}),
-# * float32 that stays float32 ({{correct.float32}}), half precision with 4096 keys ({{correct.half}}), any scale
-#   ({{correct.scale}}),
-# * causal, aligned at the bottom right ({{correct.causal}}); zeros and −inf for queries that see nothing
-#   ({{correct.nothing}}),
-# * scores that are large, that rise, that fall, that are low ({{correct.hard}}; one of these cases has a scale of its
-#   own, too),
-# * by count: the bytes that `flash_bytes` predicts, with at least 32 programs for 64 heads ({{traffic.performance}}), all
-#   products by `tl.dot`, and only half as many if causal ({{dot_flops.performance}}), one launch
-#   ({{launches.performance}}), nothing of size Nq × Nk in memory ({{buffers_below.performance}}), dense loads
-#   ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
+# Now write the whole forward pass. Begin with `one_head`. (You may write further `@triton.jit` helpers in the cell.)
+# Return o with q's shape and dtype, and lse as a contiguous float32 tensor. You may use torch only to allocate memory
+# and to make views; a single `.contiguous()` costs all points. Heads with D above 128 need smaller tiles, or
+# `num_stages=2`, because the check also compiles for an A100 (sm_80), which has less shared memory than an H100.
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of torch's FlashAttention-2, and a part of these points
-# from {{speed.none}} on (16 heads of 128, 8192 tokens, bfloat16).
+# Full marks need the right result
+# * for any Nq and Nk ({{correct.ragged}}), any leading dimensions ({{correct.leading}}), and any D from 16 to 256
+#   ({{correct.dims}}),
+# * for views, without copies ({{correct.strided}}),
+# * with the precision of float32 for float32 tensors ({{correct.float32}}), and for half precision with 4096 keys
+#   ({{correct.half}}),
+# * for any scale ({{correct.scale}}),
+# * for causal attention in which the last query sees the last key ({{correct.causal}}); a query that sees no key gets
+#   o = 0 and lse = −inf ({{correct.nothing}}),
+# * for scores that are large, that rise or fall from tile to tile, or that are all low ({{correct.hard}}); one of these
+#   cases has its own scale, too.
+#
+# Full marks also need
+# * no more bytes than `flash_bytes` predicts, with at least 32 programs for 64 heads ({{traffic.performance}}),
+# * all products by `tl.dot`, and only half as many in causal attention ({{dot_flops.performance}}),
+# * a single launch ({{launches.performance}}), and nothing of size Nq × Nk in memory ({{buffers_below.performance}}),
+# * dense loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
+#
+# There is extra credit on a GPU, for 16 heads of 128, 8192 tokens and bfloat16. You get {{speed}} if your kernel
+# reaches {{speed.full}} of the speed of torch's FlashAttention-2, and a part of these points from {{speed.none}} on.
 
 
 # %% exercise="flash.flash_attention_forward"
@@ -515,12 +538,13 @@ def flash_attention_forward(
 check("flash.flash_attention_forward", flash_attention_forward)
 
 # %% [markdown]
-# Does it agree with torch on a layer's own views? A tensor (B, N, H, D) goes in as a view (B, H, N, D). If your o lies in
-# memory as q does, the layer's last matrix can take the result without a copy.
+# Does your function agree with torch on the views that a real layer uses? In the next cell, tensors (B, N, H, D) are
+# passed as views (B, H, N, D). If your o has the same strides as q, the last matrix of the layer can multiply it
+# without a copy.
 #
-# How large a difference is rounding? The next cell prints the step of bfloat16 just below 1. Causal rows at the beginning
-# are means of a few values and reach 2 to 4, where bfloat16 has steps of 0.0156; rounding is off by up to half of one,
-# 0.0078.
+# How large a difference from torch can rounding explain? The first rows of a causal attention are means of only a few
+# values, so they have numbers between 2 and 4. There bfloat16 has steps of 0.0156, so rounding can be off by half a
+# step, 0.0078. (The cell also prints the step of bfloat16 just below 1.)
 
 # %%
 B, N, H, D = 1, 200, 4, 64
@@ -542,8 +566,8 @@ else:
 # %% [markdown]
 # ## How fast?
 #
-# Guess before you look: what share of the speed of torch's FlashAttention-2, which specialists wrote in CUDA, does your
-# kernel reach?
+# Specialists wrote torch's FlashAttention-2, in CUDA. Guess before you look: what share of its speed does your kernel
+# reach?
 
 # %% gpu="flash.speed"
 if bench.has_gpu() and done is not None:
@@ -564,24 +588,27 @@ else:
 figures.flash.ladder()
 
 # %% [markdown]
-# The lowest step is the solution of this unit: pointers, `tl.exp`, two loops. It has 1.33 times FlashAttention-2's speed,
-# and 1.48 times if causal. The next three steps change nothing in the algorithm. They only say it differently to the
-# hardware:
+# The lowest bar, "unit 09", is the published solution of this unit, with pointers, `tl.exp` and two loops. Full
+# attention is 1.33 times as fast as FlashAttention-2, and causal attention 1.48 times as fast. The next three kernels
+# use the same algorithm. They only express it in a way that suits the hardware better:
+# * **exp2.** The hardware can compute 2ˣ, but not eˣ. So `tl.exp` first multiplies each score by log₂ e. You can put
+#   log₂ e into the scale, and use `tl.exp2`. Then multiplying by the scale and subtracting the maximum become one fused
+#   operation.
+# * **Descriptors.** A descriptor tells Hopper's TMA unit where a tensor lies in memory. You make it with
+#   `tl.make_tensor_descriptor` in the kernel, or on the host. The TMA unit then fetches whole tiles by itself, and no
+#   registers are needed for the addresses of a tile.
+# * **Tuning.** Different tile sizes, numbers of warps and numbers of stages are tried, by hand or by `triton.autotune`,
+#   and the fastest are kept. With heads of 128 the first tiles were already the fastest. So the two bars show the same
+#   kernel, timed twice. With heads of 64 tuning brings up to 10 %. (A check does not try configurations. It times the
+#   first one.)
 #
-# * **exp2.** The hardware has 2ˣ and no eˣ: `tl.exp` multiplies by log₂ e first, once for each score. Put log₂ e into
-#   the scale, and use `tl.exp2`; the scale and the subtraction of the maximum become one fused operation.
-# * **Descriptors.** `tl.make_tensor_descriptor`, or one made on the host, tells Hopper's TMA unit where a tensor
-#   lies. It then fetches whole tiles by itself, and no registers are spent on a tile's addresses.
-# * **Tuning.** Tile sizes, warps, stages: tried out, and the fastest kept, by hand or by `triton.autotune`. With heads of
-#   128 the first tiles were the fastest, so these two bars are the same kernel, timed twice; with heads of 64 tuning brings
-#   up to 10 %. (A check tries nothing out: it times the first configuration.)
+# The code of these three kernels is in benchmarks/attention_ladder.py. They are less general: a descriptor needs rows
+# of unit stride, and the kernels in that file need a length that is a multiple of the tile.
 #
-# These steps are in benchmarks/attention_ladder.py. They cost generality: a descriptor wants rows of unit stride, and the
-# kernels in that file want a length that is a multiple of the tile.
-#
-# The last step is another matter: with heads of 128 it brings a quarter more, and is a little faster than cuDNN, which
-# NVIDIA writes for its own GPUs. What does it do that the others do not? Nsight Compute counts how busy the parts of an SM
-# are. Look for the busiest part of "unit 09" and of "descriptors" before you read on.
+# The last step, "overlapped", is different. With heads of 128 it is a quarter faster than the step before it. It is
+# also a little faster than cuDNN, which NVIDIA writes for its own GPUs. What does this kernel do that the others do
+# not? The next cell shows how busy the parts of an SM are, as counted by NVIDIA's profiler Nsight Compute. Find the
+# busiest part of "unit 09" and of "descriptors" before you read on.
 
 # %%
 print("              tensor cores  special functions  issuing instructions  between L2 and the SMs")
@@ -590,31 +617,39 @@ for row in measured("attention")["counters"]:
     print(f"{row['name']:>12}: {shares} {row['l2'] / 1e12:18.1f} TB/s")
 
 # %% [markdown]
-# In the first two kernels no part is busy all of the time: in a program the products and the softmax *take turns*. The
-# tensor cores wait while exponentials are computed, and the other way round, unless the SM's second program happens to be
-# in the other phase.
+# In the first two kernels no part is busy all the time, because in each program the products and the softmax *take
+# turns*. While a program computes exponentials, its tensor cores wait, and while the tensor cores work, the special
+# functions wait. Only a second program on the same SM can fill these gaps, if it happens to be in the other phase.
 #
-# **Overlap.** The last step, like FlashAttention-3 and cuDNN, gives the jobs to different warps of one program: one warp
-# fetches tiles, and two groups of four warps have 64 queries each. For each tile a group does three things: it starts s = q
-# @ k.T, right behind it it starts the product p @ v of the tile *before*, and then it computes its softmax while the tensor
-# cores are at work, for itself and for the other group. And a program holds 128 queries, not 64: half as many programs read
-# k and v, so less passes between L2 and the SMs. There are as many programs as SMs, and each works on one block of 128
-# queries after another: it fetches the next block while it finishes the one before.
+# **Overlap.** The last kernel, like FlashAttention-3 and cuDNN, gives different jobs to different warps of a program.
+# One warp fetches tiles. The other warps form two groups of four warps, and each group has 64 queries. For each tile of
+# keys, a group does three things:
+# 1. It starts the product s = q @ k.T of this tile.
+# 2. Right after it, it starts the product p @ v of the tile *before*.
+# 3. It computes its softmax, while the tensor cores work on products of both groups.
 #
-# In a plain matmul's loop, Triton's compiler leaves products in flight. In this loop, where the softmax needs s and the
-# accumulator is rescaled, it waits for each product where it is issued, and in Triton you cannot tell it to do otherwise.
-# The step is written in **Gluon**, the language below Triton in the same package, where layouts, shared memory, barriers
-# and waiting are one's own: benchmarks/attention_overlapped.py, 197 lines for this one GPU. Read it when you have finished
-# this unit: you will know every line of its arithmetic. `course_lib.hopper.simulate` runs such kernels without a GPU, in
-# many orders, and reports every place where a wait is missing.
+# There are two more differences. A program has 128 queries instead of 64, so k and v are read by half as many programs,
+# and fewer bytes pass between L2 and the SMs. And there are only as many programs as SMs. Each program works on one
+# block of 128 queries after another, and fetches its next block while it finishes the one before.
 #
-# **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first one, from
-# 2022, runs on Turing cards such as the T4. FlashAttention-2 needs Ampere, Ada or Hopper. FlashAttention-3 is written for
-# Hopper: it needs `wgmma` and TMA, and an A10G has neither. On an A10G you take FlashAttention-2, or the kernel of this
-# unit, with tiles that fit into its shared memory. What lies there? The tile of q lies there, and so do tiles of k and v
-# for the stages of the pipeline. On Hopper there are tiles for all stages. On the cards before it there are tiles for all
-# stages but one, and a tile of p needs room as well. The next cell counts that for 64 queries, heads of 128, half
-# precision and 3 stages. Guess first: which of the three tiles of keys is too large for an A10G?
+# Can Triton do this? In the loop of a plain matmul, Triton's compiler starts the next product before the last one has
+# finished. In the loop of attention it does not: the softmax needs s, and the accumulator is rescaled. So the compiled
+# program waits for each product right after it has started it, and you cannot change this in Triton. The last kernel is
+# therefore written in **Gluon**, a language at a lower level in the same package. In Gluon you decide yourself about
+# layouts, shared memory, barriers and waits. The kernel is in benchmarks/attention_overlapped.py, and has 197 lines for
+# this one GPU. Read it when you have finished this unit; you will know every line of its arithmetic.
+# `course_lib.hopper.simulate` runs such kernels without a GPU, in many orders, and reports every place where a wait is
+# missing (unit 12).
+#
+# **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first version,
+# from 2022, runs on Turing cards such as the T4. FlashAttention-2 needs an Ampere, Ada or Hopper card. FlashAttention-3
+# is written for Hopper: it needs `wgmma` and the TMA, and an A10G, which is an Ampere card, has neither. On an A10G you
+# can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
+#
+# Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline. On
+# Hopper these are the tiles of all stages. On older cards they are the tiles of all stages but one, and a tile of p
+# takes space as well. The next cell counts the bytes for 64 queries, heads of 128, half precision and 3 stages. Guess
+# first: with how many keys does a tile become too large for an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
@@ -629,12 +664,12 @@ for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
     print(f"{name:10} {card.architecture:>6} {room:23.0f} {wants[0]:>9} {wants[1]:>9} {wants[2]:>10}")
 
 # %% [markdown]
-# Tiles of 128 keys fit on an A100 and not on an A10G or an L4, whose programs may have 99 KiB: there a tile has 64 keys,
-# or the pipeline has fewer stages. A launch that asks for more fails. For a kernel of yours ask the compiler, which needs
-# no such card: `compile_for(..., gpu="sm_86")` says what a program takes.
+# Tiles of 128 keys fit on an A100. They do not fit on an A10G or an L4, where a program may have at most 99 KiB. On
+# these cards use tiles of 64 keys, or fewer stages. A launch that asks for more shared memory fails. For your own
+# kernel, ask the compiler, which needs no such card: `compile_for(..., gpu="sm_86")` says how much a program takes.
 #
-# How does all this change with the length of a text? The left picture shows the speed, the right one what must be held in
-# addition to q, k and v.
+# How do speed and memory change with the length of a text? The left picture shows the speed. The right picture shows
+# the memory that is needed in addition to q, k and v.
 
 # %%
 figures.flash.against_length()
@@ -642,30 +677,32 @@ figures.flash.against_length()
 # %% [markdown]
 # ## What models add: windows
 #
-# A **sliding window** (Mistral, Gemma and others) lets a query see the last `window` keys, its own among them, and no
-# older ones. The cost of a text then grows with n, not with n². Look at the left picture below: which tiles are taken? How
-# many tiles are taken at most in a row of tiles? (The right picture belongs to grouped heads, further down.)
+# With a **sliding window** (as in Mistral, Gemma and others), a query sees only the last `window` keys, including its
+# own key. The cost of a text of n tokens then grows with n, and not with n². Look at the left picture below. Which
+# tiles must be computed? What is the largest number of them in one row of tiles? (The right picture belongs to grouped
+# heads, further down.)
 
 # %%
 figures.flash.windows_and_groups()
 
 # %% [markdown]
-# The rows of a tile together see window + BLOCK_M − 1 keys. Here that is 111 keys, which lie in 4 tiles of 32. So the walk
-# gets a beginning as well as an end, and the mask gets a second comparison.
+# The rows of a tile together see window + BLOCK_M − 1 keys. In the picture these are 111 keys, which lie in 4 tiles
+# of 32. So the walk of a program no longer begins at key 0, and the mask needs a second comparison.
 #
-# There is a trap, though. The later queries of a tile see nothing in the first tile of keys of the walk: their windows
-# begin later. `online_update` must cope with rows that have seen nothing yet, which a causal mask alone hardly ever asks of
-# it.
+# There is a trap. The windows of the later queries of a tile begin later, so these queries may see no key in the first
+# tile of the walk. `online_update` must work for rows that have seen nothing yet. With a causal mask alone, such rows
+# are rare.
 #
 # ## Exercise: a sliding window
 #
 # {{exercise flash.sliding_window}}
 #
-# Write causal attention with a window. q, k, v are (H, N, D), contiguous, D is 16, 32, 64 or 128. Start from `one_head`.
-# You may mask all tiles. Full marks need
-# * any N and any window ({{correct.ragged}}), scores far from 0 ({{correct.hard}}),
-# * no key read outside of the windows of a tile, with at least 32 programs for 40 heads ({{traffic.performance}}), and no
-#   product computed outside of them: `tl.dot` makes all products ({{dot_flops.performance}}).
+# Write causal attention with a window. The tensors q, k and v are contiguous, of shape (H, N, D), and D is 16, 32, 64
+# or 128. Start from `one_head`. You may mask all tiles. Full marks need
+# * the right result for any N and any window ({{correct.ragged}}), and for scores far from 0 ({{correct.hard}}),
+# * that no program reads tiles of keys that lie outside the windows of its queries, with at least 32 programs for 40
+#   heads ({{traffic.performance}}),
+# * that no products are computed for such tiles, and that `tl.dot` computes all products ({{dot_flops.performance}}).
 
 
 # %% exercise="flash.sliding_window"
@@ -715,8 +752,8 @@ check("flash.sliding_window", sliding_window)
 # %% [markdown]
 # ## What models add: grouped heads
 #
-# While a model writes, k and v of all tokens so far are kept: the **cache**. In a layer with 32 heads of 128, how
-# large is it for 100 000 tokens?
+# While a model writes a text, it keeps k and v of all tokens so far, in the so-called **cache**. How large is the cache
+# of one layer with 32 heads of 128, for 100 000 tokens?
 
 # %%
 for kv_heads in (32, 8, 1):
@@ -724,25 +761,27 @@ for kv_heads in (32, 8, 1):
     print(f"32 heads of q, {kv_heads:2} of k and v: {size / 1e9:.2f} GB a layer, for each text")
 
 # %% [markdown]
-# That is why models have fewer heads of k and v than of q (**grouped-query attention**; Ainslie and others, 2023). With Hq
-# heads of q and Hkv of k and v, heads 0 to Hq / Hkv − 1 of q read head 0, the next ones head 1, and so on.
+# This is why many models have fewer heads of k and v than of q (**grouped-query attention**; Ainslie and others, 2023).
+# Suppose that there are Hq heads of q, and Hkv heads of k and v. Then heads 0 to Hq / Hkv − 1 of q form a *group*,
+# which uses head 0 of k and v. The next Hq / Hkv heads of q use head 1, and so on.
 #
-# The cache is smaller. Are fewer bytes read, too? If each head of q has programs of its own, each of them reads the k and
-# v of its group by itself, as before. But a program need not care which head a row of q belongs to. Put the queries of a
-# *group* of heads one below the other, and cut *that* into tiles, as in the right picture of the section before. Then 8
-# heads of 16 queries are 128 rows, and k and v are read for 64 or 128 rows at a time. (In the picture they are read for 32
-# rows at a time: a tile holds two heads.)
+# This makes the cache smaller. Are fewer bytes read, too? If each head of q has its own programs, each program reads k
+# and v of its group, and nothing is saved. But a program need not know which head a row of q belongs to. So put the
+# queries of all heads of a group one below the other, and cut this longer matrix into tiles, as in the right picture of
+# the section on windows. Then 8 heads of 16 queries have 128 rows together, and k and v are read for 64 or 128 rows at
+# a time. (In the picture they are read for 32 rows at a time, and a tile holds two heads.)
 #
 # ## Exercise: grouped heads
 #
 # {{exercise flash.grouped_attention}}
 #
-# q is (Hq, Nq, D), k and v are (Hkv, Nk, D), all contiguous, D is 16, 32, 64 or 128. Full marks need
-# * any sizes and groups ({{correct.ragged}}), causal ({{correct.causal}}), queries that see nothing
-#   ({{correct.nothing}}), scores far from 0 ({{correct.hard}}),
-# * k read once for each 64 rows of a group, copies of it included, with at least 32 programs for 40 groups
-#   ({{rereads.k.performance}}), in one
-#   launch ({{launches.performance}}).
+# The shape of q is (Hq, Nq, D), and the shape of k and v is (Hkv, Nk, D). All are contiguous, and D is 16, 32, 64
+# or 128. Full marks need
+# * the right result for any sizes and groups ({{correct.ragged}}), and for causal attention ({{correct.causal}}),
+# * the right result for queries that see no key ({{correct.nothing}}), and for scores far from 0 ({{correct.hard}}),
+# * that k is read at most once for each 64 rows of a group, with at least 32 programs for 40 groups
+#   ({{rereads.k.performance}}); reads of a copy of k count, too,
+# * a single launch ({{launches.performance}}).
 
 
 # %% exercise="flash.grouped_attention"
@@ -794,13 +833,13 @@ check("flash.grouped_attention", grouped_attention)
 # %% [markdown]
 # ## What models add: one token
 #
-# While it writes, a model has *one* query per head, and a cache of perhaps 65 536 keys. Take a layer with 32 heads of q and
-# 8 of k and v. How many programs would `grouped_attention` launch, and how many SMs does an H200 have? They would launch 8
-# programs, and an H200 has 132 SMs. Each of the 8 walks along 65 536 keys alone, and most of the chip idles.
+# While it writes, a model has *one* query per head, and a cache of perhaps 65 536 keys. Take a layer with 32 heads of q
+# and 8 heads of k and v. `grouped_attention` would launch only 8 programs, but an H200 has 132 SMs. Each of the 8
+# programs would go through 65 536 keys, and most of the chip would be idle.
 #
-# In 08 you saw the way out: states merge in any order. Cut the keys into `splits` shares. A program takes one share
-# for one group, and stores its state. A second kernel merges the states of each head. (This is *flash decoding*; Dao
-# and others, 2023.)
+# In unit 08 you saw the solution: states can be merged in any order. So cut the keys into `splits` shares. Each program
+# takes one share of the keys, for one group of heads, and stores the state that it ends with. A second kernel then
+# merges the states of each head. (This is called *flash decoding*; Dao and others, 2023.)
 
 # %%
 figures.flash.decode_splits()
@@ -810,18 +849,21 @@ figures.flash.decode_splits()
 #
 # {{exercise flash.flash_decode}}
 #
-# q is (Hq, D), one query a head; k and v are (Hkv, Nk, D); all contiguous, D is 16, 32, 64 or 128. Tensor cores need at
-# least 16 rows. A smaller group is padded with empty rows, by the compiler or by you. (The axis that `tl.dot` sums along
-# must have 16 elements: D has, and a tile needs as many keys.) `share_kernel` gets the length of a share. It can ask for
-# the number of shares: `tl.num_programs(axis)` is the size of the grid along that axis. Full marks need
-# * any sizes and groups ({{correct.ragged}}), shares without a key ({{correct.empty}}): 5 keys in 8 shares,
-# * scores far from 0 ({{correct.hard}}), and half precision with 8192 values around 20 ({{correct.half}}): states are
-#   float32,
-# * at least 16 programs for 2 heads of k and v in 8 shares ({{programs.performance}}), two launches
-#   ({{launches.performance}}), k and v read once ({{traffic.performance}}).
+# The shape of q is (Hq, D), with one query per head. The shape of k and v is (Hkv, Nk, D). All are contiguous, and D is
+# 16, 32, 64 or 128. Tensor cores need at least 16 rows, so a smaller group is padded with empty rows, by the compiler
+# or by you. (The axis that `tl.dot` sums over must have at least 16 elements, too. D is large enough, and a tile must
+# have at least 16 keys.) `share_kernel` gets the length of a share. If it needs the number of shares,
+# `tl.num_programs(axis)` returns the size of the grid along an axis. Full marks need
+# * the right result for any sizes and groups ({{correct.ragged}}),
+# * the right result if some shares have no key, such as for 5 keys in 8 shares ({{correct.empty}}),
+# * the right result for scores far from 0 ({{correct.hard}}), and for half precision with 8192 values around 20, which
+#   needs states in float32 ({{correct.half}}),
+# * at least 16 programs for 2 heads of k and v in 8 shares ({{programs.performance}}), and two launches
+#   ({{launches.performance}}),
+# * that k and v are read only once ({{traffic.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, and a part of these points from {{speed.none}} on
-# (32 heads of q for 8 of k and v, 65,536 keys, bfloat16).
+# There is extra credit on a GPU, for 32 heads of q, 8 heads of k and v, 65,536 keys and bfloat16. You get {{speed}} if
+# your kernels reach {{speed.full}} of the speed of a copy, and a part of these points from {{speed.none}} on.
 
 
 # %% exercise="flash.flash_decode"
@@ -892,11 +934,11 @@ check("flash.flash_decode", flash_decode)
 #
 # {{exercise flash.name_maps}}
 #
-# Six kernels of causal attention have one mistake each, and here is where their results are wrong. With the identity
-# matrix as v, o is the matrix of weights: element (i, j) says with which weight query i takes key j. A weight counts as
-# wrong if it is off by more than half a percent, or if it should be 0 and is not. Which mistake belongs to which map?
-# Write one of these into each line, in quotes, and run the check: the explanation of a picture comes with the right
-# answer.
+# Here are six kernels of causal attention, with one mistake each. The maps show where their results are wrong. The
+# matrix v is the identity, so o is the matrix of weights: element (i, j) is the weight that query i gives to key j. A
+# weight counts as wrong if it is off by more than half a percent, or if it should be 0 and is not. Which mistake
+# belongs to which map? Write one of the following names into each line, in quotes. Then run the check, which explains
+# each map that you have named correctly.
 #
 # * `"a query does not see itself"`
 # * `"acc is not corrected when the maximum grows"`
@@ -905,8 +947,8 @@ check("flash.flash_decode", flash_decode)
 # * `"the grid rounds down"`
 # * `"tiles on the diagonal are not masked"`
 #
-# Guessing alone gets some right. So the first three right answers earn nothing, and each of the others earns a third of the
-# points ({{names.plain}}).
+# Guessing alone gets some answers right. So the first three right answers earn nothing, and each further right answer
+# earns a third of the points ({{names.plain}}).
 
 # %%
 figures.flash.name_maps()
@@ -939,17 +981,20 @@ check("flash.name_maps", named_maps)
 #
 # {{exercise flash.break_attention}}
 #
-# A test is an input, and somebody has to think of it. Below is a kernel that is right. There are also wrong versions of it,
-# *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or an alpha that is
-# forgotten. On most inputs a mutant gives the right result. Write inputs on which it does not.
+# A mistake is found only if somebody thinks of an input that shows it. Below is a kernel that is right. There are also
+# wrong versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is
+# confused with another, or alpha is forgotten. On many inputs a mutant still gives the right result. Write inputs on
+# which it does not.
 #
-# `breaking_inputs()` returns a list of at most three dicts, `{"q": (N, D), "k": (S, D), "v": (S, D), "causal": True or
-# False}`. Each tensor may span at most 16,384 numbers of float32 or float16. They are contiguous float32, D is 16, 32 or
-# 64, N and S are at most 256, and a causal input has at least as many keys as queries. The check runs the kernel as it is
-# given on all of them, and **if that fails on one, nothing is earned**. Then it runs the mutants. A mutant is *killed* if,
-# on one of your inputs, its result is wrong or it reaches outside of a tensor. The check here knows four mutants, the
-# grader more. Random numbers of ordinary sizes kill about two thirds of them, so only what you kill beyond that earns
-# points ({{kills.mutants}}).
+# `breaking_inputs()` returns a list of at most three inputs. Each input is a dict with four keys: `"q"` of shape (N,
+# D), `"k"` and `"v"` of shape (S, D), and `"causal"`, which is True or False. The tensors are contiguous float32, D is
+# 16, 32 or 64, and N and S are at most 256. A causal input has at least as many keys as queries.
+#
+# The check first runs the given kernel on all of your inputs. **If the given kernel fails on one of them, you earn
+# nothing.** Then the check runs the mutants. A mutant is *killed* if its result is wrong on one of your inputs, or if
+# it reaches outside a tensor. The check in this notebook has four mutants, and the grader has more. Random matrices of
+# ordinary sizes kill about two thirds of the mutants, so only the mutants that you kill beyond these earn points
+# ({{kills.mutants}}).
 
 
 # %%
@@ -1007,14 +1052,17 @@ check("flash.break_attention", breaking_inputs)
 # %% [markdown]
 # ## What you now know
 #
-# * One kernel does it all, because the tile of scores never leaves the chip. The outer loop is the grid, and the
-#   inner loop a walk along k and v with a state of three blocks: m, l and acc.
-# * p is rounded for the tensor cores, the sums are not. The scale multiplies the scores, not q.
-# * `sees`, one number a row, gives the causal mask, the ragged end, and the ends of two loops.
-# * A pointer and four strides read any view. Rows of several heads can share a tile, if they share k and v.
-# * One query is too little work for a GPU, until the keys are shared out and the states merged.
+# * One kernel computes all of attention, and a tile of scores never leaves the chip. The outer loop becomes the grid.
+#   The inner loop is a walk along k and v, with a state of three blocks: m, l and acc.
+# * The weights p are rounded for the tensor cores, but the state is not. The scores are multiplied by the scale, and
+#   not q.
+# * `sees`, one number for each row, gives the causal mask, the mask past the last key, and the ends of two loops.
+# * With a pointer and four strides, a kernel can read any view. Rows of several heads can share a tile if these heads
+#   share k and v.
+# * A single query is too little work for a GPU. So the keys are divided into shares, and the states of the shares are
+#   merged.
 #
-# In 10 you write the backward pass as two kernels, and then `FlashAttention` can be used in training.
+# In unit 10 you write the backward pass as two kernels. Then `FlashAttention` can be used in training.
 
 # %% gpu="flash.progress"
 progress()

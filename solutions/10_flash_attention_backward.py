@@ -13,11 +13,12 @@
 # %% [markdown]
 # # 10 · FlashAttention, backward
 #
-# **After this unit you can** write the gradients of attention as kernels that never hold the matrix of scores, give
-# every sum a program of its own so that two runs agree bit for bit, hand all of it to autograd as one function that
-# keeps one number a query, and say beforehand how long a text fits into a memory. About three hours, {{unit minutes}} of
-# them for {{unit exercises}}. You need 07 (a function with a backward of its own), 08 (the gradients, tile by tile, in
-# torch) and 09 (the forward kernel; its ideas, not your solution). It all runs on a CPU.
+# **After this unit you can** write the gradients of attention as kernels that never hold the matrix of scores. You can
+# give every sum a program of its own, so that two runs agree bit for bit. You can hand all of it to autograd as one
+# function, which keeps one number for each query. And you can say beforehand how long a text fits into a given memory.
+# About three hours, {{unit minutes}} of them for {{unit exercises}}. You need 07 (a function with a backward of its
+# own), 08 (the gradients, tile by tile, in torch) and 09 (the forward kernel; its ideas, not your solution). It all
+# runs on a CPU.
 
 # %%
 import math
@@ -32,8 +33,8 @@ from course_lib.hardware.measurements import measured
 # %% [markdown]
 # ## The question
 #
-# A forward pass does two products of n × n × D for each head. A backward pass must find dq, dk and dv, and it cannot read
-# the matrix of probabilities, because nobody stored it. How many times as long as forward does it take?
+# A forward pass does two products of n × n × D for each head. A backward pass must find dq, dk and dv, and it cannot
+# read the matrix of probabilities, because nobody stored it. How many times as long as the forward pass does it take?
 
 # %% predict="flash_backward.guess_times"
 # Write a number before you go on; no points hang on it. The answer, measured, is in "How fast is it?" below.
@@ -50,45 +51,47 @@ guess_times = ...
 # | sums over **queries** | dV = Pᵀ dO,  dK = scale · dSᵀ Q | keys × D |
 # | a sum over **keys** | dQ = scale · dS K | queries × D |
 #
-# Look at the last two lines: they sum in different directions. A program that walks over keys, as in 09, can keep the dQ of
-# its queries in registers, but it has only a share of every key's dK and dV, and so has every other program. For a program
-# that walks over queries it is the other way round. Whatever the order, one of the two sums is scattered over many
-# programs. What can be done about it?
+# Look at the last two lines. They sum in different directions. A program that walks over keys, as in unit 09, can keep
+# the dQ of its queries in registers. But it computes only a share of each key's dK and dV, and all other programs
+# compute other shares. For a program that walks over queries it is the other way round. So one of the two sums is
+# always spread over many programs. What can be done about this?
 #
-# * **Atomics.** All programs add their share of dQ to the same memory. That works, and FlashAttention-2 does it. But
-#   programs arrive in an order that changes from run to run.
-# * **Two kernels.** One walks over queries and owns dK and dV. The other walks over keys and owns dQ. No program adds to
-#   what belongs to another. The price is that both kernels need S and dP.
+# * **Atomics.** All programs add their share of dQ to the same memory. This works, and FlashAttention-2 does it. But
+#   the programs add their shares in an order that changes from run to run.
+# * **Two kernels.** One kernel walks over queries and computes dK and dV. The other walks over keys and computes dQ. No
+#   program adds to a sum of another program. The price is that both kernels must compute S and dP.
 #
-# Does the order matter? A sum is a sum.
+# Does the order of a sum matter? The next cell tries it.
 
 # %%
 figures.flash_backward.sums_in_any_order()
 
 # %% [markdown]
-# It matters in the last bits. Nobody needs those bits as such. But you need *the same* bits in every run if you want to
-# know why yesterday's training run went astray, or whether a change of the code changed anything at all. So we take two
+# The order changes the last bits. Nobody needs these bits to be right. But you need *the same* bits in every run if you
+# want to find out why yesterday's training failed, or whether a change of the code changed any result. So we use two
 # kernels.
 #
-# Here are both kernels. Choose the kernel, the program and the step. Before you do, guess: which rows does program 1 of
-# `dkdv` skip when attention is causal, those at the beginning or those at the end? And which keys does program 1 of `dq`
-# skip?
+# The picture shows both kernels. Choose the kernel, the program and the step. Guess first: in causal attention, which
+# queries does program 1 of `dkdv` skip, those at the beginning or those at the end? And which keys does program 1 of
+# `dq` skip?
 
 # %%
 figures.flash_backward.explore_backward_walk()
 
 # %% [markdown]
-# `dkdv` owns a *column* of the matrix of scores, and a causal column begins at the diagonal. `dq` owns a row, as the
-# forward pass does, and a row ends there. In both the tile of scores lives for as long as it takes to use it.
+# A program of `dkdv` works on a *column* of the matrix of scores, and a causal column begins at the diagonal. A program
+# of `dq` works on a row, as in the forward pass, and a causal row ends at the diagonal. In both kernels a tile of
+# scores exists only for a moment.
 #
 # ## Exercise: what it costs
 #
 # {{exercise flash_backward.costs}}
 #
-# Count the products of matrices in a tile, from the table above. A product of two N × D matrices to N × N takes 2 N² D
-# FLOPs, and so do the others here. B is the number of heads, of all batches together.
+# Count the matrix products for one tile, from the table above. A product of two N × D matrices that gives N × N takes 2
+# N² D FLOPs, and so does each other product here. B is the number of heads in all batches together.
 #
-# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
+# earns nothing.
 
 # %% exercise="flash_backward.costs"
 costs = {
@@ -115,17 +118,17 @@ costs = {
 check("flash_backward.costs", costs)
 
 # %% [markdown]
-# There are seven products instead of five, so the price of the same bits in every run is 40 % more arithmetic in the
-# backward pass. A GPU may still win, because atomics are not free either.
+# There are seven products instead of five. So the backward pass needs 40 % more arithmetic to get the same bits in
+# every run. It may still be faster, because atomics take time, too.
 #
 # ## First: delta
 #
-# Every tile of a row needs delta = rowsum(dO × O) of that row. So a small kernel of its own computes it once: n numbers for
-# each head. It is also a good place to settle three things that all kernels of this unit need.
+# Every tile of a row needs delta = rowsum(dO × O) of this row. So a small separate kernel computes delta once, which is
+# n numbers for each head. In this kernel you can also learn three things that all kernels of this unit need.
 #
-# **Any number of leading dimensions.** A kernel that knows (B, H, N, D) is enough for all: `x[None, None].flatten(0,
-# -4)` is a *view* of that shape, whether x has two dimensions or six. In 09 a loop did the same; this is shorter. Try
-# to say why it works before you run this.
+# **Any number of leading dimensions.** A kernel for the shape (B, H, N, D) is enough: `x[None, None].flatten(0, -4)` is
+# a *view* of this shape, whether x has two dimensions or six. In unit 09 a loop did the same. Try to say why this
+# shorter way works before you run the next cell.
 
 # %%
 for shape in ((5, 8), (3, 5, 8), (2, 3, 5, 8), (2, 2, 3, 5, 8)):
@@ -137,23 +140,22 @@ print(
 )
 
 # %% [markdown]
-# **Any strides.** Six tensors with four strides each make 24 arguments. A kernel also takes a tuple: `kernel[grid](x,
-# x.stride(), ...)`, and inside it `strides[2]` is the stride of N. Triton looks at each number in it, as it does at
-# other arguments: 1 becomes a constant.
+# Triton treats each number of a tuple like any other argument. For example, a stride of 1 becomes a constant.
 #
-# **A gradient with any strides.** dO is made by whatever came after your function. After `o.sum().backward()` it is a
-# single 1, expanded: all its strides are 0. After a transpose it is a view. Kernels that take any strides need no copy.
+# **A gradient with any strides.** dO comes from the operation that follows your function. After `o.sum().backward()` it
+# is a single 1 that is expanded, so all its strides are 0. After a transpose it is a view. Kernels that take any
+# strides need no copy of it.
 #
-# `load_rows` and `store_rows` below are given. Read them: they do the masks, for rows that are not there and for a D
-# that is no power of two.
+# `load_rows` and `store_rows` below are given. Read them. They mask the rows past the end, and the columns past D if D
+# is not a power of two.
 #
 # ## Exercise: delta
 #
 # {{exercise flash_backward.delta}}
 #
-# Write `delta(o, do)`. Sum in float32, whatever the dtype of the inputs. They are float32, except in the cases of half
-# precision. Here and in the two exercises below torch may only allocate memory and make views: a single `.contiguous()`
-# costs all points. Full marks need
+# Write `delta(o, do)`. Sum in float32 for any dtype of the inputs. (They are float32, except in the cases for half
+# precision.) In this exercise and the next two, you may use torch only to allocate memory and to make views. A single
+# `.contiguous()` costs all points. Full marks need
 # * any N, any D from 16 to 256 ({{correct.ragged}}),
 # * views of any strides, without copies ({{correct.strided}}),
 # * half precision in, float32 inside, for o and dO far from 0 ({{correct.half}}),
@@ -221,39 +223,42 @@ check("flash_backward.delta", delta)
 # %% [markdown]
 # ## Second: dK and dV
 #
-# A program owns BLOCK_N keys. It loads their k and v once, and keeps dK and dV in float32. Then it walks over tiles of
-# queries, with four products for each tile. Three remarks before you write it.
+# A program has BLOCK_N keys. It loads their k and v once, and keeps dK and dV in float32. Then it walks over tiles of
+# queries, with four products for each tile. Here are some remarks before you write it.
 #
-# **Which way round?** You may compute tiles of queries × keys, as in the table, or of keys × queries. Take the second:
+# **Which way round?** You may compute tiles of queries × keys, as in the table, or tiles of keys × queries. Use tiles
+# of keys × queries:
 #
 # > Sᵀ = K Qᵀ,  Pᵀ = exp(Sᵀ − lse),  dV += Pᵀ dO,  dPᵀ = V dOᵀ,  dSᵀ = Pᵀ × (dPᵀ − delta),  dK += dSᵀ Q
 #
-# Then P and dS leave one product and enter the next as they are. Only tiles that were just loaded are ever transposed, as
-# `q.T` and `do.T`, and that costs nothing. lse and delta belong to queries, so here they run along the columns: `lse[None,
-# :]`.
+# Then the results P and dS of one product can be used in the next product without a transpose. Only tiles that were
+# just loaded are transposed, as `q.T` and `do.T`, and this costs nothing. lse and delta belong to queries, so here they
+# vary along the columns: `lse[None, :]`.
 #
-# **Mask after exp, not before.** A query that sees nothing has lse = −inf, and −inf − −inf is NaN. So compute p as if
-# all were seen, and then write 0 where the mask says so: `p = tl.where(seen, p, 0.0)`. What p was before does not
-# matter, not even inf.
+# **Mask after exp, and not before.** A query that sees nothing has lse = −inf, and −inf − −inf is NaN. So compute p as
+# if each query saw each key, and then replace the masked weights by 0: `p = tl.where(seen, p, 0.0)`. This also replaces
+# inf and NaN.
 #
-# **Rows that are not there** come from `load_rows` as zeros. Load their lse and delta as 0, too. What do these rows add to
-# dV, and to dK? (Pᵀ dO is 0, since their dO is 0. And dS = 1 × (0 − 0) is 0 as well.) Keys that are not there make rows of
-# dK and dV that are not stored. So the ends of both axes need no mask in this kernel. Only causal tiles on the diagonal do.
+# **Rows past the end** are loaded as zeros by `load_rows`. Load their lse and delta as 0, too. What do such queries add
+# to dV, and to dK? (They add nothing: Pᵀ dO is 0 because their dO is 0, and dS = 1 × (0 − 0) is 0 as well.) Keys past
+# the end give rows of dK and dV that are not stored. So in this kernel the ends of both axes need no mask. Only causal
+# tiles on the diagonal need one.
 #
-# P and dS are rounded to the dtype of the inputs for their products, `p.to(do.dtype)`, as in 09; the sums stay in
-# float32. Write `input_precision="ieee"` in every dot, so that float32 is not rounded to TF32.
+# **Precision.** For their products, round P and dS to the dtype of the inputs, as in unit 09: `p.to(do.dtype)`. The
+# sums stay in float32. Write `input_precision="ieee"` in every `tl.dot`, so that float32 is not rounded to TF32.
 #
-# Which tiles does a program need? If attention is causal, query i sees key j where j ≤ i + Nk − Nq. The first query that
-# sees the program's first key is the key's number minus (Nk − Nq), if that is not negative. The queries that see its *last*
-# key, and all after them, need no mask: a second loop without the mask saves a tenth of the time.
+# **Which tiles?** In causal attention, query i sees key j if j ≤ i + Nk − Nq. So the first query that sees key j is
+# query j − (Nk − Nq), or query 0 if this number is negative. A program's walk begins at the first query that sees its
+# first key. From the first query that sees its *last* key on, no mask is needed. A second loop without the mask saves a
+# tenth of the time.
 #
 # ## Exercise: dkdv
 #
 # {{exercise flash_backward.dkdv}}
 #
-# Write `dkdv(q, k, v, do, lse, delta, causal, scale)`. lse and delta are (..., Nq), float32 and contiguous. For half
-# precision tiles of 64 × 64, 4 warps and `num_stages=2` are a good start; take 32 × 32 for float32 and for D = 256.
-# Full marks need
+# Write `dkdv(q, k, v, do, lse, delta, causal, scale)`. lse and delta have the shape (..., Nq), and are float32 and
+# contiguous. For half precision, tiles of 64 × 64, 4 warps and `num_stages=2` are a good start. Take tiles of 32 × 32
+# for float32 and for D = 256. Full marks need
 # * any sizes, any number of leading dimensions ({{correct.ragged}}), views without copies ({{correct.strided}}), a
 #   scale of one's own ({{correct.scale}}),
 # * causal with Nq ≠ Nk ({{correct.causal}}), queries that see no key ({{correct.nothing}}),
@@ -354,8 +359,8 @@ check("flash_backward.dkdv", dkdv)
 
 # %% [markdown]
 # What do the {{correct.half}} for half precision test? In one of the inputs dO is around 3 for the first half of the
-# queries and around −3 for the second. Sums over queries grow, and then cancel. Here is what becomes of dV with an
-# accumulator in bfloat16, and with one in float32. Guess how many digits of each are right.
+# queries, and around −3 for the second half. So sums over queries grow, and then cancel. The next cell computes dV with
+# an accumulator in bfloat16, and with one in float32. Guess how many digits of each are right.
 
 # %%
 g = torch.Generator().manual_seed(0)
@@ -372,11 +377,12 @@ for dtype in (torch.bfloat16, torch.float32):
 # %% [markdown]
 # ## Third: dQ
 #
-# This is the loop of 09 again: a program owns BLOCK_M queries and walks over keys. It loads q, dO, lse and delta once. Each
-# tile takes three products: S, dP, and dQ += dS K, where dS is rounded to the dtype of k.
+# This is the loop of unit 09 again. A program has BLOCK_M queries and walks over keys. It loads q, dO, lse and delta
+# once. Each tile takes three products: S, dP, and dQ += dS K, where dS is rounded to the dtype of k.
 #
-# One thing is *not* as in `dkdv`. What does a missing key add? Its k is all zeros, so s = 0 and p = exp(0 − lse). With lse
-# = −200 that is inf, and inf × 0 is NaN, in a sum that is stored. So here the last tile needs a mask as well.
+# One thing is different from `dkdv`. What does a key past the end add? Its k is all zeros, so s = 0 and p = exp(0 −
+# lse). With lse = −200, p is inf, and inf × 0 is NaN. Here this NaN would be added to a sum that is stored. So the last
+# tile of keys needs a mask as well.
 #
 # ## Exercise: dq
 #
@@ -474,19 +480,21 @@ check("flash_backward.dq", dq)
 # %% [markdown]
 # ## All of it, for autograd
 #
-# Now `FlashAttention`, a `torch.autograd.Function` as in 07. It needs a forward pass that returns o and lse. Have you
-# solved 09? Paste your kernels and your `flash_attention_forward` into the cell, below the import; yours then takes the
-# place of the slow one of `course_lib.workloads.torch_attention`, which is plain torch and holds all scores. With the slow one you
-# lose {{flash_backward.flash_attention kernels_alone.strided + launches.performance.forward +
-# buffers_below.performance}}, and nothing else: gradients come from your kernels.
+# Now write `FlashAttention`, a `torch.autograd.Function` as in unit 07. It needs a forward pass that returns o and lse.
+# If you have solved unit 09, paste your kernels and your `flash_attention_forward` into the cell, below the import.
+# Your function then replaces the slow one of `course_lib.workloads.torch_attention`, which is plain torch and holds all
+# scores. With the slow one you lose {{flash_backward.flash_attention kernels_alone.strided +
+# launches.performance.forward + buffers_below.performance}}, and nothing else, because the gradients come from your
+# kernels.
 #
-# What may be kept? q, k, v and o are there anyway: three inputs, and an output that somebody else keeps for the next layer.
-# In addition you keep one number for each query: lse. (Why not delta? It is made from dO, and there is no dO before the
-# backward pass.) Keep them with `ctx.save_for_backward`. An attribute, `ctx.kept = (q, k, v, o, lse)`, passes every check
-# and leaks: o holds ctx, ctx would hold o, and the memory waits for Python's garbage collector.
+# What may be kept for the backward pass? q, k and v are inputs, and the next layer keeps the output o anyway. In
+# addition you keep one number for each query: lse. (You cannot keep delta. It is computed from dO, and there is no dO
+# before the backward pass.) Keep these tensors with `ctx.save_for_backward`. An attribute such as `ctx.kept = (q, k, v,
+# o, lse)` would pass every check, but it leaks memory: o refers to ctx and ctx refers to o, so the memory is not free
+# until Python's garbage collector runs.
 #
-# Inside `backward`, give the results names of their own. After `dq = dq(...)` Python takes `dq` for a local name in the
-# whole function, and says UnboundLocalError where you call yours.
+# Inside `backward`, give the results other names than your functions. If you write `dq = dq(...)`, Python takes `dq`
+# for a local name in the whole function, and raises UnboundLocalError where you call your function.
 #
 # ## Exercise: FlashAttention
 #
@@ -611,8 +619,8 @@ class FlashAttention(torch.autograd.Function):
 check("flash_backward.flash_attention", FlashAttention)
 
 # %% [markdown]
-# Does autograd agree? Here are the gradients of the slow forward pass, which is plain torch, and yours. (`trace()` runs
-# your kernels on this machine, whatever it is; on a GPU you may leave it out.)
+# Does autograd agree? The next cell compares your gradients with those that autograd finds for the slow forward pass,
+# which is plain torch. (`trace()` runs your kernels on this machine, whatever it is; on a GPU you may leave it out.)
 
 # %%
 q, k, v = (torch.randn(2, 2, 100, 32, requires_grad=True) for _ in range(3))
@@ -638,32 +646,34 @@ print(t.table())
 #     return FlashAttention
 # ```
 #
-# Try it. Its tests compare o, the kept log-sum-exp and the three gradients on one shape, (4, 128, 64), to 1 % of rtol and
-# atol. A kernel without a running maximum passes them. Our cases ask for more.
+# Try it. Its tests compare o, the kept log-sum-exp and the three gradients for one shape, (4, 128, 64), with rtol and
+# atol of 1 %. A kernel without a running maximum passes them. The cases of this unit ask for more.
 #
-# **In a model.** How does `FlashAttention` take the place of a model's own attention? A layer calls one function on q, k and v,
-# often torch's. You hand it yours:
+# **In a model.** How can `FlashAttention` replace a model's own attention? A layer calls one function on q, k and v,
+# and often this is torch's function. Call yours instead:
 #
 # ```python
 # o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)  # before
 # o = FlashAttention.apply(q, k, v, True)  # after, where Nq = Nk
 # ```
 #
-# Before you do, look at what the layer asks for beyond that: a mask for padding, dropout, fewer heads of k and v than of q, or a
-# causal mask aligned at the top left. This function knows none of these, and with a wrong mask a model still runs. A model of
-# the library `transformers` lets you register a function with which all of its layers then compute attention. In unit 11 you
-# write it (`model.attention_for`), with masks, shared heads and both alignments, and put your kernels into a model that trains.
+# Before you do this, check whether the layer needs more: a mask for padding, dropout, fewer heads of k and v than of q,
+# or a causal mask that is aligned at the top left. `FlashAttention` has none of these, and with a wrong mask a model
+# still runs without an error. A model of the library `transformers` lets you register a function with which all of its
+# layers then compute attention. In unit 11 you write it (`model.attention_for`), with masks, shared heads and both
+# alignments, and put your kernels into a model that trains.
 
 # %% [markdown]
 # ## Exercise: name it
 #
 # {{exercise flash_backward.name_gradients}}
 #
-# Three gradients come out of a backward pass, and a mistake seldom hurts all of them in the same way. That tells where to look
-# for it. Six wrong backward passes of causal attention follow: `dkdv` and `dq` as in this unit, though in one of them each
-# program of `dkdv` adds its share to dq as well. An element counts as wrong if it is off by a thousandth of what elements of
-# its gradient usually are. Which cause has which map? Write one of these into each line, in quotes, and run the check: the
-# explanation of a picture comes with the right answer.
+# A backward pass returns three gradients, and a mistake seldom spoils all of them in the same way. This tells you where
+# to look for it. Here are six wrong backward passes of causal attention, with one mistake each. They use `dkdv` and
+# `dq` as in this unit, but in one of them each program of `dkdv` also adds its share to dq. An element counts as wrong
+# if it is off by more than a thousandth of the usual size of its gradient's elements. Which mistake belongs to which
+# map? Write one of the following names into each line, in quotes. Then run the check, which explains each map that you
+# have named correctly.
 #
 # * `"delta is not subtracted"`
 # * `"dk and dv are kept in float16"`
@@ -672,8 +682,8 @@ print(t.table())
 # * `"the grid of dkdv rounds down"`
 # * `"tiles on the diagonal are not masked in dkdv"`
 #
-# Guessing alone gets some right. So the first three right answers earn nothing, and each of the others earns a third of the
-# points ({{names.plain}}).
+# Guessing alone gets some answers right. So the first three right answers earn nothing, and each further right answer
+# earns a third of the points ({{names.plain}}).
 
 # %%
 figures.flash_backward.name_gradients()
@@ -706,10 +716,10 @@ check("flash_backward.name_gradients", named_gradients)
 #
 # {{exercise flash_backward.break_gradients}}
 #
-# A wrong gradient is the quietest of all mistakes: the loss still falls, only more slowly. Below is a kernel for dK and dV of
-# one head that is right, and once more there are *mutants* of it, each with one change: a walk that begins at the wrong tile,
-# a mask in the wrong place, a factor that is right for one D alone. Before you write inputs, choose three lines of the kernel,
-# and say for each of them what an input must have so that a mistake in this line shows.
+# A wrong gradient is easy to overlook, because the loss still falls, only more slowly. Below is a kernel for dK and dV
+# of one head that is right. Again there are wrong versions of it, called *mutants*, each with one change. For example,
+# a walk begins at the wrong tile, a mask is in the wrong place, or a factor is right for only one D. Before you write
+# inputs, choose three lines of the kernel. For each of them, say which input would show a mistake in this line.
 #
 # `breaking_inputs()` returns a list of at most three dicts, `{"q": (N, D), "k": (S, D), "v": (S, D), "do": (N, D),
 # "causal": True or False}`, contiguous float32; D is 16, 32 or 64, N and S are at most 256. A causal input may have more
@@ -790,23 +800,23 @@ check("flash_backward.break_gradients", breaking_inputs)
 # %% [markdown]
 # ## How long a text?
 #
-# We return to where 08 began: memory. Between the forward and the backward pass everything that is kept is there at the
-# same time, for all layers. What is kept for a text of n tokens if autograd keeps the probabilities, and what does
-# FlashAttention keep?
+# Unit 08 began with memory, and we return to it now. Between the forward and the backward pass, the kept tensors of all
+# layers are in memory at the same time. How many bytes are kept for a text of n tokens if autograd keeps the
+# probabilities, and how many does FlashAttention keep?
 
 # %%
 figures.flash_backward.context_against_memory()
 
 # %% [markdown]
-# One line has the slope 2, the other one 1. (On logarithmic axes n² is a straight line, too, and twice as steep.) From a
-# few thousand tokens on you have no choice.
+# One line has the slope 2, and the other one has the slope 1. (On logarithmic axes n² is a straight line, too, and
+# twice as steep as n.) From a few thousand tokens on, only FlashAttention fits.
 #
 # ## Exercise: longest_context
 #
 # {{exercise flash_backward.longest_context}}
 #
-# Given a budget in bytes and a configuration, how many tokens may a text have so that all layers together keep at most
-# that? Count what attention keeps, and nothing else:
+# You are given a budget in bytes and a configuration. How many tokens may a text have, so that all layers together keep
+# at most these bytes? Count only what attention keeps:
 # * with `config["scores"]` True, attention is `torch.softmax(q @ k.mT, -1) @ v`. Which tensors does autograd keep for
 #   it? (Unit 07: inputs of products, the output of a softmax. One of them is kept for two reasons and counts once.)
 # * otherwise it is `FlashAttention`: q, k, v, o, of `itemsize` bytes a number, and lse, float32.
@@ -854,17 +864,20 @@ else:
 # %% [markdown]
 # ## How fast is it?
 #
-# Our backward pass has seven products instead of five, recomputes the scores and needs no atomics. How does that compare?
-# Here are backward passes alone, on one H200: torch's naive way, FlashAttention-2 (CUDA), flex_attention (Triton, generated
-# by torch.compile), the published solution of this unit, and cuDNN, which NVIDIA writes for its own machines.
+# Our backward pass has seven products instead of five, computes the scores again, and needs no atomics. How does its
+# speed compare with others? The picture shows backward passes alone, on one H200: torch's naive way, FlashAttention-2
+# (in CUDA), flex_attention (in Triton, generated by torch.compile), the published solution of this unit, and cuDNN,
+# which NVIDIA writes for its own machines.
 
 # %%
 figures.flash_backward.backward_speed()
 
 # %% [markdown]
-# You wrote a guess at the beginning: how many times as long as forward does backward take? Forward has two products.
-# Backward has four if P is kept, which is 2 times the FLOPs; five if S is computed again, 2.5 times; and seven as we do it,
-# since both kernels need S and dP: 3.5 times. Here is what the clock said on the H200, for the solutions of 09 and 10.
+# At the beginning you guessed how many times as long as the forward pass the backward pass takes. The forward pass has
+# two products. If P is kept, the backward pass has four products, which is 2 times the FLOPs. If S is computed again,
+# it has five products, which is 2.5 times the FLOPs. In our way both kernels compute S and dP, so there are seven
+# products, which is 3.5 times the FLOPs. The next cell shows times that were measured on the H200, for the solutions of
+# units 09 and 10.
 
 # %%
 found = measured("attention")
@@ -880,14 +893,15 @@ for there, back in zip(found["forward"], found["backward"], strict=True):
 print("you guessed", "nothing" if guess_times is ... else guess_times)
 
 # %% [markdown]
-# 3.5 times the FLOPs take less than 3.5 times as long. A tile of the forward pass has two products and one exponential;
-# on the way back two kernels make seven products and two exponentials of it, 3.5 products for each. So the tensor cores
-# wait less: full, at 16k, they do 7/5 · 433 = 606 TFLOP/s, the products that are computed twice included, and 465
-# forward.
+# 3.5 times the FLOPs take less than 3.5 times as long. In the forward pass, a tile takes two products and one
+# exponential. In the backward pass, the two kernels together take seven products and two exponentials for each tile.
+# That is 3.5 products for each exponential, so the tensor cores wait less. For full attention at 16k they reach 7/5 ·
+# 433 = 606 TFLOP/s, if the products that are computed twice are counted twice. The forward pass reaches 465 TFLOP/s.
 #
-# That is also the whole gap to cuDNN, whose 606 count the same five products as our 433: at the rate at which we do seven,
-# five would be done as fast. And what made these kernels as fast as they are? It was the choice of tiles and warps, found
-# by trying them out. Here is `dkdv` alone on the H200 (2026-11-21, 4096 tokens, full, TFLOP/s of its own 8 B N² D):
+# This also explains the gap to cuDNN. cuDNN's 606 TFLOP/s and our 433 TFLOP/s both count five products. Our kernels do
+# seven products at a rate of 606 TFLOP/s, so with five products they would be as fast as cuDNN. And why are these
+# kernels as fast as they are? It is due to the choice of tiles and warps, which we found by trying many. The table
+# shows `dkdv` alone on the H200 (2026-11-21, 4096 tokens, full attention, TFLOP/s of its own 8 B N² D):
 #
 # | BLOCK_M × BLOCK_N, warps, stages | D = 64 | D = 128 |
 # | --- | --- | --- |
@@ -897,22 +911,24 @@ print("you guessed", "nothing" if guess_times is ... else guess_times)
 # | 64 × 64, 4, 3 | 450 | 436 |
 # | 128 × 128, 8, 2 | 396 | 119: registers spill |
 #
-# Two accumulators, dK and dV, and two tiles, P and dP, must fit into the registers of a program at once. That is why the
-# tiles are smaller than in 09, and why a wrong choice costs a factor of five.
+# Two accumulators, dK and dV, and two tiles, P and dP, must fit into the registers of a program at the same time. This
+# is why the tiles are smaller than in unit 09, and why a wrong choice costs a factor of five.
 
 # %% [markdown]
 # ## What you now know
 #
-# * A backward pass by tiles needs lse and delta, one number a query each, and computes everything else again.
-# * dK and dV are sums over queries, dQ is a sum over keys. Two kernels, each the owner of its sums, need seven products
-#   a tile instead of five, and no atomics: the same bits in every run.
-# * Compute tiles the way round in which products hand them on unturned. Keep sums in float32, and round what enters a
-#   product.
-# * Mask p after exp. In `dkdv` the ends of the axes need no mask; in `dq` missing keys do.
-# * As an autograd function it keeps q, k, v, o and one float32 a query: memory that grows with n, not with n².
+# * A backward pass by tiles needs lse and delta, which are one number each for every query. It computes everything else
+#   again.
+# * dK and dV are sums over queries, and dQ is a sum over keys. With two kernels no program adds to another program's
+#   sums. They need seven products for each tile instead of five, but no atomics, so every run gives the same bits.
+# * Compute each tile in the orientation in which the next product needs it. Keep sums in float32, and round only the
+#   operands of products.
+# * Mask p after exp. In `dkdv` the ends of the axes need no mask. In `dq` keys past the end need one.
+# * As an autograd function, FlashAttention keeps q, k, v, o and one float32 for each query. This memory grows with n,
+#   and not with n².
 #
-# You have built FlashAttention, both ways. On the H200 it is faster than FlashAttention-2. Forward it can be brought to cuDNN's speed
-# (unit 09, *How fast?*); backward cuDNN is ahead.
+# You have built both passes of FlashAttention. On the H200 they are faster than FlashAttention-2. The forward pass can
+# be brought to the speed of cuDNN (unit 09, *How fast?*). In the backward pass cuDNN is faster.
 
 # %% gpu="flash_backward.progress"
 progress()

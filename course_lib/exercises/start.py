@@ -128,67 +128,66 @@ SEALED = {
         "3_ObmAp`K)aMolb+^P2r<p9~(!Xb)4sQ"
     ),
     "faster_operations": (
-        "s8A@Pv|9^LyO(qmDcsE0N_8^itI?=VOm)9&c4!e*&Dl`pb**^;&^d^?aL&$nKuW{tkb)IJ;3(`H*s&k|r~~^pd`HdYUAJCc0sIQ&"
-        "3}mZ%S4=NH4a8fv9V+l8ETgQfgzo"
+        "s8A^4G+fI+r<Mx0fPOZYPYF4SWtl5XEXvgReru`!-GF2W+92CczAtQA516e&2s38mDi{zOl7Suu5c5MSW`u>oN6|5dT3>v{w1oVO"
+        "W!_DSf}v_20-Y{J"
     ),
     "more_warps_than_alus": (
-        "lD_2J{2#pHZMo+SwlYa`;I99^es4I5K70<3yGaZhD)!X`I5P-0XiHs#RMJxXhLohRN3U(7hCX&qPI|W0SFpyRMOD&IaHPC>vaD(W"
-        "Lg|R<&RUYNvHH;jT*&"
+        "lD_2Kb{M&mak(ERuri&)U3MjCy3!1}?~{eK$Q%gx;nl?ev4Mh0JHHAS{67>Mvlary(<7GG=t}7^KmUkV4vdjtAyjN6;<v%~_iJ@-"
+        "RC!cMZ{udDZ=*>P4U9WZ{;|x*X3>}"
     ),
     "warp_shares_instruction": (
         "`pI(5JE>uitsc{FS3PZqbz5`$tpeWR;H@@6u=Hn|Hke{|`90Af*=RCwdUYQ^e<I@&oy4x0(n|<rTs%5S?8qB9f+A0eK=m4gu<nu-"
         "$9#w;;J~Xh#iE2=QDe=2Yo56IZ~"
     ),
     "caches_are_sram": (
-        "36r8sQ_7TB1edz_uFtnYuki}UC+b3T7z%;YlCziJfd=rsCv;)qXwzAV1ra_uAcO3o=xH3gakme@7;z6?TWd+q6cx`bZ<Rmcr<yym"
-        "w;*%ua$vQm93*Y19X5_)(6g#?U&|aefB"
+        "36r7>Bg$1-1lQDoZN_n*J6rId)*67c#>npkeGsUuSBoNYtvWJCvVFT{M`)5<P4zg|2WQg1joBa?RK%8W;Coe_b-~OWr?z6s^R;e3"
+        "N(ePmydfUkqcKcUBD)OruXG`32igzrurOBivj"
     ),
     "hbm_is_dram": (
-        "tW_Ln9h=fdm`e1|701iiM8x0>ct{%v$jvAziKe&3GP!|FWqV1lQ>mgIm~7lX3xXtu6SCE`*l3FvC9pB>)Z9_FhHlicAG;C{v`HH!"
-        "YCD+rimrF0YUadrNvR~_$i1n>)+8?"
+        "tW_j09h;Lzm<pQK)`p_r5!>oIoU?GRb(g6zXUbxunPuh7?!QbG2|}LuxLxf0kHN3YuW&NR$4Q)1#&esxy-?k(PRB~D0q0$qY(gt?"
+        "XhA@HE@`wr-t#MWj7U<(ptD4pU#Yl=F7sKXFq5A"
     ),
     "compute_outgrew_memory": (
-        "(?sJrXijSLj;N$VXCz(I1FFU{A&upEg=<o6Q!go4%!O}@G6S!+IGrjA+B0ZfLVC*gF#%SjIN7&YQi5gS2R8Izk}nw6|JgL6L-dEo"
-        "HZ=%1fyOUv+>-VcSNWm*#f|"
+        "(?sJv=t}7Gj_7n$74?_1p_ofHpwC!HqtvbI@=qyT#5P|9eoX;V=eeicrZQ<UicoXTS(Oclx5XOdc5NzY<o1evg4Mx<gi(K<wPusE"
+        "3%sEsubLlS2!2<A_?riWq!oEH_w3-V<Bpsk0E4;KG$}!X"
     ),
     "add_one_needs_flops": (
-        "SImQTcw?s2EKO-fY~q7?>Bq3a2GQ-Mtm4QLD5EbCz-Dt>4dtfbI(g73wyxYdEit+S5)<9~(;5ZqOp4o%joKEXquh76V$!fpC-NTd"
-        ")#<y-Kkz*a;t}5uPy?NLf=Q!SvoCXQ@{Y3u^jwec1hEqnF4CT!"
+        "SImQTa%bn%C`xITsy#myPB4v}CycN}S6J@PS|DAaqvZq7J4ogjH(OB}8+KY2+oGt6b}XU3(^Q&!2UhrC%*qa;OVK(3Mov@E(Lf4^"
+        "wtiSnChEp2G_Bi{R=e$>a+lflR9A{ig?E0mmR24H>GwbC!KVSDkN"
     ),
     "shared_memory_is_global": (
-        ">Jf(0u~;M-ezrF-rece$HVF%Fb7B2kP$Z}Q%{~-A4~7y%;z39nPXTS@VWQhZN#_gX7GJ!x2bafC?sIH5;p^b$XrvsJ(2AaM15Q2w"
-        "`z{tHS-{TKhm{7%9|Q"
+        ">Jf(0t6L-)ezqU1*aMr@zg|A`z|Qq{_G>Bcnge_SsWb{bo#{_Y0rQrH8zxZc@l@~3x43L|Qh5kX?*^VqEVo}8HcSiUr}g=fAGSV#"
+        "V;G~=!Kz9!5H`<j"
     ),
     "program_is_thread": (
-        "SZHOvPf5Q>To19gI>zb@pn9HFg8t{7kR93`%*S^ewjUU+j3jA%9o*iiR06q~&Ew4hFQb-CqrK-gGUZjyWDncJcmq1X4>!B^bfzJ1"
-        "YkP4dEXc9z$%ET*Fu^&uqQ<*`Ly%rLLHBO"
+        "SZGbU&rSbWKna0MKUyM4(hBp;J7(%1m8mNAtZOGGxIZp)Uu%%>+~qGzR4wqNNKCdcVi80>39X)3rZ<txqDF-a3?UzCHY)$KIbvzp"
+        "A&y}ibr4{C^n=J#cee>R+3abrpObmNx`gzxK0OB"
     ),
     "programs_in_order": (
         "WOG-Z0vq2poZ;0Q#YCV!?Sh9Ik8I9-Bof^g^-Oxi@z&6?a+!<kgE8c|yu(isGgCY4f{BMf{*9mXgn4toT?gmgR>6(U$J^!2p%o)^"
         "laEJR<REJH0nQ2s(}Xi<NwA~31;~+^"
     ),
     "masked_store_writes_zero": (
-        "ILP2WEmV9PVoGsUU(LVR$d021dHY@qCaM!@WpDTXcxxl&a%MY)P5*YmWALmCsAEM_Yt>Q?Q_cD0?Id@pf-7XXou~$vT7c6"
+        "ILP2XJyd*qW=nBaH_vi4v!Vhv>PDJP-Mu&|X~#}iAEe{9;sD`qR)P#@p#NjpRR|60@W+XHW)Nqlnq=_YASZ~mreS)8NK0vKng"
     ),
     "launch_returns_early": (
         "-83K1O8V5z&gpLrK8RCldNh+`e_70J7|`3a0UE;465qPOW_-mL=LM>J28Dc@%tt}jH6JQUs@ocj3=jS!cE7rvN>wzF=%B_0aHPZ_"
         "l^lLH5~2lTr22l+dU!_"
     ),
     "eager_compiles": (
-        "95Q>RX$USypCBEp+S^@=mQ$WqJCD#<1UUmNbayS;M<18!TC=%rf2%tJw{d3^m0NeD=m(1RlVK%@F6mdTUeg*^RZa)dE5aekp3F|W"
-        "7E$>3g2jP?v1lg"
+        "95OW^^h$#@hl{~C&ydI?F`8Ke%F*c(>XN|nEnCI=3+70Q(U?m8^y5Fp+SN%?5{<-pI%9uA$viki-%*<Y8KGFOkQrKbLDMRRQ*r<Fm%^jaEw`yR"
     ),
     "ptx_is_translated": (
-        "Q`E41=+2W1xvM{t4N-rMY<$Lp7eFLa!cK|;#CC^DJ*R%|(YFM1w}$gVN$%lhH$n%76@cVnZOz{|h`0SsNI(5=J@C{12>BpTGm!_*"
-        "_<OESz(W1L$eYP;=V{mD+k0Q&=B3IHbkY"
+        "Q`E3M7|zoRrRbsDEM|mV+M(Pfzo#G2<9~P7M6DX90f<JAoqR8Ui_5B+wOu!+GL@VCrAP^?B^5vwxPCVq&*x4trb5aPK||>3;ZTMi"
+        "T7m+!R+hV7hQ-N>JM$ejce8}6;tX_CqQ4~a<y`"
     ),
     "sass_runs_everywhere": (
-        "qR(S-ZaU>|#L2E5r}o$?b-CNSI04IkJp6q&|9Gelh69IPamX%+nL7N;L;e=Ms}?mF81sr6{MXF-$sAO}L9v2myEv7bq&h5hnC#2K"
-        ">>;O`kdX1PmqXZ!yK;uW?dJ{#|Je"
+        "qR(qH<T~OG*h<l`fr+5biPpCX2m`<M6SCos1aj<zQx6`$`H^6)|I+v2mR%CTDpRNY3*HV+3s@<jS6P(#cy2(_n`Sz9aPlkT7&F6|"
+        "B_?l*l~+wmqG;1=7d)Z^_z6t5k~$&6"
     ),
     "cubin_is_a_language": (
-        "7RF_B_E$iX&;&Ffuxc;_${j@iMozn`kNYvonBsG(1J?s9rU!`%U*xybWmJJFX{B5za8rq@#NGD5L!Nb*+(Z&`U}P*g1<J0L_snWY"
-        "erR_eLhMtz>+1"
+        "7RF_B{8vDd&_py~uxc=b%9%|6#!s!XzpD+)nBrr>Qq_Su|Gp7JYGg89-E8mWmZOnv-L?(#VGIS}F1;|4HQ`xezNIT?CD$7E^u-S0"
+        "@?yu(fCZ7P51SJ"
     ),
     "similar_dot_near_one": (
         "$*F+G+0{JsP1F{(#_M2wV&0-iv3;Nba7w1Jr77ZzIDcsLfpnw%2q%?^jn26mzP5^;mH1d33Kix9_m!f{CcUJir>a7QwUojNxx-bb"
@@ -198,38 +197,40 @@ SEALED = {
         "nqhwVF;H*{+9#Loy*$2s_X{N$@mD#-DqiU|jhVUbS5zHxn~@<M`CUK)_RUiU#mOhb19_faC3!L-)nNsxfIP@)hkL-ucLJ+pDI{V>Zijb9p8o"
     ),
     "attention_compares_embeddings": (
-        "IWK{yKr*MS9UzkX+iL`^LW6`R#8+x}^E|L8!`TQtO15-Vqz{ChgXoA;55}S~rLQ`ysbVsaKnVjZ;+Us=gY`(z-g>o@ZdYcJK~d+Z^48@!3;"
+        "IWNJdKr*MS9j23W$kQ46m!RI!wbF!9dKGVPXeGIAhB9v4jTi@0HlMP_ec5nwKf-i}{y98Pvz~g#vqi*l$1YK$I`Yuw&7tW>Syo?g"
+        "0vEp0u9rM$Lx=m<M|R@"
     ),
     "residual_adds": (
-        "i%n^H?gESuEm4+h+cC_sOu>Oo512EAc{NC2<@T8Ht4y};&feJFl_r6bbQ}qS%Bl2li)|qFRpMUFUyxr=w@btskn4*6g${NI^LMF0<2X=cJp"
+        "i%mg(?gESuEm4+h+cC_sOu>Oo512Fael|d0<@Okx$PDL<h2t@i1gGcktWCs06Dr{ec5e|wABkHkyDiVsuyNCOfBKB`RNFSye>pFU"
+        "^&5u%NoitX?E"
     ),
     "unembedding_widens": (
         "9wV&P0K@hkWv2b*(kTtTiPEeRWwRw^CUpAsbK3VF=IwYD_NFl33>HQu-<v_wGoL28ipHfSB?i~l%nasVT=ey8@#CgCBy%lHGUygi"
         "sNZ*4+2Z~ncGn~*bgt!pMF"
     ),
     "gpus_before_cuda": (
-        "r0HNxZMy8&e-!kIS$1b>e%P{PFREzE>`i8=Yf2JC;SHuIuVd4^-dnZ2S||t%)H5FNj>j3WJ~byy!tr%Jj*SPcd5!XmJgnCRY-v6U"
-        "g}z6m>4l_tMQ7VtARD;*p(ZA!F?NZ&oB-<"
+        "r0HNwZMy8&e-!kIS$6wytiF9$oV}=5>`h9jYf2JC;SHuIujA7qv8m_1S}5A))G1vDkQSJ<Q9A4Z^<}G_Hv3$;?*r48Y6BI+HiFx+"
+        "Yjab&%LS$1MR1_QXc21cv%279J9)14hA;!$Cnx"
     ),
     "matmul_needs_tensor_cores": (
-        "5r0y_e#T@TaP?@6h_|w>qZ2amN6&L*`156N&_qt{A>U;BWk%7Bc<({@A`c)bPl=Gt7($@9jb7w#DuJ^@U&WGsO+1h9pY*TDD?ZH;"
-        "8Kpm1e+3w!R-8lL9{"
+        "5r0yF{>Ee;aJKfs2{7s}9B&IM|3k}Q`9pZL9A(bV8A12@W=7GCc<(^);SV4wPl*)VhykzluXv4h@JN(wQ(M#?dkmef>I-cglp?#T"
+        "d5;PB4?CUs^+Z>G&Tno"
     ),
     "dennard_holds": (
-        "_i}>}$tG$x)QA01fuDc}abKQH=sEI_JnmTWkE|#&IpntzGNzwL<sFbmK2}&Je;OkJoiRhrv;?Y%bF^UVjO!^78i@;npq4TvmADLo"
-        "E6Lb}2tQ*oP&QDcP{^C>a9o;>CmraVd(T*Yfm~5@m&Bz"
+        "_i}?!$s%hu)W?%Z`cIEqq3PoDo5ojH-xMl*1I&@*tTFB$t+ZUi>QD2-ge|WZ^W5<hJFaOh$~(O3EhI%@{Niu_{E}GPg;?b<J!eG?"
+        "gbYtMB1=SR7n%acSAZ^?_q*iz4QSK|3dMOR>nP9w>FVFY)ky"
     ),
     "sram_shrinks": (
-        "jC6Lm!$FQ?CQFQ<sk$bc3!*VIUFBmJHl>Hw^Ks51_<oW7j}bxP#Bl<1dkwl@8V3}_6o^c!+L?S+q_y+1Js<a72FV4eWgC<ewmP=x"
-        "Kfwk4dE1=W=M5<J"
+        "jC6jp!$FQ?CQFQ<sk$bc3!*VI-Qr^xHs#T%zjejFqHNwcfSPkkB*D}}EQ`=kBs*a{wcodJn&tqHo1M>6v|7=41H%R3jy|8f1N>+p"
+        "KX>5MSm^x>=HN&Zqy"
     ),
     "hbm_is_wide": (
-        "Ut;{=DfozeeH7Y|B!x-qY;evF0?fizJ}RYAe^gp_(pXyqV{?r!Y%3YFAIWM?FT@`Li5_t@YX(&N$lK#s_G`-AuLop@2qNCAwVgt*"
-        "@EeLrlli;GJwyrbH9fM`)inZ2TharzRpJ&)l+MY0>pc+"
+        "Ut;{HS@_6(eO5%G;+p8Cp`c@GQD@ZORP=K@7(P(l);t@-YVm<R8FcC(QMp#xX+`2;Ygw983hA-oG~mQN5oH}r`juRUbCUonIi}>l"
+        "qB~!nyv%kWI8rYP=lx?cu)0Z%9Hf12=kBY<@Yj{96hGE*+#@*>9a>hV4q!O"
     ),
     "tensor_core_has_isa": (
-        "?elk>FJA+MVpm&Z(A|P`z-!tluMBx7w5Ux?XmI5J91`}!Bpv2X!l7^t*mX;S-Hk^%;7gVNnbUih-^1rITarzxy)<{<a9|8hLES^U"
-        "KhJ8qOkm9cu<9KU8%O"
+        "?ekZf)mQ_Beo>=f-bL++3_Zblz$00bk+Ra=?=Lda$ObRMlr{c?XYY=w(S-R7PKw>EEjo|-Gt%S2#WGfiXMnRrMyDq5)6s*A@e_vi"
+        "zE+Zh^;&A|g;!yGAOTH!CI"
     ),
     "registers_compute": (
         "M*KvcDPUpK+m!y$#`YE`)>&rRG`Br86ODM&?VrVf3$gF^lLWy#|9pPRrk@UIIhT8dTL!O9HfXHfF>Uyb98H3v6+5vRAD=b^m-h^k"
@@ -240,19 +241,19 @@ SEALED = {
         "wdO#gt0tm-aa8"
     ),
     "softmax_is_nonlinear": (
-        "GEKaEqh!p8b#E3G+_qjjMrv-vIU7#17QGjMv*kLqBOC4Q#TV~pI!k26_RFLo*dBSKVj-a-nxLAyNkQKQfxXZQjz`fpb_WnN+>`"
+        "GEKaHyJXCWac&kCv@{1inLPK82K#6$U&y}zcDLy>=0($S^Q_MXJ*ItIWA(0m0f{ml00Nd>KBF*UkRHp=Ma$_SxlStRb91j5%ei7w!$itX"
     ),
     "clusters_share": (
-        "-8~{$#BEISgSm%%#8cQ}*c2E>2}9GDekaDoy`mw|=-z`_<U{BZwG$y1s;9R{PudYj8js(Jw2FrwNduqWe`bpohqlf^;-9;Pa{9UU"
-        "<@d%lu3B@7!~"
+        "-92(1q;XGzgSZUvco=*-iEK5qLC`+3EXuUEMtugE+cu2shWT4#RFnE!K-9&X7rACF2}jr|PGm`h%ft9Dry<f6K7FM<s=g4;&L@9O"
+        "TP|?((;J^+5RdJ$m^U=RX##@fbR1jNh)!q"
     ),
     "gates_remember": (
-        "B;kr=jG4(8Q+qRiE>Q@p;Xa}oQ(H)VdpqAwPAGiGlna{XFDV{1yB4-2u0}4Et&_yV4v?6ir~QRR!2mRfXc3bXI)d$LZXj^A*twnF"
-        "Y#z}k3Tf;lw!^~at-h!Ia@*+%xqp^xbKK_R(f"
+        "B;kT&{GEsxPkS>T4$(qYa|p~nKJTByNm{MvwCh2Y_Jj((wp_Iltk8Mab|N>>pGv-%VhQm6NOcO0=wV>T=7B*WQH%gW{NYB8pCQFk"
+        "q3M%N>TBWJKa~Rqz3H4OnsG#Jj<VXrG9x78u>"
     ),
     "tensor_core_takes_tensors": (
-        "?QzwP3n5nEdFGVPp!5k<LX>AqBc+iFXf|TyT+OO{C8OPZyKi=Q7QHwlOvj`~>*W<ChceM3BMihX+KB?N7KB5?2ZHMaAw+RCCJ4i@"
-        ";x3_*kG{^BtlWo*Tw#RJ{m8l$cO*Npg#miozJG|Z7^JFD0XxKTjX+bNMJ(2jOJgMc"
+        "?Q#8$dm&cfec_b8y0OXxRZsG`niUA1LpgkWR?q2eYhzT5c#uk!$iRj_bTiJUSWxL|Znq?u3mob2)4aPrLlbwgrk(N<0J-5RTIdP}"
+        ";7DcbC#if(k>p?s7~@G=W2&&}#vXBh6y*^85__EG;HQ_k5S`;C!$y;O{^rR>7ngtIOJ7YmDm6&"
     ),
 }
 
@@ -278,10 +279,12 @@ def ends_early(expected: Callable[..., torch.Tensor]) -> Mistake:
         lengths, _, counts = map(set, zip(*runs, strict=True))
         if len(counts) == 1 < len(lengths):
             grid = plural(counts.pop(), "program")
-            return f"The grid is {grid} for every n, and the end of a longer x is never reached: let it grow with n."
+            return (
+                f"The grid is {grid} for every n, so the end of a longer x is never reached. Let the grid grow with n."
+            )
         if all((n - stored) * programs <= stored for n, stored, programs in cut):  # less than a block is missing
-            return "The end of x is never reached where blocks do not divide n: does the grid round up?"
-        return "The end of x is never reached: has the grid a program for each block of x?"
+            return "The end of x is never reached where blocks do not divide n. Does the grid round up?"
+        return "The end of x is never reached. Does the grid have a program for each block of x?"
 
     return look
 
@@ -297,15 +300,17 @@ def same_elements(trials: Sequence[Trial]) -> str:
         if footprint.tensor == fault.tensor
     ]
     if stored and all(written == all_alike for written, all_alike in stored):
-        stores = "All programs store to the same elements: does `i` begin with tl.program_id(0) * BLOCK?"
+        stores = "All programs store to the same elements. Does `i` begin with tl.program_id(0) * BLOCK?"
     else:
-        stores = "Programs store to each other's elements: does each begin BLOCK further on than the one before?"
+        stores = (
+            "Programs store to each other's elements. Does each program begin BLOCK elements after the one before it?"
+        )
     return racing(stores)(trials)
 
 
 WITHOUT_A_GRID = raised(
     "Cannot call @triton.jit'd",
-    "A kernel is launched with its grid in square brackets: kernel[(programs,)](arguments).",
+    "Launch a kernel with its grid in square brackets: kernel[(programs,)](arguments).",
 )
 
 # ------------------------------------------------------------------------------------------------ numbers
@@ -330,22 +335,23 @@ warps_needed = Exercise(
     oracle=fewest_warps,
     criteria=[
         Correct("even", 1, "where the work divides the wait"),
-        Correct("ragged", 1, "where it does not"),
+        Correct("ragged", 1, "where the work does not divide the wait"),
         Correct("no wait", 1, "without a wait"),
     ],
     hints=[
         "Set the sliders to a wait of 400 and 40 cycles of work. With how many warps does the last gap close?",
-        "While one warp waits `latency` cycles, the others must fill them, with `work` cycles each. Then count that one warp, too.",
-        "The others are latency / work, rounded up: -(-latency // work) rounds up in whole numbers. Add 1.",
+        "While one warp waits `latency` cycles, the other warps must fill these cycles with `work` cycles each. Count the waiting "
+        "warp, too.",
+        "The number of the other warps is latency / work, rounded up. -(-latency // work) rounds up in whole numbers. Add 1.",
     ],
     mistakes=[
         every(
             lambda out, latency, work: out == -(-latency // work),
-            "That many warps fill the wait. Who is it that waits?",
+            "This many warps fill the wait. Have you counted the warp that waits?",
         ),
         every(
             lambda out, latency, work: out == 1 + latency // work,
-            "A part of the wait that is shorter than `work` needs a warp, too.",
+            "If a part of the wait that is shorter than `work` remains, it needs one more warp.",
         ),
     ],
 )
@@ -371,8 +377,8 @@ num_programs = Exercise(
     oracle=lambda n, block: len(range(0, n, block)),  # where each program starts
     criteria=[
         Correct("whole", 1, "where blocks divide n"),
-        Correct("ragged", 1, "where they do not"),
-        Correct("small", 1, "less than a block, nothing at all"),
+        Correct("ragged", 1, "where blocks do not divide n"),
+        Correct("small", 1, "with less than a block, or with no element"),
     ],
     hints=[
         "1000 elements in blocks of 256: how many blocks are full, and what is left?",
@@ -382,11 +388,11 @@ num_programs = Exercise(
     mistakes=[
         every(
             lambda out, n, block: out == n // block,
-            "`n // block` counts full blocks. What becomes of the elements after the last one?",
+            "`n // block` counts full blocks. What becomes of the elements after the last full block?",
         ),
         every(
             lambda out, n, block: out == n // block + 1,
-            "Where `block` divides n, that is one program too many: it has nothing to do.",
+            "Where `block` divides n, this is one program too many. It has nothing to do.",
         ),
     ],
 )
@@ -404,7 +410,7 @@ predictions = Exercise(
     criteria=[Correct("plain", 4, "as the trace counts them")],
     hints=[
         "How many blocks of 1024 hold 5000 elements? How many positions do these blocks have, and how many of them hold no element?",
-        "Bytes count elements that are really moved, times the bytes of an element: a float16 has 2, a float32 has 4.",
+        "Count the elements that are really moved, and multiply by the bytes of an element: a float16 has 2, a float32 has 4.",
         "5 programs have 5120 positions. 5000 of them load a float16 each and store a float32 each.",
     ],
 )
@@ -422,7 +428,7 @@ myths = Exercise(
     criteria=[Statement(key) for key in SEALED],
     hints=[
         "This unit has touched on each statement. Search the notebook for its main word.",
-        "About half of them are false. Most of the false ones take two things for one because they have similar names.",
+        "About half of them are false. Most of the false ones confuse two things that have similar names.",
         "The check shows the explanation of a statement as soon as it is answered. Read those that surprise you.",
     ],
 )
@@ -454,8 +460,8 @@ add_one = Exercise(
         Traffic(copy_bytes, 2, programs=8),
     ],
     hints=[
-        "Begin with double_kernel. Which line says what is computed, and which say where?",
-        "The kernel differs from double_kernel in one line. The function differs from `double` in the kernel that it launches.",
+        "Begin with double_kernel. Which line says what is computed, and which lines say where?",
+        "Your kernel differs from double_kernel in one line. Your function differs from `double` in the kernel that it launches.",
         "n, BLOCK = x.shape[0], 1024; out = torch.empty_like(x); "
         "add_one_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK); return out",
     ],
@@ -490,8 +496,8 @@ fixed_copy = Exercise(
     ],
     hints=[
         "The report names a line, two programs and an element. Why do both programs go to that element?",
-        "Compare the first line with double_kernel's: there, each program starts at another place. Then count the programs.",
-        "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), and triton.cdiv(n, BLOCK) programs in place of n // BLOCK.",
+        "Compare the first line with the first line of double_kernel, where each program starts at another place. Then count the programs.",
+        "Write i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), and launch triton.cdiv(n, BLOCK) programs instead of n // BLOCK.",
     ],
     mistakes=[
         same_elements,

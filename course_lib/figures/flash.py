@@ -235,10 +235,10 @@ def program_walk(
     figure.legend(
         handles=[
             Patch(facecolor=NOW, hatch="//", edgecolor=INK, label="this step"),
-            Patch(facecolor=LOADED, edgecolor=INK, label="loaded; scores made"),
+            Patch(facecolor=LOADED, edgecolor=INK, label="loaded; scores computed"),
             Patch(facecolor=DONE, edgecolor=INK, label="scores used with v, gone"),
             Patch(facecolor=RESULT, edgecolor=INK, label="stored"),
-            Patch(facecolor=IDLE, edgecolor="none", label="made by nobody"),
+            Patch(facecolor=IDLE, edgecolor="none", label="never computed"),
         ],
         fontsize=9,
         ncols=5,
@@ -253,8 +253,8 @@ def program_walk(
         verb = "stores" if done[-1][0] == "o" else "loads"
         said = (
             f"Program {program} (of 0 to {last}), step {step} of {len(steps)}: {verb} rows {done[-1][1]} to "
-            f"{done[-1][2] - 1} of {done[-1][0]}. So far it loaded {rows['q']} rows of q, {rows['k']} of k and {rows['v']} of v, "
-            f"and stored {rows['o']} of o. As traced; m, l and acc are computed from q, k and v."
+            f"{done[-1][2] - 1} of {done[-1][0]}. So far it has loaded {rows['q']} rows of q, {rows['k']} of k and {rows['v']} of v, and "
+            f"stored {rows['o']} rows of o. The steps are traced; m, l and acc are computed from q, k and v."
         )
     figure.caption(said)
     return figure
@@ -343,8 +343,10 @@ def windows_and_groups(
     taken = int((kinds(window_mask, bm, bn) > 0).sum())
     causal = int((kinds(visible(n, n, True, None, None).numpy(), bm, bn) > 0).sum())
     figure.caption(
-        f"Tiles of {bm} × {bn}. Left: a window takes {taken} tiles, causal alone {causal}. Right: the rows of {group} heads, one head "
-        f"below the other (dashed); a program's tile of {bm} rows holds {bm // queries} heads, and reads k and v once for all."
+        f"Tiles of {bm} × {bn}. Left: a window needs {taken} tiles, and causal attention without a window {causal}. Right: the rows "
+        f"of {group} "
+        f"heads, one head below the other (dashed lines). A tile of {bm} rows holds {bm // queries} heads, and its program reads k "
+        "and v once."
     )
     return figure
 
@@ -381,8 +383,8 @@ def ladder(d: int = 128, length: int = 16384) -> Figure:
     full = next(r for r in rows if not r["causal"])["contenders"]
     gain = full[best]["tflops"] / full[first]["tflops"]
     figure.caption(
-        f"{_whose()}: bfloat16, heads of {d}, {length:,} tokens. From the lowest bar to the last of ours the same algorithm becomes "
-        f"{gain:.2f} times faster. Red: torch's matrix product, {measured('attention')['ceiling']:.0f} TFLOP/s."
+        f'{_whose()}: bfloat16, heads of {d}, {length:,} tokens. From the lowest bar to "overlapped", the same algorithm becomes '
+        f"{gain:.2f} times as fast. The red line is torch's matrix product, {measured('attention')['ceiling']:.0f} TFLOP/s."
     )
     return figure
 
@@ -420,9 +422,10 @@ def against_length() -> Figure:
     longest = max((r for r in rows if "peak_bytes" in r["contenders"].get("naive", {})), key=lambda r: r["length"])
     naive, own = (longest["contenders"][name]["peak_bytes"] for name in ("naive", "unit 09"))
     figure.caption(
-        f"{_whose()}: one causal sequence, bfloat16, 16 heads of 128. At {longest['length'] // 1024}k tokens the naive way holds "
-        f"{naive / own:.0f} times as much, and beyond it does not fit. At {rows[-1]['length'] // 1024}k the unit's kernel holds "
-        f"{last['unit 09']['peak_bytes'] / 1e9:.2f} GB, o and lse, at {last['unit 09']['tflops']:.0f} TFLOP/s."
+        f"{_whose()}: one causal sequence, bfloat16, 16 heads of 128. At {longest['length'] // 1024}k tokens the naive way needs "
+        f"{naive / own:.0f} times as much memory, and for longer texts it does not fit. At {rows[-1]['length'] // 1024}k the unit's "
+        "kernel needs "
+        f"{last['unit 09']['peak_bytes'] / 1e9:.2f} GB, for o and lse, and runs at {last['unit 09']['tflops']:.0f} TFLOP/s."
     )
     return figure
 
@@ -456,9 +459,9 @@ def decode_splits() -> Figure:
     long = [r for r in rows if r["keys"] == sizes[-1]]
     one, best = long[0], min(long, key=lambda r: r["ms"])
     figure.caption(
-        f"{_whose()}: 32 heads of q on 8 of k and v, D = 128, bfloat16. With {sizes[-1]:,} keys one walk a group takes "
-        f"{1000 * one['ms']:,.0f} us, {best['splits']} splits {1000 * best['ms']:,.0f} us, "
-        f"{one['ms'] / best['ms']:.0f} times less; {best['bytes'] / best['ms'] / 1e9:.1f} TB/s."
+        f"{_whose()}: 32 heads of q on 8 of k and v, D = 128, bfloat16. With {sizes[-1]:,} keys, one program for each group takes "
+        f"{1000 * one['ms']:,.0f} us. {best['splits']} splits take {1000 * best['ms']:,.0f} us, which is "
+        f"{one['ms'] / best['ms']:.0f} times as fast and reads {best['bytes'] / best['ms'] / 1e9:.1f} TB/s."
     )
     return figure
 

@@ -121,7 +121,7 @@ def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Fig
     )
     launches = plural(len(stages), "launch", "launches")
     figure.caption(
-        f"{name}: {launches}, {moved // (n * itemsize)} tensors carried, {moved / n:.0f} bytes for each float32 element "
+        f"{name}: {launches}, {moved // (n * itemsize)} tensors moved, {moved / n:.0f} bytes for each float32 element "
         "(traced). A result stays in registers until the end of its kernel."
     )
     return figure
@@ -217,7 +217,7 @@ def five_against_one(guess: float = ...) -> Figure:
         ax.set_title(f"torch / one kernel = {values[0] / values[1]:.2f}", loc="left", fontsize=11)
         bare(ax)
     said = f"you guessed {guess:g} times" if isinstance(guess, (int, float)) else "no guess yet"
-    figure.caption(f"The time follows the elements that are carried, and hardly the arithmetic ({said}).")
+    figure.caption(f"The time depends on the number of elements that are moved, and hardly on the arithmetic ({said}).")
     return figure
 
 
@@ -252,8 +252,8 @@ def free_operations() -> Figure:
     bare(ax)
     last = max(k for k, t in zip(steps, ms, strict=True) if t <= 1.1 * floor)
     figure.caption(
-        f"Up to {last} operations an element cost what none costs: the memory is busy, the arithmetic units wait. From "
-        "there on each operation costs its arithmetic; fusing still saves the bytes, a shrinking share of the time."
+        f"Up to {last} operations for each element take as long as none: the memory is busy, and the arithmetic units wait. With more "
+        "operations, each costs the time of its arithmetic. Fusing still saves bytes, but they take an ever smaller share of the time."
     )
     return figure
 
@@ -328,8 +328,8 @@ def softmax_passes() -> Figure:
     ax.set(xlim=(0, 9.2), xlabel="elements read and written / elements of x (counted)")
     bare(ax)
     figure.caption(
-        "One kernel saves the stored intermediates. Whoever keeps the row in registers also saves reading it again: 2 is what "
-        "the exercise asks for."
+        "A single kernel does not store intermediate results. If it keeps the row in registers, it also reads the row only once. The "
+        "exercise asks for this, a total of 2."
     )
     return figure
 
@@ -433,7 +433,7 @@ def speeds(operations: Sequence[str] = ("softmax", "rmsnorm", "add_rmsnorm", "cr
     figure.axes[0].legend(fontsize=8, loc="lower left")
     figure.caption(
         f"float32, {found['machine']}, torch {found['torch']}, {found['date']}. 1 is a device-to-device copy of the bytes that the "
-        "task needs. What lies below carries more than those, or waits."
+        "task needs. A kernel below 1 moves more bytes than these, or waits."
     )
     return figure
 

@@ -122,61 +122,61 @@ def shares(wrong: torch.Tensor, side: int = 4) -> list[str]:
 TILING_CAUSES = {
     "the grid rounds down": (
         "D",
-        "100 // 32 and 80 // 32 programs: the last 4 rows and the last 16 columns belong to nobody.",
+        "The grid has 100 // 32 by 80 // 32 programs, so no program computes the last 4 rows and the last 16 columns.",
     ),
     "no mask on the store's columns": (
         "A",
-        "The tile of the last columns is 96 wide, 16 more than a row has: those go on at the beginning of the next row, over what "
-        "another program stored there. Which of the two comes last is a race. Row 0 has no row above it.",
+        "The last tile ends at column 96, but a row has 80 columns. The other 16 are stored at the beginning of the next row, over the "
+        "results of another program. Which of the two programs stores last is a race. Row 0 is right, since no row lies above it.",
     ),
     "the last step along K is missing": (
         "F",
-        "72 // 32 steps leave out 8 products of each sum, so that nearly every element is wrong, by a little.",
+        "72 // 32 steps leave out 8 products of each sum, so nearly every element is slightly wrong.",
     ),
     "all programs load the first columns of b": (
         "B",
-        "b's columns do not depend on program_id(1): the first tile of columns is right, by luck, and every other is a copy of it.",
+        "The columns of b do not depend on program_id(1). So the first tile of columns is right, and every other tile is a copy of it.",
     ),
     "sums are kept in float16": (
         "C",
-        "No edge and no tile shows: an element is off where its sum was large on the way, which has nothing to do "
+        "The map shows no edge and no tile. An element is wrong where its sum was large before the last step, and this has nothing to do "
         "with its place.",
     ),
     "rows are compared with N": (
         "E",
-        "rows < N in place of rows < M: rows 80 to 99 are masked, all of them. A square matrix would never show "
-        "it.",
+        "The mask is rows < N instead of rows < M, so all of rows 80 to 99 are masked. A square matrix would never show this "
+        "mistake.",
     ),
 }  # fmt: skip
 
 ATTENTION_CAUSES = {
     "the grid rounds down": (
         "C",
-        "100 // 32 programs: queries 96 to 99 belong to nobody, and their rows of o are never written.",
+        "The grid has 100 // 32 programs, so no program computes queries 96 to 99, and their rows of o are never written.",
     ),
     "a query does not see itself": (
         "F",
-        "keys < queries in place of keys <= queries: the diagonal is 0, and row 0 has nothing at all. The weights of the other "
-        "keys are too large by what is missing: in some rows that is much, in others too little to show.",
+        "The mask is keys < queries instead of keys <= queries, so the diagonal is 0, and row 0 has no weights at all. The missing weight "
+        "is spread over the other keys of the row. In some rows this is a lot, and in others too little to show.",
     ),
     "tiles on the diagonal are not masked": (
         "A",
-        "Weights appear right of the diagonal, as far as the tile goes, and take something from the other weights of the row.",
+        "Weights appear to the right of the diagonal, up to the end of the tile. The other weights of the row become smaller.",
     ),
     "acc is not corrected when the maximum grows": (
         "E",
-        "Only what was added before the maximum grew is too large: earlier tiles of keys. From the tile with the maximum on "
-        "the row is right. Queries 0 to 31 have one tile, and nothing to correct.",
+        "Only what was added before the maximum grew is too large, so the earlier tiles of keys are wrong. From the tile with the maximum "
+        "on, the row is right. Queries 0 to 31 have a single tile, and nothing to correct.",
     ),
     "l is not corrected when the maximum grows": (
         "B",
-        "The sum is too large, so all weights of the row are too small, those of the last tile as well. Queries 0 to 31 have one "
+        "The sum l is too large, so all weights of the row are too small, including those of the last tile. Queries 0 to 31 have a single "
         "tile, and nothing to correct.",
     ),
     "scores are rounded to bfloat16": (
         "D",
-        "No edge and no tile shows: a weight is off where its score is far from 0 and rounding moves it far, which has nothing to do with "
-        "its place.",
+        "The map shows no edge and no tile. A weight is wrong where its score is far from 0, so that rounding changes it a lot. This has "
+        "nothing to do with its place.",
     ),
 }
 

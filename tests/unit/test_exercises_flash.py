@@ -276,8 +276,8 @@ def slipping(exercise, wrong):
 @pytest.mark.parametrize(
     "how, word",
     [
-        ({"acc_too": False}, "acc is not: multiply"),
-        ({"l_too": False}, "l is not: multiply"),
+        ({"acc_too": False}, "acc is not. Multiply"),
+        ({"l_too": False}, "l is not. Multiply"),
         ({"acc_too": False, "l_too": False}, "neither acc nor l"),
         ({"rounded": True}, "acc was rounded"),
     ],
@@ -306,12 +306,12 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
         (F.flash_attention_forward, F.slips.shifted(1), "one key too many"),
         (F.sliding_window, F.slips.shifted(-1), "one key too few"),
         (F.sliding_window, F.slips.shifted(1), "one key too many"),
-        *((F.one_head, wrong, "acc is not: multiply") for wrong in F.slips.in_tiles(acc_too=False)[1:3]),
-        *((F.one_head, wrong, "l is not: multiply") for wrong in F.slips.in_tiles(l_too=False)[1:3]),
+        *((F.one_head, wrong, "acc is not. Multiply") for wrong in F.slips.in_tiles(acc_too=False)[1:3]),
+        *((F.one_head, wrong, "l is not. Multiply") for wrong in F.slips.in_tiles(l_too=False)[1:3]),
         (F.one_head, F.slips.in_tiles(acc_too=False, l_too=False)[2], "neither acc nor l is multiplied"),
-        (F.flash_attention_forward, F.slips.in_tiles(acc_too=False)[1], "acc is not: multiply"),
-        (F.flash_attention_forward, by_dtype(F.slips.in_tiles(acc_too=False)), "acc is not: multiply"),
-        (F.flash_attention_forward, by_dtype(F.slips.in_tiles(l_too=False)), "l is not: multiply"),
+        (F.flash_attention_forward, F.slips.in_tiles(acc_too=False)[1], "acc is not. Multiply"),
+        (F.flash_attention_forward, by_dtype(F.slips.in_tiles(acc_too=False)), "acc is not. Multiply"),
+        (F.flash_attention_forward, by_dtype(F.slips.in_tiles(l_too=False)), "l is not. Multiply"),
         *((F.flash_attention_forward, wrong, "acc was rounded") for wrong in F.slips.in_tiles(rounded=True)),
         (
             F.flash_attention_forward,
@@ -342,7 +342,7 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
             "scale of D**-0.5",
         ),
         *(
-            (F.flash_attention_forward, F.slips.swapped_heads(*n), f"the offsets of {' and '.join(n)}:")
+            (F.flash_attention_forward, F.slips.swapped_heads(*n), f"the offsets of {' and '.join(n)}.")
             for n in ("q", "k", "v", "o", "kv")
         ),
         (
@@ -366,8 +366,8 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
         (F.one_head, F.slips.first_keys, "first Nq keys"),
         (F.flash_attention_forward, F.slips.first_keys, "first Nq keys"),
         (F.sliding_window, F.slips.instead(window=None, causal=True), "without the window"),
-        (F.sliding_window, F.slips.in_the_tiles_of_a_walk(64, 32), "no mask does"),
-        (F.sliding_window, F.slips.without_its_own(0.0), "Its own is missing"),
+        (F.sliding_window, F.slips.in_the_tiles_of_a_walk(64, 32), "there is no mask for it"),
+        (F.sliding_window, F.slips.without_its_own(0.0), "Its own key is missing"),
         *((e, F.slips.instead(lambda s: s * math.log(2)), "powers of 2") for e in ATTENTIONS),
         (F.one_head, F.slips.undivided, "Divide by l"),
         (F.sliding_window, F.slips.undivided, "Divide by l"),
@@ -376,7 +376,7 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
         (
             F.flash_decode,
             F.slips.merged_by(lambda m, l, acc: acc.sum(0) / l.sum(0)[..., None]),
-            "added up as they are",
+            "added up without a correction",
         ),
         (F.flash_decode, F.slips.merged_by(lambda m, l, acc: (acc / l[..., None]).mean(0)), "mean of the shares"),
     ],
@@ -399,7 +399,7 @@ def test_a_query_that_misses_its_own_key_is_named_where_the_first_row_is_nan():
     for t in trials:
         size = t.evidence.outputs[0].nbytes
         t.evidence.launches = [Launch("k", (1, 1, 1), footprints=[Footprint("out", size, 0, 0, size, size)])]
-    assert "Its own is missing" in said_of(F.sliding_window, trials)
+    assert "Its own key is missing" in said_of(F.sliding_window, trials)
 
 
 @pytest.mark.parametrize("exercise", [F.one_head, F.flash_attention_forward])
@@ -408,7 +408,7 @@ def test_a_query_that_misses_its_own_key_is_named_where_the_first_row_is_nan():
     [
         (lambda m, l: m + l.log2(), "One term of lse"),
         (lambda m, l: m * math.log2(math.e) + l.log(), "One term of lse"),
-        (lambda m, l: (m + l.log()) * math.log2(math.e), "times ln 2"),
+        (lambda m, l: (m + l.log()) * math.log2(math.e), "Multiply it by ln 2"),
         (lambda m, l: l.log(), "lse lacks m"),
         (lambda m, l: m + l.log(), ""),
     ],
@@ -493,7 +493,7 @@ def test_states_that_run_over_are_named():
         o = F.oracles.decoded(q, k, v, splits)
         return (torch.full_like(o, math.inf) if k.shape[1] > 5000 else o).to(q.dtype)
 
-    assert remark(F.flash_decode, wrong).startswith("inf: the sums of a share")
+    assert remark(F.flash_decode, wrong).startswith("The result is inf, because the sums of a share")
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -518,7 +518,7 @@ def test_a_scale_rounded_into_q_is_named():
     def rounded(q, k, v):
         return in_float32((q.float() * q.shape[-1] ** -0.5).to(q.dtype), k, v, scale=1.0)
 
-    assert "The scale went into q" in remark(F.one_head, rounded)
+    assert "You multiply q by the scale" in remark(F.one_head, rounded)
 
 
 def test_a_nan_is_no_tf32():
@@ -527,14 +527,14 @@ def test_a_nan_is_no_tf32():
         l = p.sum(1)
         return (p.to(v.dtype).float() @ v.float()) / torch.where(l == 0, 1, l)[:, None], l.log()
 
-    assert remark(F.online_update, overflows).startswith("NaN: an exp ran over")
+    assert remark(F.online_update, overflows).startswith("The result has NaN. An exp overflowed")
 
 
 def test_a_factor_upside_down_is_no_row_that_saw_nothing():
     def upside_down(s, v):
         return torch.full((s.shape[0], v.shape[1]), math.nan, dtype=v.dtype), torch.full(s.shape[:1], math.nan)
 
-    assert "not the other way" in remark(F.online_update, upside_down)
+    assert "or exp(m_new - m)?" in remark(F.online_update, upside_down)
 
 
 def test_what_reads_elsewhere_is_no_arithmetic():
@@ -558,8 +558,8 @@ def test_a_result_of_another_shape_is_not_called_unstored():
 @pytest.mark.parametrize(
     "below, word",
     [
-        (F.slips.far_below_its_neighbours, "a maximum of its own"),
-        (F.slips.low_behind_an_empty_tile, "keeps m = -inf"),
+        (F.slips.far_below_its_neighbours, "needs its own maximum"),
+        (F.slips.low_behind_an_empty_tile, "must keep m = -inf"),
         (lambda s: s.amax(1) < -104, ""),  # no maximum at all, or none below 0
     ],
 )
@@ -606,7 +606,7 @@ def trials_of(exercise, function):
     return [trial(exercise, case, function) for case in exercise.cases]
 
 
-@pytest.mark.parametrize("stored, word", [(0, "stored 0 of"), (None, "an exp ran over")])
+@pytest.mark.parametrize("stored, word", [(0, "stored 0 of"), (None, "An exp overflowed")])
 def test_what_no_kernel_stored_is_no_overflow(stored, word):
     """Fresh memory is NaN in a check: not computed, if nothing wrote it."""
     plain, hard = F.one_head.cases[0], next(case for case in F.one_head.cases if case.group == "hard")

@@ -109,7 +109,7 @@ def test_a_power_of_two_of_programs_is_too_many(answered):
     found = answered(
         "start.num_programs", lambda n, block: triton.next_power_of_2(n) // block if n >= block else min(n, 1)
     )
-    assert [f.title for f in found.findings if not f.passed] == ["where they do not"]
+    assert [f.title for f in found.findings if not f.passed] == ["where blocks do not divide n"]
 
 
 def kernel_trial(x, output=None, faults=(), error="", cause=None, programs=0):
@@ -126,7 +126,7 @@ def test_a_result_that_ends_early_is_told_from_one_that_is_wrong():
     cut[4096:], holed[:1024] = torch.nan, torch.nan
     look = start.ends_early(lambda x: x.double() + 1)
     right = kernel_trial(x[:4096], whole, programs=4)
-    assert "does the grid round up?" in look([right, kernel_trial(x, cut, programs=4), kernel_trial(x[:1], x[:1] + 1)])
+    assert "Does the grid round up?" in look([right, kernel_trial(x, cut, programs=4), kernel_trial(x[:1], x[:1] + 1)])
     assert look([right]) == look([right, kernel_trial(x, holed)]) == look([]) == ""
     assert look([right, kernel_trial(x, cut, faults=["a race"])]) == ""
 
@@ -142,12 +142,15 @@ PLACE = "tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
         ([(GRID, "64,")], "The grid is 64 programs for every n"),
         ([(GRID, "8,")], "The grid is 8 programs for every n"),
         ([(GRID, "1,"), ("1024", "65536")], "The grid is 1 program for every n"),
-        ([(GRID, "max(1, n // BLOCK),")], "does the grid round up?"),
-        ([(GRID, "max(1, min(n // BLOCK, 16)),")], "has the grid a program for each block of x?"),
+        ([(GRID, "max(1, n // BLOCK),")], "Does the grid round up?"),
+        ([(GRID, "max(1, min(n // BLOCK, 16)),")], "Does the grid have a program for each block of x?"),
         ([(PLACE, "tl.arange(0, BLOCK)")], "All programs store to the same elements"),
         ([(PLACE, "tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)")], "All programs store to the same elements"),
-        ([(PLACE, "tl.program_id(0) + tl.arange(0, BLOCK)")], "does each begin BLOCK further on"),
-        ([(PLACE, "tl.program_id(0) // 2 * BLOCK + tl.arange(0, BLOCK)")], "does each begin BLOCK further on"),
+        ([(PLACE, "tl.program_id(0) + tl.arange(0, BLOCK)")], "Does each program begin BLOCK elements after"),
+        (
+            [(PLACE, "tl.program_id(0) // 2 * BLOCK + tl.arange(0, BLOCK)")],
+            "Does each program begin BLOCK elements after",
+        ),
         ([(PLACE, f"({PLACE}) % n")], "Several lanes of one program"),
         ([(PLACE, f"tl.minimum({PLACE}, n - 1)")], "Several lanes of one program"),
     ],

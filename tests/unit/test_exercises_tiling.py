@@ -293,7 +293,7 @@ def test_an_order_is_asked_for_every_program():
 @pytest.mark.parametrize(
     "exercise, answer, word",
     [
-        (T.tiles_and_waves, lambda m, n, bm, bn, sms: [math.ceil(m * n / (bm * bn)), 1], "by area"),
+        (T.tiles_and_waves, lambda m, n, bm, bn, sms: [math.ceil(m * n / (bm * bn)), 1], "You divided the area"),
         (T.pad_to_multiple, lambda n, multiple: (n // multiple + 1) * multiple, "already"),
         (T.grouped_order, lambda grid_m, grid_n, **_: row_major(grid_m, grid_n).tolist(), "row order"),
         (T.matmul_bytes, lambda **size: T.oracles.traced(**size).loads.bytes, "bytes loaded"),

@@ -29,10 +29,10 @@ PICTURES = {
 @pytest.mark.parametrize(
     "name, cuts, told",
     [
-        ("sin² + cos²", None, "5 launches, 11 tensors carried, 44 bytes"),
-        ("sin² + cos²", [], "1 launch, 3 tensors carried, 12 bytes"),
-        ("sin² + cos²", [2], "2 launches, 5 tensors carried, 20 bytes"),
-        ("SwiGLU", [3, 1, 3], "3 launches, 8 tensors carried, 32 bytes"),
+        ("sin² + cos²", None, "5 launches, 11 tensors moved, 44 bytes"),
+        ("sin² + cos²", [], "1 launch, 3 tensors moved, 12 bytes"),
+        ("sin² + cos²", [2], "2 launches, 5 tensors moved, 20 bytes"),
+        ("SwiGLU", [3, 1, 3], "3 launches, 8 tensors moved, 32 bytes"),
     ],
 )
 def test_a_chain_is_drawn_with_an_arrow_for_each_tensor(name, cuts, told):

@@ -104,7 +104,7 @@ def test_a_card_is_known_by_the_name_that_its_driver_gives_it():
 )
 def test_hiding_latency_counts_like_a_hand(arguments, busy):
     figure = F.hiding_latency(*arguments)
-    assert f"at work in {busy} of the cycles" in figure.get_supxlabel()
+    assert f"busy in {busy} of the cycles" in figure.get_supxlabel()
     ticks = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert len(ticks) == arguments[0] + 1 and ticks[-1] == "the ALUs"
 

@@ -104,10 +104,10 @@ break_attention = Exercise(
     oracle=lambda **_: None,
     criteria=[Kills(ATTENTION, 2 / 3, 5)],
     hints=[
-        "Go down the kernel line by line, and ask of each: for which inputs would it make no difference if this line were wrong?",
-        "Try scores that are all far below 0; a largest score that comes late; more keys than queries, with a causal mask, and numbers "
-        "that 32 does not divide; D other than 16; a query that sees one key alone.",
-        "q = -k[:N] times 10 makes scores of about -D * 10 / sqrt(D). Keys that grow with their number make the maximum come late. The "
-        "same input may be causal and ragged, with N < S.",
+        "Go through the kernel line by line. For which inputs would it make no difference if this line were wrong?",
+        "Try scores that are all far below 0, and a largest score that comes late. With a causal mask, try more keys than queries, in "
+        "numbers that 32 does not divide. Try other D than 16, and a query that sees only one key.",
+        "With q = -10 * k[:N] you get scores of about -D * 10 / sqrt(D). Keys that grow with their number make the maximum come late. The "
+        "same input may also be causal, with N < S, and with sizes that 32 does not divide.",
     ],
 )  # fmt: skip

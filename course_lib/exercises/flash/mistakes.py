@@ -76,7 +76,7 @@ def unstored(trials: Sequence[Judged]) -> str:
                     stored = stored_bytes(t.evidence, label) // x.element_size()
                     if stored < x.numel():
                         return (
-                            f"{t.case.name}: kernels stored {stored:,} of {x.numel():,} elements of a result: does the grid cover the "
+                            f"{t.case.name}: kernels stored {stored:,} of {x.numel():,} elements of a result. Does the grid cover the "
                             "last, partial tile (triton.cdiv), and each head?"
                         )
     return ""
@@ -84,7 +84,7 @@ def unstored(trials: Sequence[Judged]) -> str:
 
 copied = torch_did(
     ["clone"],
-    ".reshape and .flatten copy, too, where no view has that shape. x[None, None].flatten(0, -4) is a view (B, H, N, D) of "
+    "If no view has the new shape, .reshape and .flatten make a copy, too. x[None, None].flatten(0, -4) is a view (B, H, N, D) of "
     "every input here.",
 )
 
@@ -120,7 +120,7 @@ def few_programs(trials: Sequence[Judged]) -> str:
         if len(launches) == 2 and launches[0].programs < heads * splits:
             return (
                 f"{t.case.name}: `{launches[0].kernel}` has {launches[0].programs} programs, for {splits} shares of {heads} heads of k "
-                "and v: is its grid (splits, Hkv)?"
+                "and v. Is its grid (splits, Hkv)?"
             )
     return ""
 
@@ -128,7 +128,11 @@ def few_programs(trials: Sequence[Judged]) -> str:
 def infinite(trials: Sequence[Judged]) -> str:
     """Say so if sums of many values ran over."""
     over = any(bool(o.isinf().any()) for t in trials if t.case.group == "half" for _, o in results([t]))
-    return "inf: the sums of a share exceed what float16 can hold, 65504. Its m, l and acc are float32." if over else ""
+    return (
+        "The result is inf, because the sums of a share exceed 65504, the largest float16. Keep m, l and acc of a share in float32."
+        if over
+        else ""
+    )
 
 
 def slip(wrong: Wrong, says: str, place: int = 0, **how: Any) -> Slip:
@@ -142,20 +146,18 @@ def slip(wrong: Wrong, says: str, place: int = 0, **how: Any) -> Slip:
     return Slip([forward(one) for one in several(wrong)], says, right, place, **how)
 
 
-ROUNDED_Q = (
-    "The scale went into q, and was rounded to q's dtype there. Multiply the scores in its place, which are float32."
-)
+ROUNDED_Q = "You multiply q by the scale, and the product is rounded to q's dtype. Multiply the scores instead, which are float32."
 SCALED_Q = [slip(scale_in(factor), ROUNDED_Q, place=1) for factor in (1.0, math.log2(math.e))]
 UNSCALED = slip(instead(scale=1.0), WITHOUT_SCALE)
 WITHOUT_WINDOW = [
     slip(
         instead(window=None, causal=True),
-        "These are the results without the window: of all keys up to the query's own.",
+        "These are the results without the window, with all keys up to the query's own.",
     ),
     *(
         slip(
             in_the_tiles_of_a_walk(bm, bn),
-            "The walk begins with the window, and no mask does: in its first tile are keys that are too old.",
+            "The walk begins where the window begins, but there is no mask for it. The first tile also has keys that are too old.",
         )
         for bm in (16, 32, 64, 128)
         for bn in (16, 32, 64, 128)
@@ -167,24 +169,27 @@ MASKS = [
     slip(lambda causal=False, **call: instead()(**call) if causal else None, WITHOUT_MASK, each=True),
     TOP_LEFT,
 ]
-FIRST_KEYS = slip(first_keys, "Only the first Nq keys are read. The walk along the keys ends at Nk, the length of k.")
-ROWS_AS_QUERIES = "The mask takes a row of the group for a query. Row r is query r % Nq of its head."
+FIRST_KEYS = slip(first_keys, "Only the first Nq keys are read. The loop over the keys must go to Nk, the length of k.")
+ROWS_AS_QUERIES = (
+    "The mask uses the number of a row in the group as the number of its query. Row r is query r % Nq of its head."
+)
 POWERS_OF_2 = slip(
     instead(lambda s: s * math.log(2)),
-    "The weights are powers of 2 here: tl.exp2(x) is 2**x. exp(x) is tl.exp2(x * 1.4426950408889634), the factor being log2 e.",
+    "The weights are powers of 2 here, since tl.exp2(x) is 2**x. To get exp(x), write tl.exp2(x * 1.4426950408889634); the factor is "
+    "log2 e.",
     times=30,  # a scale of (2D)^-0.5 is 0.7071 of the right one, and ln 2 is 0.6931
 )
 BASES = [
     slip(
         lse_by(lambda m, l: (m + l.log()) / math.log(2)),
-        "lse is in base 2: times ln 2, which is 0.6931471805599453.",
+        "lse is in base 2. Multiply it by ln 2, which is 0.6931471805599453.",
         place=1,
         each=True,
     ),
     *(
         slip(
             lse_by(mixed),
-            "One term of lse is in base 2, the other in base e. It is m + tl.log(l), or (m + tl.log2(l)) * ln 2 where m is in base 2.",
+            "One term of lse is in base 2, the other in base e. lse is m + tl.log(l). If m is in base 2, it is (m + tl.log2(l)) * ln 2.",
             place=1,
             each=True,
         )
@@ -192,7 +197,7 @@ BASES = [
     ),
     slip(
         lse_by(lambda m, l: l.log()),
-        "lse lacks m: l is relative to the maximum, so it is m + log(l).",
+        "lse lacks m. The sum l is relative to the maximum, so lse is m + log(l).",
         place=1,
         each=True,
     ),
@@ -200,61 +205,61 @@ BASES = [
 LOST = [
     slip(
         lost(far_below_its_neighbours),
-        "Rows far below their neighbours come out as 0. Each row has a maximum of its own: tl.max(s, 1), not of all s.",
+        "Rows far below their neighbours come out as 0. Each row needs its own maximum, tl.max(s, 1), and not the maximum of all of s.",
         each=True,
     ),
     slip(
         lost(low_behind_an_empty_tile),
-        "A row that has seen nothing yet keeps m = -inf: what stands in for it inside exp, 0, is not the new m.",
+        "A row that has seen nothing yet must keep m = -inf. The 0 that replaces m inside exp is not the new m.",
         each=True,
     ),
 ]
 ROUNDED_SUMS = [
-    slip(of_rounded_weights(too), "l adds up rounded weights: sum p before rounding it to v's dtype.", place=1)
+    slip(of_rounded_weights(too), "l adds up rounded weights. Sum p before you round it to v's dtype.", place=1)
     for too in (False, True)
 ]
 ROUNDED_SCORES = [
     slip(
         of_rounded_scores(scaled),
-        "The scores were rounded to half precision: keep what tl.dot gives, float32.",
+        "The scores were rounded to half precision. Keep the float32 result of tl.dot.",
         place=1,
     )
     for scaled in (False, True)
 ]
 ROUNDED_ACCUMULATOR = slip(
     in_tiles(rounded=True),
-    "acc was rounded to half precision after each tile, and what is small beside it is lost: keep it in float32, and round o alone.",
+    "acc was rounded to half precision after each tile, so small terms are lost. Keep acc in float32, and round only o.",
 )
 STRIDED_LSE = slip(
     with_strides_of,
-    "lse is not contiguous here: torch.empty_like keeps the order of q's strides. Allocate it with torch.empty(q.shape[:-1], ...).",
+    "lse is not contiguous here, because torch.empty_like keeps the order of q's strides. Allocate it with torch.empty(q.shape[:-1], ...).",
     place=1,
 )
 ONE_TOO_FEW = "Each query sees one key too few."
-OWN_KEY = [slip(without_its_own(nothing), f"{ONE_TOO_FEW} Its own is missing.") for nothing in (math.nan, 0.0)]
+OWN_KEY = [slip(without_its_own(nothing), f"{ONE_TOO_FEW} Its own key is missing.") for nothing in (math.nan, 0.0)]
 EDGES = [
     slip(shifted(-1), ONE_TOO_FEW),
     slip(shifted(1), "Each query sees one key too many."),
 ]
 OTHER_SCALE = slip(
     lambda scale=None, **call: None if scale is None else attend(**call),
-    "These are the results with a scale of D**-0.5, where another was given.",
+    "These are the results with a scale of D**-0.5, but another scale was given.",
     each=True,
 )
 MISSING_KEYS = slip(
     other_keys(lambda nk, tile: -(-nk // tile) * tile),
-    "Keys that are not there have a score of 0 here, and so a share of each row: their scores must be -inf.",
+    "Keys that are not there have a score of 0 here, so they get a share of each row's weight. Their scores must be -inf.",
     each=True,
 )
 LAST_KEYS = slip(
     other_keys(lambda nk, tile: nk // tile * tile),
-    "The last, partial tile of keys is left out: the loop goes on until all Nk are there, range(0, Nk, BLOCK_N).",
+    "The last, partial tile of keys is left out. The loop must go on to the last of the Nk keys: range(0, Nk, BLOCK_N).",
     each=True,
 )
 NOT_RESCALED = [
     slip(
         in_tiles(**how),
-        f"When the maximum grows, {what}: multiply by exp(m - m_new). Both are relative to m.",
+        f"When the maximum grows, {what}. Multiply both by exp(m - m_new), because both are relative to m.",
         each=True,
     )
     for what, how in (
@@ -266,27 +271,29 @@ NOT_RESCALED = [
 SWAPPED_HEADS = [
     slip(
         swapped_heads(*names),
-        f"Batches and heads are swapped in the offsets of {' and '.join(names)}: a program's batch goes with stride(0), its head with "
+        f"Batches and heads are swapped in the offsets of {' and '.join(names)}. Multiply a program's batch by stride(0), and its head by "
         "stride(1).",
     )
     for names in ("q", "k", "v", "o", "kv")
 ]
 UNDIVIDED = slip(undivided, "These are the sums. Divide by l after the last tile: o = acc / l.")
 OTHER_HEADS = slip(
-    other_heads, "Here head h of q reads head h % Hkv of k and v. Heads of a group are neighbours: h // (Hq // Hkv)."
+    other_heads,
+    "Here head h of q reads head h % Hkv of k and v. But the heads of a group are neighbours, so it must read head h // (Hq // Hkv).",
 )
 MERGES = [
     slip(
         merged_by(lambda m, l, acc: acc.sum(0) / l.sum(0)[..., None]),
-        "The shares are added up as they are. Each is relative to a maximum of its own: weight its l and acc with exp(m - top).",
+        "The shares are added up without a correction. Each share is relative to its own maximum, so multiply its l and acc by exp(m "
+        "- top).",
     ),
     slip(
         merged_by(lambda m, l, acc: (acc / l[..., None]).mean(0)),
-        "This is the mean of the shares' results. Add up their acc and their l, each weighted with exp(m - top), and divide then.",
+        "This is the mean of the shares' results. Add up their acc and their l, each multiplied by exp(m - top), and then divide.",
     ),
     slip(
         merged_by(lambda m, l, acc: (torch.exp(m - m.amax(0))[..., None] * acc).sum(0) / l.sum(0)[..., None]),
-        "acc is weighted with exp(m - top), and l is not. Both are relative to the maximum of their share.",
+        "acc is multiplied by exp(m - top), and l is not. But both are relative to the maximum of their share.",
     ),
 ]
 OF_O = [
@@ -303,21 +310,29 @@ OF_O = [
     POWERS_OF_2,
 ]
 SEEN_NOTHING = (
-    "NaN: where a row has seen nothing yet, m is -inf, and -inf - -inf is not a number; at the end l may be 0."
+    "The result has NaN. Where a row has seen nothing yet, m is -inf, and -inf - -inf is NaN. At the end l may be 0, and 0 / 0 is "
+    "NaN."
 )
 NAN = in_bounds(has_nan(["nothing", "causal", "late"], SEEN_NOTHING))
 NAN_IN_WINDOW = in_bounds(has_nan(["plain", "ragged"], SEEN_NOTHING))
 NAN_AT_ONCE = in_bounds(
-    has_nan(["plain"], "NaN: is it exp(m - m_new), and not the other way? m starts at -inf, and exp(inf) * 0 is NaN.")
+    has_nan(
+        ["plain"],
+        "The result has NaN. Do you compute exp(m - m_new), or exp(m_new - m)? m starts at -inf, and exp(inf) * 0 is NaN.",
+    )
 )
 OVERFLOW = in_bounds(
-    has_nan(["hard"], "NaN: an exp ran over, or all terms of a sum under. Subtract the running maximum before exp.")
+    has_nan(
+        ["hard"],
+        "The result has NaN. An exp overflowed, or all terms of a sum underflowed. Subtract the running maximum before exp.",
+    )
 )
 VIEWS = [
     raised(
         "view size is not compatible",
-        "Some inputs here are views, which .view cannot reshape so and .reshape copies. x[None, None].flatten(0, -4) is a view of each.",
+        "Some inputs here are views. For them .view fails, and .reshape makes a copy. x[None, None].flatten(0, -4) gives a view of "
+        "each of them.",
     ),
     copied,
 ]
-RACE = racing("Two programs store to the same place: do tile and head come from the program's number, each once?")
+RACE = racing("Two programs store to the same place. Does each program's number give another pair of tile and head?")

@@ -69,11 +69,11 @@ sliding_window = Exercise(
         DotFlops(tiles_flops, least_flops, 1, "multiplies in the window alone"),
     ],
     hints=[
-        "A causal mask says where each row's keys end. A window says where they begin, too. Where does the loop begin?",
-        "sees = offs_m + 1, since Nq = Nk, and first = max(sees - window, 0). The loop goes from the first key of the tile's first row "
+        "A causal mask says where the keys of a row end. A window also says where they begin. Where does the loop over keys begin?",
+        "Because Nq = Nk, sees = offs_m + 1, and first = max(sees - window, 0). The loop goes from the first key of the tile's first row "
         "to the last key of its last row.",
         "start = max(tile * BLOCK_M + 1 - window, 0) // BLOCK_N * BLOCK_N, stop = min((tile + 1) * BLOCK_M, N), and the scores "
-        "stay where (offs_n >= first) & (offs_n < sees). In the first tiles some rows see nothing yet: online_update copes.",
+        "stay where (offs_n >= first) & (offs_n < sees). In the first tiles some rows see nothing yet; online_update handles them.",
     ],
     mistakes=[
         RACE,
@@ -131,11 +131,11 @@ grouped_attention = Exercise(
         Launches(1, 1),
     ],
     hints=[
-        "A tile of queries is a tile of rows. Must they be of one head? All heads of a group read the same k and v.",
-        "A group has group * Nq rows, and since q is contiguous they lie one after the other: row r is query r % Nq of head r // Nq "
+        "A tile consists of rows of q. Must these rows belong to one head? All heads of a group read the same k and v.",
+        "A group has group * Nq rows. Because q is contiguous, they lie one after the other: row r is query r % Nq of head r // Nq "
         "of the group. The grid is (triton.cdiv(group * Nq, BLOCK_M), Hkv).",
-        "q, o and the mask go by rows: q_ptr + (hkv * group * Nq + offs_m[:, None]) * D + offs_d. Only the causal mask asks which query "
-        "a row is: sees = min(max(offs_m % Nq + 1 + Nk - Nq, 0), Nk). A tile may hold rows of several heads, so let the loop go to "
+        "Address q and o by rows: q_ptr + (hkv * group * Nq + offs_m[:, None]) * D + offs_d. Only the causal mask needs the query of "
+        "each row: sees = min(max(offs_m % Nq + 1 + Nk - Nq, 0), Nk). A tile may hold rows of several heads, so let the loop go to "
         "tl.max(sees, 0).",
     ],
     mistakes=[
@@ -211,13 +211,13 @@ flash_decode = Exercise(
         )
     ],
     hints=[
-        "One query is a single tile of rows, so one program would do all the work. Who else could take a share of the keys, and what must "
-        "each hand over so that the shares can be merged?",
-        "First kernel, grid (splits, Hkv): the state (m, l, acc) of the group's rows after this share of the keys, stored as "
-        "float32 of (Hq, splits) and (Hq, splits, D). Second kernel, grid (Hq,): merge the states of one head, all at once.",
-        "To merge: m = tl.load(...) of all shares, top = tl.max(m), alpha = tl.exp(m - top), o = tl.sum(alpha[:, None] * acc, 0) / "
-        "tl.sum(alpha * l). Blocks have powers of two as sizes: load m with other=-inf, and l and acc with other=0. A group "
-        "of rows is a block of BLOCK_M = triton.next_power_of_2(group), or max(16, that), with a mask offs_m < group.",
+        "One query makes a single tile of rows, so one program would do all the work. Let several programs take a share of the keys each. "
+        "What must each program store, so that the shares can be merged?",
+        "The first kernel has the grid (splits, Hkv). Each program stores the state (m, l, acc) of its group's rows after its share of the "
+        "keys, as float32 of (Hq, splits) and (Hq, splits, D). The second kernel has the grid (Hq,), and merges the states of one head.",
+        "To merge, compute m = tl.load(...) of all shares, top = tl.max(m), alpha = tl.exp(m - top), o = tl.sum(alpha[:, None] * acc, 0) / "
+        "tl.sum(alpha * l). The sizes of blocks are powers of two, so load m with other=-inf, and l and acc with other=0. For a group of "
+        "rows, take BLOCK_M = max(16, triton.next_power_of_2(group)), and the mask offs_m < group.",
     ],
     mistakes=[
         RACE,

@@ -5,16 +5,17 @@ from course_lib.exercises.cases import given
 from course_lib.exercises.naming import Names
 
 CAUSES = {
-    "the grid rounds down": "Then only the last queries would be wrong, those from number 96 on, and for all keys.",
-    "a query does not see itself": "Then the diagonal would be wrong in every row, whatever the rest of the row does.",
-    "tiles on the diagonal are not masked": "Then something would show right of the diagonal, in the tiles that it cuts.",
+    "the grid rounds down": "Then only the queries from number 96 on would be wrong, for all keys.",
+    "a query does not see itself": "Then the diagonal would be wrong in every row.",
+    "tiles on the diagonal are not masked": "Then weights to the right of the diagonal would be wrong, in the tiles that the "
+    "diagonal cuts.",
     "acc is not corrected when the maximum grows": (
         "Then queries 0 to 31 would be right, and later rows wrong in their earlier tiles of keys, but never in their last one."
     ),
     "l is not corrected when the maximum grows": (
-        "Then queries 0 to 31 would be right, and of the later rows some would be wrong as far as they see."
+        "Then queries 0 to 31 would be right, and some of the later rows would be wrong for all keys that they see."
     ),
-    "scores are rounded to bfloat16": "Then no row, no column and no edge would show: single weights would be off, here and there.",
+    "scores are rounded to bfloat16": "Then no row, no column and no edge would show. Single weights would be wrong, here and there.",
 }
 """Each cause, and what its picture would look like."""
 
@@ -129,27 +130,27 @@ MAPS = {
 # sealed with the right cause by grader/audit/named.py, which has the plain text
 SEALED = {
     "A": (
-        "UoDFqZDHj4>Y7L(?P_e`@)O5aP1VcT@@vu;w>%Yqmy_Xpnxy=32cO^hk0Iw}<quC{OB20nx=MaKIS-|BH!6jlZun4@IYuTHVS!FD"
-        "ByYOD@|mA+n*"
+        "UoDf}cV(pd_9DIf+61ru2gV2GQ$H^_I|F7IpfP99G3gQ`)`~5Tlh3m4Q}{<a6oaj#QrI9N{L7kN4{sd9bD_%O;maj3K5DR1KtXyd$zm!4qFH=-"
     ),
     "B": (
-        "u4)n#KF7PN`7>CY8v<%v^GLNc7>93JlsJ&h-6tOs)%w7E%SK*sgsR!H2%TBp?W5vOW<U0n&e`H7tBW@kTJt#z$qOf%wGM7Fn7j10"
-        "OLq3bz*eqwoO|qq*t}!LRbbX!O$OIVI%9T<3nnjExc"
+        "u4)n!zQnrP`SNID2?N?n|HxJ~06d#iQa+H~IVNZ#!9~~&P-eGQsh*~GMtu<k<s5xnx3EW8T;ffXnEPBmYUp+8pBEy=YRsd@Tl#9A"
+        "p$+)JLul$&h#=yiT*vBahYE5U|MntJP$WAA?pB?U8Zwq3P5"
     ),
     "C": (
-        "GkDFaZZKuOCl~)kuFUgkzp;i0@>{NjlQfE`%fpXzidMdQP3d70<tINdd!v3YjrXT?gv>!@^3-3g*QAuIUvvMbC4;E^gB%b+0G|Lo$#xR8y;af"
+        "GkEQ){x@c>J5uhu?9U%#)P(y-b2lvBEm<!!8PtKc0DXvOZQos54szy(#;wE#S=RQ{{HCbE0(fM;7t^psH5DtAL;@!)OwJfufP)W?"
+        "r~!|skvXJhG@k&_AqbUwMos"
     ),
     "D": (
-        "dyRMpo#c0mvSYyVbx!`f8h0XW2cnKvSguzN^;2X`3xo+Js!?I%PXokK`2JJ%AV@(B%3nm?@X0B*oj)jPxy{!<?!1j%YW$h?EG4~="
-        "?Px(>3lP(W9jzyCOJXX<S5ZhAt6VsIkBe7+9R"
+        "dyRMpjpVS3vLwvfcR62quptW^f-_1<+lP{{C2xhBtYXWla?JXUm8xjGE6gB)SExdt>$UC@L8eK@0q-<b!(=Q@TcW-2vWtI)#Z!Bw"
+        "8EaC-YjYwp*$7SQ=kMw~e{Z*+O{t+FSVur_J+&@&n;FsI3ggl"
     ),
     "E": (
-        "X8cUKE6H<E97IJqFV9_1fB224xZbb%KO9;>gSzxdLXA?&_U#|=@%dI;%3w$7?>69q(;<}^3^J2jJ8VKDarBAs2<K73-4aph4y_Mm"
-        "EaKaxp3J-l_swBcv}T>_>|($}*ug<R%p`Zj^$;v$t7WSEc~?FKDg0G7cs*5Ize@9HqZOTSvj"
+        "X8cU}A<1)497HN0>}DrgV&4V`7&#IrDkL}MZ##x2Pf$iV;asAGgcHujwNJ(uTgcJ-fNxi`j)6*`1Zba{VL`I+ZaJ2lXBc){!RBjY"
+        "NWZ2#$MrQmS`o0rAUPu?B$0PoTCS+P({l`@iKED)k3%*#e(bxvqVkOAIhTmlz9{Hr6pVvK^Vzf8iNI^L3@&5"
     ),
     "F": (
-        "BpED>)iZ`8v|we!z!U&Gh2V{pz7&I3(t`gi8<`7~J_yiaqW+c)a3|?t^$mquM5?5<9xlJn=<y}rZH_@Y!k##iVl&{3iFe1Ti~0r1"
-        "{7c!WYxV>GsBoD1PYyvT#Y!DeTATwmSq}1)0!aOxV4)_wd%r;vrUqF`8xGbtZrsn={EoE|dVXKEp`2cPK>"
+        "BpED^-!sM|upngvz;Klchfs~_hU_?>3q`M~aZJPOX6A;e_59Y4Ru^{%0|&(l)m9;-Hi^o5%YP)?6!r`*ZOR1lEYyz$_)uJKrGbS9"
+        "=24)|PH|n@?bD#O!22-?OGFQP+MY8UM67K{>WI(d5D4RnUY-$|mmNfV4Z)$d(UIFs|1kLn_T?9lla0f9l@klHA*c-"
     ),
 }
 
@@ -165,10 +166,10 @@ name_maps = Exercise(
     oracle=lambda: {},  # each answer is judged by its seal
     criteria=[Names(SEALED, CAUSES, 3)],
     hints=[
-        "Where is a map right? Queries 0 to 31 see one tile of keys, so that there is no state to correct. Which maps are right there?",
-        "Two maps have wrong rows from query 32 on. In one of them the last tile of each row is right. Which sum gets the last tile's "
-        "weights after every correction, and which sum divides them all?",
+        "Queries 0 to 31 see only one tile of keys, so they have no state to correct. Which maps are right there?",
+        "Two maps have wrong rows from query 32 on. In one of them the last tile of each row is right. Of l and acc, which one "
+        "divides all weights of a row? And which one gets the weights of the last tile after every correction?",
         "What is wrong in every row of map F, and what is wrong to the right of the diagonal in map A? "
-        "In map D, look for an edge: there is none.",
+        "Map D has no edge at all.",
     ],
 )

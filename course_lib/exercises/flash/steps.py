@@ -79,7 +79,7 @@ predictions = Exercise(
     hints=[
         "Each program reads all of k. How many programs are there?",
         "With 8 x 8 square tiles, row i of a causal map has i + 1 tiles, and the last of them lies on the diagonal.",
-        "The accumulator is float32, whatever q is: 128 rows of 128 numbers, 4 bytes each. Scores stay on the chip.",
+        "The accumulator is float32 for any dtype of q. It has 128 rows of 128 numbers, of 4 bytes each. Scores stay on the chip.",
     ],
 )
 
@@ -147,12 +147,12 @@ online_update = Exercise(
         Correct("float32", 1, "float32 stays float32"),
     ],
     hints=[
-        "You know it as merge of unit 08. One state you have. The other you make from a tile of scores, relative to the new "
-        "maximum at once.",
+        "You know this as merge of unit 08. One of the two states is given. Make the other one from the tile of scores, relative to the "
+        "new maximum at once.",
         "m_new = tl.maximum(m, tl.max(s, 1)). What was summed relative to m becomes relative to m_new when it is multiplied by "
-        "exp(m - m_new). Where m_new is -inf, subtract 0 in its place.",
-        'p = tl.exp(s - base[:, None]) and alpha = tl.exp(m - base), with base = tl.where(m_new == -float("inf"), 0.0, m_new); '
-        'l * alpha + tl.sum(p, 1); tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee").',
+        "exp(m - m_new). Where m_new is -inf, subtract 0 instead of m_new.",
+        'Let base = tl.where(m_new == -float("inf"), 0.0, m_new), p = tl.exp(s - base[:, None]) and alpha = tl.exp(m - base). The new l '
+        'is l * alpha + tl.sum(p, 1), and the new acc is tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee").',
     ],
     mistakes=[
         *NOT_RESCALED,
@@ -201,13 +201,15 @@ one_head = Exercise(
         Coalesced("load", 1),
     ],
     hints=[
-        "Take your tiled_attention of unit 08, without its outer loop: that loop is the grid. What does a program load once, and what "
-        "again and again?",
-        "Load q once, (BLOCK_M, D). In the loop: offs_n = j + tl.arange(0, BLOCK_N), tiles of k and v of (BLOCK_N, D) under the mask "
-        "offs_n < Nk, s = tl.dot(q, k.T) * scale. Scores of keys that are not there must become -inf: 0 is a score like any other.",
-        'Start from tl.full((BLOCK_M,), -float("inf"), tl.float32) and zeros. After the loop o = acc / l[:, None] and lse = m + '
-        "tl.log(l), stored under offs_m < Nq; o.to(o_ptr.dtype.element_ty). The grid is (triton.cdiv(Nq, BLOCK_M),); "
-        'input_precision="ieee" in the dot.',
+        "Take your tiled_attention of unit 08 without its outer loop, which becomes the grid. What does a program load once, and what does "
+        "it load again and again?",
+        "Load q once, as a (BLOCK_M, D) block. In the loop, offs_n = j + tl.arange(0, BLOCK_N). Load (BLOCK_N, D) tiles of k and v "
+        "with the "
+        "mask offs_n < Nk, and compute s = tl.dot(q, k.T) * scale. Scores of missing keys must become -inf, because 0 is a score "
+        "like any other.",
+        'Start with m = tl.full((BLOCK_M,), -float("inf"), tl.float32), and with zeros for l and acc. After the loop, store '
+        "(acc / l[:, None]).to(o_ptr.dtype.element_ty) and m + tl.log(l), with the mask offs_m < Nq. The grid is "
+        '(triton.cdiv(Nq, BLOCK_M),). Use input_precision="ieee" in tl.dot.',
     ],
     mistakes=[
         RACE,

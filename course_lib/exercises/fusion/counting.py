@@ -44,8 +44,9 @@ chain_bytes = Exercise(
         Correct("cuts", 2, "cut anywhere, as the trace counts it"),
     ],
     hints=[
-        "Take one kernel at a time. Which names does it use that it does not make? Which does it make that are used later?",
-        "A kernel reads each tensor once, however many of its operations use it; what it makes for itself stays in registers.",
+        "Take one kernel at a time. Which names does it use that it does not compute? Which of its results are used later?",
+        "A kernel reads each tensor once, even if several of its operations use it. Results that only the kernel itself uses stay in "
+        "registers.",
         "reads = {inputs of its operations} - {results of its operations}; writes = {its results} & ({inputs of all later "
         "operations} | {the last result}). Sets count each name once.",
     ],
@@ -64,9 +65,9 @@ predicted_launches = Exercise(
     oracle=lambda: inductor.recorded_launches(),
     criteria=[Correct("plain", 7, "launches, as measured with torch.compile")],
     hints=[
-        "Where must every program have finished before the next operation may begin? There is a cut, and nowhere else.",
-        "A row of 4096 fits into one program; a tensor of 16 million does not. A matrix product goes to a library as it is.",
-        "Dividing by the sum of a whole tensor: many programs add up parts, one adds the parts, many divide. A print needs "
-        "the finished tensor.",
+        "There is a cut wherever all programs must have finished before the next operation can begin, and nowhere else.",
+        "A row of 4096 numbers fits into one program, but a tensor of 16 million does not. A matrix product is a call of a library.",
+        "To divide by the sum of a whole tensor, many programs add up parts, then one program adds up these sums, and then many programs "
+        "divide. A print needs the finished tensor.",
     ],
 )

@@ -69,8 +69,8 @@ sin2_plus_cos2 = Exercise(
     ],
     bonus=[against_copy("33554432", vectors(1 << 25), lambda x, y: 3 * nbytes(x))],
     hints=[
-        "It is the first kernel of unit 00 with a longer line in the middle. What must be loaded, what stored?",
-        "tl.sin and tl.cos want float32: convert with .to(tl.float32) after the load. tl.store converts back.",
+        "The kernel is like the first kernel of unit 00, with a longer line in the middle. What must be loaded, and what must be stored?",
+        "tl.sin and tl.cos need float32, so convert with .to(tl.float32) after the load. tl.store converts back.",
         "sine = tl.sin(x); cosine = tl.cos(y); tl.store(out_ptr + i, sine * sine + cosine * cosine, mask=i < n).",
     ],
     mistakes=[launched(1, ONE_LAUNCH)],
@@ -109,17 +109,18 @@ bias_gelu = Exercise(
     bonus=[against_copy("8192 x 8192", also(rows(8192, 8192), "bias"), lambda x, bias: 2 * nbytes(x))],
     hints=[
         "Give a program a piece of x, as in unit 04's row_copy: a part of a row, or a tile. Which elements of the bias does it need?",
-        "Load them at bias_ptr + cols, with the mask of the columns. For a tile that is a block (1, BLOCK_N), which broadcasts over "
-        "the rows when you add it.",
+        "Load them at bias_ptr + cols, with the mask of the columns. For a tile, make it a block (1, BLOCK_N), which broadcasts over the "
+        "rows when you add it.",
         "z = x.to(tl.float32) + bias.to(tl.float32), then 0.5 * z * (1 + tl.erf(z * 0.7071067811865476)).",
     ],
     mistakes=[
         computes(
             lambda x, bias: F.gelu(x.double() + bias.double(), approximate="tanh"),
-            "This is GELU's approximation by tanh. Here it is exact: 0.5 * z * (1 + erf(z / sqrt(2))).",
+            "This is GELU's approximation by tanh. The exact GELU is 0.5 * z * (1 + erf(z / sqrt(2))).",
         ),
         computes(
-            by_row, "Each row has one number of the bias. It has one for each column: load it at bias_ptr + cols."
+            by_row,
+            "You use one number of the bias for each row. But it has one for each column, so load it at bias_ptr + cols.",
         ),
         launched(1, ONE_LAUNCH),
         read_times("x", 1.9, ONE_LAUNCH),
@@ -164,7 +165,7 @@ softmax = Exercise(
     ],
     bonus=[against_copy("8192 x 8192", rows(8192, 8192), softmax_bytes)],
     hints=[
-        "One program, one row: once the row is in registers, how often must memory be asked again?",
+        "Let each program hold one row. Once the row is in registers, must you read it from memory again?",
         "BLOCK = triton.next_power_of_2(N) holds a row. Masked lanes must not change the maximum or the sum: which `other` "
         "is right for both?",
         "x = tl.load(..., other=-float('inf')).to(tl.float32); p = tl.exp(x - tl.max(x, axis=0)); store p / tl.sum(p, axis=0).",
@@ -231,12 +232,12 @@ online_softmax = Exercise(
         )
     ],
     hints=[
-        "After each block you know the largest value so far, and a sum that was taken relative to it. What must happen to the "
+        "After each block you know the largest value so far, and a sum that is relative to this value. What must happen to the "
         "old sum when the maximum grows from m to m_new?",
         "l = l * alpha + tl.sum(tl.exp(x - m_new), axis=0), with m_new = tl.maximum(m, tl.max(x, axis=0)) and alpha = tl.exp(m - "
         "m_new). A second loop over the row stores tl.exp(x - m) / l.",
-        "Start with l = 0.0 and a finite m, such as -3.4e38: then a block of -inf gives exp(-inf) = 0, where m = -inf would give "
-        "-inf - -inf, NaN.",
+        "Start with l = 0.0 and a finite m, such as -3.4e38. Then a block of -inf gives exp(-inf) = 0. With m = -inf it would give "
+        "-inf - -inf, which is NaN.",
     ],
     mistakes=[
         nan_of_exp,
@@ -279,9 +280,9 @@ rmsnorm = Exercise(
     ],
     bonus=[against_copy("8192 x 8192", normed(rows(8192, 8192)), lambda x, weight, eps: 2 * nbytes(x))],
     hints=[
-        "It has softmax's shape: load a row, reduce it to one number, use the row again, store it.",
-        "Masked lanes load 0, which adds nothing to a sum of squares; divide by N, not by the length of the block. Square in "
-        "float32: 300 squared is more than float16 can hold.",
+        "The kernel works like your softmax: load a row, reduce it to one number, use the row again, and store the result.",
+        "Let masked lanes load 0, which adds nothing to a sum of squares. Divide by N, and not by the length of the block. Square in "
+        "float32, because 300 squared is more than float16 can hold.",
         "scale = tl.rsqrt(tl.sum(x * x, axis=0) / N + eps); then load the weights and store x * scale * weight. tl.store "
         "converts to the dtype of out.",
     ],
@@ -333,7 +334,7 @@ add_rmsnorm = Exercise(
     ],
     hints=[
         "Two kernels would write the sum and read it again. Where is the sum when your rmsnorm needs it?",
-        "Load x and residual, add them in float32, store the sum, and go on with the block that you have in hand.",
+        "Load x and residual, add them in float32, store the sum, and go on with the sum that is in registers.",
         "h = x.to(tl.float32) + residual.to(tl.float32); tl.store(h_ptr + ..., h, mask=inside); then rmsnorm's lines with h for x. "
         "Return (out, h).",
     ],
@@ -374,7 +375,7 @@ cross_entropy = Exercise(
         against_copy("8192 x 32768", labelled(8192, 32768), lambda logits, target: nbytes(logits)),
     ],
     hints=[
-        "-log(softmax(x)[t]) needs no softmax: write it out with the logarithm of the sum of exponentials.",
+        "You can compute -log(softmax(x)[t]) without a softmax. Write it with the logarithm of the sum of exponentials.",
         "loss = m + log(l) - x[t], with m and l as in online_softmax; the second loop is not needed.",
         "x[t] is one more load of a single element: tl.load(logits_ptr + row * row_stride + tl.load(target_ptr + row)).",
     ],

@@ -43,13 +43,13 @@ matmul_bytes = Exercise(
     ],
     hints=[
         "How many tiles of c lie in one row of tiles? Each of them loads the same rows of a.",
-        "a is loaded once for each column of tiles, b once for each row of tiles, and c is stored once.",
-        "itemsize * (m * k * cdiv(n, bn) + k * n * cdiv(m, bm) + m * n). Masked lanes move nothing.",
+        "All of a is loaded once for each column of tiles, and all of b once for each row of tiles. c is stored once.",
+        "The result is itemsize * (m * k * cdiv(n, bn) + k * n * cdiv(m, bm) + m * n). Masked positions move nothing.",
     ],
     mistakes=[
         every(
             lambda out, m, n, k, bm, bn, itemsize: out == traced(m, n, k, bm, bn, itemsize=itemsize).loads.bytes,
-            "These are the bytes loaded. Where does the result go?",
+            "These are the bytes loaded. The bytes that are stored are missing.",
         ),
     ],
 )
@@ -83,9 +83,9 @@ predictions = Exercise(
     oracle=times_read,
     criteria=[Correct("plain", 5, "times read, as the trace counts them")],
     hints=[
-        "Which programs need row 0 of a? Those whose tile of c lies in the first row of tiles.",
-        "There are 256 / BLOCK_N tiles side by side, and each loads its rows of a for itself.",
-        "BLOCK_K says how many columns are loaded at a time; how often each is loaded does not depend on it.",
+        "Row 0 of a is needed by all programs whose tile of c lies in the first row of tiles.",
+        "There are 256 / BLOCK_N tiles side by side, and the program of each tile loads its rows of a.",
+        "BLOCK_K says how many columns of a are loaded at a time. It does not change how often each column is loaded.",
     ],
 )
 
@@ -113,14 +113,15 @@ best_tile = Exercise(
         Holds(fits_and_moves_least, 2, "other shapes", "other shapes"),
     ],
     hints=[
-        "There are five sides for bm and five for bn: few enough to try them all.",
-        "Leave out what does not fit: 3 * 64 * (bm + bn) * 2 > shared_bytes, or bm * bn > 32768.",
-        "Of the rest take the smallest by matmul_bytes(m, n, k, bm, bn, 2): min(candidates, key=...).",
+        "There are five possible sides for bm and five for bn, which are few enough to try all pairs.",
+        "Leave out the pairs that do not fit: 3 * 64 * (bm + bn) * 2 > shared_bytes, or bm * bn > 32768.",
+        "Of the other pairs take the one with the smallest matmul_bytes(m, n, k, bm, bn, 2): min(candidates, key=...).",
     ],
     mistakes=[
         every(
             lambda out, m, n, k, shared_bytes: isinstance(out, list) and len(out) == 2 and out[0] == out[1],
-            "Squares have the highest intensity, unless a longer tile fits where the next square does not.",
+            "Of two tiles with the same area, the square is better. But a longer, larger tile may fit where the next larger square "
+            "does not.",
         )
     ],
 )

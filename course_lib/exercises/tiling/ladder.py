@@ -67,9 +67,9 @@ row_sums = Exercise(
         Traffic(lambda a: a.nbytes + 4 * len(a), 1, title="each element read once"),
     ],
     hints=[
-        "A program keeps BLOCK_M sums and walks along its rows, BLOCK_K columns at a time. What does it keep between two steps?",
-        "acc is a (BLOCK_M, BLOCK_K) tile of float32 zeros, and each step adds a tile to it; or (BLOCK_M,) sums, and each step "
-        "adds tl.sum(tile, 1).",
+        "A program goes through its BLOCK_M rows, BLOCK_K columns at a time. What must it keep from one step to the next?",
+        "Let acc be a (BLOCK_M, BLOCK_K) block of float32 zeros, and add a block to it in each step. Or let acc be (BLOCK_M,) sums, and "
+        "add tl.sum(block, 1) in each step.",
         "for start in range(0, K, BLOCK_K): k = start + tl.arange(0, BLOCK_K)[None, :]; acc += tl.load(a_ptr + rows * stride_m + k, "
         "mask=(rows < M) & (k < K), other=0).to(tl.float32).",
     ],
@@ -77,12 +77,12 @@ row_sums = Exercise(
         *(
             Slip(
                 last_blocks(side),
-                "These are the sums of the last block of columns alone: does each step replace the sum, where it should add to it?",
+                "These are the sums of the last block of columns alone. Does each step replace the sum instead of adding to it?",
                 sums,
             )
             for side in (32, 64, 128, 256)
         ),
-        racing("Several programs store the same sum: one program walks along the whole row."),
+        racing("Several programs store the same sum. Let one program go through the whole row."),
     ],
 )
 
@@ -114,11 +114,11 @@ one_step = Exercise(
         Programs(8, 1),
     ],
     hints=[
-        "It is table_kernel of 01, with a product of two tiles in place of a sum. Which tile of a, and which of b, does program "
-        "(i, j) need?",
-        "All of K fits into one block of 64. What must stand in the positions behind K so that they add nothing?",
-        "a = tl.load(a_ptr + rows * K + k[None, :], mask=(rows < M) & (k[None, :] < K), other=0), b in the same way with (k[:, None] < K) "
-        "& (cols < N); then tl.dot(a, b), a float32 tile.",
+        "The kernel is like table_kernel of unit 01, with a product of two blocks instead of a sum. Which block of a, and which block "
+        "of b, does program (i, j) need?",
+        "All of K fits into one block of 64. What must the block hold in the positions past K, so that they add nothing?",
+        "Write a = tl.load(a_ptr + rows * K + k[None, :], mask=(rows < M) & (k[None, :] < K), other=0). Load b in the same way, with the "
+        "mask (k[:, None] < K) & (cols < N). Then tl.dot(a, b) is a float32 tile.",
     ],
 )
 
@@ -203,9 +203,9 @@ ladder = Exercise(
     oracle=ladder_counted,
     criteria=[Correct("plain", 7, "as the trace counts them")],
     hints=[
-        "Who needs row 0 of a? Count the programs that make an element of row 0 of c.",
-        "A load of a column of b takes 64 numbers, and each lies a row (256 bytes) behind the last. "
+        "Row 0 of a is read by each program that computes an element of row 0 of c. Count these programs.",
+        "A load of a column of b takes 64 numbers. Each number lies one row (256 bytes) after the one before it. "
         "How many of them lie in the same 32 bytes?",
-        "Tiles of 32: a and b are each read 128 / 32 times, 128 · 128 numbers of 2 bytes, and c is written once.",
+        "With tiles of 32, a and b are each read 128 / 32 times, and c is written once. Each of them has 128 · 128 numbers of 2 bytes.",
     ],
 )

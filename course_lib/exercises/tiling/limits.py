@@ -111,8 +111,8 @@ occupancy = Exercise(
         Holds(fills_the_sm, 2, "where warps or programs are, and where none fits", "the rest"),
     ],
     hints=[
-        "An SM has four kinds of room. How many programs would fit if only one of them counted? Ask that four times.",
-        "A warp has 32 threads, and takes its registers in units of 256: round 32 * registers up to a multiple of 256. Each program "
+        "There are four limits. For each of them, how many programs would fit if this were the only limit?",
+        "A warp has 32 threads, and takes its registers in units of 256, so round 32 * registers up to a multiple of 256. Each program "
         "takes 1024 bytes of shared memory more than it asks for.",
         'room = {"warps": sm["warps"] // warps, "programs": sm["programs"], ...}; limit = min(room, key=room.get); return '
         "room[limit], limit.",
@@ -122,7 +122,7 @@ occupancy = Exercise(
             lambda out, warps, registers, shared_bytes, sm: (
                 _programs(out) == min(sm["warps"] // warps, sm["programs"], sm["shared_bytes"] // (shared_bytes + 1024))
             ),
-            "Registers are not counted: each of the 32 threads of each warp has its own.",
+            "You have not counted registers. Each of the 32 threads of a warp has its own.",
         ),
         every(
             lambda out, warps, registers, shared_bytes, sm: (
@@ -134,7 +134,7 @@ occupancy = Exercise(
                     sm["registers"] // (warps * -(-registers * 32 // 256) * 256),
                 )
             ),
-            "The 1024 bytes of shared memory that the system takes for each program are not counted.",
+            "You have not counted the 1024 bytes of shared memory that the system takes for each program.",
         ),
     ],
 )
@@ -225,15 +225,15 @@ roofs = Exercise(
         Holds(is_the_slowest, 3, "where another level is, or the tensor cores", "the others"),
     ],
     hints=[
-        "Four amounts, four rates, four times. What does each level hand on, and to whom?",
-        "DRAM: each matrix once. L2: matmul_bytes of the tile. Shared memory: what matmul_bytes says of a's and b's reads, with the "
-        "warps' tile in place of the program's; results are not read from there.",
+        "Compute four times, each an amount divided by a rate. How many bytes does each memory deliver?",
+        "DRAM moves each matrix once. L2 moves matmul_bytes of the program's tile. Shared memory delivers the part of matmul_bytes that "
+        "is read of a and b, for the warps' tile instead of the program's.",
         "seconds = {level: amount / rates[level] for level, amount in amounts.items()}; slowest = max(seconds, key=seconds.get).",
     ],
     mistakes=[
         every(
             lambda out, **_: _level(out) == "DRAM",
-            "Always DRAM? With small tiles the same bytes pass through L2 many times.",
+            "You always return DRAM. But with small tiles the same bytes pass through L2 many times.",
         ),
         every(
             lambda out, **case: (
@@ -242,7 +242,7 @@ roofs = Exercise(
                 and type(out[0]) in (int, float)
                 and math.isclose(out[0], sum(level_seconds(**case).values()), rel_tol=1e-6)
             ),
-            "This adds the times up. The levels work at the same time: the slowest sets the pace.",
+            "You add the times up. But the levels work at the same time, so only the slowest one counts.",
         ),
     ],
 )

@@ -38,7 +38,7 @@ def _of_whole_tiles(output: Any, a: torch.Tensor, b: torch.Tensor, bm: int, bn: 
 
 last_tile_alone = every(
     _of_the_last_tile,
-    "This is the product of the last tiles along K alone: does each piece replace the sum so far (`=`), "
+    "This is the product of the last tiles along K alone. Does each piece replace the sum so far (`=`), "
     "where it should be added (`+=`)?",
 )
 
@@ -46,7 +46,9 @@ last_tile_alone = every(
 def whole_tiles_alone(trials: Sequence[Trial]) -> str:
     """Say so if what the partial tiles at the edges add is missing where there are some."""
     ragged = of_group(trials, "ragged")
-    sentence = "The tiles at the edges are missing: M // bm rounds down. Go in steps, range(0, M, bm), or round up."
+    sentence = (
+        "The tiles at the edges are missing, because M // bm rounds down. Go in steps, range(0, M, bm), or round up."
+    )
     return every(_of_whole_tiles, sentence)(ragged)
 
 
@@ -60,7 +62,5 @@ def small_tiles(trials: Sequence[Trial]) -> str:
         for launch in trial.evidence.launches:
             for f in launch.footprints:
                 if f.tensor == "a" and f.read_bytes > 2 * (N / 64) * max(1, f.read_distinct_bytes):
-                    return (
-                        "Each tile of c reads its rows of a and its columns of b once. Fewer, larger tiles read less."
-                    )
+                    return "Each tile of c reads its rows of a and its columns of b once. With fewer and larger tiles, less is read."
     return ""

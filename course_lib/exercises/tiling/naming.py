@@ -5,12 +5,12 @@ from course_lib.exercises.cases import given
 from course_lib.exercises.naming import Names
 
 CAUSES = {
-    "the grid rounds down": "Then the last rows *and* the last columns would be wrong, and all else right.",
-    "no mask on the store's columns": "Then what sticks out at the right would land at the left of the next row.",
-    "the last step along K is missing": "Then no place would be better than another: each element lacks some products.",
-    "all programs load the first columns of b": "Then the first tile of columns would be right from top to bottom, and no other.",
+    "the grid rounds down": "Then the last rows *and* the last columns would be wrong, and everything else would be right.",
+    "no mask on the store's columns": "Then the columns past the right edge would overwrite the left end of the next row.",
+    "the last step along K is missing": "Then no place would be better than another, because each element would lack some products.",
+    "all programs load the first columns of b": "Then only the first tile of columns would be right, from top to bottom.",
     "sums are kept in float16": "Then single elements would be off, here and there, wherever a sum was large on the way.",
-    "rows are compared with N": "Then all columns would be alike, and the rows from number 80 on would be wrong.",
+    "rows are compared with N": "Then all rows from row 80 on would be wrong, in every column.",
 }
 """Each cause, and what its picture would look like."""
 
@@ -68,25 +68,28 @@ MAPS = {
 # sealed with the right cause by grader/audit/named.py, which has the plain text
 SEALED = {
     "A": (
-        ">HCP!|NSfGghjLKdoO_x=2$F)3Dh+7*t;ZIU=r9m*9f&XX3!p)3jF7&)@MgNw4YyI5Tf(eCiN>&jalgyEM;>QRPw|zHUUImRDS47"
-        "hD=ZPUgMtBXFSi(J8;391W=HmFB#%H2eZ6~*;^4nh44J@97|?!r)EPvAz6x%3*`f>*^-Agc9%fb$1}$7u`G#f5gj36H2"
+        ">HCP!=lyGzghaC|b6?QF#{wu*xg|-EvAmO;Q(;i3$yOEd{O{AESmMBH=r_i)C)fjM7k4_C_DCFbidtF}>sJZg+t<d{CfL6f(ZPf+"
+        "O3Nr!Pfz*JH<_iZ^$sD>uGV?ap=qmFGojioun}XOPw-GW^>%^t$)eT<nxdwF*p}VqK_fKVyUir~&pg%`B)}Fv`;o1VpV?-ib<W1!"
+        "u~Yg"
     ),
     "B": (
-        "NolT0bLrBmDZvRqAW7Ss9;jYD5)~&Jao4U#Iy&9w^x20mr1OX=nA1Vv;YmRyC$YYk<;8!cbZ)erPiUa<*CI1ZOy%c3*;j~Z0$@<d"
-        "s=MXL*y5i-=<}DB)1Ln6L+IGS8U"
+        "Nol4@bL|qUHN!bT5Foz2V1GQlIWsdRdY>lqjvf5_P@WI}c(xnk`1*+adJ+h`oLrn_mxQwXnOEr3GWeCIp)+Si!`}kF+vI@?>_f70"
+        "qxsAav3Jlc@BMtBaLeHZ_yAGB&;"
     ),
     "C": (
-        "{!E{O<<^h_ayGoS+^+2bNOTUrzZmjs?IT0oevfy6{r@Cpqok1vY_A!W|7Z5P-?;Jwqi3P5cn3#ec}Y|ry`e}F9FD#wt}WL)Y4~~k"
-        "?MTdqBSTpwkyN~Pw8ZJMp&t"
+        "{!E{Q|JKj~a&Wxv-@lhRXOj(9NC+Ud<-=UV9K3gAgtsak4<&vR6OcE3zdBxLKngBp(Ks4>x)L%RLJoyJ_F?`nEdj~k#_PBaG#Wq9"
+        "l{)N&V*OXwRw<{|3saW@pNHP{FYfx!82wYX18wa"
     ),
-    "D": ("Lj&dq?QUNaj0W#Gcru8Ja6UXP;{xVwzSF{tJYqfMpmID+n@TFEk442J9%Mc9)lLkviw?YDYU&)cfTbGx4)@O5cry`la2-BvkpCb7Is"),
+    "D": (
+        "Lj#b%j5H7A&oXw{H+C0MD4r1HTf}8~R5YR2(F^ihxx>IIQj^g=*1Ic>TW;ZSE1C1>K<>5M98XkP=cLLfz0<8qZ4{gO3wWed*Pj8X"
+        "!*ZkHwG^8#a~X6"
+    ),
     "E": (
-        "l!3PU$-?Hm7;BTaMz86_dv+<{L`Y2nmaTw>^3wp9pv-U9D^?gb`l}Fr>2&jn-vkKqn=XCu5~h~cNV}8n+k%LTZ7e6q7^D0DSi<T~"
-        "Zn<4T4#P(RY)`ho*wp"
+        "l!30iNyVqU80!@6y17Gi`O7bF$`67e@`II^+nH$Gy8K#sWM;XQK_cBHPII9s75u72E^m2f{av&`6w6X`)^3>th8O;ZpT5joL<Lv5"
+        "9<{s%oa+VPs13bv#NYt1j&hK7$G9f"
     ),
     "F": (
-        "OkP_s#NG@DA`nSdCI~zrhPMX@YZD>j#I1wMoW`nITjlt)C)MoeIUzda5&{-#Rr<7tG9Nc9!Jd-~`o#Z7oW*a|7o?HPF#{wdIxJ#o"
-        "yyDE9?BRa25nZA"
+        "OkP_(MBNT(B2h@IEDH}{$Rf?-F{mX-aCZ*;9wf-Hcnx3FjB@2p^-H{wpL#)p-)EaW2uYGN+ET#zaWx~t%~W*?e8Kc5=uvhamPM~(9Q!YhNfH"
     ),
 }
 
@@ -102,8 +105,10 @@ name_maps = Exercise(
     oracle=lambda: {},  # each answer is judged by its seal
     criteria=[Names(SEALED, CAUSES, 3)],
     hints=[
-        "Which of the edges 32, 64, 80 and 96 do you see in a map, and along which axis? A map without edges is about numbers, not places.",
+        "Which of the edges 32, 64, 80 and 96 do you see in a map, and along which axis? A map without edges shows a mistake of the "
+        "numbers, and not of their places.",
         "At the right edge, 16 columns of a tile stick out. What would happen to them without a mask?",
-        "Count: 4 rows at the bottom are 100 - 96; 20 rows are 100 - 80; 16 columns are 96 - 80 at the left, and 80 - 64 at the right.",
+        "Count the wrong rows and columns: 4 rows at the bottom are 100 - 96, and 20 rows are 100 - 80. At the left, 16 columns are "
+        "96 - 80; at the right, they are 80 - 64.",
     ],
 )

@@ -34,16 +34,16 @@ grouped_order = Exercise(
         Holds(saves_traffic, 2, "at most 0.65 of row order's DRAM bytes", "cache"),
     ],
     hints=[
-        "How many programs does one group have? Then which group is pid in, and which program of its group is it?",
-        "Inside a group go down the columns: the row is the remainder of a division by the group's height, and the column is the "
-        "quotient. The last group may have fewer rows.",
+        "How many programs does one group have? Which group does pid belong to, and which program of this group is it?",
+        "Inside a group, divide the program's number in the group by the number of the group's rows. The remainder is the row, and the "
+        "quotient is the column. The last group may have fewer rows.",
         "first = pid // (group * grid_n) * group; height = min(grid_m - first, group); within = pid % (group * grid_n); "
         "(first + within % height, within // height).",
     ],
     mistakes=[
         every(
             lambda out, grid_m, grid_n, **_: out == row_major(grid_m, grid_n).tolist(),
-            "This is row order: programs that run together lie in one long row, and want all columns of b.",
+            "This is row order. The tiles of programs that run together lie in one long row, and need all columns of b.",
         ),
         every(
             lambda out, grid_m, grid_n, group, **_: (
@@ -53,7 +53,7 @@ grouped_order = Exercise(
                     for p in range(len(out))
                 ]
             ),
-            "The last group may have fewer rows than `group`: how many are left?",
+            "The last group may have fewer rows than `group`. How many rows are left for it?",
         ),
     ],
 )
@@ -80,10 +80,11 @@ hilbert_order = Exercise(
         Holds(saves_traffic, 1, "at most 0.65 of row order's DRAM bytes", "cache"),
     ],
     hints=[
-        "Side 2 is a U: (0, 0), (0, 1), (1, 1), (1, 0). A larger curve is four smaller ones, of which the first and the last are "
-        "turned, so that each ends beside where the next begins.",
-        "The quarter is pid // (side * side / 4). Within it, call the same function, with half the side and the rest of pid.",
-        "For h = side // 2, quarter 0 is (n, m) of the smaller curve's (m, n); 1 is (m, n + h); 2 is (m + h, n + h); and 3 is "
-        "(2 * h - 1 - n, h - 1 - m).",
+        "For side 2 the curve is a U: (0, 0), (0, 1), (1, 1), (1, 0). A larger curve consists of four smaller ones. The first and the "
+        "last of them are turned, so that each ends next to the beginning of the following one.",
+        "The number of the quarter is pid // (side * side // 4). Inside it, call the same function with half the side and the "
+        "remainder of pid.",
+        "Let (m, n) be the tile of the smaller curve, and h = side // 2. Return (n, m) in quarter 0, (m, n + h) in quarter 1, "
+        "(m + h, n + h) in quarter 2, and (2 * h - 1 - n, h - 1 - m) in quarter 3.",
     ],
 )

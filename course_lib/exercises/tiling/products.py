@@ -49,7 +49,7 @@ outer_product_matmul = Exercise(
         ),
     ],
     hints=[
-        "Column k of a is (M,), row k of b is (N,). Which matrix has the element a[m, k] * b[k, n] at (m, n)?",
+        "Column k of a has the shape (M,), and row k of b has the shape (N,). Which matrix has the element a[m, k] * b[k, n] at (m, n)?",
         "torch.outer(x, y), or x[:, None] * y[None, :], is the outer product of two vectors.",
         "Begin with torch.zeros(M, N), and for each k add torch.outer(a[:, k], b[k, :]).",
     ],
@@ -97,9 +97,10 @@ tiled_matmul = Exercise(
         ),
     ],
     hints=[
-        "Three loops: over tiles of rows, over tiles of columns, and over the pieces of K that are added up.",
-        "a[i : i + bm, k : k + bk] is a tile of a. A slice that reaches past the end is cut off by itself.",
-        "c[i : i + bm, j : j + bn] += a[i : i + bm, k : k + bk] @ b[k : k + bk, j : j + bn], for i, j, k in steps.",
+        "Write three loops: one over tiles of rows, one over tiles of columns, and one over the pieces of K, whose products are added up.",
+        "a[i : i + bm, k : k + bk] is a tile of a. Python cuts a slice off that reaches past the end.",
+        "c[i : i + bm, j : j + bn] += a[i : i + bm, k : k + bk] @ b[k : k + bk, j : j + bn], where i, j and k go in steps of bm, bn "
+        "and bk.",
     ],
     mistakes=[last_tile_alone, whole_tiles_alone],
 )
@@ -159,7 +160,7 @@ matmul = Exercise(
         Correct("float32", 2, "float32 stays float32"),
         Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 2, "a is read at most N / 64 times"),
         Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 2, "b is read at most M / 64 times"),
-        Traffic(tile_traffic, 1, title="no detour: about the bytes of tiles of 64 x 64"),
+        Traffic(tile_traffic, 1, title="no more bytes than tiles of 64 x 64 move"),
         Coalesced("load", 2),
         Coalesced("store", 1),
     ],
@@ -172,21 +173,21 @@ matmul = Exercise(
             none=0.4,
             points=3,
             baseline=lambda a, b: lambda: torch.matmul(a, b),
-            advice="Try larger tiles and more stages: see *Autotuning* below. The first configuration is the one that is timed.",
+            advice="Try larger tiles and more stages (see *Autotuning* below). The check times the first configuration.",
         )
     ],
     hints=[
-        "A program keeps a tile of c in registers, (BLOCK_M, BLOCK_N) float32 zeros at first, and walks along K: it loads a "
+        "A program keeps a tile of c in registers, which is (BLOCK_M, BLOCK_N) float32 zeros at first. In each step along K it loads a "
         "tile of a and a tile of b, and adds their product with tl.dot.",
-        "Two strides for each matrix, and one more for the batch: a_ptr + rows[:, None] * stride_am + k[None, :] * stride_ak. "
-        "a[None] makes a batch of one of a single matrix, without a copy.",
-        'acc = tl.dot(a, b, acc, input_precision="ieee"), with masks (rows < M) & (k < K) and (k < K) & (cols < N), other=0; '
-        "then a store of acc.to(c_ptr.dtype.element_ty) under (rows < M) & (cols < N). Float32 tiles of 64 x 64 x 32, "
-        "float16 of 128 x 256 x 64 with num_warps=8.",
+        "Use two strides for each matrix, and one more for the batch: a_ptr + rows[:, None] * stride_am + k[None, :] * stride_ak. "
+        "a[None] turns a single matrix into a batch of one, without a copy.",
+        'Write acc = tl.dot(a, b, acc, input_precision="ieee"). Load a and b with the masks (rows < M) & (k < K) and (k < K) & (cols < N), '
+        "and other=0. Store acc.to(c_ptr.dtype.element_ty) with the mask (rows < M) & (cols < N). Take tiles of 64 x 64 x 32 for "
+        "float32, and of 128 x 256 x 64 for float16, with num_warps=8.",
     ],
     mistakes=[
         looks_like_tf32,
-        racing("Several programs write one tile: each needs its own, or tl.atomic_add."),
+        racing("Several programs write the same tile. Each program needs its own tile, or must use tl.atomic_add."),
         small_tiles,
     ],
 )

@@ -49,14 +49,15 @@ tiles_and_waves = Exercise(
     oracle=dealt,
     criteria=[Correct("whole", 2, "whole tiles"), Correct("cliffs", 2, "tiles and waves that are not full")],
     hints=[
-        "257 columns in tiles of 256: how many tiles?",
-        "Round up three times: tiles down, tiles across, and then waves.",
+        "How many tiles of 256 do 257 columns take?",
+        "Round up three times: for the rows of tiles, for the columns of tiles, and for the waves.",
         "tiles = cdiv(m, bm) * cdiv(n, bn); waves = cdiv(tiles, sms).",
     ],
     mistakes=[
         every(
             lambda out, m, n, bm, bn, sms: isinstance(out, list) and out[:1] == [math.ceil(m * n / (bm * bn))],
-            "These are tiles by area. A tile that sticks out at the right does not help at the bottom: round up in each direction.",
+            "You divided the area by the area of a tile. But a tile that sticks out at the right does not help at the bottom. Round "
+            "up in each direction.",
         )
     ],
 )
@@ -79,8 +80,8 @@ pad_to_multiple = Exercise(
     criteria=[Holds(pads_least, 2, "the next multiple, and no more")],
     hints=[
         "How many whole multiples does it take to cover n?",
-        "Round the quotient up, not the number.",
-        "-(-n // multiple) * multiple.",
+        "Divide n by `multiple`, round the quotient up, and multiply again.",
+        "The result is -(-n // multiple) * multiple.",
     ],
     mistakes=[
         every(
@@ -130,9 +131,9 @@ predicted_throughput = Exercise(
         ),
     ],
     hints=[
-        "How long does one SM take for one tile of c, all of K? How many of those times pass until the last tile is done?",
-        "A wave takes 2 * bm * bn * n / (flops_per_second / sms). Waves come from tiles_and_waves(n, n, bm, bn, sms).",
+        "How long does one SM take for one tile of c, with all of K? How many times as long does it take until the last tile is done?",
+        "A wave takes 2 * bm * bn * n / (flops_per_second / sms) seconds. tiles_and_waves(n, n, bm, bn, sms) gives the number of waves.",
         "seconds = launch_seconds + max(waves * wave, 6 * n * n / bytes_per_second), speed = 2 * n ** 3 / seconds. For sizes "
-        "that 8 does not divide, multiply the speed by a share that you read off the plot: odd ones reach about 0.2.",
+        "that 8 does not divide, multiply the speed by a share that you read off the plot. Odd sizes reach about 0.2.",
     ],
 )

@@ -53,8 +53,8 @@ def two_dies() -> Figure:
     box(right, 0, 1.2, 10, 0.9, CACHES, "L2: a cache for all SMs")
     box(right, 0, 0, 10, 1.1, DRAM, "DRAM, beside the chip")
     figure.caption(
-        "Orange: control. Light blue: caches. Dark blue: what computes. Green: memory. The CPU spends its area on ending one thread soon, "
-        "the GPU on computing for many. Schematic, not to scale."
+        "Orange: control. Light blue: caches. Dark blue: units that compute. Green: memory. The CPU spends its area on finishing one "
+        "thread soon. The GPU spends its area on computing for many threads. Schematic, not to scale."
     )
     return figure
 
@@ -88,7 +88,7 @@ def floor_plan() -> Figure:
         bbox={"facecolor": "white", "edgecolor": INK},
     )
     figure.caption(
-        "A value in a register is a fraction of a millimetre from the ALU that wants it, one in L2 some ten millimetres, one in HBM "
-        "lies on another chip. Schematic, not to scale."
+        "A value in a register is a fraction of a millimetre away from the ALU that wants it. A value in L2 is some ten millimetres "
+        "away, and a value in HBM lies on another chip. Schematic, not to scale."
     )
     return figure

@@ -72,8 +72,8 @@ def one_or_many(guess: float = ...) -> Figure:
     ax.grid(alpha=0.3)
     bare(ax)
     figure.caption(
-        "Left: one element costs the GPU as much as ten thousand, since asking is what takes the time. "
-        "Right: the GPU moves many more bytes a second."
+        "At the left end, one element costs the GPU as much time as ten thousand, because the launch takes most of the time. "
+        "At the right end, the GPU is faster because it moves many more bytes a second."
     )
     return figure
 
@@ -117,9 +117,7 @@ def hiding_latency(warps: int = 4, latency: int = 400, work: int = 40) -> Figure
         bbox_to_anchor=(1, 0.99),
     )
     bare(ax)
-    figure.caption(
-        f"The ALUs are at work in {busy:.0%} of the cycles. No warp waits a cycle less when there are more of them."
-    )
+    figure.caption(f"The ALUs are busy in {busy:.0%} of the cycles. More warps do not make any single warp wait less.")
     return figure
 
 
@@ -193,8 +191,8 @@ def thread_hierarchy(card: gpu.GPU | None = None) -> Figure:
     ax.set(xlabel="lanes of a warp", ylabel="each strip is a box of the one above")
     bare(ax, *ax.spines)
     figure.caption(
-        "You choose the grid and write what one program does with its blocks; the compiler deals a block out to lanes. CUDA calls a "
-        "program a block."
+        "You choose the grid, and you write what one program does with its blocks of numbers. The compiler divides each block among "
+        "the lanes. CUDA calls a program a block."
     )
     return figure
 
@@ -228,7 +226,7 @@ def programs_over_elements(n: int = 10, block: int = 4) -> Figure:
     masked = programs * block - n
     figure.caption(
         f"{programs} program{'s' * (programs > 1)} × {block} = {programs * block} positions for {n} element{'s' * (n > 1)}: "
-        f"{masked} hatched, where i < n is false and the mask is off."
+        f"{masked} hatched, where i < n is false, so the mask switches them off."
     )
     return figure
 
@@ -269,6 +267,6 @@ def dots_and_weights(width: int = 64, keys: int = 8, seed: int = 0) -> Figure:
         ax.margins(y=0.15)
         bare(ax)
     figure.caption(
-        "Similar vectors have a large dot product, not one near 1 (dotted). After the softmax, a weight may be near 1."
+        "The dot product of similar vectors is large, and not near 1 (dotted line). A weight, after the softmax, may be near 1."
     )
     return figure

@@ -88,8 +88,9 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
         ax.set(xticks=[], yticks=[])
         bare(ax, *ax.spines)
     figure.caption(
-        "You will write kernels in Triton, and read the PTX and the SASS that they become. A gate is four transistors; two gates "
-        f"that feed each other keep a bit, and 32 of these are a register. Not to scale, and fewer than there are. Numbers: {whose(card)}."
+        "You will write kernels in Triton, and read the PTX and the SASS that they become. A gate is four transistors. Two gates "
+        "that feed each other keep a bit, and a register keeps 32 bits. The drawing is not to scale, and shows fewer parts than there "
+        f"are. Numbers: {whose(card)}."
     )
     return figure
 
@@ -234,7 +235,8 @@ def memory_hierarchy(card: gpu.GPU | None = None) -> Figure:
     for ax in axes:
         bare(ax)
     figure.caption(
-        f"Each step down is slower and further away, and the last is larger by far. Sizes: {whose(card)}. Speeds and waits: "
+        f"Each memory is slower and further away than the one above it, and the last one is by far the largest. Sizes: {whose(card)}. "
+        "Speeds and waits: "
         f"{when(hierarchy.of(card))}. The registers' speed is computed: 16 bytes for each multiply-add at the peak rate."
     )
     return figure
@@ -264,8 +266,8 @@ def working_sets() -> Figure:
         ax.grid(alpha=0.3)
         bare(ax)
     figure.caption(
-        "A flat piece of a curve is a memory, a step is where it is full. Left: L1, L2, main memory. Right: L2, main "
-        f"memory. {found['machine']}, {when(found)}."
+        "Each flat piece of a curve is one memory, and a step is where this memory is full. Left: L1, L2, main memory. Right: L2, "
+        f"main memory. {found['machine']}, {when(found)}."
     )
     return figure
 
@@ -303,6 +305,7 @@ def compute_outgrew_memory() -> Figure:
     for ax in (left, right):
         bare(ax)
     figure.caption(
-        "What a kernel must compute with each byte, to keep the tensor cores busy, has about doubled. Dense figures from datasheets."
+        "The FLOPs that a kernel must do with each byte, to keep the tensor cores busy, have about doubled. The numbers are those of "
+        "datasheets, for dense matrices."
     )
     return figure

@@ -166,12 +166,12 @@ def one_tile_for_all(predict: Predict) -> Figure:
     bare(ax)
     if model is None:
         figure.caption(
-            "Each grey line is a cliff: one more wave. Solve predicted_throughput, and the model appears here."
+            "At each grey line there is one more wave. Solve predicted_throughput, and the model appears here."
         )
         return figure
     figure.caption(
-        f"With one tile for all sizes the sawtooth is there: rank correlation {rank_correlation(model, speeds):.3f}, "
-        f"and {rank_correlation(sizes, speeds):.3f} for size alone. The model's peak is the best that a full wave reached here."
+        f"With one tile for all sizes, the waves show as a sawtooth. The rank correlation is {rank_correlation(model, speeds):.3f}, "
+        f"and {rank_correlation(sizes, speeds):.3f} for size alone. The model's peak speed is the best that a full wave reached here."
     )
     return figure
 

@@ -33,8 +33,8 @@ def orders(side: int = 48, at_once: int = 132) -> Figure:
         ax.set_title(f"{name}:\n{rows} + {columns} = {rows + columns} bands wanted", fontsize=11, loc="left")
     figure.colorbar(image, ax=figure.axes, shrink=0.7, label="start number")
     figure.caption(
-        f"Hatched: the {at_once} tiles that run together in the first wave. The same number in each order, and different numbers "
-        "of bands of a and b that they want. A compact patch wants fewest."
+        f"The {at_once} hatched tiles run together in the first wave. In each order they need another number of bands of a and b. "
+        "A compact patch needs the fewest."
     )
     return figure
 
@@ -92,7 +92,8 @@ def order_traffic(side: int = 64, k: int = 32, at_once: int = 132) -> Figure:
         bare(ax)
     share = at_l2["grouped, 8 rows"] / at_l2["row order"]
     figure.caption(
-        f"With an H200's L2 grouped order reads {share:.2f} of row order's bytes in the model (tiles of 128 × 128, {at_once} at once). "
-        "Right, what that is worth in speed; each bar was timed against row order in the same run (± its spread)."
+        f"Left: with the L2 of an H200, grouped order reads {share:.2f} of row order's bytes in the model (tiles of 128 × 128, "
+        f"{at_once} at "
+        "once). Right: the speed in each order. Each bar was timed against row order in the same run (± its spread)."
     )
     return figure

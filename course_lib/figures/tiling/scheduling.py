@@ -47,7 +47,7 @@ def tile_quantization(sizes: tuple[int, int] = (256, 257), block: int = 128) -> 
         told.append(tiles)
     figure.caption(
         f"The red frame is the matrix. One row and one column more take {told[1]} tiles instead of {told[0]}: "
-        "a masked lane of tl.dot costs as much as any other."
+        "a masked element of tl.dot costs as much as any other."
     )
     return figure
 
@@ -100,7 +100,7 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
     busy.set_title(one, fontsize=11, loc="left")
     figure.caption(
         f"{m} × {n}: {tiles} tiles in {one}. {at_work[-1]} of {sms} SMs work in the last wave; "
-        f"of all that the SMs could have computed meanwhile, {used:.0%} was asked for."
+        f"the result uses {used:.0%} of what all SMs could have computed in this time."
     )
     return figure
 

@@ -57,8 +57,8 @@ def outer_products(m: int = 5, n: int = 7, k: int = 3) -> Figure:
         title = "c = a @ b: their sum" if last else f"{'+ ' * (i > 0)}column {i} of a times row {i} of b"
         ax.set_title(title, fontsize=10, loc="left")
     figure.caption(
-        f"Each number of a column (light blue) meets each of a row (orange): {m} + {n} numbers are read, and {m} × {n} products made. "
-        f"Together the sheets read each of the {m * k} + {k * n} numbers of a and b once."
+        f"Each number of a column of a (light blue) is multiplied by each number of a row of b (orange): {m} + {n} numbers are read for "
+        f"{m} × {n} products. All outer products together read each of the {m * k} + {k * n} numbers of a and b once."
     )
     return figure
 
@@ -252,7 +252,7 @@ def pipelining(load: float = 2.0, dot: float = 1.0, steps: int = 6) -> Figure:
         bare(ax)
     axes[-1].set(xlabel="time, in no unit (a drawing: a load takes twice as long as a dot)")
     figure.caption(
-        f"With one buffer loads and dots take turns. With three, the tensor cores wait for the first load alone: "
+        f"With one buffer, loads and products take turns. With three buffers, the tensor cores wait only for the first load: "
         f"{ends[1] / ends[3]:.1f} times faster, for three times the shared memory."
     )
     return figure
@@ -283,7 +283,7 @@ def autotuned() -> Figure:
     best, worst = rows[0]["flops"], rows[-1]["flops"]
     figure.caption(
         f"One kernel, {len(rows)} configurations, a factor of {best / worst:.1f} between the best and the worst. "
-        "The intensity sorts them roughly; the rest is warps and stages, and is measured, not derived. All lie left of the ridge (206): "
-        "the L2 delivers what DRAM could not."
+        "The intensity sorts them roughly. The rest depends on warps and stages, and has to be measured. All intensities are below the "
+        "ridge (206), so DRAM alone could not deliver these bytes fast enough; L2 does."
     )
     return figure

@@ -93,7 +93,7 @@ PLAIN, SHORT, FLOAT16 = "correct.plain", "correct.short", "correct.float16"
 SUMS_READ, SUMS_MOVED = "coalesced.load.performance", "traffic.performance"
 
 LADDER = [
-    wrong("occupancy", "registers are forgotten", [REGISTERS], ("sm[\"registers\"] // (warps * of_a_warp)", "10**6"), says="Registers are not counted"),
+    wrong("occupancy", "registers are forgotten", [REGISTERS], ("sm[\"registers\"] // (warps * of_a_warp)", "10**6"), says="You have not counted registers"),
     wrong("occupancy", "registers of one thread a warp", [REGISTERS], ("32 * registers, 256) * 256", "registers, 256) * 256")),
     wrong("occupancy", "not rounded up", [REGISTERS], ("triton.cdiv(32 * registers, 256) * 256", "32 * registers")),
     wrong("occupancy", "the kibibyte is forgotten", [SHARED], ("(shared_bytes + 1024)", "max(shared_bytes, 1)"), says="1024 bytes"),
@@ -115,8 +115,8 @@ def programs_per_sm(warps, registers, shared_bytes, sm):
                 return programs, name
         programs += 1
 """),
-    wrong("roofs", "DRAM alone", [L2, OTHERS], ("slowest = max(seconds, key=seconds.get)", 'slowest = "DRAM"'), says="Always DRAM"),
-    wrong("roofs", "one after the other", [L2, OTHERS], ("return seconds[slowest]", "return sum(seconds.values())"), says="adds the times up"),
+    wrong("roofs", "DRAM alone", [L2, OTHERS], ("slowest = max(seconds, key=seconds.get)", 'slowest = "DRAM"'), says="You always return DRAM"),
+    wrong("roofs", "one after the other", [L2, OTHERS], ("return seconds[slowest]", "return sum(seconds.values())"), says="You add the times up"),
     wrong("roofs", "every level gets what DRAM gets", [L2], ("matmul_bytes(m, n, k, *tile, itemsize)", "itemsize * (m * k + k * n + m * n)")),
     wrong("roofs", "the result is not stored", [L2], ("matmul_bytes(m, n, k, *tile, itemsize)", "matmul_bytes(m, n, k, *tile, itemsize) - itemsize * m * n")),
     wrong("roofs", "the result comes from shared memory", [OTHERS], (" - itemsize * m * n", "")),

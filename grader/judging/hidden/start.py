@@ -21,11 +21,11 @@ MYTHS: dict[str, tuple[bool, str]] = {
     ),
     "faster_operations": (
         False,
-        "Each operation takes longer than on a CPU. A GPU wins by the number of operations under way: throughput, not latency.",
+        "Each operation takes longer than on a CPU. A GPU wins because it has many operations under way at once.",
     ),
     "more_warps_than_alus": (
         True,
-        "While one warp waits for memory, another issues. Without spare warps the ALUs would idle through each wait.",
+        "While one warp waits for memory, another warp issues instructions. Without spare warps the ALUs would idle during each wait.",
     ),
     "warp_shares_instruction": (
         True,
@@ -33,28 +33,29 @@ MYTHS: dict[str, tuple[bool, str]] = {
     ),
     "caches_are_sram": (
         True,
-        "Registers, shared memory, L1 and L2 lie on the chip and are SRAM: several transistors hold a bit, no refresh needed.",
+        "Registers, shared memory, L1 and L2 lie on the chip and are SRAM: several transistors hold each bit, which needs no refresh.",
     ),
     "hbm_is_dram": (
         True,
-        "HBM is DRAM: one transistor and one capacitor hold a bit, and the charge must be refreshed. Dense, cheap and slower.",
+        "HBM is DRAM: one transistor and one capacitor hold each bit, and the charge must be refreshed. It is denser than SRAM, and "
+        "slower.",
     ),
     "compute_outgrew_memory": (
         True,
-        "From V100 to B200 fp16 matrix products grew 18 times and bandwidth 8.9 times: see the plot of the generations.",
+        "From V100 to B200 the FLOP/s of fp16 matrix products grew 18 times, and the bandwidth 8.9 times. See the plot of the generations.",
     ),
     "add_one_needs_flops": (
         False,
         "x + 1 moves 8 bytes for 1 FLOP, and an H200 could do 14 fp32 FLOPs for each byte it moves. Memory sets the "
-        "time; more FLOP/s change nothing.",
+        "time, so more FLOP/s change nothing.",
     ),
     "shared_memory_is_global": (
         False,
-        "Shared memory belongs to one SM: the threads of one program share it. What all programs see is L2 and HBM.",
+        "Shared memory belongs to one SM, and the threads of one program share it. All programs see L2 and HBM.",
     ),
     "program_is_thread": (
         False,
-        "A Triton program runs on an SM, as many threads: 128 of them with num_warps=4. Its blocks are dealt out to them.",
+        "A Triton program runs on an SM as many threads: 128 of them with num_warps=4. Its blocks are divided among these threads.",
     ),
     "programs_in_order": (
         False,
@@ -62,7 +63,7 @@ MYTHS: dict[str, tuple[bool, str]] = {
     ),
     "masked_store_writes_zero": (
         False,
-        "A masked position of a store touches nothing: what was in memory stays there.",
+        "A masked position of a store touches nothing, so memory keeps what it held before.",
     ),
     "launch_returns_early": (
         True,
@@ -70,19 +71,19 @@ MYTHS: dict[str, tuple[bool, str]] = {
     ),
     "eager_compiles": (
         False,
-        "Eager PyTorch calls kernels that were compiled when PyTorch was built. torch.compile is what compiles new ones.",
+        "Eager PyTorch calls kernels that were compiled when PyTorch was built. New kernels are compiled by torch.compile.",
     ),
     "ptx_is_translated": (
         True,
-        "PTX is no chip's machine code. An assembler (ptxas, or the driver at load time) makes SASS of it for the GPU at hand.",
+        "PTX is no chip's machine code. An assembler (ptxas, or the driver at load time) translates it into SASS for the GPU at hand.",
     ),
     "sass_runs_everywhere": (
         False,
-        "Each GPU generation has a new ISA. SASS for sm_80 means nothing to an sm_90 chip; PTX is what carries over.",
+        "Each GPU generation has a new ISA. SASS for sm_80 means nothing to an sm_90 chip. PTX can be translated for both.",
     ),
     "cubin_is_a_language": (
         False,
-        "A cubin is a container, an ELF file like a Linux program. The machine code inside it is SASS.",
+        "A cubin is a file in the ELF format, like a Linux program. The machine code inside it is SASS.",
     ),
     "similar_dot_near_one": (
         False,
@@ -94,11 +95,11 @@ MYTHS: dict[str, tuple[bool, str]] = {
     ),
     "attention_compares_embeddings": (
         False,
-        "Attention compares queries with keys: two different learned projections of the same vectors.",
+        "Attention compares queries with keys. Both are learned projections of the same vectors, and the two projections differ.",
     ),
     "residual_adds": (
         True,
-        "A layer computes an update and adds it: x = x + f(x). The stream itself is handed on.",
+        "A layer computes an update and adds it: x = x + f(x). The sum is handed on to the next layer.",
     ),
     "unembedding_widens": (
         True,
@@ -106,29 +107,29 @@ MYTHS: dict[str, tuple[bool, str]] = {
     ),
     "gpus_before_cuda": (
         True,
-        "The GeForce 256 of 1999 was sold as a GPU, CUDA came in 2007. In between people wrote their sums as pictures.",
+        "The GeForce 256 of 1999 was sold as a GPU, and CUDA came in 2007. In between, people wrote their sums as pictures.",
     ),
     "matmul_needs_tensor_cores": (
         False,
-        "Larsen and McAllister did in 2001, with matrices as textures; tensor cores came with the V100 in 2017.",
+        "Larsen and McAllister did so in 2001, with matrices as textures. Tensor cores came with the V100 in 2017.",
     ),
     "dennard_holds": (
         False,
-        "That was Dennard's law, and it ended about 2005, since leakage does not shrink. Since then speed has come from"
+        "This was Dennard's law, and it ended about 2005, because leakage does not shrink. Since then speed has come from"
         " more units side by side.",
     ),
     "sram_shrinks": (
         False,
-        "TSMC's N3E keeps the SRAM cell of N5, 0.021 square micrometres, though its logic is denser.",
+        "TSMC's N3E keeps the SRAM cell of N5, 0.021 square micrometres, although its logic is denser.",
     ),
     "hbm_is_wide": (
         True,
-        "A stack of HBM3 has 1024 data wires, each slower than one of GDDR6X; short wires on a piece of silicon make so"
-        " many possible.",
+        "A stack of HBM3 has 1024 data wires, each slower than a wire of GDDR6X. So many wires are possible because they are"
+        " short, and lie on a piece of silicon.",
     ),
     "tensor_core_has_isa": (
         False,
-        "It is a unit of the SM, as an ALU is. Warps of the same program call it with an instruction, mma or wgmma.",
+        "A tensor core is a unit of the SM, as an ALU is. The warps of a program use it with an instruction, mma or wgmma.",
     ),
     "registers_compute": (
         False,
@@ -141,21 +142,21 @@ MYTHS: dict[str, tuple[bool, str]] = {
     ),
     "softmax_is_nonlinear": (
         True,
-        "Softmax and normalisation divide by what depends on their input: neither is linear.",
+        "Softmax and normalisation divide by a number that depends on their input, so neither is linear.",
     ),
     "clusters_share": (
         True,
-        "Since Hopper a thread-block cluster's programs run side by side and may. Triton's programs do not see it.",
+        "From the Hopper generation on, the programs of a thread-block cluster run side by side, and they can. Triton does not offer it.",
     ),
     "gates_remember": (
         True,
-        "Two crossed NAND gates have two states in which both agree. Which one they are in depends on the last input that was 0: "
-        "they remember.",
+        "Two crossed NAND gates have two stable states. Which of the two they are in depends on the last input that was 0, so "
+        "they remember it.",
     ),
     "tensor_core_takes_tensors": (
         False,
-        "It multiplies two small matrices and adds a third. Larger shapes are cut into those by loops; in Triton tl.dot does it. The name "
-        "comes from the frameworks' word for arrays.",
+        "A tensor core multiplies two small matrices and adds a third. Loops cut larger shapes into such matrices; in Triton tl.dot does "
+        "this. The name comes from the frameworks' word for arrays.",
     ),
 }
 
