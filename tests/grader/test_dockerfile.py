@@ -1,0 +1,135 @@
+"""The Dockerfile's steps without an engine: its context, its last RUN and its CMD, in a folder that has nothing else.
+
+pip and JupyterLab are stand-ins that write down what they were asked for, so nothing is downloaded. test_container.py builds the
+image where an engine works.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from grader import ROOT
+
+LINES = re.sub(r"\\\n\s*", "", (ROOT / "Dockerfile").read_text("utf-8")).splitlines()
+INSTRUCTIONS = [tuple(line.split(" ", 1)) for line in LINES if line and not line.startswith("#")]
+INSTRUCTORS = (
+    "grader/secret",
+    "grader/gradebook.db",
+    "grader/submitted/ada/notebook",
+    "grader/marks.csv",
+    ".git/config",
+)
+STAND_IN = """import json, os, sys
+with open(os.environ["ASKED"], "a") as file:
+    print(json.dumps(sys.argv[1:]), file=file)
+"""
+
+
+def all_of(name: str) -> list[str]:
+    return [rest for instruction, rest in INSTRUCTIONS if instruction == name]
+
+
+def ignored(path: str) -> bool:
+    """Whether .dockerignore keeps a file, or a folder that it is in, out of the context."""
+    lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    patterns = [line.removeprefix("**/") for line in lines if line and not line.startswith("#")]
+    anywhere = {line.removeprefix("**/") for line in lines if line.startswith("**/")}
+    parts = Path(path).parts
+    heads = ["/".join(parts[: i + 1]) for i in range(len(parts))]
+    return any(
+        fnmatch(part if pattern in anywhere else head, pattern)
+        and (pattern in anywhere or head.count("/") == pattern.count("/"))
+        for pattern in patterns
+        for head, part in zip(heads, parts, strict=True)
+    )
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory) -> Path:
+    """/course of the image: what COPY takes from a clone in which an instructor has worked, and what the last RUN makes of it."""
+    folder = tmp_path_factory.mktemp("image") / "course"
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if not ignored(name) and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+    packages = folder.parent / "packages" / "pip"
+    packages.mkdir(parents=True)
+    (packages / "__init__.py").touch()
+    (packages / "__main__.py").write_text(STAND_IN)
+    run(folder, all_of("RUN")[-1])
+    return folder
+
+
+def run(course: Path, step: str) -> None:
+    """Run a step as a shell in /course does. `python3` is this Python without its packages."""
+    programs = course.parent / "bin"
+    programs.mkdir(exist_ok=True)
+    if not (programs / "python3").exists():
+        (programs / "python3").symlink_to(sys._base_executable)
+    environment = {
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(course.parent),
+        "PYTHONPATH": str(course.parent / "packages"),
+        "ASKED": str(course.parent / "asked"),
+    }
+    done = subprocess.run(["sh", "-c", step], cwd=course, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def asked(course: Path) -> list[list[str]]:
+    return [json.loads(line) for line in (course.parent / "asked").read_text().splitlines()]
+
+
+def test_the_base_is_a_python_that_the_course_is_for():
+    (base,) = all_of("FROM")
+    version = re.fullmatch(r"python:(3\.\d+)-slim", base)[1]
+    assert version in ("3.11", "3.12", "3.13")
+    programs = all_of("RUN")[0]
+    assert "apt-get update" in programs and "rm -rf /var/lib/apt/lists/*" in programs, (
+        "lists of packages stay in no layer"
+    )
+    assert {"bubblewrap", "gcc", "git", "libc6-dev"} <= set(programs.split())
+
+
+def test_what_an_instructor_has_does_not_get_in():
+    assert [path for path in INSTRUCTORS if not ignored(path)] == []
+    assert ignored("work/00_start_here/00_start_here.ipynb") and ignored("course_lib/__pycache__/x.pyc")
+    assert not ignored("grader/building/build.py") and not ignored("tests/hopper/runs.py")
+
+
+def test_nobody_is_root_when_the_course_is_copied_and_run():
+    order = [instruction for instruction, _ in INSTRUCTIONS]
+    assert all_of("USER") == ["learner"] and order.index("USER") < order.index("COPY") < order.index("CMD")
+    assert all_of("COPY") == ["--chown=learner . ."], "the files belong to the user"
+
+
+def test_it_installs_the_course_with_its_constraints_and_keeps_no_cache(course):
+    (pip,) = asked(course)[:1]
+    assert pip == ["install", "--quiet", "-c", str(course / "constraints.txt"), "--editable", f"{course}[grader]"]
+    assert "PIP_NO_CACHE_DIR=1" in all_of("RUN")[-1]
+    assert (course / ".venv" / "bin" / "python").exists() and (course / "work").is_dir()
+
+
+def test_its_command_opens_the_lab_to_the_host_and_installs_nothing_more(course):
+    jupyter = course / ".venv" / "bin" / "jupyter"
+    jupyter.write_text(f"#!{sys._base_executable}\n{STAND_IN}")
+    jupyter.chmod(0o755)
+    before = len(asked(course))
+    (command,) = all_of("CMD")
+    run(course, " ".join(json.loads(command)))
+    (lab,) = asked(course)[before:]
+    assert lab[0] == "lab" and {"--no-browser", "--ip=0.0.0.0"} <= set(lab)
+    assert lab[lab.index("--notebook-dir") + 1] == str(course / "work")
+    assert (course / "work" / "00_start_here" / "00_start_here.ipynb").exists()
+    volume = Path(all_of("VOLUME")[0])
+    assert volume == Path("/course/work") and f"COURSE_PROGRESS={volume}/.progress.json" in all_of("ENV")
