@@ -20,7 +20,7 @@ import triton.language as tl
 LOG2_E = 1.4426950408889634
 BLOCK_N, WARPS, STAGES = 64, 4, 3  # keys of a tile; tiles of k and of v that are on their way
 PROGRAMS = 2  # for each SM
-MERGED = 16  # states that are read at once
+MERGED = 64  # states of heads that are read at once
 
 
 @triton.jit
@@ -80,26 +80,30 @@ def decode(
 
 
 @triton.jit
-def merge(
-    o_ptr, m_ptr, l_ptr, acc_ptr, first, splits, GROUP: tl.constexpr, D: tl.constexpr, MERGED: tl.constexpr
-):  # fmt: skip
-    """The states of a group's heads, some at a time. Each head is a row of its own, since no product pads them here."""
-    dims = tl.arange(0, D)
-    for g in tl.static_range(GROUP):
-        head = first + g
-        m, l, acc = tl.full((), -float("inf"), tl.float32), tl.zeros((), tl.float32), tl.zeros((D,), tl.float32)
-        for i in range(0, splits, MERGED):
-            parts = i + tl.arange(0, MERGED)
-            at, there = head * splits + parts, parts < splits
-            m_part = tl.load(m_ptr + at, mask=there, other=-float("inf"))
-            l_part = tl.load(l_ptr + at, mask=there, other=0)
-            acc_part = tl.load(acc_ptr + at[:, None] * D + dims[None, :], mask=there[:, None], other=0)
-            m_new = tl.maximum(m, tl.max(m_part, 0))  # the first share has keys
-            alpha, factor = tl.exp2(m - m_new), tl.exp2(m_part - m_new)
-            l = l * alpha + tl.sum(factor * l_part, 0)
-            acc = acc * alpha + tl.sum(factor[:, None] * acc_part, 0)
-            m = m_new
-        tl.store(o_ptr + head * D + dims, (acc / l).to(o_ptr.dtype.element_ty))
+def merge(o_ptr, m_ptr, l_ptr, acc_ptr, first, splits, GROUP: tl.constexpr, D: tl.constexpr, MERGED: tl.constexpr):
+    """The states of all heads of a group at once, (head, state, D), as many as registers hold: each load waits for memory once."""
+    ROWS: tl.constexpr = triton.next_power_of_2(GROUP)
+    STATES: tl.constexpr = MERGED // ROWS if MERGED > ROWS else 1
+    rows, dims = tl.arange(0, ROWS), tl.arange(0, D)
+    m = tl.full((ROWS,), -float("inf"), tl.float32)
+    l = tl.zeros((ROWS,), tl.float32)
+    acc = tl.zeros((ROWS, D), tl.float32)
+    for i in range(0, splits, STATES):
+        parts = i + tl.arange(0, STATES)
+        at, there = (
+            (first + rows)[:, None] * splits + parts[None, :],
+            (rows < GROUP)[:, None] & (parts < splits)[None, :],
+        )
+        m_part = tl.load(m_ptr + at, mask=there, other=-float("inf"))
+        l_part = tl.load(l_ptr + at, mask=there, other=0)
+        acc_part = tl.load(acc_ptr + at[:, :, None] * D + dims[None, None, :], mask=there[:, :, None], other=0)
+        m_new = tl.maximum(m, tl.max(m_part, 1))  # the first share has keys
+        alpha, factor = tl.exp2(m - m_new), tl.exp2(m_part - m_new[:, None])
+        l = l * alpha + tl.sum(factor * l_part, 1)
+        acc = acc * alpha[:, None] + tl.sum(factor[:, :, None] * acc_part, 1)
+        m = m_new
+    o = (acc / l[:, None]).to(o_ptr.dtype.element_ty)
+    tl.store(o_ptr + (first + rows)[:, None] * D + dims[None, :], o, mask=(rows < GROUP)[:, None])
 
 
 @cache

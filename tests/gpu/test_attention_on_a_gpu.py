@@ -1,5 +1,6 @@
 """The kernels in Gluon, which only a GPU can run: right for heads of 64 and 128, where memory held NaN before."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -75,3 +76,41 @@ def test_a_fixed_order_holds_where_not_all_programs_run_at_once(scripts, d, caus
     o, lse = forward.launch(q, k, v, causal)
     found, again = (backward.launch(q, k, v, o, lse, do, causal, deterministic=True) for _ in range(2))
     assert all(map(torch.equal, found, again))
+
+
+NEIGHBOUR = """
+import torch
+a = torch.randn(8192, 8192, device="cuda").bfloat16()
+print("ready", flush=True)
+while True:
+    for _ in range(10):
+        a @ a
+    torch.cuda.synchronize()
+"""
+
+
+@pytest.fixture
+def neighbour():
+    """Another process that keeps the GPU busy, so that it changes between the two every few milliseconds."""
+    process = subprocess.Popen([sys.executable, "-c", NEIGHBOUR], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        yield
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("d, causal", [(64, False), (64, True), (128, False), (128, True)])
+def test_another_process_on_the_gpu_changes_nothing(scripts, neighbour, d, causal):
+    """The memory of a barrier that is not invalidated may hold nothing else: a GPU that changes processes writes the barrier back."""
+    forward, backward = scripts
+    g = torch.Generator("cuda").manual_seed(d)
+    q, k, v, do = (torch.randn(1, 1, 128 * 264, d, generator=g, device="cuda").bfloat16() for _ in range(4))
+    o, lse = forward.launch(q, k, v, causal)
+    found = backward.launch(q, k, v, o, lse, do, causal, deterministic=True)
+    for _ in range(50):
+        assert torch.equal(forward.launch(q, k, v, causal)[0], o)
+        assert all(map(torch.equal, found, backward.launch(q, k, v, o, lse, do, causal, deterministic=True)))
