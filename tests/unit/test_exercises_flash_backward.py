@@ -352,8 +352,8 @@ def test_swapped_heads_of_delta_are_named():
 @pytest.mark.parametrize(
     "evidence, word",
     [
-        (raised("view size is not compatible with input tensor's size"), "is a view of each"),
-        (refused("clone"), ".reshape and .flatten copy"),
+        (raised("view size is not compatible with input tensor's size"), "gives a view of each"),
+        (refused("clone"), ".reshape and .flatten make a copy"),
         (raised("list index out of range", "IndexError"), "four strides"),
         (
             {"faults": [Fault("race", "two programs", between="stores")], "outputs": [torch.zeros(2, 2, 64)]},
