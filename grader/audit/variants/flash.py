@@ -214,6 +214,7 @@ WRONG = [
     wrong("flash_attention_forward", "no causal mask", [CAUSAL, NOTHING, HARD, *COSTS], ("    if CAUSAL:\n        sees", "    if False:\n        sees"), says="These are the results without the causal"),
     wrong("flash_attention_forward", "aligned at the top left", [CAUSAL, NOTHING, HARD], ("offs_m + 1 + Nk - Nq, 0)", "offs_m + 1, 0)")),
     wrong("flash_attention_forward", "batches and heads swapped in q", [PLAIN], ("b * stride_qb + h * stride_qh", "h * stride_qb + b * stride_qh"), says="in the offsets of q:"),
+    wrong("flash_attention_forward", "batches and heads swapped in k", [PLAIN], ("b * stride_kb + h * stride_kh", "h * stride_kb + b * stride_kh"), says="in the offsets of k:"),
     wrong("flash_attention_forward", "shifted the other way", [CAUSAL, NOTHING, HARD], ("offs_m + 1 + Nk - Nq, 0)", "offs_m + 1 + Nq - Nk, 0)"), unsaid="top left", says="The mask is shifted"),
     wrong("flash_attention_forward", "a float32 result through float16", [SINGLE, HARD], ("o.to(o_ptr.dtype.element_ty)", "(o.to(tl.float16) if q.dtype == tl.float32 else o.to(q.dtype))"), unsaid="TF32"),
     wrong("flash_attention_forward", "lse with the strides of q", [VIEWS], ("torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)", "torch.empty_like(q[..., 0], dtype=torch.float32)"), says="lse is not"),
