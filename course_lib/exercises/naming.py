@@ -8,7 +8,8 @@ from typing import Any
 
 from course_lib.criteria import Judged, of_group
 from course_lib.evidence import Cause
-from course_lib.exercise import Criterion, Exercise, Finding, Trial
+from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
+from course_lib.exercises.cases import given
 from course_lib.exercises.sealed import opened
 from course_lib.words import as_written, is_answer
 
@@ -64,3 +65,31 @@ class Names(Criterion):
         if not isinstance(answer, str) or answer not in self.causes:
             return f"{as_written(answer)[:80]} is none of the six causes."
         return f"not that. {self.causes[answer]}"
+
+
+def name_pictures(
+    id: str,
+    entry: str,
+    pictures: str,
+    sealed: Mapping[str, str],
+    causes: Mapping[str, str],
+    hints: Sequence[str],
+    minutes: int = 6,
+) -> Exercise:
+    """Make an exercise that shows six pictures and asks for the cause of each, worth 3 points.
+
+    pictures    what they are, "six maps";  sealed, causes  as Names has them
+    """
+    return Exercise(
+        id=id,
+        entry=entry,
+        signature=f"{entry}: dict[str, str]",
+        kind="values",
+        minutes=minutes,
+        difficulty=3,
+        lines=6,
+        cases=[Case(pictures, "plain", given())],
+        oracle=lambda: {},  # each answer is judged by its seal
+        criteria=[Names(sealed, causes, 3)],
+        hints=hints,
+    )

@@ -29,7 +29,7 @@ from nbgrader.converters import GenerateAssignment
 from course_lib.exercise import Exercise
 from grader import exercises
 from grader.building import hosted, outputs
-from grader.building.announce import AnnouncementError, Announcer
+from grader.building.announce import MARKER, AnnouncementError, Announcer
 from grader.gradebook.converting import convert
 from grader.gradebook.release import KERNELSPEC, LANGUAGE
 from grader.nbgrader_config import config
@@ -184,6 +184,9 @@ def _announce(nb: NotebookNode, lines: list[int], unit: str, known: Mapping[str,
         for cell, line in zip(nb.cells, lines, strict=True):
             if cell.cell_type == "markdown":
                 cell.source = announcer.filled(cell.source, line + 1)
+            elif marker := MARKER.search(cell.source):
+                at = line + 1 + cell.source.count("\n", 0, marker.start())
+                raise AnnouncementError(at, f"{marker[0]} stands in a code cell; only Markdown is filled in.")
         announcer.finish()
     except AnnouncementError as error:
         raise BuildError(f"{name}:{error.line}: {error}") from None

@@ -124,6 +124,11 @@ def test_check_names_what_differs(course, monkeypatch):
         ('exercise="toy.root"', 'exercise="toy.double"', r'90_toy.py:26: a second cell with exercise="toy.double"'),
         ('check("toy.root", root)', "root", r"90_toy.py:32: a check cell must call"),
         ("### BEGIN SOLUTION\n    return math", "return math", r"90_toy.py:26: an exercise needs"),
+        (
+            "return math",
+            "return math  # {{unit points}}\n    math",
+            r"90_toy.py:2\d: {{unit points}} stands in a code cell",
+        ),
         ("# %% [markdown]\n# More", '# %% [markdown] exercise="toy.x"\n# More', r"90_toy.py:23: one of exercise"),
     ],
 )

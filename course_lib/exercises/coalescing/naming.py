@@ -1,8 +1,6 @@
 """Pictures of 32 lanes on memory, and six causes."""
 
-from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import given
-from course_lib.exercises.naming import Names
+from course_lib.exercises.naming import name_pictures
 
 CAUSES = {
     "the rows of a matrix that is not padded": "Then the lanes would be neighbours, and begin in the middle of a sector.",
@@ -48,17 +46,13 @@ SEALED = {
     ),
 }
 
-name_lanes = Exercise(
-    id="coalescing.name_lanes",
-    entry="named_lanes",
-    signature="named_lanes: dict[str, str]",
-    kind="values",
+name_lanes = name_pictures(
+    "coalescing.name_lanes",
+    "named_lanes",
+    "six requests",
+    SEALED,
+    CAUSES,
     minutes=5,
-    difficulty=3,
-    lines=6,
-    cases=[Case("six requests", "plain", given())],
-    oracle=lambda: {},  # each answer is judged by its seal
-    criteria=[Names(SEALED, CAUSES, 3)],
     hints=[
         "How far are neighbouring lanes apart, in bytes: 0, 4, 8, or more? Always the same?",
         "A sector is 32 bytes, 8 floats. How many of them are asked for in each sector that is touched?",

@@ -1,8 +1,6 @@
 """Maps of wrong weights of attention, and six causes."""
 
-from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import given
-from course_lib.exercises.naming import Names
+from course_lib.exercises.naming import name_pictures
 
 CAUSES = {
     "the grid rounds down": "Then only the queries from number 96 on would be wrong, for all keys.",
@@ -154,17 +152,12 @@ SEALED = {
     ),
 }
 
-name_maps = Exercise(
-    id="flash.name_maps",
-    entry="named_maps",
-    signature="named_maps: dict[str, str]",
-    kind="values",
-    minutes=6,
-    difficulty=3,
-    lines=6,
-    cases=[Case("six maps", "plain", given())],
-    oracle=lambda: {},  # each answer is judged by its seal
-    criteria=[Names(SEALED, CAUSES, 3)],
+name_maps = name_pictures(
+    "flash.name_maps",
+    "named_maps",
+    "six maps",
+    SEALED,
+    CAUSES,
     hints=[
         "Queries 0 to 31 see only one tile of keys, so they have no state to correct. Which maps are right there?",
         "Two maps have wrong rows from query 32 on. In one of them the last tile of each row is right. Of l and acc, which one "

@@ -1,8 +1,6 @@
 """Maps of wrong gradients of attention, and six causes."""
 
-from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import given
-from course_lib.exercises.naming import Names
+from course_lib.exercises.naming import name_pictures
 
 CAUSES = {
     "delta is not subtracted": "Then dq and dk would be wrong everywhere, since dS is, and dv would be right.",
@@ -106,17 +104,12 @@ SEALED = {
     ),
 }
 
-name_gradients = Exercise(
-    id="flash_backward.name_gradients",
-    entry="named_gradients",
-    signature="named_gradients: dict[str, str]",
-    kind="values",
-    minutes=6,
-    difficulty=3,
-    lines=6,
-    cases=[Case("six maps", "plain", given())],
-    oracle=lambda: {},  # each answer is judged by its seal
-    criteria=[Names(SEALED, CAUSES, 3)],
+name_gradients = name_pictures(
+    "flash_backward.name_gradients",
+    "named_gradients",
+    "six maps",
+    SEALED,
+    CAUSES,
     hints=[
         "Which of the three gradients is right? Whatever it is made of must be right, too: dv of P, dq and dk of dS.",
         "In four maps dq is right, so the mistake is in what dkdv alone does. Does it hurt all keys, the last ones, or some numbers "

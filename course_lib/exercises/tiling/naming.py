@@ -1,8 +1,6 @@
 """Maps of a wrong product, and six causes."""
 
-from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import given
-from course_lib.exercises.naming import Names
+from course_lib.exercises.naming import name_pictures
 
 CAUSES = {
     "the grid rounds down": "Then the last rows *and* the last columns would be wrong, and everything else would be right.",
@@ -93,17 +91,12 @@ SEALED = {
     ),
 }
 
-name_maps = Exercise(
-    id="tiling.name_maps",
-    entry="named_maps",
-    signature="named_maps: dict[str, str]",
-    kind="values",
-    minutes=6,
-    difficulty=3,
-    lines=6,
-    cases=[Case("six maps", "plain", given())],
-    oracle=lambda: {},  # each answer is judged by its seal
-    criteria=[Names(SEALED, CAUSES, 3)],
+name_maps = name_pictures(
+    "tiling.name_maps",
+    "named_maps",
+    "six maps",
+    SEALED,
+    CAUSES,
     hints=[
         "Which of the edges 32, 64, 80 and 96 do you see in a map, and along which axis? A map without edges shows a mistake of the "
         "numbers, and not of their places.",

@@ -83,14 +83,14 @@ def tiled_attention(q, k, v, causal, bm, bn):
 )
 
 
-def online(name: str, loses: list[str], *patches: tuple[str, str]) -> Variant:
+def online(name: str, loses: list[str], *patches: tuple[str, str], says: str = "") -> Variant:
     """The loop with the update written out, changed."""
     source = ONLINE
     for old, new in patches:
         if old not in source:
             raise ValueError(f"{name}: no {old!r}")
         source = source.replace(old, new)
-    return Variant("attention.tiled_attention", name, tuple(loses), source=source)
+    return Variant("attention.tiled_attention", name, tuple(loses), source=source, says=says)
 
 
 ALL_TILED = [RAGGED, CAUSAL, NOTHING, HARD, HALF, TILE, SKIPS]
@@ -101,7 +101,13 @@ WRONG = [
         "attention", "no scale", PLAIN, ("(D**-0.5 if scale is None else scale)", "(1.0 if scale is None else scale)")
     ),
     wrong("attention", "a scale of 1 / D", PLAIN, ("D**-0.5", "D**-1.0")),
-    wrong("attention", "ignores the scale it is given", [ANY], ("(D**-0.5 if scale is None else scale)", "D**-0.5")),
+    wrong(
+        "attention",
+        "ignores the scale it is given",
+        [ANY],
+        ("(D**-0.5 if scale is None else scale)", "D**-0.5"),
+        says="These are the results with a scale of 1",
+    ),
     wrong("attention", "sqrt of Nq", PLAIN, ("D**-0.5", "Nq**-0.5")),
     wrong("attention", "aligned at the top left", [CAUSAL, NOTHING], ("tril(Nk - Nq)", "tril()")),
     wrong("attention", "off by one", [CAUSAL, NOTHING], ("tril(Nk - Nq)", "tril(Nk - Nq - 1)")),
@@ -130,7 +136,13 @@ WRONG = [
         ("torch.exp(s - base[..., None])", "torch.softmax(s, -2)"),
         says="goes along the queries",
     ),
-    wrong("attention", "no maximum", [FAR, HALF], ("lse = torch.logsumexp(s, -1)", "lse = torch.exp(s).sum(-1).log()")),
+    wrong(
+        "attention",
+        "no maximum",
+        [FAR, HALF],
+        ("lse = torch.logsumexp(s, -1)", "lse = torch.exp(s).sum(-1).log()"),
+        says="exp(s) is infinite",
+    ),
     wrong("attention", "scores in half precision", [HALF], ("q.float() @ k.float().mT", "(q @ k.mT).float()")),
     wrong("attention", "a product with v in half precision", [HALF], ("(p @ v.float())", "(p.to(v.dtype) @ v)")),
     wrong("attention", "o in float32", [HALF], (".to(q.dtype), lse", ", lse")),
@@ -160,7 +172,7 @@ WRONG = [
         ("torch.stack(turned, -1).flatten(-2)", "torch.cat(turned, -1)"),
         says="as some models do",
     ),
-    wrong("rotary", "the other way round", PLAIN, ("angle = positions", "angle = -positions")),
+    wrong("rotary", "the other way round", PLAIN, ("angle = positions", "angle = -positions"), says="Turned the wrong"),
     wrong("rotary", "all pairs alike", PLAIN, ("(-torch.arange(0, D, 2,", "(-torch.zeros(D // 2,")),
     wrong("rotary", "counts pairs by one", PLAIN, ("/ D)  #", "/ D / 2)  #")),
     wrong(
@@ -211,8 +223,8 @@ WRONG = [
     wrong("claims", "aligned at the top left", COUNTED, ("18,", "10,")),
     wrong("claims", "everybody sees something", COUNTED, ('4_keys": 2', '4_keys": 0')),
     # -------------------- merge
-    wrong("merge", "acc is not corrected", PLAIN, ("acc_a * alpha_a[..., None]", "acc_a")),
-    wrong("merge", "l is not corrected", PLAIN, ("l_a * alpha_a", "l_a")),
+    wrong("merge", "acc is not corrected", PLAIN, ("acc_a * alpha_a[..., None]", "acc_a"), says="m and l"),
+    wrong("merge", "l is not corrected", PLAIN, ("l_a * alpha_a", "l_a"), says="l is added"),
     wrong("merge", "no maximum", PLAIN, ("torch.maximum(m_a, m_b)", "m_a")),
     wrong(
         "merge",
@@ -220,7 +232,7 @@ WRONG = [
         PLAIN,
         ("torch.exp(m_a - base), torch.exp(m_b - base)", "torch.exp(m_b - base), torch.exp(m_a - base)"),
     ),
-    wrong("merge", "upside down", PLAIN, ("torch.exp(m_a - base)", "torch.exp(base - m_a)")),
+    wrong("merge", "upside down", PLAIN, ("torch.exp(m_a - base)", "torch.exp(base - m_a)"), says="These factors are"),
     wrong(
         "merge",
         "a base of 0 beside an empty state",
@@ -237,6 +249,7 @@ WRONG = [
             "return m, l_a * alpha_a + l_b * alpha_b, acc_a * alpha_a[..., None] + acc_b * alpha_b[..., None]",
             "back = torch.exp(-torch.where(m == -inf, 0, m))\n    return m, (l_a * alpha_a + l_b * alpha_b) * back, (acc_a * alpha_a[..., None] + acc_b * alpha_b[..., None]) * back[..., None]",
         ),
+        says="exp(m) by itself",
     ),
     wrong(
         "merge",
@@ -262,6 +275,7 @@ WRONG = [
             "acc_a * alpha_a[..., None] + acc_b * alpha_b[..., None]",
             "(acc_a * alpha_a[..., None] + acc_b * alpha_b[..., None]) / (l_a * alpha_a + l_b * alpha_b)[..., None]",
         ),
+        says="acc is divided",
     ),
     wrong(
         "merge",
@@ -323,7 +337,7 @@ WRONG = [
         ("return seen_by(first) // bn, ", "return -(-seen_by(last) // bn), "),
     ),
     # -------------------- tiled_attention
-    wrong("tiled_attention", "no scale", PLAIN, (" * D**-0.5", "")),
+    wrong("tiled_attention", "no scale", PLAIN, (" * D**-0.5", ""), says="These are the results without the scale"),
     wrong("tiled_attention", "a scale of 1 / D", PLAIN, ("D**-0.5", "D**-1.0")),
     wrong("tiled_attention", "a scale of 1 / sqrt(bn)", ALL_TILED, ("D**-0.5", "bn**-0.5")),
     wrong(
@@ -331,6 +345,7 @@ WRONG = [
         "off by one",
         [CAUSAL, NOTHING, SKIPS],
         ("offs_n <= offs_m + Nk - Nq", "offs_n < offs_m + Nk - Nq"),
+        says="Each query sees one key too few: j",
     ),
     wrong(
         "tiled_attention",
@@ -338,12 +353,14 @@ WRONG = [
         [CAUSAL, NOTHING, SKIPS],
         ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"),
         ("causal_tiles(pid, bm, bn, Nq, Nk)[1] if causal else ", ""),
+        says="This mask is",
     ),
     wrong(
         "tiled_attention",
         "no mask in a tile",
         [CAUSAL, NOTHING, SKIPS],
         ("            if causal:\n", "            if False:\n"),
+        says="The tiles that",
     ),
     wrong(
         "tiled_attention",
@@ -387,14 +404,20 @@ WRONG = [
         ("acc = torch.zeros_like(qi)", "acc = torch.zeros_like(qi).float()"),
     ),
     wrong("tiled_attention", "lse in base 2", PLAIN, ("m + l.log()", "(m + l.log()) * 1.4426950408889634")),
-    wrong("tiled_attention", "lse without the maximum", PLAIN, ("m + l.log()", "l.log()")),
+    wrong("tiled_attention", "lse without the maximum", PLAIN, ("m + l.log()", "l.log()"), says="lse lacks m"),
     wrong(
         "tiled_attention",
         "divides by the last tile's sum",
         PLAIN,
         ("        m, l, acc = state\n", "        m, _, acc = state\n        l = p.sum(-1)\n"),
     ),
-    wrong("tiled_attention", "never divides", PLAIN, ("acc / torch.where(l == 0, 1, l)[..., None]", "acc")),
+    wrong(
+        "tiled_attention",
+        "never divides",
+        PLAIN,
+        ("acc / torch.where(l == 0, 1, l)[..., None]", "acc"),
+        says="This is acc",
+    ),
     wrong(
         "tiled_attention",
         "whole rows of scores",
@@ -419,21 +442,28 @@ WRONG = [
         ("torch.maximum(m, s.amax(-1))", "s.amax(-1)"),
         ("factor = torch.exp(m - base)", "factor = torch.ones_like(m)"),
     ),
-    online("no rescaling", PLAIN, ("factor = torch.exp(m - base)", "factor = torch.ones_like(m)")),
-    online("acc is not rescaled", PLAIN, ("acc * factor[..., None]", "acc")),
-    online("l is not rescaled", PLAIN, ("l * factor", "l")),
+    online(
+        "no rescaling",
+        PLAIN,
+        ("factor = torch.exp(m - base)", "factor = torch.ones_like(m)"),
+        says="what acc and l hold",
+    ),
+    online("acc is not rescaled", PLAIN, ("acc * factor[..., None]", "acc"), says="and acc is not. It is"),
+    online("l is not rescaled", PLAIN, ("l * factor", "l"), says="and l is not. It is"),
     online("rescales upside down", PLAIN, ("torch.exp(m - base)", "torch.exp(torch.where(m == -inf, m, base - m))")),
     online(
         "m starts at 0",
         [HARD],
         ("torch.full(qi.shape[:-1], -inf, device=q.device)", "torch.zeros(qi.shape[:-1], device=q.device)"),
         ("lse[..., i : i + bm] = m + l.log()", "lse[..., i : i + bm] = torch.where(l == 0, -inf, m + l.log())"),
+        says="All scores are near -200",
     ),
     online("the maximum is not kept", PLAIN, ("            m = m_new\n", "")),
     online(
         "a state in half precision",
         [HALF],
         ("            m = m_new\n", "            m, l, acc = m_new, l, acc.to(q.dtype).float()\n"),
+        says="acc was rounded to half precision after each tile: keep",
     ),
     online(
         "sums in half precision",
@@ -503,7 +533,7 @@ WRONG = [
         ("-(-n // bm)):", "-(-n // bn)):"),
     ),
     # -------------------- attention_backward
-    wrong("attention_backward", "no D", PLAIN, ("(dp - delta[..., i : i + B, None])", "dp")),
+    wrong("attention_backward", "no D", PLAIN, ("(dp - delta[..., i : i + B, None])", "dp"), says="dq and dk"),
     wrong("attention_backward", "D from q", PLAIN, ("do.float() * o.float()", "do.float() * q.float()")),
     wrong(
         "attention_backward",
@@ -521,12 +551,14 @@ WRONG = [
         "the last tile alone",
         [RAGGED, CAUSAL, HARD, HALF, NEVER],
         ("dq[..., i : i + B, :] +=", "dq[..., i : i + B, :] ="),
+        says="dq holds the",
     ),
     wrong(
         "attention_backward",
         "dk of the last queries alone",
         [CAUSAL, NOTHING, HALF, NEVER],
         ("dk[..., j : j + B, :] +=", "dk[..., j : j + B, :] ="),
+        says="dk holds the",
     ),
     wrong("attention_backward", "NaN where nothing is seen", [NOTHING], ("torch.where(lse == -inf, 0, lse)", "lse")),
     wrong(
