@@ -14,8 +14,8 @@
 # # 05 · Tiling
 #
 # **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands, say
-# beforehand how many bytes it moves, and explain why one row more can halve a GPU's speed. This takes two or three
-# sittings, {{unit minutes}} for {{unit exercises}} and about as long again for reading. You need 03 (FLOPs, the roofline)
+# beforehand how many bytes it moves, and explain why one row more can halve a GPU's speed. This takes several
+# sittings, about {{unit hours}} in all, {{unit minutes}} of them for {{unit exercises}}. You need 03 (FLOPs, the roofline)
 # and 04 (a kernel on tiles, sectors, traces). No GPU is needed: traffic is counted on the CPU. Times were measured on an
 # NVIDIA H200, and each picture says so.
 

@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say how many bytes a chain of operations must move and how many it does move, write it as one
 # kernel that moves the least, reduce rows of any length without overflow, and read what torch.compile makes of the same
-# function. Three hours, {{unit minutes}} of them for {{unit exercises}}. You need 00 (a first kernel), 03 (bytes and FLOPs)
+# function. About {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You need 00 (a first kernel), 03 (bytes and FLOPs)
 # and 04 (tiles, traces); what you need from them is repeated below. No GPU is needed: traffic is counted on the CPU. Times
 # that the notebook shows without a GPU were recorded on one, and say so.
 

@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say what autograd keeps between forward and backward and what that costs, write backward
 # kernels that compute again what is expensive to keep, drop elements at random without storing which, and train a deep
-# model in a fraction of its memory. About three hours, {{unit minutes}} of them for {{unit exercises}}. You need 04 (memory
+# model in a fraction of its memory. About {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You need 04 (memory
 # traffic) and 06 (fusion, softmax, RMSNorm); what you need from them is repeated below. No GPU is needed: traffic and live
 # bytes are counted on the CPU.
 

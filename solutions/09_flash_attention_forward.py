@@ -15,7 +15,7 @@
 #
 # **After this unit you can** write attention as one Triton kernel that takes any shape, any strides and any dtype, say
 # beforehand what it moves and multiplies, and change it for what models really use: causal masks, windows, grouped heads, a
-# cache. This takes about five hours, {{unit minutes}} of them for {{unit exercises}}. You need 05 (tiles, `tl.dot`), 06
+# cache. About {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You need 05 (tiles, `tl.dot`), 06
 # (the online softmax in Triton) and 08 (attention by tiles). No GPU is needed: the kernels are traced and compiled, and
 # timed as well where there is a GPU.
 
