@@ -14,7 +14,7 @@
 # # 00 · Start here
 #
 # **After this unit you can** say what a GPU is made of and where it wins against a CPU, write and launch two small Triton
-# kernels, and read what a trace says about them. About two hours, {{unit minutes}} of them for {{unit exercises}}. You need
+# kernels, and read what a trace says about them. About {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You need
 # Python and a little torch: what a tensor is, and that `x + 1` adds to each element. You need no GPU. Run the cells from
 # top to bottom, with Shift+Enter.
 #

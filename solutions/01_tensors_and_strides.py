@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say where in memory any element of any tensor lies, which torch operations copy and which only
 # look at the same memory in another way, how many bytes a tensor takes, and write a kernel that reads a matrix of any
-# layout. Two to three hours, {{unit minutes}} of them for {{unit exercises}}. You need 00 (a first kernel, how checks and hints
+# layout. About {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You need 00 (a first kernel, how checks and hints
 # work). No GPU is needed.
 
 # %%

@@ -14,7 +14,7 @@
 # # 02 · Dtypes
 #
 # **After this unit you can** read a number off its bits, say before you run it where a computation in 16 bits will go
-# wrong, and choose what to store in few bits and what to compute in many. About two and a half hours, {{unit minutes}} of them
+# wrong, and choose what to store in few bits and what to compute in many. About {{unit hours}}, {{unit minutes}} of them
 # for {{unit exercises}}. You need 00 (a first kernel) and 01 (a tensor is storage with a shape). No GPU is needed.
 
 # %%

@@ -14,8 +14,8 @@
 # # 03 · Counting FLOPs
 #
 # **After this unit you can** count the arithmetic and the bytes of a model on a napkin, check the count with a tool
-# that you wrote, say whether arithmetic or memory sets the pace, and time a GPU without fooling yourself. About three
-# hours, {{unit minutes}} of them for {{unit exercises}}. You need 00 (a first kernel), 01 (shapes) and 02 (bytes of a
+# that you wrote, say whether arithmetic or memory sets the pace, and time a GPU without fooling yourself. About
+# {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You need 00 (a first kernel), 01 (shapes) and 02 (bytes of a
 # dtype). No GPU is needed: where
 # there is none, speeds come from a datasheet, or from a run on an NVIDIA H200 that was recorded for you, and each
 # picture says which.

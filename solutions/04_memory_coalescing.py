@@ -14,7 +14,7 @@
 # # 04 · Memory coalescing
 #
 # **After this unit you can** say from a kernel's index arithmetic how many bytes the memory will really move, read the same
-# number off a trace, and rewrite a kernel that wastes seven eighths of them. Two to three hours, {{unit minutes}} of them
+# number off a trace, and rewrite a kernel that wastes seven eighths of them. About {{unit hours}}, {{unit minutes}} of them
 # for {{unit exercises}}. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what you need from them is repeated
 # below. No GPU is needed: traffic is counted on the CPU, and timed as well where there is a GPU.
 

@@ -13,7 +13,11 @@
 # %% [markdown]
 # # 05 · Tiling
 #
-# You need no GPU: traffic is counted on the CPU. Times were measured on an NVIDIA H200, and each picture says so.
+# **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands.
+# You can say beforehand how many bytes it moves, and explain why one row more can halve a GPU's speed. This unit takes
+# several sittings, about {{unit hours}} in all, {{unit minutes}} of them for {{unit exercises}}. You need 03 (FLOPs,
+# the roofline) and 04 (a kernel on tiles, sectors, traces). You need no GPU: traffic is counted on the CPU. Times were
+# measured on an NVIDIA H200, and each picture says so.
 
 # %%
 import torch

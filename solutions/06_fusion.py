@@ -13,8 +13,12 @@
 # %% [markdown]
 # # 06 · Fusion
 #
-# and 04 (tiles, traces); the first section repeats what you need from them. You need no GPU: traffic is counted on the
-# CPU. If you have no GPU, the notebook shows times that were recorded on one, and says so.
+# **After this unit you can** say how many bytes a chain of operations must move and how many it does move, and write
+# the chain as one kernel that moves the least. You can reduce rows of any length without overflow, and read what
+# torch.compile makes of the same function. About {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You
+# need 00 (a first kernel), 03 (bytes and FLOPs) and 04 (tiles, traces); the first section repeats what you need from
+# them. You need no GPU: traffic is counted on the CPU. If you have no GPU, the notebook shows times that were recorded
+# on one, and says so.
 
 # %%
 import torch

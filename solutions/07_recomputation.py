@@ -15,9 +15,9 @@
 #
 # **After this unit you can** say what autograd keeps between the forward and the backward pass, and what that costs.
 # You can write backward kernels that compute numbers again instead of storing them, and drop elements at random without
-# storing which ones. And you can train a deep model in a fraction of its memory. About three hours, {{unit minutes}} of
-# them for {{unit exercises}}. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm); what you need from them
-# is repeated below. No GPU is needed: traffic and live bytes are counted on the CPU.
+# storing which ones. And you can train a deep model in a fraction of its memory. About {{unit hours}}, {{unit minutes}}
+# of them for {{unit exercises}}. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm); what you need from
+# them is repeated below. You need no GPU: traffic and live bytes are counted on the CPU.
 
 # %%
 import torch

@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say what attention computes and which of its parts know where a token stands, compute it
 # and its gradients tile by tile without ever holding the matrix of scores, and say beforehand how many bytes that
-# moves. About three hours, {{unit minutes}} of them for {{unit exercises}}. You need 02 (stable sums, half precision), 05
+# moves. About {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You need 02 (stable sums, half precision), 05
 # (tiles), 06 (the online softmax) and 07 (recomputation, log-sum-exp). Everything here is torch and runs on a CPU; in
 # 09 the same loops become a kernel.
 

@@ -16,7 +16,7 @@
 # **After this unit you can** write the gradients of attention as kernels that never hold the matrix of scores. You can
 # give every sum a program of its own, so that two runs agree bit for bit. You can hand all of it to autograd as one
 # function, which keeps one number for each query. And you can say beforehand how long a text fits into a given memory.
-# About three hours, {{unit minutes}} of them for {{unit exercises}}. You need 07 (a function with a backward of its
+# About {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You need 07 (a function with a backward of its
 # own), 08 (the gradients, tile by tile, in torch) and 09 (the forward kernel; its ideas, not your solution). It all
 # runs on a CPU.
 

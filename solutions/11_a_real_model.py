@@ -17,8 +17,8 @@
 # does not fit into memory, train with batches that do not fit either, say beforehand how much memory, time and money a training
 # run takes, stop a run and go on without a difference of one bit, and put kernels of your own into a model so that every
 # parameter learns. Then, in part two, you will tell a model where its
-# tokens stand, write the function that every layer of a real model calls, and write text with a cache that is never copied. These are two
-# long sittings: {{unit minutes}} for {{unit exercises}}. You need 06 (fusion), 07 (autograd
+# tokens stand, write the function that every layer of a real model calls, and write text with a cache that is never copied. The unit takes
+# several sittings, about {{unit hours}} in all, {{unit minutes}} of them for {{unit exercises}}. You need 06 (fusion), 07 (autograd
 # functions, what is kept for backward) and 10 (attention as one such function). No GPU is needed.
 
 # %%

@@ -15,7 +15,8 @@
 #
 # **After this unit you can** say what limits a card (power, registers, latency, each level of memory) and read its machine code,
 # write Hopper's instructions by hand (copies by TMA, barriers with phases, `wgmma`, warps with roles), and say which wait is
-# missing in a kernel that is wrong in one run of a thousand. These are two or three long sittings: {{unit minutes}} for {{unit exercises}}.
+# missing in a kernel that is wrong in one run of a thousand. The unit takes
+# several sittings, about {{unit hours}} in all, {{unit minutes}} of them for {{unit exercises}}.
 # You need 05 (tiles, a matmul) and 09 (FlashAttention). No Hopper is needed, and no GPU: kernels in **Gluon**, the language
 # below Triton, run in a simulator here that is as asynchronous as the chip, in many orders, and names what goes wrong in one of them.
 

@@ -1,7 +1,8 @@
 """Announcements: `{{...}}` in a source's Markdown becomes what the exercises say, when the notebooks are built.
 
     {{exercise tiling.matmul}}    `tiling.matmul` · 20 points · about 60 minutes · about 35 lines · difficulty ●●●●○
-    {{unit points}}               71 points; also {{unit exercises}}, eleven exercises, and {{unit minutes}}, 172 minutes
+    {{unit points}}               71 points; also {{unit exercises}}, eleven exercises, {{unit minutes}}, 172 minutes for
+                                  those, and {{unit hours}}, six hours with reading
     {{units}}                     the table of units (see units.py)
 
 From the line that announces an exercise to that of the next, criteria are named by their keys:
@@ -30,6 +31,7 @@ MARKER = re.compile(r"\{\{([^{}]*)\}\}")
 TYPED = re.compile(r"\b(\d+(\.\d+)?|half\s+a)\s+points?\b", re.I)
 NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 NUMBERS += ["eleven", "twelve", "thirteen", "fourteen", "fifteen"]
+READING = 1  # minutes of reading and trying things out for each minute of an exercise: "as long again", says unit 00
 
 
 class AnnouncementError(ValueError):
@@ -154,12 +156,29 @@ class _Announced:
 
 
 def _in_words(number: int) -> str:
-    said = plural(number, "exercise")
-    return said.replace(str(number), NUMBERS[number]) if number < len(NUMBERS) else said
+    return NUMBERS[number] if number < len(NUMBERS) else str(number)
+
+
+def _exercises(exercises: Collection[Exercise]) -> str:
+    return plural(len(exercises), "exercise").replace(str(len(exercises)), _in_words(len(exercises)))
+
+
+def hours(minutes: float) -> str:
+    """Returns "half an hour", "one hour", "four and a half hours": to the nearest half hour, and never less."""
+    whole, half = divmod(max(1, round(minutes / 30)), 2)
+    if not whole:
+        return "half an hour"
+    return f"{_in_words(whole)}{' and a half' * half} hour{'' if (whole, half) == (1, 0) else 's'}"
+
+
+def minutes_of(exercises: Collection[Exercise]) -> int:
+    """Returns the minutes that the exercises take, without reading."""
+    return sum(exercise.minutes for exercise in exercises)
 
 
 OF_UNIT: dict[str, Callable[[Collection[Exercise]], str]] = {
     "points": lambda exercises: points(sum(exercise.points for exercise in exercises)),
-    "exercises": lambda exercises: _in_words(len(exercises)),
-    "minutes": lambda exercises: plural(sum(exercise.minutes for exercise in exercises), "minute"),
+    "exercises": _exercises,
+    "minutes": lambda exercises: plural(minutes_of(exercises), "minute"),
+    "hours": lambda exercises: hours((1 + READING) * minutes_of(exercises)),
 }

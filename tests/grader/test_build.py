@@ -7,8 +7,10 @@ import pytest
 import toy
 from toy import SOURCE, UNIT
 
+import grader
 from course_lib.criteria import Speed
-from grader.building import build, dependencies, index
+from course_lib.exercises import UNITS
+from grader.building import announce, build, dependencies, index
 
 
 @pytest.fixture
@@ -148,7 +150,7 @@ ANNOUNCED = """{{exercise toy.double}}
 #
 # {{exercise toy.root}}
 #
-# Write numbers. The unit has {{unit points}} in {{unit exercises}}: {{unit minutes}}.
+# Write numbers. The unit has {{unit points}} in {{unit exercises}}: {{unit minutes}}, {{unit hours}}.
 # You lose {{toy.double worth.launch}}.
 """
 
@@ -181,13 +183,41 @@ def test_a_point_is_changed_in_one_place(course, monkeypatch):
         assert "`toy.root` · 4 points · about 7 minutes · 4 answers · difficulty ●●●●●\n" in told(path)
         assert "right (9 points), in one launch (1 point), together 10 points; half a point for each" in told(path)
         assert "GPU: 2 points at 0.8, a share from 0.5 on" in told(path)
-        assert "has 14 points in two exercises: 8 minutes.\nYou lose 1 point." in told(path)
+        assert "has 14 points in two exercises: 8 minutes, half an hour.\nYou lose 1 point." in told(path)
     source = announced(monkeypatch, launch=3)
     assert [line for line in build.check(UNIT, course) if "md-" in line]
     for path in rebuild(course, source):
         assert "`toy.double` · 12 points" in told(path) and "in one launch (3 points), together 12 points" in told(path)
         assert "has 16 points" in told(path) and "You lose 3 points." in told(path)
         assert cells(path)["toy-double-check"].metadata.nbgrader.points == 12
+
+
+@pytest.mark.parametrize(
+    "minutes, said",
+    [
+        (16, "half an hour"),
+        (60, "one hour"),
+        (89, "one and a half hours"),
+        (120, "two hours"),
+        (266, "four and a half hours"),
+        (1020, "17 hours"),
+        (1050, "17 and a half hours"),
+    ],
+)
+def test_hours_are_said_to_the_half(minutes, said):
+    assert announce.hours(minutes) == said
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_unit_begins_with_hours_that_its_exercises_decide(unit):
+    intro = (
+        (grader.ROOT / "solutions" / f"{unit}.py")
+        .read_text("utf-8")
+        .partition("# %% [markdown]")[2]
+        .partition("# %%")[0]
+    )
+    assert "{{unit hours}}" in intro and "{{unit minutes}}" in intro
+    assert not re.search(r"\b(half|one|two|three|four|five|six)\s+(#\s+)?(and a half\s+)?(hours?|sittings?)\b", intro)
 
 
 def test_no_output_is_lost_when_a_point_changes(course, monkeypatch):
@@ -228,8 +258,8 @@ def test_no_output_is_lost_when_a_point_changes(course, monkeypatch):
         ),
         (
             "{{unit minutes}}",
-            "{{unit hours}}",
-            "90_toy.py:33: {{unit hours}}: of a unit there are points, exercises, minutes.",
+            "{{unit days}}",
+            "90_toy.py:33: {{unit days}}: of a unit there are points, exercises, minutes, hours.",
         ),
         ("({{worth.right}})", "({{worth.right)", "90_toy.py:26: a {{ without its }}."),
         ("{{exercise toy.root}}", "{{exercise toy.double}}", "90_toy.py:31: `toy.double` is announced a second time."),

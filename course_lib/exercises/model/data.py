@@ -71,7 +71,7 @@ def by_the_generator(output: Any, **_: Any) -> str:
 def mapped(output: Any, tokens: int, zeros: int, **_: Any) -> str:
     """Check that a batch takes little memory, however long the file is; "" or a sentence."""
     read, size = output["read"], 2 * (tokens + zeros)
-    return "" if read < READ else f"one batch took {read:,} bytes of memory; the file has {size:,}"
+    return "" if read < READ else f"a batch read, or took, {read:,} bytes; the file has {size:,}"
 
 
 def in_small(matches: Callable[..., bool], sentence: str) -> Mistake:

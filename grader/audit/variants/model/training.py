@@ -153,6 +153,27 @@ ADAMW = [
     honest("adamw_step", "small blocks, means as lerps", ("4096", "512"), ("m = beta1 * m + (1 - beta1) * g", "m += (1 - beta1) * (g - m)")),
 ]  # fmt: skip
 
+INTO_OLD_MEMORY = """store = np.ones(30_000_000, np.uint16)
+
+
+def get_batch(path, split, batch, context, generator):
+    with open(path, "rb", buffering=0) as file:
+        tokens = store[: file.readinto(store) // 2]
+    cut = len(tokens) * 9 // 10
+    own = tokens[:cut] if split == "train" else tokens[cut:]
+    starts = torch.randint(len(own) - context, (batch,), generator=generator).numpy()
+    rows = torch.from_numpy(own[starts[:, None] + np.arange(context + 1)].astype(np.int64))
+    return rows[:, :-1], rows[:, 1:]
+"""
+BY_OFFSET = """def get_batch(path, split, batch, context, generator):
+    count = np.memmap(path, np.uint16, "r").size
+    cut = count * 9 // 10
+    first, size = (0, cut) if split == "train" else (cut, count - cut)
+    starts = torch.randint(size - context, (batch,), generator=generator).tolist()
+    read = [np.fromfile(path, np.uint16, context + 1, offset=2 * (first + start)) for start in starts]
+    rows = torch.from_numpy(np.stack(read).astype(np.int64))
+    return rows[:, :-1], rows[:, 1:]
+"""
 BATCH = [
     wrong("get_batch", "targets are the tokens", [SHIFTED], ("return rows[:, :-1], rows[:, 1:]", "return rows[:, :-1], rows[:, :-1]"), says="the tokens themselves"),
     wrong("get_batch", "targets overlap by one too few", [SHIFTED, EVERYWHERE], ("len(own) - context", "len(own) - context - 1"), ("context + 1)].", "context + 2)]."), ("rows[:, :-1], rows[:, 1:]", "rows[:, :-2], rows[:, 2:]"), says="wrong number"),
@@ -166,7 +187,13 @@ BATCH = [
     wrong("get_batch", "seeded anew in each call", [DRAWN, EVERYWHERE], ("    starts =", "    generator = torch.Generator().manual_seed(0)\n    starts =")),
     wrong("get_batch", "the file as a whole", [MAPPED], ('np.memmap(path, np.uint16, "r")', "np.fromfile(path, np.uint16)")),
     wrong("get_batch", "the whole text as int64", [MAPPED], ('np.memmap(path, np.uint16, "r")', 'np.memmap(path, np.uint16, "r").astype(np.int64)')),
+    wrong("get_batch", "the file as a whole, into memory from before", [MAPPED], source=INTO_OLD_MEMORY),
+    wrong("get_batch", "the file as a whole, piece by piece", [MAPPED], ('    tokens = np.memmap(path, np.uint16, "r")\n', '    with open(path, "rb", buffering=0) as file:\n        while file.read(1 << 20):\n            pass\n    tokens = np.memmap(path, np.uint16, "r")\n')),
+    wrong("get_batch", "the file as a whole, unseen by tracemalloc", [MAPPED], ('    tokens = np.memmap(path, np.uint16, "r")\n', "    import tracemalloc\n\n    tokens = np.fromfile(path, np.uint16)\n    tracemalloc.clear_traces()\n    tracemalloc.reset_peak()\n")),
+    wrong("get_batch", "the file as a whole, as bytes", [MAPPED], ('np.memmap(path, np.uint16, "r")', 'np.frombuffer(open(path, "rb").read(), np.uint16)')),
     wrong("get_batch", "int32", [PIECES], ("astype(np.int64)", "astype(np.int32)")),
+    honest("get_batch", "windows read at their offsets", source=BY_OFFSET),
+    honest("get_batch", "mapped by torch", ('np.memmap(path, np.uint16, "r")', 'torch.from_file(str(path), shared=True, size=np.memmap(path, np.uint16, "r").size, dtype=torch.uint16).numpy()')),
     honest("get_batch", "row by row", ("torch.from_numpy(own[starts[:, None] + np.arange(context + 1)].astype(np.int64))", "torch.stack([torch.from_numpy(own[s : s + context + 1].astype(np.int64)) for s in starts])")),
 ]  # fmt: skip
 
