@@ -39,8 +39,8 @@ What did not help, D 128, 16 384 tokens, full, of cuDNN (1.11 with what stands h
 two they drift into step); the order of FlashAttention-4, S and dP at once and dQ in the same step (1.11); S of the next step before dS of
 this one (ptxas then waits after each product).
 
-A barrier that nobody uses is a trap. Consumers do not take turns at D 128, full, and Triton gave the memory of the two barriers for turns to
-the outbox, as it may once a value is not used any more. PTX wants `mbarrier.inval` first, and means it: when the GPU changed to another
+A barrier that nobody uses is a trap. Consumers do not take turns at D 128, full, and Triton gave the memory of the two barriers for turns
+to the outbox, as it may once a value is not used any more. PTX wants `mbarrier.inval` first, and means it: when the GPU changed to another
 process and back, both barriers stood where the first 16 bytes of a dQ had been. Alone on the GPU the kernel was right; with eight
 processes at a time each of 582 runs was wrong, and none of 1,621 since there are no such barriers. (Nor with them, once invalidated: none
 of 759.) tests/hopper/test_backward.py looks where barriers lie.

@@ -44,7 +44,7 @@ def said() -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("remark", SLIPS, ids=lambda remark: remark[:60])
 def test_a_variant_draws_it(remark, said):
-    """In one exercise is enough: the same slip stands in several."""
+    """Ask that a variant of one exercise draws each slip: the same one stands in several."""
     drawn = any(exercise in SLIPS[remark] and words in remark for exercise, words in said)
     assert drawn != (remark in NOT_YET)
 

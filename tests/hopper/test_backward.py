@@ -76,7 +76,7 @@ def test_no_false_alarm_in_100_orders_of_a_longer_walk(changed):
 
 
 def offsets_of_barriers(ptx):
-    """Where each barrier lies in shared memory."""
+    """The offset of each barrier in shared memory."""
     offsets = dict(re.findall(r"add\.s32\s+(%r\d+), %r\d+, (\d+);", ptx))
     return [int(offsets[at]) for at in re.findall(r"mbarrier\.init\S* \[(%r\d+)\]", ptx)]
 
