@@ -37,7 +37,7 @@ SYSTEM = "/usr /lib /lib64 /bin"
 SETTINGS = "ld.so.cache ld.so.conf ld.so.conf.d alternatives localtime nsswitch.conf passwd group fonts"  # of /etc
 DEVICES = "null zero full random urandom"
 OF_ITSELF = (
-    "maps stat statm status cgroup mountinfo"  # of /proc/self: what else is there tells of the network and of others
+    "maps stat statm status io cgroup mountinfo"  # of /proc/self: what else is there tells of the network and of others
 )
 FACTS = "/proc/cpuinfo /proc/meminfo /sys/devices/system"
 ASSEMBLERS = "triton/backends/nvidia/bin/ptxas*"
