@@ -547,6 +547,9 @@ def prefill(run: Run) -> dict[str, Any]:
 def decode(run: Run) -> dict[str, Any]:
     kinds = {"torch": (TORCH, Cache), "the course's kernels": (decoding_ops(), Fused)}
     found: dict[str, Any] = {"after": PROMPT, "rows": []}
+    a, b = torch.empty(2, 1 << (12 if DRY else 30), dtype=torch.uint8, device=DEVICE)
+    found["copy"] = 2 * a.nbytes / statistics.median(in_turns({"copy": lambda: b.copy_(a)})["copy"]) * 1e3
+    del a, b
     for batch in BATCHES:
         filled, logits, work = places(batch), [], {}
         for name, (ops, kind) in kinds.items():
@@ -706,9 +709,13 @@ def tables(found: dict[str, Any]) -> str:
         rows = []
         for row in t["rows"]:
             seconds = row["ms"] / 1e3
-            numbers = f"{row['ms']:.3f}", f"{row['batch'] / seconds:,.0f}", f"{row['bytes'] / seconds / bandwidth:.3f}"
+            rate = row["bytes"] / seconds
+            of_a_copy = f"{rate / t['copy']:.3f}" if "copy" in t else ""
+            numbers = f"{row['ms']:.3f}", f"{row['batch'] / seconds:,.0f}", f"{rate / bandwidth:.3f}", of_a_copy
             rows.append([row["batch"], row["way"], *numbers])
-        lines += table(["texts", "way", "ms", "tokens/s", "MBU"], rows)
+        lines += table(["texts", "way", "ms", "tokens/s", "MBU", "of a copy"], rows)
+        if "copy" in t:
+            lines += ["", f"A copy of 1 GiB in the same run reads and writes {t['copy'] / 1e12:.2f} TB/s."]
         apart = ", ".join(f"{row['logits_apart']:.1e}" for row in t["rows"] if "logits_apart" in row)
         lines += ["", f"Logits, the course's and torch's, relative difference: {apart}."]
     if t := found.get("optimizer"):

@@ -234,7 +234,7 @@ progress()
 # ## The way
 #
 # Each unit builds on those above it. The minutes are for the exercises alone; reading and trying things out take about
-# as long again.
+# half as long again.
 #
 # {{units}}
 #
