@@ -19,8 +19,8 @@ import triton.language as tl
 
 LOG2_E = 1.4426950408889634
 BLOCK_N, WARPS, STAGES = 64, 4, 3  # keys of a tile; tiles of k and of v that are on their way
-PROGRAMS = 2  # for each SM
-MERGED = 64  # states of heads that are read at once
+PROGRAMS = (1, 2)  # for each SM, without pages and with: addresses are computed for each key then, and two hide that
+MERGED = 128  # states of heads that are read at once
 
 
 @triton.jit
@@ -34,35 +34,36 @@ def page_of(keys, stop, batch, table_ptr, table_stride, PAGE: tl.constexpr):
 
 @triton.jit
 def decode(
-    q_ptr, k_ptr, v_ptr, table_ptr, lengths_ptr, o_ptr, m_ptr, l_ptr, acc_ptr, done_ptr,
-    k_strides, v_strides, table_stride, scale, Hkv,
-    GROUP: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, MERGED: tl.constexpr,
+    q_ptr, k_ptr, v_ptr, table_ptr, lengths, o_ptr, m_ptr, l_ptr, acc_ptr, done_ptr,
+    strides, table_stride, scale, Hkv, GROUP: tl.constexpr, D: tl.constexpr, PAGE: tl.constexpr, ALIKE: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, MERGED: tl.constexpr,
 ):  # fmt: skip
-    """A share of the keys, for the heads of q of one text that read one head of k and v. PAGE is 0 for keys that are not in pages."""
+    """A share of the keys, for the heads of q of one text that read one head of k and v. PAGE is 0 for keys that are not in pages;
+    `lengths` is a number if all texts are ALIKE."""
     split, splits, j = tl.program_id(0), tl.num_programs(0), tl.program_id(1).to(tl.int64)
     batch, head = j // Hkv, j % Hkv
     rows, dims = tl.arange(0, BLOCK_M), tl.arange(0, D)
     heads, real = j * GROUP + rows, rows < GROUP  # of q
-    length = tl.load(lengths_ptr + batch)
+    length = lengths if ALIKE else tl.load(lengths + batch)
     share = tl.cdiv(tl.cdiv(length, splits), 16) * 16
     stop = tl.minimum((split + 1) * share, length)
     q = tl.load(q_ptr + heads[:, None] * D + dims[None, :], mask=real[:, None], other=0)
     m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
     l = tl.zeros((BLOCK_M,), tl.float32)
     acc = tl.zeros((BLOCK_M, D), tl.float32)
-    k_ptr += head * k_strides[1]
-    v_ptr += head * v_strides[1]
+    k_ptr += head * strides[1]
+    v_ptr += head * strides[1]
     keys = split * share + tl.arange(0, BLOCK_N)
     page = page_of(keys, stop, batch, table_ptr, table_stride, PAGE)
     for _ in range(split * share, stop, BLOCK_N):
         there = keys < stop
         place = keys % PAGE if PAGE else keys
-        k_rows, v_rows = page * k_strides[0] + place * k_strides[2], page * v_strides[0] + place * v_strides[2]
+        kv_offs = (page * strides[0] + place * strides[2])[:, None] + dims[None, :]
         keys += BLOCK_N
         # A step ahead: Triton fetches tiles early only where it need not ask first where they lie.
         page = page_of(keys, stop, batch, table_ptr, table_stride, PAGE)
-        k = tl.load(k_ptr + k_rows[:, None] + dims[None, :], mask=there[:, None], other=0)
-        v = tl.load(v_ptr + v_rows[:, None] + dims[None, :], mask=there[:, None], other=0)
+        k = tl.load(k_ptr + kv_offs, mask=there[:, None], other=0)
+        v = tl.load(v_ptr + kv_offs, mask=there[:, None], other=0)
         s = tl.where(there[None, :], tl.dot(q, k.T, input_precision="ieee") * scale, -float("inf"))
         m_new = tl.maximum(m, tl.max(s, 1))
         alpha, p = tl.exp2(m - m_new), tl.exp2(s - m_new[:, None])
@@ -90,10 +91,8 @@ def merge(o_ptr, m_ptr, l_ptr, acc_ptr, first, splits, GROUP: tl.constexpr, D: t
     acc = tl.zeros((ROWS, D), tl.float32)
     for i in range(0, splits, STATES):
         parts = i + tl.arange(0, STATES)
-        at, there = (
-            (first + rows)[:, None] * splits + parts[None, :],
-            (rows < GROUP)[:, None] & (parts < splits)[None, :],
-        )
+        at = (first + rows)[:, None] * splits + parts[None, :]
+        there = (rows < GROUP)[:, None] & (parts < splits)[None, :]
         m_part = tl.load(m_ptr + at, mask=there, other=-float("inf"))
         l_part = tl.load(l_ptr + at, mask=there, other=0)
         acc_part = tl.load(acc_ptr + at[:, :, None] * D + dims[None, None, :], mask=there[:, :, None], other=0)
@@ -115,22 +114,24 @@ def room(heads: int, splits: int, D: int, groups: int, device: torch.device) -> 
     return m, l, torch.empty(heads, splits, D, device=device), done
 
 
-def launch(q, k, v, lengths, table=None, splits: int | None = None) -> torch.Tensor:
-    """q (B, Hq, D), one query a head -> o (B, Hq, D); lengths (B,), int32, how many keys each text has, 1 or more.
+def launch(q, k, v, lengths: torch.Tensor | int, table=None, splits: int | None = None) -> torch.Tensor:
+    """q (B, Hq, D), one query a head -> o (B, Hq, D); lengths (B,), int32, how many keys each text has, 1 or more, or one number.
 
     Without a table, k and v are (B, Hkv, slots, D); with table (B, n), int32, (pages, Hkv, page, D), where key i of text b lies in page
-    table[b, i // page], at place i % page. The last axis has no gaps; D is 16, 32, 64 or 128.
+    table[b, i // page], at place i % page. k and v have the same strides, the last of them 1; D is 16, 32, 64 or 128.
     """
+    if k.stride() != v.stride():
+        raise ValueError(f"k and v must lie alike: their strides are {k.stride()} and {v.stride()}")
     (B, Hq, D), (_, Hkv, slots, _) = q.shape, k.shape
     most = slots if table is None else table.shape[1] * slots
     if splits is None:
         sms = torch.cuda.get_device_properties(q.device).multi_processor_count
-        splits = max(1, min(triton.cdiv(most, BLOCK_N), PROGRAMS * sms // (B * Hkv)))
+        splits = max(1, min(triton.cdiv(most, BLOCK_N), PROGRAMS[table is not None] * sms // (B * Hkv)))
     o = torch.empty_like(q)
-    rest = (k.stride(), v.stride(), 0 if table is None else table.stride(0), D**-0.5 * LOG2_E, Hkv)
+    rest = (k.stride(), 0 if table is None else table.stride(0), D**-0.5 * LOG2_E, Hkv)
     decode[(splits, B * Hkv)](
         q, k, v, table, lengths, o, *room(B * Hq, splits, D, B * Hkv, q.device), *rest,
-        GROUP=Hq // Hkv, D=D, PAGE=0 if table is None else slots, BLOCK_M=max(16, triton.next_power_of_2(Hq // Hkv)),
-        BLOCK_N=BLOCK_N, MERGED=MERGED, num_warps=WARPS, num_stages=STAGES,
+        GROUP=Hq // Hkv, D=D, PAGE=0 if table is None else slots, ALIKE=isinstance(lengths, int),
+        BLOCK_M=max(16, triton.next_power_of_2(Hq // Hkv)), BLOCK_N=BLOCK_N, MERGED=MERGED, num_warps=WARPS, num_stages=STAGES,
     )  # fmt: skip
     return o

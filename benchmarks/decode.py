@@ -31,11 +31,10 @@ SPLITS = (16, 32, 64, 128)  # of unit 09's kernel: its fastest counts
 
 
 def inputs(texts: int, keys: int) -> tuple[torch.Tensor, ...]:
-    """Return (q, k, v, lengths), random: zeros would be timed too fast."""
+    """Return (q, k, v), random: zeros would be timed too fast."""
     g = torch.Generator("cuda").manual_seed(keys)
     shapes = [(texts, HEADS * GROUP, D), *[(texts, HEADS, keys, D)] * 2]
-    q, k, v = (torch.randn(shape, generator=g, device="cuda", dtype=torch.bfloat16) for shape in shapes)
-    return q, k, v, torch.full((texts,), keys, dtype=torch.int32, device="cuda")
+    return tuple(torch.randn(shape, generator=g, device="cuda", dtype=torch.bfloat16) for shape in shapes)
 
 
 def in_pages(x: torch.Tensor, page: int, order: torch.Tensor) -> torch.Tensor:
@@ -47,13 +46,13 @@ def in_pages(x: torch.Tensor, page: int, order: torch.Tensor) -> torch.Tensor:
 
 def ways(texts: int, keys: int) -> Iterator[tuple[str, partial]]:
     """Yield (keys lie how, a call of the kernel): without pages, and in pages of each size."""
-    q, k, v, lengths = inputs(texts, keys)
-    yield "one after another", partial(attention_decode.launch, q, k, v, lengths)
+    q, k, v = inputs(texts, keys)
+    yield "one after another", partial(attention_decode.launch, q, k, v, keys)
     for page in PAGES:
         order = torch.randperm(texts * keys // page, device="cuda")
         table = order.int().view(texts, -1)
         paged = [in_pages(x, page, order) for x in (k, v)]
-        yield f"in pages of {page}", partial(attention_decode.launch, q, *paged, lengths, table)
+        yield f"in pages of {page}", partial(attention_decode.launch, q, *paged, keys, table)
 
 
 def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -66,7 +65,7 @@ def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Iterator[torc
 
 def off(texts: int, keys: int, call: partial) -> float:
     """Return how far the kernel is from float64, in units of the last bit of its largest number."""
-    q, k, v, _ = inputs(texts, keys)
+    q, k, v = inputs(texts, keys)
     torch.full((1 << 26,), torch.nan, device="cuda")  # freed at once: what is not stored shows
     own = call()
     worst = max(
@@ -78,7 +77,7 @@ def off(texts: int, keys: int, call: partial) -> float:
 
 def two_launches(keys: int) -> Iterator[float]:
     """Yield the milliseconds of unit 09's flash_decode with each number of shares."""
-    q, k, v, _ = inputs(1, keys)
+    q, k, v = inputs(1, keys)
     decode, copy = published("flash.flash_decode", on_the_cpu=False), bench.copy_of(k.nbytes + v.nbytes)
     for splits in SPLITS:
         yield bench.ratio(partial(decode, q[0], k[0], v[0], splits), copy, pairs=20).own_ms

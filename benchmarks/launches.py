@@ -100,8 +100,7 @@ def caches() -> Iterator[Sized]:
     for n in (1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072):
         q = torch.randn(1, 32, 128, device="cuda", dtype=torch.bfloat16)
         k, v = (torch.randn(1, 8, n, 128, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-        length = torch.full((1,), n, dtype=torch.int32, device="cuda")
-        yield f"{n} keys", 2.0 * k.nbytes, partial(attention_decode.launch, q, k, v, length)
+        yield f"{n} keys", 2.0 * k.nbytes, partial(attention_decode.launch, q, k, v, n)
 
 
 SERIES: dict[str, Callable[[], Iterator[Sized]]] = {

@@ -51,3 +51,12 @@ def test_the_token_is_right(script, d, dtype, group, page):
             right = ((q[b].double()[:, None] @ keys.mT * d**-0.5).softmax(-1) @ values)[:, 0]
             most = 2.0**-5 if dtype == torch.bfloat16 else 2.0**-8 if dtype == torch.float16 else 2.0**-16
             assert (o[b].double() - right).abs().max() < most
+
+
+def test_one_length_for_all_texts(script):
+    q = torch.randn(4, 12, 128, device="cuda").bfloat16()
+    k, v = (torch.randn(4, 3, 1024, 128, device="cuda").bfloat16() for _ in range(2))
+    lengths = torch.full((4,), 1000, dtype=torch.int32, device="cuda")
+    assert torch.equal(script.launch(q, k, v, 1000), script.launch(q, k, v, lengths))
+    with pytest.raises(ValueError, match="lie alike"):
+        script.launch(q, k, v.mT.contiguous().mT, 1000)

@@ -48,3 +48,11 @@ def test_the_last_share_merges(page, splits, group):
         assert_launches_at_most(t, 1)
         for b, length in enumerate(lengths.tolist()):
             assert torch.allclose(o[b].double(), right(q[b], k[b, :, :length], v[b, :, :length]), atol=1e-5)
+
+
+def test_one_length_for_all_texts():
+    q, k, v = torch.randn(2, 4, 32), torch.randn(2, 2, 200, 32), torch.randn(2, 2, 200, 32)
+    with trace() as t:
+        o = attention_decode.launch(q, k, v, 150, splits=3)
+    assert_no_faults(t)
+    assert torch.allclose(o[1].double(), right(q[1], k[1, :, :150], v[1, :, :150]), atol=1e-5)
