@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.figures.widgets import Sliders, live

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from course_lib.exercises.model.positions import CALLS, rows_of
 from course_lib.exercises.model.serving import cache_bytes
