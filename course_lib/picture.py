@@ -11,6 +11,8 @@ import textwrap
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -82,7 +84,9 @@ def ink_on(ground) -> str:
 def on_white(draw):
     """Decorates a function that draws a Picture: ink is dark, whatever style the notebook has chosen for its own plots."""
     ink = ["text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color"]
-    return rc_context({**dict.fromkeys(ink, INK), "axes.facecolor": "white", "legend.facecolor": "white"})(draw)
+    return rc_context(
+        {**dict.fromkeys(ink, INK), "axes.facecolor": "white", "legend.facecolor": "white", "axes.titley": 1}
+    )(draw)
 
 
 def bare(ax: Axes, *sides: str) -> None:
@@ -100,6 +104,14 @@ def box(
         ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=size, color=ink_on(colour))
 
 
+def boxes(ax: Axes, corners: np.ndarray, sizes: np.ndarray, **style) -> None:
+    """Draw boxes, their lower left corners (n, 2) and sizes (n, 2) or (2,), as one artist: a hundred of them take half of the time that
+    as many patches take. style: what a PolyCollection takes, such as a list of n facecolors."""
+    corners, sizes = (np.reshape(np.asarray(part, float), (-1, 1, 2)) for part in (corners, sizes))
+    outlined = {"edgecolor": EDGE, "linewidth": 0.6} | style
+    ax.add_collection(PolyCollection(corners + sizes * [(0, 0), (1, 0), (1, 1), (0, 1)], **outlined))
+
+
 def live() -> bool:
     """Tell whether a person sits in front of a notebook: there is one, its kernel runs, and ipywidgets make controls."""
     try:
@@ -110,12 +122,26 @@ def live() -> bool:
     return get_ipython() is not None
 
 
+def _around(ax: Axes) -> tuple:
+    """How much is written at the sides of an axes: the letters of its widest label at the left, and lines of the others; and what it
+    shows, if that decides how wide it is."""
+    titles = [ax.get_title(where) for where in ("left", "center", "right")]
+    names = (*titles, ax.get_xlabel(), ax.get_ylabel(), *(label.get_text() for label in ax.get_xticklabels()[:1]))
+    letters = max((len(label.get_text()) for label in ax.get_yticklabels()), default=0)
+    shape = () if ax.get_aspect() == "auto" else (*ax.get_xlim(), *ax.get_ylim())
+    return letters, shape, ax.get_legend() is None, *(name.count("\n") + 1 if name else 0 for name in names)
+
+
 class Picture(Figure):
     """width, height in inches.
 
     A live notebook gets it as a drawing in HTML, with the caption as text of the page and the alternative text where screen
     readers look for it. Where outputs are kept for readers without a kernel, and on code hosts, it is a bitmap, which any viewer shows.
     """
+
+    places: dict | None = None
+    """How a picture is made up -> where its axes lie: given by who draws a picture again and again, since to find that out takes half of
+    the time of a drawing. A picture that is made up like an earlier one has its axes where that one had them."""
 
     def __init__(self, width: float, height: float):
         super().__init__(figsize=(width, height), facecolor="white", layout="constrained", dpi=DPI)
@@ -134,9 +160,20 @@ class Picture(Figure):
         said = self.get_supxlabel()
         if said:
             self._supxlabel.set(visible=False, in_layout=False)
-        drawn = io.StringIO()
+        drawn, make_up = io.StringIO(), self._make_up() if self.places is not None else None
+        known = self.places.get(make_up) if self.places else None
+        if known:
+            self.set_layout_engine("none")
+            for ax, place in zip(self.axes, known, strict=True):
+                ax.set_position(place)
+        self.set_dpi(SHARP * DPI)  # of what becomes a bitmap in the drawing
         with rc_context({"svg.hashsalt": "picture"}):  # the same picture is the same text
-            self.savefig(drawn, format="svg", facecolor="white", dpi=SHARP * DPI, metadata={"Date": None})
+            FigureCanvasSVG(self).print_svg(
+                drawn, metadata={"Date": None}
+            )  # savefig would draw it twice, once to lay it out
+        self.set_dpi(DPI)
+        if self.places is not None and not known:
+            self.places[make_up] = [ax.get_position(original=True) for ax in self.axes]
         if said:
             self._supxlabel.set(visible=True, in_layout=True)
         kind, data = "svg+xml", drawn.getvalue().encode()
@@ -148,6 +185,11 @@ class Picture(Figure):
             f'style="max-width:100%;height:auto" src="data:image/{kind};base64,{base64.b64encode(data).decode()}">'
             f'<figcaption style="color:{INK};max-width:{width}px">{html.escape(said)}</figcaption></figure>'
         )
+
+    def _make_up(self) -> tuple:
+        """Tell what decides where axes lie: the figure's size, and of each axes what is written around it."""
+        legends = tuple(len(legend.get_texts()) for legend in self.legends)
+        return (*self.get_size_inches(), legends, *(_around(ax) for ax in self.axes))
 
     @property
     def words(self) -> str:

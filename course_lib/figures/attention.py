@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.figures.widgets import Sliders, live
@@ -35,6 +35,7 @@ from course_lib.picture import (
     TWO,
     Picture,
     bare,
+    boxes,
     on_white,
 )
 from course_lib.version import old_names
@@ -226,15 +227,15 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
     for number, part in enumerate(tiles):
         state = "now" if number == seen - 1 else "seen" if number < seen else "not yet"
         colour, hatch = {"now": (NOW, "//"), "seen": (DONE, ""), "not yet": (IDLE, "")}[state]
-        at = [j + 0.5 for j in part]
-        top.bar(at, [scores[j] - floor for j in part], 0.8, bottom=floor, color=colour, hatch=hatch, edgecolor="white")
+        look = dict(facecolor=colour, hatch=hatch, edgecolor="white")
+        boxes(top, [(j + 0.1, floor) for j in part], [(0.8, scores[j] - floor) for j in part], **look)
         top.text(
-            np.mean(at),
+            np.mean(part) + 0.5,
             floor + 0.1,
             f"tile {number + 1}",
             ha="center",
             va="bottom",
-            fontsize=8,
+            fontsize=9,
             color=INK,
             bbox=dict(facecolor="white", edgecolor="none", pad=1, alpha=0.85),
         )
@@ -246,10 +247,11 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
         Patch(color=IDLE, label="not yet"),
     ]
     top.legend(
-        handles=[*handles, *top.lines], fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), frameon=False
+        handles=[*handles, *top.lines], fontsize=9, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), frameon=False
     )
     top.set(xlim=(0, n), ylim=(floor, scores.max() + 0.4), xlabel="key", ylabel="score")
     top.set_xticks(range(0, n + 1, tile))
+    top.locator_params(axis="y", nbins=4)
 
     steps = range(1, len(tiles) + 1)
     before, highest = 0.0, max(s[1] for s in states)
@@ -260,28 +262,30 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
         middle.bar(step, kept, 0.6, color=PART, edgecolor="white")
         middle.bar(step, l - kept, 0.6, bottom=kept, color=RESULT, hatch="..", edgecolor="white")
         words = f"{l:.2f}" + (f"\nold × {alpha:.2f}" if step > 1 else "")
-        middle.text(step, l + 0.03 * highest, words, ha="center", va="bottom", fontsize=8, color=INK)
+        middle.text(step, l + 0.03 * highest, words, ha="center", va="bottom", fontsize=9, color=INK)
         before = l
     middle.legend(
         handles=[
             Patch(color=PART, label="l, sum of exp(s - m): the old sum, corrected"),
             Patch(facecolor=RESULT, hatch="..", edgecolor="white", label="what this tile adds"),
         ],
-        fontsize=8,
+        fontsize=9,
         ncols=2,
         loc="lower left",
         bbox_to_anchor=(0, 1),
         frameon=False,
     )
-    middle.set(ylabel="sum l", ylim=(0, 1.45 * highest), xlabel="tiles merged")
+    middle.set(ylabel="sum l", ylim=(0, 1.45 * highest))
+    middle.locator_params(axis="y", nbins=4)
     outputs = [acc / l for _, l, acc, _ in states]
     bottom.axhline(exact[2] / exact[1], color=INK, linestyle=":", label="softmax over all keys at once")
     bottom.plot(steps[:seen], outputs[:seen], "o-", color=OURS, label="acc / l, the output so far")
-    bottom.legend(fontsize=8, ncols=2, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
-    bottom.set(ylabel="output", ylim=(0, 10), xlabel="tiles merged")
+    bottom.legend(fontsize=9, ncols=2, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+    bottom.set(ylabel="output", ylim=(0, 10), yticks=[0, 5, 10], xlabel="tiles merged")
     for ax in (middle, bottom):
         ax.set(xlim=(0.4, len(tiles) + 0.6))
-        ax.set_xticks(steps)
+    middle.set_xticks([])  # those of the axes below
+    bottom.set_xticks(steps)
     for ax in (top, middle, bottom):
         bare(ax)
     if seen == 0:
@@ -428,11 +432,10 @@ def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int 
         aspect="auto",
     )
     small = kinds.size > 400
-    for (i, j), kind in np.ndenumerate(kinds):
-        edge = dict(edgecolor=INK if kind else IDLE, linewidth=0.3 if small else 0.8)
-        ax.add_patch(
-            Rectangle((j * bn, i * bm), bn, bm, fill=False, hatch="//" if kind == 1 and not small else "", **edge)
-        )
+    for kind, edge, hatch in ((0, IDLE, ""), (2, INK, ""), (1, INK, "" if small else "//")):
+        corners = np.argwhere(kinds == kind)[:, ::-1] * (bn, bm)
+        style = dict(facecolor="none", edgecolor=edge, hatch=hatch, linewidth=0.3 if small else 0.8)
+        boxes(ax, corners, (bn, bm), **style)
     seen_from = np.array([0, nq])
     ax.plot(seen_from + nk - nq, seen_from, color=LIMIT, linewidth=1.5)
     ax.set(xlim=(0, kinds.shape[1] * bn), ylim=(kinds.shape[0] * bm, 0), xlabel="key", ylabel="query")
@@ -463,7 +466,7 @@ def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int 
     )
     bars.axhline(0.5, color=INK, linestyle=":", linewidth=1, zorder=0)
     bars.text(0.5, 0.51, "half", ha="center", va="bottom", fontsize=9, color=INK)
-    bars.set(ylim=(0, 1.35), ylabel="causal pass / pass over all tiles")
+    bars.set(ylim=(0, 1.35), yticks=[0, 0.5, 1], ylabel="causal pass / pass over all tiles")
     bare(bars)
     rows, columns = kinds.shape
     figure.caption(

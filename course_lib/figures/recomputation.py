@@ -209,16 +209,14 @@ def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
         [["line", "valley"], ["words", "valley"]], width_ratios=[2.1, 1], height_ratios=[5, 0.8]
     )
     line, words, valley = places["line"], places["words"], places["valley"]
-    line.sharex(words)
-    line.tick_params(labelbottom=False)
 
     time, edge, inside = points.T
     line.fill_between(time, edge, step="pre", color=TWO, label="boundaries", hatch="//", edgecolor="white")
     line.fill_between(time, edge, edge + inside, step="pre", color=FOUR, label="inside of layers")
     plain, _ = schedule(layers, 0)
     line.step(plain[:, 0], plain[:, 2], where="pre", color=INK, linestyle=":", label=f"no checkpoints, up to {none}")
-    line.set(ylabel="alive, in boundaries", ylim=(0, 1.3 * most))  # few boundaries are to be seen, too
-    line.legend(loc="upper left", fontsize=8, framealpha=0.9, edgecolor="none", ncols=3)
+    line.set(ylabel="alive, in boundaries", ylim=(0, 1.3 * most), xticks=[])  # few boundaries are to be seen, too
+    line.legend(loc="upper left", fontsize=9, framealpha=0.9, edgecolor="none", ncols=3)
     line.set_title(f"{layers} layers, {segments} segments", loc="left", fontsize=11)
 
     shown = {"forward": (ONE, ""), "again": (TWO, "//"), "backward": (THREE, "")}
@@ -233,16 +231,19 @@ def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
             linewidth=0.5,
             label=word.replace("again", "forward, once more"),
         )
-    words.set(yticks=[], xlabel="time, in forward passes of a layer", ylim=(0, 1))
-    words.legend(loc="upper center", bbox_to_anchor=(0.5, -1.1), ncols=3, fontsize=8, frameon=False)
+    words.set(yticks=[], xlabel="time, in forward passes of a layer", xlim=line.get_xlim(), ylim=(0, 1))
+    words.legend(loc="upper center", bbox_to_anchor=(0.5, -1.1), ncols=3, fontsize=9, frameon=False)
 
     counts = np.arange(1, layers + 1)
     peaks = [peak(layers, int(s)) for s in counts]
     valley.plot(counts, peaks, color=OURS, marker=".", markersize=5)
     valley.plot([segments], [most], "D", color=TWO, markeredgecolor=INK, markersize=8)
-    valley.annotate(f"{most}", (segments, most), xytext=(6, 8), textcoords="offset points")
+    side, shift = ("left", 6) if segments < layers / 2 else ("right", -6)  # where the number has room
+    valley.annotate(f"{most}", (segments, most), xytext=(shift, 8), textcoords="offset points", ha=side)
     valley.set(xlabel="segments", ylabel="peak, in boundaries", ylim=(0, 1.16 * none))
     valley.grid(alpha=0.3)
+    valley.locator_params(nbins=4)
+    line.locator_params(axis="y", nbins=4)
     best = int(counts[int(np.argmin(peaks))])
     valley.set_title(f"least: {min(peaks)} at {best}", loc="left", fontsize=11)
     for ax in (line, words, valley):

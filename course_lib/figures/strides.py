@@ -31,6 +31,7 @@ from course_lib.picture import (
     WRONG,
     Picture,
     bare,
+    boxes,
     ink_on,
     on_white,
 )
@@ -41,9 +42,15 @@ MAX_ROWS, MAX_COLUMNS = 8, 12
 LOOKS = [(colour, ink_on(colour)) for colour in (FOUR, TWO, THREE, ONE)]  # of the view's rows, in turn: cell, number
 
 
-def _cell(ax, x: float, y: float, text: object = "", colour: str = "white", ink: str = INK, **style) -> None:
-    ax.add_patch(Rectangle((x, y), 1, 1, **{"facecolor": colour, "edgecolor": INK, "linewidth": 0.8} | style))
-    ax.text(x + 0.5, y + 0.5, text, ha="center", va="center_baseline", color=ink, fontsize=9)
+def _number(ax, x: float, y: float, number: object, ink: str = INK) -> None:
+    ax.text(x + 0.5, y + 0.5, number, ha="center", va="center_baseline", color=ink, fontsize=9)
+
+
+def _row(ax, numbers: Sequence[object], looks: Sequence[tuple[str, str]], y: float = 0) -> None:
+    """Draw cells side by side, each with its number, in the colours (cell, number) of looks."""
+    boxes(ax, [(x, y) for x in range(len(numbers))], (1, 1), facecolor=[colour for colour, _ in looks], edgecolor=INK)
+    for x, (number, (_, ink)) in enumerate(zip(numbers, looks, strict=True)):
+        _number(ax, x, y, number, ink)
 
 
 def _look(row: int) -> tuple[str, str]:
@@ -89,8 +96,7 @@ def tensor_anatomy() -> Figure:
     heads.set_ylabel("tensors")
     heads.set_title("two tensors: a header each", loc="left", fontsize=11)
     bare(heads, *heads.spines)
-    for i in range(12):
-        _cell(store, i, 0, f"{x.flatten()[i]:g}")
+    _row(store, range(12), [("white", INK)] * 12)
     store.set(xlim=(-0.1, 12.1), ylim=(1.05, -0.05), yticks=[], xlabel="position in storage, elements")
     store.set_xticks(np.arange(12) + 0.5, range(12))
     store.set_ylabel("memory")
@@ -122,45 +128,42 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     readers = Counter(where.ravel().tolist())
 
     figure = Picture(10, 5)
-    view, right = figure.subfigures(1, 2, width_ratios=[1, 1.9])
-    view = view.subplots()
-    store, walk = right.subplots(2, 1, height_ratios=[1, 5], sharex=True)
+    axes = figure.subplot_mosaic([["view", "store"], ["view", "walk"]], width_ratios=[1, 1.9], height_ratios=[1, 5])
+    view, store, walk = (axes[name] for name in ("view", "store", "walk"))
 
+    inside = where < STORAGE
+    for kept, edge, line in ((inside, INK, "-"), (~inside, WRONG, ":")):
+        colours = [_look(m)[0] if kept is inside else "white" for m, _ in np.argwhere(kept)]
+        boxes(view, np.argwhere(kept)[:, ::-1], (1, 1), facecolor=colours, edgecolor=edge, linestyle=line)
     for (m, n), position in np.ndenumerate(where):
-        inside = position < STORAGE
-        colour, ink = _look(m) if inside else ("white", RED_INK)
-        _cell(view, n, m, position, colour, ink, edgecolor=INK if inside else WRONG, linestyle="-" if inside else ":")
+        _number(view, n, m, position, _look(m)[1] if inside[m, n] else RED_INK)
     view.set(xlim=(-0.1, columns + 0.1), ylim=(rows + 0.1, -0.1), aspect="equal", xlabel="column", ylabel="row")
     view.set_xticks(np.arange(columns) + 0.5, range(columns))
     view.set_yticks(np.arange(rows) + 0.5, range(rows))
     view.tick_params(length=0)
-    view.set_title("the view: where each element lies", fontsize=11)
+    view.set_title("the view: where each element lies", loc="left", fontsize=11)
     bare(view, *view.spines)
 
     row_of = {int(p): m for (m, _), p in reversed(list(np.ndenumerate(where)))}  # the first reader gives the colour
-    for i in range(STORAGE):
-        _cell(store, i, 0, i, *(_look(row_of[i]) if i in row_of else ("white", EDGE)))
-        if readers[i] > 1:
-            store.text(i + 0.5, -0.35, f"×{readers[i]}", ha="center", va="center", fontsize=8)
-    store.set(ylim=(1.05, -0.7), yticks=[])
-    store.set_title("the storage: 24 numbers in one row (×2: read twice)", fontsize=11)
-    store.tick_params(labelbottom=False, length=0)
+    _row(store, range(STORAGE), [_look(row_of[i]) if i in row_of else ("white", EDGE) for i in range(STORAGE)])
+    for i in (i for i in range(STORAGE) if readers[i] > 1):
+        store.text(i + 0.5, -0.35, f"×{readers[i]}", ha="center", va="center", fontsize=9)
+    store.set(xlim=(-0.2, STORAGE + 3), ylim=(1.05, -0.7), xticks=[], yticks=[])
+    store.set_title("the storage: 24 numbers in one row (×2: read twice)", loc="left", fontsize=11)
     bare(store, *store.spines)
 
     order = np.minimum(where.ravel(), STORAGE + 1)  # all that lies outside stands in one place
     walk.plot(order + 0.5, np.arange(order.size), color=EDGE, linewidth=1, zorder=1)
-    for m in range(rows):
-        some = np.arange(m * columns, (m + 1) * columns)
-        some = some[order[some] < STORAGE]
-        walk.scatter(order[some] + 0.5, some, color=_look(m)[0], edgecolor=INK, linewidth=0.6, s=34, zorder=2)
-    lost = np.flatnonzero(order >= STORAGE)
+    kept, lost = np.flatnonzero(order < STORAGE), np.flatnonzero(order >= STORAGE)
+    colours = [_look(m)[0] for m in kept // columns]
+    walk.scatter(order[kept] + 0.5, kept, color=colours, edgecolor=INK, linewidth=0.6, s=34, zorder=2)
     walk.scatter(order[lost] + 0.5, lost, color=WRONG, marker="x", s=30, zorder=2)
     walk.axvspan(STORAGE, STORAGE + 3, facecolor=FAINT, zorder=0)
     walk.text(STORAGE + 2.2, order.size / 2 - 0.5, "outside", color=RED_INK, rotation=90, va="center", fontsize=9)
     walk.set(xlim=(-0.2, STORAGE + 3), ylim=(1.03 * order.size - 0.4, -0.03 * order.size - 0.6))
-    walk.set_xticks(np.arange(0, STORAGE, 2) + 0.5, range(0, STORAGE, 2))
+    walk.set_xticks(np.arange(0, STORAGE, 6) + 0.5, range(0, STORAGE, 6))
     walk.set(xlabel="position in storage, elements", ylabel="element of the view, row by row")
-    walk.set_title("the walk: which number comes next", fontsize=11)
+    walk.set_title("the walk: which number comes next", loc="left", fontsize=11)
     walk.grid(alpha=0.3)
     bare(walk)
 
@@ -258,10 +261,11 @@ def views_of_one_storage() -> Figure:
         where = positions(shape, strides, offset)
         readers = Counter(where.ravel().tolist())
         first = {int(p): m for (m, _), p in reversed(list(np.ndenumerate(where)))}
-        for i in range(STORAGE):
-            _cell(ax, i % 12, 1.7 * (i // 12), i, *(_look(first[i]) if i in first else ("white", EDGE)))
-            if readers[i] > 1:
-                ax.text(i % 12 + 0.5, 1.7 * (i // 12) - 0.2, f"×{readers[i]}", ha="center", va="center", fontsize=7)
+        looks = [_look(first[i]) if i in first else ("white", EDGE) for i in range(STORAGE)]
+        for line in (0, 1):
+            _row(ax, range(12 * line, 12 * line + 12), looks[12 * line : 12 * line + 12], 1.7 * line)
+        for i in (i for i in range(STORAGE) if readers[i] > 1):
+            ax.text(i % 12 + 0.5, 1.7 * (i // 12) - 0.25, f"×{readers[i]}", ha="center", va="center", fontsize=9)
         ax.set(xlim=(-0.1, 12.1), ylim=(2.8, -0.5), xticks=[], yticks=[])
         ax.set_title(f"{name}\nshape {shape}, strides {strides}, offset {offset}", fontsize=9)
         bare(ax, *ax.spines)

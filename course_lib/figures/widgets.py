@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -22,6 +23,11 @@ class Explorer:
     controls: Any
     _handle = None  # of the picture once displayed
 
+    @cached_property
+    def places(self) -> dict:
+        """Where the axes of the pictures drawn so far lie: Picture.places."""
+        return {}
+
     def picture(self) -> Figure:
         """Draw the picture that the controls ask for now."""
         raise NotImplementedError
@@ -33,6 +39,7 @@ class Explorer:
 
     def draw(self, _change: Any = None) -> None:
         self.figure = self.picture()
+        self.figure.places = self.places
         self._bundle = self.figure._repr_mimebundle_()  # once: drawing takes most of the time
         if self._handle:
             data, metadata = self._bundle

@@ -6,6 +6,7 @@ import inspect
 
 import pytest
 from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from pictures import UNITS, as_shown, drawn, faint, listed
@@ -124,7 +125,47 @@ def test_each_slider_redraws_the_picture(notebook, unit, widget, draw, changes):
         sliders.named[name].value = value
         pictures.add(sliders.shown)
     assert len(pictures) == 1 + len(changes)
-    assert sliders.shown == as_shown(getattr(F, draw)(**changes))
+    alone = getattr(F, draw)(**changes)
+    alone.places = sliders.places
+    assert sliders.shown == as_shown(alone)
     images = notebook.images()
     assert len(images) == 1 + len(changes) and all(image.update for image in images[1:])
     assert len({image.transient["display_id"] for image in images}) == 1
+
+
+WIDGETS = [(unit, name) for unit in UNITS for name in dir(getattr(figures, unit)) if name.startswith("explore_")]
+
+
+def _leaves(control):
+    children = getattr(control, "children", ())
+    return [leaf for child in children for leaf in _leaves(child)] if children else [control]
+
+
+@pytest.mark.parametrize("unit, name", WIDGETS)
+def test_what_is_written_stays_inside_the_picture_while_controls_move(notebook, unit, name):
+    """A widget keeps places of axes from picture to picture; labels of another picture may be longer."""
+    widget = getattr(getattr(figures, unit), name)()
+    for control in _leaves(widget.controls):
+        ends = [getattr(control, end) for end in ("min", "max") if hasattr(control, end)]
+        if type(control).__name__ == "Play" or not ends:
+            continue
+        for value in (*ends, control.value):
+            control.value = value
+            figure = widget.figure
+            figure.supxlabel("")  # the caption is text of the page here
+            taken, (width, height) = (
+                figure.get_tightbbox(FigureCanvasAgg(figure).get_renderer()),
+                figure.get_size_inches(),
+            )
+            assert min(taken.x0, taken.y0) > -0.02, (control.description, value, taken)
+            assert taken.x1 < width + 0.02 and taken.y1 < height + 0.02, (control.description, value, taken)
+
+
+def test_a_picture_made_up_alike_is_laid_out_once(notebook):
+    explorer = figures.strides.explore_strides()
+    for offset in (1, 2, 3):
+        explorer.offset.value = offset
+        assert [ax.get_position(original=True).bounds for ax in explorer.figure.axes] == [
+            place.bounds for place in explorer.places[explorer.figure._make_up()]
+        ]
+    assert len(explorer.places) == 1

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from course_lib.exercises.model.positions import CALLS, rows_of
 from course_lib.exercises.model.serving import cache_bytes
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.gpu import datasheet
-from course_lib.picture import FOUR, IDLE, INK, NOW, ONE, TWO, Picture, bare, on_white
+from course_lib.picture import FOUR, IDLE, INK, NOW, ONE, TWO, Picture, bare, boxes, on_white
 
 # ------------------------------------------------------------------------------------------------ which rows see what
 
@@ -29,25 +28,15 @@ def which_rows(call: int = 2, row: int = 1) -> Figure:
 
     figure = Picture(9, 3.9)
     ax = figure.subplots()
-    for i, j in np.ndindex(nq, nk):
-        chosen = i == row - 1
-        colour = (NOW if chosen else FOUR) if seen[i, j] else "white"
-        ax.add_patch(
-            Rectangle(
-                (j, i),
-                1,
-                1,
-                facecolor=colour,
-                edgecolor=INK if chosen else IDLE,
-                linewidth=1 if chosen else 0.5,
-                zorder=2 if chosen else 1,
-            )
-        )
-        if seen[i, j] and chosen:
-            ax.plot(j + 0.5, i + 0.5, marker="o", markersize=3.5, color=INK, zorder=3)
+    every, mine = np.argwhere(np.ones_like(seen)), np.argwhere(seen[row - 1])[:, 0]
+    colours = [FOUR if seen[i, j] else "white" for i, j in every]
+    boxes(ax, every[:, ::-1], (1, 1), facecolor=colours, edgecolor=IDLE, linewidth=0.5)
+    chosen = [NOW if sees else "white" for sees in seen[row - 1]]
+    boxes(ax, [(j, row - 1) for j in range(nk)], (1, 1), facecolor=chosen, edgecolor=INK, linewidth=1, zorder=2)
+    ax.plot(mine + 0.5, np.full(len(mine), row - 0.5), linestyle="", marker="o", markersize=3.5, color=INK, zorder=3)
     ax.set(xlim=(-0.2, 24.2), ylim=(nq + 0.2, -0.2), aspect="equal")
-    ax.set_xticks(np.arange(nk) + 0.5, [str(j) for j in range(nk)], fontsize=8)
-    ax.set_yticks(np.arange(nq) + 0.5, [str(i) for i in range(nq)], fontsize=8)
+    ax.set_xticks(np.arange(nk) + 0.5, range(nk), fontsize=9)
+    ax.set_yticks(np.arange(nq) + 0.5, range(nq), fontsize=9)
     ax.set_xlabel("key (its position, or its place in the cache)")
     ax.set_ylabel("query")
     ax.tick_params(length=0)

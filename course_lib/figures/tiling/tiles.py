@@ -141,10 +141,8 @@ def tile_sizes(
     peak = (sheet.bf16_flops or sheet.fp32_flops) if dtype == "bfloat16" else sheet.fp32_flops
     programs = int(sheet.shared_bytes_per_sm // (cost["shared"] + 1024))  # CUDA keeps 1 KiB for itself
     figure = Picture(9.5, 4.3)
-    shape, rest = figure.subfigures(1, 2, width_ratios=[1, 1.9])
-    shape.set_facecolor("white"), rest.set_facecolor("white")
-
-    ax = shape.subplots()
+    axes = figure.subplot_mosaic([["shape", "shared"], ["shape", "held"], ["shape", "saved"]], width_ratios=[1, 1.9])
+    ax = axes.pop("shape")
     ax.add_patch(Rectangle((0, 0), block_n, block_m, facecolor=RESULT, edgecolor=INK))
     ax.add_patch(Rectangle((-block_k - 20, 0), block_k, block_m, facecolor=LEFT, edgecolor=INK))
     ax.add_patch(Rectangle((0, -block_k - 20), block_n, block_k, facecolor=RIGHT, hatch="//", edgecolor=INK))
@@ -177,7 +175,7 @@ def tile_sizes(
             f"{card}'s ridge, were all of it from DRAM",
         ),
     ]
-    for ax, (name, value, limit, unit, what) in zip(rest.subplots(3, 1), gauges, strict=True):
+    for ax, (name, value, limit, unit, what) in zip(axes.values(), gauges, strict=True):
         over = value > limit and name != "intensity"
         ax.barh([0], [value], color=WRONG if over else OURS, hatch="xx" if over else "", edgecolor="white", height=0.6)
         ax.axvline(limit, color=INK, linestyle="--", linewidth=1.5)
