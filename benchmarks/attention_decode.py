@@ -5,8 +5,20 @@ tile's rows). It leaves its state, (m, l, acc), in memory and counts itself as d
 that no second launch waits for the first one to end, and sets the count back for the next token. Keys lie one after another or in
 pages, which a table names; one kernel reads both.
 
-The time is that of reading k and v once. So there are as many programs as can run at once, two for each SM, and each has several tiles
-on their way at a time (`STAGES`). It runs on any GPU that Triton knows, and under the course's trace without one.
+The time is that of reading k and v once. So there are as many programs as can run at once, and each has several tiles on their way at a
+time (`STAGES`). It runs on any GPU that Triton knows, and under the course's trace without one.
+
+What it took, on an H100, 32 heads of q on 8 of k and v, D 128, bfloat16; microseconds, and the share of a copy's speed with as many bytes:
+
+                                   8192 keys   65 536 keys   both in pages of 16
+unit 09, two launches, best shares    24.0       106.1
+the last share merges, head by head   24.9       105.5    27.5  112.6       each head's states are loaded when the head before is done
+all heads' states at once             22.1       102.4    23.7  107.8       loads wait for memory once; 0.72 and 0.91 of a copy
+
+Pages: where the table is asked in the step that fetches, Triton does not fetch early at all; asked a step ahead, it does. A random order of
+pages then costs 2 % at 65 536 keys, against pages in order, and the addresses of each key the rest. Tiles of 32 or 128 keys, 2 or 8 warps,
+and more programs were slower, or no faster. Of the 22 us at 8192 keys about 8 are there with 1024 keys, too: a launch, a first tile, the
+count and the merge, one after another.
 """
 
 from __future__ import annotations
