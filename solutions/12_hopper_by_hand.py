@@ -1745,6 +1745,10 @@ figures.hopper.timeline_of(warp_specialised_matmul, a, b)
 # What threads write into shared memory, TMA sees only behind `fence_async_shared()`. Triton 3.7 would put a missing one there; it is a
 # rule all the same, and other compilers do not.
 #
+# Count the steps of all tiles as `done + k`, with k from `range(steps)`. If a helper has a loop over `range(done, done + steps)` within
+# another loop, Triton 3.6 and 3.7.1 let it begin at the first `done` each time. The simulator sees your kernel as you have written it,
+# and says that it is right. On a GPU its partitions would wait for one another forever.
+#
 # Extra credit on a Hopper, with 132 programs: {{speed}} at {{speed.full}} of the speed of cuBLAS, from {{speed.none}} on.
 
 
@@ -1780,7 +1784,8 @@ def consume_tiles(c_desc, out, ring, columns, tiles, steps):
     done = 0
     for at in range(gl.program_id(0), tiles, gl.num_programs(0)):
         acc = gl.zeros((64, 64), gl.float32, LAYOUT)
-        for i in range(done, done + steps):
+        for k in range(steps):
+            i = done + k
             s = i % STAGES
             mbarrier.wait(full.index(s), i // STAGES & 1)
             acc = mma(a_tiles.index(s), b_tiles.index(s), acc, is_async=True)
