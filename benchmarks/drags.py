@@ -82,7 +82,8 @@ def main(wanted: list[str]) -> None:
     lines = [
         "# What a drag costs",
         "",
-        f"{date.today().isoformat()}, Python {platform.python_version()}, {platform.machine()}, {len(os.sched_getaffinity(0))} cores; "
+        f"{date.today().isoformat()}, Python {platform.python_version()}, {platform.machine()}, {len(os.sched_getaffinity(0))} cores "
+        f"with a load of {os.getloadavg()[0]:.1f} at the start, which makes CPU time longer, too; "
         f"medians of {2 * RUNS} moves, CPU milliseconds from the new value to the picture. The goal is {GOAL}. `python "
         "benchmarks/drags.py`",
         "",

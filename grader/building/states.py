@@ -47,13 +47,13 @@ def states(rooms: str, name: str) -> Iterator[tuple[str, bytes]]:
         explorer = getattr(room, name)()
         if not isinstance(explorer, Explorer):
             return
-        drawn: Any = explorer.figure
         settings = {control: found for control in _leaves(explorer.controls) if len(found := _settings(control)) > 1}
         if not settings:
             return
         control = max(settings, key=lambda control: len(settings[control]))
         for value in _spread(settings[control]):
             control.value = value
+            drawn: Any = explorer.figure  # a new one for each value
             yield f"{control.description or control.tooltip or 'setting'}: {_said(value)}", drawn._repr_png_()
 
 
