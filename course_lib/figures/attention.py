@@ -251,7 +251,7 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
     )
     top.set(xlim=(0, n), ylim=(floor, scores.max() + 0.4), xlabel="key", ylabel="score")
     top.set_xticks(range(0, n + 1, tile))
-    top.locator_params(axis="y", nbins=4)
+    top.locator_params(axis="y", nbins=3)
 
     steps = range(1, len(tiles) + 1)
     before, highest = 0.0, max(s[1] for s in states)
@@ -276,7 +276,7 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
         frameon=False,
     )
     middle.set(ylabel="sum l", ylim=(0, 1.45 * highest))
-    middle.locator_params(axis="y", nbins=4)
+    middle.locator_params(axis="y", nbins=3)
     outputs = [acc / l for _, l, acc, _ in states]
     bottom.axhline(exact[2] / exact[1], color=INK, linestyle=":", label="softmax over all keys at once")
     bottom.plot(steps[:seen], outputs[:seen], "o-", color=OURS, label="acc / l, the output so far")

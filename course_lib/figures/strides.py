@@ -164,6 +164,7 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     walk.set_xticks(np.arange(0, STORAGE, 6) + 0.5, range(0, STORAGE, 6))
     walk.set(xlabel="position in storage, elements", ylabel="element of the view, row by row")
     walk.set_title("the walk: which number comes next", loc="left", fontsize=11)
+    walk.locator_params(axis="y", nbins=5)
     walk.grid(alpha=0.3)
     bare(walk)
 

@@ -31,7 +31,9 @@ MARKER = re.compile(r"\{\{([^{}]*)\}\}")
 TYPED = re.compile(r"\b(\d+(\.\d+)?|half\s+a)\s+points?\b", re.I)
 NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 NUMBERS += ["eleven", "twelve", "thirteen", "fourteen", "fifteen"]
-READING = 0.5  # minutes of reading and trying things out for each minute of an exercise: "half as long again", says unit 00
+READING = (
+    0.5  # minutes of reading and trying things out for each minute of an exercise: "half as long again", says unit 00
+)
 
 
 class AnnouncementError(ValueError):

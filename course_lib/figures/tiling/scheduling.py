@@ -65,12 +65,14 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
     colours = colormaps["cividis"](np.linspace(0.15, 1, max(count, 2)))
     grid.imshow(colours[wave], extent=(0, across * bn, down * bm, 0), aspect="auto", interpolation="nearest")
     if tiles <= 400:
-        for i, row in enumerate(wave):  # a number for each wave in a row of tiles
-            for w in np.unique(row):
-                middle = np.flatnonzero(row == w).mean() + 0.5
-                grid.text(
-                    middle * bn, (i + 0.5) * bm, w + 1, ha="center", va="center", fontsize=9, color=ink_on(colours[w])
-                )
+        for w in range(count):  # its number, where the wave is widest; of rows alike, in the middle one
+            wide = (wave == w).sum(axis=1)
+            alike = np.flatnonzero(wide == wide.max())
+            i = alike[len(alike) // 2]
+            middle = np.flatnonzero(wave[i] == w).mean() + 0.5
+            grid.text(
+                middle * bn, (i + 0.5) * bm, w + 1, ha="center", va="center", fontsize=9, color=ink_on(colours[w])
+            )
     if tiles <= 4000:
         grid.vlines(np.arange(1, across) * bn, 0, down * bm, color="white", linewidth=0.5)
         grid.hlines(np.arange(1, down) * bm, 0, across * bn, color="white", linewidth=0.5)
@@ -93,7 +95,9 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
             )
     busy.set(xlabel="wave", ylabel="SMs at work", ylim=(0, 1.15 * sms), xlim=(0.4, count + 0.6))
-    busy.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    grid.locator_params(nbins=4)
+    busy.locator_params(axis="y", nbins=4)
+    busy.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     bare(busy)
     used = m * n / (count * sms * bm * bn)
     one = plural(count, "wave")
