@@ -49,7 +49,7 @@ def moved(rows: int, columns: int) -> Callable[..., int]:
 def against_cublas(full: float, none: float, **more: Any) -> Speed:
     """Extra credit for the speed of a product of 4096 x 4096 x 4096, next to cuBLAS's. more: arguments that are always the same.
 
-    On an H100 the published answers of the first two reach 0.42. The third is not measured yet.
+    On an H100 the published answers reach 0.42, 0.42 and 0.30 (medians of 40 pairs, spread 0.002; 2026-11-25).
     """
     return Speed(
         "cuBLAS",
@@ -178,7 +178,7 @@ persistent_matmul = Exercise(
         Uses("TMA store", 1),
         BesideStores(lambda a, b, programs: tiles(a, b) - programs, 2),
     ],
-    bonus=[against_cublas(0.3, 0.15, programs=132)],
+    bonus=[against_cublas(0.28, 0.14, programs=132)],
     hints=[
         "What of the ring begins anew with a tile of c, and what goes on? Which number must the parities be made of?",
         "Both partitions walk the same tiles: for at in range(program_id(0), tiles, num_programs(0)). A counter goes on from tile to "
@@ -251,8 +251,8 @@ AGAINST_CUDNN = Speed(
     "cuDNN",
     Case("16 heads of 64, 4096 tokens, float16", "speed", heads(16, 4096, 64)),
     lambda q, k, v: 4 * q.nbytes,
-    full=0.6,
-    none=0.3,
+    full=0.8,  # the published answer: 0.86 on an H100
+    none=0.4,
     points=2,
     baseline=cudnns,
     advice="Each exponential is one instruction, and so are the products around it: count what softmax_step and your walk do to a score.",
