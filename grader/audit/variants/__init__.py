@@ -157,7 +157,7 @@ def walkers(module: str) -> list[Variant]:
     found = []
     unit = next(unit for unit, name in UNITS.items() if name == module)
     for exercise in exercises(unit).values():
-        shared = {c.key: c.programs for c in exercise.criteria if getattr(c, "programs", 0)}
+        shared = {c.key: programs for c in exercise.criteria if (programs := getattr(c, "programs", 0))}
         if not shared or exercise.id not in solution_cells(unit):  # the suite's toy units have none
             continue
         cells = "\n".join(text for _, text in answer(exercise.id, solution_cell(exercise.id))[1:])
