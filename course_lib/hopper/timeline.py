@@ -3,6 +3,10 @@
 Each cost in `Costs` is measured, a datasheet's, or assumed, as is said there; none is fitted to a kernel's counters. Not in it: the port of
 shared memory, which tensor cores, TMA and threads share; other SMs; clocks that change. So let a criterion compare two kernels
 with a margin of ten points at least, and never grade a speed by it.
+
+Next to the counters of an H100 (tests/hopper/test_timeline_and_counters.py) the part of the time in which tensor cores are busy is right
+within ten points for four products of matrices, from 0.10 to 0.96. For attention it is too large, by 11 points at heads of 128 and by 27
+at heads of 64: a softmax's instructions are issued more slowly than the costs here say.
 """
 
 from __future__ import annotations

@@ -105,6 +105,8 @@ GLUON_PATH = "triton.experimental.gluon.language"
 HOPPER, AMPERE = f"{GLUON_PATH}.nvidia.hopper", f"{GLUON_PATH}.nvidia.ampere"
 # They end the process on some layouts (see course_lib/hopper/banks.py), and no kernel needs them
 ABORTING = {"bank_conflicts", "to_linear_layout"}
+# A method of tiles since Triton 3.9, which the simulator has not; `triton` has a function of that name, which is no kernel's
+OF_A_MODULE_TOO = {"reinterpret"}
 
 
 @cache
@@ -129,7 +131,7 @@ def gluon() -> Names:
     }
     of_tiles = _lower(language.shared_memory_descriptor, tma.tensor_descriptor)
     of_layouts = {"get_default_for", "with_identity_for"}  # Triton's own functions of shapes
-    attributes = TRITON.attributes | of_tiles | of_layouts | {"nbytes", "scalar"}
+    attributes = TRITON.attributes | of_tiles - OF_A_MODULE_TOO | of_layouts | {"nbytes", "scalar"}
     return Names("Gluon", {**TRITON.public, **public}, attributes)
 
 
