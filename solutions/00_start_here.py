@@ -20,9 +20,10 @@
 #
 # ## The question
 #
-# With one element in x the GPU is *slower*. With 16 million elements it is much faster. At what number of elements does
-# the GPU begin to win? (We assume that x is already in the memory of the chip that does the addition. Copying x from
-# one chip to the other would take longer than the addition.)
+# Take `x + 1`. You write the same line of code for one core of a CPU and for a GPU, and people say that the GPU is
+# fast. Is it? With one element in x the GPU is *slower*. With 16 million elements it is much faster. At what number of
+# elements does the GPU begin to win? (We assume that x is already in the memory of the chip that does the addition.
+# Copying x from one chip to the other would take longer than the addition.)
 
 # %% gpu="start.card"
 import torch
@@ -57,8 +58,8 @@ figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too,
 #
 # ## Your first kernel
 #
-# A launch starts a **grid** of *programs*. All programs run the same kernel, and each works on its own block of
-# elements.
+# A function that runs on the GPU is called a **kernel**. **Triton** is a language for kernels inside Python. A launch
+# starts a **grid** of *programs*. All programs run the same kernel, and each works on its own block of elements.
 #
 # Here is a complete kernel. Read it line by line; the explanation is below.
 
@@ -81,15 +82,20 @@ print(out)
 print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} bytes stored")
 
 # %% [markdown]
-# The kernel is compiled when it is launched; Python does not run it.
-# All 3 programs run the same code. Why 3? Each program takes 4 elements, so 10 elements fill two blocks and a part of a
-# third. The grid is a tuple because it may have up to three numbers. Here one number is enough.
-# `tl.program_id(0)` is the number of the program: 0, 1 or 2. Nothing else differs between the programs.
-# BLOCK must be a power of two, and its value must be known when the kernel is compiled; `tl.constexpr` says so. Adding
-# a number to a block adds it to each number of the block. So `i` is a block as well: in program 1 it holds 4, 5, 6 and
-# 7.
-# `tl.load` reads all the elements that these pointers point to, and `tl.store` writes to them.
-# A masked position loads nothing and stores nothing, so memory keeps what it held before.
+# * `@triton.jit` makes the function a kernel. The kernel is compiled when it is launched; Python does not run it.
+# * `double_kernel[(3,)](...)` launches it with a grid of 3 programs. The square brackets say how many programs there
+#   are, and the round ones hold the arguments. All 3 programs run the same code. Why 3? Each program takes 4 elements,
+#   so 10 elements fill two blocks and a part of a third. The grid is a tuple because it may have up to three numbers.
+#   Here one number is enough.
+# * `tl.program_id(0)` is the number of the program: 0, 1 or 2. Nothing else differs between the programs.
+# * `tl.arange(0, BLOCK)` is a block of numbers, 0 to BLOCK - 1. BLOCK must be a power of two, and its value must be
+#   known when the kernel is compiled; `tl.constexpr` says so. Adding a number to a block adds it to each number of the
+#   block. So `i` is a block as well: in program 1 it holds 4, 5, 6 and 7.
+# * A tensor arrives as a **pointer** to its first element. `x_ptr + i` is a block of pointers, one to each element
+#   whose number is in `i`. `tl.load` reads all the elements that these pointers point to, and `tl.store` writes to
+#   them.
+# * `mask=i < n` keeps the positions where i < n, and switches the others off. Program 2 has i = 8, 9, 10, 11, but there
+#   are only 10 elements. A masked position loads nothing and stores nothing, so memory keeps what it held before.
 #
 # If the tensors are on a GPU, you can leave out `with trace()`: then the same launch runs on the GPU, and it gives the
 # same result. Such a launch only *queues* the work. Python goes on at once, and `torch.cuda.synchronize()` waits until
@@ -139,9 +145,10 @@ with trace():
 # returns a new tensor, x + 1, of the same dtype as x. The tensor x has at least one element, and its n elements lie
 # side by side in memory (x is *contiguous*). Its dtype is float32 or float16.
 #
-# You may use torch to make tensors (`torch.empty_like`) and views of them. But `x + 1` in the function would run
-# torch's kernel instead of yours, so it does not count. The check traces your function for you. To try the function
-# yourself, trace it as above: `with trace(): print(add_one(torch.arange(5.0)))`.
+# In a kernel exercise **your kernel does the work**. You may use torch to make tensors (`torch.empty_like`) and views
+# of them. But `x + 1` in the function would run torch's kernel instead of yours, so it does not count. The check traces
+# your function for you. To try the function yourself, trace it as above: `with trace():
+# print(add_one(torch.arange(5.0)))`.
 #
 # Full marks need
 # * the right result for any number of elements ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
@@ -301,9 +308,9 @@ print(f"{t.loads.bytes:,} bytes loaded, {t.stores.bytes:,} bytes stored")
 # %% [markdown]
 # ## What if the mask is missing?
 #
-# On a GPU one of two things then happens. Either the launch fails with an error that names no line of the kernel, or it
-# silently changes the numbers of another tensor. A trace checks each address before it is used. What do you expect the
-# trace to say here?
+# A kernel without a mask reads and writes past the end of its tensors. On a GPU one of two things then happens. Either
+# the launch fails with an error that names no line of the kernel, or it silently changes the numbers of another tensor.
+# A trace checks each address before it is used. What do you expect the trace to say here?
 
 
 # %%
@@ -465,7 +472,8 @@ figures.start.two_dies()
 # latency: it has a few large cores, and each core is built to finish one chain of instructions as soon as possible. A
 # GPU is built for high throughput.
 #
-# In each cycle an ALU starts one FMA. An answer from main memory takes hundreds of cycles; you will see how many below.
+# A *cycle* is one tick of the chip's clock. In each cycle an ALU starts one FMA. An answer from main memory takes
+# hundreds of cycles; you will see how many below.
 #
 # How can a machine with such long waits be fast? It always has other work to do. (A *thread* is one chain of
 # instructions with registers of its own.) An SM holds many **warps**, which are groups of 32 threads. When one warp
@@ -701,13 +709,14 @@ figures.start.floor_plan()
 # %% [markdown]
 # ## Where the speed came from
 #
-# GPUs were made to draw triangles. The word *GPU* was coined for the GeForce 256 of 1999. In 2001 Larsen and McAllister
-# multiplied matrices on a GPU (*Fast matrix multiplies using graphics hardware*). Their matrices were textures, and the
-# product was the brightness of a picture. CUDA (2007) made this detour unnecessary. AlexNet (2012) was trained on two
-# gaming cards. Tensor cores came with the V100 (2017).
+# **History.** GPUs were made to draw triangles. The word *GPU* was coined for the GeForce 256 of 1999. In 2001 Larsen
+# and McAllister multiplied matrices on a GPU (*Fast matrix multiplies using graphics hardware*). Their matrices were
+# textures, and the product was the brightness of a picture. CUDA (2007) made this detour unnecessary. AlexNet (2012)
+# was trained on two gaming cards. Tensor cores came with the V100 (2017).
 #
-# It says nothing about speed. Speed was the subject of Dennard's law: smaller transistors need less voltage, so clocks
-# can rise while each square millimetre stays as cool as before. This ended about 2005. The voltage could not fall any
+# **Moore and Dennard.** Moore's law says that the number of transistors on a chip doubles about every two years. It
+# says nothing about speed. Speed was the subject of Dennard's law: smaller transistors need less voltage, so clocks can
+# rise while each square millimetre stays as cool as before. This ended about 2005. The voltage could not fall any
 # further, because transistors that are switched off would have let too much current leak. Since then a single thread
 # has hardly become faster. The additional transistors go into more units side by side, and into larger units: a tensor
 # core does more work for each instruction than an ALU.
@@ -758,7 +767,8 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 #
 # ## What the hardware is wanted for
 #
-# It does so in six steps. They introduce the words that the rest of the course uses:
+# A **transformer** predicts the next token of a text; a token is a piece of a word. It does so in six steps. They
+# introduce the words that the rest of the course uses:
 #
 # 1. Each token becomes a vector of numbers, its **embedding**.
 # 2. Each layer takes a vector x, computes an update f(x), and **adds** it, so that the result is x + f(x). The vector
@@ -767,8 +777,8 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 #    Queries are then compared with keys, by dot products. The embeddings themselves are not compared.
 # 4. A **softmax** turns one query's dot products into weights that are positive and sum to 1.
 # 5. Each value is multiplied by its weight, and the sum of these products is the update.
-# In GPT-2 small (Radford and others, 2019) it makes 50 257 numbers out of 768. So the vector grows, despite the name
-# *unembedding*.
+# 6. At the end an **unembedding** turns each vector into one number for each token that could come next. In GPT-2 small
+#    (Radford and others, 2019) it makes 50 257 numbers out of 768. So the vector grows, despite the name *unembedding*.
 #
 # Between the attention of one layer and the attention of the next lies an **MLP**. In it a matrix makes the vector
 # about four times as long, a nonlinear function is applied to each number, and another matrix brings the vector back to

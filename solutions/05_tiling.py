@@ -13,11 +13,11 @@
 # %% [markdown]
 # # 05 · Tiling
 #
-# **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands.
-# You can say beforehand how many bytes it moves, and explain why one row more can halve a GPU's speed. This unit takes
-# several sittings, about {{unit hours}} in all, {{unit minutes}} of them for {{unit exercises}}. You need 03 (FLOPs,
-# the roofline) and 04 (a kernel on tiles, sectors, traces). You need no GPU: traffic is counted on the CPU. Times were
-# measured on an NVIDIA H200, and each picture says so.
+# **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands
+# of times. You can say beforehand how many bytes it moves, and explain why one more row can halve a GPU's speed. This
+# takes several sittings, about {{unit hours}} in all, {{unit minutes}} of them for {{unit exercises}}. You need 03
+# (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces). You need no GPU: traffic is counted on the CPU.
+# Times were measured on an NVIDIA H200, and each picture says so.
 
 # %%
 import torch
@@ -563,9 +563,11 @@ for name, kernel, grid, block in (
 # * The store can be asynchronous as well. The threads put the tile into shared memory, and the TMA unit copies it from
 #   there to global memory. The threads wait only before they use this part of shared memory again.
 #
-# Gluon, a language at a lower level that comes with Triton, has them. `course_lib.hopper` runs kernels in Gluon without
-# a GPU and says what is wrong with their barriers (unit 12). Under *Where to read on*, Boehm's text covers the rungs up
-# to this one, and Gordić's text covers those above.
+# In such kernels, *barriers* make one part wait for another. A barrier is a counter in shared memory. It counts the
+# threads that have arrived, or the bytes that have been copied. Triton has no functions for barriers. Gluon, a language
+# at a lower level that comes with Triton, has them. `course_lib.hopper` runs kernels in Gluon without a GPU and says
+# what is wrong with their barriers (unit 12). Under *Where to read on*, Boehm's text covers the rungs up to this one,
+# and Gordić's text covers those above.
 #
 # ## Exercise: sums of rows
 #

@@ -13,12 +13,12 @@
 # %% [markdown]
 # # 06 · Fusion
 #
-# **After this unit you can** say how many bytes a chain of operations must move and how many it does move, and write
-# the chain as one kernel that moves the least. You can reduce rows of any length without overflow, and read what
-# torch.compile makes of the same function. About {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You
-# need 00 (a first kernel), 03 (bytes and FLOPs) and 04 (tiles, traces); the first section repeats what you need from
-# them. You need no GPU: traffic is counted on the CPU. If you have no GPU, the notebook shows times that were recorded
-# on one, and says so.
+# **After this unit you can** say how many bytes a chain of operations must move and how many it does move. You can
+# write the chain as one kernel that moves the fewest bytes, reduce rows of any length without overflow, and read what
+# torch.compile makes of the same function. This takes about {{unit hours}}, {{unit minutes}} of them for
+# {{unit exercises}}. You need 00 (a first kernel), 03 (bytes and FLOPs) and 04 (tiles, traces); the first section
+# repeats what you need from them. You need no GPU: traffic is counted on the CPU. If you have no GPU, the notebook
+# shows times that were recorded on one, and says so.
 
 # %%
 import torch
@@ -41,8 +41,9 @@ from course_lib.hardware.measurements import measured
 # program ends, and using them again costs nothing. A tensor lives in **memory** (DRAM). This unit is about the traffic
 # between registers and memory.
 #
-# For a two-dimensional block, `axis=1` gives one number for each row. With `keep_dims=True` the result is a column
-# (BLOCK_M, 1), which broadcasts against the block. The next kernel uses all of this:
+# New here are **reductions**: `tl.max(x, axis=0)` and `tl.sum(x, axis=0)` turn a block into one number that every lane
+# can use. For a two-dimensional block, `axis=1` gives one number for each row. With `keep_dims=True` the result is a
+# column (BLOCK_M, 1), which broadcasts against the block. The next kernel uses all of this:
 
 
 # %%
@@ -126,9 +127,10 @@ figures.fusion.explore_chain()
 #
 # {{exercise fusion.chain_bytes}}
 #
-# Every name stands for a tensor of `n` elements of `itemsize` bytes. Names that are not the result of any operation are
-# the inputs of the chain, and the last result is its output. `fused` says how many operations each kernel does, in
-# order: `[1, 1, 1, 1, 1]` is eager, and `[5]` is a single kernel.
+# A chain is a list of operations `[result, input, ...]`, in order, such as `["out", "sin²", "cos²"]`. Every name stands
+# for a tensor of `n` elements of `itemsize` bytes. Names that are not the result of any operation are the inputs of the
+# chain, and the last result is its output. `fused` says how many operations each kernel does, in order: `[1, 1, 1, 1,
+# 1]` is eager, and `[5]` is a single kernel.
 #
 # A kernel loads each tensor that it needs and does not compute itself. It loads each of them once, even if the tensor
 # is named twice. A kernel stores those of its results that a later kernel needs, and the output of the chain. A result
@@ -138,7 +140,8 @@ figures.fusion.explore_chain()
 # * with everything in one kernel ({{correct.all in one}}),
 # * with cuts anywhere ({{correct.cuts}}).
 #
-# gives a hint, and a stronger one each time you call it. Every exercise in this unit has such hints.
+# `hint("fusion.chain_bytes")` gives a hint, and a stronger one each time you call it. Every exercise in this unit has
+# such hints.
 
 
 # %% exercise="fusion.chain_bytes"
@@ -729,9 +732,10 @@ check("fusion.add_rmsnorm", add_rmsnorm)
 # %% [markdown]
 # ## The loss
 #
-# The loss of a row x with target t is -log(softmax(x)[t]). For M = 8192 and V = 128 256 the logits alone take 2.1 GB in
-# bfloat16. The softmax would take as much again. It would be written and read back, and only one number of each row
-# would be used. Do you need it?
+# A language model ends with logits (M, V) over a vocabulary of V = 50 000 to 250 000 words, and a target word for each
+# of the M positions. The loss of a row x with target t is -log(softmax(x)[t]). For M = 8192 and V = 128 256 the logits
+# alone take 2.1 GB in bfloat16. The softmax would take as much again. It would be written and read back, and only one
+# number of each row would be used. Do you need it?
 #
 # > -log(exp(x[t]) / sum(exp(x))) = log(sum(exp(x))) - x[t] = m + log(l) - x[t]
 #

@@ -56,8 +56,9 @@ print("you guessed", "nothing" if guess_flops is ... else guess_flops)
 #
 # ## What autograd keeps
 #
-# They stay in memory until the backward pass has used them. Which tensors are they? They are those that appear in the
-# derivative:
+# When you compute `y = x.sigmoid()` on a tensor that asks for gradients, torch notes how to go back, and **saves** the
+# tensors that the derivative will need. They stay in memory until the backward pass has used them. Which tensors are
+# they? They are those that appear in the derivative:
 #
 # | f | derivative | needs |
 # | --- | --- | --- |
@@ -75,13 +76,15 @@ print("you guessed", "nothing" if guess_flops is ... else guess_flops)
 #
 # {{exercise recomputation.kept_tensors}}
 #
+# x and y are float32 tensors of shape (64, 32), `w1` is (32, 128) and `w2` is (128, 32); all of them ask for gradients.
 # How many tensors **of the size of x** does autograd keep for each expression? Do not count the arguments. A tensor of
 # four times the size of x counts as four. "three sigmoids" is `x.sigmoid().sigmoid().sigmoid()`.
 #
 # Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
 # earns nothing.
 #
-# gives a hint, and a stronger one each time you call it. Every exercise in this unit has such hints.
+# `hint("recomputation.kept_tensors")` gives a hint, and a stronger one each time you call it. Every exercise in this
+# unit has such hints.
 
 # %% exercise="recomputation.kept_tensors"
 kept_tensors = {
@@ -131,8 +134,9 @@ figures.recomputation.what_autograd_keeps()
 #     out = fn(*inputs)
 # ```
 #
-# (The backward pass hands this value to `unpack`, and uses what `unpack` returns.) Write `saved_bytes(fn, *inputs)`:
-# run the function once, and return how many bytes are kept, in storages (unit 01: a tensor is a view of a storage).
+# calls `pack(t)` for every tensor that it keeps for backward, and keeps what `pack` returns. (The backward pass hands
+# this value to `unpack`, and uses what `unpack` returns.) Write `saved_bytes(fn, *inputs)`: run the function once, and
+# return how many bytes are kept, in storages (unit 01: a tensor is a view of a storage).
 #
 # Full marks need
 # * the bytes of what is kept ({{correct.plain}}), without the storages of the inputs ({{correct.inputs}}),

@@ -140,7 +140,9 @@ print(
 )
 
 # %% [markdown]
-# Triton treats each number of a tuple like any other argument. For example, a stride of 1 becomes a constant.
+# **Any strides.** Six tensors with four strides each make 24 arguments. A kernel also takes a tuple: `kernel[grid](x,
+# x.stride(), ...)`, and inside it `strides[2]` is the stride of N. Triton treats each number of a tuple like any other
+# argument. For example, a stride of 1 becomes a constant.
 #
 # **A gradient with any strides.** dO comes from the operation that follows your function. After `o.sum().backward()` it
 # is a single 1 that is expanded, so all its strides are 0. After a transpose it is a view. Kernels that take any
