@@ -25,7 +25,7 @@ class Explorer:
 
     @cached_property
     def places(self) -> dict:
-        """Where the axes of the pictures drawn so far lie: Picture.places."""
+        """The places of the axes in the pictures drawn so far: Picture.places."""
         return {}
 
     def picture(self) -> Figure:
