@@ -37,6 +37,7 @@ def as_on_a_gpu(card: gpu.GPU | None = None, tensors_on: torch.device = CPU) -> 
     patches = [(torch.cuda, name, value) for name, value in WITHOUT_EFFECT.items()]
     patches += [(torch.cuda.nvtx, name, value) for name, value in NVTX.items()]
     patches += [(torch.cuda, name, value) for name, value in _answers(card).items()]
+    patches += [(torch.accelerator, name, value) for name, value in ACCELERATOR.items()]
     patches += [(torch, "set_default_device", _nothing()), (triton.testing, "do_bench", _once)]
     mode = OnTheCpu(tensors_on)
     patches += [(BackwardCFunction, "apply", _with(mode, BackwardCFunction.apply))]
@@ -105,6 +106,10 @@ class Stream:
 
     def synchronize(self) -> None:
         pass
+
+    def is_capturing(self) -> bool:
+        """Whether a CUDA graph is being recorded."""
+        return False
 
     wait_event = wait_stream = lambda self, other: None
 
@@ -180,6 +185,12 @@ WITHOUT_EFFECT = {
     **_each("current_stream default_stream", _stream),
     "Stream": Stream,
     "Event": Event,
+}
+# of torch.accelerator, which torch's optimizers ask where torch was built for CUDA: there it would look for a driver
+ACCELERATOR = {
+    **_each("synchronize set_stream set_device_index", _nothing),
+    **_each("current_device_index", _zero),
+    **_each("current_stream", _stream),
 }
 NVTX = _each("mark range_push range_pop range_end", _nothing)
 NVTX |= _each("range_start", _zero) | _each("range", _context)

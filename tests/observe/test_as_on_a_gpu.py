@@ -83,9 +83,24 @@ def test_it_is_answered_as_by_a_gpu(host):
     assert (evidence.error, evidence.refused) == ("", "")
 
 
+def test_an_optimizer_steps_under_a_torch_for_cuda_without_a_driver(monkeypatch):
+    def no_driver():
+        raise RuntimeError("Found no NVIDIA driver on your system")
+
+    monkeypatch.setattr(torch._C, "_accelerator_getAccelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch._C, "_accelerator_getDeviceIndex", no_driver)
+    weight = torch.nn.Parameter(torch.ones(4))
+    weight.grad = torch.ones(4)
+    with as_on_a_gpu():
+        torch.optim.AdamW([weight]).step()
+        torch.accelerator.synchronize()
+    assert (weight < 1).all()
+
+
 def test_torch_is_left_as_it_was():
-    before = dict(vars(torch.cuda)), dict(vars(torch.cuda.nvtx)), dict(vars(triton.runtime.driver))
+    modules = torch.cuda, torch.cuda.nvtx, torch.accelerator, triton.runtime.driver
+    before = [dict(vars(module)) for module in modules]
     with pytest.raises(KeyError), as_on_a_gpu():  # noqa: PT012
         assert torch.cuda.is_available()
         raise KeyError
-    assert before == (dict(vars(torch.cuda)), dict(vars(torch.cuda.nvtx)), dict(vars(triton.runtime.driver)))
+    assert before == [dict(vars(module)) for module in modules]

@@ -755,6 +755,7 @@ def in_any_order(a_ptr, b_ptr, sum_ptr, cat_ptr, view_ptr, N: tl.constexpr):
     tl.store(view_ptr + tl.arange(0, 2)[:, None] * N + i[None, :], folded)
 
 
+@pytest.mark.filterwarnings("ignore:.*can_reorder=True. is deprecated")  # since Triton 3.9
 def test_where_the_compiler_may_reorder_no_order_is_to_be_counted_on():
     a, b = torch.arange(16.0), torch.arange(16.0, 32)
     total, cat, view = torch.zeros(1), torch.zeros(32), torch.zeros(2, 16)

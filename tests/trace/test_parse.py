@@ -939,7 +939,7 @@ def made(kernel, more=(), **options):
     return make_module(kernel, BASE | dict(more), {}, {}, options, TARGET)
 
 
-@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated", "ignore:.*can_reorder=True. is deprecated")
 @pytest.mark.parametrize("kernel, more, expected, there", PRINTED, ids=[each[0].__name__ for each in PRINTED])
 def test_printed_by_this_triton(kernel, more, expected, there):
     if not there:
