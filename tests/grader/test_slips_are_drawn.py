@@ -16,9 +16,9 @@ NOT_YET = {
     "The last, short tile of keys is left out. Does the loop round up, -(-Nk // bn)?",
     "These are the gradients without the causal mask.",
     "A softmax of a tile adds up to 1 in that tile. p is exp(s - lse).",
-    "Batches and heads are swapped in the offsets of v: a program's batch goes with stride(0), its head with stride(1).",
-    "Batches and heads are swapped in the offsets of o: a program's batch goes with stride(0), its head with stride(1).",
-    "Batches and heads are swapped in the offsets of k and v: a program's batch goes with stride(0), its head with stride(1).",
+    "Batches and heads are swapped in the offsets of v. Multiply a program's batch by stride(0), and its head by stride(1).",
+    "Batches and heads are swapped in the offsets of o. Multiply a program's batch by stride(0), and its head by stride(1).",
+    "Batches and heads are swapped in the offsets of k and v. Multiply a program's batch by stride(0), and its head by stride(1).",
 }
 
 

@@ -26,8 +26,8 @@ def clusters(programs: int = 2) -> Figure:
     for ax, multicast in zip(picture.subplots(1, 2), (False, True), strict=True):
         _draw(ax, programs, multicast)
         kib = kib_of_a_step(programs, multicast)
-        way = "one cluster, b by multicast" if multicast else "each for itself"
-        ax.set_title(f"{way}: {kib:.0f} KiB from L2 in a step", loc="left", fontsize=10)
+        ax.set_title("one cluster, b by multicast" if multicast else "each for itself", loc="left", fontsize=10)
+        ax.set_xlabel(f"{kib:.0f} KiB leave L2 in a step", fontsize=10)
     alone, together = (kib_of_a_step(programs, multicast) for multicast in (False, True))
     picture.caption(
         f"A step of products of {ROWS} x {COLUMNS} by {DEPTH}, on {programs} SMs whose tiles of c lie one below the other. They want "
