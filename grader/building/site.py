@@ -32,6 +32,7 @@ GUIDES = {
 CONF = """\
 project = "From Strides to FlashAttention"
 html_title = project
+author = ""  # none is named below each page
 extensions = ["myst_nb"]
 nb_execution_mode = "off"
 html_theme = "sphinx_book_theme"
@@ -52,6 +53,8 @@ STYLE = """\
 .bd-sidebar-secondary { max-width: 14rem; }
 html[data-theme="dark"] .bd-article div.cell_output .text_html { background: transparent; color: inherit; }
 .bd-article table { display: block; overflow-x: auto; }
+.bd-article :is(h1, h2, h3, h4, a, code) { overflow-wrap: anywhere; }
+.bd-article code .pre { white-space: normal; }
 """
 
 

@@ -87,6 +87,7 @@ def test_every_unit_is_there_with_its_outputs(html):
 
 def test_a_taste_shows_what_the_trace_says(html):
     text = (html / "taste.html").read_text("utf-8")
+    assert "Author name not set" not in text
     assert "12.5%" in text and "out of bounds" in text and "verdict.png" in text
 
 
@@ -107,6 +108,17 @@ def test_a_unit_reads_well_and_loads_nothing_from_the_network(html, browser, sch
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     finally:
         context.close()
+
+
+def test_no_page_is_wider_than_a_telephone(html, browser):
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    wide = {}
+    for path in sorted(html.rglob("*.html")):
+        if "_static" not in path.parts:
+            page.goto(path.as_uri())
+            wide[path.stem] = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    page.close()
+    assert {name: pixels for name, pixels in wide.items() if pixels > 0} == {}
 
 
 def test_search_finds_a_word(html, browser):
