@@ -14,7 +14,7 @@ from pictures import UNITS, as_shown, drawn, faint, listed
 from course_lib import figures
 
 PICTURES = [(unit, name) for unit in UNITS for name in listed(unit)]
-FLAT = ("bit_explorer", "explore_bits")  # bits in a row, and numbers on a line
+FLAT = ("bit_explorer", "explore_bits", "clusters")  # bits in a row, numbers on a line, boxes and arrows
 
 
 @pytest.mark.parametrize("unit", UNITS)
