@@ -145,9 +145,10 @@ check("model.get_batch", get_batch)
 # | RMSProp | and it forgets | s ← 0.99 s + 0.01 g² | p − lr · g / (√s + ε) |
 # | Adam | both, and corrects their beginning | m ← 0.9 m + 0.1 g, v ← 0.999 v + 0.001 g² | p − lr · m̂ / (√v̂ + ε) |
 #
-# ε is 1e-8. AdaGrad's sum only grows, so its steps only shrink. A running mean forgets. But a running mean that begins at 0 is
-# too small at first: after one step, v is 0.001 g², and a step divided by its root would be thirty times too large. So Adam
-# divides by what a mean of ones would be by now: m̂ = m / (1 − 0.9ᵗ), v̂ = v / (1 − 0.999ᵗ), where t counts steps from 1.
+# ε is 1e-8. AdaGrad's sum only grows, so its steps only shrink. A running mean forgets. But a running mean that begins
+# at 0 is too small at first: after one step, v is 0.001 g², whose root is thirty times too small, and m is ten times
+# too small, so the step would be three times too large. So Adam divides by what a mean of ones would be by now: m̂ = m
+# / (1 − 0.9ᵗ), v̂ = v / (1 − 0.999ᵗ), where t counts steps from 1.
 #
 # ## Exercise: five optimizers
 #
@@ -554,12 +555,12 @@ check("model.checkpoint", Checkpoint)
 # | `swiglu(gate, up)` | out | `swiglu_backward(dy, gate, up)` | dgate, dup |
 # | `cross_entropy(logits, targets)` | losses, lse, one a row | `cross_entropy_backward(dlosses, logits, targets, lse)` | dlogits |
 #
-# The slot `loss` gives the mean of the losses. In the check the kernels are written in torch, so that a model trains in a
-# second, and count their launches; like launches they leave no history. Kernels of your own take their places one by one, on a
-# GPU: `Kernels(norm=..., norm_backward=...)` in `course_lib/workloads/launched.py`.
+# The slot `loss` gives the mean of the losses; no target is −100 here. In the check the kernels are written in torch,
+# so that a model trains in a second, and count their launches; like launches they leave no history. Kernels of your own
+# take their places one by one, on a GPU: `Kernels(norm=..., norm_backward=...)` in `course_lib/workloads/launched.py`.
 #
-# A model that launches no kernel earns nothing. In some cases the kernels' results are a little larger than torch's, so that a
-# model that still computes with torch shows. Full marks need
+# A model that launches no kernel earns nothing. In some cases the kernels' results are a little larger than torch's, so
+# that it shows if a model still computes with torch. Full marks need
 # * torch's gradient for every parameter ({{holds.every_parameter.plain}}), and ten losses that are torch's
 #   ({{holds.same_losses.steps}}),
 # * every slot on its kernels, each launched once each way ({{seen.launches.plain}}),
@@ -1351,13 +1352,15 @@ print(in_transformers.report(attention_for, attention))
 #
 # {{exercise model.kv_cache}}
 #
-# `torch.cat` makes a new tensor for each token and copies all old tokens into it: about 500 times the bytes, on
-# average over 1000 tokens. So the cache has its memory from the beginning, a token is written to its place, and what
-# attention reads is a view.
+# `torch.cat` makes a new tensor for each token and copies all old tokens into it: on average over 1000 tokens it copies
+# 500 old tokens for each new one. So the cache has its memory from the beginning, a token is written to its place, and
+# what attention reads is a view.
 #
 # A model with a window of 4096 never looks further back, and its cache needs no more slots. Token t goes to slot t %
-# slots, over the one that nobody will ask for again. The order in the ring is not the order of the text. Attention of
-# one query does not mind: it is a sum. Full marks need
+# slots, over the oldest token, which the new one's query does not see. So the ring is for one query at a time: a piece
+# of several tokens would write over keys that its first queries still need, and must be attended to before it is
+# written. The order in the ring is not the order of the text. Attention of one query does not mind: it is a sum. Full
+# marks need
 # * any pieces, up to the last place ({{correct.ragged}}), a ring where the cache is full ({{correct.ring}}), of a
 #   prompt longer than the ring its end ({{correct.long}}),
 # * each token moved once ({{moves.performance}}), in a full ring, too ({{moves.full ring}}), and nothing allocated
@@ -1687,7 +1690,8 @@ check("model.name_it", name_it)
 #
 # Without gradients nothing is earned. Full marks need the mask ({{correct.mask}}), queries that are the last
 # ({{correct.causal}}), the model's scale ({{correct.scale}}), the same result when it runs again ({{correct.again}}),
-# and no operation that makes k or v for each head of q ({{no_repeats.shared}}).
+# and no operation that makes k or v for each head of q ({{no_repeats.shared}}). torch's `@` is one where it broadcasts
+# k over a group; `torch.einsum` and `scaled_dot_product_attention` with `enable_gqa=True` are not.
 
 
 # %% exercise="model.mended"
