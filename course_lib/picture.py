@@ -140,8 +140,9 @@ class Picture(Figure):
     """
 
     places: dict | None = None
-    """How a picture is made up -> where its axes lie: given by who draws a picture again and again, since to find that out takes half of
-    the time of a drawing. A picture that is made up like an earlier one has its axes where that one had them."""
+    """How a picture is made up -> where its axes and its title lie: given by who draws a picture again and again, since to find
+    that out takes half of the time of a drawing. A picture that is made up like an earlier one has its axes where that one had
+    them."""
 
     def __init__(self, width: float, height: float):
         super().__init__(figsize=(width, height), facecolor="white", layout="constrained", dpi=DPI)
@@ -164,8 +165,11 @@ class Picture(Figure):
         known = self.places.get(make_up) if self.places else None
         if known:
             self.set_layout_engine("none")
-            for ax, place in zip(self.axes, known, strict=True):
+            *places, title = known
+            for ax, place in zip(self.axes, places, strict=True):
                 ax.set_position(place)
+            if self._suptitle:
+                self._suptitle.set_position(title)
         self.set_dpi(SHARP * DPI)  # of what becomes a bitmap in the drawing
         with rc_context({"svg.hashsalt": "picture"}):  # the same picture is the same text
             FigureCanvasSVG(self).print_svg(
@@ -173,7 +177,8 @@ class Picture(Figure):
             )  # savefig would draw it twice, once to lay it out
         self.set_dpi(DPI)
         if self.places is not None and not known:
-            self.places[make_up] = [ax.get_position(original=True) for ax in self.axes]
+            title = self._suptitle and self._suptitle.get_position()
+            self.places[make_up] = [*(ax.get_position(original=True) for ax in self.axes), title]
         if said:
             self._supxlabel.set(visible=True, in_layout=True)
         kind, data = "svg+xml", drawn.getvalue().encode()

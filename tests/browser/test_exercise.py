@@ -87,7 +87,7 @@ def test_wrongly_with_hints_then_rightly(verdict, notebook, progress):
 
     wrong = verdict(WRONG)
     expect(wrong).to_contain_text(f"{WRONG_POINTS} / {EXERCISE.points}")
-    expect(wrong).to_contain_text("does the grid round up?")
+    expect(wrong).to_contain_text("Does the grid round up?")
     expect(wrong).to_contain_text("partly right")
     expect(wrong.get_by_title("failed", exact=True)).to_have_count(2)
     expect(wrong.get_by_title("passed", exact=True).first).to_be_hidden()  # folded
