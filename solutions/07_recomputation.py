@@ -441,8 +441,9 @@ print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  ls
 #
 # {{exercise recomputation.cross_entropy_backward}}
 #
-# `x` (M, V) are contiguous logits, float32, float16 or bfloat16; `target` (M,) are int64; `lse` (M,) and `dloss` (M,), the
-# gradient that arrives at each row's loss, are float32. Return the gradient of x, in x's dtype. Full marks need
+# `x` has the shape (M, V). It holds contiguous logits in float32, float16 or bfloat16. `target` has the shape (M,) and
+# holds int64 numbers. `lse` and `dloss` have the shape (M,) and are float32; `dloss` is the gradient that arrives at
+# each row's loss. Return the gradient of x, in x's dtype. Full marks need
 # * the right result at odd sizes ({{correct.ragged}}), and for logits around 100, logits around -200, and rows in which
 #   some logits, but not all, are -inf because these words are forbidden ({{correct.hard}}),
 # * x read once and the gradient written once, by at least 32 programs where the input is large
@@ -634,8 +635,9 @@ for seed, first in ((7, 0), (7, 4), (8, 0)):
 #
 # {{exercise recomputation.seeded_dropout}}
 #
-# `SeededDropout.apply(x, p, seed)`, for a contiguous x of any shape and 0 ≤ p < 1: element i in memory order is kept if
-# `tl.rand(seed, i) >= p`, and is then divided by 1 - p; otherwise it is 0. Full marks need
+# Write `SeededDropout`. `SeededDropout.apply(x, p, seed)` takes a contiguous x of any shape and 0 ≤ p < 1. It keeps
+# element i in memory order if `tl.rand(seed, i) >= p`, and divides it by 1 - p. All other elements become 0. Full marks
+# need
 # * the right result and gradient at odd sizes ({{correct.ragged}}), and for any p and any seed
 #   ({{correct.probabilities}}), where exactly those elements are kept that this rule keeps,
 # * a backward pass that reads **nothing** from the forward pass, not even x ({{keeps_nothing.performance}}), so that
@@ -765,9 +767,10 @@ figures.recomputation.explore_checkpoints()
 figures.recomputation.masks()
 
 # %% [markdown]
-# `torch.get_rng_state()` and `torch.set_rng_state(state)` read and set it. `torch.random.fork_rng(devices=[])` is a context that
-# puts it back when it ends: what is drawn *after* backward should not depend on whether something was recomputed. (A GPU
-# has a generator of its own: `torch.cuda.get_rng_state()`. Yours may leave it out.)
+# `torch.get_rng_state()` and `torch.set_rng_state(state)` read and set this state. `torch.random.fork_rng(devices=[])`
+# is a context that puts the state back when it ends. You need this because what is drawn *after* the backward pass
+# should not depend on whether something was recomputed. (A GPU has a generator of its own:
+# `torch.cuda.get_rng_state()`. Yours may leave it out.)
 #
 # Full marks need
 # * the result and all gradients of fn ({{holds.look.plain}}),
