@@ -139,12 +139,13 @@ figures.recomputation.what_autograd_keeps()
 # return how many bytes are kept, in storages (unit 01: a tensor is a view of a storage).
 #
 # Full marks need
-# * the bytes of what is kept ({{correct.plain}}), without the storages of the inputs ({{correct.inputs}}),
+# * the right number of bytes ({{correct.plain}}), without the storages of the inputs ({{correct.inputs}}),
 # * each storage counted once and whole, however many views of it are kept ({{correct.shared}}),
-# * other dtypes, and 0 where nothing is kept ({{correct.others}}).
+# * right results for other dtypes, and 0 where nothing is kept ({{correct.others}}).
 #
-# A verdict names what it called your function on: `course_lib.workloads.activations.chain("twenty sigmoids", [64, 128])` gives that `fn`
-# and its arguments.
+# A verdict names the `fn` with which it called your function. For example,
+# `course_lib.workloads.activations.chain("twenty sigmoids", [64, 128])` returns the `fn` with that name, and its
+# arguments.
 #
 # You can tell storages apart by `t.untyped_storage().data_ptr()`. There is one trap: as soon as a tensor is gone, its
 # address may be given to another tensor. If `pack` returns something else, does anybody still keep the tensor?
@@ -270,9 +271,11 @@ print(t.table())
 # float16 or bfloat16. A kernel may see it as one-dimensional: `x.numel()` elements. Compute in float32. Gradients are
 # compared with autograd's in float64. Full marks need
 # * the right result and gradient at odd sizes ({{correct.ragged}}) and for large numbers ({{correct.hard}}),
-# * nothing kept for backward but x ({{saves.performance}}): backward may read x and dy, and nothing that forward wrote,
-# * one launch forward ({{launches.performance.forward}}), one backward ({{launches.performance.backward}}),
-# * five memory operations, by at least 32 programs where the input is large ({{traffic.performance}}).
+# * only x kept for the backward pass ({{saves.performance}}), which may read x and dy, and nothing that the forward
+#   pass wrote,
+# * one launch in the forward pass ({{launches.performance.forward}}), and one in the backward pass
+#   ({{launches.performance.backward}}),
+# * five memory operations in all, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
 # Here and below, the check counts as kept what the backward pass *reads*. It does not see a tensor that is kept but
 # never read, although this tensor takes memory, too. So give `save_for_backward` only what the backward pass needs.
@@ -336,18 +339,18 @@ check("recomputation.sigmoid3", Sigmoid3)
 #
 # {{exercise recomputation.recomputed_gelu}}
 #
-# The feed-forward layers of many language models multiply two projections, one of them through a GELU:
-# `gelu(x) * gate`. Torch keeps x and the gate, and gelu(x) besides, for the gradient of the gate. But gelu(x) is a function
-# of x.
+# The feed-forward layers of many language models multiply two projections, one of them through a GELU: `gelu(x) *
+# gate`. Torch keeps x and the gate. It also keeps gelu(x), for the gradient of the gate. But gelu(x) can be computed
+# again from x.
 #
-# With F(x) = (1 + erf(x / √2)) / 2, the normal distribution function: gelu(x) = x F(x), and F'(x) = exp(-x² / 2) / √(2π).
-# Write `RecomputedGelu`, the exact one (`torch.nn.functional.gelu`, not its tanh approximation); x and gate are contiguous
-# and have one shape. Triton has `tl.erf`. There is no `math` inside a kernel: write √2 and √(2π) as numbers. Full marks need
+# Let F(x) = (1 + erf(x / √2)) / 2 be the normal distribution function. Then gelu(x) = x F(x), and F'(x) = exp(-x² / 2)
+# / √(2π). Write `RecomputedGelu` with this exact GELU (that of `torch.nn.functional.gelu`, and not its tanh
+# approximation). x and gate are contiguous and have the same shape. Triton has `tl.erf`. A kernel cannot use `math`, so
+# write √2 and √(2π) as numbers. Full marks need
 # * the right result and both gradients at odd sizes ({{correct.ragged}}) and for large numbers ({{correct.hard}}),
-# * nothing kept but x and the gate ({{saves.performance}}),
-# * one launch backward ({{launches.performance.backward}}), and eight memory operations in all, by at least 32 programs
-#   where the input is large ({{traffic.performance}}).
-#   Which eight?
+# * only x and the gate kept ({{saves.performance}}),
+# * one launch in the backward pass ({{launches.performance.backward}}), and eight memory operations in all, by at least
+#   32 programs where the input is large ({{traffic.performance}}). Which eight are they?
 #
 # Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 4096).
 
@@ -438,12 +441,13 @@ print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  ls
 #
 # {{exercise recomputation.cross_entropy_backward}}
 #
-# `x` (M, V) are contiguous logits, float32, float16 or bfloat16; `target` (M,) are int64; `lse` (M,) and `dloss` (M,), the
-# gradient that arrives at each row's loss, are float32. Return the gradient of x, in x's dtype. Full marks need
-# * the right result at odd sizes ({{correct.ragged}}), and for logits around 100, around -200, and some of them -inf (forbidden
-#   words; never a whole row) ({{correct.hard}}),
-# * x read once, the gradient written once, by at least 32 programs where the input is large ({{traffic.performance}}),
-#   densely ({{coalesced.load.performance}}),
+# `x` has the shape (M, V). It holds contiguous logits in float32, float16 or bfloat16. `target` has the shape (M,) and
+# holds int64 numbers. `lse` and `dloss` have the shape (M,) and are float32; `dloss` is the gradient that arrives at
+# each row's loss. Return the gradient of x, in x's dtype. Full marks need
+# * the right result at odd sizes ({{correct.ragged}}), and for logits around 100, logits around -200, and rows in which
+#   some logits, but not all, are -inf because these words are forbidden ({{correct.hard}}),
+# * x read once and the gradient written once, by at least 32 programs where the input is large
+#   ({{traffic.performance}}), with dense loads ({{coalesced.load.performance}}),
 # * no table of probabilities in addition to the result ({{buffers_below.performance}}).
 #
 # Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192
@@ -485,18 +489,19 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 # %% [markdown]
 # ## A gradient that every row adds to
 #
-# RMSNorm divides each row by its root mean square and multiplies by a weight: `y = x * rstd * weight`, with one
-# `rstd = 1 / sqrt(mean(x²) + eps)` a row. Forward has kept rstd. What does backward need?
+# RMSNorm divides each row by its root mean square, and multiplies it by a weight: `y = x * rstd * weight`. Each row has
+# one number `rstd = 1 / sqrt(mean(x²) + eps)`, and the forward pass has kept it. What does the backward pass need?
 #
-# Write n = x · rstd for the normed row, and g = dy · weight for the gradient that arrives at n. Then
+# Let n = x · rstd be the normed row, and let g = dy · weight be the gradient that arrives at n. Then
 #
 # > dx = rstd · (g - n · mean(g · n))
 #
-# The second term comes from rstd, which depends on every element of the row: ∂rstd / ∂x[j] = −rstd³ x[j] / N, so its part
-# of dx is −rstd · n · mean(g · n). n is not kept: it is x times one number.
+# The second term comes from rstd, which depends on every element of the row. Its derivative is ∂rstd / ∂x[j] = −rstd³
+# x[j] / N, and so its part of dx is −rstd · n · mean(g · n). You need not keep n, because it is x times one number.
 #
-# The weight is shared by all rows, so each row adds to its gradient: dweight[j] = Σ dy · n over all rows. A million
-# rows, handled by many programs. Two ways to add up, as in unit 04's `column_sum`:
+# All rows share the weight, so each row adds to the gradient of the weight: dweight[j] is the sum of dy · n over all
+# rows. There may be a million rows, and many programs work on them. There are two ways to add up what these programs
+# compute, as in unit 04's `column_sum`:
 # * **Atomics** are simple, but the programs add in any order. Float addition depends on the order, so two runs of the
 #   same training differ in the last bits, and soon in all of them. A bug that shows only in every second run is hard to
 #   find.
@@ -507,10 +512,13 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 #
 # {{exercise recomputation.rmsnorm_backward}}
 #
-# x and dy are (M, N), contiguous; weight (N,); all three of one dtype; rstd (M,) is float32, of eps = 1e-6. Return dx in
-# their dtype and dweight in float32. A row fits into one block: N is at most some thousands. Full marks need
-# * both gradients right at odd sizes ({{correct.ragged}}), for many rows and for large ones in float16 ({{correct.hard}}),
-# * x and dy read once, dx written once, and at most a fifth more for all else ({{traffic.performance}}),
+# x and dy have the shape (M, N) and are contiguous. weight has the shape (N,), and all three have the same dtype. rstd
+# has the shape (M,). It is float32, and was computed with eps = 1e-6. Return dx in the dtype of x, and dweight in
+# float32. A row fits into one block: N is at most some thousands. Full marks need
+# * both gradients right at odd sizes ({{correct.ragged}}), and for many rows and for rows of large numbers in float16
+#   ({{correct.hard}}),
+# * x and dy read once and dx written once, with at most a fifth more bytes for everything else
+#   ({{traffic.performance}}),
 # * no atomics ({{no_atomics.performance}}),
 # * at least 8 programs for 128 rows ({{programs.performance}}), and dense loads ({{coalesced.load.performance}}).
 #
@@ -627,11 +635,13 @@ for seed, first in ((7, 0), (7, 4), (8, 0)):
 #
 # {{exercise recomputation.seeded_dropout}}
 #
-# `SeededDropout.apply(x, p, seed)`, for a contiguous x of any shape and 0 ≤ p < 1: element i in memory order is kept if
-# `tl.rand(seed, i) >= p`, and is then divided by 1 - p; otherwise it is 0. Full marks need
-# * the right result and gradient at odd sizes ({{correct.ragged}}), for any p and any seed ({{correct.probabilities}}):
-#   the same elements as ours, every one,
-# * **nothing** of forward's read by backward, not even x ({{keeps_nothing.performance}}): then nothing need be kept,
+# Write `SeededDropout`. `SeededDropout.apply(x, p, seed)` takes a contiguous x of any shape and 0 ≤ p < 1. It keeps
+# element i in memory order if `tl.rand(seed, i) >= p`, and divides it by 1 - p. All other elements become 0. Full marks
+# need
+# * the right result and gradient at odd sizes ({{correct.ragged}}), and for any p and any seed
+#   ({{correct.probabilities}}), where exactly those elements are kept that this rule keeps,
+# * a backward pass that reads **nothing** from the forward pass, not even x ({{keeps_nothing.performance}}), so that
+#   nothing need be kept,
 # * four memory operations, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
 # Philox is long code. Blocks of 512 to 2048 elements compile fast; with 8192 you wait.
@@ -744,10 +754,11 @@ figures.recomputation.explore_checkpoints()
 #
 # {{exercise recomputation.checkpoint}}
 #
-# Write `checkpoint(fn, *args)`. It returns `fn(*args)`, one tensor, and keeps nothing but the arguments until backward, which
-# runs `fn` again. The arguments are tensors, some of which ask for gradients, and other things, such as numbers. Weights are
-# among them: `fn` brings none of its own. It is called in a training step of ours in float64, with autograd as the reference.
-# `torch.utils.checkpoint` does this already, and is not there while the check runs.
+# Write `checkpoint(fn, *args)`. It returns `fn(*args)`, one tensor, and keeps nothing but the arguments until the
+# backward pass, which runs `fn` again. The arguments are tensors, some of which ask for gradients, and other things,
+# such as numbers. All weights that `fn` uses are among its arguments. The check calls your function in a training step
+# in float64, with autograd as the reference. `torch.utils.checkpoint` does the same already, but you cannot use it
+# while the check runs.
 #
 # There may be dropout inside. torch's own dropout on the CPU draws from a generator with a *state* that every draw
 # moves on. What happens if you do not put it back?
@@ -756,15 +767,16 @@ figures.recomputation.explore_checkpoints()
 figures.recomputation.masks()
 
 # %% [markdown]
-# `torch.get_rng_state()` and `torch.set_rng_state(state)` read and set it. `torch.random.fork_rng(devices=[])` is a context that
-# puts it back when it ends: what is drawn *after* backward should not depend on whether something was recomputed. (A GPU
-# has a generator of its own: `torch.cuda.get_rng_state()`. Yours may leave it out.)
+# `torch.get_rng_state()` and `torch.set_rng_state(state)` read and set this state. `torch.random.fork_rng(devices=[])`
+# is a context that puts the state back when it ends. You need this because what is drawn *after* the backward pass
+# should not depend on whether something was recomputed. (A GPU has a generator of its own:
+# `torch.cuda.get_rng_state()`. Yours may leave it out.)
 #
 # Full marks need
 # * the result and all gradients of fn ({{holds.look.plain}}),
-# * nothing alive before backward but arguments, result and a random state; fn run once forward, once backward
-#   ({{seen.recomputes.memory}}),
-# * nothing held any longer than backward needs it ({{seen.looked.memory}}),
+# * only the arguments, the result and a random state alive before the backward pass, and fn run once in the forward
+#   pass and once in the backward pass ({{seen.recomputes.memory}}),
+# * nothing kept in memory any longer than the backward pass needs it ({{seen.looked.memory}}),
 # * dropout that keeps the same elements both times, bit for bit ({{seen.same_dropout.dropout}}),
 # * the random state as it would be without the checkpoint ({{seen.looked.after}}).
 #
@@ -827,8 +839,8 @@ check("recomputation.checkpoint", checkpoint)
 # Return the number of segments with the least peak (any of them, if several are equal), and that peak. Full marks need
 # * a number of segments that no other one beats ({{holds.has_the_least_peak.plain}}),
 # * the right peak for it ({{holds.says_its_peak.plain}}),
-# * a real model of 24 layers, its live bytes counted operation by operation, that stays within your prediction, the temporary
-#   tensors of one layer's backward pass allowed for ({{holds.holds_when_counted.counted}}).
+# * a prediction that holds for a real model of 24 layers, whose live bytes are counted operation by operation. The
+#   temporary tensors of one layer's backward pass are added to your prediction ({{holds.holds_when_counted.counted}}).
 
 
 # %% exercise="recomputation.segments_for"
@@ -877,14 +889,16 @@ figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 #
 # ## What you now know
 #
-# * Autograd keeps what derivatives need: outputs of sigmoids and relus, inputs of products. Between forward and backward that
-#   is most of a training step's memory.
-# * A GPU does many operations in the time of one store and one load. What is cheap to compute is not worth keeping: three
-#   sigmoids need 15 memory operations in torch, 8 fused, 5 recomputed.
-# * If recomputing needs a sum over a row, keep the sum: lse for a softmax, rstd for a norm.
-# * Random numbers follow from a seed and a counter. A mask need not be kept.
-# * What many programs add to goes into partial sums, and the same bits come out every time.
-# * A checkpoint keeps boundaries and recomputes insides: s · boundary + ⌈n / s⌉ · inside, for one more forward pass.
+# * Autograd keeps what derivatives need, such as the outputs of sigmoids and relus and the inputs of products. Between
+#   the forward and the backward pass, these tensors are most of a training step's memory.
+# * A GPU does many operations in the time of one store and one load, so what is cheap to compute is not worth keeping.
+#   Three sigmoids need 15 memory operations in torch, 8 if they are fused, and 5 if they are also recomputed.
+# * If recomputing needs a sum over a row, keep one number that holds this sum: lse for a softmax, and rstd for a norm.
+# * Random numbers follow from a seed and a counter, so a dropout mask need not be kept.
+# * If many programs add to one result, let each of them store a partial sum, and add these up in a fixed order. Then
+#   every run gives the same bits.
+# * A checkpoint keeps the boundaries of s segments, and recomputes what is inside. For n layers the memory is s ·
+#   boundary + ⌈n / s⌉ · inside, and the price is one more forward pass.
 
 # %% gpu="recomputation.progress"
 progress()

@@ -30,9 +30,9 @@ from course_lib import check, figures, gpu, hint, progress  # noqa: F401 (hint i
 # %% [markdown]
 # ## The question
 #
-# A layer of a language model compares every token with every other. With n tokens that is a matrix of n × n
-# **scores** for each of its heads. (A head is one such comparison; a layer has many.) Take 32 heads, 2 bytes a score, and a
-# text of 32 768 tokens.
+# A layer of a language model compares every token with every other. With n tokens this gives a matrix of n × n
+# **scores** for each of its heads. (A head is one such comparison; a layer has many.) Take 32 heads, 2 bytes for each
+# score, and a text of 32 768 tokens.
 
 # %% predict="attention.guess_scores"
 # How many GB do the scores of one layer take? Write a number before you run the next cell; no points hang on it.
@@ -44,32 +44,35 @@ print(f"what goes in and comes out, 4 x 128 numbers a token and head: {4 * 32 * 
 print(f"all memory of an H200: {gpu.datasheet('H200').hbm_bytes / 1e9:.0f} GB")
 
 # %% [markdown]
-# That would fill half of an H200, for one layer, with numbers that nobody keeps: a softmax turns them into weights, the
-# weights make a mean, and both are thrown away. Can one get to the result without writing the scores down?
+# The scores of a single layer would fill half of an H200's memory, and nobody keeps them. A softmax turns the scores
+# into weights, a mean is taken with these weights, and then scores and weights are thrown away. Can one compute the
+# result without writing the scores down?
 
 # %%
 figures.attention.memory_against_length()
 
 # %% [markdown]
-# The left panel shows what is moved, the right one what must be held at once. The lower curves are this unit's: the scores
-# are made in tiles, used, and forgotten. (The left panel has two of them. Programs that walk over tiles ask for k and v
-# again and again, as unit 05 taught you to count; most of that is answered by the L2 cache, which can keep k and v of a
-# head, and never n × n scores.)
+# The left panel shows how many bytes are moved, and the right one how many must be held at once. The lower curves
+# belong to this unit's method, in which the scores are made in tiles, used, and forgotten. (The left panel has two such
+# curves. Programs that walk over tiles load k and v again and again, as unit 05 taught you to count. Most of these
+# loads are answered by the L2 cache. It can hold k and v of a head, but never n × n scores.)
 #
-# The plan has six steps, and you know most of them: attention as it is defined; its softmax in parts that can be
-# merged; the same by tiles; which tiles a causal mask leaves out; the bytes; and the way back, for gradients.
+# The plan has six steps, and you know most of them. First you write attention as it is defined. Then you compute its
+# softmax in parts that can be merged, and attention by tiles. You find out which tiles a causal mask leaves out, and
+# count the bytes. At the end comes the backward pass, for gradients.
 #
 # ## Attention
 #
-# Each token has three vectors of D numbers, made from its state by three learned matrices. Its **query** q says what it
-# looks for, its **key** k says what can be found there, and its **value** v is what is handed over. For one query:
+# Each token has three vectors of D numbers, made from its state by three learned matrices. Its **query** q says what
+# the token looks for, its **key** k says what can be found at this token, and its **value** v is what the token hands
+# over. For one query, attention computes three things:
 #
 # 1. **scores**: its dot product with every key, times a **scale** of 1 / √D;
-# 2. **weights**: the softmax of the scores, positive, of sum 1;
+# 2. **weights**: the softmax of the scores, which are positive numbers that add up to 1;
 # 3. **output**: the mean of the values with these weights.
 #
-# Why the scale? A dot product of D random numbers of size 1 has the size √D. The softmax of numbers that large is almost
-# exactly 0 or 1, and has hardly any gradient. Dividing by √D brings them back to size 1.
+# Why the scale? A dot product of D random numbers of size 1 has the size √D. The softmax of numbers that large is
+# almost exactly 0 or 1, and has hardly any gradient. Dividing by √D brings the scores back to size 1.
 
 # %%
 for D in (16, 64, 256):
@@ -89,19 +92,20 @@ for D in (16, 64, 256):
 # | lse | (..., Nq) | log-sum-exp of each row of S, a natural logarithm |
 #
 # The dots are **leading dimensions**: batches and **heads**. A head is one such comparison with its own q, k, v; a
-# layer has many, and no head knows of another. `x.mT` swaps the last two dimensions, and `a @ b` multiplies the last
-# two of any tensors, so leading dimensions cost no code. Nq and Nk differ when a model writes: one new query, all the
-# keys so far.
+# layer has many, and no head uses the numbers of another. `x.mT` swaps the last two dimensions, and `a @ b` multiplies
+# matrices in the last two dimensions of any tensors, so leading dimensions need no code of their own. Nq and Nk differ
+# when a model writes a text: then one new query meets all the keys so far.
 #
 # **Causal** attention lets a token see itself and what came before. With Nq = Nk, query i sees the keys j ≤ i. And
 # with Nq < Nk? Then the queries are the *last* tokens, so that the last query must see all keys:
 #
 # > query i sees key j where j ≤ i + Nk − Nq
 #
-# This is "aligned at the bottom right". FlashAttention has it from version 2.1 on, and so has every decoder with a cache (it
-# keeps the keys and values of all tokens so far, and asks with the newest alone: unit 09).
-# `torch.nn.functional.scaled_dot_product_attention(..., is_causal=True)` aligns at the top left, j ≤ i, whatever Nk
-# is; for ours, torch has `torch.nn.attention.bias.causal_lower_right`. The two agree only where Nq = Nk.
+# This is "aligned at the bottom right". FlashAttention aligns in this way from version 2.1 on, and so does every
+# decoder with a cache. (Such a decoder keeps the keys and values of all tokens so far, and computes a query only for
+# the newest token. You meet it in unit 09.) `torch.nn.functional.scaled_dot_product_attention(..., is_causal=True)`
+# aligns at the top left instead: query i sees the keys j ≤ i, whatever Nk is. For the alignment of this course, torch
+# has `torch.nn.attention.bias.causal_lower_right`. The two alignments agree only where Nq = Nk.
 
 # %%
 Nq, Nk = 3, 5
@@ -109,20 +113,23 @@ print("bottom right, as here:\n", torch.ones(Nq, Nk, dtype=torch.int).tril(Nk - 
 print("top left, as torch's is_causal:\n", torch.ones(Nq, Nk, dtype=torch.int).tril())
 
 # %% [markdown]
-# With more queries than keys the first Nq − Nk queries see **nothing**. There is no mean of nothing. By convention
-# their output is zeros and their lse is -inf, the logarithm of an empty sum.
+# If there are more queries than keys, the first Nq − Nk queries see **nothing**. There is no mean of no values. By
+# convention the output of such a query is zeros, and its lse is -inf, the logarithm of an empty sum.
 #
 # ## Exercise: attention as it is defined
 #
 # {{exercise attention.attention}}
 #
-# Write attention in torch, with the whole matrix of scores: everything after this will be compared with it. Return o in q's
-# dtype, and lse in float32. Compute in float32, whatever comes in. torch.softmax and torch.logsumexp are allowed, but
-# torch's own attention is not. In this and all other exercises of this unit that take tensors, neither an `if` on a number
-# in a tensor nor `.item()` is allowed; torch.where chooses for each element. Full marks need
-# * leading dimensions, any Nq and Nk, a scale other than 1 / √D ({{correct.ragged}}),
-# * causal, with Nq ≠ Nk as well ({{correct.causal}}), and queries that see nothing ({{correct.nothing}}),
-# * scores far from 0 ({{correct.hard}}), and half precision in and out ({{correct.half}}).
+# Write attention in torch, with the whole matrix of scores. You will compare everything after this with your function.
+# Return o in q's dtype, and lse in float32. Compute in float32, whatever the dtype of the inputs is. torch.softmax and
+# torch.logsumexp are allowed, but torch's own attention is not. In this and all other exercises of this unit that take
+# tensors, neither an `if` on a number in a tensor nor `.item()` is allowed; torch.where chooses for each element. Full
+# marks need
+# * right results with leading dimensions, any Nq and Nk, and a scale other than 1 / √D ({{correct.ragged}}),
+# * right results in causal attention, with Nq ≠ Nk as well ({{correct.causal}}), and for queries that see nothing
+#   ({{correct.nothing}}),
+# * right results for scores far from 0 ({{correct.hard}}), and for inputs and outputs in half precision
+#   ({{correct.half}}).
 #
 # `hint("attention.attention")` gives a hint, and a stronger one each time. This holds for every exercise here.
 
@@ -161,8 +168,8 @@ check("attention.attention", attention)
 #    **q, k and v**. Models with rotary embedding put positions into q and k here, and not in step 3.
 # 5. Attention mixes the values. Its output is multiplied by a fourth matrix and added to what the layer was given.
 #
-# And what are heads in memory? Here is what a layer does around your function. Before you run it: which of these lines
-# copies data?
+# And how do heads lie in memory? The next cell shows what a layer does around your function. Before you run it: which
+# of these lines copies data?
 
 # %%
 B, N, H, D = 2, 10, 4, 16  # batch, tokens, heads, numbers a head
@@ -180,13 +187,14 @@ else:
     print("o:", tuple(found[0].shape), "->", tuple(o.shape))
 
 # %% [markdown]
-# Splitting into heads is a view (unit 01): q is (B, H, N, D) with strides in which a token's heads lie side by side. A
-# kernel that takes any strides reads it where it is, and that will be asked of yours in 09. (The last line copies, if o
-# is contiguous as (B, H, N, D).)
+# Splitting into heads gives a view (unit 01). The shape of q is (B, H, N, D), and its strides say that a token's heads
+# lie side by side in memory. A kernel that takes any strides can read q where it is, and in 09 your kernel must do so.
+# (The last line copies if o is contiguous as (B, H, N, D).)
 #
-# Heads do not need each other until the layer's last matrix, so they can also lie on **several GPUs**. Four GPUs, a head each:
-# every GPU gets x, the columns of w_q, w_k and w_v that make its head, and the rows of the last matrix that read it. What it
-# computes has the shape of the layer's output. What must the GPUs send each other? Try to say it before you run this.
+# Heads do not need each other until the layer's last matrix, so they can also lie on **several GPUs**. Take four GPUs
+# with one head each. Every GPU gets x, the columns of w_q, w_k and w_v that make its head, and the rows of the last
+# matrix that its head is multiplied by. What one GPU computes has the shape of the layer's output. What must the GPUs
+# send each other? Try to say it before you run this.
 
 # %%
 w_o = torch.randn(H * D, H * D) * (H * D) ** -0.5  # the layer's last matrix
@@ -203,20 +211,20 @@ print(
 )
 
 # %% [markdown]
-# One sum over all GPUs, an *all-reduce*, of B · N · width numbers: that is the price, once for attention and once for the MLP,
-# which is cut in the same way. With 8 GPUs and 32 heads, each has 4. (Shoeybi and others, *Megatron-LM*, 2019.) The kernel of a
-# head stays the same, so this course stays on one GPU.
+# The price is one sum over all GPUs, an *all-reduce*, of B · N · width numbers. A layer pays it once for attention and
+# once for the MLP, which is cut in the same way. With 8 GPUs and 32 heads, each GPU has 4 heads. (Shoeybi and others,
+# *Megatron-LM*, 2019.) The kernel of a head stays the same, so this course stays on one GPU.
 #
 # ## Where does a token stand?
 #
-# Shuffle the keys, and the values with them. Without a mask, what happens to o? Nothing: a mean does not care for the
-# order. So attention without a mask does not know which token came first. (Under a causal mask the order does matter:
-# it decides which keys a query sees.) Positions have to be put in, and the question is where.
+# Shuffle the keys, and the values with them. Without a mask, what happens to o? Nothing happens, because a mean does
+# not depend on the order. So attention without a mask does not know which token came first. (Under a causal mask the
+# order does matter: it decides which keys a query sees.) Positions have to be put in, and the question is where.
 #
-# One can **add** them to the embeddings, before the first layer: the first transformer added sines and cosines
-# (Vaswani and others, 2017), and GPT-2 adds a learned vector for each position. Then q, k *and* v carry positions,
-# since all three are made from the sum. One can subtract from each score a number that grows with the distance of query
-# and key, as ALiBi does (Press and others, 2022). Or one can turn q and k:
+# There are three ways. One can **add** positions to the embeddings, before the first layer. The first transformer added
+# sines and cosines (Vaswani and others, 2017), and GPT-2 adds a learned vector for each position. Then q, k *and* v
+# carry positions, since all three are made from the sum. One can also subtract from each score a number that grows with
+# the distance between query and key, as ALiBi does (Press and others, 2022). Or one can turn q and k:
 #
 # **Rotary embedding** (Su and others, *RoFormer*, 2021) takes the D numbers of a vector as D / 2 pairs, sees each
 # pair as a point in the plane, and turns it by an angle that grows with the token's position m: pair i by m ×
@@ -227,21 +235,23 @@ print(
 figures.attention.rotary_positions()
 
 # %% [markdown]
-# It depends only on the *difference* of their positions: turning both by the same angle changes no dot product. That is
-# what one wants of "three words back", and it is why **q and k are turned, and v is not**. The scores are dot products, in
-# which the absolute position cancels. A value is handed over as it is; were it turned, o would carry the absolute positions
-# of the tokens it came from, and nothing would cancel.
+# The dot product depends only on the *difference* of their positions, because turning both vectors by the same angle
+# does not change it. So a token three words back is always found in the same way, wherever the two tokens stand. This
+# is also why **q and k are turned, and v is not**. The scores are dot products, in which the absolute positions cancel.
+# A value is handed over as it is. If values were turned, o would carry the absolute positions of the tokens that it
+# came from, and nothing would cancel.
 #
 # ## Exercise: rotary
 #
 # {{exercise attention.rotary}}
 #
-# Pair i is (x[2 i], x[2 i + 1]). (Other models pair column i with column i + D / 2: the same thing with columns in
-# another order, which a checkpoint must agree with.) Turning (x, y) by the angle t gives (x cos t − y sin t, x sin t
-# + y cos t). Do it with real numbers. Full marks need
-# * leading dimensions, any even D ({{correct.shapes}}),
+# Pair i is (x[2 i], x[2 i + 1]). (Other models pair column i with column i + D / 2. That is the same operation with the
+# columns in another order. Code that loads a model's weights must use the order with which the model was trained.)
+# Turning (x, y) by the angle t gives (x cos t − y sin t, x sin t + y cos t). Use real numbers and no complex ones. Full
+# marks need
+# * right results with leading dimensions and any even D ({{correct.shapes}}),
 # * positions in any order, up to 30 000 ({{correct.anywhere}}),
-# * half precision in and out, with angles in float32 ({{correct.half}}). What would 20 001 be in bfloat16?
+# * inputs and outputs in half precision, with angles in float32 ({{correct.half}}). What would 20 001 be in bfloat16?
 
 
 # %% exercise="attention.rotary"
@@ -265,10 +275,11 @@ check("attention.rotary", rotary)
 #
 # {{exercise attention.claims}}
 #
-# Which of these hold, for random q, k, v, without a mask where none is named? The first eight are True or False and
-# together worth {{truths.plain}}: you get the share of the true ones that you find, plus the share of the false ones, minus
-# 1, so that one word everywhere earns nothing. The last two are numbers, {{numbers.plain / 2}} each. Write answers, no code
-# that finds them. Then try: the cell after the check runs your functions on most of them.
+# Which of these claims hold for random q, k, v? There is no mask unless a claim names one. The first eight answers are
+# True or False, and together they are worth {{truths.plain}}. You get this part of it: the share of the true claims
+# that you find, plus the share of the false ones that you find, minus 1. So the same word everywhere earns nothing. The
+# last two answers are numbers, worth {{numbers.plain / 2}} each. Write the answers, and no code that finds them. Then
+# run the cell after the check: it tries most of the claims with your functions.
 
 
 # %% exercise="attention.claims"
@@ -332,9 +343,9 @@ else:
 #
 # > m = max s,  l = Σ exp(s − m),  acc = Σ exp(s − m) v
 #
-# At the end o = acc / l, and lse = m + log l. And a larger maximum on the way spoils nothing: all terms of l and acc
-# are wrong by one common factor, alpha = exp(m − m_new). Move the first slider through the tiles. Then choose *one at the
-# end*: what does the last tile do to everything before it?
+# At the end o = acc / l, and lse = m + log l. A larger maximum on the way does no harm: it means that all terms of l
+# and acc must be multiplied by one common factor, alpha = exp(m − m_new). Move the first slider through the tiles. Then
+# choose *one at the end*: what does the last tile do to everything before it?
 
 # %%
 figures.attention.explore_online_softmax()
@@ -343,9 +354,9 @@ figures.attention.explore_online_softmax()
 # There is one large score at the end, and so the sum of everything before it is multiplied by nearly 0. Nothing is lost:
 # those keys *have* hardly any weight.
 #
-# Here is the same idea, turned around. Forget the walk. Take any two sets of keys, each with its state. What is the
-# state of both together? Both sums are relative to their own maximum; bring them to the larger of the two, and add.
-# No keys, no scores, no values are needed for that, only the two states.
+# Here is the same idea without a walk along the keys. Take any two sets of keys, each with its state. What is the state
+# of both sets together? The sums of each state are relative to the maximum of this state. Make the sums of both
+# relative to the larger maximum, and add them. For this you need only the two states, and no keys, scores or values.
 #
 # ## Exercise: merge two states
 #
@@ -353,8 +364,9 @@ figures.attention.explore_online_softmax()
 #
 # `a` and `b` are states of the same queries after different keys: tuples (m, l, acc) with m and l of any shape (...)
 # and acc (..., D), all float32. The state after *no* keys is m = −inf, l = 0, acc = 0. Full marks need
-# * the empty state as a or as b: it must change nothing ({{correct.identity}}); both empty ({{correct.nothing}}),
-# * scores near 1000, and states that are far apart ({{correct.large}}),
+# * no change where a or b is the empty state ({{correct.identity}}), and the empty state where both are
+#   ({{correct.nothing}}),
+# * right results for scores near 1000, and for states whose maxima are far apart ({{correct.large}}),
 # * the same result in any order and any grouping ({{holds.any_order.order}}).
 
 
@@ -374,9 +386,10 @@ def merge(a: tuple, b: tuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 check("attention.merge", merge)
 
 # %% [markdown]
-# An operation that takes two things to one of the same kind, in any grouping, with an element that changes nothing,
-# is called a **monoid**. Sums are one; now softmax is one, too. Why care? Because whoever may regroup may also *share
-# out*. Cut 64 keys into 8 tiles, and merge their states in four ways:
+# Your merge makes one state out of two. Any grouping gives the same result, and one state, the empty one, changes
+# nothing. Things with such an operation are called a **monoid**. Numbers with addition are one, and now the states of a
+# softmax are one, too. Why is this useful? If any grouping is allowed, the work can also be *shared* among programs.
+# Cut 64 keys into 8 tiles, and merge their states in four ways:
 
 
 # %%
@@ -421,15 +434,15 @@ else:
 figures.attention.merge_orders()
 
 # %% [markdown]
-# The chain is what one program does, tile after tile, in 09's forward pass. The tree is for the case of one query and
-# very many keys, where one program would walk for ever: many programs take a share each, and a second launch merges.
-# That will be `flash_decode`, in unit 09.
+# The chain is what one program does, tile after tile, in 09's forward pass. The tree is for one query and very many
+# keys, where a single program would walk for a very long time. There, many programs take a share of the keys each, and
+# a second launch merges their states. You will write this as `flash_decode` in unit 09.
 #
 # ## By tiles
 #
-# Cut the queries into tiles of bm, and the keys into tiles of bn. Each tile of queries holds its own state, walks
-# over the tiles of keys, merges, and writes its rows of o and lse once. The largest thing that ever exists is one
-# tile of scores, bm × bn. The tiles of queries know nothing of each other, which will make them programs.
+# Cut the queries into tiles of bm, and the keys into tiles of bn. Each tile of queries holds its own state, walks over
+# the tiles of keys, merges, and writes its rows of o and lse once. The largest thing that ever exists is one tile of
+# scores, bm × bn. No tile of queries needs the results of another, so in a kernel each of them can be a program.
 #
 # What about a causal mask? For many tiles it is known beforehand what the mask does.
 
@@ -437,12 +450,13 @@ figures.attention.merge_orders()
 figures.attention.explore_causal_map()
 
 # %% [markdown]
-# There are three kinds of tiles. In a **full** one every query sees every key, and no mask is needed. In a **skipped** one
-# no query sees any key, and nothing is read or computed. Only the tiles on the line need the **mask**. Make the tiles
-# smaller and watch the FLOPs: what do they approach, and why do they stay above it? Then make *keys* fewer than *queries*.
+# There are three kinds of tiles. In a **full** one every query sees every key, and no mask is needed. In a **skipped**
+# one no query sees any key, and nothing is read or computed. Only the tiles on the diagonal line need the **mask**.
+# Make the tiles smaller and watch the FLOPs. Which share do they approach, and why do they stay above it? Then choose
+# fewer *keys* than *queries*.
 #
-# (They approach one half, and stay above it because the masked tiles on the line are computed whole. And a last tile that
-# is short counts as masked here: in a kernel it *has* keys that are not there.)
+# (They approach one half, and stay above it because the masked tiles on the line are computed whole. A last tile with
+# fewer than bn keys counts as masked here, because in a kernel its block *has* lanes for keys that do not exist.)
 #
 # ## Exercise: which tiles?
 #
@@ -475,17 +489,17 @@ check("attention.causal_tiles", causal_tiles)
 #
 # {{exercise attention.tiled_attention}}
 #
-# The same results as `attention`, by tiles of bm queries and bn keys. Your `merge` and `causal_tiles` may help. Cast
-# each tile to float32 when you take it, keep the state in float32, and round once, when you write to o. No tile of
+# Compute the same results as `attention`, by tiles of bm queries and bn keys. Your `merge` and `causal_tiles` may help.
+# Cast each tile to float32 when you take it, keep the state in float32, and round once, when you write to o. No tile of
 # scores may be larger than bm × bn. Full marks need
-# * ragged sizes and leading dimensions ({{correct.ragged}}), causal with Nq ≠ Nk ({{correct.causal}}), queries that see
-#   nothing ({{correct.nothing}}),
-# * scores that are large, that rise from tile to tile, that are all near −200, and one of 80 in the last tile
-#   ({{correct.hard}}),
-# * half precision in and out ({{correct.half}}),
-# * no tensor of bm × Nk scores or more ({{largest_buffer.performance}}): the check looks at the largest thing that you
+# * right results for ragged sizes and leading dimensions ({{correct.ragged}}), for causal attention with Nq ≠ Nk
+#   ({{correct.causal}}), and for queries that see nothing ({{correct.nothing}}),
+# * right results for scores that are large, that rise from tile to tile, or that are all near −200, and for a single
+#   score of 80 in the last tile ({{correct.hard}}),
+# * inputs and outputs in half precision ({{correct.half}}),
+# * no tensor of bm × Nk scores or more ({{largest_buffer.performance}}): the check looks at the largest tensor that you
 #   allocate,
-# * no products for tiles that nobody sees, and two for each other tile ({{products.performance}}).
+# * no products for skipped tiles, and two for each other tile ({{products.performance}}).
 #
 # A check counts at most 2000 operations of torch in one call; a loop over tiles needs far fewer.
 
@@ -552,17 +566,17 @@ torch.set_num_threads(threads)
 # ## How many bytes?
 #
 # A kernel that works like this keeps a tile of q in registers and shared memory, and its state too. It loads tile after
-# tile of k and v. So what crosses the bus, for one head of n queries and n keys? By how many programs is each number
-# loaded?
+# tile of k and v. So how many bytes move between memory and the chip, for one head of n queries and n keys? How many
+# programs load each number?
 #
 # ## Exercise: the bytes of a forward pass
 #
 # {{exercise attention.flash_bytes}}
 #
-# One program for each bm queries. It loads its rows of q once, walks over the tiles of k and v that some of its
-# queries see, and stores its rows of o (as many bytes an element as q) and of lse (float32) once. Masked lanes move
-# nothing: a last tile that is short costs what it has. Your number must equal that of a traced FlashAttention kernel,
-# to the byte,
+# There is one program for each bm queries. It loads its rows of q once. It walks over the tiles of k and v that some of
+# its queries see. Then it stores its rows of o (with as many bytes for each element as q) and of lse (float32) once.
+# Masked lanes move nothing, so a last tile that is short moves only the rows that exist. Your number must equal that of
+# a traced FlashAttention kernel, to the byte,
 # * in whole tiles ({{correct.plain}}) and with ragged ones ({{correct.ragged}}),
 # * causal ({{correct.causal}}), and causal with ragged tiles and with key tiles wider than query tiles
 #   ({{correct.causal ragged}}).
@@ -584,8 +598,8 @@ def flash_bytes(n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -
 check("attention.flash_bytes", flash_bytes)
 
 # %% [markdown]
-# What follows from it? FLOPs over bytes is the arithmetic intensity of unit 03. The products cost 4 n² d FLOPs,
-# whatever the tiles are.
+# What follows from these bytes? FLOPs divided by bytes is the arithmetic intensity of unit 03. The products cost 4 n² d
+# FLOPs, whatever the tiles are.
 
 # %%
 n, d = 8192, 128
@@ -597,15 +611,16 @@ else:
         print(f"tiles of {bm:3} x {bn:3}: {moved / 1e6:6.1f} MB, {4 * n * n * d / moved:4.0f} FLOPs a byte")
 
 # %% [markdown]
-# Which of the two sides matters, and which does not? The *query* tile decides: k and v are read n / bm times. The key
-# tile only says in what portions. But a query tile must be held, with its accumulator in registers, and so bm ends at
-# 128 or 256. In 09 you will see this trade.
+# Which of the two tile sizes matters, bm or bn? Only the *query* tile matters, because k and v are read n / bm times.
+# The size of the key tile only says in what portions they are read. But a program must hold its query tile all the
+# time, and its accumulator in registers, so bm cannot be larger than 128 or 256. You will see this trade-off again in
+# 09.
 #
 # ## The way back
 #
 # Training wants the gradients dq, dk and dv for a given do. Autograd would keep P, n × n numbers, from the forward
-# pass. You know a way out from unit 07: **compute it again**. P of any tile comes from q, k and one number a row,
-# without a softmax and without another tile:
+# pass. You know a way out from unit 07: **compute P again**. P of any tile can be computed from q, k and one number for
+# each row, without a softmax and without any other tile:
 #
 # > P = exp(S − lse)
 #
@@ -618,30 +633,31 @@ else:
 # | P = softmax(S), row by row | dS = P × (dP − delta), elementwise; delta is one number a row, explained below |
 # | S = scale · q kᵀ | dq = scale · dS k,  dk = scale · dSᵀ q |
 #
-# Where does delta come from? A softmax has the derivative ∂P_j / ∂S_i = P_j ([i = j] − P_i), with [i = j] for 1 if i = j, else 0.
-# So dS_i = P_i (dP_i − Σ_j P_j dP_j), and the sum at the end is what the table calls delta. It goes over *all* keys of a
-# row. Does a tile need all others after all? Put in dP_j = do · v_j:
+# Where does delta come from? A softmax has the derivative ∂P_j / ∂S_i = P_j ([i = j] − P_i), with [i = j] for 1 if i =
+# j, else 0. So dS_i = P_i (dP_i − Σ_j P_j dP_j), and the sum at the end is what the table calls delta. This sum goes
+# over *all* keys of a row. Does a tile need all the others, then? Put in dP_j = do · v_j:
 #
 # > delta = Σ_j P_j (do · v_j) = do · Σ_j P_j v_j = do · o
 #
-# The sum over all keys is already in o. So delta = rowsum(do × o), n numbers, computed once. (The papers call it D,
-# which is taken here.) And now every tile stands alone. How many products does a tile take on the way back, and how
-# many did it take forward?
+# The sum over all keys is already in o. So delta = rowsum(do × o). It has n numbers, and it is computed once. (The
+# papers call it D, but here D is the length of a vector.) Now no tile needs another one. How many products does a tile
+# take in the backward pass, and how many did it take in the forward pass?
 #
 # ## Exercise: backward by tiles
 #
 # {{exercise attention.attention_backward}}
 #
-# Return dq, dk, dv in the dtype of q, k, v. The scale is 1 / √D. Choose tiles yourself, 64 by 64 for example: operations
-# of torch are counted here as in `tiled_attention`, and small tiles take many.
-# Gradients are sums over tiles: keep them in float32, and round once. A query that sees nothing has a gradient of
-# zeros, and gives nothing to dk and dv. Full marks need
-# * ragged sizes and leading dimensions ({{correct.ragged}}), causal with Nq ≠ Nk ({{correct.causal}}), queries that see
-#   nothing ({{correct.nothing}}),
-# * large, rising and low scores ({{correct.hard}}), half precision in and out ({{correct.half}}),
-# * no tensor of Nq × Nk bytes or more, so no matrix of scores, nor of masks ({{largest_buffer.performance}}).
+# Return dq, dk, dv in the dtype of q, k, v. The scale is 1 / √D. Choose the size of the tiles yourself, for example 64
+# by 64. Operations of torch are counted here as in `tiled_attention`, and small tiles need many operations. Gradients
+# are sums over tiles. Keep these sums in float32, and round once. A query that sees nothing has a gradient of zeros,
+# and adds nothing to dk and dv. Full marks need
+# * right results for ragged sizes and leading dimensions ({{correct.ragged}}), for causal attention with Nq ≠ Nk
+#   ({{correct.causal}}), and for queries that see nothing ({{correct.nothing}}),
+# * right results for large, rising and low scores ({{correct.hard}}), and for inputs and outputs in half precision
+#   ({{correct.half}}),
+# * no tensor of Nq × Nk bytes or more, so no whole matrix of scores and no whole mask ({{largest_buffer.performance}}).
 #
-# You can compare with autograd on your own `attention`: the cell after the check does.
+# The cell after the check compares your gradients with those that autograd finds for your own `attention`.
 
 
 # %% exercise="attention.attention_backward"
@@ -699,9 +715,10 @@ else:
         print(f"{name}: largest difference {(mine - torchs).abs().max():.1e}")
 
 # %% [markdown]
-# A tile takes five products on the way back (S again, dP, dv, dq and dk), and two on the way there. So backward costs 2.5
-# times forward, and one of the five is the price of not keeping P. What is kept? q, k, v and o, which exist anyway, and
-# lse. Here is the difference for the text we began with.
+# A tile takes five products in the backward pass (S again, dP, dv, dq and dk), and two in the forward pass. So the
+# backward pass costs 2.5 times as much as the forward pass. One of the five products is the price of not keeping P.
+# What is kept instead? Only q, k, v and o, which exist anyway, and lse. The next cell shows the difference for the text
+# we began with.
 
 # %%
 n, d, heads = 32768, 128, 32
@@ -714,12 +731,12 @@ print(f"lse, 4 bytes an element:                       {heads * n * 4 / 1e6:7.1f
 # * Attention is a mean of values. q and k are compared; v is handed over. With rotary embedding q and k get positions, and
 #   v gets none; positions that are added to the embeddings reach all three.
 # * The state (m, l, acc) of a query after some keys can be merged with its state after others, in any order and any
-#   grouping. −inf, 0, 0 is the empty state, and the only trap is −inf − −inf.
+#   grouping. The empty state is −inf, 0, 0, and the only trap is −inf − −inf, which is NaN.
 # * By tiles, the largest thing in memory is one tile of scores. k and v are read once for each tile of queries.
-# * A causal mask divides the tiles into full ones, skipped ones, and a diagonal of masked ones. Aligned at the bottom
-#   right, the last query sees all keys.
-# * With lse and delta = rowsum(do × o), every tile of the backward pass stands alone: five products, no softmax, nothing
-#   of size n × n kept.
+# * A causal mask divides the tiles into full ones, skipped ones, and a diagonal of masked ones. When the mask is
+#   aligned at the bottom right, the last query sees all keys.
+# * With lse and delta = rowsum(do × o), every tile of the backward pass can be computed without any other tile. It
+#   takes five products and no softmax, and nothing of size n × n is kept.
 #
 # In 09 the loop over key tiles becomes the body of a kernel, and the loop over query tiles its grid.
 
@@ -738,8 +755,8 @@ progress()
 #   ALiBi.
 # * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on FlashAttention as
 #   tiles and an online softmax.
-# * Milakov and Gimelshein, *Online normalizer calculation for softmax*, 2018: the merge of (m, l), and that it is
-#   associative.
+# * Milakov and Gimelshein, *Online normalizer calculation for softmax*, 2018: how to merge (m, l), and why any grouping
+#   gives the same result.
 # * The video on FlashAttention for programmers: the questions below it are where this unit's words on positions, and unit 09's
 #   on heads and cards, come from.
 # * Rabe and Staats, *Self-attention Does Not Need O(n²) Memory*, 2021: attention by chunks.

@@ -158,14 +158,14 @@ print(
 # Write `delta(o, do)`. Sum in float32 for any dtype of the inputs. (They are float32, except in the cases for half
 # precision.) In this exercise and the next two, you may use torch only to allocate memory and to make views. A single
 # `.contiguous()` costs all points. Full marks need
-# * any N, any D from 16 to 256 ({{correct.ragged}}),
-# * views of any strides, without copies ({{correct.strided}}),
-# * half precision in, float32 inside, for o and dO far from 0 ({{correct.half}}),
+# * right results for any N and any D from 16 to 256 ({{correct.ragged}}),
+# * right results for views with any strides, without copies ({{correct.strided}}),
+# * right results for inputs in half precision with o and dO far from 0, which need sums in float32 ({{correct.half}}),
 # * o and dO read once, by at least 32 programs where the input is large ({{traffic.performance}}), with dense loads
 #   ({{coalesced.load.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of it from {{speed.none}} on (64 heads
-# of 8192 × 128, bfloat16).
+# There is extra credit on a GPU: {{speed}} if you reach {{speed.full}} of a copy's speed, and a share of it from
+# {{speed.none}} on (measured for 64 heads of 8192 × 128, bfloat16).
 
 
 # %% exercise="flash_backward.delta"
@@ -261,17 +261,20 @@ check("flash_backward.delta", delta)
 # Write `dkdv(q, k, v, do, lse, delta, causal, scale)`. lse and delta have the shape (..., Nq), and are float32 and
 # contiguous. For half precision, tiles of 64 × 64, 4 warps and `num_stages=2` are a good start. Take tiles of 32 × 32
 # for float32 and for D = 256. Full marks need
-# * any sizes, any number of leading dimensions ({{correct.ragged}}), views without copies ({{correct.strided}}), a
-#   scale of one's own ({{correct.scale}}),
-# * causal with Nq ≠ Nk ({{correct.causal}}), queries that see no key ({{correct.nothing}}),
-# * large, rising and low scores ({{correct.hard}}), half precision in and out with float32 inside ({{correct.half}}),
-# * four products of a tile, by `tl.dot` ({{dot_flops.performance}}), and of half the tiles and the diagonal if causal
-#   ({{dot_flops.half of it}}),
-# * no atomics ({{no_atomics.performance}}), q read at most Nk / 64 times, copies of it included, with at least
-#   32 programs for 64 heads ({{rereads.q.performance}}), nothing of Nq × Nk in memory ({{buffers_below.performance}}),
-#   dense loads ({{coalesced.load.performance}}).
+# * right results for any sizes and any number of leading dimensions ({{correct.ragged}}), for views, without copies of
+#   them ({{correct.strided}}), and for a scale other than 1 / √D ({{correct.scale}}),
+# * right results for causal attention with Nq ≠ Nk ({{correct.causal}}), and for queries that see no key
+#   ({{correct.nothing}}),
+# * right results for large, rising and low scores ({{correct.hard}}), and for inputs and outputs in half precision,
+#   with sums in float32 ({{correct.half}}),
+# * only four products for each tile, by `tl.dot` ({{dot_flops.performance}}), and in causal attention only for the
+#   tiles on the diagonal and the half that is seen ({{dot_flops.half of it}}),
+# * no atomics ({{no_atomics.performance}}),
+# * at least 32 programs for 64 heads, which read q at most Nk / 64 times, copies of q included
+#   ({{rereads.q.performance}}),
+# * no tensor of Nq × Nk in memory ({{buffers_below.performance}}), and dense loads ({{coalesced.load.performance}}).
 #
-# Begin with one loop and without causal attention: that alone earns most of the points.
+# Begin with one loop and without causal attention. This alone earns most of the points.
 
 
 # %% exercise="flash_backward.dkdv"
@@ -390,9 +393,8 @@ for dtype in (torch.bfloat16, torch.float32):
 #
 # {{exercise flash_backward.dq}}
 #
-# {{all}} for the same list as `dkdv` has, with three products, and k read at most Nq / 64 times. Tiles of 128 queries ×
-# 64 keys and
-# 8 warps are a good start.
+# You get {{all}} for the same list as in `dkdv`, but here each tile takes three products, and k is read at most Nq / 64
+# times. Tiles of 128 queries × 64 keys and 8 warps are a good start.
 
 
 # %% exercise="flash_backward.dq"
@@ -504,21 +506,21 @@ check("flash_backward.dq", dq)
 #
 # `FlashAttention.apply(q, k, v, is_causal=False, scale=None)` returns o. Its backward returns gradients of q, k and v,
 # and None for each other argument. Full marks need
-# * any sizes and leading dimensions, a scale of one's own ({{correct.ragged}}), views ({{correct.strided}}), and these
-#   without copies or
-#   other work of torch ({{kernels_alone.strided}}),
-# * causal, Nq ≠ Nk, queries that see nothing ({{correct.causal}}), large, rising and low scores ({{correct.hard}}),
-#   half precision ({{correct.half}}),
-# * q, k, v, o and *one* float32 a query kept between the halves, and nothing else ({{keeps_one_number_a_row.performance}}),
-# * one launch forward ({{launches.performance.forward}}), three backward, of at least 32 programs for 64 heads
-#   ({{launches.performance.backward}}), no atomics ({{no_atomics.performance}}),
-#   nothing of Nq × Nk in memory ({{buffers_below.performance}}),
-# * 18 B N² D FLOPs in both halves together ({{dot_flops.performance}}), and about half of it if causal
+# * right results for any sizes, any leading dimensions and a scale other than 1 / √D ({{correct.ragged}}), and for
+#   views ({{correct.strided}}), without copies of these views or other work of torch ({{kernels_alone.strided}}),
+# * right results for causal attention, also with Nq ≠ Nk and queries that see nothing ({{correct.causal}}), for large,
+#   rising and low scores ({{correct.hard}}), and for half precision ({{correct.half}}),
+# * that only q, k, v, o and *one* float32 for each query are kept between the two passes
+#   ({{keeps_one_number_a_row.performance}}),
+# * one launch in the forward pass ({{launches.performance.forward}}), and three in the backward pass, of at least 32
+#   programs for 64 heads ({{launches.performance.backward}}),
+# * no atomics ({{no_atomics.performance}}), and no tensor of Nq × Nk in memory ({{buffers_below.performance}}),
+# * 18 B N² D FLOPs in both passes together ({{dot_flops.performance}}), and about half as many in causal attention
 #   ({{dot_flops.half of it}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of torch's FlashAttention-2, forward and backward, a
-# share of them
-# from {{speed.none}} on (16 heads of 128, 4096 tokens, bfloat16).
+# There is extra credit on a GPU: {{speed}} if you reach {{speed.full}} of the speed of torch's FlashAttention-2,
+# forward and backward together, and a share of it from {{speed.none}} on (measured for 16 heads of 128, 4096 tokens,
+# bfloat16).
 
 # %% exercise="flash_backward.flash_attention"
 # Slow, and right. Have you solved 09? Then paste your forward pass below this line: it takes the place of the slow one.
@@ -724,11 +726,12 @@ check("flash_backward.name_gradients", named_gradients)
 # inputs, choose three lines of the kernel. For each of them, say which input would show a mistake in this line.
 #
 # `breaking_inputs()` returns a list of at most three dicts, `{"q": (N, D), "k": (S, D), "v": (S, D), "do": (N, D),
-# "causal": True or False}`, contiguous float32; D is 16, 32 or 64, N and S are at most 256. A causal input may have more
-# queries than keys: the first of them see nothing. The check runs the kernel as it is given on all inputs, and **if that
-# fails on one, nothing is earned**. Then it runs the mutants. A mutant is *killed* if, on one of your inputs, its result is
-# wrong or it reaches outside of a tensor. The check here knows four mutants, the grader more. Random numbers of ordinary
-# sizes kill about a third of them, so points begin behind that ({{kills.mutants}}).
+# "causal": True or False}`, contiguous float32; D is 16, 32 or 64, N and S are at most 256. A causal input may have
+# more queries than keys. Then its first queries see nothing. The check runs the kernel as it is given on all inputs,
+# and **if this kernel fails on one of them, you earn nothing**. Then it runs the mutants. A mutant is *killed* if, on
+# one of your inputs, its result is wrong or it reaches outside of a tensor. The check here knows four mutants, and the
+# grader knows more. Random numbers of ordinary sizes kill about a third of them, so you earn points only for killing
+# more than a third ({{kills.mutants}}).
 
 
 # %%
@@ -819,14 +822,16 @@ figures.flash_backward.context_against_memory()
 #
 # You are given a budget in bytes and a configuration. How many tokens may a text have, so that all layers together keep
 # at most these bytes? Count only what attention keeps:
-# * with `config["scores"]` True, attention is `torch.softmax(q @ k.mT, -1) @ v`. Which tensors does autograd keep for
-#   it? (Unit 07: inputs of products, the output of a softmax. One of them is kept for two reasons and counts once.)
-# * otherwise it is `FlashAttention`: q, k, v, o, of `itemsize` bytes a number, and lse, float32.
+# * If `config["scores"]` is True, attention is `torch.softmax(q @ k.mT, -1) @ v`. Which tensors does autograd keep for
+#   it? (In unit 07 it kept the inputs of products, and the output of a softmax. One tensor is kept for both reasons and
+#   counts once.)
+# * Otherwise attention is `FlashAttention`. It keeps q, k, v and o, with `itemsize` bytes for each number, and lse in
+#   float32.
 #
 # q, k, v are (heads, n, head_dim). Your number is compared with what autograd really keeps for n and for n + 1 tokens,
-# on tensors without data: it must fit, and one more must not. {{holds.fits.flash}} without the scores,
-# {{holds.fits.scores}} with
-# them, {{holds.fits.edges}} for budgets that fit to the byte.
+# on tensors without data: n tokens must fit into the budget, and n + 1 must not. You get {{holds.fits.flash}} for
+# budgets without the scores, {{holds.fits.scores}} for budgets with them, and {{holds.fits.edges}} for budgets that n
+# tokens fill to the last byte.
 
 
 # %% exercise="flash_backward.longest_context"
