@@ -37,13 +37,6 @@ def inputs(texts: int, keys: int) -> tuple[torch.Tensor, ...]:
     return tuple(torch.randn(shape, generator=g, device="cuda", dtype=torch.bfloat16) for shape in shapes)
 
 
-def in_pages(x: torch.Tensor, page: int, order: torch.Tensor) -> torch.Tensor:
-    """Return (B, Hkv, n, D) as (pages, Hkv, page, D), the pages of all texts one after another in a random order."""
-    B, H, n, _ = x.shape
-    pages = x.view(B, H, n // page, page, D).transpose(1, 2).reshape(B * n // page, H, page, D)
-    return torch.empty_like(pages).index_copy_(0, order, pages)
-
-
 def ways(texts: int, keys: int) -> Iterator[tuple[str, partial]]:
     """Yield (keys lie how, a call of the kernel): without pages, and in pages of each size."""
     q, k, v = inputs(texts, keys)
@@ -51,7 +44,7 @@ def ways(texts: int, keys: int) -> Iterator[tuple[str, partial]]:
     for page in PAGES:
         order = torch.randperm(texts * keys // page, device="cuda")
         table = order.int().view(texts, -1)
-        paged = [in_pages(x, page, order) for x in (k, v)]
+        paged = [attention_decode.in_pages(x, page, order) for x in (k, v)]
         yield f"in pages of {page}", partial(attention_decode.launch, q, *paged, keys, table)
 
 

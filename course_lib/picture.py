@@ -165,7 +165,7 @@ class Picture(Figure):
         known = self.places.get(make_up) if self.places else None
         if known:
             self.set_layout_engine("none")
-            *places, title = known
+            places, title = known
             for ax, place in zip(self.axes, places, strict=True):
                 ax.set_position(place)
             if self._suptitle:
@@ -178,7 +178,7 @@ class Picture(Figure):
         self.set_dpi(DPI)
         if self.places is not None and not known:
             title = self._suptitle and self._suptitle.get_position()
-            self.places[make_up] = [*(ax.get_position(original=True) for ax in self.axes), title]
+            self.places[make_up] = [ax.get_position(original=True) for ax in self.axes], title
         if said:
             self._supxlabel.set(visible=True, in_layout=True)
         kind, data = "svg+xml", drawn.getvalue().encode()

@@ -39,6 +39,7 @@ class Allocation:
     element: str
     name: str
     depth: int
+    site: object = None  # the operation that makes it
     accesses: list[Access] = field(default_factory=list)
 
     @property
@@ -112,21 +113,18 @@ class Shared:
 
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
-        self.sites: dict[object, Allocation] = {}
         self.most = 0  # bytes that were in use at a time
 
     def allocate(
         self, shape: Sequence[int], element: str, name: str, depth: int, spot: Spot, site: object = None
     ) -> View:
         """A tile, at a line of the source. site: the operation; in a loop it is one buffer, in which the last turn's numbers lie."""
-        before = self.sites.get(site)
-        if before in self.allocations:
-            return View(before, before.data)
+        for before in self.allocations:
+            if before.site is site is not None:
+                return View(before, before.data)
         data = np.zeros(shape, dtype_of(element))
-        found = Allocation(data, element, name or "shared memory", depth)
+        found = Allocation(data, element, name or "shared memory", depth, site)
         self.allocations.append(found)
-        if site is not None:
-            self.sites[site] = found
         total = sum(one.bytes for one in self.allocations)
         self.most = max(self.most, total)
         if total > LIMIT:

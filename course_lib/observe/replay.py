@@ -59,9 +59,8 @@ IN_WORDS |= {
 }
 FILLS = ("aten.zero_.default", "aten.fill_.Scalar")  # of what is not an input: torch.zeros in two steps
 Launched = tuple[str, Front, dict[str, Any], str]  # a kernel's key, what was evaluated of it, its arguments, the case
-Key = tuple[
-    str, tuple[str, ...], tuple
-]  # what the compiler is asked: a kernel's key, its types and constants, its options
+# what the compiler is asked: a kernel's key, its types and constants, its options
+Key = tuple[str, tuple[str, ...], tuple]
 KEPT = ", made before the call"  # of such a buffer, to which no contents come along
 MAX_BYTES = 4 << 30
 

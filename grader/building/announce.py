@@ -31,9 +31,8 @@ MARKER = re.compile(r"\{\{([^{}]*)\}\}")
 TYPED = re.compile(r"\b(\d+(\.\d+)?|half\s+a)\s+points?\b", re.I)
 NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 NUMBERS += ["eleven", "twelve", "thirteen", "fourteen", "fifteen"]
-READING = (
-    0.5  # minutes of reading and trying things out for each minute of an exercise: "half as long again", says unit 00
-)
+# minutes of reading and trying things out for each minute of an exercise: "half as long again", says unit 00
+READING = 0.5
 
 
 class AnnouncementError(ValueError):
@@ -173,14 +172,9 @@ def hours(minutes: float) -> str:
     return f"{_in_words(whole)}{' and a half' * half} hour{'' if (whole, half) == (1, 0) else 's'}"
 
 
-def minutes_of(exercises: Collection[Exercise]) -> int:
-    """Returns the minutes that the exercises take, without reading."""
-    return sum(exercise.minutes for exercise in exercises)
-
-
 OF_UNIT: dict[str, Callable[[Collection[Exercise]], str]] = {
     "points": lambda exercises: points(sum(exercise.points for exercise in exercises)),
     "exercises": _exercises,
-    "minutes": lambda exercises: plural(minutes_of(exercises), "minute"),
-    "hours": lambda exercises: hours((1 + READING) * minutes_of(exercises)),
+    "minutes": lambda exercises: plural(units.minutes_of(exercises), "minute"),
+    "hours": lambda exercises: hours((1 + READING) * units.minutes_of(exercises)),
 }

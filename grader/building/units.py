@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import grader
+from course_lib.exercise import Exercise
 
 TEACHES = {
     "00_start_here": ("00 start here", "the machine, and how checks, hints and traces work"),
@@ -72,4 +74,9 @@ def check(root: Path) -> list[str]:
 
 
 def _minutes(unit: str) -> int:
-    return sum(exercise.minutes for exercise in grader.exercises(unit).values())
+    return minutes_of(grader.exercises(unit).values())
+
+
+def minutes_of(exercises: Collection[Exercise]) -> int:
+    """Returns the minutes that the exercises take, without reading."""
+    return sum(exercise.minutes for exercise in exercises)

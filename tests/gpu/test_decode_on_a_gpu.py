@@ -1,39 +1,17 @@
 """The decode kernel: right for any group, lengths and pages, where memory held NaN before, and with the same bits each time."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
+from benchmarks import attention_decode
+
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="it needs a GPU")]
-
-
-@pytest.fixture(scope="module")
-def script():
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-    try:
-        import attention_decode
-
-        yield attention_decode
-    finally:
-        sys.path.pop(0)
-
-
-def in_pages(x, lengths, page, order):
-    """The keys of (B, Hkv, n, D) in pages, n a multiple of `page`; NaN where no key lies."""
-    B, H, n, D = x.shape
-    x = x.clone()
-    for b, length in enumerate(lengths.tolist()):
-        x[b, :, length:] = torch.nan
-    pages = x.view(B, H, n // page, page, D).transpose(1, 2).reshape(-1, H, page, D)
-    return torch.empty_like(pages).index_copy_(0, order, pages)
 
 
 @pytest.mark.parametrize("page", [0, 16, 64])
 @pytest.mark.parametrize("group", [1, 4, 5])
 @pytest.mark.parametrize("d, dtype", [(64, torch.float16), (128, torch.bfloat16), (128, torch.float32)])
-def test_the_token_is_right(script, d, dtype, group, page):
+def test_the_token_is_right(d, dtype, group, page):
     H, n, lengths = 3, 4096, torch.tensor([1, 63, 1000, 4096], dtype=torch.int32, device="cuda")
     g = torch.Generator("cuda").manual_seed(group)
     q = torch.randn(4, H * group, d, generator=g, device="cuda").to(dtype) * 4
@@ -41,10 +19,12 @@ def test_the_token_is_right(script, d, dtype, group, page):
     given, table = (k, v), None
     if page:
         order = torch.randperm(4 * n // page, generator=g, device="cuda")
-        given, table = [in_pages(x, lengths, page, order) for x in (k, v)], order.int().view(4, -1)
+        behind = torch.arange(n, device="cuda") >= lengths[:, None]  # no key lies there
+        given = [x.masked_fill(behind[:, None, :, None], torch.nan) for x in (k, v)]
+        given, table = [attention_decode.in_pages(x, page, order) for x in given], order.int().view(4, -1)
     for splits in (None, 1, 7, 100):
         torch.full((1 << 26,), torch.nan, device="cuda")  # freed at once: what is not stored shows
-        o, again = (script.launch(q, *given, lengths, table, splits) for _ in range(2))
+        o, again = (attention_decode.launch(q, *given, lengths, table, splits) for _ in range(2))
         assert torch.equal(o, again)
         for b, length in enumerate(lengths.tolist()):
             keys, values = (x[b, :, :length].double().repeat_interleave(group, 0) for x in (k, v))
@@ -53,10 +33,10 @@ def test_the_token_is_right(script, d, dtype, group, page):
             assert (o[b].double() - right).abs().max() < most
 
 
-def test_one_length_for_all_texts(script):
+def test_one_length_for_all_texts():
     q = torch.randn(4, 12, 128, device="cuda").bfloat16()
     k, v = (torch.randn(4, 3, 1024, 128, device="cuda").bfloat16() for _ in range(2))
     lengths = torch.full((4,), 1000, dtype=torch.int32, device="cuda")
-    assert torch.equal(script.launch(q, k, v, 1000), script.launch(q, k, v, lengths))
+    assert torch.equal(attention_decode.launch(q, k, v, 1000), attention_decode.launch(q, k, v, lengths))
     with pytest.raises(ValueError, match="lie alike"):
-        script.launch(q, k, v.mT.contiguous().mT, 1000)
+        attention_decode.launch(q, k, v.mT.contiguous().mT, 1000)

@@ -1,61 +1,48 @@
 """The product in Gluon, which only a Hopper GPU can run: right on any size and strides, where memory held NaN before."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
+from benchmarks import matmul_persistent
 from course_lib.exercises.tiling import EXERCISES
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HOPPER, reason="it is written for sm_90")]
 
 
-@pytest.fixture(scope="module")
-def script():
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-    try:
-        import matmul_persistent
-
-        yield matmul_persistent
-    finally:
-        sys.path.pop(0)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("a_t", [False, True])
 @pytest.mark.parametrize("b_t", [False, True])
 @pytest.mark.parametrize("size", [(128, 256, 64), (1, 1, 1), (2048, 1536, 512), (1000, 1001, 999), (333, 4097, 65)])
-def test_the_product_is_right(script, size, a_t, b_t, dtype):
+def test_the_product_is_right(size, a_t, b_t, dtype):
     M, N, K = size
     g = torch.Generator("cuda").manual_seed(M)
     a = torch.randn(*((K, M) if a_t else (M, K)), generator=g, device="cuda").to(dtype) * 30
     b = torch.randn(*((N, K) if b_t else (K, N)), generator=g, device="cuda").to(dtype) / 30
     a, b = a.T if a_t else a, b.T if b_t else b
     torch.full((1 << 25,), torch.nan, device="cuda")  # freed at once: what is not stored shows
-    got, right = script.product(a, b), a.double() @ b.double()
+    got, right = matmul_persistent.product(a, b), a.double() @ b.double()
     assert got.is_contiguous() and got.shape == (M, N)
     assert ((got.double() - right).abs() <= EXERCISES["tiling.matmul"].budget(right, dtype, {"a": a, "b": b})).all()
 
 
 @pytest.mark.parametrize("size", [(128, 256, 128), (16, 16, 16), (2048, 1536, 512), (1000, 1008, 992)])
-def test_the_product_of_8_bits_is_right(script, size):
+def test_the_product_of_8_bits_is_right(size):
     M, N, K = size
     g = torch.Generator("cuda").manual_seed(M)
     a = torch.randn(M, K, generator=g, device="cuda").to(torch.float8_e4m3fn)
     b = torch.randn(N, K, generator=g, device="cuda").to(torch.float8_e4m3fn).T
     a_scales, b_scales = (torch.randn(n, generator=g, device="cuda").exp() for n in (M, N))
     torch.full((1 << 25,), torch.nan, device="cuda")
-    got, right = script.scaled_product(a, b, a_scales, b_scales).double(), a.double() @ b.double()
+    got, right = matmul_persistent.scaled_product(a, b, a_scales, b_scales).double(), a.double() @ b.double()
     scale = (a.double().norm(dim=1)[:, None] * b.double().norm(dim=0) * 2**-10).clamp(min=1e-30)  # sums of 14 bits
     off = got / a_scales[:, None].double() / b_scales.double() - right
     assert (off.abs() <= scale + 2**-8 * right.abs()).all()
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 9), (4097, 4097), (33, 4096)])
-def test_a_copy_is_the_matrix(script, shape):
+def test_a_copy_is_the_matrix(shape):
     x = torch.randn(*shape, device="cuda").bfloat16()
     for y in (x, x.T, x[:, ::2]):
-        found = script.aligned_copy(y)
-        assert script.aligned(found) and torch.equal(found, y)
+        found = matmul_persistent.aligned_copy(y)
+        assert matmul_persistent.aligned(found) and torch.equal(found, y)

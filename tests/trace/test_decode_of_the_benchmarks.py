@@ -14,18 +14,13 @@ def right(q, k, v):
     return ((q.double()[:, None] @ k.mT * q.shape[1] ** -0.5).softmax(-1) @ v)[:, 0]
 
 
-def in_pages(x, lengths, page, g):
-    """(pages, table): the keys of (B, Hkv, n, D) in pages in any order; NaN where no key lies."""
+def padded(x, lengths, page):
+    """The keys of (B, Hkv, n, D) as whole pages hold them; NaN where no key lies."""
     B, H, n, D = x.shape
-    per_text = -(-n // page)
-    padded = torch.full((B, H, per_text * page, D), torch.nan, dtype=x.dtype)
+    whole = torch.full((B, H, -(-n // page) * page, D), torch.nan, dtype=x.dtype)
     for b, length in enumerate(lengths.tolist()):
-        padded[b, :, :length] = x[b, :, :length]
-    pages = padded.view(B, H, per_text, page, D).transpose(1, 2).reshape(B * per_text, H, page, D)
-    order = torch.randperm(len(pages), generator=g)
-    shuffled = torch.empty_like(pages)
-    shuffled[order] = pages
-    return shuffled, order.int().view(B, per_text)
+        whole[b, :, :length] = x[b, :, :length]
+    return whole
 
 
 @pytest.mark.parametrize("page", [0, 16, 8])
@@ -40,7 +35,9 @@ def test_the_last_share_merges(page, splits, group):
     table = None
     given_k, given_v = k, v
     if page:
-        (given_k, table), (given_v, _) = (in_pages(x, lengths, page, torch.Generator().manual_seed(1)) for x in (k, v))
+        order = torch.randperm(B * -(-n // page), generator=torch.Generator().manual_seed(1))
+        given_k, given_v = (attention_decode.in_pages(padded(x, lengths, page), page, order) for x in (k, v))
+        table = order.int().view(B, -1)
     for _ in range(2):
         with trace() as t:
             o = attention_decode.launch(q, given_k, given_v, lengths, table, splits)

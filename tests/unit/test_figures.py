@@ -165,6 +165,6 @@ def test_a_picture_made_up_alike_is_laid_out_once(notebook):
     explorer = figures.strides.explore_strides()
     for offset in (1, 2, 3):
         explorer.offset.value = offset
-        *places, _ = explorer.places[explorer.figure._make_up()]
+        places, _ = explorer.places[explorer.figure._make_up()]
         assert [ax.get_position(original=True).bounds for ax in explorer.figure.axes] == [p.bounds for p in places]
     assert len(explorer.places) == 1

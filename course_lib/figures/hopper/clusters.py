@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from course_lib.picture import FOUR, INK, TWO, Picture, bare, ink_on, on_white
+from course_lib.picture import FOUR, INK, TWO, Picture, bare, box, on_white
 
 ROWS, COLUMNS, DEPTH, ITEMSIZE = 128, 256, 64, 2  # of a program's tile of c, and of a step along K
 A_KIB, B_KIB = ROWS * DEPTH * ITEMSIZE / 1024, COLUMNS * DEPTH * ITEMSIZE / 1024
@@ -38,24 +38,18 @@ def clusters(programs: int = 2) -> Figure:
 
 
 def _draw(ax: Axes, programs: int, multicast: bool) -> None:
-    _box(ax, 0, 0, programs, 0.5, "L2", "none")
+    box(ax, 0, 0, programs, 0.5, "white", "L2")
     for sm in range(programs):
-        _box(ax, sm + 0.06, 1.7, 0.88, 1.5, "", "none")
+        box(ax, sm + 0.06, 1.7, 0.88, 1.5, "white")
         ax.text(sm + 0.5, 3.05, f"SM {sm}", ha="center", va="center", fontsize=9, color=INK)
-        _box(ax, sm + 0.12, 1.85, 0.36, 0.9, f"a{sm}", FOUR)
-        _box(ax, sm + 0.52, 1.85, 0.36, 0.9, "b", TWO)
+        box(ax, sm + 0.12, 1.85, 0.36, 0.9, FOUR, f"a{sm}")
+        box(ax, sm + 0.52, 1.85, 0.36, 0.9, TWO, "b")
         _arrow(ax, (sm + 0.3, 0.5), (sm + 0.3, 1.85), FOUR)
         _arrow(ax, (0.7 if multicast else sm + 0.7, 0.5), (sm + 0.7, 1.85), TWO)
     if multicast:
         ax.add_patch(Rectangle((0.02, 1.62), programs - 0.04, 1.66, fill=False, edgecolor=INK, linestyle="--"))
     ax.set(xlim=(-0.03, programs + 0.03), ylim=(-0.1, 3.4), xticks=[], yticks=[])
     bare(ax, "top", "right", "left", "bottom")
-
-
-def _box(ax: Axes, x: float, y: float, width: float, height: float, text: str, colour: str) -> None:
-    ax.add_patch(Rectangle((x, y), width, height, facecolor=colour, edgecolor=INK, linewidth=0.9))
-    ink = INK if colour == "none" else ink_on(colour)
-    ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=9, color=ink)
 
 
 def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float], colour: str) -> None:
