@@ -154,6 +154,6 @@ def launch(q, k, v, lengths: torch.Tensor | int, table=None, splits: int | None 
 def in_pages(x: torch.Tensor, page: int, order: torch.Tensor) -> torch.Tensor:
     """Return (B, Hkv, n, D), n a multiple of `page`, as (pages, Hkv, page, D): page i of all texts, one after another, lies in place
     order[i], and order.view(B, -1) is the table."""
-    B, H, n, _ = x.shape
+    B, H, n, D = x.shape
     pages = x.view(B, H, n // page, page, D).transpose(1, 2).reshape(B * n // page, H, page, D)
     return torch.empty_like(pages).index_copy_(0, order, pages)
