@@ -14,16 +14,15 @@
 # # 00 · Start here
 #
 # **After this unit you can** say what a GPU is made of and where it wins against a CPU, write and launch two small Triton
-# kernels, and read what a trace says about them. About {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You need
-# Python and a little torch: what a tensor is, and that `x + 1` adds to each element. You need no GPU. Run the cells from
-# top to bottom, with Shift+Enter.
+# kernels, and read the report of a *trace*: a run on the CPU that counts what a kernel does to memory. This unit takes
+# about {{unit hours}}; {{unit minutes}} of that is for {{unit exercises}}. You need Python and a little torch (what a
+# tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to bottom, with Shift+Enter.
 #
 # ## The question
 #
-# Take `x + 1`. You write the same line of code for one core of a CPU and for a GPU, and people say that the GPU is
-# fast. Is it? With one element in x the GPU is *slower*. With 16 million elements it is much faster. At what number of
-# elements does the GPU begin to win? (We assume that x is already in the memory of the chip that does the addition.
-# Copying x from one chip to the other would take longer than the addition.)
+# Take `x + 1`. You write the same line of code for one core of a CPU and for a GPU. With one element in x the GPU is
+# *slower*. With 16 million elements it is much faster. At what number of elements does the GPU begin to win? (We assume
+# that x is already in the memory of the chip that does the addition.)
 
 # %% gpu="start.card"
 import torch
@@ -40,21 +39,21 @@ print(
 )
 
 # %% predict="start.guess_elements"
-# From how many elements on is the GPU faster? Write a number before you run the next cell; no points hang on it.
+# From how many elements on is the GPU faster? Write a number before you run the next cell; it earns no points.
 guess_elements = ...
 
 # %% gpu="start.one_or_many"
 figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too, if there is one
 
 # %% [markdown]
-# Look at the right end of the plot first. There both lines rise, and the GPU's line lies far below the CPU's. From the
-# left end to the middle, the GPU's line is flat. The reason is that starting work on the GPU (a *launch*) and getting
-# the answer back takes some microseconds, even for a single element. Adding 1 to a quarter of a million elements takes
-# hardly any longer. The CPU has much less to do before it can start.
+# At the right end of the plot both lines rise, and the GPU's line lies far below the CPU's. From the left end to the
+# middle, the GPU's line is flat. The reason is that starting work on the GPU (a *launch*) and getting the answer back
+# takes some microseconds, even for a single element. Adding 1 to a quarter of a million elements takes hardly any
+# longer. The CPU has much less to do before it can start.
 #
-# Two questions follow. The first is how you write a program for such a machine. You will have written one in a few
+# Two questions follow. The first is how you write a program for such a machine; you will have written one in a few
 # minutes. The second is why this machine takes so long for one element, and yet no longer for thousands of them. The
-# rest of the unit answers the second question.
+# rest of the unit answers it.
 #
 # ## Your first kernel
 #
@@ -84,9 +83,8 @@ print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} by
 # %% [markdown]
 # * `@triton.jit` makes the function a kernel. The kernel is compiled when it is launched; Python does not run it.
 # * `double_kernel[(3,)](...)` launches it with a grid of 3 programs. The square brackets say how many programs there
-#   are, and the round ones hold the arguments. All 3 programs run the same code. Why 3? Each program takes 4 elements,
-#   so 10 elements fill two blocks and a part of a third. The grid is a tuple because it may have up to three numbers.
-#   Here one number is enough.
+#   are, and the round ones hold the arguments. Why 3? Each program takes 4 elements, so 10 elements fill two blocks and
+#   a part of a third. The grid is a tuple because it may have up to three numbers; here one is enough.
 # * `tl.program_id(0)` is the number of the program: 0, 1 or 2. Nothing else differs between the programs.
 # * `tl.arange(0, BLOCK)` is a block of numbers, 0 to BLOCK - 1. BLOCK must be a power of two, and its value must be
 #   known when the kernel is compiled; `tl.constexpr` says so. Adding a number to a block adds it to each number of the
@@ -96,13 +94,6 @@ print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} by
 #   them.
 # * `mask=i < n` keeps the positions where i < n, and switches the others off. Program 2 has i = 8, 9, 10, 11, but there
 #   are only 10 elements. A masked position loads nothing and stores nothing, so memory keeps what it held before.
-#
-# If the tensors are on a GPU, you can leave out `with trace()`: then the same launch runs on the GPU, and it gives the
-# same result. Such a launch only *queues* the work. Python goes on at once, and `torch.cuda.synchronize()` waits until
-# the GPU is done.
-#
-# In this notebook every launch is traced, whether there is a GPU or not. If you forget `with trace()`, Triton looks for
-# a GPU. Where there is none, the launch fails with Triton's message `0 active drivers`.
 #
 # Which program works on which element? Move the sliders to see it. With n = 33 and BLOCK = 32, how many positions are
 # masked? Which BLOCK would leave fewer positions masked?
@@ -133,10 +124,6 @@ with trace():
     print(double(torch.arange(5.0)))
 
 # %% [markdown]
-# How large should BLOCK be? The results do not depend on it. For speed, take a power of two that gives each thread of a
-# program a few elements. (Threads are explained further down. A program has 128 of them unless you ask for another
-# number.) Any BLOCK from 256 to 4096 is fine, and you will see 1024 most often.
-#
 # ## Exercise: add one
 #
 # {{exercise start.add_one}}
@@ -152,12 +139,8 @@ with trace():
 #
 # Full marks need
 # * the right result for any number of elements ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
-# * at least 8 programs that share the work, and that read each element once and write each element once
+# * at least 8 programs for a large x, which together read each element once and write it once
 #   ({{traffic.performance}}).
-#
-# The verdict of a check also has three lines without points: your kernel does the work, the result is right on a plain
-# case, and the kernel compiles for a GPU. All three must hold before any point is given. If one of them fails, the rest
-# is not judged.
 
 
 # %% exercise="start.add_one"
@@ -187,8 +170,23 @@ check("start.add_one", add_one)
 # %% [markdown]
 # The verdict begins with the result: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not
 # begun*. Below the result you find what lost points, and what the check saw there. A wrong result is shown next to the
-# right one. Bars compare what your answer used with what would have been enough. Click the triangle to see which lines
-# passed.
+# right one. Bars compare the bytes (or the launches) that your answer used with the number that would have been enough.
+# Click the triangle below the verdict to see which of its requirements you met.
+#
+# Three of the requirements earn no points: your kernel does the work, the result is right on a plain
+# case, and the kernel compiles for a GPU. All three must hold before any point is given. If one of them fails, the
+# rest is not judged.
+#
+# How large should BLOCK be? The results do not depend on it. For speed, take a power of two that gives each thread of a
+# program a few elements. (Threads are explained further down. A program has 128 of them unless you ask for another
+# number.) Any BLOCK from 256 to 4096 is fine, and you will see 1024 most often.
+#
+# If the tensors are on a GPU, you can leave out `with trace()`: then the same launch runs on the GPU, and it gives the
+# same result. Such a launch only *queues* the work. Python goes on at once, and `torch.cuda.synchronize()` waits until
+# the GPU is done.
+#
+# In this notebook every launch is traced, whether there is a GPU or not. If you forget `with trace()`, Triton looks for
+# a GPU. Where there is none, the launch fails with Triton's message `0 active drivers`.
 #
 # If you are stuck, remove the first `#` in the next cell and run the cell for a hint. There are three hints; each time
 # you run the cell, you get the next and stronger one.
@@ -240,8 +238,8 @@ progress()
 #
 # ## The way
 #
-# Each unit builds on those above it. The minutes are for the exercises alone; reading and trying things out take about
-# half as long again.
+# Each unit builds on those above it. The minutes in this table are for the exercises only; add about half as much for
+# reading and for trying things out.
 #
 # {{units}}
 #
@@ -346,15 +344,15 @@ figures.start.ladder()
 # * **Atoms** of silicon form a crystal that hardly conducts electricity. It is called a **semiconductor**. If a few
 #   atoms in a million are replaced by those of another element, the crystal conducts, and a voltage on an electrode
 #   next to it can switch the current on and off.
-# * Such a switch is a **transistor**. Four transistors make a **gate** that computes not (a and b). Everything else can
-#   be built from such gates. Two gates that feed each other form a *latch*, which keeps one bit. Two latches form a
+# * Such a switch is a **transistor**. Four transistors make a **NAND gate**, which computes not (a and b). Everything
+#   else can be built from NAND gates. Two gates that feed each other form a *latch*, which keeps one bit. Two latches form a
 #   **flip-flop**, which keeps its bit until the next tick of the clock. 32 flip-flops side by side form a **register**,
 #   which holds one number. The next cell builds an adder and a latch from this one kind of gate.
 
 
 # %%
 def nand(a: int, b: int) -> int:
-    """One gate: four transistors."""
+    """One NAND gate: four transistors."""
     return 1 - a * b
 
 
@@ -454,17 +452,17 @@ for architecture in ("sm_80", "sm_90"):
 #
 # ## Two chips
 #
-# A CPU is built to finish *one* task as soon as possible. It has large caches, and much control logic, which guesses
-# which way a branch will go and which work can be done early. A GPU is built to finish *many* tasks per second. Most of
+# A CPU is built to finish *one* task as soon as possible. It has large caches and much control logic. This logic guesses
+# which way a branch will go, and finds work that can be done early. A GPU is built to finish *many* tasks per second. Most of
 # its area computes, and its control logic is simple because 32 threads share it. What do the two chips look like?
 
 # %%
 figures.start.two_dies()
 
 # %% [markdown]
-# Why did GPUs win for neural networks? There are three reasons. Such a chip can be made faster by adding SMs. One
-# kernel describes the work of all SMs. And switching between threads costs nothing, because every thread keeps its own
-# registers.
+# Why did GPUs win for neural networks? There are three reasons. The first is that such a chip can be made faster by
+# adding SMs. The second is that one kernel describes the work of all SMs. The third is that switching between threads
+# costs nothing, because every thread keeps its own registers.
 #
 # ## Latency and throughput
 #
@@ -650,8 +648,8 @@ figures.start.memory_hierarchy()
 
 # %% [markdown]
 # How does one measure how long a memory takes to answer? Make a list in which each entry holds the address of the next
-# entry, in random order. Then follow these addresses. No load can start before the last one has brought its address, so
-# the time from one load to the next is the wait for one answer. Now let the list grow from 4 KiB to 1 GiB. (The data
+# entry, in random order. Then follow these addresses. A load cannot start until the previous load has returned the address that
+# it needs, so the time from one load to the next is the wait for one answer. Now let the list grow from 4 KiB to 1 GiB. (The data
 # that a program uses again and again is called its **working set**. Here it is the list.) What will the curve of these
 # times look like, and how many steps will it have?
 
@@ -666,8 +664,8 @@ figures.start.working_sets()
 # less work for L2. The bump where L2 is nearly full was measured on an H200. We cannot explain it.)
 #
 # Now put the two pictures together. If a pipe delivers 5 litres a second, and water takes 3 seconds to run through it,
-# then the pipe holds 15 litres. Memory is such a pipe. To keep it full, bandwidth × waiting time bytes must be on their
-# way at every moment.
+# then the pipe holds 15 litres. Memory is such a pipe. To keep it full, the number of bytes on their way at any
+# moment must be bandwidth × waiting time.
 
 # %% gpu="start.bytes_under_way"
 slots = card.sms * card.threads_per_sm  # threads that the GPU holds, as above
@@ -730,7 +728,7 @@ figures.start.floor_plan()
 # had 4 stacks of 128 GB/s. The H200 has 6 stacks of 800 GB/s.
 #
 # HBM is expensive. Epoch AI estimates that it made up 52 % of the cost of an AI chip's parts at the beginning of 2024,
-# and 63 % at the end of 2025. The dies that compute made up about 13 %. HBM also has many transistors: 80 GB are 6.4 ×
+# and 63 % at the end of 2025. The compute dies made up about 13 %. HBM also has many transistors: 80 GB are 6.4 ×
 # 10¹¹ bits, and each bit needs one transistor and one capacitor. This is eight times as many transistors as the H100's
 # own chip has.
 #
@@ -806,8 +804,9 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # products, with sizes that suit the hardware (05).
 #
 # Is the dot product of two similar vectors near 1? The picture shows one query and eight keys, each a vector of 64
-# standard normal numbers. Key 3 is the query plus a little noise. Guess the height of its bar. (For the right picture
-# the dot products are divided by √64 before the softmax, as attention does. Unit 08 says why.)
+# standard normal numbers. Key 3 is the query plus a little noise. Guess the height of its bar. (In the
+# right-hand plot, the dot products were first divided by √64 and then went through the softmax, as in attention. Unit
+# 08 says why.)
 
 # %%
 figures.start.dots_and_weights()
@@ -906,7 +905,7 @@ myths = {
     "dennard_holds": ...,
     # With each new manufacturing process, a bit of SRAM shrinks as much as logic does.
     "sram_shrinks": ...,
-    # HBM is fast mainly because it has thousands of wires to the chip, and less because each wire is fast.
+    # HBM is fast mainly because it has thousands of wires to the chip, rather than because each wire is fast.
     "hbm_is_wide": ...,
     # A tensor core runs a program of its own, in an instruction set of its own.
     "tensor_core_has_isa": ...,
