@@ -257,25 +257,22 @@ def test_pip_is_asked_again_for_what_is_too_new(tmp_path, monkeypatch):
     assert len(commands) == 2 and "soupsieve==2.10" in make.CONSTRAINTS.read_text()
 
 
-def test_quick_and_test_begin_with_style_spelling_and_types(monkeypatch):
-    for target in (make.quick, make.test):
-        called = []
-        monkeypatch.setattr(make, "setup", lambda *extras: None)
-        monkeypatch.setattr(
-            make, "call", lambda *command, called=called, **_: called.append(" ".join(map(str, command)))
-        )
-        target()
-        *lint, tests = called
-        assert [
-            " ".join(map(str, re.findall(r"ruff check|ruff format|codespell|pyright$|pyright ", line))).strip()
-            for line in lint
-        ] == [
-            "ruff check",
-            "ruff format",
-            "codespell",
-            "pyright",
-        ]
-        assert "pytest" in tests
+@pytest.mark.parametrize("target", ["quick", "test"])
+def test_quick_and_test_begin_with_style_and_spelling(target, monkeypatch):
+    called = []
+    monkeypatch.setattr(make, "setup", lambda *extras: None)
+    monkeypatch.setattr(make, "call", lambda *command, **_: called.append(" ".join(map(str, command))) or 0)
+    assert getattr(make, target)() == 0
+    found = [re.search(r"ruff check|ruff format|codespell|pytest|pyright", line)[0] for line in called]
+    assert found[:3] == ["ruff check", "ruff format", "codespell"]
+    assert sorted(found[3:]) == ["pyright", "pytest"]
+
+
+@pytest.mark.parametrize("failing", ["codespell", "pyright", "-m pytest"])
+def test_quick_fails_with_each_of_its_parts(failing, monkeypatch):
+    monkeypatch.setattr(make, "setup", lambda *extras: None)
+    monkeypatch.setattr(make, "call", lambda *command, **_: int(failing in " ".join(map(str, command))))
+    assert make.quick() == 1
 
 
 def test_types_are_checked_without_a_network_and_by_the_node_that_is_pinned(monkeypatch):
