@@ -36,6 +36,7 @@ from course_lib.observe.halves import steps
 from course_lib.observe.record import record, take_away
 from course_lib.observe.replay import compile_every, compile_launched, replay
 from course_lib.tracing.work import Work
+from course_lib.workloads.gradients import COMPARES_SHAPES
 
 GPUS = ("sm_80", "sm_90")
 # What the kernels of an answer may do in one case, and in all, in the elements of tracing/work.py. Honest answers take 4e8 in
@@ -219,6 +220,8 @@ def warm_up(exercise: Exercise) -> None:
         compiled.warm_up()
     if exercise.language == "Gluon":
         importlib.import_module("course_lib.hopper.simulation")
+    if exercise.called in BACKWARD:
+        importlib.import_module(COMPARES_SHAPES)
     if exercise.kind == "formula" or _cannot_fork(exercise):
         importlib.import_module("torch._dynamo")  # a torch mode of the student's asks for it, see tracing/modes.py
 

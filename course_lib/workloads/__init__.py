@@ -2,6 +2,7 @@
 
 counted.py        functions to be counted and timed, by name; a simulated GPU and the real one
 activations.py    functions to be differentiated, and what autograd keeps of them
+gradients.py      gradients for a given gradient of the output
 gpt.py            a model with slots: a toy on a laptop, a billion parameters on a GPU
 shared_heads.py   attention for heads that share k and v, of functions for one head each
 in_transformers.py the course's attention in models of the library transformers

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import math
 import os
 import select
@@ -250,12 +251,14 @@ def main() -> None:
     from course_lib import compiled
     from course_lib.observe import wire
     from course_lib.tracing import modes
+    from course_lib.workloads.gradients import COMPARES_SHAPES
 
     torch.set_num_threads(1)
     compiled.warm_up()
     with contextlib.suppress(ImportError):  # an older Triton, under which no kernel in Gluon is judged
         import course_lib.hopper.simulation  # noqa: F401
     modes.keep_it_light()
+    importlib.import_module(COMPARES_SHAPES)  # once, and not in each child that goes back from a gradient
     sandbox.packages()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")

@@ -25,3 +25,13 @@ def test_what_judges_loads_no_pictures_and_no_notebooks():
         "from course_lib import check, compile_for, hint, progress, trace; from course_lib.hardware import bench, gpu"
     )
     assert HEAVY & found == {"torch", "triton", "numpy"}
+
+
+def test_gradients_for_a_gradient_load_no_algebra():
+    """torch compares shapes with SymPy where autograd is given a gradient: a third of a second."""
+    ours = (
+        "import torch; from course_lib.exercises.attention.oracles import gradients; gradients(*torch.randn(4, 8, 4))"
+    )
+    assert "sympy" not in loaded(ours)
+    torchs = "import torch; x = torch.ones(3, requires_grad=True); (2 * x).backward(torch.ones(3))"
+    assert "sympy" in loaded(torchs), "torch loads it no more: course_lib/workloads/gradients.py can go"
