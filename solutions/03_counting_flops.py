@@ -14,11 +14,10 @@
 # # 03 · Counting FLOPs
 #
 # **After this unit you can** count the arithmetic and the bytes of a model on a napkin, check the count with a tool
-# that you wrote, say whether arithmetic or memory sets the pace, and time a GPU without fooling yourself. About
-# {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You need 00 (a first kernel), 01 (shapes) and 02 (bytes of a
-# dtype). No GPU is needed: where
-# there is none, speeds come from a datasheet, or from a run on an NVIDIA H200 that was recorded for you, and each
-# picture says which.
+# that you wrote, say whether arithmetic or memory sets the pace, and time a GPU without fooling yourself. This unit
+# takes about {{unit hours}}; {{unit minutes}} of that is for {{unit exercises}}. You need 00 (a first kernel), 01
+# (shapes) and 02 (bytes of a dtype). No GPU is needed: where there is none, speeds come from a datasheet, or from a run
+# on an NVIDIA H200 that was recorded for you, and each picture says which.
 
 # %%
 import torch
@@ -38,7 +37,7 @@ from course_lib.workloads import RealGPU, SimulatedGPU, workload
 # You have no model, no data and no cluster. You need none of them. At the end of this unit the answer takes one line.
 
 # %% predict="flops.guess_days"
-# How many days? Write a number before you go on; no points hang on it.
+# How many days? Write a number before you go on; it earns no points.
 guess_days = ...
 
 # %% [markdown]
@@ -698,7 +697,7 @@ figures.flops.operations_under_the_roof()
 # And of the dense figure, how much does a plain `a @ b` reach?
 
 # %% predict="flops.guess_share"
-# Which share of the dense peak does a bf16 product of 8192 x 8192 matrices reach, from 0 to 1? No points hang on it.
+# Which share of the dense peak does a bf16 product of 8192 x 8192 matrices reach, from 0 to 1? It earns no points.
 guess_share = ...
 
 # %% gpu="flops.promised_and_reached"
@@ -1075,7 +1074,7 @@ else:
 # N. Before you look: draw the curve that you expect. Small products keep a GPU idle, large ones reach a ceiling.
 
 # %% predict="flops.guess_odd"
-# N = 4096 against N = 4097: how many times the TFLOP/s? No points hang on it.
+# N = 4096 against N = 4097: how many times the TFLOP/s? It earns no points.
 guess_odd = ...
 
 # %% gpu="flops.mystery_plot"

@@ -13,10 +13,11 @@
 # %% [markdown]
 # # 04 · Memory coalescing
 #
-# **After this unit you can** say from a kernel's index arithmetic how many bytes the memory will really move, read the same
-# number off a trace, and rewrite a kernel that wastes seven eighths of them. About {{unit hours}}, {{unit minutes}} of them
-# for {{unit exercises}}. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what you need from them is repeated
-# below. No GPU is needed: traffic is counted on the CPU, and timed as well where there is a GPU.
+# **After this unit you can** say from a kernel's index arithmetic how many bytes the memory will really move, read the
+# same number off a trace, and rewrite a kernel that wastes seven eighths of them. This unit takes about {{unit hours}};
+# {{unit minutes}} of that is for {{unit exercises}}. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what
+# you need from them is repeated below. No GPU is needed: traffic is counted on the CPU, and timed as well where there
+# is a GPU.
 
 # %%
 import torch
@@ -133,7 +134,7 @@ print("right:", torch.allclose(out, x.mean(1), atol=1e-6))
 # How much more does the second one cost?
 
 # %% predict="coalescing.guess_columns"
-# How many times more does the column kernel cost? Write a number before you run the next cell; no points hang on it.
+# How many times more does the column kernel cost? Write a number before you run the next cell; it earns no points.
 guess_columns = ...
 
 # %% gpu="coalescing.rows_against_columns"

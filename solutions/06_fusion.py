@@ -15,10 +15,10 @@
 #
 # **After this unit you can** say how many bytes a chain of operations must move and how many it does move. You can
 # write the chain as one kernel that moves the fewest bytes, reduce rows of any length without overflow, and read what
-# torch.compile makes of the same function. This takes about {{unit hours}}, {{unit minutes}} of them for
-# {{unit exercises}}. You need 00 (a first kernel), 03 (bytes and FLOPs) and 04 (tiles, traces); the first section
-# repeats what you need from them. You need no GPU: traffic is counted on the CPU. If you have no GPU, the notebook
-# shows times that were recorded on one, and says so.
+# torch.compile makes of the same function. This unit takes about {{unit hours}}; {{unit minutes}} of that is for {{unit
+# exercises}}. You need 00 (a first kernel), 03 (bytes and FLOPs) and 04 (tiles, traces); the first section repeats what
+# you need from them. You need no GPU: traffic is counted on the CPU. If you have no GPU, the notebook shows times that
+# were recorded on one, and says so.
 
 # %%
 import torch
@@ -93,7 +93,7 @@ print(f"{t.loads.bytes} bytes loaded, {t.stores.bytes} stored, {x.nbytes} in x; 
 # times as long does this take as a single kernel that does everything?
 
 # %% predict="fusion.guess_chain"
-# How many times as long do the five kernels take? Write a number before you run the next cell; no points hang on it.
+# How many times as long do the five kernels take? Write a number before you run the next cell; it earns no points.
 guess_chain = ...
 
 # %%

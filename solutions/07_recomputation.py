@@ -15,9 +15,9 @@
 #
 # **After this unit you can** say what autograd keeps between the forward and the backward pass, and what that costs.
 # You can write backward kernels that compute numbers again instead of storing them, and drop elements at random without
-# storing which ones. And you can train a deep model in a fraction of its memory. About {{unit hours}}, {{unit minutes}}
-# of them for {{unit exercises}}. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm); what you need from
-# them is repeated below. You need no GPU: traffic and live bytes are counted on the CPU.
+# storing which ones. And you can train a deep model in a fraction of its memory. This unit takes about {{unit hours}};
+# {{unit minutes}} of that is for {{unit exercises}}. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm);
+# what you need from them is repeated below. You need no GPU: traffic and live bytes are counted on the CPU.
 
 # %%
 import torch
@@ -37,7 +37,7 @@ from course_lib import check, figures, gpu, hint, progress, trace  # noqa: F401 
 # read it back?
 
 # %% predict="recomputation.guess_flops"
-# How many float32 operations, for one number stored and loaded? Write a number before you go on; no points hang on it.
+# How many float32 operations, for one number stored and loaded? Write a number before you go on; it earns no points.
 guess_flops = ...
 
 # %% gpu="recomputation.card"
@@ -733,7 +733,7 @@ print(f"{24 * 9} boundaries of {boundary / 2**20:.0f} MiB: {24 * 9 * boundary / 
 # or six?
 
 # %% predict="recomputation.guess_segments"
-# 24 layers: into how many segments would you cut them? Write a number; no points hang on it.
+# 24 layers: into how many segments would you cut them? Write a number; it earns no points.
 guess_segments = ...
 
 # %%

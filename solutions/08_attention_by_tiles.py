@@ -15,9 +15,9 @@
 #
 # **After this unit you can** say what attention computes and which of its parts know where a token stands, compute it
 # and its gradients tile by tile without ever holding the matrix of scores, and say beforehand how many bytes that
-# moves. About {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You need 02 (stable sums, half precision), 05
-# (tiles), 06 (the online softmax) and 07 (recomputation, log-sum-exp). Everything here is torch and runs on a CPU; in
-# 09 the same loops become a kernel.
+# moves. This unit takes about {{unit hours}}; {{unit minutes}} of that is for {{unit exercises}}. You need 02 (stable
+# sums, half precision), 05 (tiles), 06 (the online softmax) and 07 (recomputation, log-sum-exp). Everything here is
+# torch and runs on a CPU; in 09 the same loops become a kernel.
 
 # %%
 import time
@@ -35,7 +35,7 @@ from course_lib import check, figures, gpu, hint, progress  # noqa: F401 (hint i
 # score, and a text of 32 768 tokens.
 
 # %% predict="attention.guess_scores"
-# How many GB do the scores of one layer take? Write a number before you run the next cell; no points hang on it.
+# How many GB do the scores of one layer take? Write a number before you run the next cell; it earns no points.
 guess_gb = ...
 
 # %%

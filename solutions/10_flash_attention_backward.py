@@ -16,9 +16,9 @@
 # **After this unit you can** write the gradients of attention as kernels that never hold the matrix of scores. You can
 # give every sum a program of its own, so that two runs agree bit for bit. You can hand all of it to autograd as one
 # function, which keeps one number for each query. And you can say beforehand how long a text fits into a given memory.
-# About {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You need 07 (a function with a backward of its
-# own), 08 (the gradients, tile by tile, in torch) and 09 (the forward kernel; its ideas, not your solution). It all
-# runs on a CPU.
+# This unit takes about {{unit hours}}; {{unit minutes}} of that is for {{unit exercises}}. You need 07 (a function with
+# a backward of its own), 08 (the gradients, tile by tile, in torch) and 09 (the forward kernel; its ideas, not your
+# solution). It all runs on a CPU.
 
 # %%
 import math
@@ -37,7 +37,7 @@ from course_lib.hardware.measurements import measured
 # read the matrix of probabilities, because nobody stored it. How many times as long as the forward pass does it take?
 
 # %% predict="flash_backward.guess_times"
-# Write a number before you go on; no points hang on it. The answer, measured, is in "How fast is it?" below.
+# Write a number before you go on; it earns no points. The answer, measured, is in "How fast is it?" below.
 guess_times = ...
 
 # %% [markdown]
