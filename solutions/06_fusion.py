@@ -175,7 +175,8 @@ check("fusion.chain_bytes", chain_bytes)
 # * each element read once and written once, by at least 32 programs where the input is large: not a byte more than 3 n
 #   elements ({{traffic.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (33554432).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (33554432).
 
 
 # %% exercise="fusion.sin2_plus_cos2"
@@ -359,7 +360,8 @@ print(f"(65536 x 1024 float32, recorded on an {measured('fusion')['machine']})")
 #   is large ({{traffic.performance}}),
 # * loads that touch no more sectors than they must ({{coalesced.load.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 8192).
 
 
 # %% exercise="fusion.bias_gelu"
@@ -434,7 +436,8 @@ figures.fusion.softmax_passes()
 # * one launch ({{launches.performance}}), every element read once and written once, by at least 32 programs where the
 #   input is large ({{traffic.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 8192).
 
 
 # %% exercise="fusion.softmax"
@@ -548,7 +551,7 @@ print("alpha, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e38) -
 # Begin such a loop with `for start in range(0, N, BLOCK):`. A variable that the loop changes must have the right type
 # before the loop: `m, l = -3.4e38, 0.0`.
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of `torch.compile`, a share of them from
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of the speed of `torch.compile`, and a part of that from
 # {{speed.none}} on (2048 × 32768).
 
 
@@ -646,7 +649,8 @@ print(f"({measured('fusion')['machine']}, recorded)")
 # * x read once, the result written once, the weights read at most once for each row, by at least 32 programs where the
 #   input is large ({{traffic.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 8192).
 
 
 # %% exercise="fusion.rmsnorm"
@@ -693,7 +697,8 @@ check("fusion.rmsnorm", rmsnorm)
 # * both inputs read once, both results written once, by at least 32 programs where the input is large
 #   ({{traffic.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 8192).
 
 
 # %% exercise="fusion.add_rmsnorm"
@@ -765,7 +770,8 @@ print(
 #   ({{traffic.performance}}),
 # * no probabilities stored: buffers of less than an eighth of the logits ({{buffers_below.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 32768).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 32768).
 
 
 # %% exercise="fusion.cross_entropy"

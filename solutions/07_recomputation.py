@@ -280,7 +280,8 @@ print(t.table())
 # Here and below, the check counts as kept what the backward pass *reads*. It does not see a tensor that is kept but
 # never read, although this tensor takes memory, too. So give `save_for_backward` only what the backward pass needs.
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 8192).
 
 
 # %% exercise="recomputation.sigmoid3"
@@ -352,7 +353,8 @@ check("recomputation.sigmoid3", Sigmoid3)
 # * one launch in the backward pass ({{launches.performance.backward}}), and eight memory operations in all, by at least
 #   32 programs where the input is large ({{traffic.performance}}). Which eight are they?
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 4096).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 4096).
 
 
 # %% exercise="recomputation.recomputed_gelu"
@@ -450,8 +452,8 @@ print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  ls
 #   ({{traffic.performance}}), with dense loads ({{coalesced.load.performance}}),
 # * no table of probabilities in addition to the result ({{buffers_below.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192
-# rows of 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 rows of 8192).
 
 
 # %% exercise="recomputation.cross_entropy_backward"
@@ -524,8 +526,8 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 #
 # So a program should do several rows, but not too many: 16 is a fair choice, and more where M is very large.
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192
-# rows of 4096).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 rows of 4096).
 
 
 # %% exercise="recomputation.rmsnorm_backward"
@@ -646,7 +648,8 @@ for seed, first in ((7, 0), (7, 4), (8, 0)):
 #
 # Philox is long code. Blocks of 512 to 2048 elements compile fast; with 8192 you wait.
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 8192).
 
 
 # %% exercise="recomputation.seeded_dropout"
