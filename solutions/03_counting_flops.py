@@ -31,8 +31,8 @@ from course_lib.workloads import RealGPU, SimulatedGPU, workload
 # ## The question
 #
 # A language model has 70 billion **parameters**: the numbers in its weight matrices. You want to train it on 15
-# trillion **tokens**. A token is a piece of text, a little shorter than a word. You have 1024 GPUs of the type H100.
-# How long will the training take?
+# trillion **tokens**, pieces of text that are a little shorter than a word. You have 1024 H100 GPUs. How long will the
+# training take?
 #
 # To answer, you need no model, no data and no cluster. At the end of this unit the answer takes one line.
 
@@ -130,8 +130,8 @@ print(f"{counter.get_total_flops():,} FLOPs for a result of {c.numel() * 4 / 1e9
 # (A @ B) @ v                                         # left to right
 # ```
 #
-# In *backward*, torch computes only the gradients that somebody wants. The gradient for w is `x.T @ dy`. There dy is
-# the gradient for y, which is all ones here.
+# In *backward*, torch computes only the gradients that somebody wants. The gradient for w is `x.T @ dy`, where dy is
+# the gradient for y, here all ones.
 #
 # Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds the numbers out earns nothing, because it is
 # no prediction.
@@ -234,8 +234,8 @@ with Watch():
 # * products with an addition ({{correct.with an addition}}),
 # * loops, a backward pass, and no product at all ({{correct.whole programs}}).
 #
-# A verdict that says `mlp [5, 4, 6]` names a function and sizes. `fn, args = workload("mlp", [5, 4, 6])` gives you the
-# function and its arguments. Try `count_flops(fn, *args)`, or watch the operations by `with Watch(): fn(*args)`.
+# A verdict that says `mlp [5, 4, 6]` names a function and sizes. `fn, args = workload("mlp", [5, 4, 6])` gives them to
+# you. Try `count_flops(fn, *args)`, or watch the operations by `with Watch(): fn(*args)`.
 
 
 # %% exercise="flops.count_flops"
@@ -354,8 +354,8 @@ check("flops.backward_flops", backward_flops)
 # query fits each key; P = softmax(S) turns each row of S into weights that add up to 1; o = P @ v mixes the values. A
 # last product combines the heads. (Unit 08 is about why this works; here we count.)
 #
-# **An MLP** treats each token alone. One product turns its d_model numbers into d_ff, a nonlinear function follows, and
-# a second product goes back to d_model.
+# **An MLP** treats each token alone. One product turns its d_model numbers into d_ff, then come a nonlinear function
+# and a product back.
 #
 # The products in the middle of the attention, S and o, have no parameters. So "2 × parameters" leaves their cost out,
 # and you count them by themselves.
@@ -364,8 +364,8 @@ check("flops.backward_flops", backward_flops)
 #
 # {{exercise flops.attention_cost}}
 #
-# There are `batch` × `heads` heads. For each, q is (n_q, d), k and v are (n_k, d), and an element takes `itemsize`
-# bytes. Three operations run one after the other, and each reads its inputs from memory and writes its result there:
+# In each of `batch` × `heads` heads, q is (n_q, d), k and v are (n_k, d), and an element takes `itemsize` bytes. Three
+# operations run one after the other, and each reads its inputs from memory and writes its result there:
 #
 # 1. `S = q @ k.T`, 2. `P = softmax(S)`, 3. `o = P @ v`.
 #
@@ -474,7 +474,7 @@ figures.flops.blow_up()
 # {{exercise flops.init_scale}}
 #
 # With the weights `torch.randn(fan_in, fan_out) * init_scale(fan_in)`, a layer should keep the spread of random inputs:
-# if their standard deviation is 1, that of the outputs should be about 1. Full marks need that
+# a standard deviation of 1 goes in, and about 1 comes out. Full marks need that
 # * after one layer ({{holds.keeps_one_layer.one}}),
 # * after twelve ({{holds.keeps_twelve_layers.deep}}).
 
@@ -496,9 +496,9 @@ check("flops.init_scale", init_scale)
 # {{exercise flops.truncated_init}}
 #
 # A normal distribution has tails. Of the 5 million weights of a (2048, 2560) matrix, some fourteen thousand lie more
-# than three standard deviations from the mean, and a few more than five. One such weight makes one output large from
-# the first step on. So models begin with a **truncated** normal distribution: a number outside of (-3, 3) is drawn
-# again until it lies inside.
+# than three standard deviations from the mean, and a few lie more than five away. One such weight makes one output
+# large from the first step on. So models begin with a **truncated** normal distribution: a number outside of (-3, 3) is
+# drawn again until it lies inside.
 #
 # `noise`, of shape (rounds, n), holds several rounds of random numbers. Weight i is the first number of column i that
 # lies within (-3, 3), times `fan_in**-0.5`. The last row always lies within. Use torch's operations on whole tensors.
@@ -698,9 +698,9 @@ figures.flops.operations_under_the_roof()
 # Specifications 1/2 lower without sparsity."
 #
 # Sparsity here is a trick of the hardware. If two of every four weights are zero, the hardware skips these two, and the
-# datasheet counts the skipped FLOPs as done. (Which two may differ from one four to the next, and is stored with the
-# weights.) Ordinary models have no such zeros, so they can get half of the printed number. This course's table,
-# `gpu.DATASHEETS`, holds these halves, which are called **dense** figures, and names its sources.
+# datasheet counts the skipped FLOPs as done. (Which two these are may differ from one four to the next, so it is stored
+# with the weights.) Ordinary models have no such zeros, so they can get half of the printed number. This course's
+# table, `gpu.DATASHEETS`, holds these halves, which are called **dense** figures, and names its sources.
 #
 # And how much of the dense figure does a plain `a @ b` reach?
 
@@ -744,9 +744,9 @@ for dtype in ("fp32", "tf32", "fp16", "bf16"):
 # **HFU**, *hardware* FLOPs utilisation, counts those. A run cannot raise its MFU by doing more work than needed, so MFU
 # is the honest number.
 #
-# MFU does not tell where the rest went: into communication between GPUs, loading of data, launches, or operations that
-# are no products. And 6 for each parameter is wrong where a parameter is not used exactly once for each token: shared
-# layers are used more often, most experts of a mixture not at all, and an embedding table is only looked up.
+# MFU does not tell where the rest went: communication between GPUs, loading of data, launches, operations that are no
+# products. And 6 for each parameter is wrong where a parameter is not used exactly once for each token: shared layers
+# are used more often, most experts of a mixture not at all, and an embedding table is only looked up.
 #
 # Does the number of FLOPs depend on how the chip multiplies? It could: Strassen's algorithm makes a product of 2 × 2
 # blocks from 7 products, not 8. Libraries for GPUs do not use it, because it needs more memory traffic and loses
@@ -834,7 +834,7 @@ for name, flops in {
 #
 # ## On a napkin: memory
 #
-# Which model fits into memory at all? The picture shows what training in float32 keeps for each parameter:
+# Which model fits into memory at all? Training in float32 keeps this for each parameter:
 
 # %%
 figures.flops.sixteen_bytes()
@@ -842,9 +842,9 @@ figures.flops.sixteen_bytes()
 # %% [markdown]
 # * the **parameter** itself, 4 bytes,
 # * its **gradient**, 4 bytes,
-# * the **optimizer's state**, which it remembers from step to step. Plain SGD has none. SGD with momentum has a
-#   velocity, AdaGrad a sum of squared gradients, and Adam and AdamW have two running averages, of the gradient and of
-#   its square. Each of these is one more float32 for every parameter.
+# * the **optimizer's state**, what it remembers. Plain SGD has none. SGD with momentum has a velocity, AdaGrad a sum of
+#   squared gradients, and Adam and AdamW have two running averages, of the gradient and of its square. Each of these is
+#   one more float32 for every parameter.
 #
 # (Mixed precision, as in unit 02, saves nothing here: 2 bytes for a bf16 parameter, 2 for its gradient, and 12 for the
 # master copy and the two averages make 16 again.)
@@ -1023,10 +1023,10 @@ print(f"with waiting, from the cache: {(simulated.clock() - before) * 1e6:.0f} �
 #
 # {{exercise flops.measure}}
 #
-# Write `measure(work, gpu, warm_up, runs)`. It first calls `work()` `warm_up` times without timing. Then it times
-# `runs` calls, each from a cold cache, and returns their median time in seconds. The check hands it a `SimulatedGPU`
-# and repeats your calls on another, whose clock must have shown the right time in half of the runs. Full marks need a
-# time within 3 % of the true one
+# Write `measure(work, gpu, warm_up, runs)`. It first calls `work()` `warm_up` times. Then it times `runs` calls, each
+# from a cold cache, and returns their median time in seconds. The check hands it a `SimulatedGPU` and repeats your
+# calls on another, whose clock must have shown the right time in half of the runs. Full marks need a time within 3 % of
+# the true one
 # * for steady work ({{timed.near_the_truth.steady}}),
 # * where the first runs are slow, or any run after the last that you were asked for, because a chip that gets warm
 #   lowers its clock ({{timed.near_the_truth.warm-up}}),
@@ -1114,7 +1114,7 @@ progress()
 #
 # * FLOPs are a count, FLOP/s a speed. A product has 2 m n k FLOPs.
 # * For each parameter and token, forward takes 2 FLOPs, backward 4, and training 6, or 8 with the forward pass done
-#   twice. Attention adds a term that grows with the square of the tokens.
+#   twice. Attention adds a term with the square of the tokens.
 # * A dispatch mode sees every operation, and a counter that uses it needs a dozen lines.
 # * Below the ridge memory sets the pace, above it arithmetic does. The roof is a limit, not a promise.
 # * An asterisk on a datasheet is worth a factor of two. MFU is measured against the dense number.

@@ -117,8 +117,8 @@ print("right:", torch.allclose(out, x.mean(1), atol=1e-6))
 # | dense | without gaps: neighbouring lanes want neighbouring bytes |
 # | trace | a count of what a kernel does to memory, made on the CPU from what Triton's compiler reads in the kernel |
 #
-# All numbers that were measured on an H200 are in `benchmarks/results/h200_measurements.md` and `coalescing.md` of the
-# course's repository, which also say how they were taken.
+# Numbers measured on an H200, and how they were taken, are in `benchmarks/results/h200_measurements.md` and
+# `coalescing.md` of the course's repository.
 
 # %% [markdown]
 # ## The question
@@ -164,8 +164,8 @@ figures.coalescing.memory_anatomy()
 # The 32 lanes of a warp ask at the same time. The hardware collects their addresses and asks for each sector
 # **once**. This is *coalescing*: requests that fall into one sector become one request.
 #
-# So what does the request of a warp cost? 32 neighbouring floats lie in 128 bytes, which are 4 sectors. And 32 floats
-# from 32 different rows? Each lies in a sector of its own, and 32 sectors are 1024 bytes, for the same 128 useful ones.
+# So what does a warp cost? 32 neighbouring floats lie in 128 bytes, which are 4 sectors. And 32 floats from 32
+# different rows? Each lies in a sector of its own, and 32 sectors are 1024 bytes, for the same 128 useful ones.
 #
 # > **efficiency** = useful bytes / (32 × sectors)
 #
@@ -248,14 +248,14 @@ figures.coalescing.sectors_against_stride()
 #
 # In float32 the number of sectors stops growing at stride 8, but the cost does not quite. On an H200, stride 8 read 8.0
 # times the useful bytes from DRAM, and stride 32 read 16.0 times (Nsight Compute, `dram__bytes_read.sum`). Why twice as
-# many? At stride 8, each 64-byte fetch brings two wanted sectors. At stride 32 it brings only one, and the other half
-# of the fetch is thrown away.
+# many? At stride 8, each 64-byte fetch brings two wanted sectors. At stride 32 it brings one, and its other half is
+# thrown away.
 
 # %% [markdown]
 # ## Reading a trace
 #
 # You will not count addresses by hand for long. `trace` records each load and each store, and counts their sectors as
-# you did: for each group of 32 lanes, it counts each sector once.
+# you did: for each group of 32 lanes, each sector once.
 
 
 # %%
@@ -356,8 +356,8 @@ for kernel, dtype in (
 
 # %% [markdown]
 # Look at two of them again. *Half masked* asks for half the bytes and saves no sector, because a mask helps only when
-# it empties a whole sector. *Shifted* asks for as many bytes as *neighbours* and pays a quarter more, because each
-# group of 32 lanes begins 4 bytes late and ends in a fifth sector.
+# it empties a whole sector. *Shifted* asks for as many bytes as *neighbours* and pays a quarter more: each group of 32
+# lanes begins 4 bytes late and ends in a fifth sector.
 #
 # ## Is the count true?
 #
@@ -370,10 +370,9 @@ figures.counters.predicted_against_counted()
 
 # %% [markdown]
 # Most points lie on the line, to the last sector. One of them is *shifted*, which should surprise you. Each of its
-# groups of 32 lanes asks for a fifth sector, which is a quarter too many, and yet the GPU counted less than 1 % too
-# many. Why? The fifth sector of one group is the first of the next, and the SM's **L1 cache** still holds it when the
-# next group asks, a moment later. A trace gives both numbers: the lanes ask for `sectors`, and `l2_sectors` of them
-# come from L2.
+# groups of 32 lanes asks for a fifth sector, a quarter too many, and yet the GPU counted less than 1 % too many. Why?
+# The fifth sector of one group is the first of the next, and the SM's **L1 cache** still holds it when the next group
+# asks, a moment later. A trace gives both numbers: the lanes ask for `sectors`, and `l2_sectors` of them come from L2.
 
 # %%
 with trace() as t:
@@ -419,7 +418,7 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
 
 # %% [markdown]
 # From 8 floats in a row on, the shape makes no difference to the sectors; in float16 it would take 16 elements. (Longer
-# runs help in another way: fewer instructions move the same bytes. The section on alignment says more.)
+# runs help in another way: fewer instructions move the same bytes. See *Alignment*.)
 #
 # ## Exercise: copy rows
 #
@@ -604,8 +603,8 @@ check("coalescing.transpose", transpose)
 # {{exercise coalescing.break_transpose}}
 #
 # A test is an input, and somebody has to think of it. Below is a kernel that is right. There are also wrong versions of
-# it, called *mutants*. Each has one change, such as a missing mask, a stride that is taken for another, or a grid that
-# is turned. On most inputs a mutant gives the right result. Write inputs on which it does not.
+# it, *mutants*. Each has one change, such as a missing mask, a stride that is taken for another, or a grid that is
+# turned. On most inputs a mutant gives the right result. Write inputs on which it does not.
 #
 # `breaking_inputs()` returns a list of at most three dicts, `{"x": tensor}`. Each tensor has two axes and any strides,
 # and may span at most 16,384 numbers of float32 or float16. The check runs the given kernel on all of them, and **if it
@@ -650,8 +649,8 @@ check("coalescing.break_transpose", breaking_inputs)
 # ## Summing the slow axis
 #
 # The sum of each *row* is easy: a program loads a row with its lanes side by side, and adds. The sum of each *column*
-# adds numbers that are N elements apart. The first idea that comes to mind is one program for each column. Before you
-# run it, what efficiency do you expect?
+# adds numbers that are N elements apart. The first idea is one program for each column. Before you run it, what
+# efficiency do you expect?
 
 
 # %%
@@ -835,8 +834,8 @@ figures.coalescing.padding_drift()
 # 7 of 8 rows, which makes 1.88 times as many sectors in all. Longer runs lose less, because only their ends reach into
 # another sector.
 #
-# The cure is to let rows lie further apart than they are long. Rows of 1001 elements with a row stride of 1008 waste 28
-# bytes each, but every row starts a sector again. Libraries call the row stride *leading dimension* or *pitch*.
+# The cure is to let rows lie further apart than they are long. 1001 elements with a row stride of 1008 waste 28 bytes a
+# row, but every row starts a sector again. Libraries call the row stride *leading dimension* or *pitch*.
 #
 # ## Exercise: pad the rows
 #
@@ -863,11 +862,11 @@ check("coalescing.padded_stride", padded_stride)
 # %% [markdown]
 # ### When an index no longer fits
 #
-# Triton gives an integer argument below 2³¹ only 32 bits. So `rows * stride_m` is a product of two 32-bit numbers. At
-# 2³¹ elements the product wraps and becomes negative, and the load goes somewhere else. A cast afterwards, `(rows *
-# stride_m).to(tl.int64)`, comes too late; `rows.to(tl.int64) * stride_m` is right. This error is among the most
-# frequent in kernels that have worked for years (megablocks #185, flash-linear-attention #1082), because it shows only
-# in large batches.
+# Triton gives an integer argument below 2³¹ only 32 bits, so `rows * stride_m` is a product of two 32-bit numbers. At
+# 2³¹ elements it wraps and becomes negative, and the load goes somewhere else. A cast afterwards,
+# `(rows * stride_m).to(tl.int64)`, comes too late; `rows.to(tl.int64) * stride_m` is right. This error is among the
+# most frequent in kernels that have worked for years (megablocks #185, flash-linear-attention #1082), because it shows
+# only in large batches.
 #
 # ### Vector loads
 #
@@ -876,8 +875,8 @@ check("coalescing.padded_stride", padded_stride)
 # the address must be a multiple of 16 bytes, **and the compiler must know that it is**.
 #
 # How would it know? When you launch a kernel, Triton checks whether 16 divides each integer argument. If so, it
-# compiles a version of the kernel that relies on that. `compile_for` does the same without a GPU, and reads the width
-# of the loads from the PTX, NVIDIA's portable assembly.
+# compiles a version that relies on that. `compile_for` does the same without a GPU, and reads the width of the loads
+# from the PTX, NVIDIA's portable assembly.
 
 # %%
 x, out = torch.randn(32, 1024), torch.empty(32, 128)
@@ -889,7 +888,7 @@ for row_stride in (1008, 1000, 1001):
 # 1001 is no surprise. But why does 1000 get narrow loads? Its rows start at multiples of 4000 bytes, which 16 divides.
 # So the *kernel* could load 128 bits. But the *compiler* is only told whether 16 divides the number of elements, and
 # 1000 = 62 × 16 + 8. This is a second reason to pad, and to pad to 16 elements. A load of 128 bits appears in the PTX
-# as `ld.global.v4.b32`. In SASS, the machine code that `cuobjdump -sass` prints from a compiled kernel, it appears as
+# as `ld.global.v4.b32`, and in SASS, the machine code that `cuobjdump -sass` prints from a compiled kernel, as
 # `LDG.E.128`.
 #
 # How much can alignment matter in the end? A bfloat16 matmul on an H200 ran at 694 TFLOP/s for N = 4096 and at 135 for
@@ -967,8 +966,8 @@ for name, condition in conditions.items():
 
 # %% [markdown]
 # With *runs of 8* every warp is divided, and yet the masks halve the sectors, because 8 floats are a whole sector. With
-# *alternating* the masks save nothing. What matters for instructions is whether the lanes of a warp agree. What matters
-# for memory is whether the lanes of a sector do.
+# *alternating* the masks save nothing. For instructions, what counts is whether the lanes of a warp agree; for memory,
+# whether the lanes of a sector do.
 #
 # ## Exercise: name it
 #
