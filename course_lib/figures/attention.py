@@ -385,8 +385,8 @@ def merge_orders() -> Figure:
     chain.set_ylabel("steps that wait for each other")
     (m, l), (tm, tl) = state, level[0][1]
     figure.caption(
-        f"Each box shows m, and l below it. The chain ends with ({m:.2f}, {l:.4f}), the tree with ({tm:.2f}, {tl:.4f}): order and "
-        "grouping do not matter. One program that walks along the keys is the chain; several that share them are the tree."
+        f"Each box shows m, and l below it. The chain ends with ({m:.2f}, {l:.4f}), the tree with ({tm:.2f}, {tl:.4f}): any order "
+        "and any grouping give the same. One program that walks along the keys is the chain; several that share them are the tree."
     )
     return figure
 
