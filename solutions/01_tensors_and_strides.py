@@ -13,10 +13,10 @@
 # %% [markdown]
 # # 01 · Tensors and strides
 #
-# **After this unit you can** say where in memory any element of any tensor lies, which torch operations copy and which only
-# look at the same memory in another way, how many bytes a tensor takes, and write a kernel that reads a matrix of any
-# layout. About {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You need 00 (a first kernel, how checks and hints
-# work). No GPU is needed.
+# **After this unit you can** say where in memory any element of any tensor lies, which torch operations copy and which
+# only look at the same memory in another way, how many bytes a tensor takes, and write a kernel that reads a matrix of
+# any layout. This unit takes about {{unit hours}}; {{unit minutes}} of that is for {{unit exercises}}. You need 00 (a
+# first kernel, how checks and hints work). No GPU is needed.
 
 # %%
 import time
@@ -45,7 +45,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # Both give a tensor of the same shape with the same values. How many times as long does the second one take?
 
 # %% predict="strides.guess_times"
-# How many times as long as x.T does x.T.contiguous() take? Write a number before you run the next cell; no points hang on it.
+# How many times as long as x.T does x.T.contiguous() take? Write a number before you run the next cell; it earns no points.
 guess_times = ...
 
 # %%

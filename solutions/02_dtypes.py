@@ -14,8 +14,9 @@
 # # 02 · Dtypes
 #
 # **After this unit you can** read a number off its bits, say before you run it where a computation in 16 bits will go
-# wrong, and choose what to store in few bits and what to compute in many. About {{unit hours}}, {{unit minutes}} of them
-# for {{unit exercises}}. You need 00 (a first kernel) and 01 (a tensor is storage with a shape). No GPU is needed.
+# wrong, and choose what to store in few bits and what to compute in many. This unit takes about {{unit hours}}; {{unit minutes}}
+# of that is for {{unit exercises}}. You need 00 (a first kernel) and 01 (a tensor is storage with a shape).
+# No GPU is needed.
 
 # %%
 import math
@@ -66,7 +67,7 @@ print(f"\nH200, bf16 against fp32: {h200.bf16_flops / h200.fp32_flops:.1f} times
 # starts at 0, and 1 is added to it 4000 times, in float16. Where does it end?
 
 # %% predict="dtypes.guess_counter"
-# What does a float16 counter show after 4000 additions of 1? Write a number before you run the next cell; no points hang on it.
+# What does a float16 counter show after 4000 additions of 1? Write a number before you run the next cell; it earns no points.
 guess_counter = ...
 
 # %%

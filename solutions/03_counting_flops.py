@@ -14,11 +14,10 @@
 # # 03 · Counting FLOPs
 #
 # **After this unit you can** count the arithmetic and the bytes of a model on a napkin, check the count with a tool
-# that you wrote, say whether arithmetic or memory sets the pace, and time a GPU without fooling yourself. About
-# {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You need 00 (a first kernel), 01 (shapes) and 02 (bytes of a
-# dtype). No GPU is needed: where
-# there is none, speeds come from a datasheet, or from a run on an NVIDIA H200 that was recorded for you, and each
-# picture says which.
+# that you wrote, say whether arithmetic or memory sets the pace, and time a GPU without fooling yourself. This unit
+# takes about {{unit hours}}; {{unit minutes}} of that is for {{unit exercises}}. You need 00 (a first kernel), 01
+# (shapes) and 02 (bytes of a dtype). No GPU is needed. Where there is none, speeds come from a datasheet or from a
+# recorded run on an NVIDIA H200, and each picture says which.
 
 # %%
 import torch
@@ -31,28 +30,28 @@ from course_lib.workloads import RealGPU, SimulatedGPU, workload
 # %% [markdown]
 # ## The question
 #
-# A language model has 70 billion **parameters**: the numbers in its weight matrices. It is to be trained on 15
-# trillion **tokens**, which are pieces of text, a little shorter than a word. There are 1024 GPUs of the type H100.
-# How long will it take?
+# A language model has 70 billion **parameters**: the numbers in its weight matrices. You want to train it on 15
+# trillion **tokens**, pieces of text that are a little shorter than a word. You have 1024 H100 GPUs. How long will the
+# training take?
 #
-# You have no model, no data and no cluster. You need none of them. At the end of this unit the answer takes one line.
+# To answer, you need no model, no data and no cluster. At the end of this unit the answer takes one line.
 
 # %% predict="flops.guess_days"
-# How many days? Write a number before you go on; no points hang on it.
+# How many days? Write a number before you go on; it earns no points.
 guess_days = ...
 
 # %% [markdown]
 # ## A count and a speed
 #
-# A **FLOP** is one floating-point operation: one addition, one multiplication. **FLOPs**, with a small s, is how many
-# there are: a *count*, a property of the task. **FLOP/s** is how many are done in a second: a *speed*, a property of
-# a machine at work. Some papers write FLOPS for either; look at which of the two they divide.
+# A **FLOP** is one floating-point operation: an addition or a multiplication. **FLOPs**, with a small s, are a *count*:
+# how many operations a task needs. **FLOP/s** is a *speed*: how many operations a machine does in a second. Some papers
+# write FLOPS for both; what they give for each second is a speed.
 #
 # | prefix | | example |
 # | --- | --- | --- |
 # | giga, G | 10⁹ | one product of 800 by 800 matrices: 1.02 × 10⁹ FLOPs |
-# | tera, T | 10¹² | one H200 on float32: 67 TFLOP/s, says its datasheet |
-# | peta, P | 10¹⁵ | one H200 on bfloat16: almost 1 PFLOP/s |
+# | tera, T | 10¹² | one H200 in float32, by its datasheet: 67 TFLOP/s |
+# | peta, P | 10¹⁵ | one H200 in bfloat16: almost 1 PFLOP/s |
 # | | 6.3 × 10²⁴ | the training above, as you will find |
 #
 # Nearly all arithmetic of a neural network is in matrix products. So what does one cost?
@@ -66,19 +65,20 @@ figures.flops.product_anatomy()
 #
 # > A matrix product has **2 m n k** FLOPs.
 #
-# What about bytes? In the best case each matrix passes through memory once: a and b are read, the result is written.
+# What about bytes? In the best case each matrix passes through memory once: a and b are read, and the result is
+# written.
 #
 # ## Exercise: the cost of a product
 #
 # {{exercise flops.matmul_cost}}
 #
-# (m, k) @ (k, n), with `itemsize` bytes for each element. Return two whole numbers: the FLOPs, and the bytes if each
-# of the three matrices is moved once. Full marks need both to equal torch's count
+# The product is (m, k) @ (k, n), and each element takes `itemsize` bytes. Return two whole numbers: the FLOPs, and the
+# bytes if each of the three matrices is moved once. Full marks need both numbers right
 # * for square matrices ({{correct.square}}),
 # * for any other sizes ({{correct.other}}).
 #
-# Unsolved, the check prints that nothing is returned yet. `hint("flops.matmul_cost")` gives a hint, and a stronger
-# one each time. This holds for every exercise here.
+# Before you solve it, the check prints that nothing is returned yet. `hint("flops.matmul_cost")` gives a hint, and a
+# stronger one each time. Every exercise works like this.
 
 
 # %% exercise="flops.matmul_cost"
@@ -95,12 +95,12 @@ check("flops.matmul_cost", matmul_cost)
 # %% [markdown]
 # ## Torch counts, too
 #
-# Torch has a counter. It watches the operations that run, and adds up the products by 2 m n k. All else, such as a ReLU or
-# a sum, counts as 0: those are few FLOPs compared with the products, and other things than FLOPs set their pace. (How few,
-# and what else? That is the second half of this unit.)
+# Torch has a counter of its own. It watches the operations that run, and adds 2 m n k for each matrix product.
+# Everything else, such as a ReLU or a sum, counts as 0, because it has few FLOPs compared with the products, and other
+# things set its pace. (How few, and what else? The second half of this unit answers that.)
 #
-# A tensor on the device `"meta"` has a shape and a dtype and no data. Operations on it do nothing but compute shapes.
-# So you can count a product that no GPU could hold.
+# A tensor on the device `"meta"` has a shape and a dtype, but no data. Operations on it compute shapes and nothing
+# else. So you can count the FLOPs of a product that no GPU could hold.
 
 # %%
 a, b = torch.empty(10**6, 20_000, device="meta"), torch.empty(20_000, 10**6, device="meta")
@@ -113,7 +113,8 @@ print(f"{counter.get_total_flops():,} FLOPs for a result of {c.numel() * 4 / 1e9
 #
 # {{exercise flops.predictions}}
 #
-# What will torch's counter say to each of these lines? Write down six numbers. The cell after the check counts them.
+# What will torch's counter show for each of these lines? Write down six numbers. The cell after the check runs the
+# counter.
 #
 # ```python
 # x = torch.empty(100, 64)                            # data: wants no gradient
@@ -129,10 +130,11 @@ print(f"{counter.get_total_flops():,} FLOPs for a result of {c.numel() * 4 / 1e9
 # (A @ B) @ v                                         # left to right
 # ```
 #
-# In *backward*, torch computes the gradients that somebody wants, and no others. The gradient for w is `x.T @ dy`,
-# where dy, here all ones, is the gradient for y.
+# In *backward*, torch computes only the gradients that somebody wants. The gradient for w is `x.T @ dy`, where dy is
+# the gradient for y, here all ones.
 #
-# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
+# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds the numbers out earns nothing, because it is
+# no prediction.
 
 
 # %% exercise="flops.predictions"
@@ -178,13 +180,13 @@ print(f"left to right {count(lambda: (A @ B) @ v):>13,}")
 print(f"right to left {count(lambda: A @ (B @ v)):>13,}")
 
 # %% [markdown]
-# The last two lines compute the same vector. The order of the brackets is worth a factor of 500.
+# The last two lines compute the same vector, but where the brackets stand is worth a factor of 500.
 #
 # ## How the counter sees
 #
-# Whatever you write in torch, it ends in a few hundred basic operations, named `aten.something`. A **dispatch mode**
-# is an object that torch asks before each of them. It gets the function and the arguments, and must return the
-# result.
+# Whatever you write in torch is carried out by a few hundred basic operations, whose names begin with `aten.`. A
+# **dispatch mode** is an object that torch calls in place of each of them. It gets the operation as a function, with
+# its arguments, and must return the result.
 
 
 # %%
@@ -204,12 +206,12 @@ with Watch():
     hidden.sum().backward()
 
 # %% [markdown]
-# Read the first lines slowly. The linear layer is one operation, `aten.addmm`: bias + x @ w. Its matrices are the
-# second and the third argument. And the backward pass, which you never wrote, goes by in the same way; `aten.mm` is
-# the gradient for the weights.
+# Read the first lines slowly. The linear layer is one operation, `aten.addmm`, which computes bias + x @ w. Its
+# matrices are the second and the third argument. The backward pass, which you never wrote, goes by in the same way:
+# there, `aten.mm` computes the gradient for the weights.
 #
-# `function` is one variant of an operation, such as `aten.mm.default`. The operation itself, the same for all of its
-# variants, is `function.overloadpacket`: compare that. Four operations multiply matrices:
+# `function` is one variant of an operation, such as `aten.mm.default`. `function.overloadpacket` is the operation
+# itself, the same for all of its variants, so compare that. Four operations multiply matrices:
 #
 # | operation | arguments | |
 # | --- | --- | --- |
@@ -222,9 +224,9 @@ with Watch():
 #
 # {{exercise flops.count_flops}}
 #
-# Write `count_flops(fn, *args)`: it calls `fn(*args)` and returns the FLOPs of all matrix products inside, as torch's
-# counter would, and without it. The first of each pair of matrices ends in the size k. Additions to a product (the c
-# above) count as 0.
+# Write `count_flops(fn, *args)`. It calls `fn(*args)` and returns the FLOPs of all matrix products inside, as torch's
+# counter would, but without that counter. In each pair of matrices, k is the last size of the first one. Adding c to a
+# product counts as 0.
 #
 # Full marks need torch's count for
 # * products of two matrices ({{correct.products}}),
@@ -233,7 +235,7 @@ with Watch():
 # * loops, a backward pass, and no product at all ({{correct.whole programs}}).
 #
 # A verdict that says `mlp [5, 4, 6]` names a function and sizes. `fn, args = workload("mlp", [5, 4, 6])` gives them to
-# you: try `count_flops(fn, *args)`, or look at them with `with Watch(): fn(*args)`.
+# you. Try `count_flops(fn, *args)`, or watch the operations by `with Watch(): fn(*args)`.
 
 
 # %% exercise="flops.count_flops"
@@ -287,21 +289,21 @@ for name, sizes in (("attention", [2, 9, 8]), ("mlp_step", [6, 4, 5])):
 # %% [markdown]
 # ## Forward 2, backward 4
 #
-# A layer has a weight matrix (d_in, d_out). Send `tokens` rows through it: 2 × tokens × d_in × d_out FLOPs. But d_in
-# × d_out is the number of its parameters. So whatever the shape of a layer:
+# A layer has a weight matrix (d_in, d_out). Sending `tokens` rows through it takes 2 × tokens × d_in × d_out FLOPs.
+# Since d_in × d_out is the number of its parameters, this holds for a layer of any shape:
 #
 # > **forward**: 2 FLOPs for each parameter and token.
 #
-# And backward? From dy, the gradient for the output, a layer makes two: one for its weights, to train them, and one
-# for its input, to hand on to the layer before. How many FLOPs is each? Guess, then look.
+# And backward? From dy, the gradient for the output, a layer computes two gradients: one for its weights, to train
+# them, and one for its input, to hand on to the layer before. How many FLOPs does each take? Guess, then look.
 
 # %%
 figures.flops.three_products()
 
 # %% [markdown]
-# > **backward**: 4 for each parameter and token. **Training**: 2 + 4 = **6**.
+# > **backward**: 4 FLOPs for each parameter and token. **Training**: 2 + 4 = **6** FLOPs.
 #
-# That was a derivation. Now a count: a network of three layers, and torch's counter.
+# That was a derivation. Now let torch's counter look at a network of three layers.
 
 # %%
 tokens, width = 32, 128
@@ -315,17 +317,17 @@ print(f"forward  {forward:>10,} = {forward / (parameters * tokens):.2f} × param
 print(f"backward {backward:>10,} = {backward / (parameters * tokens):.2f} × parameters × tokens")
 
 # %% [markdown]
-# Here the data wanted a gradient, which data seldom does. What changes without it?
+# Here the data wanted a gradient, which data seldom does. What changes if it does not?
 #
 # ## Exercise: backward, product by product
 #
 # {{exercise flops.backward_flops}}
 #
-# A net of two layers: `h = relu(x @ W1)`, `y = h @ W2`, with x (batch, d_in), W1 (d_in, d_hidden), W2 (d_hidden,
-# d_out). How many FLOPs do the products of its backward pass have? `input_needs_grad` says whether x wants a
-# gradient. Full marks need torch's count
-# * where it does ({{correct.with}}),
-# * where it does not ({{correct.without}}).
+# A net has two layers: `h = relu(x @ W1)` and `y = h @ W2`, with x (batch, d_in), W1 (d_in, d_hidden) and W2 (d_hidden,
+# d_out). How many FLOPs do the products of its backward pass have? `input_needs_grad` says whether x wants a gradient.
+# Full marks need torch's count
+# * where x wants one ({{correct.with}}),
+# * where x wants none ({{correct.without}}).
 
 
 # %% exercise="flops.backward_flops"
@@ -344,32 +346,32 @@ check("flops.backward_flops", backward_flops)
 # %% [markdown]
 # ## The products of a transformer
 #
-# A transformer is a stack of equal **blocks**. Each block does two things to its tokens, which are rows of d_model
-# numbers.
+# A transformer is a stack of **blocks** that are built alike. Each does two things to its tokens, which are rows of
+# d_model numbers.
 #
 # **Attention** lets tokens look at each other. From the rows x it makes queries q, keys k and values v, each by a
 # product with a weight matrix. It cuts them into *heads* of d numbers. For each head, S = q @ k.T says how well each
 # query fits each key; P = softmax(S) turns each row of S into weights that add up to 1; o = P @ v mixes the values. A
-# last product brings the heads together. (Unit 08 is about why this works; here we count.)
+# last product combines the heads. (Unit 08 is about why this works; here we count.)
 #
-# **An MLP** treats each token alone: one product from d_model to d_ff numbers, a nonlinear function, one product
-# back.
+# **An MLP** treats each token alone. One product turns its d_model numbers into d_ff, then come a nonlinear function
+# and a product back.
 #
-# The products in the middle of the attention, S and o, have no parameters. Their cost is in no "2 × parameters". So
-# count them by themselves.
+# The products in the middle of the attention, S and o, have no parameters. So "2 × parameters" leaves their cost out,
+# and you count them by themselves.
 #
 # ## Exercise: the cost of attention
 #
 # {{exercise flops.attention_cost}}
 #
-# For `batch` × `heads` heads: q is (n_q, d), k and v are (n_k, d), all with `itemsize` bytes an element. Three
+# In each of `batch` × `heads` heads, q is (n_q, d), k and v are (n_k, d), and an element takes `itemsize` bytes. Three
 # operations run one after the other, and each reads its inputs from memory and writes its result there:
 #
 # 1. `S = q @ k.T`, 2. `P = softmax(S)`, 3. `o = P @ v`.
 #
 # Return the FLOPs of the two products, and the bytes of all three operations. Full marks need the right pair
 # * for one head ({{correct.one head}}),
-# * for batches and heads, and n_q other than n_k ({{correct.many}}).
+# * for several batches and heads, and n_q different from n_k ({{correct.many}}).
 
 
 # %% exercise="flops.attention_cost"
@@ -397,8 +399,8 @@ for n in (512, 2048, 8192):
     print(f"{n:6}   {found[0]:.2e}   {found[1]:.2e}   {32 * 4 * n * n * 2 / found[1]:.0%}")
 
 # %% [markdown]
-# Four times as many tokens, about sixteen times the FLOPs, and nearly all bytes belong to S and P, which nobody asked
-# for. A kernel that never writes them down is what this course is heading for.
+# Four times as many tokens take about sixteen times the FLOPs. Nearly all bytes belong to S and P, which nobody asked
+# for. This course is heading for a kernel that never writes S and P to memory.
 #
 # ## Exercise: a whole block
 #
@@ -413,10 +415,10 @@ for n in (512, 2048, 8192):
 # | S and o, for each of `heads` heads of d_model / heads numbers | none; each token attends to all tokens of its text |
 # | MLP, up and down | (d_model, d_ff) and (d_ff, d_model) |
 #
-# Return the FLOPs. Within 1 % is near enough. Full marks need that
+# Return the FLOPs; within 1 % is near enough. Full marks need that
 # * where each head has its own keys and values ({{holds.within_a_percent.plain}}),
-# * where they share them ({{holds.within_a_percent.shared keys}}). For S and o, torch repeats the shared ones, so those
-#   cost what they cost before.
+# * where heads share them ({{holds.within_a_percent.shared keys}}). For S and o, torch repeats the shared ones, so S
+#   and o cost what they cost without sharing.
 
 
 # %% exercise="flops.block_cost"
@@ -435,8 +437,8 @@ def block_cost(batch: int, tokens: int, d_model: int, heads: int, kv_heads: int,
 check("flops.block_cost", block_cost)
 
 # %% [markdown]
-# How good is "2 × parameters × tokens" then? It leaves out S and o, which grow with the square of the tokens. Here is
-# a block of d_model 4096. From which length on is more than a tenth of the FLOPs missing?
+# How good is "2 × parameters × tokens" then? It leaves out S and o, which grow with the square of the number of tokens.
+# Here is a block with d_model = 4096. From how many tokens on does the shortcut miss more than a tenth of the FLOPs?
 
 # %%
 d_model, heads, kv_heads, d_ff = 4096, 32, 8, 14336
@@ -451,27 +453,28 @@ for tokens in (512, 2048, 8192, 32768):
     )
 
 # %% [markdown]
-# Just above 2048 tokens. At 32768 tokens more than half of the FLOPs are in S and o, and the shortcut misleads.
+# It does so from just above 2048 tokens on. At 32768 tokens more than half of the FLOPs are in S and o, and the
+# shortcut misleads.
 #
 # ## One more thing a product does
 #
-# You count the additions of a product. They also decide how large its result is. Take random weights, `torch.randn(d,
-# d)`, and random inputs. How large are the numbers after 8 layers?
+# You have counted the additions of a product. They also decide how large the numbers in its result are. Take random
+# weights, `torch.randn(d, d)`, and random inputs. How large are the numbers after 8 layers?
 
 # %%
 figures.flops.blow_up()
 
 # %% [markdown]
 # One output is a sum of d products of two random numbers, each with mean 0 and variance 1. A product of the two has
-# variance 1, too. Variances of independent terms add up. So the output has variance d, and a standard deviation of
-# sqrt(d). Three layers of width 1024 come close to the largest float16, four pass it.
+# variance 1, too. Variances of independent terms add up, so the output has variance d and a standard deviation of
+# sqrt(d). After three layers of width 1024 the numbers come close to the largest float16, and after four they pass it.
 #
 # ## Exercise: the scale of fresh weights
 #
 # {{exercise flops.init_scale}}
 #
-# `torch.randn(fan_in, fan_out) * init_scale(fan_in)` is to keep the spread of random inputs: with a spread of 1 going in,
-# about 1 comes out. Full marks need that
+# With the weights `torch.randn(fan_in, fan_out) * init_scale(fan_in)`, a layer should keep the spread of random inputs:
+# a standard deviation of 1 goes in, and about 1 comes out. Full marks need that
 # * after one layer ({{holds.keeps_one_layer.one}}),
 # * after twelve ({{holds.keeps_twelve_layers.deep}}).
 
@@ -492,14 +495,15 @@ check("flops.init_scale", init_scale)
 #
 # {{exercise flops.truncated_init}}
 #
-# A normal distribution has tails: of the 5 million weights of a (2048, 2560) matrix some fourteen thousand lie further out than
-# three standard deviations, and a few further than five. One such weight makes one output large from the first step on. So
-# models begin with a **truncated** normal: what falls outside of (-3, 3) is drawn again until it does not.
+# A normal distribution has tails. Of the 5 million weights of a (2048, 2560) matrix, some fourteen thousand lie more
+# than three standard deviations from the mean, and a few lie more than five away. One such weight makes one output
+# large from the first step on. So models begin with a **truncated** normal distribution: a number outside of (-3, 3) is
+# drawn again until it lies inside.
 #
-# `noise` holds several rounds of standard normal numbers, (rounds, n). Weight i is the first number of column i that
-# lies within (-3, 3), the last row always does; times `fan_in**-0.5`. Torch does the work here. Ordinary noise comes first; the
-# points are for
-# * noise of which few numbers lie within 3, and a single round ({{correct.rounds}}).
+# `noise`, of shape (rounds, n), holds several rounds of random numbers. Weight i is the first number of column i that
+# lies within (-3, 3), times `fan_in**-0.5`. The last row always lies within. Use torch's operations on whole tensors.
+# An answer must be right for ordinary noise; the points are for
+# * noise of which few numbers lie within 3, and noise of a single round ({{correct.rounds}}).
 
 
 # %% exercise="flops.truncated_init"
@@ -517,27 +521,28 @@ def truncated_init(noise: torch.Tensor, fan_in: int) -> torch.Tensor:
 check("flops.truncated_init", truncated_init)
 
 # %% [markdown]
-# `torch.nn.init.trunc_normal_(weight, std=s, a=-3 * s, b=3 * s)` does it in one call. What does the cut cost? Nothing that
-# matters: the standard deviation falls to 0.987 of what it was.
+# `torch.nn.init.trunc_normal_(weight, std=s, a=-3 * s, b=3 * s)` does this in one call. What does the cut cost? Nothing
+# that matters: the standard deviation falls to 0.987 of what it was.
 #
-# Random numbers come from a **seed**, and a run that is to be repeated sets one for each source of them: `torch.manual_seed` for
-# weights and dropout, on every GPU as well; `numpy.random.seed` and `random.seed` for whatever shuffles the data. One shared
-# generator is not enough: one more dropout layer would then change the order of the texts.
+# A **seed** decides which random numbers come. To repeat a run, set a seed for each source of them: `torch.manual_seed`
+# for weights and dropout, on every GPU as well, and `numpy.random.seed` and `random.seed` for whatever shuffles the
+# data. One shared generator is not enough, because one more dropout layer would then change the order of the texts.
 #
 # ## Exercise: a module by hand
 #
 # {{exercise flops.deep_linear}}
 #
-# A **parameter** is a tensor that is trained, and a **module** is a function that knows its parameters. Write `DeepLinear`:
-# `layers` weight matrices (width, width) of random numbers times `width**-0.5`, applied one after the other as `x @ w`, then
-# a head of (width,) numbers: x (rows, width) becomes (rows,). How many parameters has it? layers × width² + width.
+# In torch, a **parameter** is a tensor that is trained, and a **module** is a function that knows its parameters. Write
+# `DeepLinear`. It applies `layers` weight matrices (width, width), one after the other, as `x @ w`, and then a head of
+# (width,) numbers, so that x (rows, width) becomes (rows,). All of these are random numbers times `width**-0.5`. How
+# many are there? layers × width² + width.
 #
 # The check makes modules of several sizes, asks each for its parameters, calls it, and goes backward from the sum of its
 # output. Full marks need that
 # * `module.parameters()` has them all ({{holds.registers_its_parameters.plain}}),
 # * the output is computed with them ({{holds.computes_with_them.plain}}),
 # * each gets its gradient ({{holds.gets_gradients.other}}),
-# * and weights begin at random and at the right scale ({{holds.starts_fresh.other}}).
+# * the weights begin as random numbers of the right scale ({{holds.starts_fresh.other}}).
 
 
 # %% exercise="flops.deep_linear"
@@ -569,8 +574,8 @@ check("flops.deep_linear", DeepLinear)
 # A GPU can do two things at the same time: compute on what it has, and fetch what comes next. Whichever takes longer
 # sets the pace. Which one will it be?
 #
-# That depends on one number of the task, its **arithmetic intensity**: FLOPs for each byte moved. And on one of the
-# machine, its **ridge**: FLOP/s over bytes/s.
+# That depends on two numbers. The task has an **arithmetic intensity**: its FLOPs for each byte moved. The machine has
+# a **ridge**: its FLOP/s divided by its bytes/s.
 
 # %% gpu="flops.card"
 sheet = gpu.current_or_h200()
@@ -580,17 +585,18 @@ print(f"{fastest / 1e12:.0f} TFLOP/s in bf16, {sheet.hbm_bandwidth / 1e12:.2f} T
 print(f"ridge: {fastest / sheet.hbm_bandwidth:.0f} FLOPs for each byte")
 
 # %% [markdown]
-# In the time in which one byte arrives, an H200 could do 206 FLOPs in bf16. A task with fewer is *memory-bound*: the
-# arithmetic waits. A task with more is *compute-bound*.
+# While one byte arrives, an H200 could do 206 FLOPs in bf16. A task with fewer FLOPs for each byte is *memory-bound*:
+# its arithmetic waits for memory. A task with more is *compute-bound*.
 #
-# A ReLU on bf16 reads 2 bytes, does one comparison and writes 2 bytes: 1/4 FLOP for each byte. Where is it on this
-# scale?
+# For each element, a ReLU in bf16 reads 2 bytes, does one comparison and writes 2 bytes. That makes 1/4 FLOP for each
+# byte. On which side of the ridge is it?
 #
 # ## Exercise: intensity
 #
 # {{exercise flops.intensity}}
 #
-# `cost` is a pair as `matmul_cost` returns it. Full marks need the FLOPs for each byte ({{holds.gives_back_the_flops.plain}}).
+# `cost` is a pair (FLOPs, bytes), as `matmul_cost` returns it. Return the FLOPs for each byte
+# ({{holds.gives_back_the_flops.plain}}).
 
 
 # %% exercise="flops.intensity"
@@ -606,30 +612,30 @@ def intensity(cost: tuple[int, int]) -> float:
 check("flops.intensity", intensity)
 
 # %% [markdown]
-# The **roofline** draws both limits in one picture. The slope is the memory: FLOP/s = intensity × bytes/s. The flat
-# part is the arithmetic. No program gets above the roof of the datasheet. Both axes are logarithmic.
+# The **roofline** draws both limits in one picture. The slope is the limit of memory: FLOP/s = intensity × bytes/s. The
+# flat part is the limit of arithmetic. No program gets above the roof of the datasheet. Both axes are logarithmic.
 #
 # Move the sliders. Before each move, say on which side of the ridge the point will be:
-# * m = 1: a vector times a matrix. This is a model that writes one text, token by token.
-# * From m = 1 upwards: how many rows until arithmetic is the limit?
-# * m = n = k = 512. And 64? And 64 in fp32?
-# * The same on a T4 (a small card of 2018), and on a B200 (a large one of 2024).
+# * Set m = 1: a vector times a matrix. A model that writes one text does this for each token.
+# * Raise m from 1. How many rows does it take until arithmetic is the limit?
+# * Set m = n = k = 512. And 64? And 64 in fp32?
+# * Try the same on a T4 (a small card of 2018) and on a B200 (a large one of 2024).
 
 # %%
 figures.flops.explore_roofline()
 
 # %% [markdown]
-# On the H200: m = 1 has about 1 FLOP for each byte, far on the side of memory. Arithmetic takes over at m = 256, the
-# first of the slider's sizes above 229. 512 and 64 stay on the side of memory, with 171 and 21 against a ridge of 206;
-# 64 in fp32, too, with 11 against 14. The ridge of the T4 is 25 (it has no bf16, so the picture takes fp32), so 512
-# is on the side of arithmetic there; that of the B200 is 281: newer cards need more FLOPs for each byte.
+# On the H200, m = 1 has about 1 FLOP for each byte, far on the side of memory. Arithmetic takes over above 229 rows, on
+# the slider at m = 256. The sizes 512 and 64 stay on the side of memory, with 171 and 21 against a ridge of 206. So
+# does 64 in fp32, with 11 against 14. The T4 has no bf16, so the picture takes fp32, and its ridge is 25: there, 512 is
+# on the side of arithmetic. The ridge of the B200 is 281. Newer cards need more FLOPs for each byte.
 #
 # ## Exercise: the least time
 #
 # {{exercise flops.roofline_seconds}}
 #
-# A GPU does `flops_per_second` and moves `bytes_per_second`, at the same time. After how many seconds can a task of
-# `cost` = (FLOPs, bytes) be done at the earliest? Full marks need the right time
+# A GPU does `flops_per_second` and, at the same time, moves `bytes_per_second`. How many seconds does a task of `cost`
+# = (FLOPs, bytes) take at least? Full marks need the right time
 # * where arithmetic takes longer ({{holds.is_the_earliest.compute}}),
 # * where memory does ({{holds.is_the_earliest.memory}}).
 
@@ -647,11 +653,11 @@ def roofline_seconds(cost: tuple[int, int], flops_per_second: float, bytes_per_s
 check("flops.roofline_seconds", roofline_seconds)
 
 # %% [markdown]
-# Is it a good prediction? The next cell compares your time for ten operations with a measured one. It is measured here if
-# there is a GPU, and otherwise comes from the run on an H200. The two ceilings are measured as well: a large copy, and a
-# product of 8192 by 8192 matrices. That makes a second ridge, a lower one. For everything but the products, FLOPs are
-# counted by hand: softmax has 5 for each element (maximum, subtract, exp, add, divide), gelu by its tanh formula 8. Which
-# of the ten will take much longer than predicted?
+# Is this time a good prediction? The next cell compares it with measured times of ten operations. They are measured
+# here if there is a GPU, and otherwise come from the recorded run on an H200. The two limits are measured as well, with
+# a large copy and a product of 8192 by 8192 matrices; they give a second, lower ridge. For everything but the products,
+# FLOPs are counted by hand: softmax has 5 for each element (maximum, subtract, exp, add, divide), and gelu has 8 by its
+# tanh formula. Which of the ten will take much longer than predicted?
 
 # %% gpu="flops.operations"
 ceilings, whose = figures.flops.speeds("ceilings")
@@ -671,34 +677,35 @@ for op in operations:
 figures.flops.operations_under_the_roof()
 
 # %% [markdown]
-# Read it from left to right.
+# Read the picture from left to right.
 #
-# * *Add* and *gelu* are near the slope. Gelu does 8 times as many FLOPs for each element and takes less time, for it
-#   moves fewer bytes.
+# * *Add* and *gelu* are near the slope. Gelu does 8 times as many FLOPs for each element and yet takes less time,
+#   because it moves fewer bytes.
 # * *16 rows × matrix*, and even *128 rows*, take about as long as *matrix × vector*: 128 answers for the price of one.
-#   All three take some 40 % longer than predicted; beginning and end weigh more in them than in a long copy.
-# * *Softmax* lies far below the roof. Nothing in its cost says so: a roof is a limit, not a promise. Unit 06 lifts
-#   it.
-# * *Matmul 512*, with an intensity of 171, lies between the two ridges: either limit would let it be fast. It has too
-#   little work: a few microseconds of starting up, and too few pieces for 132 SMs.
-# * *1024 rows × matrix* may lie above the flat roof. That roof is a measured product of its own, and a longer one:
-#   the chip comes to its power limit and lowers its clock. You will see more of that.
+#   All three take some 40 % longer than predicted, because their beginning and end weigh more than those of a long
+#   copy.
+# * *Softmax* lies far below the roof. Its cost does not tell you that, because a roof is a limit, not a promise. Unit
+#   06 makes softmax faster.
+# * *Matmul 512*, with an intensity of 171, lies between the two ridges, so either limit would let it be fast. But it
+#   has too little work: starting up takes a few microseconds, and there are too few pieces for 132 SMs.
+# * *1024 rows × matrix* may lie above the flat roof. That roof was measured on a longer product, in which the chip
+#   comes to its power limit and lowers its clock.
 #
 # ## Datasheets, and their asterisk
 #
-# NVIDIA's datasheet for the H100 SXM says "BFLOAT16 Tensor Core: 1,979 TFLOPS*", and the H200, which has the same
-# chip with more and faster memory, has the same number. The footnote to the asterisk reads "Shown with sparsity.
+# NVIDIA's datasheet for the H100 SXM says "BFLOAT16 Tensor Core: 1,979 TFLOPS*". The datasheet of the H200, which has
+# the same chip with more and faster memory, says the same. The footnote to the asterisk reads "Shown with sparsity.
 # Specifications 1/2 lower without sparsity."
 #
-# Sparsity here is a trick of the hardware: if in every four weights two are zero, it skips these two and counts the
-# skipped FLOPs as done. (Which two may differ from four to four, and is stored with the weights.) Ordinary models
-# have no such zeros. What they can get is half of the printed
-# number. This course's table, `gpu.DATASHEETS`, holds the halves, the **dense** figures, and names its sources.
+# Sparsity here is a trick of the hardware. If two of every four weights are zero, the hardware skips these two, and the
+# datasheet counts the skipped FLOPs as done. (Which two these are may differ from one four to the next, so it is stored
+# with the weights.) Ordinary models have no such zeros, so they can get half of the printed number. This course's
+# table, `gpu.DATASHEETS`, holds these halves, which are called **dense** figures, and names its sources.
 #
-# And of the dense figure, how much does a plain `a @ b` reach?
+# And how much of the dense figure does a plain `a @ b` reach?
 
 # %% predict="flops.guess_share"
-# Which share of the dense peak does a bf16 product of 8192 x 8192 matrices reach, from 0 to 1? No points hang on it.
+# What share of the dense peak does a bf16 product of 8192 x 8192 matrices reach, from 0 to 1? It earns no points.
 guess_share = ...
 
 # %% gpu="flops.promised_and_reached"
@@ -709,15 +716,14 @@ share = ceilings["random"]["bf16"] / fastest
 print(f"measured: {share:.0%} of the dense peak; you guessed", "nothing" if guess_share is ... else guess_share)
 
 # %% [markdown]
-# Look at the two measured bars. They are the same product, of the same size, by the same kernel. One multiplies
-# zeros. A transistor that does not switch draws hardly any power, and on a large product power is what limits the
-# clock.
+# Both measured bars are the same product, of the same size, by the same kernel, but one of them multiplies zeros. A
+# transistor that does not switch draws hardly any power. And on a large product, power is what limits the clock.
 #
-# > Time on random data. Zeros flatter.
+# > Time your kernels on random data, because zeros flatter.
 #
 # ## MFU and HFU
 #
-# > **MFU**, model FLOPs utilisation = FLOPs that the model needs, for each second / peak FLOP/s
+# > **MFU** (model FLOPs utilisation) = FLOPs per second that the model needs / peak FLOP/s
 #
 # For one product this is the share that you have just seen:
 
@@ -729,32 +735,32 @@ for dtype in ("fp32", "tf32", "fp16", "bf16"):
         print(f"{dtype}: {reached / 1e12:4.0f} of {most / 1e12:4.0f} TFLOP/s, MFU {reached / most:.0%}   ({whose})")
 
 # %% [markdown]
-# For a training run, the FLOPs that the model needs are 6 × parameters × tokens. (S and o of the attention are left
-# out here; the count of a block above says when one may. The PaLM paper, which introduced MFU, includes them, so its
-# MFU of the same run is a little higher.)
+# For a training run, the FLOPs that the model needs are 6 × parameters × tokens. (This leaves out S and o of the
+# attention; the count of a block above says when you may do so. The PaLM paper, which introduced MFU, includes them, so
+# its MFU of the same run is a little higher.)
 #
-# Some runs do more than they need. To save memory they throw activations away and run the forward pass a second time
-# when the backward pass wants them (unit 07). Then the hardware does 2 + 2 + 4 = 8 FLOPs for each parameter and
-# token. **HFU**, *hardware* FLOPs utilisation, counts those. A run cannot raise its MFU by doing more work than
-# needed, and so MFU is the honest number.
+# Some runs do more than they need. To save memory they throw away what layers computed, and run the forward pass again
+# when the backward pass needs it (unit 07). Then the hardware does 2 + 2 + 4 = 8 FLOPs for each parameter and token.
+# **HFU**, *hardware* FLOPs utilisation, counts those. A run cannot raise its MFU by doing more work than needed, so MFU
+# is the honest number.
 #
-# What MFU does not tell is where the rest went: communication between GPUs, loading of data, launches, and all that is no
-# product. And 6 for each parameter fails where a parameter is used more or less than once for each token: shared layers are
-# used more often, of a mixture of experts most are not used at all, and an embedding table is only looked up.
+# MFU does not tell where the rest went: communication between GPUs, loading of data, launches, operations that are no
+# products. And 6 for each parameter is wrong where a parameter is not used exactly once for each token: shared layers
+# are used more often, most experts of a mixture not at all, and an embedding table is only looked up.
 #
-# Does the number of FLOPs depend on how the chip multiplies? It could: Strassen's algorithm makes a product of 2 × 2 blocks
-# from 7 products, not 8. Libraries for GPUs do not use it, since it needs more memory traffic and loses digits. 2 m n k is
-# what they do. And are tensor cores used by default? For bfloat16 and float16 yes; for float32 only if you allow TF32 (02);
-# `torch.compile` changes nothing about that.
+# Does the number of FLOPs depend on how the chip multiplies? It could: Strassen's algorithm makes a product of 2 × 2
+# blocks from 7 products, not 8. Libraries for GPUs do not use it, because it needs more memory traffic and loses
+# digits. They do 2 m n k. And are tensor cores used by default? They are for bfloat16 and float16, but for float32 only
+# if you allow TF32 (unit 02). `torch.compile` does not change that.
 #
 # ## Exercise: utilisation
 #
 # {{exercise flops.utilisation}}
 #
-# All `gpus` together train on `tokens_per_second`; one can do `peak_flops` in a second. Return (MFU, HFU). Full marks
-# need the right pair
+# All `gpus` GPUs together train on `tokens_per_second` tokens in a second; one GPU can do `peak_flops` in a second.
+# Return (MFU, HFU). Full marks need the right pair
 # * without recomputation, where the two are equal ({{correct.plain}}),
-# * with it ({{correct.recompute}}): the whole forward pass is done twice.
+# * with recomputation ({{correct.recompute}}), where the whole forward pass is done twice.
 
 
 # %% exercise="flops.utilisation"
@@ -780,13 +786,13 @@ check("flops.utilisation", utilisation)
 #
 # {{exercise flops.training_days}}
 #
-# Each of `gpus` GPUs has a peak of `peak_flops` FLOP/s, and the run an MFU of `mfu`. Return days. Full marks if so
-# many days of these GPUs are as many FLOPs as the training needs ({{holds.delivers.plain}}).
+# Each of `gpus` GPUs has a peak of `peak_flops` FLOP/s, and the run has an MFU of `mfu`. Return the number of days in
+# which these GPUs do all FLOPs of the training ({{holds.delivers.plain}}).
 
 
 # %% exercise="flops.training_days"
 def training_days(parameters: float, tokens: float, gpus: int, peak_flops: float, mfu: float) -> float:
-    """Days to train a model of so many parameters on so many tokens."""
+    """Days to train a model with that many parameters on that many tokens."""
     ### BEGIN SOLUTION
     seconds = 6 * parameters * tokens / (gpus * peak_flops * mfu)
     return seconds / (24 * 60 * 60)
@@ -818,16 +824,17 @@ for name, flops in {
     print(f"{name:20} {flops:.1e} FLOPs, {flops / week:8,.0f} such weeks")
 
 # %% [markdown]
-# An MFU of 0.5 would be a good one: above, a single product on one GPU reached about two thirds.
+# An MFU of 0.5 would be good: above, even a single product on one GPU reached only about two thirds.
 #
-# Laws count FLOPs, too. The EU's AI Act presumes *systemic risk* of a model that took more than 10²⁵ FLOPs to train (article
-# 51). An executive order of the United States (14110, of 2023, revoked in 2025) asked for reports above 10²⁶. GPT-3's number
-# is its paper's, GPT-4's an estimate by Epoch AI. Why does anybody spend so much? Because the loss of a model falls
-# predictably with its compute: Kaplan and others (2020), Hoffmann and others (2022), *scaling laws*.
+# Laws count FLOPs, too. The EU's AI Act presumes a *systemic risk* in a model that took more than 10²⁵ FLOPs to train
+# (article 51). An executive order of the United States (14110, of 2023, revoked in 2025) asked for reports above 10²⁶.
+# GPT-3's number is from its paper, and GPT-4's is an estimate by Epoch AI. Why does anybody spend so much? Because the
+# loss of a model falls predictably as its compute grows, by *scaling laws*: Kaplan and others (2020), Hoffmann and
+# others (2022).
 #
 # ## On a napkin: memory
 #
-# Which model fits at all? For each parameter, training in float32 keeps
+# Which model fits into memory at all? Training in float32 keeps this for each parameter:
 
 # %%
 figures.flops.sixteen_bytes()
@@ -835,19 +842,19 @@ figures.flops.sixteen_bytes()
 # %% [markdown]
 # * the **parameter** itself, 4 bytes,
 # * its **gradient**, 4 bytes,
-# * what the **optimizer** remembers. Plain SGD: nothing. SGD with momentum: a velocity. AdaGrad: a sum of squared
-#   gradients. Adam and AdamW: two running averages, of the gradient and of its square. Each is one more float32 for
-#   every parameter.
+# * the **optimizer's state**, what it remembers. Plain SGD has none. SGD with momentum has a velocity, AdaGrad a sum of
+#   squared gradients, and Adam and AdamW have two running averages, of the gradient and of its square. Each of these is
+#   one more float32 for every parameter.
 #
-# (Mixed precision, as in 02, does not save here: 2 bytes for a bf16 parameter and 2 for its gradient, and 12 for the
-# master copy and the two averages, make 16 again.)
+# (Mixed precision, as in unit 02, saves nothing here: 2 bytes for a bf16 parameter, 2 for its gradient, and 12 for the
+# master copy and the two averages make 16 again.)
 #
 # ## Exercise: the largest model
 #
 # {{exercise flops.largest_model}}
 #
-# How many parameters, each of `bytes_per_parameter`, fit into `gpus` GPUs of `memory_bytes` each, if nothing else
-# must? Full marks for the largest whole number ({{holds.just_fits.plain}}).
+# A parameter takes `bytes_per_parameter`, and each of `gpus` GPUs has `memory_bytes`. How many parameters fit if
+# nothing else needs room? Full marks need the largest whole number ({{holds.just_fits.plain}}).
 
 
 # %% exercise="flops.largest_model"
@@ -866,19 +873,21 @@ room = 8 * gpu.datasheet("H100 SXM").hbm_bytes
 print(f"8 H100s: {room / 1e9:.0f} GB / 16 bytes = {room / 16 / 1e9:.0f} billion parameters, with AdamW")
 
 # %% [markdown]
-# Nothing else must fit? Activations must. The backward product `dw = x.T @ dy` needs x, the input of its layer. So
-# *autograd*, the part of torch that does the backward pass, keeps the input of each layer until then.
+# Does nothing else need room? *Activations* do, the tensors between layers. The backward product `dw = x.T @ dy` needs
+# x, the input of its layer. So *autograd*, the part of torch that does the backward pass, keeps the input of each layer
+# until then.
 #
 # ## Exercise: all of the memory
 #
 # {{exercise flops.training_memory}}
 #
-# A deep linear model: `layers` matrices of (width, width) without bias, one after the other, all in float32, trained
-# on `batch` rows. `optimizer` is `"sgd"`, `"momentum"`, `"adagrad"` or `"adam"`. Return four numbers of bytes:
-# parameters, gradients, the optimizer's state, and activations (what autograd keeps for the backward pass besides the
-# parameters, the data included). A counter of steps is no state. Full marks need what torch really holds:
+# A deep linear model has `layers` matrices of (width, width) without bias, one after the other. All of it is in
+# float32, and it is trained on `batch` rows. `optimizer` is `"sgd"`, `"momentum"`, `"adagrad"` or `"adam"`. Return four
+# numbers of bytes: parameters, gradients, the optimizer's state, and activations. Activations are what autograd keeps
+# for the backward pass besides the parameters, the data included. A counter of steps is no state. Full marks need what
+# torch really holds:
 # * parameters, gradients and activations, with sgd ({{correct.sgd}}),
-# * the states of the others ({{correct.states}}).
+# * the states of the other optimizers ({{correct.states}}).
 
 
 # %% exercise="flops.training_memory"
@@ -896,18 +905,19 @@ def training_memory(layers: int, width: int, batch: int, optimizer: str) -> tupl
 check("flops.training_memory", training_memory)
 
 # %% [markdown]
-# When do activations outgrow the rest? Here parameters take 16 × layers × width² bytes with Adam, activations 4 ×
-# layers × batch × width. They are equal at batch = 4 × width, where batch counts rows: all tokens of all texts
-# together. Unit 07 trades them against FLOPs.
+# When do activations outgrow the rest? With Adam, the rest takes 16 × layers × width² bytes here, and activations take
+# 4 × layers × batch × width. The two are equal at batch = 4 × width, where batch counts rows: all tokens of all texts
+# together. Unit 07 saves activations at the price of FLOPs.
 #
 # ## A training run, all of it
 #
-# What was counted in this unit happens in a loop of a few lines. **Data** is a file of whole numbers, tokens. It may be far
-# larger than memory: 15 T tokens of 2 bytes are 30 TB. `np.memmap` is an array that is read from disk only where it is looked
-# at. A **loader** picks random places. Each **step** goes forward, backward, and lets the optimizer change the parameters;
-# then gradients are dropped, or the next step would add to them. (Adding up on purpose is *gradient accumulation*: a large
-# batch in several small parts. Add in float32.) And since every long run breaks some day, it **saves** the parameters, the
-# optimizer's state and the number of the step, all three. What happens if the optimizer's state is forgotten?
+# Everything that this unit counted happens in a loop of a few lines. The **data** is a file of whole numbers, one for
+# each token. It may be far larger than memory: 15 T tokens of 2 bytes are 30 TB. So `np.memmap` makes an array that is
+# read from disk only where you look at it. A **loader** picks random places in it. Each **step** goes forward and
+# backward, and lets the optimizer change the parameters. Then the gradients are dropped, or the next step would add to
+# them. (Adding them up on purpose is *gradient accumulation*: a large batch in several small parts. Add in float32.)
+# And since every long run breaks some day, it **saves** three things: the parameters, the optimizer's state and the
+# number of the step. What happens if you forget the optimizer's state?
 
 # %%
 import os  # noqa: E402
@@ -948,8 +958,8 @@ parameters = sum(p.numel() for p in model.parameters())
 print(f"{parameters:,} parameters: {4 * parameters:,} bytes, and {state:,} of the optimizer's")
 
 # %% [markdown]
-# The loss begins near ln 50 = 3.91, which is a guess among 50. Without its state, AdamW would start again with averages of
-# nothing: the loss jumps, and the run has to find its pace anew.
+# The loss begins near ln 50 = 3.91, the loss of a blind guess among 50 tokens. If you forget its state, AdamW starts
+# again with empty averages: the loss jumps, and the run has to find its pace again.
 #
 # ## How to time a GPU
 #
@@ -961,13 +971,13 @@ print(f"{parameters:,} parameters: {4 * parameters:,} bytes, and {state:,} of th
 # print(time.perf_counter() - start)
 # ```
 #
-# On a GPU, `a @ b` does not multiply. It puts the product into a queue and returns.
+# On a GPU, the line `c = a @ b` does not multiply. It puts the product into a queue and returns.
 
 # %%
 figures.flops.launch_timeline()
 
 # %% [markdown]
-# That is one of six ways to be wrong:
+# Not waiting is one of six ways to be wrong:
 #
 # | trap | what goes wrong | cure |
 # | --- | --- | --- |
@@ -976,20 +986,20 @@ figures.flops.launch_timeline()
 # | the mean | one disturbed run in twenty spoils it | the median of many runs |
 # | a warm cache | the second run finds its data in L2 | overwrite the cache before each run |
 # | zeros | no switching, little power, a higher clock | random data |
-# | the host's clock | it counts the launch, too: 5 to 10 µs | nothing for work of a millisecond; else the device's own clock |
+# | the host's clock | it counts the launch, too: 5 to 10 µs | work of a millisecond needs none; shorter work needs the device's own clock |
 #
-# How wrong? Here is the same work by several timers. One of them is right. (*host clock* waits and takes the median, but
-# of short work from a warm cache: two of the six at once.)
+# How wrong? Here several timers time the same work, and one of them is right. (*host clock* waits and takes the median,
+# but times short work from a warm cache: two of the six traps.)
 
 # %% gpu="flops.timers"
 figures.flops.timers()
 
 # %% [markdown]
-# A number that cannot be true does no harm. The others look plausible: in the lower half of the recorded picture, no
-# timer is on the wrong side of the line, and three of four are wrong.
+# A number that cannot be true does no harm, because you notice it. The others look plausible: in the lower half of the
+# recorded picture, no timer is on the wrong side of the line, and yet three of four are wrong.
 #
-# For the first four cures there is an exercise, and a GPU that is simulated, so that what is true is known. It has the
-# host's clock alone, and work so long that a launch is within the 3 % that the check allows.
+# The next exercise is about the first four cures. Its GPU is simulated, so the true time is known. It has the host's
+# clock alone, and work so long that a launch is within the 3 % that the check allows.
 
 # %%
 simulated = SimulatedGPU(cold=900, hot=400)  # the work takes 900 µs from memory, and 400 if its data is in the cache
@@ -1003,23 +1013,23 @@ simulated.synchronize()
 print(f"with waiting, from the cache: {(simulated.clock() - before) * 1e6:.0f} µs")
 
 # %% [markdown]
-# `gpu` has three methods:
+# The simulated `gpu` has three methods:
 # * `gpu.clock()`: the host's clock, in seconds,
 # * `gpu.synchronize()`: waits until the device has done all that is queued,
-# * `gpu.flush()`: *queues* work that overwrites the cache, and returns at once. It takes time on the device, too, and
-#   that time is not the work's.
+# * `gpu.flush()`: *queues* other work, which overwrites the cache, and returns at once. That takes time on the device,
+#   too, and you must not count it.
 #
 # ## Exercise: a timer
 #
 # {{exercise flops.measure}}
 #
-# Write `measure(work, gpu, warm_up, runs)`. It calls `work()` first `warm_up` times, then `runs` times timed, and
-# returns the median time of the timed runs in seconds, each from a cold cache. The check hands it a `SimulatedGPU`, and
-# repeats your calls on one of its own: the clock must have shown that time in half of the runs. Full marks need a time
-# within 3 % of the true one
+# Write `measure(work, gpu, warm_up, runs)`. It first calls `work()` `warm_up` times. Then it times `runs` calls, each
+# from a cold cache, and returns their median time in seconds. The check hands it a `SimulatedGPU` and repeats your
+# calls on another, whose clock must have shown the right time in half of the runs. Full marks need a time within 3 % of
+# the true one
 # * for steady work ({{timed.near_the_truth.steady}}),
-# * where the first runs are slow, or those beyond the last that you were asked for: a chip that gets warm lowers its clock
-#   ({{timed.near_the_truth.warm-up}}),
+# * where the first runs are slow, or any run after the last that you were asked for, because a chip that gets warm
+#   lowers its clock ({{timed.near_the_truth.warm-up}}),
 # * where other work disturbs some runs, early, in the middle or late ({{timed.near_the_truth.median}}),
 # * where the cache would help ({{timed.near_the_truth.cold}}).
 
@@ -1049,8 +1059,8 @@ def measure(work, gpu, warm_up: int = 5, runs: int = 20) -> float:
 check("flops.measure", measure)
 
 # %% [markdown]
-# Now on a real one. `RealGPU` has the same three methods. The next cell times a product of 4096 by 4096 matrices with
-# your `measure`, and with Triton's own timer, `do_bench`. Without a GPU it says so.
+# Now time a real GPU. `RealGPU` has the same three methods. The next cell times a product of 4096 by 4096 matrices with
+# your `measure`, and with Triton's own timer, `do_bench`. Without a GPU the cell says so.
 
 # %% gpu="flops.measure"
 if bench.has_gpu():
@@ -1066,16 +1076,18 @@ else:
     )
 
 # %% [markdown]
-# Yours is a little longer: it includes the launch, about 5 to 10 microseconds on the host. For work of that length,
-# do as `do_bench` does: put *events* into the queue before and after the work, and let the device read its own clock.
+# Your time is a little longer, because it includes the launch: about 5 to 10 microseconds on the host. When the work
+# itself is that short, do as `do_bench` does: put *events* into the queue before and after the work, and let the device
+# read its own clock.
 #
 # ## A mystery
 #
-# One measurement to close. A product of two (N, N) matrices, in bf16, on random data, timed as above, for 230 sizes
-# N. Before you look: draw the curve that you expect. Small products keep a GPU idle, large ones reach a ceiling.
+# This unit closes with one measurement: a product of two (N, N) matrices in bf16, on random data, timed as above, for
+# 230 sizes N. Before you look, draw the curve that you expect. Small products leave most of a GPU idle, and large ones
+# reach a ceiling.
 
 # %% predict="flops.guess_odd"
-# N = 4096 against N = 4097: how many times the TFLOP/s? No points hang on it.
+# N = 4096 against N = 4097: how many times the TFLOP/s? It earns no points.
 guess_odd = ...
 
 # %% gpu="flops.mystery_plot"
@@ -1091,22 +1103,22 @@ print(
 progress()
 
 # %% [markdown]
-# Some points lie above the "measured roof" of before. That was one long product, at its power limit; these are short.
-# The roof of the datasheet they do not pass.
+# Some points lie above the measured roof from before. That roof was one long product at its power limit, and these
+# products are short. No point passes the roof of the datasheet.
 #
-# It has branches, and they follow from what divides N. It has waves, and dips at sizes that look innocent. The FLOPs
-# grow smoothly through all of it. Whatever this is, it is not in the count. Write down your guesses; unit 05 takes
-# the plot apart, and you will predict it.
+# The curve has branches, and what divides N decides between them. It also has waves, and dips at sizes that look
+# innocent. The FLOPs grow smoothly all the while, so the count does not explain the curve. Write down your guesses;
+# unit 05 takes the plot apart, and you will predict it.
 #
 # ## What you now know
 #
 # * FLOPs are a count, FLOP/s a speed. A product has 2 m n k FLOPs.
-# * Forward 2, backward 4, training 6 FLOPs for each parameter and token; with the forward pass done twice, 8.
-#   Attention adds its square.
-# * A dispatch mode sees every operation, and the counter you wrote needs a dozen lines.
-# * Intensity against the ridge says which of memory and arithmetic sets the pace. The roof is a limit, not a promise.
+# * For each parameter and token, forward takes 2 FLOPs, backward 4, and training 6, or 8 with the forward pass done
+#   twice. Attention adds a term with the square of the tokens.
+# * A dispatch mode sees every operation, and a counter that uses it needs a dozen lines.
+# * Below the ridge memory sets the pace, above it arithmetic does. The roof is a limit, not a promise.
 # * An asterisk on a datasheet is worth a factor of two. MFU is measured against the dense number.
-# * AdamW in float32: 16 bytes for each parameter, and activations on top.
+# * AdamW in float32 takes 16 bytes for each parameter, and activations come on top.
 # * A time needs warm-up, waiting, a median, a cold cache, random data, and for short work the device's clock.
 #
 # Most of the operations of a model lie on the slope, where bytes decide. The next unit shows that a byte asked for

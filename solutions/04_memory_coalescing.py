@@ -13,10 +13,11 @@
 # %% [markdown]
 # # 04 · Memory coalescing
 #
-# **After this unit you can** say from a kernel's index arithmetic how many bytes the memory will really move, read the same
-# number off a trace, and rewrite a kernel that wastes seven eighths of them. About {{unit hours}}, {{unit minutes}} of them
-# for {{unit exercises}}. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what you need from them is repeated
-# below. No GPU is needed: traffic is counted on the CPU, and timed as well where there is a GPU.
+# **After this unit you can** say from a kernel's index arithmetic how many bytes the memory will really move, read the
+# same number off a trace, and rewrite a kernel that wastes seven eighths of them. This unit takes about {{unit hours}};
+# {{unit minutes}} of that is for {{unit exercises}}. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what
+# you need from them is repeated below. You need no GPU, because traffic is counted on the CPU. If there is a GPU,
+# kernels are timed as well.
 
 # %%
 import torch
@@ -32,21 +33,21 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 #
 # Skip this if you wrote a kernel yesterday.
 #
-# A **Triton kernel** is a function that many **programs** run, each with its own number `tl.program_id(0)`. A
-# program works on whole **blocks**: `tl.arange(0, BLOCK)` is the block 0, 1, ..., BLOCK - 1, and arithmetic on it
-# is elementwise. BLOCK must be a power of two.
+# A **Triton kernel** is a function that many **programs** run, each with its own number `tl.program_id(0)`. A program
+# works on whole **blocks**. `tl.arange(0, BLOCK)` is the block 0, 1, ..., BLOCK - 1, and arithmetic on it is
+# elementwise. BLOCK must be a power of two.
 #
-# A tensor arrives as a **pointer** to its first element. `x_ptr + offsets` is a block of pointers, counted in
-# elements, not bytes. `tl.load` reads through them all, `tl.store` writes. The last program usually reaches past
-# the end, so both take a **mask**: lanes where it is false touch nothing. A masked lane of a load holds `other` if
-# you give it, and *anything* if you do not.
+# A tensor arrives as a **pointer** to its first element. `x_ptr + offsets` is a block of pointers, where offsets count
+# elements, not bytes. `tl.load` reads through all of them, and `tl.store` writes through them. Each place in a block is
+# a **lane**. The last program usually reaches past the end, so load and store take a **mask**: lanes where it is false
+# touch nothing. After a load, such a lane holds `other` if you gave one, and *anything* if you did not.
 #
-# A matrix with shape (M, N) and **strides** (s0, s1) keeps element (m, n) at offset `m * s0 + n * s1`. For a
-# contiguous matrix s0 = N and s1 = 1: moving along a row is moving to the neighbour in memory. A two-dimensional
-# block comes from broadcasting: `rows[:, None] * s0 + cols[None, :] * s1`.
+# A matrix with shape (M, N) and **strides** (s0, s1) keeps element (m, n) at offset `m * s0 + n * s1`. A contiguous
+# matrix has s0 = N and s1 = 1, so the next element of a row is the neighbour in memory. A two-dimensional block of
+# offsets comes from broadcasting: `rows[:, None] * s0 + cols[None, :] * s1`.
 #
-# The hardware runs a program on **lanes**, 32 of which form a **warp** and execute each instruction together. You
-# write blocks; the compiler deals them out to lanes.
+# The hardware has lanes, too: 32 of them form a **warp** and execute each instruction together. You write blocks, and
+# the compiler deals their elements out to these lanes.
 #
 # Here is all of it in one kernel.
 
@@ -69,12 +70,12 @@ print("right:", torch.equal(out, 2 * x))
 print(f"{t.loads.bytes} bytes loaded, {t.stores.bytes} bytes stored")
 
 # %% [markdown]
-# 1000 floats of 4 bytes, in and out. The 24 masked lanes of the last program moved nothing.
+# 1000 floats of 4 bytes went in and out. The 24 masked lanes of the last program moved nothing.
 #
-# Outside `with trace()`, the same line would launch the kernel on a GPU, and fail where there is none. In this
-# notebook every demonstration is traced. Try your own functions in the same way: `with trace(): print(f(x))`.
+# Outside `with trace()`, the same line would launch the kernel on a GPU, and would fail where there is none. In this
+# notebook every demonstration is traced. You can try your own functions in the same way: `with trace(): print(f(x))`.
 #
-# The second kernel holds what the larger exercises need: a tile, a mask in two dimensions, a loop, a sum that is kept
+# The second kernel has what the larger exercises need: a tile, a mask in two dimensions, a loop, and a sum that is kept
 # from round to round. Which elements does program 1 read?
 
 
@@ -99,30 +100,30 @@ with trace() as t:
 print("right:", torch.allclose(out, x.mean(1), atol=1e-6))
 
 # %% [markdown]
-# Program 1 reads rows 16 to 31. A launch may have two numbers, too: after `kernel[(4, 3)](...)` there are 12 programs,
-# and each finds its place with `tl.program_id(0)`, from 0 to 3, and `tl.program_id(1)`, from 0 to 2. So a grid of tiles can
-# cover a matrix.
+# Program 1 reads rows 16 to 31. A grid may also have two axes. `kernel[(4, 3)](...)` starts 12 programs, and each finds
+# its place with `tl.program_id(0)`, from 0 to 3, and `tl.program_id(1)`, from 0 to 2. So a grid of tiles can cover a
+# matrix.
 #
-# Words that will come up:
+# These words will come up:
 #
 # | word | meaning |
 # | --- | --- |
 # | SM | streaming multiprocessor: one of the GPU's processors (an H200 has 132), on which programs run |
 # | register | memory of one lane, inside the SM; blocks live there |
-# | shared memory, L1 | memory of one SM: lanes pass data through it; it keeps what was read a moment ago |
+# | shared memory, L1 | memory of one SM: lanes pass data through it, and as a cache it keeps what was read a moment ago |
 # | L2 | a cache that all SMs share |
 # | DRAM, HBM | the GPU's main memory, where tensors are |
-# | ragged | of a size that blocks do not divide |
+# | ragged | a size is ragged if blocks do not divide it |
 # | dense | without gaps: neighbouring lanes want neighbouring bytes |
-# | trace | what a kernel does to memory, counted on the CPU by evaluating what Triton's compiler reads in it |
+# | trace | a count of what a kernel does to memory, made on the CPU from what Triton's compiler reads in the kernel |
 #
-# Numbers measured on an H200 are listed, with how they were taken, in `benchmarks/results/h200_measurements.md` and
+# Numbers measured on an H200, and how they were taken, are in `benchmarks/results/h200_measurements.md` and
 # `coalescing.md` of the course's repository.
 
 # %% [markdown]
 # ## The question
 #
-# Here are two kernels. Both copy a matrix of 1024 by 1024 floats. Both read 4 MiB and write 4 MiB. They differ in
+# Here are two kernels. Both copy a matrix of 1024 by 1024 floats, so both read 4 MiB and write 4 MiB. They differ in
 # one line:
 #
 # ```python
@@ -133,24 +134,24 @@ print("right:", torch.allclose(out, x.mean(1), atol=1e-6))
 # How much more does the second one cost?
 
 # %% predict="coalescing.guess_columns"
-# How many times more does the column kernel cost? Write a number before you run the next cell; no points hang on it.
+# How many times more does the column kernel cost? Write a number before you run the next cell; it earns no points.
 guess_columns = ...
 
 # %% gpu="coalescing.rows_against_columns"
 figures.coalescing.rows_against_columns(guess_columns)  # runs both here: counted on a CPU, timed too on a GPU
 
 # %% [markdown]
-# Whatever you guessed, the useful bytes were the same. What differs is what the memory had to *move* to serve them.
-# (In time: on an H200 the column kernel took 10.4 times as long for a matrix of 8192 by 8192.)
+# Whatever you guessed, the useful bytes were the same. What differs is how many bytes the memory had to *move* to serve
+# the kernels. (It also costs time: on an H200 the column kernel took 10.4 times as long for a matrix of 8192 by 8192.)
 #
 # ## A memory answers in sectors
 #
-# Why would a memory that is asked for 4 bytes send 32? DRAM keeps its bits in long rows of tiny capacitors. A *word line*
-# connects a whole row to the *bit lines* of its columns, where sense amplifiers turn faint charges into bits, and write them
-# back. Opening a row is the slow part; once it is open, the neighbours are almost free. So nothing in the machine deals in
-# single elements:
+# Why would a memory that is asked for 4 bytes send 32? DRAM keeps its bits in long rows of tiny capacitors. A *word
+# line* connects a whole row to the *bit lines* of its columns, where sense amplifiers turn faint charges into bits and
+# write them back. Opening a row is the slow part; once it is open, the neighbours are almost free. So no part of the
+# machine handles single elements:
 #
-# | unit | bytes | who deals in it |
+# | unit | bytes | who handles it |
 # | --- | --- | --- |
 # | **sector** | 32 | the caches move and count these; so do we |
 # | fetch | 64 | the least that an H200's memory sends to its L2 cache |
@@ -164,16 +165,16 @@ figures.coalescing.memory_anatomy()
 # **once**. This is *coalescing*: requests that fall into one sector become one request.
 #
 # So what does a warp cost? 32 neighbouring floats lie in 128 bytes, which are 4 sectors. And 32 floats from 32
-# different rows? Each lies in a sector of its own: 32 sectors are 1024 bytes, for the same 128 useful ones.
+# different rows? Each lies in a sector of its own, and 32 sectors are 1024 bytes, for the same 128 useful ones.
 #
 # > **efficiency** = useful bytes / (32 × sectors)
 #
-# This also solves an old puzzle. In C for a CPU it is right that each thread walks along a row of its own: its next number is
-# a neighbour. On a GPU it is wrong. What counts is not what one thread reads next, but what the 32 lanes read *at the same
-# time*: with a row for each, these are 32 places, a row apart. So neighbouring lanes take neighbouring *columns*, and each
-# walks down its own.
+# This also solves an old puzzle. In C on a CPU, each thread should walk along a row of its own, because its next number
+# is then a neighbour. On a GPU that is wrong. What counts there is not what one thread reads next, but what the 32
+# lanes read *at the same time*. With a row for each lane, these are 32 places, a row apart. So neighbouring lanes take
+# neighbouring *columns*, and each lane walks down its own.
 #
-# Move the sliders until you can say the number before it appears. Three to try:
+# Move the sliders until you can say the number before it appears. Try these three:
 # * float32, stride 2, as drawn at first. Which bytes are moved and thrown away?
 # * float32, stride 8, then 9, 16, 32. Why does the number of sectors stop growing?
 # * float32, stride 1, offset 1. Where does the fifth sector come from?
@@ -186,17 +187,15 @@ figures.coalescing.explore_lanes_over_memory()
 #
 # {{exercise coalescing.sectors_touched}}
 #
-# `addresses` are the byte addresses at which the lanes of one warp start to read; a masked lane is not in the list.
-# Each lane reads `itemsize` bytes. How many different sectors must be moved? Sector k holds bytes 32 k to 32 k +
-# 31.
+# `addresses` lists the byte addresses at which the lanes of one warp start to read; masked lanes are not in the list.
+# Each lane reads `itemsize` bytes. How many different sectors must be moved? Sector k holds bytes 32 k to 32 k + 31.
 #
 # Full marks need the right count for
 # * neighbours, strides and repeated addresses ({{correct.strides}}),
 # * addresses in any order, and an empty list ({{correct.order}}),
-# * elements that straddle two sectors ({{correct.straddling}}). Address 30 with `itemsize` 4 wants bytes 30 to 33.
+# * elements that straddle two sectors ({{correct.straddling}}): address 30 with `itemsize` 4 means bytes 30 to 33.
 #
-# `hint("coalescing.sectors_touched")` gives a hint, and a stronger one each time. This holds for every exercise
-# here.
+# `hint("coalescing.sectors_touched")` gives a hint, and a stronger one each time. Every exercise has such hints.
 
 
 # %% exercise="coalescing.sectors_touched"
@@ -216,8 +215,8 @@ check("coalescing.sectors_touched", sectors_touched)
 #
 # {{exercise coalescing.strided_efficiency}}
 #
-# Lane i of 32 reads element `i * stride`, and element 0 starts a sector. What is the efficiency? `stride` is at
-# least 1. You may call `sectors_touched`, or find a formula.
+# Lane i of 32 reads element `i * stride`, and element 0 is at the start of a sector. What is the efficiency? `stride`
+# is at least 1. You may call `sectors_touched`, or find a formula.
 #
 # Full marks need your numbers to equal those of a traced copy
 # * at strides 1, 2, 4, 8, 32 in float32 ({{correct.float32}}),
@@ -243,20 +242,20 @@ check("coalescing.strided_efficiency", strided_efficiency)
 figures.coalescing.sectors_against_stride()
 
 # %% [markdown]
-# At stride 2 the efficiency is 0.5 for every dtype: half of each sector is skipped. A smaller dtype moves fewer
-# bytes, and wastes the same share of them. The curves part where a lane gets a sector to itself: from there on,
-# float32 keeps 4 of 32 bytes, int8 only 1.
+# At stride 2 the efficiency is 0.5 for every dtype, because half of each sector is skipped. A smaller dtype moves fewer
+# bytes, but wastes the same share of them. The curves part where each lane gets a sector of its own. From there on,
+# float32 uses 4 of 32 bytes, and int8 only 1.
 #
-# The number of sectors stops growing at stride 8 in float32. The cost does not quite: on an H200 stride 8 read 8.0
-# times the useful bytes from DRAM and stride 32 read 16.0 times (Nsight Compute, `dram__bytes_read.sum`). Why twice
-# as many? At stride 8, each 64-byte fetch brings two wanted sectors. At stride 32 it brings one, and its other half
-# is thrown away too.
+# In float32 the number of sectors stops growing at stride 8, but the cost does not quite. On an H200, stride 8 read 8.0
+# times the useful bytes from DRAM, and stride 32 read 16.0 times (Nsight Compute, `dram__bytes_read.sum`). Why twice as
+# many? At stride 8, each 64-byte fetch brings two wanted sectors. At stride 32 it brings one, and its other half is
+# thrown away.
 
 # %% [markdown]
 # ## Reading a trace
 #
-# You will not count addresses by hand for long. `trace` writes down each load and each store, and counts their
-# sectors as you did: for each group of 32 lanes, each sector once.
+# You will not count addresses by hand for long. `trace` records each load and each store, and counts their sectors as
+# you did: for each group of 32 lanes, each sector once.
 
 
 # %%
@@ -278,20 +277,21 @@ load, store = t.accesses_to("x_ptr", "load"), t.accesses_to("out_ptr", "store")
 print(f"\nload efficiency {load.efficiency:.0%}, store efficiency {store.efficiency:.0%}")
 
 # %% [markdown]
-# Read one row at a time. Both accesses moved the same 16 384 bytes for the kernel. The load touched four times as many
-# sectors as the store. Change `stride` and run the cell again; compare with your `strided_efficiency`.
+# Read the table row by row. Both accesses moved the same 16 384 bytes for the kernel, but the load touched four times
+# as many sectors as the store. Change `stride`, run the cell again, and compare with your `strided_efficiency`.
 #
-# Now before you run it, can you say what a kernel will touch?
+# Can you also say what a kernel will touch before you run it?
 
 # %% [markdown]
 # ## Exercise: predict five kernels
 #
 # {{exercise coalescing.predictions}}
 #
-# Each of these kernels is run by **one** program. `x_ptr` points to the start of a 128-byte line. How many sectors
-# does its **load** touch? Write down five numbers first. The cell after the check measures them.
+# **One** program runs each of these kernels. `x_ptr` points to the start of a 128-byte line. How many sectors does the
+# **load** of each kernel touch? Write down five numbers first. The cell after the check counts them.
 #
-# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
+# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds the numbers out earns nothing, because it is
+# no prediction.
 
 
 # %%
@@ -355,9 +355,9 @@ for kernel, dtype in (
     print(f"{kernel.__name__:>12}: {loads.sectors:4} sectors, efficiency {loads.efficiency:.0%}")
 
 # %% [markdown]
-# Look at two of them again. *Half masked* asks for half the bytes and saves no sector: a mask helps only
-# when it empties a whole one. *Shifted* asks for as many bytes as *neighbours* and pays a quarter more: each group
-# of 32 lanes begins 4 bytes late and ends in a fifth sector.
+# Look at two of them again. *Half masked* asks for half the bytes and saves no sector, because a mask helps only when
+# it empties a whole sector. *Shifted* asks for as many bytes as *neighbours* and pays a quarter more: each group of 32
+# lanes begins 4 bytes late and ends in a fifth sector.
 #
 # ## Is the count true?
 #
@@ -369,10 +369,10 @@ for kernel, dtype in (
 figures.counters.predicted_against_counted()
 
 # %% [markdown]
-# Most points lie on the line to the last sector. One of them is *shifted*, and it should surprise you: each of its
-# groups of 32 lanes asks for a fifth sector, a quarter too many, and the GPU counted less than 1 % too many. The
-# fifth sector of one group is the first of the next. The SM's **L1 cache** still holds it when the next group asks,
-# a moment later. A trace gives both numbers: `sectors` as the lanes ask for them, and `l2_sectors` as L2 is asked.
+# Most points lie on the line, to the last sector. One of them is *shifted*, which should surprise you. Each of its
+# groups of 32 lanes asks for a fifth sector, a quarter too many, and yet the GPU counted less than 1 % too many. Why?
+# The fifth sector of one group is the first of the next, and the SM's **L1 cache** still holds it when the next group
+# asks, a moment later. A trace gives both numbers: the lanes ask for `sectors`, and `l2_sectors` of them come from L2.
 
 # %%
 with trace() as t:
@@ -384,19 +384,20 @@ print(f"the lanes ask for {loads.sectors} sectors; {loads.l2_sectors} come from 
 # Now look at the points that are off the line. What does a trace not know?
 #
 # * **Reading twice.** A softmax that reads its row a second time finds part of it still in L1. The trace counts both
-#   readings. A cache may forgive you; how much depends on what else runs on that SM, so do not build on it.
-# * **Spills.** When a program needs more registers than there are, the compiler *spills* them to memory. Those bytes
-#   are not in your source. CUDA's name for the place is *local memory*, since no other thread sees it; but it lies in DRAM, like
-#   every tensor, behind L1 and L2. A tiled matmul with tiles of 128 in float32 stored 2.6 times what it says. Unit 05
-#   comes back to it.
+#   readings, but the cache may spare you part of the second. How much depends on what else runs on that SM, so do not
+#   build on it.
+# * **Spills.** When a program needs more registers than there are, the compiler *spills* some of them to memory. Your
+#   source does not show those bytes. CUDA calls the place *local memory*, because no other thread sees it, but it lies
+#   in DRAM, like every tensor, behind L1 and L2. A tiled matmul with tiles of 128 in float32 stored 2.6 times the bytes
+#   of its source. Unit 05 comes back to spills.
 # * **Half-filled sectors.** A store that fills a sector only in part makes the memory read the rest of it, some time
 #   later.
 
 # %% [markdown]
 # ## Tiles: whole rows of neighbours
 #
-# From here on you write kernels. They all start from the same habit: give a program a **tile** of a few rows, with
-# enough neighbours along the axis whose stride is 1.
+# From here on you write kernels. All of them follow the same rule: give a program a **tile** of a few rows, with enough
+# neighbours along the axis whose stride is 1.
 #
 # How many are enough? A sector holds 8 floats, or 16 halves. Below are tiles of 1024 elements in six shapes, each loaded from the
 # corner of a contiguous 1024 by 1024 matrix. Which of them will be as good as the best?
@@ -416,31 +417,32 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
     print(f"{block_m:4} x {block_n:<4} {t.loads.sectors:5} sectors, efficiency {t.loads.efficiency:.1%}")
 
 # %% [markdown]
-# From 8 floats on, it makes no difference to the sectors; in float16 it would take 16. (It does to other things: with longer
-# runs, fewer instructions move the same bytes. More on that under *Alignment*.)
+# From 8 floats in a row on, the shape makes no difference to the sectors; in float16 it would take 16 elements. (Longer
+# runs help in another way: fewer instructions move the same bytes. See *Alignment*.)
 #
 # ## Exercise: copy rows
 #
 # {{exercise coalescing.row_copy}}
 #
-# `x` is a matrix whose rows are dense, and may lie apart: `x.stride(1)` is 1, `x.stride(0)` may be more than N (a
-# slice of a wider matrix looks like this). Return a contiguous copy. In torch: `x.contiguous()`, except that yours
-# always copies.
+# `x` is a matrix whose rows are dense but may lie apart: `x.stride(1)` is 1, and `x.stride(0)` may be more than N (a
+# slice of a wider matrix looks like this). Return a contiguous copy. In torch this is `x.contiguous()`, except that
+# yours always copies.
 #
-# In all kernel exercises of this unit, torch may allocate (`torch.empty`, `torch.zeros`) and make views; the work
-# is done by your kernel. Inputs are float32 or float16, of any size from 1 up.
+# In all kernel exercises of this unit, torch may allocate (`torch.empty`, `torch.zeros`) and make views, but your
+# kernel must do the work. Inputs are float32 or float16, of any size from 1 up.
 #
 # Full marks need
 # * the right result for ragged sizes ({{correct.ragged}}) and for rows that lie apart ({{correct.strided}}),
 # * loads and stores that touch no more sectors than they must ({{coalesced.load.performance + coalesced.store.performance}}),
 # * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
-# Give each program some thousands of elements: on a GPU, this keeps enough bytes in flight.
+# Give each program some thousands of elements, because on a GPU this keeps enough bytes in flight.
 #
-# One limit to know: `rows * row_stride` is 32-bit arithmetic, good for offsets below 2³¹ elements (8 GiB of floats).
-# A larger tensor needs `rows.to(tl.int64)`. No test here is that large.
+# Know one limit: `rows * row_stride` is 32-bit arithmetic, which is right for offsets below 2³¹ elements (8 GiB of
+# floats). A larger tensor needs `rows.to(tl.int64)`. No test here is that large.
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 8192).
 
 
 # %% exercise="coalescing.row_copy"
@@ -477,20 +479,20 @@ check("coalescing.row_copy", row_copy)
 #
 # {{exercise coalescing.gather_rows}}
 #
-# An embedding layer looks up one row of a table for each token. The rows come in any order, so is this access
-# random, and slow? Rows are; elements within a row are not. A random row of 1024 floats is 128 sectors, all of them
-# wanted.
+# An embedding layer looks up one row of a table for each token. The rows come in any order. So is this access random,
+# and slow? The rows are random, but the elements within a row are not. A random row of 1024 floats is 128 sectors, and
+# all of them are wanted.
 #
-# Write `gather_rows(x, index)`, which returns `x[index]`. `index` is a contiguous int64 tensor of K row numbers,
-# each from 0 to M - 1, in any order, repeats allowed. Rows of x may lie apart, as in `row_copy`.
+# Write `gather_rows(x, index)`, which returns `x[index]`. `index` is a contiguous int64 tensor of K row numbers, each
+# from 0 to M - 1, in any order and possibly repeated. Rows of x may lie apart, as in `row_copy`.
 #
 # Full marks need
 # * the right result for ragged sizes ({{correct.ragged}}), repeated rows and rows that lie apart ({{correct.strided}}),
 # * loads and stores that touch no more sectors than they must ({{coalesced.load.performance + coalesced.store.performance}}),
 # * no more bytes read from x than are returned ({{traffic.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 of
-# 8192 rows).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 of 8192 rows).
 
 
 # %% exercise="coalescing.gather_rows"
@@ -526,45 +528,45 @@ check("coalescing.gather_rows", gather_rows)
 # %% [markdown]
 # ## Turning a matrix
 #
-# A transpose reads along rows and writes down columns, or the other way round. Must one side lose? Suppose that
-# each program has 64 elements to turn. It can take them as one row, or as a square.
+# A transpose reads along rows and writes down columns, or the other way round. Must one of the two be wasteful? Suppose
+# that each program has 64 elements to turn. It can take them as one row, or as a square.
 
 # %%
 figures.coalescing.tile_footprints()
 
 # %% [markdown]
-# A row that is turned becomes a column: 64 stores into 64 sectors. A square of 8 by 8 stays a square: 8 runs of 8
-# neighbours before the turn, and 8 runs of 8 neighbours after it. Both sides are dense, for floats. (A run of 8
-# halves fills half a sector.)
+# A row that is turned becomes a column, so its 64 stores touch 64 sectors. A square of 8 by 8 stays a square, with 8
+# runs of 8 neighbours before the turn and 8 runs of 8 neighbours after it. For floats, both sides are dense. (A run of
+# 8 halves fills half a sector.)
 #
-# Who turns it? If you have read about transposing in CUDA, you know a story here: copy the tile to shared memory
-# along one axis, wait, read it back along the other. In Triton you do not write that. The compiler chooses the
-# lanes' layout for each load and for each store separately, along the axis with stride 1, and where the two differ
-# it passes the block through shared memory for you. **Your part is a tile with enough neighbours along both axes.**
-# What wastes is a tile that has too few of them: a one-dimensional block, a (BLOCK, 1) tile, a stride.
+# What turns the tile? In CUDA you would do it by hand: copy the tile to shared memory along one axis, wait, and read it
+# back along the other. In Triton you do not write that. The compiler chooses the layout of the lanes for each load and
+# for each store separately, along the axis with stride 1. Where the two differ, it passes the block through shared
+# memory. **Your part is a tile with enough neighbours along both axes.** A tile with too few of them is wasteful: a
+# one-dimensional block, a (BLOCK, 1) tile, or one with a stride.
 #
-# On an H200, a float32 transpose of 8192 by 8192 was measured against a plain copy of as many bytes in the same
-# run:
+# On an H200, a float32 transpose of 8192 by 8192 was compared with a plain copy of as many bytes in the same run:
 #
 # | one program turns | one row | 16 × 16 | 32 × 32 | 64 × 64 | 128 × 128 |
 # | --- | --- | --- | --- | --- | --- |
 # | speed, copy = 1 | 0.115 | 0.69 | 0.93 | 0.97 | 0.89 |
 #
-# All the square tiles touch the fewest sectors possible, and still a tile of 16 is slower than one of 64. Sectors
-# are not everything. 256 elements are little work for a program, and runs of 64 bytes fill half of a line.
+# All the square tiles touch the fewest sectors possible, and still a tile of 16 × 16 is slower than one of 64 × 64.
+# Sectors are not everything: 256 elements are little work for a program, and runs of 64 bytes fill only half of a line.
 #
 # ## Exercise: transpose, dense on both sides
 #
 # {{exercise coalescing.transpose}}
 #
-# Write `transpose(x)` for any (M, N) float32 or float16 matrix, of any strides: a slice, or itself a transposed
-# view. In torch: `x.T.contiguous()`. Full marks need
+# Write `transpose(x)` for any (M, N) float32 or float16 matrix with any strides. It may be a slice, or itself a
+# transposed view. In torch this is `x.T.contiguous()`. Full marks need
 # * the right result for ragged sizes ({{correct.ragged}}) and for strided views ({{correct.strided}}),
 # * loads ({{coalesced.load.performance}}) **and** stores ({{coalesced.store.performance}}) that touch no more sectors than they
 #   must, in float16 as well,
 # * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 8192).
 
 
 # %% exercise="coalescing.transpose"
@@ -600,15 +602,16 @@ check("coalescing.transpose", transpose)
 #
 # {{exercise coalescing.break_transpose}}
 #
-# A test is an input, and somebody has to think of it. Below is a kernel that is right. There are also wrong versions of it,
-# *mutants*: each has one change, such as a mask that is missing or a stride that is taken for another, or a grid that is
+# A test is an input, and somebody has to think of it. Below is a kernel that is right. There are also wrong versions of
+# it, *mutants*. Each has one change, such as a missing mask, a stride that is taken for another, or a grid that is
 # turned. On most inputs a mutant gives the right result. Write inputs on which it does not.
 #
-# `breaking_inputs()` returns a list of at most three dicts, `{"x": tensor}`. Each tensor may span at most 16,384 numbers of
-# float32 or float16. x has two axes and any strides. The check runs the kernel as it is given on all of them, and **if that
-# fails on one, nothing is earned**. Then it runs the mutants. A mutant is *killed* if, on one of your inputs, its result is
-# wrong or it reaches outside of a tensor. The check here knows four mutants, the grader more. Random numbers of ordinary
-# sizes kill about half of them, so points begin behind that ({{kills.mutants}}).
+# `breaking_inputs()` returns a list of at most three dicts, `{"x": tensor}`. Each tensor has two axes and any strides,
+# and may span at most 16,384 numbers of float32 or float16. The check runs the given kernel on all of them, and **if it
+# fails on one, you earn nothing**. Then the check runs the mutants. A mutant is *killed* if, on one of your inputs, its
+# result is wrong or it reaches outside of a tensor. The check here knows four mutants, and the grader knows more.
+# Random numbers of ordinary sizes kill about half of them, so you earn points for those beyond that half
+# ({{kills.mutants}}).
 
 
 # %%
@@ -645,9 +648,9 @@ check("coalescing.break_transpose", breaking_inputs)
 # %% [markdown]
 # ## Summing the slow axis
 #
-# The sum of each *row* is easy: a program loads a row, its lanes side by side, and adds. The sum of each *column*
-# adds numbers that are N elements apart. Here is the first idea that comes to mind: one program for each column.
-# Before you run it, what efficiency do you expect?
+# The sum of each *row* is easy: a program loads a row with its lanes side by side, and adds. The sum of each *column*
+# adds numbers that are N elements apart. The first idea is one program for each column. Before you run it, what
+# efficiency do you expect?
 
 
 # %%
@@ -667,9 +670,9 @@ print("right:", torch.allclose(out, x.sum(0), atol=1e-4))
 print(f"{t.loads.sectors} sectors loaded, {x.numel() * 4 // 32} would do, efficiency {t.loads.efficiency:.1%}")
 
 # %% [markdown]
-# Right, and it wastes seven eighths. Who says that a program must finish *one* column? Give it a band of 64
-# neighbouring columns. It walks down the band in tiles, adds the tiles on top of each other, and collapses what is
-# left once at the end. Every load is then a tile with 64 neighbours.
+# The result is right, but seven eighths of the traffic are wasted. Who says that a program must finish *one* column?
+# Give it a band of 64 neighbouring columns. It walks down the band in tiles and adds the tiles on top of each other. At
+# the end the program adds up the rows of the resulting tile. Every load is then a tile with 64 neighbours.
 #
 # But how many programs does that make?
 
@@ -679,13 +682,13 @@ for columns in (8192, 1024, 64):
     print(f"{columns:4} columns: {columns // 64:3} bands of 64, for {gpu.num_sms()} SMs ({where})")
 
 # %% [markdown]
-# With fewer programs than SMs some of them idle, however tall the matrix is. So cut the bands across, too: each
-# program adds up a *part* of the rows of its band, say 512. Who adds the parts? Two ways:
-# * `tl.atomic_add(pointers, values, mask=...)` into an output of zeros (`torch.zeros`). One launch. But the parts
-#   arrive in any order, and float addition is not associative, so the last bits may change from run to run.
-# * Store the parts as a small (parts, N) matrix. Its column sums are the answer, and you have a kernel for column
-#   sums. The bits never change. But a second launch costs some microseconds, of the 75 that an H200 needs for
-#   8192 by 8192 floats.
+# With fewer programs than SMs some SMs idle, however tall the matrix is. So cut the bands across, too: each program
+# adds up a *part* of the rows of its band, say 512. Who adds the parts? There are two ways:
+# * Use `tl.atomic_add(pointers, values, mask=...)` into an output of zeros (`torch.zeros`). This takes one launch. But
+#   the parts arrive in any order, and float addition is not associative, so the last bits may change from run to run.
+# * Store the parts as a small (parts, N) matrix. Its column sums are the answer, and you have a kernel for column sums.
+#   The bits never change. But a second launch costs some microseconds, and an H200 needs only 75 for 8192 by 8192
+#   floats.
 #
 # Either earns full marks.
 #
@@ -693,15 +696,16 @@ for columns in (8192, 1024, 64):
 #
 # {{exercise coalescing.column_sum}}
 #
-# Write `column_sum(x)`: (M, N) in float32 or float16 → (N,) in **float32**. Rows of x may lie apart. Add in
-# float32: in float16, 2048 + 1 is 2048. Full marks need
+# Write `column_sum(x)`: (M, N) in float32 or float16 → (N,) in **float32**. Rows of x may lie apart. Add in float32,
+# because in float16, 2048 + 1 is 2048. Full marks need
 # * the right result for ragged sizes and rows that lie apart ({{correct.ragged}}), and for long columns in float16
 #   ({{correct.float16}}),
 # * loads that touch no more sectors than they must ({{coalesced.load.performance}}),
 # * every element of x read once ({{traffic.performance}}),
 # * a tall matrix, 4096 by 128, shared by at least 8 programs ({{programs.tall}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 8192).
 
 
 # %% exercise="coalescing.column_sum"
@@ -741,7 +745,7 @@ check("coalescing.column_sum", column_sum)
 # ## A stride that you cannot avoid
 #
 # Some data comes interleaved: real and imaginary parts, left and right channels, the pairs that a rotary embedding
-# turns. You want the even elements here and the odd ones there. Each is a strided read with stride 2.
+# turns. You want the even elements in one tensor and the odd ones in another. Each of the two is a read with stride 2.
 
 
 # %%
@@ -761,10 +765,10 @@ print(f"{t.loads.sectors} sectors loaded, {x.numel() * 4 // 32} would do, effici
 print(t.source())
 
 # %% [markdown]
-# `t.source()` writes the bytes and the efficiency of each line next to it. Each load skips every other element, and then
-# the second load asks for the same sectors again. How could one read do?
+# `t.source()` writes the bytes and the efficiency of each line next to it. Each load skips every other element, and the
+# second load asks for the same sectors again. How could one load be enough?
 #
-# Load a dense block of twice the length, and sort it out where moving is cheap: in registers. A block of 2 n
+# Load a dense block of twice the length, and sort its elements in registers, where moving is cheap. A block of 2 n
 # neighbours, seen as (n, 2), has the even elements in its first column and the odd ones in its second.
 #
 # * `tl.reshape(block, (n, 2))` keeps the order and gives n rows of 2.
@@ -774,14 +778,15 @@ print(t.source())
 #
 # {{exercise coalescing.deinterleave}}
 #
-# `deinterleave(x)`: x of shape (2 N,), contiguous → two tensors of shape (N,), the even and the odd elements. In
-# torch: `x[0::2].contiguous(), x[1::2].contiguous()`. Full marks need
+# Write `deinterleave(x)`: a contiguous x of shape (2 N,) → two tensors of shape (N,), the even and the odd elements. In
+# torch this is `x[0::2].contiguous(), x[1::2].contiguous()`. Full marks need
 # * the right result for ragged sizes ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
 # * loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}) that touch no more sectors than
 #   they must,
 # * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (2 × 33554432).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (2 × 33554432).
 
 
 # %% exercise="coalescing.deinterleave"
@@ -817,27 +822,27 @@ check("coalescing.deinterleave", deinterleave)
 # %% [markdown]
 # ## Alignment: one element more
 #
-# A matrix of 1000 columns gets one column more. Its rows are 0.1 % longer. What does that do to the sectors that a
+# A matrix of 1000 columns gets one column more, so its rows are 0.1 % longer. What does that do to the sectors that a
 # kernel reads?
 
 # %%
 figures.coalescing.padding_drift()
 
 # %% [markdown]
-# 1000 floats are 4000 bytes, exactly 125 sectors, so each row starts where a sector starts. 1001 floats are 4004
-# bytes, and each row starts 4 bytes further into its sector than the row above. A run of 8 floats then touches two
-# sectors in 7 rows of 8: 1.88 times as many in all. Longer runs lose less, since only their ends spill over.
+# 1000 floats are 4000 bytes, exactly 125 sectors, so each row starts where a sector starts. 1001 floats are 4004 bytes,
+# and each row starts 4 bytes further into its sector than the row above. A run of 8 floats then touches two sectors in
+# 7 of 8 rows, which makes 1.88 times as many sectors in all. Longer runs lose less, because only their ends reach into
+# another sector.
 #
-# The cure is to let rows lie further apart than they are long. 1001 elements with a row stride of 1008 waste 28
-# bytes a row, and every row starts a sector again. Libraries call this the *leading dimension* or the *pitch*.
+# The cure is to let rows lie further apart than they are long. 1001 elements with a row stride of 1008 waste 28 bytes a
+# row, but every row starts a sector again. Libraries call the row stride *leading dimension* or *pitch*.
 #
 # ## Exercise: pad the rows
 #
 # {{exercise coalescing.padded_stride}}
 #
 # What is the smallest row stride, in elements, that is at least `n` and starts every row on a sector boundary?
-# `itemsize` is 1, 2, 4, 8 or 16 bytes, and row 0 starts a sector. Full marks need a
-# stride
+# `itemsize` is 1, 2, 4, 8 or 16 bytes, and row 0 is at the start of a sector. Full marks need a stride
 # * with which every row starts a sector, as a trace of four rows confirms ({{holds.starts_sectors.plain}}),
 # * that is no larger than it must be ({{correct.plain}}).
 
@@ -857,21 +862,21 @@ check("coalescing.padded_stride", padded_stride)
 # %% [markdown]
 # ### When an index no longer fits
 #
-# `rows * stride_m` is a product of two 32-bit numbers if both are: Triton takes an integer argument below 2³¹ for one of 32
-# bits. At 2³¹ elements the product wraps, becomes negative, and the load goes somewhere else. A cast afterwards, `(rows *
-# stride_m).to(tl.int64)`, comes too late; `rows.to(tl.int64) * stride_m` is right. This is among the most frequent errors in
-# kernels that have worked for years (megablocks #185, flash-linear-attention #1082), and shows only in large batches.
+# Triton gives an integer argument below 2³¹ only 32 bits, so `rows * stride_m` is a product of two 32-bit numbers. At
+# 2³¹ elements it wraps and becomes negative, and the load goes somewhere else. A cast afterwards,
+# `(rows * stride_m).to(tl.int64)`, comes too late; `rows.to(tl.int64) * stride_m` is right. This error is among the
+# most frequent in kernels that have worked for years (megablocks #185, flash-linear-attention #1082), because it shows
+# only in large batches.
 #
 # ### Vector loads
 #
-# Alignment buys a second thing. Up to Hopper, a lane can load at most 16 bytes with one instruction: four floats, 128
-# bits. (From Blackwell on, sm_100, it can load 32.) A
-# quarter of the instructions then move the same bytes. The address must be a multiple of 16 bytes, **and the
-# compiler must know that it is**.
+# Alignment has a second benefit. Up to Hopper, a lane can load at most 16 bytes with one instruction: four floats, 128
+# bits. (From Blackwell on, sm_100, it can load 32.) Then a quarter of the instructions move the same bytes. For this,
+# the address must be a multiple of 16 bytes, **and the compiler must know that it is**.
 #
-# How would it know? When you launch a kernel, Triton looks at each integer argument: is it divisible by 16? If so
-# it compiles a version that may rely on it. `compile_for` does the same without a GPU, and reads the result out of
-# the PTX, NVIDIA's portable assembly.
+# How would it know? When you launch a kernel, Triton checks whether 16 divides each integer argument. If so, it
+# compiles a version that relies on that. `compile_for` does the same without a GPU, and reads the width of the loads
+# from the PTX, NVIDIA's portable assembly.
 
 # %%
 x, out = torch.randn(32, 1024), torch.empty(32, 128)
@@ -880,21 +885,21 @@ for row_stride in (1008, 1000, 1001):
     print(f"row stride {row_stride}: a lane loads {facts.load_bits} bits at a time and stores {facts.store_bits}")
 
 # %% [markdown]
-# 1001 is no surprise. But why does 1000 get narrow loads? Its rows start at multiples of 4000 bytes, which 16
-# divides. The *kernel* could load 128 bits; the *compiler* is only told about divisibility by 16 elements, and 1000
-# = 62 × 16 + 8. So here is a second reason to pad, and to pad to 16 elements. 128 bits appear in the PTX as
-# `ld.global.v4.b32`, and in SASS, the machine code that `cuobjdump -sass` prints from a compiled kernel, as
+# 1001 is no surprise. But why does 1000 get narrow loads? Its rows start at multiples of 4000 bytes, which 16 divides.
+# So the *kernel* could load 128 bits. But the *compiler* is only told whether 16 divides the number of elements, and
+# 1000 = 62 × 16 + 8. This is a second reason to pad, and to pad to 16 elements. A load of 128 bits appears in the PTX
+# as `ld.global.v4.b32`, and in SASS, the machine code that `cuobjdump -sass` prints from a compiled kernel, as
 # `LDG.E.128`.
 #
-# How much can alignment matter in the end? A bfloat16 matmul on an H200 ran at 694 TFLOP/s for N = 4096 and at 135
-# for N = 4097 (cuBLAS, measured). Not all of that is alignment; unit 05 takes the rest apart.
+# How much can alignment matter in the end? A bfloat16 matmul on an H200 ran at 694 TFLOP/s for N = 4096 and at 135 for
+# N = 4097 (cuBLAS, measured). Alignment is not the only cause; unit 05 explains the others.
 
 # %% [markdown]
 # ## Divergence: both branches run
 #
-# The 32 lanes of a warp share one instruction at a time. What happens at an `if` where some lanes say yes and
-# others no? The warp goes through **both** branches, one after the other, with the lanes that are not concerned
-# waiting. Here are three warps: one agrees, one alternates, one is short and agrees.
+# The 32 lanes of a warp share one instruction at a time. What happens at an `if` where some lanes say yes and others
+# no? The warp goes through **both** branches, one after the other, while the lanes that take the other branch wait.
+# Here are three warps: in one all lanes agree, in one they alternate, and one is short and agrees.
 
 # %%
 figures.coalescing.divergence_timeline([True] * 32 + [lane % 2 == 0 for lane in range(32)] + [False] * 20)
@@ -904,9 +909,9 @@ figures.coalescing.divergence_timeline([True] * 32 + [lane % 2 == 0 for lane in 
 #
 # {{exercise coalescing.divergence_passes}}
 #
-# `taken[i]` says whether thread i takes the if. Threads are dealt to warps in order, `warp` at a time, and the last
-# warp may be short. A warp that agrees makes one pass, a divided one makes two. How many passes do all warps make
-# together?
+# `taken[i]` says whether thread i (a lane) takes the if. Threads are dealt to warps in order, `warp` at a time, and the
+# last warp may be short. A warp that agrees makes one pass, and a divided one makes two. How many passes do all warps
+# make together?
 #
 # Full marks need the right number for whole warps ({{correct.whole warps}}) and for short last warps, other warp sizes and no
 # threads at all ({{correct.short warps}}).
@@ -924,12 +929,12 @@ def divergence_passes(taken: list[bool], warp: int = 32) -> int:
 check("coalescing.divergence_passes", divergence_passes)
 
 # %% [markdown]
-# In Triton you seldom meet this as an `if`. An `if` on a *number* sends the whole program one way. An `if` on a
-# *block* is not allowed; you write `tl.where(condition, a, b)`, and both a and b are computed for every lane. Both
-# branches run, always, and you can see it.
+# In Triton you seldom meet this as an `if`. An `if` on a *number* sends the whole program one way. An `if` on a *block*
+# is not allowed. There you write `tl.where(condition, a, b)`, which computes both a and b for every lane. So both
+# branches always run, and you can see it in the code.
 #
-# What about memory? A branch that is not taken could leave its loads out, through the mask. When does that save
-# sectors? Guess the four numbers in each row before you run the cell.
+# What about memory? Through the mask, a lane can leave out the loads of the branch that it does not take. When does
+# that save sectors? Guess the four numbers in each row before you run the cell.
 
 
 # %%
@@ -960,17 +965,17 @@ for name, condition in conditions.items():
     print(f"{name:>16} {counts[0][0]:7}, {counts[0][1]:<7} {counts[1][0]:4}, {counts[1][1]}")
 
 # %% [markdown]
-# With *runs of 8* every warp is divided, and yet the masks halve the sectors: 8 floats are a whole one. With
-# *alternating* they save nothing. For instructions what counts is whether a warp agrees; for memory, whether a
-# sector does.
+# With *runs of 8* every warp is divided, and yet the masks halve the sectors, because 8 floats are a whole sector. With
+# *alternating* the masks save nothing. For instructions, what counts is whether the lanes of a warp agree; for memory,
+# whether the lanes of a sector do.
 #
 # ## Exercise: name it
 #
 # {{exercise coalescing.name_lanes}}
 #
-# A verdict on waste shows one request: 32 lanes, and the sectors that they touch. Here are six, of six kernels. Which cause
-# has which? Write one of these into each line, in quotes, and run the check: the explanation of a picture comes with the
-# right answer.
+# A verdict on waste shows one request: 32 lanes, and the sectors that they touch. Here are six, of six kernels. Which
+# cause belongs to which? Write one of these causes into each line, in quotes, and run the check. The explanation of a
+# picture comes with the right answer.
 #
 # * `"a gather of rows by index"`
 # * `"a tile whose rows are half a sector"`
@@ -979,7 +984,7 @@ for name, condition in conditions.items():
 # * `"one number for all"`
 # * `"the rows of a matrix that is not padded"`
 #
-# Guessing alone gets some right. So the first three right answers earn nothing, and each of the others earns a third of the
+# Guessing alone gets some right, so the first three right answers earn nothing. Each of the others earns a third of the
 # points ({{names.plain}}).
 
 # %%
@@ -1011,28 +1016,27 @@ check("coalescing.name_lanes", named_lanes)
 # %% [markdown]
 # ## What you now know
 #
-# * Memory moves sectors of 32 bytes, not elements. Efficiency is what you wanted over what was moved. A stride of 2
-#   halves it, and from 8 floats on it is one eighth.
-# * A mask saves a sector only if it empties it.
+# * Memory moves sectors of 32 bytes, not elements. Efficiency is the bytes that you wanted divided by the bytes that
+#   were moved. A stride of 2 halves it, and from a stride of 8 floats on it is one eighth.
+# * A mask saves a sector only if it hides the whole sector.
 # * Triton lays out the lanes of each load and each store along the axis with stride 1. Your part is a tile with
 #   enough neighbours there: 8 floats or 16 halves fill a sector, longer runs fill lines.
 # * If a stride cannot be avoided, load densely and rearrange in registers.
 # * If an axis is slow, let a program take a band of neighbours across it, and cut the long axis into parts so that
 #   all SMs have work.
-# * Rows that start on sector boundaries touch fewer sectors, and with strides that 16 divides a lane loads 128 bits
-#   at a time.
-# * A trace names the load that wastes. Where nothing spills and no cache forgives, its count is the hardware's.
+# * Rows that start on sector boundaries touch fewer sectors. With strides that 16 divides, a lane loads 128 bits at a
+#   time.
+# * A trace names the load that is wasteful. Where nothing spills and no cache helps, its count is that of the hardware.
 #
-# Every kernel in this unit read its input once. In 05, a matrix product reads each element hundreds of times, and
-# the question becomes how to keep it close by.
+# Every kernel in this unit read its input once. In unit 05, a matrix product reads each element hundreds of times, and
+# the question becomes how to keep elements close by.
 
 # %%
 progress()
 
 # %% [markdown]
 # The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
-# that you have
-# not seen.
+# that you have not seen.
 #
 # ## Where to read on
 #

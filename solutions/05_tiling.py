@@ -15,9 +15,9 @@
 #
 # **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands
 # of times. You can say beforehand how many bytes it moves, and explain why one more row can halve a GPU's speed. This
-# takes several sittings, about {{unit hours}} in all, {{unit minutes}} of them for {{unit exercises}}. You need 03
-# (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces). You need no GPU: traffic is counted on the CPU.
-# Times were measured on an NVIDIA H200, and each picture says so.
+# unit takes several sittings and about {{unit hours}} in all; {{unit minutes}} of that is for {{unit exercises}}. You
+# need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces). You need no GPU: traffic is counted on the
+# CPU. Times were measured on an NVIDIA H200, and each picture says so.
 
 # %%
 import torch
@@ -46,7 +46,7 @@ figures.flops.mystery_plot()
 # multiplies their numbers, and adds the products up.
 
 # %% predict="tiling.guess_bytes"
-# How many GiB does that kernel read in all? Write a number before you go on; no points hang on it.
+# How many GiB does that kernel read in all? Write a number before you go on; it earns no points.
 guess_gib = ...
 
 # %% [markdown]

@@ -15,10 +15,10 @@
 #
 # **After this unit you can** say how many bytes a chain of operations must move and how many it does move. You can
 # write the chain as one kernel that moves the fewest bytes, reduce rows of any length without overflow, and read what
-# torch.compile makes of the same function. This takes about {{unit hours}}, {{unit minutes}} of them for
+# torch.compile makes of the same function. This unit takes about {{unit hours}}; {{unit minutes}} of that is for
 # {{unit exercises}}. You need 00 (a first kernel), 03 (bytes and FLOPs) and 04 (tiles, traces); the first section
-# repeats what you need from them. You need no GPU: traffic is counted on the CPU. If you have no GPU, the notebook
-# shows times that were recorded on one, and says so.
+# repeats what you need from them. You need no GPU, because traffic is counted on the CPU. If you have none, the
+# notebook shows times that were recorded on a GPU, and says so.
 
 # %%
 import torch
@@ -68,7 +68,7 @@ print(f"{t.loads.bytes} bytes loaded, {t.stores.bytes} stored, {x.nbytes} in x; 
 # kernel must do the work. Inputs are float32, float16 or bfloat16. Load them, convert them with `.to(tl.float32)`,
 # compute, and store the result; `tl.store` converts it back.
 #
-# Words that will come up:
+# These words will come up:
 #
 # | word | meaning |
 # | --- | --- |
@@ -93,7 +93,7 @@ print(f"{t.loads.bytes} bytes loaded, {t.stores.bytes} stored, {x.nbytes} in x; 
 # times as long does this take as a single kernel that does everything?
 
 # %% predict="fusion.guess_chain"
-# How many times as long do the five kernels take? Write a number before you run the next cell; no points hang on it.
+# How many times as long do the five kernels take? Write a number before you run the next cell; it earns no points.
 guess_chain = ...
 
 # %%
@@ -175,7 +175,8 @@ check("fusion.chain_bytes", chain_bytes)
 # * each element read once and written once, by at least 32 programs where the input is large: not a byte more than 3 n
 #   elements ({{traffic.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (33554432).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (33554432).
 
 
 # %% exercise="fusion.sin2_plus_cos2"
@@ -207,10 +208,10 @@ check("fusion.sin2_plus_cos2", sin2_plus_cos2)
 # %% [markdown]
 # ## How much arithmetic is free?
 #
-# A sine takes about twenty instructions, and yet the fused kernel is no slower. How many operations can you add to a
-# kernel before it takes longer? In principle you know the answer from unit 03: as many as you like, until its intensity
-# reaches the ridge of the roofline. The next picture shows a measurement. A kernel reads a vector, does k multiply-adds
-# with each element, and writes the result. Guess at which k it begins to take longer.
+# A sine takes about twenty instructions, and yet the sines do not slow the fused kernel down. How many operations can
+# you add to a kernel before it takes longer? In principle you know the answer from unit 03: as many as you like, until
+# its intensity reaches the ridge of the roofline. The next picture shows a measurement. A kernel reads a vector, does k
+# multiply-adds with each element, and writes the result. Guess at which k it begins to take longer.
 
 # %%
 figures.fusion.free_operations()
@@ -230,8 +231,8 @@ generated("sin2_plus_cos2")
 
 # %% [markdown]
 # Apart from names like `tmp3`, this is your kernel: two loads, five operations, one store. (`xindex` is the block of
-# offsets, `xnumel` the length, `XBLOCK` the block size, which Inductor picks at the first launch. There is no mask: it
-# compiled for this one length, and knows that blocks divide it.)
+# offsets, `xnumel` the length, `XBLOCK` the block size, which Inductor picks at the first launch. There is no mask,
+# because Inductor compiled the kernel for this one length and knows that blocks divide it.)
 #
 # When can Inductor not fuse? Fusion hands a value from one operation to the next inside a *program*. This is impossible
 # in three cases:
@@ -261,8 +262,8 @@ for name in ("sin2_plus_cos2", "softmax", "add_rmsnorm", "product_gelu", "over_i
     print(inspect.getsource(FUNCTIONS[name]))
 
 # %% [markdown]
-# x and y have 16 million elements where they are vectors, and matrices are 4096 by 4096, float32; in `attention` q, k
-# and v are 4096 by 1024.
+# Where x and y are vectors, they have 16 million elements. Matrices are 4096 by 4096; only in `attention`, q, k and v
+# are 4096 by 1024. Everything is in float32.
 
 # %% exercise="fusion.predicted_launches"
 predicted_launches = {
@@ -359,7 +360,8 @@ print(f"(65536 x 1024 float32, recorded on an {measured('fusion')['machine']})")
 #   is large ({{traffic.performance}}),
 # * loads that touch no more sectors than they must ({{coalesced.load.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 8192).
 
 
 # %% exercise="fusion.bias_gelu"
@@ -434,7 +436,8 @@ figures.fusion.softmax_passes()
 # * one launch ({{launches.performance}}), every element read once and written once, by at least 32 programs where the
 #   input is large ({{traffic.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 8192).
 
 
 # %% exercise="fusion.softmax"
@@ -548,7 +551,7 @@ print("alpha, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e38) -
 # Begin such a loop with `for start in range(0, N, BLOCK):`. A variable that the loop changes must have the right type
 # before the loop: `m, l = -3.4e38, 0.0`.
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of the speed of `torch.compile`, a share of them from
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of the speed of `torch.compile`, and a part of that from
 # {{speed.none}} on (2048 × 32768).
 
 
@@ -594,8 +597,8 @@ check("fusion.online_softmax", online_softmax)
 # %% [markdown]
 # Each element is read twice and written once, so 3 elements are moved instead of 2. Does this take half as much time
 # again? Not always. The second pass comes right after the first, and a row of 32768 floats has 128 KiB. The rows of 132
-# SMs together have 17 MB, and the L2 cache of an H200 has 60 MB. A trace counts the second pass, but its reads may all
-# come from L2. The next cell shows what torch.compile does with rows of 32768:
+# SMs together have 17 MB, and the L2 cache of an H200 has 60 MB. A trace counts the second pass, but all reads of that
+# pass may come from L2. The next cell shows what torch.compile does with rows of 32768:
 
 # %% gpu="fusion.generated_long_softmax"
 generated("softmax, rows of 32768")
@@ -646,7 +649,8 @@ print(f"({measured('fusion')['machine']}, recorded)")
 # * x read once, the result written once, the weights read at most once for each row, by at least 32 programs where the
 #   input is large ({{traffic.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 8192).
 
 
 # %% exercise="fusion.rmsnorm"
@@ -693,7 +697,8 @@ check("fusion.rmsnorm", rmsnorm)
 # * both inputs read once, both results written once, by at least 32 programs where the input is large
 #   ({{traffic.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 8192).
 
 
 # %% exercise="fusion.add_rmsnorm"
@@ -765,7 +770,8 @@ print(
 #   ({{traffic.performance}}),
 # * no probabilities stored: buffers of less than an eighth of the logits ({{buffers_below.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 32768).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 32768).
 
 
 # %% exercise="fusion.cross_entropy"
@@ -941,12 +947,12 @@ for block in (16, 32, 128):
     )
 
 # %% [markdown]
-# For two vectors these extra sines cost little, compared with the megabytes of output. But an operand of a matrix
-# product is needed by N / BLOCK tiles. Then the activation might be computed a hundred times instead of once, in a
-# kernel whose arithmetic units are already busy. So an activation is fused into the *end* of the product before it, the
-# **epilogue**. There it is computed once for each output, while the tile of sums is still in registers. In the next
-# cell, x @ w and a ReLU run as two kernels and as one. How many bytes does the fused epilogue save? Guess first; the
-# result has 256 × 256 numbers.
+# For two vectors these extra sines cost little, compared with the megabytes of output. But N / BLOCK tiles of a matrix
+# product need the same operand. If the product had to compute this operand by an activation, it might do so a hundred
+# times instead of once, with arithmetic units that are already busy. So an activation is fused into the *end* of the
+# product before it, the **epilogue**. There it is computed once for each output, while the tile of sums is still in
+# registers. In the next cell, x @ w and a ReLU run as two kernels and as one. How many bytes does the fused epilogue
+# save? Guess first; the result has 256 × 256 numbers.
 
 
 # %%
@@ -1006,10 +1012,10 @@ def fused_product(side):
 print(profile(lambda: fused_product(256)), profile(lambda: fused_product(1024)), sep="\n\n")
 
 # %% [markdown]
-# A product of side n has 2 n³ FLOPs for 6 n² bytes in half precision, which is n / 3 FLOPs for each byte. An H200 multiplies 206
-# FLOPs in the time of a byte (989 TFLOP/s and 4.8 TB/s). So up to a side of about 620 memory is the limit, and beyond it the
-# product is. The bytes from L2, 32 for each sector, are 4 and 16 times those from DRAM: each row of tiles reads all of w again
-# (unit 05).
+# A product of side n has 2 n³ FLOPs for 6 n² bytes in half precision, which is n / 3 FLOPs for each byte. An H200 does
+# 206 FLOPs while one byte arrives (989 TFLOP/s and 4.8 TB/s). So up to a side of about 620 memory is the limit, and
+# beyond that side the product is. The bytes from L2, 32 for each sector, are 4 and 16 times the bytes from DRAM,
+# because each row of tiles reads all of w again (unit 05).
 #
 # While a program computes its epilogue and stores its tile, its tensor cores wait. There are two ways to keep them
 # busy. Another program on the same SM can use them in the meantime. Or a *persistent* program, which takes one tile

@@ -15,9 +15,9 @@
 #
 # **After this unit you can** say what autograd keeps between the forward and the backward pass, and what that costs.
 # You can write backward kernels that compute numbers again instead of storing them, and drop elements at random without
-# storing which ones. And you can train a deep model in a fraction of its memory. About {{unit hours}}, {{unit minutes}}
-# of them for {{unit exercises}}. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm); what you need from
-# them is repeated below. You need no GPU: traffic and live bytes are counted on the CPU.
+# storing which ones. And you can train a deep model in a fraction of its memory. This unit takes about {{unit hours}};
+# {{unit minutes}} of that is for {{unit exercises}}. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm);
+# what you need from them is repeated below. You need no GPU, because traffic and live bytes are counted on the CPU.
 
 # %%
 import torch
@@ -37,7 +37,7 @@ from course_lib import check, figures, gpu, hint, progress, trace  # noqa: F401 
 # read it back?
 
 # %% predict="recomputation.guess_flops"
-# How many float32 operations, for one number stored and loaded? Write a number before you go on; no points hang on it.
+# How many float32 operations, for one number stored and loaded? Write a number before you go on; it earns no points.
 guess_flops = ...
 
 # %% gpu="recomputation.card"
@@ -135,8 +135,8 @@ figures.recomputation.what_autograd_keeps()
 # ```
 #
 # calls `pack(t)` for every tensor that it keeps for backward, and keeps what `pack` returns. (The backward pass hands
-# this value to `unpack`, and uses what `unpack` returns.) Write `saved_bytes(fn, *inputs)`: run the function once, and
-# return how many bytes are kept, in storages (unit 01: a tensor is a view of a storage).
+# this value to `unpack`, and uses what `unpack` returns.) Write `saved_bytes(fn, *inputs)`. It runs the function once,
+# and returns how many bytes are kept. Count whole storages (unit 01: a tensor is a view of a storage).
 #
 # Full marks need
 # * the right number of bytes ({{correct.plain}}), without the storages of the inputs ({{correct.inputs}}),
@@ -258,10 +258,10 @@ print("right:", torch.allclose(dx, 2 * x))
 print(t.table())
 
 # %% [markdown]
-# The table has five rows: five memory operations. You should know one thing before you use such a function elsewhere: the
-# `dy` that arrives may be a view with any strides. After `y.sum().backward()` it is a single 1, expanded with strides of 0.
-# Library code says `dy = dy.contiguous()`. In these exercises dy, like x, is contiguous, and torch may allocate and make
-# views only.
+# The table has five rows, one for each memory operation. You should know one thing before you use such a function
+# elsewhere: the `dy` that arrives may be a view with any strides. After `y.sum().backward()` it is a single 1, expanded
+# with strides of 0. Library code says `dy = dy.contiguous()`. In these exercises dy, like x, is contiguous, and torch
+# may allocate and make views only.
 #
 # ## Exercise: three sigmoids, five memory operations
 #
@@ -280,7 +280,8 @@ print(t.table())
 # Here and below, the check counts as kept what the backward pass *reads*. It does not see a tensor that is kept but
 # never read, although this tensor takes memory, too. So give `save_for_backward` only what the backward pass needs.
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 8192).
 
 
 # %% exercise="recomputation.sigmoid3"
@@ -352,7 +353,8 @@ check("recomputation.sigmoid3", Sigmoid3)
 # * one launch in the backward pass ({{launches.performance.backward}}), and eight memory operations in all, by at least
 #   32 programs where the input is large ({{traffic.performance}}). Which eight are they?
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 4096).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 4096).
 
 
 # %% exercise="recomputation.recomputed_gelu"
@@ -433,9 +435,9 @@ tokens, vocabulary = 8192, 128_256  # a batch for a model with a large vocabular
 print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  lse: {tokens * 4 / 2**10:.0f} KiB")
 
 # %% [markdown]
-# Why keep lse, and not the maximum and the sum of exponentials? They would be two numbers, and one is enough: exp(x -
-# lse) cannot overflow, because x ≤ lse. FlashAttention keeps the same single number for each row of a score matrix that
-# it never stores: units 09 and 10.
+# Why keep lse, and not the maximum and the sum of exponentials? Those would be two numbers, and lse alone is enough. It
+# is safe, too: exp(x - lse) cannot overflow, because x ≤ lse. FlashAttention keeps the same single number for each row
+# of a score matrix that it never stores (units 09 and 10).
 #
 # ## Exercise: cross-entropy, backward
 #
@@ -450,8 +452,8 @@ print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  ls
 #   ({{traffic.performance}}), with dense loads ({{coalesced.load.performance}}),
 # * no table of probabilities in addition to the result ({{buffers_below.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192
-# rows of 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 rows of 8192).
 
 
 # %% exercise="recomputation.cross_entropy_backward"
@@ -524,8 +526,8 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 #
 # So a program should do several rows, but not too many: 16 is a fair choice, and more where M is very large.
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192
-# rows of 4096).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 rows of 4096).
 
 
 # %% exercise="recomputation.rmsnorm_backward"
@@ -639,14 +641,15 @@ for seed, first in ((7, 0), (7, 4), (8, 0)):
 # element i in memory order if `tl.rand(seed, i) >= p`, and divides it by 1 - p. All other elements become 0. Full marks
 # need
 # * the right result and gradient at odd sizes ({{correct.ragged}}), and for any p and any seed
-#   ({{correct.probabilities}}), where exactly those elements are kept that this rule keeps,
+#   ({{correct.probabilities}}), with exactly those elements kept that this rule keeps,
 # * a backward pass that reads **nothing** from the forward pass, not even x ({{keeps_nothing.performance}}), so that
 #   nothing need be kept,
 # * four memory operations, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
-# Philox is long code. Blocks of 512 to 2048 elements compile fast; with 8192 you wait.
+# Philox is long code, so choose blocks of 512 to 2048 elements, which compile fast. With 8192 you wait.
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (8192 × 8192).
+# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
+# on (8192 × 8192).
 
 
 # %% exercise="recomputation.seeded_dropout"
@@ -688,9 +691,9 @@ check("recomputation.seeded_dropout", SeededDropout)
 # %% [markdown]
 # ## What was it worth?
 #
-# Here are the solutions of this unit on one NVIDIA H200, in float32 on tensors of 134 or 268 MB. In the first column 1.0 is
-# the speed of a plain copy of as many bytes as the recomputing version must move. (Measured on 2026-11-21; all sizes and
-# spreads are in `benchmarks/results/recomputation.md` of the course's repository.)
+# Here are the solutions of this unit on one NVIDIA H200, in float32 on tensors of 134 or 268 MB. In the first column
+# 1.0 is the speed of a plain copy of as many bytes as the recomputing version must move. (The speeds were measured on
+# 2026-11-21; all sizes and spreads are in `benchmarks/results/recomputation.md` of the course's repository.)
 #
 # | | speed of a copy = 1 | of torch eager = 1 | of torch.compile = 1 |
 # | --- | --- | --- | --- |
@@ -733,7 +736,7 @@ print(f"{24 * 9} boundaries of {boundary / 2**20:.0f} MiB: {24 * 9 * boundary / 
 # or six?
 
 # %% predict="recomputation.guess_segments"
-# 24 layers: into how many segments would you cut them? Write a number; no points hang on it.
+# 24 layers: into how many segments would you cut them? Write a number; it earns no points.
 guess_segments = ...
 
 # %%
@@ -770,7 +773,7 @@ figures.recomputation.masks()
 # `torch.get_rng_state()` and `torch.set_rng_state(state)` read and set this state. `torch.random.fork_rng(devices=[])`
 # is a context that puts the state back when it ends. You need this because what is drawn *after* the backward pass
 # should not depend on whether something was recomputed. (A GPU has a generator of its own:
-# `torch.cuda.get_rng_state()`. Yours may leave it out.)
+# `torch.cuda.get_rng_state()`. Your `checkpoint` may leave it out.)
 #
 # Full marks need
 # * the result and all gradients of fn ({{holds.look.plain}}),
@@ -780,7 +783,7 @@ figures.recomputation.masks()
 # * dropout that keeps the same elements both times, bit for bit ({{seen.same_dropout.dropout}}),
 # * the random state as it would be without the checkpoint ({{seen.looked.after}}).
 #
-# Four things that surprise people:
+# Four things surprise people:
 # * Inside `forward` of a Function, gradients are off. Here this is what you want.
 # * Inside `backward` they are off, too. Here this is not what you want.
 # * If you recompute with the arguments themselves, backward goes on into their own history. `detach()` cuts this
@@ -831,12 +834,12 @@ check("recomputation.checkpoint", checkpoint)
 #
 # {{exercise recomputation.segments_for}}
 #
-# `layers` layers; `boundary` bytes pass from one to the next; a layer keeps `inside` bytes, its input among them. Cut them
-# into s segments whose lengths differ by at most one: the longest has ⌈layers / s⌉ layers. The peak comes when the last
-# segment has just been recomputed: s boundaries, and the insides of one segment. (The segment's input stands in both. Leave it
-# so: one segment of our 24 layers then counts 217, not 216.)
+# A model has `layers` layers. Each passes `boundary` bytes on to the next, and keeps `inside` bytes, its input among
+# them. Cut the layers into s segments whose lengths differ by at most one, so that the longest has ⌈layers / s⌉ layers.
+# The peak comes when the last segment has just been recomputed. Then s boundaries are alive, and the insides of one
+# segment. (This counts the segment's input twice. Leave it so: one segment of our 24 layers then counts 217, not 216.)
 #
-# Return the number of segments with the least peak (any of them, if several are equal), and that peak. Full marks need
+# Return the number of segments with the least peak (any one, if several have the same), and that peak. Full marks need
 # * a number of segments that no other one beats ({{holds.has_the_least_peak.plain}}),
 # * the right peak for it ({{holds.says_its_peak.plain}}),
 # * a prediction that holds for a real model of 24 layers, whose live bytes are counted operation by operation. The
@@ -870,8 +873,8 @@ figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 # %% [markdown]
 # 216 boundaries have become 30, for a third more compute. On the H200 the step took 1.30 times as long, and it needed
 # 1.01 GiB instead of 6.85 GiB. (The peaks in the legends are two or three boundaries higher, because of the temporary
-# tensors of one layer's backward pass.) The two pictures agree: the bytes that are counted on a CPU are those that the
-# GPU's allocator hands out.
+# tensors of one layer's backward pass.) The two pictures agree, so the bytes that are counted on a CPU are those that
+# the GPU's allocator hands out.
 #
 # When is which kind of recomputation worth it?
 #
@@ -905,8 +908,7 @@ progress()
 
 # %% [markdown]
 # The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
-# that you have not
-# seen.
+# that you have not seen.
 #
 # ## Where to read on
 #

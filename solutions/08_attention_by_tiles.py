@@ -15,9 +15,9 @@
 #
 # **After this unit you can** say what attention computes and which of its parts know where a token stands, compute it
 # and its gradients tile by tile without ever holding the matrix of scores, and say beforehand how many bytes that
-# moves. About {{unit hours}}, {{unit minutes}} of them for {{unit exercises}}. You need 02 (stable sums, half precision), 05
-# (tiles), 06 (the online softmax) and 07 (recomputation, log-sum-exp). Everything here is torch and runs on a CPU; in
-# 09 the same loops become a kernel.
+# moves. This unit takes about {{unit hours}}; {{unit minutes}} of that is for {{unit exercises}}. You need 02 (stable
+# sums, half precision), 05 (tiles), 06 (the online softmax) and 07 (recomputation, log-sum-exp). Everything here is
+# torch and runs on a CPU; in unit 09 the same loops become a kernel.
 
 # %%
 import time
@@ -35,7 +35,7 @@ from course_lib import check, figures, gpu, hint, progress  # noqa: F401 (hint i
 # score, and a text of 32 768 tokens.
 
 # %% predict="attention.guess_scores"
-# How many GB do the scores of one layer take? Write a number before you run the next cell; no points hang on it.
+# How many GB do the scores of one layer take? Write a number before you run the next cell; it earns no points.
 guess_gb = ...
 
 # %%
@@ -131,7 +131,7 @@ print("top left, as torch's is_causal:\n", torch.ones(Nq, Nk, dtype=torch.int).t
 # * right results for scores far from 0 ({{correct.hard}}), and for inputs and outputs in half precision
 #   ({{correct.half}}).
 #
-# `hint("attention.attention")` gives a hint, and a stronger one each time. This holds for every exercise here.
+# `hint("attention.attention")` gives a hint, and a stronger one each time. Every exercise has such hints.
 
 
 # %% exercise="attention.attention"
@@ -188,8 +188,8 @@ else:
 
 # %% [markdown]
 # Splitting into heads gives a view (unit 01). The shape of q is (B, H, N, D), and its strides say that a token's heads
-# lie side by side in memory. A kernel that takes any strides can read q where it is, and in 09 your kernel must do so.
-# (The last line copies if o is contiguous as (B, H, N, D).)
+# lie side by side in memory. A kernel that takes any strides can read q where it is, and in unit 09 your kernel must do
+# so. (The last line copies if o is contiguous as (B, H, N, D).)
 #
 # Heads do not need each other until the layer's last matrix, so they can also lie on **several GPUs**. Take four GPUs
 # with one head each. Every GPU gets x, the columns of w_q, w_k and w_v that make its head, and the rows of the last
@@ -221,15 +221,16 @@ print(
 # not depend on the order. So attention without a mask does not know which token came first. (Under a causal mask the
 # order does matter: it decides which keys a query sees.) Positions have to be put in, and the question is where.
 #
-# There are three ways. One can **add** positions to the embeddings, before the first layer. The first transformer added
-# sines and cosines (Vaswani and others, 2017), and GPT-2 adds a learned vector for each position. Then q, k *and* v
-# carry positions, since all three are made from the sum. One can also subtract from each score a number that grows with
-# the distance between query and key, as ALiBi does (Press and others, 2022). Or one can turn q and k:
+# There are three ways. The first is to **add** positions to the embeddings, before the first layer. The first
+# transformer added sines and cosines (Vaswani and others, 2017), and GPT-2 adds a learned vector for each position.
+# Then q, k *and* v carry positions, because all three are made from the sum. The second way is to subtract from each
+# score a number that grows with the distance between query and key, as ALiBi does (Press and others, 2022). The third
+# is to turn q and k:
 #
-# **Rotary embedding** (Su and others, *RoFormer*, 2021) takes the D numbers of a vector as D / 2 pairs, sees each
-# pair as a point in the plane, and turns it by an angle that grows with the token's position m: pair i by m ×
-# base^(−2 i / D). The first pair turns fast, the last one hardly at all. Look at the right half first: what does a
-# dot product of two turned vectors depend on?
+# **Rotary embedding** (Su and others, *RoFormer*, 2021) takes the D numbers of a vector as D / 2 pairs, sees each pair
+# as a point in the plane, and turns it by an angle that grows with the token's position m: pair i by m × base^(−2 i /
+# D). The first pair turns fast, and the last one hardly at all. Look at the right half of the picture first: what does
+# a dot product of two turned vectors depend on?
 
 # %%
 figures.attention.rotary_positions()
@@ -343,9 +344,9 @@ else:
 #
 # > m = max s,  l = Σ exp(s − m),  acc = Σ exp(s − m) v
 #
-# At the end o = acc / l, and lse = m + log l. A larger maximum on the way does no harm: it means that all terms of l
-# and acc must be multiplied by one common factor, alpha = exp(m − m_new). Move the first slider through the tiles. Then
-# choose *one at the end*: what does the last tile do to everything before it?
+# At the end o = acc / l, and lse = m + log l. A larger maximum on the way does no harm, because all terms of l and acc
+# are then multiplied by one common factor, alpha = exp(m − m_new). Move the first slider through the tiles. Then choose
+# *one at the end*: what does the last tile do to everything before it?
 
 # %%
 figures.attention.explore_online_softmax()
@@ -434,9 +435,9 @@ else:
 figures.attention.merge_orders()
 
 # %% [markdown]
-# The chain is what one program does, tile after tile, in 09's forward pass. The tree is for one query and very many
-# keys, where a single program would walk for a very long time. There, many programs take a share of the keys each, and
-# a second launch merges their states. You will write this as `flash_decode` in unit 09.
+# The chain is what one program does, tile after tile, in the forward pass of unit 09. The tree is for one query and
+# very many keys, where a single program would walk for a very long time. There, many programs take a share of the keys
+# each, and a second launch merges their states. You will write this as `flash_decode` in unit 09.
 #
 # ## By tiles
 #
@@ -452,7 +453,7 @@ figures.attention.explore_causal_map()
 # %% [markdown]
 # There are three kinds of tiles. In a **full** one every query sees every key, and no mask is needed. In a **skipped**
 # one no query sees any key, and nothing is read or computed. Only the tiles on the diagonal line need the **mask**.
-# Make the tiles smaller and watch the FLOPs. Which share do they approach, and why do they stay above it? Then choose
+# Make the tiles smaller and watch the FLOPs. What share do they approach, and why do they stay above it? Then choose
 # fewer *keys* than *queries*.
 #
 # (They approach one half, and stay above it because the masked tiles on the line are computed whole. A last tile with
@@ -463,8 +464,8 @@ figures.attention.explore_causal_map()
 # {{exercise attention.causal_tiles}}
 #
 # Program `pid` has the queries from pid × bm on, up to bm of them. Tile j has the keys from j × bn on. For causal
-# attention return `(full, end)`: tiles 0 to full − 1 are full, tiles full to end − 1 need the mask, tiles from end on
-# are skipped. A tile with fewer than bn keys is never full. Full marks need every program right,
+# attention return `(full, end)`: tiles 0 to full − 1 are full, tiles full to end − 1 need the mask, and tiles from end
+# on are skipped. A tile with fewer than bn keys is never full. Full marks need every program right,
 # * for as many queries as keys in whole tiles ({{holds.right_tiles.plain}}), and for ragged sizes
 #   ({{holds.right_tiles.ragged}}),
 # * for more keys than queries ({{holds.right_tiles.more keys}}), and for more queries than keys
@@ -539,8 +540,8 @@ def tiled_attention(
 check("attention.tiled_attention", tiled_attention)
 
 # %% [markdown]
-# Now take a text that is too long for `attention`. The scores of 4 heads and 4096 tokens in float32 are 256 MiB; yours
-# never has more than a tile of them. Is it slower? Guess, then look.
+# Now take a text that is too long for `attention`. The scores of 4 heads and 4096 tokens in float32 are 256 MiB, but
+# `tiled_attention` never has more than a tile of them. Is it slower? Guess, then look.
 
 # %%
 q, k, v = torch.randn(3, 4, 4096, 64)
@@ -560,13 +561,13 @@ else:
 torch.set_num_threads(threads)
 
 # %% [markdown]
-# A CPU behaves like a GPU here: a tile stays in a cache, the matrix of scores does not, and nearly half of the tiles are
-# skipped.
+# A CPU behaves like a GPU here. A tile stays in a cache, but the matrix of scores does not, and nearly half of the
+# tiles are skipped.
 #
 # ## How many bytes?
 #
-# A kernel that works like this keeps a tile of q in registers and shared memory, and its state too. It loads tile after
-# tile of k and v. So how many bytes move between memory and the chip, for one head of n queries and n keys? How many
+# A kernel that works like this keeps a tile of q and its state in registers and shared memory. It loads tile after tile
+# of k and v. So how many bytes move between memory and the chip, for one head of n queries and n keys? How many
 # programs load each number?
 #
 # ## Exercise: the bytes of a forward pass
@@ -614,7 +615,7 @@ else:
 # Which of the two tile sizes matters, bm or bn? Only the *query* tile matters, because k and v are read n / bm times.
 # The size of the key tile only says in what portions they are read. But a program must hold its query tile all the
 # time, and its accumulator in registers, so bm cannot be larger than 128 or 256. You will see this trade-off again in
-# 09.
+# unit 09.
 #
 # ## The way back
 #
@@ -635,7 +636,8 @@ else:
 #
 # Where does delta come from? A softmax has the derivative ∂P_j / ∂S_i = P_j ([i = j] − P_i), with [i = j] for 1 if i =
 # j, else 0. So dS_i = P_i (dP_i − Σ_j P_j dP_j), and the sum at the end is what the table calls delta. This sum goes
-# over *all* keys of a row. Does a tile need all the others, then? Put in dP_j = do · v_j:
+# over *all* keys of a row. Does a tile need all the others, then? It does not, as you see when you put in dP_j = do ·
+# v_j:
 #
 # > delta = Σ_j P_j (do · v_j) = do · Σ_j P_j v_j = do · o
 #
@@ -738,7 +740,7 @@ print(f"lse, 4 bytes an element:                       {heads * n * 4 / 1e6:7.1f
 # * With lse and delta = rowsum(do × o), every tile of the backward pass can be computed without any other tile. It
 #   takes five products and no softmax, and nothing of size n × n is kept.
 #
-# In 09 the loop over key tiles becomes the body of a kernel, and the loop over query tiles its grid.
+# In unit 09 the loop over key tiles becomes the body of a kernel, and the loop over query tiles becomes its grid.
 
 # %%
 progress()
@@ -757,8 +759,8 @@ progress()
 #   tiles and an online softmax.
 # * Milakov and Gimelshein, *Online normalizer calculation for softmax*, 2018: how to merge (m, l), and why any grouping
 #   gives the same result.
-# * The video on FlashAttention for programmers: the questions below it are where this unit's words on positions, and unit 09's
-#   on heads and cards, come from.
+# * The video on FlashAttention for programmers: the questions below it led to what this unit says on positions, and to
+#   what unit 09 says on heads and cards.
 # * Rabe and Staats, *Self-attention Does Not Need O(n²) Memory*, 2021: attention by chunks.
 # * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: algorithm 1 is your `tiled_attention`,
 #   algorithm 2 your `attention_backward`.

@@ -15,9 +15,9 @@
 #
 # **After this unit you can** write attention as one Triton kernel that takes any shape, any strides and any dtype. You
 # can say beforehand how many bytes it moves and how many products it computes. And you can change it for what real
-# models use: causal masks, windows, grouped heads and a cache. This takes about {{unit hours}}, {{unit minutes}} of
-# them for {{unit exercises}}. You need 05 (tiles, `tl.dot`), 06 (the online softmax in Triton) and 08 (attention by
-# tiles). You need no GPU: the kernels are traced and compiled on the CPU. If there is a GPU, they are timed as well.
+# models use: causal masks, windows, grouped heads and a cache. This unit takes about {{unit hours}}; {{unit minutes}}
+# of that is for {{unit exercises}}. You need 05 (tiles, `tl.dot`), 06 (the online softmax in Triton) and 08 (attention
+# by tiles). You need no GPU: the kernels are traced and compiled on the CPU. If there is a GPU, they are timed as well.
 
 # %%
 import torch

@@ -13,13 +13,14 @@
 # %% [markdown]
 # # 11 · Your kernels in a real model
 #
-# **After this unit you can** write an optimizer in one launch and say why it cannot be faster, feed a model from a file that
-# does not fit into memory, train with batches that do not fit either, say beforehand how much memory, time and money a training
-# run takes, stop a run and go on without a difference of one bit, and put kernels of your own into a model so that every
-# parameter learns. Then, in part two, you will tell a model where its
-# tokens stand, write the function that every layer of a real model calls, and write text with a cache that is never copied. The unit takes
-# several sittings, about {{unit hours}} in all, {{unit minutes}} of them for {{unit exercises}}. You need 06 (fusion), 07 (autograd
-# functions, what is kept for backward) and 10 (attention as one such function). No GPU is needed.
+# **After this unit you can** write an optimizer in one launch and say why it cannot be faster, feed a model from a file
+# that does not fit into memory, train with batches that do not fit either, say beforehand how much memory, time and
+# money a training run takes, stop a run and go on without a difference of one bit, and put kernels of your own into a
+# model so that every parameter learns. Then, in part two, you will tell a model where its tokens stand, write the
+# function that every layer of a real model calls, and write text with a cache that is never copied. This unit takes
+# several sittings and about {{unit hours}} in all; {{unit minutes}} of that is for {{unit exercises}}. You need 06
+# (fusion), 07 (autograd functions, what is kept for backward) and 10 (attention as one such function). No GPU is
+# needed.
 
 # %%
 import math
@@ -43,7 +44,7 @@ from course_lib.workloads.gpt import GPT, LARGE, TOY
 # time. How many GB of memory does a training step need?
 
 # %% predict="model.guess_memory"
-# Write a number of GB before you go on; no points hang on it. The answer is in "What does a training step hold?" below.
+# Write a number of GB before you go on; it earns no points. The answer is in "What does a training step hold?" below.
 guess_memory = ...
 
 # %% [markdown]

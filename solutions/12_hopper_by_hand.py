@@ -13,12 +13,12 @@
 # %% [markdown]
 # # 12 · Hopper by hand
 #
-# **After this unit you can** say what limits a card (power, registers, latency, each level of memory) and read its machine code,
-# write Hopper's instructions by hand (copies by TMA, barriers with phases, `wgmma`, warps with roles), and say which wait is
-# missing in a kernel that is wrong in one run of a thousand. The unit takes
-# several sittings, about {{unit hours}} in all, {{unit minutes}} of them for {{unit exercises}}.
-# You need 05 (tiles, a matmul) and 09 (FlashAttention). No Hopper is needed, and no GPU: kernels in **Gluon**, the language
-# below Triton, run in a simulator here that is as asynchronous as the chip, in many orders, and names what goes wrong in one of them.
+# **After this unit you can** say what limits a card (power, registers, latency, each level of memory) and read its
+# machine code, write Hopper's instructions by hand (copies by TMA, barriers with phases, `wgmma`, warps with roles),
+# and say which wait is missing in a kernel that is wrong in one run of a thousand. This unit takes several sittings and
+# about {{unit hours}} in all; {{unit minutes}} of that is for {{unit exercises}}. You need 05 (tiles, a matmul) and 09
+# (FlashAttention). No Hopper is needed, and no GPU: kernels in **Gluon**, the language below Triton, run in a simulator
+# here that is as asynchronous as the chip, in many orders, and names what goes wrong in one of them.
 
 # %%
 import re
@@ -68,7 +68,7 @@ print(f"datasheet {gpu.datasheet('H200').bf16_flops / 1e12:5.0f}")
 # cannot do what the datasheet says, the kernels waste it, or it is not allowed to, for want of power. Which one is it mostly?
 
 # %% predict="hopper.guess_light"
-# Write "chip", "kernels" or "power" before you go on; no points hang on it. The answer is in "Zeros and random numbers" below.
+# Write "chip", "kernels" or "power" before you go on; it earns no points. The answer is in "Zeros and random numbers" below.
 guess_light = ...
 
 # %% [markdown]

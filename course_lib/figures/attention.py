@@ -103,10 +103,10 @@ def memory_against_length(d: int = 128, itemsize: int = 2, heads: int = 32, bm: 
     at = lengths.index(1 << 15)
     ratios = naive[at][0] / asked[at], naive[at][0] / least[at], naive[at][1] / least[at]
     figure.caption(
-        f"{heads} heads of {d}, {itemsize} bytes an element, forward. Scores in memory: scores and weights are held at once, and six "
-        f"passes over such a matrix are moved. At 32k tokens, programs with tiles of {bm} queries ask for "
-        f"{ratios[0]:.1f} times fewer bytes. Of these DRAM delivers all, if the L2 cache keeps none, or {ratios[1]:.0f} times fewer than "
-        f"those of scores in memory, if it keeps k and v. What is held at once is {ratios[2]:.0f} times less."
+        f"This is the forward pass of {heads} heads of {d}, with {itemsize} bytes for each element. With scores in memory, scores and "
+        f"weights are held at once, and six passes over such a matrix are moved. At 32k tokens, programs with tiles of {bm} queries "
+        f"ask for {ratios[0]:.1f} times fewer bytes. If the L2 cache keeps none of them, DRAM delivers them all. If it keeps k and v, "
+        f"DRAM delivers {ratios[1]:.0f} times fewer bytes than with scores in memory. Tiles hold {ratios[2]:.0f} times less at once."
     )
     return figure
 
@@ -158,8 +158,8 @@ def rotary_positions(d: int = 16, base: float = 10000.0) -> Figure:
     right.grid(alpha=0.3)
     bare(right)
     figure.caption(
-        "Each pair of a vector turns at its own speed as its token moves on (numbers: the position). A dot product feels only by how "
-        "much the two differ: the three curves are one."
+        "Each pair of a vector turns at its own speed as its token moves on (the numbers are positions). A dot product depends only on "
+        "how far apart the two positions are, so the three curves are one."
     )
     return figure
 
@@ -385,8 +385,8 @@ def merge_orders() -> Figure:
     chain.set_ylabel("steps that wait for each other")
     (m, l), (tm, tl) = state, level[0][1]
     figure.caption(
-        f"In each box m, and l below it. The chain ends with ({m:.2f}, {l:.4f}), the tree with ({tm:.2f}, {tl:.4f}): any order, any "
-        "grouping. One program that walks along the keys is the chain; several that share them are the tree."
+        f"Each box shows m, and l below it. The chain ends with ({m:.2f}, {l:.4f}), the tree with ({tm:.2f}, {tl:.4f}): any order "
+        "and any grouping give the same. One program that walks along the keys is the chain; several that share them are the tree."
     )
     return figure
 

@@ -356,7 +356,9 @@ def padding_drift(n: int = 1000, rows: int = 24) -> Figure:
     right.set_title("what a tile costs (traced)", fontsize=11)
     for ax in (left, right):
         bare(ax)
-    figure.caption("One element more per row, and row starts drift: short runs then touch two sectors instead of one.")
+    figure.caption(
+        "With one more element per row, the row starts drift, and short runs touch two sectors instead of one."
+    )
     return figure
 
 
@@ -398,7 +400,9 @@ def tile_footprints(size: int = 64) -> Figure:
         fontsize=8,
         framealpha=1,
     )
-    figure.caption("64 floats either way; each box is a sector. A turned row is a column; a turned square is a square.")
+    figure.caption(
+        "Both tiles have 64 floats, and each box is a sector. A turned row is a column; a turned square is a square."
+    )
     return figure
 
 
@@ -433,7 +437,7 @@ def name_lanes() -> Figure:
         )
     axes[-1].set_xlabel("byte of the tensor", fontsize=9)
     figure.caption(
-        "One load of 32 floats each: blue what the lanes ask for, pale the sectors of 32 bytes that are fetched for it. Mind the "
-        "scales: some requests lie within 300 bytes, some within 12,000."
+        "Each picture is one load of 32 floats. Blue is what the lanes ask for, pale are the sectors of 32 bytes that are fetched "
+        "for it. Mind the scales: some requests lie within 300 bytes, some within 12,000."
     )
     return figure

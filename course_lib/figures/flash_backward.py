@@ -173,7 +173,7 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
         said += f": {'stores' if name in ('dq', 'dk', 'dv') else 'loads'} rows {a} to {b - 1} of {name}"
         counts = {name: sum(b - a for what, a, b in done if what == name) for name in tensors}
         said += ". So far " + ", ".join(f"{count} of {name}" for name, count in counts.items() if count)
-    figure.caption(said + f". {n} queries and keys{', causal' * causal}; as traced.")
+    figure.caption(said + f". This was traced for {n} queries and keys{', causal' * causal}.")
     return figure
 
 
@@ -272,7 +272,7 @@ def context_against_memory(card: str = "H200") -> Figure:
     bare(ax)
     figure.caption(
         f"{MODEL['layers']} layers of {MODEL['heads']} heads of {MODEL['head_dim']}, {MODEL['itemsize']} bytes a number, as autograd keeps "
-        f"them: the slope of 2 ends at {limits[True]:,} tokens, the slope of 1 at {limits[False]:,}. Nothing else is counted."
+        f"them. The line of slope 2 ends at {limits[True]:,} tokens, that of slope 1 at {limits[False]:,}. Nothing else is counted."
     )
     return figure
 

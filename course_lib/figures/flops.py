@@ -137,7 +137,7 @@ def three_products(tokens: int = 64, d_in: int = 256, d_out: int = 512) -> Figur
     bare(ax)
     once = 2 * tokens * d_in * d_out
     figure.caption(
-        f"The same three sizes in three orders: each product has {once:,} FLOPs, so backward is twice forward. "
+        f"These are the same three sizes in three orders. Each product has {once:,} FLOPs, so backward is twice forward. "
         f"That is 2 for each of {d_in * d_out:,} weights and {tokens} tokens, and 4 on the way back."
     )
     return figure
@@ -167,7 +167,9 @@ def blow_up(widths: tuple[int, ...] = (64, 256, 1024), layers: int = 8) -> Figur
     axes[0].set_ylabel("standard deviation of the values")
     axes[0].text(layers, 65504 / 2, "largest float16", color=RED_INK, fontsize=9, ha="right", va="top")
     axes[1].legend(fontsize=9, frameon=False)
-    figure.caption("Left, each layer multiplies the spread by sqrt(d), its width's root. Right, it stays near 1.")
+    figure.caption(
+        "On the left, each layer of width d multiplies the spread by sqrt(d). On the right, the spread stays near 1."
+    )
     return figure
 
 
@@ -411,7 +413,7 @@ def launch_timeline() -> Figure:
         bare(ax)
     axes[1].set(xlabel="time, in no unit (a drawing)", xticks=[])
     figure.caption(
-        "A launch puts work into a queue and returns. Who does not wait measures how fast the queue takes orders."
+        "A launch puts work into a queue and returns. A timer that does not wait measures how fast the queue takes orders."
     )
     return figure
 

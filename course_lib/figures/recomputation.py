@@ -72,7 +72,7 @@ def what_autograd_keeps(names: Sequence[str] = ASKED) -> Figure:
     ax.set_xlim(0, 1.1 * max(1, *kept))
     bare(ax)
     figure.caption(
-        "Kept is what a derivative needs and the inputs do not hold. Attention keeps a table of all pairs of tokens: it grows "
+        "Autograd keeps what a derivative needs and the inputs do not hold. Attention keeps a table of all pairs of tokens, which grows "
         "with the square of their number."
     )
     return figure
@@ -147,7 +147,7 @@ def three_ways() -> Figure:
     bare(ax)
     ax.spines["bottom"].set_visible(False)
     figure.caption(
-        "The same derivative each time. What differs is how often tensors pass through memory: counted, not estimated."
+        "Each row computes the same derivative. They differ in how often tensors pass through memory, which is counted, not estimated."
     )
     return figure
 
@@ -319,7 +319,7 @@ def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> F
     ]
     figure.legend(handles=handles, loc="outside upper right", ncols=3, fontsize=9, frameon=False)
     figure.caption(
-        "A derivative belongs to the mask of the forward run. With another mask it belongs to a function that was never computed."
+        "A gradient is right only for the mask of the forward run. With another mask it belongs to a function that was never computed."
     )
     return figure
 

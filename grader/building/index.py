@@ -16,8 +16,9 @@ PAGE = Path("docs", "solutions.md")
 HEAD = """\
 # From each exercise to its solution
 
-Each unit's name leads to the notebook with solutions, outputs and pictures; each exercise to the cell there that solves it (where a
-viewer opens the notebook at its beginning, look for the heading). Try first: `hint("...")` costs nothing. `grader build` writes this page.
+Each unit's name leads to the notebook with solutions, outputs and pictures. Each exercise leads to the cell there that solves it.
+(Where a viewer opens the notebook at its beginning, look for the heading.) Try to solve an exercise first; `hint("...")`
+costs nothing. `grader build` writes this page.
 """
 
 

@@ -80,8 +80,8 @@ claims = Exercise(
     criteria=[Truths(4, "true and false told apart"), Numbers(1, "pairs and queries, counted")],
     hints=[
         "Each row of o is a mean of the rows of v, weighted by a softmax of that query's scores. Which of these changes the weights?",
-        "A softmax does not change if the same number is added to all its scores; it does if they are multiplied. Rotary leaves "
-        "a dot product of q and k as it is if both are moved by as many places.",
+        "A softmax does not change if the same number is added to all its scores, but it does change if they are multiplied. Rotary "
+        "leaves a dot product of q and k as it is if both are moved by the same number of places.",
         "With 4 queries and 6 keys the last query sees 6 keys, and each one before it one less. With 6 queries and 4 keys the "
         "same rule leaves none for the first two. A rotated v arrives in o as it was rotated, whatever the query's place.",
     ],
@@ -121,7 +121,7 @@ rotary = Exercise(
     ],
     hints=[
         "Turning the point (x, y) by the angle t gives (x cos t - y sin t, x sin t + y cos t). How many points are there in a row of D?",
-        "Even and odd columns: x[..., 0::2] and x[..., 1::2], each (..., N, D / 2). The angles are positions[:, None] times "
+        "Take even and odd columns: x[..., 0::2] and x[..., 1::2], each (..., N, D / 2). The angles are positions[:, None] times "
         "base ** (-2 i / D), (N, D / 2), in float32.",
         "freq = base ** (-torch.arange(0, D, 2, dtype=torch.float32) / D); angle = positions[:, None].float() * freq; fill "
         "out[..., 0::2] with even * cos - odd * sin and out[..., 1::2] with even * sin + odd * cos, even and odd being "

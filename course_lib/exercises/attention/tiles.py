@@ -65,7 +65,7 @@ merge = Exercise(
         Holds(any_order, 1, "any order, any grouping", "order"),
     ],
     hints=[
-        "Both sums were taken relative to their own maximum. Relative to which should the new ones be?",
+        "Both sums were taken relative to their own maximum. Relative to what should the new sums be?",
         "m = torch.maximum(m_a, m_b). A sum relative to m_a becomes one relative to m when it is multiplied by exp(m_a - m). "
         "What does that give where both maxima are -inf?",
         "Where m is -inf, subtract 0 in place of m: base = torch.where(m == -math.inf, 0, m). Then alpha_a = torch.exp(m_a - base) is "
@@ -175,7 +175,7 @@ tiled_attention = Exercise(
         Products(2, "skips what nobody sees"),
     ],
     hints=[
-        "Two loops: over tiles of bm queries, and inside over tiles of bn keys. What does a tile of queries carry from one tile of "
+        "Write two loops: over tiles of bm queries, and inside over tiles of bn keys. What does a tile of queries carry from one tile of "
         "keys to the next?",
         "Its state (m, l, acc). A tile of scores s has the state (s.amax(-1), p.sum(-1), p @ v) with p = exp(s - its maximum): "
         "merge it into the one you carry. After the last tile o = acc / l and lse = m + log(l).",

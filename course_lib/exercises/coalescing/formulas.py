@@ -52,7 +52,7 @@ sectors_touched = Exercise(
     hints=[
         "Which sector holds byte 100? Which holds byte 127, and byte 128?",
         "A set keeps each sector once. Put the sector of each lane's first byte into it, and look at its length.",
-        "The last byte that a lane wants is address + itemsize - 1. If its sector is another one, that one counts too.",
+        "The last byte that a lane wants is address + itemsize - 1. If it lies in another sector, that sector counts, too.",
     ],
 )
 
@@ -170,7 +170,7 @@ divergence_passes = Exercise(
         Correct("short warps", 2, "short warps, other sizes, none"),
     ],
     hints=[
-        "Cut the list into pieces of `warp`. What can the lanes of one piece say?",
+        "Cut the list into pieces of `warp` threads. Which answers can there be in one piece?",
         "A piece makes as many passes as there are different answers in it.",
         "len(set(piece)) is 1 or 2; add it up over taken[start : start + warp] for every start.",
     ],

@@ -54,8 +54,8 @@ name_lanes = name_pictures(
     CAUSES,
     minutes=5,
     hints=[
-        "How far are neighbouring lanes apart, in bytes: 0, 4, 8, or more? Always the same?",
-        "A sector is 32 bytes, 8 floats. How many of them are asked for in each sector that is touched?",
-        "Evenly far apart is arithmetic: a stride. Groups at places without order come from a list.",
+        "How far are neighbouring lanes apart, in bytes: 0, 4, 8, or more? Is the distance always the same?",
+        "A sector is 32 bytes, or 8 floats. How many floats are asked for in each sector that is touched?",
+        "Lanes that are evenly far apart come from a stride. Groups at places without order come from a list of places.",
     ],
 )

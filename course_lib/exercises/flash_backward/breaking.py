@@ -141,7 +141,7 @@ break_gradients = Exercise(
     criteria=[Kills(GRADIENTS, 1 / 3, 5)],
     hints=[
         "Go down the kernel line by line, and ask of each: for which inputs would it make no difference if this line were wrong?",
-        "More keys than queries and more queries than keys, causal, each in an input of its own; scores far from 0; D of 16 and of 64; "
+        "Try causal inputs, one with more keys than queries and one with more queries than keys; scores far from 0; D of 16 and of 64; "
         "a gradient that is large.",
         "A query that sees no key has lse = -inf, and exp(-inf + inf) is NaN. A product with `do` of 3,000 shows a gradient that is "
         "clipped, and k = 10 * q[:S] makes scores above 88, where exp of a score alone is inf.",

@@ -80,7 +80,7 @@ delta = Exercise(
         )
     ],
     hints=[
-        "It is rowsum(o * do): a program takes some rows, whole. Any number of leading dimensions becomes two: flatten the first ones.",
+        "It is rowsum(o * do), so a program takes some whole rows. Any number of leading dimensions becomes two: flatten the first ones.",
         "o[None, None].flatten(0, -4) is a view (B, H, N, D) of any of these, and o.stride() a tuple that a kernel takes as it is: "
         "o_strides[2] is the stride of N. Program (i, j) has rows of head j: of batch j // H, head j % H.",
         "tl.sum(o.to(tl.float32) * do.to(tl.float32), axis=1), with offs_d = tl.arange(0, BLOCK_D), BLOCK_D = triton.next_power_of_2(D), "
@@ -190,8 +190,8 @@ dkdv = Exercise(
         "A program owns a tile of keys: it loads k and v once, keeps dk and dv in float32, and walks over tiles of queries. Which four "
         "products does it do for each?",
         "Work with tiles of keys x queries: s = tl.dot(k, q.T) * scale, p = tl.exp(s - lse[None, :]), dv += tl.dot(p.to(do.dtype), "
-        "do), dp = tl.dot(v, do.T), ds = p * (dp - delta[None, :]), dk += tl.dot(ds.to(q.dtype), q). No tile is turned but by .T of "
-        "what was loaded. Multiply dk by scale once, at the end.",
+        "do), dp = tl.dot(v, do.T), ds = p * (dp - delta[None, :]), dk += tl.dot(ds.to(q.dtype), q). Only what was loaded "
+        "is transposed, by .T. Multiply dk by scale once, at the end.",
         "Rows of q, do, lse and delta that are not there are loaded as 0, and add 0. Causal: p = tl.where(offs_n[:, None] <= offs_m[None, "
         ":] + Nk - Nq, p, 0.0), and the loop begins at the tile of the first query that sees the first key: "
         "max(first_key - (Nk - Nq), 0) // BLOCK_M * BLOCK_M. Only tiles up to the one where all see all keys need the mask: a second loop "

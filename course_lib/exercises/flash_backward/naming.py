@@ -111,7 +111,7 @@ name_gradients = name_pictures(
     SEALED,
     CAUSES,
     hints=[
-        "Which of the three gradients is right? Whatever it is made of must be right, too: dv of P, dq and dk of dS.",
+        "Which of the three gradients is right? Whatever it is made of must be right, too: dv is made of P, and dq and dk of dS.",
         "In four maps dq is right, so the mistake is in what dkdv alone does. Does it hurt all keys, the last ones, or some numbers "
         "here and there?",
         "In map D the first tile of queries is right. How many tiles of keys does a query see there, and how many further down? In map "

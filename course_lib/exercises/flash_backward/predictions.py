@@ -73,7 +73,7 @@ costs = Exercise(
     criteria=[Correct("plain", 3, "as they are counted")],
     hints=[
         "Go down the table of the chain rule: which of its lines are products of matrices, and which does each kernel need?",
-        "Both kernels need S and dP, to make P and dS of them. dkdv goes on with two products, dq with one.",
+        "Both kernels need S and dP, to make P and dS from them. dkdv goes on with two products, and dq with one.",
         "A product of N x D with D x N takes 2 N N D FLOPs, and so do the others. lse is float32.",
     ],
 )

@@ -106,7 +106,8 @@ flash_attention = Exercise(
         )
     ],
     hints=[
-        "forward: o and lse from your forward pass; keep the three inputs and these two, return o. backward: three kernels that you have.",
+        "forward gets o and lse from your forward pass, keeps both and the three inputs, and returns o. backward launches the three "
+        "kernels that you have.",
         "ctx.save_for_backward(q, k, v, o, lse), and numbers as ctx.causal, ctx.scale. backward(ctx, do) returns one gradient for each "
         "argument of forward: dq, dk, dv, None, None.",
         "d = delta(o, do); dk, dv = dkdv(q, k, v, do, lse, d, ctx.causal, ctx.scale); return dq(q, k, v, do, lse, d, "

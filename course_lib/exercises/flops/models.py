@@ -61,8 +61,8 @@ backward_flops = Exercise(
     ],
     hints=[
         "Write the shapes of dW2, dh, dW1 and dx. Each is a product: of what with what?",
-        "dW2 = h.T @ dy and dh = dy @ W2.T cost as much as the forward product h @ W2, each.",
-        "Nobody wants dx when x is data: then the first layer does one product, not two.",
+        "dW2 = h.T @ dy and dh = dy @ W2.T each cost as much as the forward product h @ W2.",
+        "Nobody wants dx when x is data, so then the first layer does one product, not two.",
     ],
     mistakes=[
         times(0.5, "Half of it: a multiplication and an addition are two operations, in each product.", two_layers_backward),
@@ -99,7 +99,7 @@ attention_cost = Exercise(
     ],
     hints=[
         "Three operations, one after the other: S = q @ k.T, P = softmax(S), o = P @ v. What are their shapes?",
-        "Both products have 2 n_q n_k d FLOPs a head. The softmax counts no FLOPs here, and reads S and writes P.",
+        "Both products have 2 n_q n_k d FLOPs a head. The softmax counts as no FLOPs here, but it reads S and writes P.",
         "Bytes a head: q and k in, S out; S in, P out; P and v in, o out. S and P have n_q n_k elements each.",
     ],
     mistakes=[
@@ -290,7 +290,7 @@ largest_model = Exercise(
     criteria=[Holds(just_fits, 2, "the largest whole number that fits")],
     hints=[
         "How many bytes are there in all? How many does one parameter take?",
-        "Divide, and round down: a part of a parameter is none.",
+        "Divide, and round down, because a part of a parameter is no parameter.",
         "gpus * memory_bytes // bytes_per_parameter",
     ],
 )

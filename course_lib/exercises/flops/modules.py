@@ -54,7 +54,7 @@ truncated_init = Exercise(
     gates=[Correct("plain")],
     criteria=[Correct("rounds", 3, "where few numbers lie within 3")],
     hints=[
-        "What do you do with a number that is too large: move it, or throw it away? Which leaves a bell, and which leaves two spikes?",
+        "Do you move a number that is too large, or throw it away? Which of the two leaves a bell, and which leaves two spikes?",
         "Begin with the first row. Where it lies outside of (-3, 3), the next row has another number for the same place; and so on.",
         "for row in noise[1:]: out = torch.where(out.abs() < 3, out, row). Scale at the end, by fan_in**-0.5.",
     ],

@@ -177,7 +177,7 @@ checkpoint = Exercise(
         ),
     ],
     hints=[
-        "A torch.autograd.Function: forward runs in no_grad mode, so nothing inside is kept. What will backward need?",
+        "Use a torch.autograd.Function. Its forward runs in no_grad mode, so nothing inside is kept. What will backward need?",
         "backward: detach the arguments, require gradients again, run fn under torch.enable_grad(), and ask "
         "torch.autograd.grad(out, leaves, dy).",
         "ctx.rng = torch.get_rng_state() before fn runs; in backward, with torch.random.fork_rng(devices=[]): "

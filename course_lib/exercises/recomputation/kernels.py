@@ -54,7 +54,7 @@ sigmoid3_traffic = Exercise(
         Correct("recomputed", 2, "recomputed, equal to the trace"),
     ],
     hints=[
-        "Count tensors first: which ones does the forward kernel read and write, which ones the backward kernel?",
+        "Count tensors first. Which ones does the forward kernel read and write? And which ones does the backward kernel?",
         "Stored: x in; s1, s2 and the result out. Then s1, s2 and dy in, dx out: the third sigmoid follows from s2.",
         "Recomputed: x in, the result out; then x and dy in, dx out. Each tensor is n * itemsize bytes.",
     ],
@@ -94,7 +94,7 @@ sigmoid3 = Exercise(
     hints=[
         "forward(ctx, x): allocate, launch, ctx.save_for_backward(x), return. backward(ctx, dy): load x and dy, compute s1, s2, "
         "s3 again, store dx.",
-        "With s = sigmoid(z), ds/dz = s (1 - s). The chain has three such factors: of s1, s2 and s3.",
+        "With s = sigmoid(z), ds/dz = s (1 - s). The chain has three such factors, one each for s1, s2 and s3.",
         "dx = dy * s3 * (1 - s3) * s2 * (1 - s2) * s1 * (1 - s1), where s1 = tl.sigmoid(x.to(tl.float32)), and so on; x and dy "
         "are one-dimensional to the kernel: x.numel() elements.",
     ],
@@ -144,7 +144,7 @@ recomputed_gelu = Exercise(
     ],
     bonus=[against_copy("8192 x 4096", elementwise((8192, 4096), names="x gate dy"), times(8), full=0.85)],
     hints=[
-        "gelu(x) = x F(x), with F(x) = (1 + erf(x / sqrt(2))) / 2. What are the derivatives of x F(x) g by x and by g?",
+        "gelu(x) = x F(x), with F(x) = (1 + erf(x / sqrt(2))) / 2. What are the derivatives of x F(x) g with respect to x and to g?",
         "F' is the normal density: exp(-x * x / 2) / sqrt(2 pi). So dgate = dy * x * F and dx = dy * gate * (F + x * F').",
         "backward loads x, gate and dy and stores both gradients; it returns (dx, dgate), in the order of forward's arguments. "
         "tl.erf wants float32.",
@@ -196,7 +196,7 @@ cross_entropy_backward = Exercise(
     ],
     bonus=[against_copy("8192 rows of 8192", logits(8192, 8192), times(2), full=0.8)],
     hints=[
-        "loss = lse - x[target]. What is the derivative of lse by x[j]? And of x[target]?",
+        "loss = lse - x[target]. What is the derivative of lse with respect to x[j]? And that of x[target]?",
         "d loss / d x[j] = exp(x[j] - lse) - (1 if j is the target else 0). No sum over the row is left to do.",
         "A program takes one row and one block of its columns: tl.load(target_ptr + row), p = tl.exp(x - lse), then "
         "(p - tl.where(offs_n == target, 1.0, 0.0)) * dloss.",
@@ -243,7 +243,7 @@ rmsnorm_backward = Exercise(
     bonus=[against_copy("8192 rows of 4096", normed(8192, 4096), times(3), full=0.7)],
     hints=[
         "With n = x * rstd: dweight[j] is the sum of dy * n down column j, and dx is what comes through n and through rstd.",
-        "g = weight * dy; dx = rstd * (g - n * mean(g * n)), the mean along the row. A program that does many rows, one after "
+        "g = weight * dy; dx = rstd * (g - n * mean(g * n)), with the mean along the row. A program that does many rows, one after "
         "the other, adds up its own dy * n in registers.",
         "Each program stores its sum as a row of partial (programs, N); a second kernel adds up the columns of partial. With 16 "
         "rows a program, partial is a sixteenth of x.",
@@ -304,7 +304,7 @@ seeded_dropout = Exercise(
     bonus=[against_copy("8192 x 8192", dropped((8192, 8192), 0.2, 42), times(4), full=0.5)],
     hints=[
         "The mask is a function of the seed and of the element's number. What must be kept to compute it a second time?",
-        "dx is dropout of dy, with the same seed: one kernel serves both halves.",
+        "dx is the dropout of dy with the same seed, so one kernel serves both halves.",
         "kept = tl.rand(seed, i) >= p; tl.where(kept, x / (1 - p), 0.0). Put p and seed on ctx as plain attributes; backward "
         "returns dx, None, None.",
     ],

@@ -31,9 +31,9 @@ kept_tensors = Exercise(
     oracle=lambda: {say: kept_bytes(*work) // (4 * 64 * 32) for say, work in QUESTIONS.items()},
     criteria=[Correct("plain", 3, "as many as autograd keeps")],
     hints=[
-        "Write the derivative. Which tensors stand in it? If one of them is an input, it is there anyway.",
+        "Write the derivative. Which tensors appear in it? If one of them is an input, it is there anyway.",
         "The derivative of relu needs to know where x > 0, and torch reads that off the output. That of a sigmoid s is s (1 - s).",
-        "gelu(x @ w1) @ w2 keeps two tensors of 64 x 128: the product goes into gelu's derivative, and gelu's result into w2's.",
+        "gelu(x @ w1) @ w2 keeps two tensors of 64 x 128: the derivative of gelu needs the product, and that of w2 needs gelu's result.",
     ],
 )
 
