@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -235,9 +235,13 @@ def dram_share(
 ) -> float:
     """DRAM bytes that an order of tiles needs, divided by those that row order needs, with an L2 that holds `tiles`
     tiles of a and b."""
-    ways = (np.array(order), row_major(M, N))
-    own, rows = (MissCurve(matmul_tiles(way, K, at_once)).read_bytes(tiles) for way in ways)
-    return float(own / rows)
+    own = MissCurve(matmul_tiles(np.array(order), K, at_once)).read_bytes(tiles)
+    return float(own / _bytes_by_rows(M, N, K, at_once, tiles))
+
+
+@lru_cache(maxsize=64)
+def _bytes_by_rows(M: int, N: int, K: int, at_once: int, tiles: int) -> float:
+    return float(MissCurve(matmul_tiles(row_major(M, N), K, at_once)).read_bytes(tiles))
 
 
 def touches(output: Any, side: int, **_: int) -> str:
