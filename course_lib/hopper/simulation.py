@@ -29,6 +29,7 @@ from course_lib.tracing.traced import Trace
 from course_lib.tracing.work import Work
 from course_lib.ttir.frontend import Front
 from course_lib.ttir.launching import Hazardous, Uncompilable, tensors_in
+from course_lib.words import plural
 
 
 @dataclass
@@ -233,8 +234,9 @@ def _foreign(error: BaseException | None, held: str, there: str) -> Mistake:
     where = f" in {spots[-1]}" if spots else ""
     return mistake(
         Kind.REGISTERS,
-        f"a block is used{where}, by {there} warp{'s' if there != '1' else ''}, and it lies in the registers of {held}. No warp can read "
-        "another one's registers: pass the numbers through shared memory, or give the partition a layout of its own.",
+        f"a block is used{where}, by {plural(int(there), 'warp')}, and its layout spreads it over the registers of {held}. A layout must "
+        "have as many warps as run the line: num_warps of the launch, or what warp_specialize gives the partition. What other warps hold "
+        "comes through shared memory alone.",
         second=spots[-1] if spots else None,
     )
 

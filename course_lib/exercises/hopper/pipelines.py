@@ -15,7 +15,7 @@ from course_lib.exercises.cases import BF16, FP16, given
 from course_lib.exercises.flash.oracles import kernel_budget
 from course_lib.exercises.hopper.cases import factors, multiply_adds
 from course_lib.exercises.hopper.criteria import GATES, Overlapped, Uses
-from course_lib.exercises.hopper.mistakes import meets
+from course_lib.exercises.hopper.mistakes import lesson, meets
 from course_lib.exercises.hopper.overlaps import (
     Ahead,
     BesideProducts,
@@ -65,8 +65,8 @@ def against_cublas(full: float, none: float, **more: Any) -> Speed:
 
 EARLY = meets(
     "overwritten while it is read",
-    "A slot of the ring is free when the product that reads it has ended, and a product has ended when mma_wait has waited for it. "
-    "Count: how many products may be under way behind your mma_wait, and which slot do they read?",
+    "A slot of the ring is free when every product that reads it has ended, and a product has ended when mma_wait has waited for it. "
+    "Count: how many partitions read this slot, and how many of their products may be under way behind their mma_wait?",
 )
 READ_BY_TWO = meets(
     "overwritten while it is read",
@@ -81,6 +81,11 @@ STUCK = meets(
     "deadlock",
     "Write down for each barrier how many arrivals a phase wants and who makes them. A wait for parity 1 passes before the first phase "
     "is over, a wait for parity 0 does not: so who waits for a free slot begins with 1, and who waits for a tile with 0.",
+)
+
+AGAIN = meets(
+    "too many arrivals",
+    "The ring does not begin anew with a tile of c: slots and parities are those of a count that goes on from tile to tile.",
 )
 
 pipelined_matmul = Exercise(
@@ -115,7 +120,7 @@ pipelined_matmul = Exercise(
         "fetch tile i + STAGES - 1 into the slot that this one has left. pred=i + STAGES - 1 < steps keeps from fetching beyond the end.",
         "acc = mma(..., is_async=True); acc = mma_wait(1, deps=[acc]); then expect and both tma_load. After the loop, mma_wait(0).",
     ],
-    mistakes=[EARLY, PHASES, STUCK],
+    mistakes=[EARLY, PHASES, STUCK, lesson],
 )
 
 warp_specialised_matmul = Exercise(
@@ -152,7 +157,7 @@ warp_specialised_matmul = Exercise(
         "tiles of a and of the one of b, three times tma_load. warp_specialize([(consume, ...), (consume, ...), (produce, ...)], "
         "[4, 1], [200, 24]).",
     ],
-    mistakes=[EARLY, PHASES, STUCK],
+    mistakes=[EARLY, PHASES, STUCK, lesson],
 )
 
 persistent_matmul = Exercise(
@@ -186,7 +191,7 @@ persistent_matmul = Exercise(
         "The last tile's store is waited for (store_wait(0)) only before its slot is written again, and once more at the end. Behind "
         "out.store(acc) stands fence_async_shared(), then tma_store.",
     ],
-    mistakes=[READ_BY_TWO, PHASES, STUCK],
+    mistakes=[READ_BY_TWO, PHASES, STUCK, AGAIN, lesson],
 )
 
 # ----------------------------------------------------------------------------------------------------- predictions
@@ -289,7 +294,7 @@ overlapped_attention = Exercise(
         "s = mma_wait(1, deps=[s]) lets one product run, the newer one. acc is corrected by alpha after acc = mma_wait(0, deps=[acc]), "
         "and each release stands behind the wait for the product that reads the tile.",
     ],
-    mistakes=[EARLY, PHASES, STUCK],
+    mistakes=[EARLY, PHASES, STUCK, lesson],
 )
 
 # ----------------------------------------------------------------------------------------------------- races
