@@ -194,19 +194,26 @@ def _report(simulations: Sequence[_Simulation], start: Callable[[_Simulation], N
         runs.append(simulation.run)
         if simulation.run.fault is None:
             left = {key: bytes_behind(tensor).clone() for key, (tensor, _) in before.items()}
-            if after is not None and any(not torch.equal(left[key], after[key]) for key in left):
-                simulation.run.fault = _differs(runs).found(simulation.run.order, 0)
+            if after is not None and (other := next((key for key in left if not left[key].equal(after[key])), None)):
+                where = _first_other(before[other][0], left[other], after[other])
+                simulation.run.fault = _differs(runs, where).found(simulation.run.order, 0)
             after = after or left
     found = [run.fault for run in runs if run.fault]
     return Report(runs, _each_once(found))
 
 
-def _differs(runs: list[Run]) -> Fault:
+def _first_other(tensor: torch.Tensor, left: torch.Tensor, after: torch.Tensor) -> str:
+    """Where the bytes behind a tensor differ first, in words."""
+    byte = int((left != after).nonzero()[0])
+    return f"element {byte // tensor.element_size():,} of a tensor with {tensor.numel():,}"
+
+
+def _differs(runs: list[Run], where: str) -> Fault:
     same = next(run.order for run in runs if run.fault is None)
     return Fault(
         Kind.ORDER,
-        f'the tensors hold other numbers after the order "{runs[-1].order}" than after "{same}": something in global memory is read '
-        "or written without waiting.",
+        f'the order "{runs[-1].order}" leaves other numbers than "{same}", first in {where}. Either two partitions store to one element, '
+        "or one loads it before another has stored it, and no barrier says who comes first.",
     )
 
 

@@ -79,9 +79,7 @@ ATTENTION = {
     "no bytes are expected": wrong(A, (EXPECT, ""), K.NO_EXPECT),
     "half of the bytes are expected": wrong(A, (EXPECT, EXPECT.replace("nbytes", "nbytes // 2")), K.BYTES),
     "twice the bytes are expected": wrong(A, (EXPECT, EXPECT.replace("nbytes", "nbytes * 2")), K.BYTES),
-    "one reader is counted": wrong(
-        A, ("new_ring(k_desc, STAGES, 2)", "new_ring(k_desc, STAGES, 1)"), K.OVERWRITTEN
-    ),
+    "one reader is counted": wrong(A, ("new_ring(k_desc, STAGES, 2)", "new_ring(k_desc, STAGES, 1)"), K.OVERWRITTEN),
     "three readers are counted": wrong(A, ("new_ring(k_desc, STAGES, 2)", "new_ring(k_desc, STAGES, 3)"), K.DEADLOCK),
     "acc is used while its product may be under way": wrong(
         A, (DONE_V, DONE_V.replace("wait(0", "wait(1")), K.ACCUMULATOR

@@ -13,8 +13,8 @@ LESSONS = {
     "included, and each copy to the barrier counts.",
     Kind.READ_EARLY: "A copy that has begun has not yet come. Read its tile behind a wait: for the barrier that the copy tells, or for "
     "the group that it is in.",
-    Kind.OVERWRITTEN: "A tile may be filled again only when all who read it are done, and whoever fills it knows that: by a barrier, or by its own "
-    "wait.",
+    Kind.OVERWRITTEN: "A tile may be filled again only when all who read it are done, and whoever fills it knows that: by a barrier, or "
+    "by its own wait.",
     Kind.PHASE: "A wait names the parity of the phase that it waits for: 0 for a barrier's first phase, 1 for its second. Of a ring's "
     "slot it flips each time the ring goes round, and not with each tile.",
     Kind.STORE: "A TMA store reads its tile after the instruction has returned. Until store_wait(0) the tile is not the kernel's, and "
@@ -23,8 +23,8 @@ LESSONS = {
     "that come: an arrive is one, whatever the number of threads that run it.",
     Kind.FENCE: "Threads write shared memory one way, TMA and tensor cores read it another way. fence_async_shared() stands between.",
     Kind.ACCUMULATOR: "A product is under way when mma(..., is_async=True) returns. Its result is there after mma_wait, which returns it.",
-    Kind.ARRIVALS: "A barrier was arrived at more often than it counts in one phase. Either two places arrive where one is counted, or somebody "
-    "did not wait for its turn.",
+    Kind.ARRIVALS: "A barrier was arrived at more often than it counts in one phase. Either two places arrive where one is counted, or "
+    "somebody did not wait for its turn.",
     Kind.LOAD: "The kernel ends while a copy is under way, into memory that is no longer its own.",
     Kind.PRODUCT: "The kernel ends while a product is under way: mma_wait(0, deps=[acc]) before its result is used, and before the end.",
     Kind.TWO_WRITES: "Two copies write one buffer, and nothing says which comes first.",

@@ -26,6 +26,7 @@ from course_lib.exercises.hopper.overlaps import (
 )
 from course_lib.exercises.hopper.predictions import overlaps
 from course_lib.exercises.hopper.races import CAUSES, RINGS, NamesRaces
+from course_lib.exercises.slips import Slip
 from course_lib.exercises.tiling.oracles import in_float32, product
 
 # ----------------------------------------------------------------------------------------------------- products
@@ -236,6 +237,15 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor
     return torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v
 
 
+def _uncorrected(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Attention by tiles of 64 keys whose acc stays with the maxima that each tile found."""
+    q, k, v = q.double(), k.double(), v.double()
+    scores = (q @ k.mT * q.shape[-1] ** -0.5).split(64, -1)
+    maxima = torch.stack([s.amax(-1) for s in scores]).cummax(0).values[..., None]
+    acc = sum(torch.exp(s - m) @ values for s, m, values in zip(scores, maxima, v.split(64, -2), strict=True))
+    return acc / torch.exp(torch.cat(scores, -1) - maxima[-1]).sum(-1, keepdim=True)
+
+
 def attention_multiply_adds(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> int:
     """Multiply-adds of both products."""
     H, N, D = q.shape
@@ -294,7 +304,17 @@ overlapped_attention = Exercise(
         "s = mma_wait(1, deps=[s]) lets one product run, the newer one. acc is corrected by alpha after acc = mma_wait(0, deps=[acc]), "
         "and each release stands behind the wait for the product that reads the tile.",
     ],
-    mistakes=[EARLY, PHASES, STUCK, lesson],
+    mistakes=[
+        EARLY,
+        PHASES,
+        STUCK,
+        lesson,
+        Slip(
+            _uncorrected,
+            "acc is not brought to the new maxima: acc * alpha[:, None], behind the wait for the product that adds to acc.",
+            attention,
+        ),
+    ],
 )
 
 # ----------------------------------------------------------------------------------------------------- races

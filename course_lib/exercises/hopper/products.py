@@ -177,6 +177,11 @@ linear_silu = Exercise(
     mistakes=[
         Slip(_another(lambda y, bias: silu(y)), "The bias is missing.", linear),
         Slip(
+            _another(lambda y, bias: silu(y + bias[:, None]) if y.shape[0] == y.shape[1] else None),
+            "The bias has a number for each column of the result, not for each row: bias[None, :].",
+            linear,
+        ),
+        Slip(
             _another(lambda y, bias: silu(y) + bias),
             "The bias comes after the activation. It belongs before it.",
             linear,
