@@ -1144,13 +1144,13 @@ check("hopper.async_column_sum", async_column_sum)
 
 # %%
 @gluon.jit
-def waits(PARITY: gl.constexpr):
+def alone(PARITY: gl.constexpr):
     b = new_barriers(1, 1)
     mbarrier.wait(b.index(0), PARITY)
 
 
 for parity in (1, 0):
-    print(f"parity {parity}:", simulate(waits[(1,)], PARITY=parity, num_warps=4))
+    print(f"parity {parity}:", simulate(alone[(1,)], PARITY=parity, num_warps=4))
 
 # %% [markdown]
 # A wait for parity 1 passes, as if a phase before the first had ended. That is the trick of every ring. Each slot has two barriers:

@@ -77,6 +77,7 @@ TRANSPOSE = [
     wrong("shared_transpose", "the phase changes every 2 rows", [CONFLICTS], (SWIZZLE, "gl.SwizzledSharedLayout(1, 2, 32, [1, 0])")),
     wrong("shared_transpose", "groups of 4", [CONFLICTS], (SWIZZLE, "gl.SwizzledSharedLayout(4, 1, 32, [1, 0])")),
     wrong("shared_transpose", "TMA's swizzle", [CONFLICTS], (SWIZZLE, "gl.NVMMASharedLayout(128, 32)")),
+    wrong("shared_transpose", "tiles stay where they were", [PLAIN], ("    there = (col + rows < N)[:, None] & (row + cols < M)[None, :]\n    gl.store(y_ptr + (col + rows)[:, None] * M + (row + cols)[None, :], y, mask=there)", "    gl.store(y_ptr + (row + rows)[:, None] * M + (col + cols)[None, :], y, mask=(row + rows < N)[:, None] & (col + cols < M)[None, :])")),
     wrong("shared_transpose", "not turned round", [PLAIN], ("tile.permute((1, 0)).load", "tile.load")),
     wrong("shared_transpose", "no mask", [RAGGED, CONFLICTS, SHARED, TRAFFIC], ("mask=there, other=0.0", "")),
     wrong("shared_transpose", "the mask of the input for the output", [RAGGED, CONFLICTS, SHARED, TRAFFIC], ("    there = (col + rows < N)[:, None] & (row + cols < M)[None, :]\n", "")),
