@@ -371,9 +371,9 @@ print(len(re.findall(r"fma\.rn\.f32", ptx)), "multiply-adds of each thread in a 
 compile_for(by_outer_products, a, b, c, 128, 128, 64, BLOCK=128, num_warps=4)
 
 # %% [markdown]
-# 128 sums, 128 multiply-adds in a step, and more registers than 128: each number that a thread fetched meets all its partners
-# before it goes. Tensor cores changed the numbers, not the idea: four warps hand `wgmma` up to 64 × 256 sums at once, and these
-# stay in registers in the same way.
+# 128 sums, 128 multiply-adds in a step, and more registers than 128: each number that a thread has fetched is multiplied
+# with all its partners before it is given up. Tensor cores changed the numbers, not the idea: four warps hand `wgmma` up to
+# 64 × 256 sums at once, and these stay in registers in the same way.
 #
 # ## Exercise: bytes at each level
 #
@@ -743,11 +743,11 @@ check("hopper.linear_silu", linear_silu)
 # %% [markdown]
 # ## As many programs as SMs
 #
-# A launch of 2304 tiles on 132 SMs starts 2304 programs. Each has a beginning, in which its pipeline is empty and the tensor
-# cores wait, and an end, in which the tensor cores have nothing left to do. A **persistent** kernel starts as many programs as
-# there are SMs, and each takes tile after tile. (So the word means a program that stays. Unit 06's rows that stay in registers
-# are something else.) What is won? The next tile's loads begin while this tile is stored, barriers and descriptors are set up
-# once, and the kernel itself decides who works on what and when.
+# A launch of 2304 tiles on 132 SMs starts 2304 programs. Each has a beginning, in which its pipeline is empty and the
+# tensor cores wait, and an end, in which the tensor cores have nothing left to do. A **persistent** kernel starts as many
+# programs as there are SMs, and each takes tile after tile. (Here the word means a program that stays; in unit 06 it meant
+# rows that stay in registers.) What is won? The next tile's loads begin while this tile is stored, barriers and descriptors
+# are set up once, and the kernel itself decides who works on what and when.
 #
 # There are two plans for program `pid`. It may have a piece of the order for itself, tiles pid × 18 to pid × 18 + 17, or
 # every 132nd tile, from number pid on. Which of them reads less from DRAM? Look at what runs *at the same time* before you
@@ -870,10 +870,10 @@ print(figures.hopper.which_attention())
 # %% [markdown]
 # "Timed" says what this course has measured; all else of this table is computed from datasheets and from what the versions'
 # authors say. FlashAttention-3 was written for Hopper; built from source it also runs on Ampere and Ada (issue 1049 of the
-# flash-attention repository), with the older instructions that these have. A B200 is the exception to "newer runs everything":
-# `wgmma` exists on Hopper alone, and nobody claims that version for it. The second runs there, at a fifth of its peak (issue 1589: 380
-# of 2250 TFLOP/s). Its own version is the fourth, which multiplies with `tcgen05`. And on a T4 a kernel in Triton runs, but on
-# ordinary cores: `compile_for(..., gpu="sm_75")` says so.
+# flash-attention repository), with the older instructions that these have. A B200 is the exception to "newer runs
+# everything": `wgmma` exists on Hopper alone, and nobody says that the third version runs there. The second does, at a
+# sixth of the card's peak (issue 1589: 380 of 2250 TFLOP/s). A B200 has a version of its own, the fourth, which multiplies
+# with `tcgen05`. And on a T4 a kernel in Triton runs, but on ordinary cores: `compile_for(..., gpu="sm_75")` says so.
 
 # %% [markdown]
 # # Part two: one asynchronous thing at a time
@@ -1216,9 +1216,9 @@ for nbytes in (64 * 64 * 2, 50 * 64 * 2, 64 * 64 * 4):
 # The matrix has 50 rows and the tile 64. TMA fills the rest with zeros, and counts them: a tile is always 8,192 bytes. On the way
 # back it leaves out what lies outside. There are no masks.
 #
-# A descriptor knows its tile: `x_desc.block_type.nbytes` are its bytes, `x_desc.dtype` is its dtype. TMA does not convert, so a tile
-# for numbers that may be float16 or bfloat16 is allocated with `x_desc.dtype`. The layout asks only for the width of an element, and
-# one for float16 serves both.
+# A descriptor knows its tile: `x_desc.block_type.nbytes` are its bytes, `x_desc.dtype` is its dtype. TMA does not convert,
+# so a tile for numbers that may be float16 or bfloat16 is allocated with `x_desc.dtype`. The layout depends on the width of
+# an element alone, so one made for float16 serves both.
 #
 # A store is asynchronous too: `tma_store(desc, [row, col], tile)` returns before the tile has been read. `store_wait(0)` waits for
 # that.
@@ -1436,8 +1436,8 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 # %% [markdown]
 # # Part three: pipelines
 #
-# A tile can be fetched, waited for and multiplied: that was part two, one asynchronous thing at a time. Now all of them at once, and
-# nobody may wait who need not.
+# A tile can be fetched, waited for and multiplied: that was part two, one asynchronous thing at a time. Now all of them run
+# at once, and nobody should wait who does not have to.
 #
 # ## What should run at the same time?
 #
@@ -1633,7 +1633,7 @@ figures.hopper.timeline_of(pipelined_matmul, a, b)
 # | `full[s]` | the tile is there | the producer's expect, and the bytes | 1 | each consumer | i // STAGES & 1 |
 # | `empty[s]` | **both** have read it | each consumer, behind mma_wait | 2 | the producer | (i // STAGES + 1) & 1 |
 #
-# The consumers do not wait for each other: one may be a whole ring ahead of the other, and no further. And a consumer must
+# The consumers do not wait for each other: one may be ahead of the other by a whole ring, and no more. And a consumer must
 # be a whole warpgroup, since that is who issues a product. So the second one has four warps as well, and the producer one.
 # The last list of `gl.warp_specialize` says how many registers a thread has in each partition but the first: accumulators
 # need many, and a producer gives up most of its own (PTX calls it `setmaxnreg`). A consumer's arrival is one, though it has
@@ -1649,7 +1649,7 @@ figures.hopper.timeline_of(pipelined_matmul, a, b)
 # runs every case in six orders: the laziest, the most eager, one timed like a chip, and three at random, which differ from case to
 # case. Whoever releases a tile before the wait for its product is found.
 #
-# Extra credit on a Hopper: {{speed}} at {{speed.full}} of the speed of cuBLAS, from {{speed.none}} on.
+# Extra credit on a Hopper: {{speed}} at {{speed.full}} of the speed of cuBLAS, and a part of them from {{speed.none}} on.
 
 
 # %% exercise="hopper.warp_specialised_matmul"
@@ -1753,20 +1753,21 @@ figures.hopper.timeline_of(warp_specialised_matmul, a, b)
 #
 # {{exercise hopper.persistent_matmul}}
 #
-# c = a @ b in tiles of 64 x 64 by `programs` programs ({{persistent.performance}}): program p takes the tiles p, p + programs, p + 2
-# programs, ... ({{correct.uneven}} for numbers that do not divide). One producer, one consumer or more. M, N and K are multiples of
-# 64. The result leaves by TMA ({{uses.TMA store.performance}}), and the products of the next tile begin while it does
-# ({{beside_stores.performance}}).
+# c = a @ b in tiles of 64 x 64 by `programs` programs ({{persistent.performance}}): program p takes the tiles p, p +
+# programs, p + 2 programs, ... ({{correct.uneven}} where `programs` does not divide the number of tiles). One producer, one
+# consumer or more. M, N and K are multiples of 64. The result leaves by TMA ({{uses.TMA store.performance}}), and the
+# products of the next tile begin while it does ({{beside_stores.performance}}).
 #
-# What threads write into shared memory, TMA sees only behind `fence_async_shared()`. Triton 3.7 would put a missing one there; it is a
-# rule all the same, and other compilers do not.
+# What threads write into shared memory, TMA sees only behind `fence_async_shared()`. Triton 3.7 would add a missing one. It
+# is a rule all the same, and other compilers add none.
 #
 # Count the steps of all tiles as `done + k`, with k from `range(steps)`. If a helper has a loop over
 # `range(done, done + steps)` within another loop, Triton 3.6 and 3.7.1 begin it at the first value of `done` each time. The
 # simulator sees your kernel as you have written it, and says that it is right. On a GPU its partitions would wait for one
 # another forever.
 #
-# Extra credit on a Hopper, with 132 programs: {{speed}} at {{speed.full}} of the speed of cuBLAS, from {{speed.none}} on.
+# Extra credit on a Hopper, with 132 programs: {{speed}} at {{speed.full}} of the speed of cuBLAS, and a part of them from
+# {{speed.none}} on.
 
 
 # %% exercise="hopper.persistent_matmul"

@@ -15,8 +15,8 @@ LESSONS = {
     "the group that it is in.",
     Kind.OVERWRITTEN: "A tile may be filled again only when all who read it are done, and whoever fills it knows that: by a barrier, or "
     "by its own wait.",
-    Kind.PHASE: "A wait names the parity of the phase that it waits for: 0 for a barrier's first phase, 1 for its second. Of a ring's "
-    "slot it flips each time the ring goes round, and not with each tile.",
+    Kind.PHASE: "A wait names the parity of the phase that it waits for: 0 for a barrier's first phase, 1 for its second. For a "
+    "slot of a ring it flips each time the ring goes round, and not with each tile.",
     Kind.STORE: "A TMA store reads its tile after the instruction has returned. Until store_wait(0) the tile is not the kernel's, and "
     "the kernel may not end.",
     Kind.DEADLOCK: "Everybody waits for somebody here. Compare, for each barrier that is named, the arrivals that a phase wants with those "
