@@ -203,7 +203,7 @@ def _report(simulations: Sequence[_Simulation], start: Callable[[_Simulation], N
 
 
 def _first_other(tensor: torch.Tensor, left: torch.Tensor, after: torch.Tensor) -> str:
-    """Where the bytes behind a tensor differ first, in words."""
+    """Say where the bytes behind a tensor differ first."""
     byte = int((left != after).nonzero()[0])
     return f"element {byte // tensor.element_size():,} of a tensor with {tensor.numel():,}"
 
