@@ -108,6 +108,12 @@ def looks_like(
         if any(_holds(value, expected) for value in arguments.values()):
             return f"{what}, and nothing is to be turned in a copy: are the two `None`s swapped in the load, or in the store?"
         return f"{what}: is it turned twice (by tl.trans, and by the offsets of the store), or not at all?"
+    unmoved = _side_of_unmoved_tiles(expected, seen)
+    if unmoved:
+        return (
+            f"Each tile of {unmoved} x {unmoved} is right in itself, and lies where the one on the other side of the diagonal belongs: are "
+            "the rows and columns at which a tile begins swapped in the store, too?"
+        )
     nan = bool(bad.isnan().all()) and not bool(expected.isnan().any())
     empty = nan or bool((bad == 0).all())
     tail = _tail(matrices.any(2).any(1), "matrix", empty)
@@ -155,6 +161,16 @@ def _in_the_same_order(value: torch.Tensor, seen: torch.Tensor) -> bool:
 
 def _side_of_turned_tiles(expected: torch.Tensor, seen: torch.Tensor) -> int:
     """The side of the square tiles that are each transposed where they lie; 0 if there are none."""
+    return _side_of_tiles(expected, seen, lambda tiles: tiles.transpose(-1, -2))
+
+
+def _side_of_unmoved_tiles(expected: torch.Tensor, seen: torch.Tensor) -> int:
+    """The side of the square tiles that are right in themselves, and lie mirrored at the diagonal; 0 if there are none."""
+    return _side_of_tiles(expected, seen, lambda tiles: tiles.transpose(0, 1))
+
+
+def _side_of_tiles(expected: torch.Tensor, seen: torch.Tensor, moved: Callable[[torch.Tensor], torch.Tensor]) -> int:
+    """The side of the square tiles of which the result is made, if those of the right one are moved so; 0 if there are none."""
     if seen.dim() != 2:
         return 0
 
@@ -162,7 +178,7 @@ def _side_of_turned_tiles(expected: torch.Tensor, seen: torch.Tensor) -> int:
         return matrix.to(seen.dtype).unfold(0, side, side).unfold(1, side, side)
 
     sides = [side for side in (16, 32, 64, 128) if not any(n % side for n in seen.shape)]
-    return next((s for s in sides if torch.equal(tiles(seen, s), tiles(expected, s).transpose(-1, -2))), 0)
+    return next((s for s in sides if torch.equal(tiles(seen, s), moved(tiles(expected, s)))), 0)
 
 
 def _tail(bad: torch.Tensor, axis: str, empty: bool) -> str:

@@ -34,6 +34,11 @@ def number(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def times(count: float) -> str:
+    """ "2.5 times", "2,048 times": three digits, or all before the point."""
+    return f"{count:.3g} times" if count < 1000 else f"{count:,.0f} times"
+
+
 def plural(count: int, one: str, several: str = "") -> str:
     """ "1 wave", "2 waves"; `several` where an s does not do."""
     return f"{count:,} {one if count == 1 else several or one + 's'}"

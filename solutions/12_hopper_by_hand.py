@@ -17,8 +17,8 @@
 # machine code, write Hopper's instructions by hand (copies by TMA, barriers with phases, `wgmma`, warps with roles),
 # and say which wait is missing in a kernel that is wrong in one run of a thousand. This unit takes several sittings and
 # about {{unit hours}} in all; {{unit minutes}} of that is for {{unit exercises}}. You need 05 (tiles, a matmul) and 09
-# (FlashAttention). No Hopper is needed, and no GPU: kernels in **Gluon**, the language below Triton, run in a simulator
-# here that is as asynchronous as the chip, in many orders, and names what goes wrong in one of them.
+# (FlashAttention). No Hopper is needed, and no GPU: kernels in **Gluon**, the language below Triton, run here in a
+# simulator that is as asynchronous as the chip. It tries many orders, and names what goes wrong in any of them.
 
 # %%
 import re
@@ -74,11 +74,11 @@ guess_light = ...
 # %% [markdown]
 # ## The speed of light
 #
-# A tensor core does a fixed number of multiply-adds in a cycle. An SM has four tensor cores, a GPU so many SMs, and the clock
-# gives the cycles in a second. No kernel can be faster than the product of these numbers, as nothing is faster than light. On
-# Hopper the four tensor cores of an SM do 2048 multiply-adds of halves a cycle (NVIDIA's *H100 Tensor Core GPU Architecture*
-# has 1024 for each tensor core with sparsity, which is twice what dense matrices get). Which clock does the datasheet's figure
-# take for granted?
+# A tensor core does a fixed number of multiply-adds in a cycle. An SM has four tensor cores, a GPU has a number of SMs, and
+# the clock gives the cycles in a second. No kernel can be faster than the product of these numbers, as nothing is faster
+# than light. On Hopper the four tensor cores of an SM do 2048 multiply-adds of halves a cycle (512 each; NVIDIA's *H100
+# Tensor Core GPU Architecture* has 1024, with sparsity, and dense matrices get half of that). Which clock does the
+# datasheet's figure take for granted?
 
 # %%
 macs = {"T4": 512, "A100 80GB": 1024, "L4": 512, "H200": 2048}  # multiply-adds of halves of an SM in a cycle
@@ -90,10 +90,11 @@ for name, of_an_sm in macs.items():
     )
 
 # %% [markdown]
-# An H200 may clock up to 1.98 GHz, and the datasheet counts with 1.83. Can it keep that up? A chip has a limit of power, 700
-# watts for an H200, and its transistors need energy each time they switch. The energy grows with the square of the voltage, and
-# a higher clock needs a higher voltage. Say the voltage grows as the clock does: then the watts for switching grow with the
-# *cube* of the clock. When the sum passes the limit, the chip lowers its clock. It **throttles**.
+# An H200 may clock up to 1.98 GHz, and the datasheet counts with 1.83. Can it keep that up? A chip has a limit of power,
+# 700 watts for an H200, and its transistors need energy each time they switch. The energy grows with the square of the
+# voltage, and a higher clock needs a higher voltage. Say the voltage grows as the clock does: then the watts for switching
+# grow with the *cube* of the clock. When these watts, and those that a chip takes at any clock, exceed the limit together,
+# the chip lowers its clock. It **throttles**.
 #
 # By which factor does the clock have to fall so that switching takes half of the watts? Guess before you compute it below.
 
@@ -140,22 +141,22 @@ for numbers in ("zeros", "random"):
 
 # %% [markdown]
 # With zeros the wires that carry numbers keep their level, so a cycle costs less energy, and more cycles fit into the
-# limit. The tensor cores skip nothing, and the kernel is the same, with the same waits: what differs is **power**. By your
-# function, if the watts for random numbers were twice those for zeros, the clock would fall to 79 %; the measured speeds
+# limit. The tensor cores skip nothing, and the kernel is the same, with the same waits: what differs is **power**. If
+# switching took twice the watts for random numbers, the clock would fall to 79 %, by your function. The measured speeds
 # differ by less.
 #
-# This answers the question, as far as a measurement can. Of the 311 TFLOP/s between 678 and 989, zeros win back 125: so
-# much at least is power, and no kernel of the same kind can get it. It may be more, since the product of zeros may be short
-# of watts as well. It also tells what an optimisation of a large product can still win: energy. A kernel that moves fewer
-# bytes leaves watts for the tensor cores, and SMs that stand idle in the last wave leave theirs to others. And it is why a
-# benchmark on zeros proves nothing.
+# This answers the question, as far as a measurement can. Of the 311 TFLOP/s between 678 and 989, zeros win back 125: at
+# least so much is power, and no kernel of the same kind can win it back on random numbers. It may be more, since the
+# product of zeros may be short of watts as well. So what an optimisation of a large product can still save is energy. A
+# kernel that moves fewer bytes leaves watts for the tensor cores, and SMs that stand idle in the last wave leave theirs to
+# others. And a benchmark on zeros proves nothing.
 #
 # ## Exercise: watts, true or false
 #
 # {{exercise hopper.power}}
 #
-# Of an H200, with the measurements of the cell above. As everywhere, whoever writes the same word six times earns nothing
-# ({{truths.plain}}).
+# Say True or False to six statements on an H200. The measurements are those of the cell above ({{truths.plain}}). As
+# everywhere, whoever writes the same word six times earns nothing.
 
 # %% exercise="hopper.power"
 power = {
@@ -184,11 +185,11 @@ check("hopper.power", power)
 # ## Room on an SM
 #
 # Unit 05 asked how many programs fit onto an SM. It knew four kinds of room: registers, shared memory, warps and places for
-# programs. It took the registers for one pool. What a launch finds is harder:
+# programs. It took the registers for one pool. Three facts make it harder:
 #
 # * An SM has four **partitions**. Each has its own scheduler, its own tensor core and a quarter of the registers, 16,384. A
-#   warp lives in one partition, with all its registers. What is left over in each of the four, and too little for a warp,
-#   nobody can use.
+#   warp lives in one partition, with all its registers. A rest that is too small for a warp is lost, in each of the four.
+#   The warps of one program need not be spread evenly over the four.
 # * A warp gets registers in units of 256, so 8 for each thread.
 # * A program's shared memory, with the 1024 bytes that the system takes on Ampere and later cards, is rounded up to units of
 #   128 bytes (256 on older ones).
@@ -208,10 +209,10 @@ for name in ("T4", "L4", "H200"):
 #
 # {{exercise hopper.occupancy}}
 #
-# A thread has `registers` registers, a program `shared` bytes of shared memory (at least one) and `warps` warps; `gpu` is one
-# of the dictionaries above. Return how many programs fit onto an SM, and which limit says so: "registers", "shared memory",
-# "warps" or "programs", the last if there is no place for one more. Where several limits agree, any of them is right, and where
-# nothing fits the number is 0. Full marks need
+# A thread has `registers` registers, a program `shared` bytes of shared memory (at least one) and `warps` warps; `gpu` is
+# one of the dictionaries above. Return how many programs fit onto an SM, and the limit that sets this number: "registers",
+# "shared memory", "warps" or "programs" (the places for programs). Where several limits agree, any of them is right, and
+# where nothing fits the number is 0. Full marks need right answers for
 # * every number of registers from 16 to 255, with 1 to 16 warps, on two cards ({{holds.as_nvidia_counts.registers}}),
 # * every KiB of shared memory, on three ({{holds.as_nvidia_counts.shared memory}}),
 # * all limits together, on seven cards from a T4 to a B200 ({{holds.as_nvidia_counts.all together}}).
@@ -243,25 +244,25 @@ def occupancy(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> t
 check("hopper.occupancy", occupancy)
 
 # %% [markdown]
-# Move the sliders: at which numbers of registers does an H200 lose a program? What does the 129th register of a thread cost,
-# with 4 warps? And when does shared memory make registers free?
+# Move the sliders: at which numbers of registers does an H200 lose a program? What does the 129th register of a thread
+# cost, with 4 warps? And from how much shared memory on do more registers cost no program?
 
 # %%
 figures.hopper.explore_occupancy()
 
 # %% [markdown]
-# Occupancy is a means. It gives a scheduler warps to choose from, so that a wait costs nothing. The fastest attention of this
-# course, benchmarks/attention_overlapped.py, has one program on each SM: two groups of four warps that multiply and one warp
-# that fetches, where there is room for 64. What hides its waits?
+# Occupancy is a means. It gives a scheduler warps to choose from, so that a wait costs nothing. The fastest attention of
+# this course, benchmarks/attention_overlapped.py, has one program on each SM. Two groups of four warps multiply and one
+# more warp fetches: nine warps, where there is room for 64. What hides its waits?
 #
 # ## Chains
 #
-# A multiply-add takes about 4 cycles until its result can be used (unit 00 measured 4.11 on an H200), yet a scheduler can begin
-# one in each cycle. A warp that needs each result for its next instruction, one **chain**, uses a quarter of that. Four warps
-# fill the gaps, as unit 00 found. Two independent chains in one warp use half of the cycles, without a second warp: this is
-# **instruction-level parallelism**, ILP. By *Little's law* it is all the same to the pipe: to take one instruction in each
-# `interval` cycles, with results after `latency` cycles, `latency / interval` instructions must be in flight, whosever they
-# are.
+# A multiply-add takes about 4 cycles until its result can be used (unit 00 measured 4.11 on an H200), yet a scheduler can
+# begin one in each cycle. A warp that needs each result for its next instruction is one **chain**, and uses a quarter of
+# that. Four warps fill the gaps, as unit 00 found. Two independent chains in one warp use half of the cycles, without a
+# second warp: this is **instruction-level parallelism**, ILP. The units that execute an instruction are a **pipe**: it can
+# take one every `interval` cycles, and each result is there after `latency` cycles. By *Little's law* the pipe is busy if
+# `latency / interval` instructions are in flight, whichever warps and chains they belong to.
 #
 # What is the rate of one warp with 1, 2 and 4 chains, in multiply-adds a cycle? And of 2 warps with 4 chains each? Write it
 # down, then look.
@@ -270,9 +271,9 @@ figures.hopper.explore_occupancy()
 figures.hopper.chains()
 
 # %% [markdown]
-# The point is the measurement of unit 00: one warp, one chain. Not every pipe takes an instruction in each cycle. A partition
-# has 32 lanes for float32 multiply-adds, so a warp's instruction goes in at once; it has 4 lanes for exponentials, so one of
-# these keeps the pipe for 8 cycles.
+# The star is the measurement of unit 00: one warp, one chain. Not every pipe takes an instruction in each cycle. A
+# partition has 32 lanes for float32 multiply-adds, so a warp's instruction goes in at once; it has 4 lanes for
+# exponentials, so one of these keeps the pipe for 8 cycles.
 #
 # Memory is a pipe as well. How many bytes must be under way so that an H200's DRAM is never idle?
 
@@ -285,9 +286,9 @@ print(f"{latency * 1e9:.0f} ns x {bandwidth / 1e12:.2f} TB/s = {flying / 1e6:.2f
 
 # %% [markdown]
 # If each thread has one load of 4 bytes in flight, that takes more threads than the 2048 that an SM has room for; with
-# loads of 16 bytes, 738 are enough. Or, on Hopper, one thread that asks TMA for a tile of 128 × 64 halves, 16 KiB: the
-# bytes in flight are then in shared memory, and no register waits for them. That is what hides the waits of a kernel with
-# nine warps.
+# loads of 16 bytes, 738 are enough. Or, on Hopper, one thread is enough, which asks TMA for a tile of 128 × 64 halves, 16
+# KiB. The bytes in flight are then in shared memory, and no register waits for them. That is what hides the waits of a
+# kernel with nine warps.
 #
 # ## Exercise: chains and warps
 #
@@ -370,19 +371,19 @@ print(len(re.findall(r"fma\.rn\.f32", ptx)), "multiply-adds of each thread in a 
 compile_for(by_outer_products, a, b, c, 128, 128, 64, BLOCK=128, num_warps=4)
 
 # %% [markdown]
-# 128 sums, 128 multiply-adds in a step, and more registers than 128: each number that a thread fetched meets all its partners
-# before it goes. Tensor cores changed the numbers, not the idea: four warps hand `wgmma` up to 64 × 256 sums at once, and these
-# stay in registers in the same way.
+# 128 sums, 128 multiply-adds in a step, and more registers than 128: each number that a thread has fetched is multiplied
+# with all its partners before it is given up. Tensor cores changed the numbers, not the idea: four warps hand `wgmma` up to
+# 64 × 256 sums at once, and these stay in registers in the same way.
 #
 # ## Exercise: bytes at each level
 #
 # {{exercise hopper.warp_tile_bytes}}
 #
 # In one step along K, `bk` long, a program's `tile` (M, N) gets its bk columns of a and bk rows of b into shared memory.
-# Each warp tile gets what it needs out of it, and each thread tile what it needs into registers: everyone each number once,
-# and nobody from a neighbour. So the second number counts what a warp asks for, and the third what its threads receive,
-# with each copy that a broadcast makes. A warp tile is a part of the tile, a thread tile a part of its warp tile; at the
-# edges they are cut off. Return the three numbers of bytes. Full marks need
+# Each warp tile gets what it needs out of it, and each thread tile what it needs into registers: each gets every number
+# that it needs once, and none from a neighbour. So the second number counts what the warps ask for, and the third what the
+# threads receive: a number that is broadcast to eight threads counts eight times. A warp tile is a part of the tile, a
+# thread tile a part of its warp tile; at the edges they are cut off. Return the three numbers of bytes. Full marks need
 # * tiles that divide one another ({{correct.whole}}),
 # * tiles that are cut off ({{correct.edges}}).
 
@@ -539,23 +540,24 @@ for name, (in_sass, what) in says.items():
     print(f"{len(re.findall(re.escape(name) + r'[. ;]', ptx)):3} x {name:22} {in_sass:17} {what}")
 
 # %% [markdown]
-# Two: each takes 16 of the 32. The copies and the products go on by themselves, and the program waits for them at one place
-# each in the loop. Part two is about such things, and about who waits for them.
+# Two: each takes 16 of the 32. The copies and the products go on by themselves, and the loop has one wait for the copies
+# and one for the products. Part two is about such instructions, and about who waits for them.
 #
-# Compilers are not perfect, and reading is how one finds out. Three cases from this course:
+# Compilers are not perfect, and one finds out by reading. Three cases from this course:
 # * With rows of 1001 floats, every fourth row begins at a multiple of 16 bytes. One code serves all rows, so all loads are as
 #   narrow as the worst row needs.
 # * A tile of sums that is too large for its warps spills into slow memory. `compile_for` says how many bytes; the compiler
 #   itself says nothing.
 # * In benchmarks/attention_overlapped.py the softmax of one tile stands between the start of a product and the wait for it.
-#   ptxas moved the exponentials behind the wait, where no product was left to run at the same time. It does not move them over
-#   a branch, so a wait in that kernel stands there as a loop: see its comment.
+#   ptxas moved the exponentials behind the wait, where no product was left to run at the same time. It moves nothing over a
+#   branch, so that kernel writes the wait as a loop, whose comment says why.
 #
 # ## Exercise: read the machine code
 #
 # {{exercise hopper.machine_code}}
 #
-# Compile the kernels as these calls do, and read; without NVIDIA's tools `ptx_for` gives most answers, and thinking the rest.
+# Compile the kernels as these calls do, and read. Without NVIDIA's tools `ptx_for` gives most of the answers, and the rest
+# can be reasoned out.
 #
 # ```python
 # from triton.tools.tensor_descriptor import TensorDescriptor as HostDescriptor
@@ -570,9 +572,10 @@ for name, (in_sass, what) in says.items():
 # ```
 #
 # * How many bits does a thread load at once, for each stride?
-# * In the longest of the loops, how many FFMAs come before the jump back, and of those of `two_chains`, how many wait for one
-#   another in a row?
-# * Does "mma" or "wgmma" multiply on each GPU? (A100 is sm_80, H200 sm_90.) Does "cp.async" or "TMA" copy the tiles on sm_90?
+# * How many FFMAs stand between the label and the jump back, in the longest loop of either kernel? And of those of
+#   `two_chains`, how many wait for one another, each for the one before it?
+# * Answer with one of the words in quotation marks: does "mma" or "wgmma" multiply on each GPU? (A100 is sm_80, H200
+#   sm_90.) Does "cp.async" or "TMA" copy the tiles on sm_90?
 # * With how many warps does a tile of 128 × 128 spill: "4 warps", "1 warp", "4 warps and 1 warp" or "none"?
 #
 # Each of the ten is worth {{numbers.plain / 10}}.
@@ -692,9 +695,10 @@ print(f"the result: {result / 2**20:.0f} MiB; bias and activation as two kernels
 #
 # {{exercise hopper.linear_silu}}
 #
-# y = x @ w + bias, and of that y · sigmoid(y), for halves as before; with descriptors or with pointers, as you like. Round
-# once, at the end: a product rounded to halves *before* the bias is added has lost what the bias leaves over. Full marks need
-# * sizes that tiles do not divide ({{correct.ragged}}), and sums that the bias takes away ({{correct.precision}}),
+# Return y · sigmoid(y), where y = x @ w + bias, for halves as before; with descriptors or with pointers, as you like. Round
+# once, at the end: where the bias nearly cancels the product, a product that was rounded to halves before has lost most of
+# what is left. Full marks need
+# * sizes that tiles do not divide ({{correct.ragged}}), and sums that the bias nearly cancels ({{correct.precision}}),
 # * one launch ({{launches.performance}}), and no more bytes than the product in tiles of 64 × 64 and the bias
 #   ({{traffic.performance}}).
 
@@ -739,14 +743,15 @@ check("hopper.linear_silu", linear_silu)
 # %% [markdown]
 # ## As many programs as SMs
 #
-# A launch of 2304 tiles on 132 SMs starts 2304 programs. Each has a beginning, in which its pipeline is empty and the tensor
-# cores wait, and an end, in which the tensor cores have nothing left to do. A **persistent** kernel starts as many programs as
-# there are SMs, and each takes tile after tile. (So the word means a program that stays. Unit 06's rows that stay in registers
-# are something else.) What is won? The next tile's loads begin while this tile is stored, barriers and descriptors are set up
-# once, and the kernel itself decides who works on what and when.
+# A launch of 2304 tiles on 132 SMs starts 2304 programs. Each has a beginning, in which its pipeline is empty and the
+# tensor cores wait, and an end, in which the tensor cores have nothing left to do. A **persistent** kernel starts as many
+# programs as there are SMs, and each takes tile after tile. (Here the word means a program that stays; in unit 06 it meant
+# rows that stay in registers.) What is won? The next tile's loads begin while this tile is stored, barriers and descriptors
+# are set up once, and the kernel itself decides who works on what and when.
 #
-# Two plans for program `pid`: a piece of the order for itself, tiles pid × 18 to pid × 18 + 17; or every 132nd tile, from
-# number pid on. Which of them reads less from DRAM? Look at what runs *at the same time* before you answer.
+# There are two plans for program `pid`. It may have a piece of the order for itself, tiles pid × 18 to pid × 18 + 17, or
+# every 132nd tile, from number pid on. Which of them reads less from DRAM? Look at what runs *at the same time* before you
+# answer.
 
 # %%
 figures.hopper.walks()
@@ -760,11 +765,12 @@ figures.hopper.walks()
 # {{exercise hopper.persistent_order}}
 #
 # Return the tiles (m, n) of program `pid`, in the order in which it works on them; there are `sms` programs, and grid_m ×
-# grid_n tiles. `group` is as in unit 05, where `grouped_order(pid, grid_m, grid_n, group)` was yours; write it again here, or
-# another order as good. The L2 model takes the first tiles of all programs together, then the second ones, and so on. Full
-# marks need
-# * each tile once, and no program with more than the mean, rounded up ({{holds.is_dealt.dealt}}),
-# * at most 0.65 of the DRAM bytes of programs that walk in row order ({{holds.shares_l2.cache}}).
+# grid_n tiles. `group` is as in unit 05, where `grouped_order(pid, grid_m, grid_n, group)` was yours; write it again here,
+# or find another order that is as good. The L2 model takes the first tiles of all programs together, then the second ones,
+# and so on. Full marks need
+# * each tile once, and no program with more tiles than the mean, rounded up ({{holds.is_dealt.dealt}}),
+# * at most 0.65 of the DRAM bytes that are read if each program takes every `sms`-th tile in row order
+#   ({{holds.shares_l2.cache}}).
 
 
 # %% exercise="hopper.persistent_order"
@@ -853,10 +859,10 @@ figures.hopper.attention_ladder()
 #
 # ## Which FlashAttention for which card?
 #
-# Unit 09 asked this of four cards and three tiles. Now you know all of it: what the architecture can do decides which version
-# *runs*, and shared memory decides which tile *fits*. The tile of q, and two or three stages of tiles of k and v; before Hopper
-# the tile of p as well, as in unit 09. Which cards run FlashAttention-3? Which ones have to make do with 32 keys? Guess, then
-# run the cell.
+# Unit 09 asked this of four cards and three tiles. Now you know all of it: what the architecture can do decides which
+# version *runs*, and shared memory decides which tile *fits*. It must hold the tile of q and two or three stages of tiles
+# of k and v, and before Hopper the tile of p as well, as in unit 09. Which cards run FlashAttention-3? Which ones have to
+# make do with 32 keys? Guess, then run the cell.
 
 # %%
 print(figures.hopper.which_attention())
@@ -864,19 +870,19 @@ print(figures.hopper.which_attention())
 # %% [markdown]
 # "Timed" says what this course has measured; all else of this table is computed from datasheets and from what the versions'
 # authors say. FlashAttention-3 was written for Hopper; built from source it also runs on Ampere and Ada (issue 1049 of the
-# flash-attention repository), with the older instructions that these have. A B200 is the exception to "newer runs everything":
-# `wgmma` exists on Hopper alone, and nobody claims that version for it. The second runs there, at a fifth of its peak (issue 1589: 380
-# of 2250 TFLOP/s). Its own version is the fourth, which multiplies with `tcgen05`. And on a T4 a kernel in Triton runs, but on
-# ordinary cores: `compile_for(..., gpu="sm_75")` says so.
+# flash-attention repository), with the older instructions that these have. A B200 is the exception to "newer runs
+# everything": `wgmma` exists on Hopper alone, and nobody says that the third version runs there. The second does, at a
+# sixth of the card's peak (issue 1589: 380 of 2250 TFLOP/s). A B200 has a version of its own, the fourth, which multiplies
+# with `tcgen05`. And on a T4 a kernel in Triton runs, but on ordinary cores: `compile_for(..., gpu="sm_75")` says so.
 
 # %% [markdown]
 # # Part two: one asynchronous thing at a time
 #
-# In Triton you write what a program computes, and the compiler decides which thread holds what, where shared memory is used and when
-# a copy begins. Kernels at the speed of cuBLAS decide that themselves. They are written in **Gluon**, which comes with Triton: the
-# same Python, the same compiler, but layouts, shared memory, copies and barriers have names, and hardly anything is inserted behind
-# your back. Two things still are, where they are missing: a barrier between threads of which one reads what another wrote, and a
-# fence before TMA reads it.
+# In Triton you write what a program computes, and the compiler decides which thread holds what, where shared memory is used
+# and when a copy begins. Kernels at the speed of cuBLAS decide that themselves. They are written in **Gluon**, which comes
+# with Triton: the same Python, the same compiler, but layouts, shared memory, copies and barriers have names, and hardly
+# anything is inserted behind your back. The compiler still adds two things where you leave them out: a barrier before a
+# thread reads what another one wrote, and a fence before TMA reads it.
 #
 # If you write CUDA C++: a program is a thread block, and there is no `threadIdx`. A line is written once for all threads of a
 # program, and a layout says what each of them does of it.
@@ -893,23 +899,25 @@ print(figures.hopper.which_attention())
 figures.hopper.who_holds_what()
 
 # %% [markdown]
-# This is `gl.BlockedLayout([1, 4], [8, 4], [2, 1], [1, 0])`: a lane takes 1 x 4 elements, a warp is 8 x 4 lanes, the program 2 x 1 warps,
-# and `order=[1, 0]` says that axis 1, the columns, comes first wherever things are numbered. Four neighbours in one lane are one
-# load of 16 bytes, if they are floats. Where the block is larger than the layout, the layout is repeated, and each lane gets more
-# registers.
+# This is `gl.BlockedLayout([1, 4], [8, 4], [2, 1], [1, 0])`: a lane takes 1 x 4 elements, a warp is 8 x 4 lanes, the
+# program 2 x 1 warps, and `order=[1, 0]` says that registers, lanes and warps are numbered along axis 1 first: along a row,
+# and then row by row. Four neighbours in one lane are one load of 16 bytes, if they are floats. Where the block is larger
+# than the layout, the layout is repeated, and each lane gets more registers.
 #
 # ## Exercise: who holds an element
 #
 # {{exercise hopper.holder}}
 #
-# Write `holder(row, col, size_per_thread, threads_per_warp, warps_per_cta, order, shape)`, which returns the warp, the lane and the
-# register that hold the element. `shape` is that of the block, in each direction a multiple of what the layout covers. Registers are
-# numbered like this: first the elements that lie together in a lane, then the repetitions of the layout, both with `order[0]` first.
+# Write `holder(row, col, size_per_thread, threads_per_warp, warps_per_cta, order, shape)`, which returns the warp, the lane
+# and the register that hold the element. `shape` is that of the block, in each direction a multiple of what the layout
+# covers. Registers are numbered like this: first the elements that lie together in a lane, then the repetitions of the
+# layout, both along axis `order[0]` first.
 #
 # Full marks need the right answer
 # * where the layout covers the block once ({{correct.once}}),
 # * where it is repeated ({{correct.again}}),
-# * where columns come first ({{correct.columns}}). The truth is Triton's own account of the layout.
+# * where the order is [0, 1], so that numbers run down a column first ({{correct.columns}}). The truth is Triton's own
+#   account of the layout.
 
 
 # %% exercise="hopper.holder"
@@ -941,8 +949,9 @@ check("hopper.holder", holder)
 # threads of a program reach. A **tile** is a piece of it with a shape. This kernel writes a block row by row and reads the same tile
 # turned round, so that each lane gets a column. What must stand between the line that writes and the line that reads?
 #
-# (`gl.SliceLayout(1, LANES)` is the layout of a row of numbers that `[:, None]` makes a block in `LANES` of: it is that layout
-# without its axis 1. `tile.load(LANES)` reads a tile into registers, and says which lane gets what.)
+# (A vector has a layout, too. `gl.SliceLayout(1, LANES)` is `LANES` without its axis 1: if `rows` lies in it,
+# `rows[:, None]` is a block that lies in `LANES`. `tile.load(LANES)` reads a tile into registers, and says which lane gets
+# what.)
 
 # %%
 LANES = gl.constexpr(gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0]))
@@ -975,11 +984,12 @@ print("transposed:", torch.equal(y, x.T))
 figures.hopper.banks()
 
 # %% [markdown]
-# The lanes that read a column meet in one bank, and each waits for those before it. There are two ways out, and both move elements
-# without moving the matrix. **Padding** puts a spare word behind each row. **Swizzling** needs no spare bytes: row r keeps its 32
-# words, but word c lies in place c XOR r. That is `gl.SwizzledSharedLayout(1, 1, 32, order)`: what moves is 1 element wide, each row
-# (every 1) moves in its own way, and there are 32 ways. With `(1, 1, 1, order)` nothing moves. `bank_conflicts` counts the passes
-# from the two layouts alone. It counts those of one warp of the four, which reads 8 of the 32 columns:
+# The lanes that read a column meet in one bank, and each waits for those before it. There are two ways out, and both move
+# elements without moving the matrix. **Padding** puts a spare word behind each row. **Swizzling** needs no spare bytes: row
+# r keeps its 32 words, but word c lies in place c XOR r. That is `gl.SwizzledSharedLayout(1, 1, 32, order)`. Its numbers
+# say how many elements move together (1), how many neighbouring rows move in the same way (1), and how many ways there are
+# before the first one comes again (32). With `(1, 1, 1, order)` nothing moves. `bank_conflicts` counts the passes of one
+# warp, from the two layouts alone. This warp is one of four, and reads 8 of the 32 columns:
 
 # %%
 for shared in (
@@ -1064,10 +1074,12 @@ print(simulate(hasty[(1,)], x, y, num_warps=4))
 #
 # {{exercise hopper.async_column_sum}}
 #
-# Write `async_column_sum(x)`: the sum of each column of a contiguous matrix of float32. A program walks down its columns, tile by
-# tile, while the tiles ahead are fetched by `copy_async`. Its `mask=` leaves zeros where it is False. Full marks need
+# Write `async_column_sum(x)`: the sum of each column of a contiguous matrix of float32. A program walks down its columns,
+# tile by tile, while the tiles ahead are fetched by `copy_async`. `copy_async` writes zeros where its `mask=` is False.
+# Full marks need
 # * the right sums for ragged sizes, and for a matrix that is smaller than the ring ({{correct.ragged}}),
-# * everything read by `copy_async` ({{uses.cp.async.performance}}), once ({{traffic.performance}}),
+# * everything read by `copy_async` ({{uses.cp.async.performance}}), once, and by two programs at least where there are 256
+#   columns ({{traffic.performance}}),
 # * copies under way while at least seven tenths of the tiles are added up ({{overlapped.performance}}),
 # * at most 64 KiB of shared memory ({{shared_bytes.performance}}).
 
@@ -1118,10 +1130,10 @@ check("hopper.async_column_sum", async_column_sum)
 # %% [markdown]
 # ## A barrier that counts, and its phases
 #
-# Groups tell a thread about its own copies. What if one warp fetches, and others compute? They need something in shared memory that
-# both can see: an **mbarrier**. It counts arrivals. When as many have come as it wants, it opens, and begins to count anew: its next
-# **phase**. Whoever waits names the phase it waits for, and there is room for one bit of it, the **parity**: 0 for phase 0, 1 for phase 1,
-# 0 for phase 2.
+# Groups tell a thread about its own copies. What if one warp fetches, and others compute? They need something in shared
+# memory that both can see: an **mbarrier**. It counts arrivals. When as many have come as it wants, it opens, and begins to
+# count anew: its next **phase**. Whoever waits names the phase that it waits for by its last bit, the **parity**: 0 for
+# phase 0, 1 for phase 1, 0 for phase 2.
 #
 # `new_barriers(SIZE, COUNT)` makes SIZE of them, each of which wants COUNT arrivals, and `b.index(i)` is one of them.
 # `mbarrier.arrive(b)` is *one* arrival, however many threads run that line: Gluon waits for all of them, and then one of them
@@ -1132,13 +1144,13 @@ check("hopper.async_column_sum", async_column_sum)
 
 # %%
 @gluon.jit
-def waits(PARITY: gl.constexpr):
+def alone(PARITY: gl.constexpr):
     b = new_barriers(1, 1)
     mbarrier.wait(b.index(0), PARITY)
 
 
 for parity in (1, 0):
-    print(f"parity {parity}:", simulate(waits[(1,)], PARITY=parity, num_warps=4))
+    print(f"parity {parity}:", simulate(alone[(1,)], PARITY=parity, num_warps=4))
 
 # %% [markdown]
 # A wait for parity 1 passes, as if a phase before the first had ended. That is the trick of every ring. Each slot has two barriers:
@@ -1204,9 +1216,9 @@ for nbytes in (64 * 64 * 2, 50 * 64 * 2, 64 * 64 * 4):
 # The matrix has 50 rows and the tile 64. TMA fills the rest with zeros, and counts them: a tile is always 8,192 bytes. On the way
 # back it leaves out what lies outside. There are no masks.
 #
-# A descriptor knows its tile: `x_desc.block_type.nbytes` are its bytes, `x_desc.dtype` is its dtype. TMA does not convert, so a tile
-# for numbers that may be float16 or bfloat16 is allocated with `x_desc.dtype`. The layout asks only for the width of an element, and
-# one for float16 serves both.
+# A descriptor knows its tile: `x_desc.block_type.nbytes` are its bytes, `x_desc.dtype` is its dtype. TMA does not convert,
+# so a tile for numbers that may be float16 or bfloat16 is allocated with `x_desc.dtype`. The layout depends on the width of
+# an element alone, so one made for float16 serves both.
 #
 # A store is asynchronous too: `tma_store(desc, [row, col], tile)` returns before the tile has been read. `store_wait(0)` waits for
 # that.
@@ -1366,9 +1378,10 @@ two = (TensorDescriptor.from_tensor(t, [64, 64], TMA_TILE) for t in (a, b))
 print(simulate(impatient[(1,)], *two, c, num_warps=4))
 
 # %% [markdown]
-# The accumulator is not there yet, and the tiles are not free yet. Both are said by the same wait: `acc = mma_wait(n, deps=[acc])`
-# waits until at most n products, the newest ones, are under way. What it returns is a block. What `mma` returned is not one yet: it
-# may go into `mma` and `mma_wait`, and the compiler refuses arithmetic with it.
+# The accumulator is not there yet, and the tiles are not free yet. Both are said by the same wait:
+# `acc = mma_wait(n, deps=[acc])` waits until at most n products, the newest ones, are under way. What it returns is a
+# block. What `mma` returned is not one yet: it may go into `mma` and `mma_wait`, and the compiler refuses arithmetic with
+# it. A loop that begins with a block must also end each turn with one, so a loop over products has a wait in it.
 #
 # ## Exercise: accumulate on tensor cores
 #
@@ -1423,8 +1436,8 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 # %% [markdown]
 # # Part three: pipelines
 #
-# A tile can be fetched, waited for and multiplied: that was part two, one asynchronous thing at a time. Now all of them at once, and
-# nobody may wait who need not.
+# A tile can be fetched, waited for and multiplied: that was part two, one asynchronous thing at a time. Now all of them run
+# at once, and nobody should wait who does not have to.
 #
 # ## What should run at the same time?
 #
@@ -1453,18 +1466,20 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 #
 # {{exercise hopper.predict_overlap}}
 #
-# Which way keeps the tensor cores busier? Say True or False to six statements; *0.2 more of the time* means 60 % of it instead of
-# 40 %. The first four are about the product above. In a ring of two, three or four, one partition fetches and multiplies. Two
-# consumers are two partitions that multiply 64 rows each by the same tile of b, which a third one fetches: 48 KiB for a turn, and two
-# products. They are compared with one consumer, where both rings have three slots.
+# Which way keeps the tensor cores busier? Say True or False to six statements; *0.2 more of the time* means 60 % of it
+# instead of 40 %. The first four are about the product above. In a ring of two, three or four, one partition fetches and
+# multiplies. Two consumers are two partitions, each of which multiplies 64 rows of its own by the same tile of b. A third
+# partition fetches 48 KiB for a turn, which then has two products. They are compared with one consumer; both rings have
+# three slots.
 #
-# The other two are about attention with D 128. For 64 queries and 128 keys each of the two products takes 512 cycles, and the softmax
-# between them about 950. A consumer *waits* if it waits for each product where it issues it. It is *a stage ahead* if it issues the
-# next scores before it waits for the product with v ({{truths.plain}}).
+# The other two are about attention with D 128. For 64 queries and 128 keys each of the two products takes 512 cycles, and
+# the softmax between them about 950. A consumer *waits* if it waits for each product right after it has issued it. It is *a
+# stage ahead* if it issues the next scores before it waits for the product with v ({{truths.plain}}).
 #
-# Three of the answers are counters of an H200: unit 09's kernel, the same with descriptors (TMA), and the course's fastest
-# (benchmarks/attention_overlapped.py: a producer, two consumers, each a stage ahead) kept its tensor cores busy for 51 %, 61 % and 81 %
-# of the time, in some order. Write the numbers: 51, 61 or 81 ({{numbers.plain}}).
+# The last three answers were counted on an H200. Its tensor cores were busy for 51 %, 61 % and 81 % of the time, in some
+# order, with unit 09's kernel, with the same by descriptors (TMA), and with the course's fastest
+# (benchmarks/attention_overlapped.py: a producer, two consumers, each a stage ahead). Write 51, 61 or 81 for each
+# ({{numbers.plain}}).
 
 # %% exercise="hopper.predict_overlap"
 predicted_overlap = {
@@ -1527,8 +1542,8 @@ figures.hopper.explore_pipeline()
 # nothing is fetched twice ({{traffic.performance}}).
 #
 # Two things are easily forgotten. A slot is free when the product that read it **has ended**, not when it was issued:
-# `acc = mma_wait(1, deps=[acc])` lets one product run, and the one before it has ended then. And a tile beyond the end of K must not be
-# fetched, or nobody waits for it: `expect` and `tma_load` take `pred=`.
+# `acc = mma_wait(1, deps=[acc])` lets one product run, and the one before it has ended then. And a tile beyond the end of K
+# must not be fetched, since nobody would wait for it: where `pred=` is False, `expect` and `tma_load` do nothing.
 #
 # a and b are of float16 or bfloat16, c as they are, and M, N and K are multiples of 64. `tiles_of` and `store_tile` are yours to use.
 #
@@ -1618,10 +1633,11 @@ figures.hopper.timeline_of(pipelined_matmul, a, b)
 # | `full[s]` | the tile is there | the producer's expect, and the bytes | 1 | each consumer | i // STAGES & 1 |
 # | `empty[s]` | **both** have read it | each consumer, behind mma_wait | 2 | the producer | (i // STAGES + 1) & 1 |
 #
-# The consumers do not wait for each other: one may be a whole ring ahead of the other, and no further. And a consumer must be a whole
-# warpgroup, since that is who issues a product. So the second one has four warps as well, and the producer one. The last list of
-# `gl.warp_specialize` says how many registers a thread has in each partition but the first: accumulators need many, and a producer
-# gives up its own (PTX calls it `setmaxnreg`). A consumer's arrival is one, though it has 128 threads.
+# The consumers do not wait for each other: one may be ahead of the other by a whole ring, and no more. And a consumer must
+# be a whole warpgroup, since that is who issues a product. So the second one has four warps as well, and the producer one.
+# The last list of `gl.warp_specialize` says how many registers a thread has in each partition but the first: accumulators
+# need many, and a producer gives up most of its own (PTX calls it `setmaxnreg`). A consumer's arrival is one, though it has
+# 128 threads.
 #
 # ## Exercise: warp_specialised_matmul
 #
@@ -1633,7 +1649,7 @@ figures.hopper.timeline_of(pipelined_matmul, a, b)
 # runs every case in six orders: the laziest, the most eager, one timed like a chip, and three at random, which differ from case to
 # case. Whoever releases a tile before the wait for its product is found.
 #
-# Extra credit on a Hopper: {{speed}} at {{speed.full}} of the speed of cuBLAS, from {{speed.none}} on.
+# Extra credit on a Hopper: {{speed}} at {{speed.full}} of the speed of cuBLAS, and a part of them from {{speed.none}} on.
 
 
 # %% exercise="hopper.warp_specialised_matmul"
@@ -1737,19 +1753,21 @@ figures.hopper.timeline_of(warp_specialised_matmul, a, b)
 #
 # {{exercise hopper.persistent_matmul}}
 #
-# c = a @ b in tiles of 64 x 64 by `programs` programs ({{persistent.performance}}): program p takes the tiles p, p + programs, p + 2
-# programs, ... ({{correct.uneven}} for numbers that do not divide). One producer, one consumer or more. M, N and K are multiples of
-# 64. The result leaves by TMA ({{uses.TMA store.performance}}), and the products of the next tile begin while it does
-# ({{beside_stores.performance}}).
+# c = a @ b in tiles of 64 x 64 by `programs` programs ({{persistent.performance}}): program p takes the tiles p, p +
+# programs, p + 2 programs, ... ({{correct.uneven}} where `programs` does not divide the number of tiles). One producer, one
+# consumer or more. M, N and K are multiples of 64. The result leaves by TMA ({{uses.TMA store.performance}}), and the
+# products of the next tile begin while it does ({{beside_stores.performance}}).
 #
-# What threads write into shared memory, TMA sees only behind `fence_async_shared()`. Triton 3.7 would put a missing one there; it is a
-# rule all the same, and other compilers do not.
+# What threads write into shared memory, TMA sees only behind `fence_async_shared()`. Triton 3.7 would add a missing one. It
+# is a rule all the same, and other compilers add none.
 #
-# Count the steps of all tiles as `done + k`, with k from `range(steps)`. If a helper has a loop over `range(done, done + steps)` within
-# another loop, Triton 3.6 and 3.7.1 let it begin at the first `done` each time. The simulator sees your kernel as you have written it,
-# and says that it is right. On a GPU its partitions would wait for one another forever.
+# Count the steps of all tiles as `done + k`, with k from `range(steps)`. If a helper has a loop over
+# `range(done, done + steps)` within another loop, Triton 3.6 and 3.7.1 begin it at the first value of `done` each time. The
+# simulator sees your kernel as you have written it, and says that it is right. On a GPU its partitions would wait for one
+# another forever.
 #
-# Extra credit on a Hopper, with 132 programs: {{speed}} at {{speed.full}} of the speed of cuBLAS, from {{speed.none}} on.
+# Extra credit on a Hopper, with 132 programs: {{speed}} at {{speed.full}} of the speed of cuBLAS, and a part of them from
+# {{speed.none}} on.
 
 
 # %% exercise="hopper.persistent_matmul"

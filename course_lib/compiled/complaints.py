@@ -134,7 +134,8 @@ READABLE = (
     (TL_LACKS, r"tl has no `\1`"),
     (
         r"warpgroup_mma_accumulator",
-        "what mma(..., is_async=True) returns is no block before `acc = mma_wait(n, deps=[acc])` has waited for it",
+        "what mma(..., is_async=True) returns is no block before `acc = mma_wait(n, deps=[acc])` has waited for it; if acc goes round a "
+        "loop, that wait stands in the loop",
     ),
     (
         r"descriptor block and tensor element types must match, but got descriptor element type '?(\w+)'? and tensor element type '?(\w+)",

@@ -13,7 +13,7 @@ import torch
 from course_lib.criteria.results import OnceRight, of_group
 from course_lib.evidence import Access, Cause, Footprint, Launch, tensors_of
 from course_lib.exercise import Exercise, Finding, Request, Spent, Trial
-from course_lib.words import number, plural
+from course_lib.words import number, plural, times
 
 
 def accesses(trials: Sequence[Trial], op: str) -> list[Access]:
@@ -194,9 +194,9 @@ class Traffic(Shared):
         writes = worst.written_bytes / max(1, worst.written_distinct_bytes)
         if max(reads, writes) <= 1.01:
             return f"in order: {_moves(group[0].evidence.launches)}"
-        op, times = ("load", f"read {reads:.3g} times") if reads > writes else ("store", f"written {writes:.3g} times")
+        op, often = ("load", f"read {times(reads)}") if reads > writes else ("store", f"written {times(writes)}")
         lines = {(a.line, a.source) for a in accesses(group, op) if a.tensor == worst.tensor}
-        return f"`{worst.tensor}` is {times}: {'; '.join(f'line {line} `{source}`' for line, source in sorted(lines))}"
+        return f"`{worst.tensor}` is {often}: {'; '.join(f'line {line} `{source}`' for line, source in sorted(lines))}"
 
 
 def _moved_again(f: Footprint) -> int:
@@ -333,7 +333,7 @@ class Rereads(Shared):
         return f"{self.tensor} is read too often"
 
     def count(self, group: Sequence[Trial]) -> Finding:
-        times = allowed = 0.0
+        read = allowed = 0.0
         for trial in group:
             own = [f for f in _footprints([trial]) if f.tensor == self.tensor]
             allowed = self.at_most(**trial.inputs[-1])
@@ -341,12 +341,12 @@ class Rereads(Shared):
             loaded = min([sum(f.read_distinct_bytes for f in own), *(f.nbytes for f in own)])
             back = sum(a.bytes if a.op == "load" else a.asked_bytes for a in _read_back(trial))
             copies = max(0, back - 2 * _float32_bytes(trial.evidence.outputs[-1]))
-            times = (sum(f.read_bytes for f in own) + copies) / max(1, loaded)
-            if times > 1.02 * allowed:
-                return self._read_too_often(trial, times, allowed, copies > 0)
-        return self.earned(f"`{self.tensor}` is read {times:.3g} times, {allowed:.3g} allowed")
+            read = (sum(f.read_bytes for f in own) + copies) / max(1, loaded)
+            if read > 1.02 * allowed:
+                return self._read_too_often(trial, read, allowed, copies > 0)
+        return self.earned(f"`{self.tensor}` is read {times(read)}, {allowed:.3g} allowed")
 
-    def _read_too_often(self, trial: Trial, times: float, allowed: float, copied: bool) -> Finding:
+    def _read_too_often(self, trial: Trial, read: float, allowed: float, copied: bool) -> Finding:
         counted = [a for a in accesses([trial], "load") if a.tensor == self.tensor]
         counted += _read_back(trial) if copied else []
         lines = "; ".join(
@@ -355,10 +355,10 @@ class Rereads(Shared):
                 for a in sorted(counted, key=lambda a: a.line)
             )
         )
-        expected = f"`{self.tensor}` read at most {allowed:.3g} times on {trial.case.name}"
+        expected = f"`{self.tensor}` read at most {times(allowed)} on {trial.case.name}"
         through = ", buffers included" if copied else ""
-        seen = f"`{self.tensor}` is read {times:.3g} times{through}"
-        spent = Spent(f"times the bytes of `{self.tensor}`", "read", allowed, times, allowed)
+        seen = f"`{self.tensor}` is read {times(read)}{through}"
+        spent = Spent(f"times the bytes of `{self.tensor}`", "read", allowed, read, allowed)
         return self.lost(seen, expected=expected, detail=lines, spent=spent)
 
 

@@ -208,7 +208,7 @@ def share(expected: dict[str, Any], output: Any) -> Finding:
         if (type(output.get(key)) in (int, float)) == (type(value) in (int, float)) and output.get(key) == value
     ]
     wrongs = [
-        f"{k} (you: {as_written(output[k]) + _meant(output[k], expected[k]) if k in output else 'no answer'})"
+        f"{k} (you: {_written(output[k], expected[k]) if k in output else 'no answer'})"
         for k in expected
         if k not in rights
     ]
@@ -217,6 +217,12 @@ def share(expected: dict[str, Any], output: Any) -> Finding:
     cause = None if any(is_answer(output.get(key)) for key in expected) else Cause("blank")
     status: Status = "failed" if wrongs else "passed"
     return Finding("", len(rights) / len(expected), 1, status, seen=seen[:400], cause=cause)
+
+
+def _written(answer: Any, expected: Any) -> str:
+    """An answer as it was written, and of which kind it is where another is expected."""
+    both_words = isinstance(answer, str) and isinstance(expected, str)
+    return repr(answer) if both_words else as_written(answer) + _meant(answer, expected)
 
 
 def _meant(answer: Any, expected: Any) -> str:

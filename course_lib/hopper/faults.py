@@ -5,6 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from course_lib.words import plural
+
+NEVER = (
+    "Nobody has ever arrived there. (If this is the first wait for a slot that is free from the start, it is one for parity 1: that "
+    "passes as long as the barrier has never opened.)"
+)
+
 
 class Kind(Enum):
     """A kind of mistake, by the name that is shown. Those that say more about the cause come first."""
@@ -14,7 +21,7 @@ class Kind(Enum):
     BYTES = "wrong number of bytes"
     FENCE = "missing fence"
     ACCUMULATOR = "accumulator used before its wait"
-    REGISTERS = "registers of another partition"
+    REGISTERS = "registers of other warps"
     SHARED = "out of shared memory"
     WARPGROUP = "not a warpgroup"
     SHAPES = "shapes differ"
@@ -82,22 +89,21 @@ class Waiting:
                 f"{said} It has been arrived at by {'; '.join(f'{who} in {spot}' for who, spot in self.who_came[:3])}."
             )
         if self.wanted == 0 and not self.bytes:
-            return f"{said} Nobody has ever arrived there; a wait for parity 1 passes as long as it has never opened."
+            return f"{said} {NEVER}"
         return f"{said} Nobody has ever arrived there."
 
     @property
     def briefly(self) -> str:
         if self.wanted is None:
             return f"{self.who} waits for {self.what}"
-        return f"{self.who} waits for parity {self.wanted} of `{self.what}` in {self.spot}"
+        state = f"has opened {plural(self.completed, 'time')} and has {self.arrived} of {self.count} arrivals"
+        return f"{self.who} waits for parity {self.wanted} of `{self.what}` in {self.spot}, which {state}"
 
 
 def state_of(barrier: Waiting) -> str:
     """A sentence on how far a barrier is."""
-    phases = f"{barrier.completed} phase{'s' if barrier.completed != 1 else ''}"
-    said = (
-        f"The barrier has completed {phases}, and in the next one {barrier.arrived} of {barrier.count} arrivals are in"
-    )
+    phases = plural(barrier.completed, "phase")
+    said = f"The barrier has completed {phases}, and of the next one {barrier.arrived} of {barrier.count} arrivals came"
     if barrier.bytes > 0:
         return f"{said}, while {barrier.bytes:,} bytes are still expected."
     if barrier.bytes < 0:

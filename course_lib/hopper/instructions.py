@@ -294,7 +294,7 @@ def _store_wait(body: Body, op: ir.Operation, spot: Spot) -> Act:
 
     def act(programs: Partition, values: list) -> None:
         programs.machine.event(programs.agent)
-        programs.machine.finish(programs.agent, programs.agent.stores, pendings)
+        programs.machine.finish(programs.agent, programs.agent.stores, spot, pendings)
 
     return act
 
@@ -343,7 +343,9 @@ def _wait_group(body: Body, op: ir.Operation, spot: Spot) -> Act:
         machine, agent = programs.machine, programs.agent
         machine.event(agent)
         while len(agent.groups) > outstanding:
-            machine.finish(agent, agent.groups.pop(0))
+            machine.finish(agent, agent.groups.pop(0), spot)
+        for flight in (flight for group in agent.groups for flight in group):
+            flight.spared = spot
 
     return act
 
@@ -398,7 +400,7 @@ def _warp_group_dot(body: Body, op: ir.Operation, spot: Spot) -> Act:
         machine.order.spend(agent, COSTS.product_issue, "issue")
         if not waits:
             return found
-        machine.finish(agent, agent.products)
+        machine.finish(agent, agent.products, spot)
         assert found.value is not None
         return found.value
 
@@ -420,7 +422,7 @@ def _dot_wait(body: Body, op: ir.Operation, spot: Spot) -> Act:
 
     def act(programs: Partition, values: list) -> Any:
         programs.machine.event(programs.agent)
-        programs.machine.finish(programs.agent, programs.agent.products, pendings)
+        programs.machine.finish(programs.agent, programs.agent.products, spot, pendings)
         found = [v.value if type(v) is Pending and v.flight.joined else v for v in values]
         return found if len(found) > 1 else found[0]
 

@@ -67,6 +67,7 @@ class Flight:
     barrier   that a copy tells, of `bytes`, in this phase;  arrives  how many arrivals it makes there
     fetches   it is a copy to shared memory;  cycles  of a product, on the tensor cores
     arrivals  (barrier, line) at which its issuer arrived before it had waited for this
+    spared    the line of its issuer's last wait that let it go on, as one of the newest
     beside    of a product: copies to shared memory that were under way with it
     end       the cycle at which it ends, in the order "timed"
     """
@@ -88,10 +89,21 @@ class Flight:
     used: bool = False
     arrivals: list[tuple[Barrier, Spot]] = field(default_factory=list)
     beside: list[Flight] = field(default_factory=list)
+    spared: Spot | None = None
     end: float = 0.0
 
     def __post_init__(self) -> None:
         self.who = self.issuer.name
+
+    def unwaited(self) -> str:
+        """A sentence on why it may still be under way, of one that tells no barrier."""
+        if self.joined:
+            return f"{self.who} has waited for this {self.what}, and nothing tells the others."
+        if self in self.issuer.copies:
+            return f"No commit_group() has put this {self.what} into a group yet."
+        if self.spared:
+            return f"The wait of {self.who} in {self.spared} lets this {self.what} go on, as one of the newest."
+        return f"{self.who} has not waited for this {self.what} yet."
 
 
 @dataclass(frozen=True)
@@ -220,8 +232,7 @@ class Machine:
             kind = Kind.NO_EXPECT
         facts = {"second": first.spot, "buffer": first.what, "who": first.who} if kind is not Kind.DEADLOCK else {}
         ordered = (first, *(account for account in found if account is not first))
-        others = "; ".join(account.briefly for account in ordered[1:])
-        sentence = f"nobody can go on. {first}" + (f" And {others}." if others else "")
+        sentence = " ".join(["nobody can go on.", str(first), *(f"And {each.briefly}." for each in ordered[1:])])
         return mistake(kind, sentence, waiting=ordered, **facts)
 
     def _look_what_is_left(self) -> None:
@@ -324,8 +335,8 @@ class Machine:
         flight.barrier.pending -= flight.arrives
         flight.barrier.landed(flight, flight.bytes, flight.end)
 
-    def finish(self, agent: Agent, queue: list[Flight], outstanding: int = 0) -> None:
-        """Wait for all but the last `outstanding` flights of a partition's queue."""
+    def finish(self, agent: Agent, queue: list[Flight], spot: Spot, outstanding: int = 0) -> None:
+        """Wait at a line for all but the last `outstanding` flights of a partition's queue."""
         while len(queue) > outstanding:
             self.move(queue[0])
             flight = queue.pop(0)
@@ -334,6 +345,8 @@ class Machine:
                 self.ahead.remove(flight)
             join(agent.clock, flight.clock)
             self.order.waited(self, agent, flight.end, flight.what)
+        for flight in queue:
+            flight.spared = spot
 
     # ------------------------------------------------------------------------------------------------- barriers
 

@@ -226,13 +226,25 @@ def _race(before: Access, now: Access) -> Mistake:
 
 def _read_early(before: Access, now: Access) -> tuple[Kind, str, dict]:
     who, what = now.partition, f"the {now} comes while the {before} may still be writing."
-    if before.flight is None or before.flight.barrier is None:
+    if before.flight is None:
         return Kind.READ_EARLY, what, {}
+    if before.flight.barrier is None:
+        return Kind.READ_EARLY, f"{what} {before.flight.unwaited()}", {}
     barrier, phase = before.flight.barrier, before.flight.phase
     last = who.passed.get(barrier)
     reads = [a.flight.clock[who.id] if a.flight else a.tick for a in _reads_by(who, now)]
     if last is None or (reads and last.tick < max(reads)):
         return Kind.READ_EARLY, f"{what} {who.name} has not waited for `{barrier.name}` before.", {}
+    if phase <= last.phase:
+        why = f"`{barrier.name}` has opened before all copies of its phase {phase} had come: fewer bytes were expected"
+        told = next((f", in {spot}" for (_, spot), late in barrier.arrivals.items() if late >= phase), "")
+        return Kind.BYTES, f"{what} {why}{told}.", {}
+    if not last.stale:
+        why = f"waited for phase {last.phase} of `{barrier.name}` in {last.spot}, as it should"
+        writer = before.partition
+        gate = f"{writer.name} began" if writer is who else f"no barrier kept {writer.name} from beginning"
+        copy = f"{gate} the copy of phase {phase} before that tile was read"
+        return Kind.OVERWRITTEN, f"{what} {who.name} {why}, and {copy}.", {}
     return (
         Kind.PHASE,
         f"{what} {who.name} {last}, and the copy belongs to phase {phase}.",
@@ -253,10 +265,10 @@ def _overwritten(before: Access, now: Access) -> tuple[Kind, str, dict]:
         barrier, spot = early[-1]
         why = f"{reader.name} arrived at `{barrier.name}` in {spot} before it had waited for this {before.what}"
     elif before.flight is not None and not before.flight.joined:
-        why = f"{reader.name} has not waited for this {before.what} yet"
+        return Kind.OVERWRITTEN, f"{what} {before.flight.unwaited()}", {}
     else:
-        why = f"no barrier tells {writer.name} that {reader.name} is done"
-    return Kind.OVERWRITTEN, f"{what} {why[0].upper() if why[0] == 'n' else why[0]}{why[1:]}.", {}
+        why = f"No barrier tells {writer.name} that {reader.name} is done"
+    return Kind.OVERWRITTEN, f"{what} {why}.", {}
 
 
 def _reads_by(who: Agent, now: Access) -> list[Access]:

@@ -29,6 +29,7 @@ from course_lib.tracing.traced import Trace
 from course_lib.tracing.work import Work
 from course_lib.ttir.frontend import Front
 from course_lib.ttir.launching import Hazardous, Uncompilable, tensors_in
+from course_lib.words import plural
 
 
 @dataclass
@@ -193,19 +194,26 @@ def _report(simulations: Sequence[_Simulation], start: Callable[[_Simulation], N
         runs.append(simulation.run)
         if simulation.run.fault is None:
             left = {key: bytes_behind(tensor).clone() for key, (tensor, _) in before.items()}
-            if after is not None and any(not torch.equal(left[key], after[key]) for key in left):
-                simulation.run.fault = _differs(runs).found(simulation.run.order, 0)
+            if after is not None and (other := next((key for key in left if not left[key].equal(after[key])), None)):
+                where = _first_other(before[other][0], left[other], after[other])
+                simulation.run.fault = _differs(runs, where).found(simulation.run.order, 0)
             after = after or left
     found = [run.fault for run in runs if run.fault]
     return Report(runs, _each_once(found))
 
 
-def _differs(runs: list[Run]) -> Fault:
+def _first_other(tensor: torch.Tensor, left: torch.Tensor, after: torch.Tensor) -> str:
+    """Say where the bytes behind a tensor differ first."""
+    byte = int((left != after).nonzero()[0])
+    return f"element {byte // tensor.element_size():,} of a tensor with {tensor.numel():,}"
+
+
+def _differs(runs: list[Run], where: str) -> Fault:
     same = next(run.order for run in runs if run.fault is None)
     return Fault(
         Kind.ORDER,
-        f'the tensors hold other numbers after the order "{runs[-1].order}" than after "{same}": something in global memory is read '
-        "or written without waiting.",
+        f'the order "{runs[-1].order}" leaves other numbers than "{same}", first in {where}. Either two partitions store to one element, '
+        "or one loads it before another has stored it, and no barrier says who comes first.",
     )
 
 
@@ -233,8 +241,9 @@ def _foreign(error: BaseException | None, held: str, there: str) -> Mistake:
     where = f" in {spots[-1]}" if spots else ""
     return mistake(
         Kind.REGISTERS,
-        f"a block is used{where}, by {there} warp{'s' if there != '1' else ''}, and it lies in the registers of {held}. No warp can read "
-        "another one's registers: pass the numbers through shared memory, or give the partition a layout of its own.",
+        f"a block is used{where}, by {plural(int(there), 'warp')}, and its layout spreads it over the registers of {held}. A layout must "
+        "have as many warps as run the line: num_warps of the launch, or what warp_specialize gives the partition. What other warps hold "
+        "comes through shared memory alone.",
         second=spots[-1] if spots else None,
     )
 

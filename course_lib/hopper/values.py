@@ -42,7 +42,7 @@ def arrived(value: Any, programs: Partition, spot: Spot) -> Any:
         raise mistake(
             Kind.ACCUMULATOR,
             f"{programs.agent.name} uses in {spot} the result of the wgmma that it issued in {value.flight.spot}, which may be under "
-            "way still: no warpgroup_mma_wait has waited for it.",
+            f"way still. {value.flight.unwaited()}",
             second=spot,
             first=value.flight.spot,
             who=programs.agent.name,

@@ -150,7 +150,7 @@ def _span(what: str, first: int, last: int) -> str:
 def _rows(found: ErrorMap) -> str:
     """ "rows 0 to 99", and what they are where there are more than two dimensions."""
     count = math.prod(found.lead)
-    each = f" ({count} matrices of {found.rows // count}, one below the other)" if found.lead and count else ""
+    each = f" ({count} matrices of {found.rows // count}, one below the other)" if found.lead and count > 1 else ""
     return f"rows 0 to {found.rows - 1}{each}"
 
 

@@ -65,7 +65,7 @@ def _finding(finding: Finding, width: int) -> list[str]:
     if line := _expected(finding):
         lines.append(f"    {line}")
     if finding.judged:
-        lines += [f"    {part}" for part in textwrap.wrap(finding.detail, 110)]
+        lines += [f"    {part}" for line in finding.detail.splitlines() for part in textwrap.wrap(line, 110)]
         if finding.request:
             lines += [f"    {part}" for part in textwrap.wrap(drawings.of_request(finding.request), 110)]
         if finding.error_map:
@@ -168,7 +168,7 @@ def _said(finding: Finding) -> str:
     if not spent and (line := _expected(finding)):
         parts.append(f"<div>{_html.escape(line)}</div>")
     if finding.judged and finding.detail:
-        parts.append(f"<div>{code(finding.detail)}</div>")
+        parts += [f"<div>{code(line)}</div>" for line in finding.detail.splitlines()]
     if finding.judged and finding.request:
         parts.append(drawings.lanes(finding.request))
     if finding.judged and finding.error_map:

@@ -261,6 +261,15 @@ def test_tiles_that_are_turned_twice(side):
     assert finding.detail.startswith(f"Each tile of {side} x {side} is in its place, and is transposed in itself")
 
 
+@pytest.mark.parametrize("side", [16, 32])
+def test_tiles_that_stay_where_they_were(side):
+    x = torch.randn(64, 64)
+    tiles = torch.cat([torch.cat([tile.T for tile in row.split(side, 1)], 1) for row in x.split(side)])
+    turned = exercise(lambda x: x.T.double())
+    finding = Correct("plain", 2).judge(turned, [trial(tiles, inputs=[{"x": x}], launches=[launch()])])
+    assert finding.detail.startswith(f"Each tile of {side} x {side} is right in itself")
+
+
 def test_one_element_is_one():
     one = [{"x": torch.ones(1)}]
     assert seen(torch.ones(1), inputs=one) == "1 of 1 element differs, first at [0]: expected 2, got 1"

@@ -79,9 +79,7 @@ ATTENTION = {
     "no bytes are expected": wrong(A, (EXPECT, ""), K.NO_EXPECT),
     "half of the bytes are expected": wrong(A, (EXPECT, EXPECT.replace("nbytes", "nbytes // 2")), K.BYTES),
     "twice the bytes are expected": wrong(A, (EXPECT, EXPECT.replace("nbytes", "nbytes * 2")), K.BYTES),
-    "one reader is counted": wrong(
-        A, ("new_ring(k_desc, STAGES, 2)", "new_ring(k_desc, STAGES, 1)"), K.PHASE, K.OVERWRITTEN
-    ),
+    "one reader is counted": wrong(A, ("new_ring(k_desc, STAGES, 2)", "new_ring(k_desc, STAGES, 1)"), K.OVERWRITTEN),
     "three readers are counted": wrong(A, ("new_ring(k_desc, STAGES, 2)", "new_ring(k_desc, STAGES, 3)"), K.DEADLOCK),
     "acc is used while its product may be under way": wrong(
         A, (DONE_V, DONE_V.replace("wait(0", "wait(1")), K.ACCUMULATOR
@@ -241,7 +239,6 @@ PUBLIC = {
         "specialised",
         ("empty = new_barriers(STAGES, 2)", "empty = new_barriers(STAGES, 1)"),
         K.OVERWRITTEN,
-        K.PHASE,
         source="TileLang, issue 2613",
     ),
     "a place is drained in one turn alone": wrong(
@@ -301,6 +298,7 @@ PUBLIC = {
         K.ARRIVALS,
         source="CUTLASS, pull request 3314",
     ),
+    "bytes of one copy of two are expected": wrong("by_tma", (BOTH, FOR_A), K.BYTES, source="a reader of unit 12"),
     "the ring is larger than shared memory": wrong(
         "by_tma",
         (B_TILES, B_TILES.replace("3", "32", 1)),

@@ -64,3 +64,32 @@ def test_what_a_fault_says_as_data():
     )  # fmt: skip
     assert first.who_came == ()
     assert {each.who for each in fault.waiting} == {"produce", "consume#0", "consume#1"}
+
+
+@pytest.mark.parametrize(
+    "name, says",
+    [
+        ("one group of copies too many may be under way", "`wait_group(2)` lets this cp.async go on"),
+        ("copies are not committed", "No commit_group() has put this cp.async into a group"),
+        ("an operand is overwritten while it is multiplied", "`acc = mma_wait(2, deps=[acc])` lets this wgmma go on"),
+        ("the last product is not waited for", "`acc = mma_wait(1, deps=[acc])` lets this wgmma go on"),
+        ("a tile is overwritten while it is stored", "has not waited for this TMA store yet"),
+    ],
+)
+def test_it_names_the_wait_that_was_not_enough(name, says):
+    assert says in report_of(name, ("lazy",))[0].fault.sentence
+
+
+def test_a_barrier_that_opens_too_early_names_the_line_that_expects_too_little():
+    sentence = report_of("bytes of one copy of two are expected", ("lazy",))[0].fault.sentence
+    assert "fewer bytes were expected, in" in sentence
+    assert "mbarrier.expect(full.index(i % 3), a_desc.block_type.nbytes, pred=there)" in sentence
+
+
+def test_a_copy_that_overtakes_a_reader_does_not_blame_its_parity():
+    sentence = report_of("an operand of two readers is overwritten after the first", ("lazy",))[0].fault.sentence
+    assert ", as it should, and no barrier kept" in sentence
+
+
+def test_a_deadlock_says_of_each_barrier_how_many_have_come():
+    assert "and has 2 of 3 arrivals" in report_of("three readers are counted", ("lazy",))[0].fault.sentence

@@ -170,6 +170,26 @@ def test_each_order_begins_with_the_same_numbers():
     assert (x == 1).all()
 
 
+@gluon.jit
+def writes(x_ptr, seen, SIDE: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    mbarrier.arrive(seen.index(SIDE))  # here the other one may go first
+    gl.store(x_ptr + 7 + gl.arange(0, 128, layout), gl.full((128,), SIDE + 1, gl.float32, layout))
+
+
+@gluon.jit
+def both_write(x_ptr):
+    seen = new_barriers(2, 1)
+    gl.warp_specialize([(writes, (x_ptr, seen, 0)), (writes, (x_ptr, seen, 1))], [4], [24])
+
+
+def test_two_partitions_that_store_to_one_element_are_told_which():
+    fault = simulate(both_write[(1,)], torch.zeros(200), num_warps=4).fault
+    assert fault is not None
+    assert fault.kind is Kind.ORDER
+    assert "first in element 7 of a tensor with 200" in fault.sentence
+
+
 def test_a_copy_for_nobody_overlaps_with_nothing():
     """A tile that is fetched beside the others, and never waited for, makes no product one that overlaps."""
     first = "    start_copies(a_ptr, b_ptr, a_tiles, b_tiles, 0, K, N, STEPS)\n"

@@ -112,8 +112,10 @@ def test_a_wrong_occupancy_is_told():
     gpu = datasheet("H200").sm_limits
     kernels = [[96, 16, 7]]
     assert limits.as_nvidia_counts([[2, "registers"]], kernels, gpu) == ""
-    assert "registers let 2" in limits.as_nvidia_counts([[3, "registers"]], kernels, gpu)
-    assert "is not what sets" in limits.as_nvidia_counts([[2, "warps"]], kernels, gpu)
+    assert "registers would let 2" in limits.as_nvidia_counts([[3, "registers"]], kernels, gpu)
+    assert "2 is right, and it is not set by 'warps', which would let 9" in limits.as_nvidia_counts(
+        [[2, "warps"]], kernels, gpu
+    )
     for bad in ([2], [[2]], [["2", "registers"]], [[2, "threads"]], None, 2):
         assert limits.as_nvidia_counts(bad, kernels, gpu)
 

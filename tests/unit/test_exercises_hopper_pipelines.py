@@ -229,6 +229,7 @@ def test_who_names_all_gets_all_and_reads_why():
     verdict = named(RIGHT_RACES)
     assert verdict.points == 4
     assert "may still be reading" in verdict.findings[0].detail
+    assert "arrived at `empty[0]` in line 19" in verdict.findings[0].detail, "as the picture counts"
     assert named({**RIGHT_RACES, "A": ["overwritten while it is read", 7]}).points == 4, "as it comes over the wire"
 
 
@@ -250,7 +251,7 @@ def test_guesses_earn_little():
         ({"A": ("overwritten while it is read", 3)}, "it is, but line 3 is none"),
         ({"A": ("deadlock", 5)}, "not that. Then somebody would wait for ever"),
         ({"number": "seven"}, "write a whole number"),
-        ({"A": ("overwritten", 5)}, "is no pair"),
+        ({"A": ("overwritten", 5)}, "is none of the mistakes"),
         (None, "no answer"),
     ],
 )

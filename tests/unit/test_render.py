@@ -156,6 +156,13 @@ def test_a_request_is_drawn_where_its_lanes_fall():
     assert drawings.lanes(Request("x", "load", 3, 4, []))
 
 
+def test_each_line_of_a_detail_stays_a_line():
+    lost = Finding("each ring has its mistake", 0, 4, "failed", detail="A: not that.\nB: no answer.")
+    verdict = Verdict("hopper.name_races", 0, 4, [lost])
+    assert {"    A: not that.", "    B: no answer."} <= set(verdicts.text(verdict).splitlines())
+    assert "<div>A: not that.</div><div>B: no answer.</div>" in verdicts.html(verdict)
+
+
 def test_rows_of_several_matrices_are_said_to_be_that():
     heads = ErrorMap([[0, 1]], 222, 2, [37, 100, 1, 1], [2, 3])
     text = render.text(Verdict("a", 0, 1, [Finding("b", 0, 1, "failed", error_map=heads)]))

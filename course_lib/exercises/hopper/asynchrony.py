@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 from typing import Any
 
 import torch
@@ -56,14 +57,22 @@ COLUMNS = ([2, 2], [8, 4], [2, 2], [0, 1], [64, 32])
 SMALL = ([1, 2], [2, 16], [1, 4], [1, 0], [2, 128])
 
 
-def _other(part: int, **changed: Any):
-    """Whether a part of every answer is that for other arguments."""
-    return lambda output, **arguments: output[part] == holding(**arguments | changed)[part]
-
-
 def _swapped(output: Any, **arguments: Any) -> bool:
     turned = holding(**arguments | {"order": arguments["order"][::-1]})
     return tuple(output) == turned
+
+
+def _repetitions_first(output: Any, **arguments: Any) -> bool:
+    warp, lane, register = holding(**arguments)
+    together = prod(arguments["size_per_thread"])
+    covered = together * prod(arguments["threads_per_warp"]) * prod(arguments["warps_per_cta"])
+    again = prod(arguments["shape"]) // covered
+    return tuple(output) == (warp, lane, register % together * again + register // together)
+
+
+def _no_repetitions(output: Any, **arguments: Any) -> bool:
+    warp, lane, register = holding(**arguments)
+    return tuple(output) == (warp, lane, register % prod(arguments["size_per_thread"]))
 
 
 holder = Exercise(
@@ -92,7 +101,7 @@ holder = Exercise(
     criteria=[
         Correct("once", 1, "right where the layout covers the block once"),
         Correct("again", 2, "right where it is repeated"),
-        Correct("columns", 2, "right where columns come first"),
+        Correct("columns", 2, "right where the order is [0, 1]"),
     ],
     hints=[
         "Take the two axes one after the other. Along one axis, which digits does an index have: within a thread, which lane, which warp, "
@@ -101,7 +110,17 @@ holder = Exercise(
         "The axis order[0] comes first: lane = lane0 + threads_per_warp[order[0]] * lane1, warps likewise. Registers: the elements within "
         "a thread first, order[0] first, then the repetitions, order[0] first.",
     ],
-    mistakes=[every(_swapped, "order[0] is the axis that changes fastest, not the slowest.")],
+    mistakes=[
+        every(_swapped, "order[0] is the axis that changes fastest, not the slowest."),
+        every(
+            _repetitions_first,
+            "The registers are numbered the other way: the elements that lie together come first, and each repetition adds as many.",
+        ),
+        every(
+            _no_repetitions,
+            "Where the layout is repeated, a lane holds a piece for each repetition, in further registers.",
+        ),
+    ],
 )
 
 # ----------------------------------------------------------------------------------------------- banks
@@ -148,7 +167,7 @@ def _sum_of_columns(x: torch.Tensor) -> torch.Tensor:
 
 
 SUMS = sum_budget(lambda x: x.double().abs().sum(0), lambda x: x.shape[0])
-STAGES = 4  # tiles of 32 x 32 floats, or of 64 x 64 of two bytes, that a ring may hold
+STAGES = 4  # tiles of 64 x 64 that a ring may hold
 
 
 def read_bytes(x: torch.Tensor) -> int:
@@ -169,7 +188,7 @@ async_column_sum = Exercise(
         Case("333 x 70", "ragged", matrix(333, 70, FP32)),
         Case("1 x 40", "ragged", matrix(1, 40, FP32)),
         Case("31 x 31", "ragged", matrix(31, 31, FP32)),
-        Case("512 x 96", "performance", matrix(512, 96, FP32)),
+        Case("512 x 256", "performance", matrix(512, 256, FP32)),
     ],
     oracle=_sum_of_columns,
     budget=SUMS,
@@ -179,7 +198,7 @@ async_column_sum = Exercise(
         Uses("cp.async", 1),
         Traffic(read_bytes, 1, title="each element is read once", programs=2),
         Overlapped(0.7, 2),
-        SharedBytes(lambda x: STAGES * TILE * TILE * 4, 1, "at most four tiles in shared memory"),
+        SharedBytes(lambda x: STAGES * TILE * TILE * 4, 1, "at most 64 KiB of shared memory"),
     ],
     hints=[
         "Which copies must have ended before tile i may be read, and which may go on?",
@@ -232,6 +251,15 @@ phase_of = Exercise(
         every(
             lambda output, i, SIZE: tuple(output)[1:] == turns(i, SIZE)[:0:-1],
             "Reader and writer are swapped: in the first round the reader must wait, and the writer must not.",
+        ),
+        every(
+            lambda output, i, SIZE: tuple(output)[1:] == 2 * turns(i, SIZE)[1:2],
+            "The writer waits for another phase than the reader: for the one before, since the slot's last tile must have been read. In "
+            "the first round there was none, so its wait must pass at once.",
+        ),
+        every(
+            lambda output, i, SIZE: tuple(output)[1:] == (i // SIZE, i // SIZE + 1),
+            "These are the numbers of the phases, or of their successors. A wait takes a parity, which is one bit: & 1.",
         ),
     ],
 )

@@ -127,7 +127,7 @@ class Overlapped(Share):
     of = "work while a copy was under way"
     least: float
     points: float
-    title: str = "copies are under way while the last tile is worked on"
+    title: str = "copies are under way while tiles are worked on"
     group: str = "performance"
 
     def part(self, group: Sequence[Trial]) -> float:

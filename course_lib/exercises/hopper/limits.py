@@ -187,9 +187,14 @@ def as_nvidia_counts(output: Any, kernels: list[list[int]], gpu: dict[str, int])
         programs, limit = found
         if programs != min(lets.values()):
             least = min(lets, key=lets.__getitem__)
-            return f"{said}: you say {programs} programs; {least} let {lets[least]} onto the SM, and no other limit is lower"
+            return f"{said}: you say {programs} programs; {least} would let {lets[least]} onto the SM, and no other limit is lower"
         if lets.get(limit) != programs:
-            return f"{said}: {limit!r} is not what sets the limit of {programs}"
+            own = (
+                f", which would let {lets[limit]} onto the SM"
+                if limit in lets
+                else f"; a limit is one of {', '.join(LIMITS)}"
+            )
+            return f"{said}: {programs} is right, and it is not set by {limit!r}{own}"
     return (
         "" if isinstance(output, list) and len(output) == len(kernels) else f"expected a pair, got {in_words(output)}"
     )
@@ -244,6 +249,11 @@ def _no_units(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> i
     return _but((registers, shared, warps), gpu, "registers", of_a_partition * gpu["partitions"] // warps)
 
 
+def _evenly_dealt(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
+    of_a_partition = gpu["registers"] // gpu["partitions"] // rounded(32 * registers, gpu["register_unit"])
+    return _but((registers, shared, warps), gpu, "registers", of_a_partition // -(-warps // gpu["partitions"]))
+
+
 def _no_shared_unit(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
     lets = gpu["shared_bytes"] // (shared + gpu["reserved_bytes"])
     return _but((registers, shared, warps), gpu, "shared memory", lets)
@@ -290,6 +300,12 @@ occupancy = Exercise(
         each_is(
             _no_units,
             "A warp gets its registers in units of 256: round 32 * registers up before you divide.",
+            "registers",
+        ),
+        each_is(
+            _evenly_dealt,
+            "A program need not have as many warps in one partition as in another: count the warps that all four have room for, and "
+            "divide by those of a program.",
             "registers",
         ),
         each_is(

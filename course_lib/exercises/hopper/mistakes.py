@@ -11,17 +11,20 @@ LESSONS = {
     Kind.NO_EXPECT: "A barrier waits for bytes only after somebody has said how many will come: expect stands before the copy.",
     Kind.BYTES: "A barrier opens when exactly the expected bytes have come. TMA delivers whole tiles, zeros outside of the tensor "
     "included, and each copy to the barrier counts.",
-    Kind.READ_EARLY: "A copy that has begun has not come. Only a wait for what it tells, a barrier or a group, makes its tile readable.",
-    Kind.OVERWRITTEN: "A buffer may be filled again only after all who read it have said that they are done.",
-    Kind.PHASE: "A barrier is used again and again, and a wait names the parity of the phase that it waits for: it flips once each time "
-    "the ring goes round, and not with each tile.",
+    Kind.READ_EARLY: "A copy that has begun has not yet come. Read its tile behind a wait: for the barrier that the copy tells, or for "
+    "the group that it is in.",
+    Kind.OVERWRITTEN: "A tile may be filled again only when all who read it are done, and whoever fills it knows that: by a barrier, or "
+    "by its own wait.",
+    Kind.PHASE: "A wait names the parity of the phase that it waits for: 0 for a barrier's first phase, 1 for its second. For a "
+    "slot of a ring it flips each time the ring goes round, and not with each tile.",
     Kind.STORE: "A TMA store reads its tile after the instruction has returned. Until store_wait(0) the tile is not the kernel's, and "
     "the kernel may not end.",
-    Kind.DEADLOCK: "Everybody waits for somebody here. Count, for the barrier that is named, how often it is arrived at and how often it "
-    "is waited for.",
+    Kind.DEADLOCK: "Everybody waits for somebody here. Compare, for each barrier that is named, the arrivals that a phase wants with those "
+    "that come: an arrive is one, whatever the number of threads that run it.",
     Kind.FENCE: "Threads write shared memory one way, TMA and tensor cores read it another way. fence_async_shared() stands between.",
     Kind.ACCUMULATOR: "A product is under way when mma(..., is_async=True) returns. Its result is there after mma_wait, which returns it.",
-    Kind.ARRIVALS: "A barrier was arrived at more often than it counts in one phase: somebody did not wait for its turn.",
+    Kind.ARRIVALS: "A barrier was arrived at more often than it counts in one phase. Either two places arrive where one is counted, or "
+    "somebody did not wait for its turn.",
     Kind.LOAD: "The kernel ends while a copy is under way, into memory that is no longer its own.",
     Kind.PRODUCT: "The kernel ends while a product is under way: mma_wait(0, deps=[acc]) before its result is used, and before the end.",
     Kind.TWO_WRITES: "Two copies write one buffer, and nothing says which comes first.",

@@ -15,7 +15,7 @@ from course_lib.exercises.cases import BF16, FP16, given
 from course_lib.exercises.flash.oracles import kernel_budget
 from course_lib.exercises.hopper.cases import factors, multiply_adds
 from course_lib.exercises.hopper.criteria import GATES, Overlapped, Uses
-from course_lib.exercises.hopper.mistakes import meets
+from course_lib.exercises.hopper.mistakes import lesson, meets
 from course_lib.exercises.hopper.overlaps import (
     Ahead,
     BesideProducts,
@@ -26,6 +26,7 @@ from course_lib.exercises.hopper.overlaps import (
 )
 from course_lib.exercises.hopper.predictions import overlaps
 from course_lib.exercises.hopper.races import CAUSES, RINGS, NamesRaces
+from course_lib.exercises.slips import Slip
 from course_lib.exercises.tiling.oracles import in_float32, product
 
 # ----------------------------------------------------------------------------------------------------- products
@@ -65,8 +66,8 @@ def against_cublas(full: float, none: float, **more: Any) -> Speed:
 
 EARLY = meets(
     "overwritten while it is read",
-    "A slot of the ring is free when the product that reads it has ended, and a product has ended when mma_wait has waited for it. "
-    "Count: how many products may be under way behind your mma_wait, and which slot do they read?",
+    "A slot of the ring is free when every product that reads it has ended, and a product has ended when mma_wait has waited for it. "
+    "Count: how many partitions read this slot, and how many of their products may be under way behind their mma_wait?",
 )
 READ_BY_TWO = meets(
     "overwritten while it is read",
@@ -81,6 +82,11 @@ STUCK = meets(
     "deadlock",
     "Write down for each barrier how many arrivals a phase wants and who makes them. A wait for parity 1 passes before the first phase "
     "is over, a wait for parity 0 does not: so who waits for a free slot begins with 1, and who waits for a tile with 0.",
+)
+
+AGAIN = meets(
+    "too many arrivals",
+    "The ring does not begin anew with a tile of c: slots and parities are those of a count that goes on from tile to tile.",
 )
 
 pipelined_matmul = Exercise(
@@ -115,7 +121,7 @@ pipelined_matmul = Exercise(
         "fetch tile i + STAGES - 1 into the slot that this one has left. pred=i + STAGES - 1 < steps keeps from fetching beyond the end.",
         "acc = mma(..., is_async=True); acc = mma_wait(1, deps=[acc]); then expect and both tma_load. After the loop, mma_wait(0).",
     ],
-    mistakes=[EARLY, PHASES, STUCK],
+    mistakes=[EARLY, PHASES, STUCK, lesson],
 )
 
 warp_specialised_matmul = Exercise(
@@ -152,7 +158,7 @@ warp_specialised_matmul = Exercise(
         "tiles of a and of the one of b, three times tma_load. warp_specialize([(consume, ...), (consume, ...), (produce, ...)], "
         "[4, 1], [200, 24]).",
     ],
-    mistakes=[EARLY, PHASES, STUCK],
+    mistakes=[EARLY, PHASES, STUCK, lesson],
 )
 
 persistent_matmul = Exercise(
@@ -186,7 +192,7 @@ persistent_matmul = Exercise(
         "The last tile's store is waited for (store_wait(0)) only before its slot is written again, and once more at the end. Behind "
         "out.store(acc) stands fence_async_shared(), then tma_store.",
     ],
-    mistakes=[READ_BY_TWO, PHASES, STUCK],
+    mistakes=[READ_BY_TWO, PHASES, STUCK, AGAIN, lesson],
 )
 
 # ----------------------------------------------------------------------------------------------------- predictions
@@ -229,6 +235,15 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor
     """softmax(q k^T / sqrt(D)) v in float64."""
     q, k, v = q.double(), k.double(), v.double()
     return torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v
+
+
+def _uncorrected(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Attention by tiles of 64 keys whose acc stays with the maxima that each tile found."""
+    q, k, v = q.double(), k.double(), v.double()
+    scores = (q @ k.mT * q.shape[-1] ** -0.5).split(64, -1)
+    maxima = torch.stack([s.amax(-1) for s in scores]).cummax(0).values[..., None]
+    acc = sum(torch.exp(s - m) @ values for s, m, values in zip(scores, maxima, v.split(64, -2), strict=True))
+    return acc / torch.exp(torch.cat(scores, -1) - maxima[-1]).sum(-1, keepdim=True)
 
 
 def attention_multiply_adds(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> int:
@@ -289,7 +304,17 @@ overlapped_attention = Exercise(
         "s = mma_wait(1, deps=[s]) lets one product run, the newer one. acc is corrected by alpha after acc = mma_wait(0, deps=[acc]), "
         "and each release stands behind the wait for the product that reads the tile.",
     ],
-    mistakes=[EARLY, PHASES, STUCK],
+    mistakes=[
+        EARLY,
+        PHASES,
+        STUCK,
+        lesson,
+        Slip(
+            _uncorrected,
+            "acc is not brought to the new maxima: acc * alpha[:, None], behind the wait for the product that adds to acc.",
+            attention,
+        ),
+    ],
 )
 
 # ----------------------------------------------------------------------------------------------------- races

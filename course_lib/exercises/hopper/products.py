@@ -127,8 +127,8 @@ def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Tensor
     return silu(x.double() @ w.double() + bias.double())
 
 
-def _another(made: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Make a wrong result of y = x @ w and the bias, both in float64."""
+def _another(made: Callable[..., torch.Tensor | None]) -> Callable[..., torch.Tensor | None]:
+    """Make a wrong result of y = x @ w and the bias, both in float64; None where a mistake makes none."""
     return lambda x, w, bias: made(x.double() @ w.double(), bias.double())
 
 
@@ -176,6 +176,11 @@ linear_silu = Exercise(
     ],
     mistakes=[
         Slip(_another(lambda y, bias: silu(y)), "The bias is missing.", linear),
+        Slip(
+            _another(lambda y, bias: silu(y + bias[:, None]) if y.shape[0] == y.shape[1] else None),
+            "The bias has a number for each column of the result, not for each row: bias[None, :].",
+            linear,
+        ),
         Slip(
             _another(lambda y, bias: silu(y) + bias),
             "The bias comes after the activation. It belongs before it.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,9 @@ CAUSES = {
     "of both.",
 }
 """Each kind of mistake that a ring may show, and what would have to be so."""
+
+
+PLACE = re.compile(r"`(produce|consume)`, line (\d+)")  # as a fault says it, by lines of the function
 
 
 def drawn(number: int) -> dict[str, Ring]:
@@ -73,8 +77,10 @@ class NamesRaces(Names):
             return 'write a whole number of your choice at "number": it draws two more rings.'
         if answer is None or not is_answer(answer):
             return "no answer."
-        if not _is_pair(answer) or answer[0] not in self.causes:
+        if not _is_pair(answer):
             return f'{as_written(answer)[:80]} is no pair of a mistake and a line: ("deadlock", 5).'
+        if answer[0] not in self.causes:
+            return f"{answer[0][:60]!r} is none of the mistakes that are listed."
         if answer[0] in {fault.kind.value for fault, _ in faults_of(rings[picture])}:
             return f"{answer[0]} it is, but line {answer[1]} is none of those that it is about."
         return f"not that. {self.causes[answer[0]]}"
@@ -85,12 +91,11 @@ def _is_pair(answer: Any) -> bool:
 
 
 def _sentence(ring: Ring, answer: Any) -> str | None:
-    """The simulator's sentence on a ring's mistake, if an answer names it, and the numbers of its lines in the picture."""
+    """The simulator's sentence on a ring's mistake, if an answer names it, with lines as the picture numbers them."""
     if not _is_pair(answer):
         return None
     kind, line = answer
     for fault, lines in faults_of(ring):
         if fault.kind.value == kind and line in lines:
-            counted = " and ".join(str(ring.line_of(spot)) for spot in fault.lines)
-            return f"{fault.sentence} (Its lines count from each `def`; in the picture they are {counted}.)"
+            return PLACE.sub(lambda found: f"line {ring.line_in(found[1], int(found[2]))}", fault.sentence)
     return None

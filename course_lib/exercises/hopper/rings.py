@@ -119,8 +119,11 @@ class Ring:
 
     def line_of(self, spot: Spot) -> int:
         """The number of a line in the text, from 1 on."""
-        above = self.lines.index(next(line for line in self.lines if line.startswith(f"def {spot.function}(")))
-        return above + spot.line
+        return self.line_in(spot.function, spot.line)
+
+    def line_in(self, function: str, line: int) -> int:
+        """The number in the text of a function's line."""
+        return line + self.lines.index(next(each for each in self.lines if each.startswith(f"def {function}(")))
 
 
 @lru_cache(maxsize=64)

@@ -172,7 +172,8 @@ def covers(output: Any, tiles: int, steps: int, sms: int, **_: Any) -> str:
                 return f"{said}: program {pid} gets {in_words(piece)}, not (tile, first step, end)"
             tile, first, end = piece
             if not (0 <= tile < tiles and 0 <= first < end <= steps):
-                return f"{said}: program {pid} gets {tuple(piece)}, no piece of a tile that is there"
+                asked = f"0 <= tile < {tiles} and 0 <= first step < end <= {steps}"
+                return f"{said}: program {pid} gets {tuple(piece)}, which is no piece: {asked} must hold"
             done[tile, first:end] += 1
     if (done != 1).any():
         tile, step = map(int, np.argwhere(done != 1)[0])

@@ -115,7 +115,7 @@ def chains(latency: int = 4, most: int = 8) -> Figure:
     bare(ax)
     figure.caption(
         f"Simulated, cycle by cycle. The scheduler is busy from {latency} chains on, whosever they are: {latency} warps with one, or "
-        f"one warp with {latency}. Below that the rate is the number of chains by {latency}."
+        f"one warp with {latency}. Below that the rate is the number of chains divided by {latency}."
     )
     return figure
 
