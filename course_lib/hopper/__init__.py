@@ -11,6 +11,7 @@ clock for each of them finds what nothing orders, although the numbers happen to
     evaluate.py    Gluon's operations as Python functions, beside the trace's: calls, partitions
     instructions.py  those on tiles, barriers, copies, products;  values.py  what only Gluon's values are
     machine.py     a program: partitions, and what is under way;  orders.py  who goes on;  barriers.py  mbarriers
+    upkeep.py      barriers that stand where Triton may put another buffer
     memory.py      shared memory, and which accesses can meet
     faults.py      mistakes: their names, and each as data with a sentence
     timeline.py    what is busy when, by a model in cycles;  draw.py  its picture

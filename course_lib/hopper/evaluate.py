@@ -37,6 +37,7 @@ class Code(evaluate.Code):
 
     def __init__(self, front: Front):
         self.name, self.warps = front.kernel.fn.__name__, front.warps
+        self.gates: set[object] = set()  # one for each instruction that uses a barrier
         super().__init__(front)
         self.talks, self.waits = True, False
 
@@ -190,6 +191,7 @@ def _warp_specialize(body: Body, op: ir.Operation, scope: dict[str, int], operan
         if foreign is not None:
             raise foreign
         machine.event(parent)
+        machine.shared.partitions += 1
         passed = [registers[i] for i in operands]
         started = [
             machine.fork(
@@ -205,6 +207,7 @@ def _warp_specialize(body: Body, op: ir.Operation, scope: dict[str, int], operan
         before, parent.name = parent.name, names[0]
         values = default.run(registers, programs)
         machine.meet(parent, started, spot)
+        machine.shared.partitions -= 1
         parent.name = before
         for out, value in zip(outs, values, strict=True):
             registers[out] = value

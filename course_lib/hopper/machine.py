@@ -133,6 +133,7 @@ class Machine:
         self.ahead: list[Flight] = []  # copies to shared memory for which nobody has waited yet
         self._reads: list[tuple[int, list[Flight]]] = []  # bytes of a tile that threads loaded, the copies ahead of it
         self.sites: set[tuple[str, str, Spot, int]] = set()  # instructions that began a flight
+        self.gates: set[object] = set()  # those of Code.gates that were reached
         self.exponentials = self.beside_products = (
             0.0  # cycles of them, and while a product of the same partition was under way
         )
