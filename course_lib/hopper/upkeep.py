@@ -16,17 +16,13 @@ from course_lib.hopper.memory import Allocation, Barriers, View
 if TYPE_CHECKING:
     from course_lib.hopper.machine import Machine
 
-AGAIN = "PTX wants mbarrier.invalidate in between: what stands there is undefined else."
-
 
 def touched(machine: Machine, view: View, stand: int = 0, used: bool = False, made: Spot | None = None) -> None:
     """Note that a barrier is made, used or invalidated."""
-    made_first = view.allocation.barriers is None
-    if made_first:
-        assert made is not None
-        view.allocation.barriers = Barriers(made)
     barriers = view.allocation.barriers
-    assert barriers is not None
+    if barriers is None:
+        assert made is not None
+        barriers = view.allocation.barriers = Barriers(made)
     barriers.stand += stand
     barriers.used |= used
     barriers.last = len(machine.shared.asked)
@@ -36,7 +32,8 @@ def made_again(view: View, first: Spot, second: Spot) -> Mistake:
     """The mistake of an mbarrier.init where a barrier stands."""
     return mistake(
         Kind.STANDS,
-        f"`{view.name}` is made in {second}, and stands there since {first}. {AGAIN}",
+        f"`{view.name}` is made in {second}, where it stands since {first}. Call mbarrier.invalidate in between: PTX leaves undefined "
+        "what mbarrier.init does to a barrier that stands.",
         second=second,
         first=first,
         buffer=view.name,
