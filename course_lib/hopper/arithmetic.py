@@ -12,7 +12,7 @@ from course_lib.ttir.elements import itemsize
 
 COSTS = Costs()
 EXPONENTIALS = re.compile(r"math\.(exp2?|log2?|sqrt|rsqrt|sin|cos|tanh|erf)$|arith\.divf$|tt\.precise_")
-HALF_RATE = re.compile(r"arith\.(max|min|cmp|select|trunc|[sf]p?to|[su]ito|add[iu]|sub[iu]|and|or|xor|sh[lr])")
+HALF_RATE = re.compile(r"arith\.(max|min|cmp|select|trunc|fpto|[su]ito|add[iu]|sub[iu]|and|or|xor|sh[lr])")
 MOVES = (
     "arith.constant",
     "tt.splat",
@@ -46,7 +46,7 @@ def takes(
     if op.name == "arith.truncf" and itemsize(result.element) == 2:
         instructions = size / 2  # each packs two numbers
     found = {ISSUED: instructions / COSTS.lanes}
-    turns = 1.0
+    turns = 1.0  # of a warp for an instruction
     if EXPONENTIALS.match(op.name):
         found[SPECIAL] = size / COSTS.special
     if any(HALF_RATE.match(each.name) for each in (op, *inside)):

@@ -91,7 +91,7 @@ class Timeline:
     def begin(self) -> None:
         self.bars = []
         self.programs.append(self.bars)
-        self._free = dict.fromkeys((COPIES, TENSOR_CORES, ISSUED, HALF, SPECIAL), 0.0)
+        self._free: dict[str, float] = dict.fromkeys((COPIES, TENSOR_CORES, ISSUED, HALF, SPECIAL), 0.0)
 
     def bar(self, row: str, start: float, end: float, what: str) -> None:
         self.bars.append(Bar(row, start, end, what))
