@@ -2058,9 +2058,9 @@ figures.hopper.timeline_of(overlapped_attention, q, k, v)
 # %% [markdown]
 # Look for green (the softmax) above blue (products). With D 64 the products are half as long and the exponentials are not, so they are
 # what is left to wait for. There the model says too much: with 1024 tokens, the tensor cores of benchmarks/attention_overlapped.py are busy
-# for 64 % of its time, and for 48 % by an H100's counters. With D 128 it is 86 % and 78 %. Where a softmax runs alone, the model takes
-# 846 cycles and an H100 868, and a product's cycles are right, too. So what it lacks lies where one partition's softmax meets the
-# other one's products, and that has not been measured.
+# for 64 % of its time, and for 48 % by an H100's counters (45 % from cold caches). With D 128 it is 86 %, and 78 % (71 %). Where a softmax
+# runs alone, the model takes 846 cycles and an H100 868, and a product's cycles are right, too. So what it lacks lies where one
+# partition's softmax meets the other one's products, and that has not been measured.
 #
 # On an H200 this was the largest step of the ladder of attention, from `tuned` to `overlapped`: 544 to 699
 # TFLOP/s at D 128 and 16,384 tokens (benchmarks/results/attention.md).

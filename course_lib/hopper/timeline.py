@@ -6,7 +6,8 @@ with a margin of ten points at least, and never grade a speed by it.
 
 Next to the counters of an H100 (tests/hopper/test_timeline_and_counters.py) the part of the time in which tensor cores are busy is right
 within ten points for four products of matrices, from 0.10 to 0.96, and for attention with heads of 128. With heads of 64 it is too large,
-by 17 points. Its parts are right where each runs alone, as benchmarks/hopper_costs.py measured them: a softmax takes 868 cycles, 846
+by 17 points. (Counted again with 132 heads, whose tiles came from cold caches, they were busy for 0.71 and 0.45: 15 and 20 points less than
+here.) Its parts are right where each runs alone, as benchmarks/hopper_costs.py measured them: a softmax takes 868 cycles, 846
 here. What the model lacks shows where one partition's softmax meets the products of another one, and that has not been measured: perhaps
 a product whose left operand is in registers holds its warps longer, perhaps tensor cores, which keep their sums in registers too, slow
 other instructions down.

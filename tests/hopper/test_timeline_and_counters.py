@@ -2,7 +2,8 @@
 15 % of what was measured.
 
 Counted on 2026-11-25 with torch 2.11.0+cu130 and triton 3.6.0, one program on each SM, by Nsight Compute:
-sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active.
+sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active. On 2026-11-26 attention of 132 heads, 1024 tokens each, was
+counted from cold caches and at the base clock, as ncu does by itself: 0.71 with heads of 128, 0.45 with heads of 64.
 """
 
 from __future__ import annotations
