@@ -31,6 +31,7 @@ from course_lib.hardware import gpu  # noqa: E402
 RESULT = ROOT / "benchmarks" / "results" / "gpu_run.md"
 BENCHMARKS = [
     "latency",
+    "hopper_costs",
     "mystery_plot",
     "coalescing",
     "tiling",

@@ -11,9 +11,10 @@ clock for each of them finds what nothing orders, although the numbers happen to
     evaluate.py    Gluon's operations as Python functions, beside the trace's: calls, partitions
     instructions.py  those on tiles, barriers, copies, products;  values.py  what only Gluon's values are
     machine.py     a program: partitions, and what is under way;  orders.py  who goes on;  barriers.py  mbarriers
+    upkeep.py      barriers that stand where Triton may put another buffer
     memory.py      shared memory, and which accesses can meet
     faults.py      mistakes: their names, and each as data with a sentence
-    timeline.py    what is busy when, by a model in cycles;  draw.py  its picture
+    timeline.py    what is busy when, by a model in cycles;  arithmetic.py  what an operation takes of it;  draw.py  its picture
     schedule.py    when copies and products of a loop begin, by a recurrence: for pictures without a kernel
     facts.py       a Report as plain data, for a check;  show.py  a Report as text and HTML
     banks.py       bank conflicts of layouts;  written.py  of the loads and stores that a kernel's text has
@@ -29,7 +30,7 @@ What is not modelled:
   no fence here, as in CUTLASS's pipelines.
 * Registers for each thread, spills, occupancy, clusters and multicast, Blackwell; whether ptxas keeps an overlap.
 * Races in global memory within one program: those between programs, and bounds, are checked as in a trace.
-* Speed. timeline.py says what is busy when, by assumed costs.
+* Speed. timeline.py says what is busy when, by costs that are measured, a datasheet's or assumed.
 """
 
 from course_lib.hopper.banks import bank_conflicts

@@ -20,11 +20,13 @@ class Barrier:
     completed   phases that are over: its parity is what a wait asks for
     clock       what is known to whoever has waited;  gathering  to those who have arrived in the current phase
     copies      copies under way that will tell it
+    made        the line of its mbarrier.init
     """
 
     name: str
     count: int
     pending: int
+    made: Spot
     bytes: int = 0
     completed: int = 0
     clock: Clock = field(default_factory=dict)

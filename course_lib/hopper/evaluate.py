@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from math import prod
 from typing import Any
 
+from course_lib.hopper import arithmetic
 from course_lib.hopper.faults import Kind, Spot, mistake
-from course_lib.hopper.instructions import COSTS, INSTRUCTIONS, Act
+from course_lib.hopper.instructions import INSTRUCTIONS, Act
 from course_lib.hopper.machine import Machine
 from course_lib.hopper.memory import View
 from course_lib.hopper.values import MEMDESC, Partition, Pending, arrived, memory_of
@@ -29,24 +31,13 @@ from course_lib.ttir import ir
 from course_lib.ttir.frontend import Front
 from course_lib.ttir.launching import Site
 
-SPECIAL = re.compile(r"math\.(exp2?|log2?|sqrt|rsqrt|sin|cos|tanh|erf)$|arith\.divf$|tt\.precise_")
-MOVES = (
-    "arith.constant",
-    "tt.splat",
-    "tt.expand_dims",
-    "tt.broadcast",
-    "tt.make_range",
-    "tt.reshape",
-    "tt.trans",
-    "tt.split",
-)
-
 
 class Code(evaluate.Code):
     """A module of Gluon's as Python functions. Its programs run one by one, each on a machine of its own."""
 
     def __init__(self, front: Front):
         self.name, self.warps = front.kernel.fn.__name__, front.warps
+        self.gates: set[object] = set()  # one for each instruction that uses a barrier
         super().__init__(front)
         self.talks, self.waits = True, False
 
@@ -75,6 +66,17 @@ class Body(evaluate.Body):
     """A function as it is called from one place."""
 
     code: Code
+
+    @cached_property
+    def _only_users(self) -> dict[str, ir.Operation]:
+        return arithmetic.only_users(self.function.blocks)
+
+    def _inside(self, op: ir.Operation) -> Iterator[ir.Operation]:
+        """The operations of its regions, and of the functions called there."""
+        for inner in (inner for region in op.regions for inner in ir.walk(region)):
+            yield inner
+            if inner.name == "tt.call":
+                yield from ir.walk(self.code.module[inner.attributes["callee"]].blocks)
 
     def spot(self, place: ir.Place) -> Spot:
         """The line of the student's in which this operation stands, and the one that called its function."""
@@ -137,16 +139,16 @@ class Body(evaluate.Body):
             return step
         registers_of = [scope[name] for name in blocks]
         spot = self.spot(op.place)
-        size = prod(self.type_of(blocks[0]).shape) if op.name == "tt.reduce" else prod(shape)
-        pipe = "special" if SPECIAL.match(op.name) else "lanes"
-        cycles = 0.0 if op.name in MOVES or not shape else size / (COSTS.special if pipe == "special" else COSTS.lanes)
+        user = self._only_users.get(op.results[0][0]) if op.results else None
+        takes = arithmetic.takes(op, self.type_of, user, self._inside(op))
+        reduces = op.name == "tt.reduce"
 
         def looked_at(registers: Registers, programs: Partition) -> None:
             for i in registers_of:
                 if type(registers[i]) is Pending:
                     registers[i] = arrived(registers[i], programs, spot)
-            if cycles and type(programs) is Partition:
-                programs.machine.computes(programs.agent, pipe, cycles)
+            if takes and type(programs) is Partition:
+                programs.machine.computes(programs.agent, takes, reduces)
             step(registers, programs)
 
         return looked_at
@@ -189,6 +191,7 @@ def _warp_specialize(body: Body, op: ir.Operation, scope: dict[str, int], operan
         if foreign is not None:
             raise foreign
         machine.event(parent)
+        machine.shared.partitions += 1
         passed = [registers[i] for i in operands]
         started = [
             machine.fork(
@@ -204,6 +207,7 @@ def _warp_specialize(body: Body, op: ir.Operation, scope: dict[str, int], operan
         before, parent.name = parent.name, names[0]
         values = default.run(registers, programs)
         machine.meet(parent, started, spot)
+        machine.shared.partitions -= 1
         parent.name = before
         for out, value in zip(outs, values, strict=True):
             registers[out] = value

@@ -34,6 +34,8 @@ class Kind(Enum):
     TWO_WRITES = "two writes at once"
     PRODUCT = "wgmma not waited for"
     LOAD = "TMA load not waited for"
+    UNUSED = "barrier that nobody uses"
+    STANDS = "barrier not invalidated"
     DEADLOCK = "deadlock"
     ORDER = "result depends on the order"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from course_lib.hopper import upkeep
 from course_lib.hopper.barriers import Barrier
 from course_lib.hopper.faults import Kind, Spot, mistake
 from course_lib.hopper.memory import View, unknown
@@ -144,8 +145,11 @@ def _init_barrier(body: Body, op: ir.Operation, spot: Spot) -> Act:
     def act(programs: Partition, values: list) -> None:
         (view,) = values
         programs.machine.event(programs.agent)
-        programs.machine.barriers[view.ends[0]] = Barrier(view.name, count, count)
+        if (stands := programs.machine.barriers.get(view.ends[0])) is not None:
+            raise upkeep.made_again(view, stands.made, spot)
+        programs.machine.barriers[view.ends[0]] = Barrier(view.name, count, count, spot)
         programs.machine.counts.barriers += 1
+        upkeep.touched(programs.machine, view, stand=1, made=spot)
 
     return act
 
@@ -154,8 +158,28 @@ def _inval_barrier(body: Body, op: ir.Operation, spot: Spot) -> Act:
     def act(programs: Partition, values: list) -> None:
         programs.machine.barrier(values[0], spot)
         del programs.machine.barriers[values[0].ends[0]]
+        upkeep.touched(programs.machine, values[0], stand=-1)
 
     return act
+
+
+def _of_barrier(make: Callable[[Body, ir.Operation, Spot], Act]) -> Callable[[Body, ir.Operation, Spot], Act]:
+    """The same instruction, noted as one that uses a barrier, whether its predicate lets it or not."""
+
+    def noted(body: Body, op: ir.Operation, spot: Spot) -> Act:
+        act, gate = make(body, op, spot), object()
+        body.code.gates.add(gate)
+
+        def used(programs: Partition, values: list) -> Any:
+            programs.machine.gates.add(gate)
+            for view in values:
+                if isinstance(view, View) and view.allocation.barriers is not None:
+                    upkeep.touched(programs.machine, view, used=True)
+            return act(programs, values)
+
+        return used
+
+    return noted
 
 
 def _expect(body: Body, op: ir.Operation, spot: Spot) -> Act:
@@ -443,10 +467,10 @@ INSTRUCTIONS: dict[str, Callable[[Body, ir.Operation, Spot], Act]] = {
     "ttng.fence_async_shared": _fence,
     "ttng.init_barrier": _init_barrier,
     "ttng.inval_barrier": _inval_barrier,
-    "ttng.barrier_expect": _expect,
-    "ttng.arrive_barrier": _arrive,
-    "ttng.wait_barrier": _wait,
-    "ttng.async_tma_copy_global_to_local": _tma_load,
+    "ttng.barrier_expect": _of_barrier(_expect),
+    "ttng.arrive_barrier": _of_barrier(_arrive),
+    "ttng.wait_barrier": _of_barrier(_wait),
+    "ttng.async_tma_copy_global_to_local": _of_barrier(_tma_load),
     "ttng.async_tma_copy_local_to_global": _tma_store,
     "ttng.async_tma_reduce": _tma_store,
     "ttng.async_tma_store_wait": _store_wait,

@@ -6,7 +6,7 @@ A partition is a greenlet: it runs until it does something that others can see, 
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from course_lib.evidence import Counts
 from course_lib.hopper.barriers import Barrier, Passed
 from course_lib.hopper.faults import Kind, Mistake, Spot, Waiting, mistake
 from course_lib.hopper.memory import Access, Clock, Shared, View, join
+from course_lib.hopper.timeline import SPECIAL
 from course_lib.tracing.work import Work
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ class Machine:
         self.ahead: list[Flight] = []  # copies to shared memory for which nobody has waited yet
         self._reads: list[tuple[int, list[Flight]]] = []  # bytes of a tile that threads loaded, the copies ahead of it
         self.sites: set[tuple[str, str, Spot, int]] = set()  # instructions that began a flight
+        self.gates: set[object] = set()  # those of Code.gates that were reached
         self.exponentials = self.beside_products = (
             0.0  # cycles of them, and while a product of the same partition was under way
         )
@@ -260,12 +262,13 @@ class Machine:
         flight.beside = list(self.ahead)
         self._products.append((made, flight.beside))
 
-    def computes(self, agent: Agent, pipe: str, cycles: float) -> None:
-        """Note arithmetic of a partition: on "lanes", or "special" for exponentials and the like."""
-        if pipe == "special":
-            self.exponentials += cycles
-            self.beside_products += cycles if agent.products else 0.0
-        self.order.computes(agent, pipe, cycles)
+    def computes(self, agent: Agent, takes: Mapping[str, float], reduces: bool = False) -> None:
+        """Note arithmetic of a partition: cycles of each pipe. What follows a reduction waits for it."""
+        self.exponentials += takes.get(SPECIAL, 0.0)
+        self.beside_products += takes.get(SPECIAL, 0.0) if agent.products else 0.0
+        self.order.computes(agent, takes)
+        if reduces:
+            self.order.reduced(self, agent)
 
     @property
     def products(self) -> list[Product]:

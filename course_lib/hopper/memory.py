@@ -31,6 +31,17 @@ def join(clock: Clock, other: Clock) -> None:
             clock[agent] = tick
 
 
+@dataclass
+class Barriers:
+    """Barriers of one allocation. made: the line of the first;  stand: how many are not invalidated;  used: somebody waits for one,
+    arrives or has a copy tell it;  last: how many buffers there were when one was touched last."""
+
+    made: Spot
+    stand: int = 0
+    used: bool = False
+    last: int = 0
+
+
 @dataclass(eq=False)
 class Allocation:
     """Shared memory that the kernel asked for at one place. depth: how many calls away from the kernel it has its name from."""
@@ -41,6 +52,7 @@ class Allocation:
     depth: int
     site: object = None  # the operation that makes it
     accesses: list[Access] = field(default_factory=list)
+    barriers: Barriers | None = None
 
     @property
     def bytes(self) -> int:
@@ -114,6 +126,8 @@ class Shared:
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
         self.most = 0  # bytes that were in use at a time
+        self.asked: list[tuple[Allocation, Spot]] = []  # the kernel itself for them, no partition, in that order
+        self.partitions = 0  # warp_specialize is under way, so many deep
 
     def allocate(
         self, shape: Sequence[int], element: str, name: str, depth: int, spot: Spot, site: object = None
@@ -125,6 +139,8 @@ class Shared:
         data = np.zeros(shape, dtype_of(element))
         found = Allocation(data, element, name or "shared memory", depth, site)
         self.allocations.append(found)
+        if not self.partitions:
+            self.asked.append((found, spot))
         total = sum(one.bytes for one in self.allocations)
         self.most = max(self.most, total)
         if total > LIMIT:

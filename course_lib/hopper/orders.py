@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 
-from course_lib.hopper.timeline import CHUNK, Costs, Timeline
+from course_lib.hopper.timeline import CHUNK, COMPUTES, OWN, SPECIAL, Costs, Timeline
 
 if TYPE_CHECKING:
     from course_lib.hopper.machine import Agent, Flight, Machine
@@ -49,8 +49,11 @@ class Order:
     def spend(self, agent: Agent, cycles: float, what: str) -> None:
         """A partition is busy."""
 
-    def computes(self, agent: Agent, pipe: str, cycles: float) -> None:
-        """A partition does arithmetic."""
+    def computes(self, agent: Agent, takes: Mapping[str, float]) -> None:
+        """A partition does arithmetic: cycles of each pipe."""
+
+    def reduced(self, machine: Machine, agent: Agent) -> None:
+        """A partition has reduced a block, and waits for what came out."""
 
     def settle(self, machine: Machine, agent: Agent) -> None:
         """Put the arithmetic since the last event on the clock."""
@@ -117,16 +120,24 @@ class Timed(Lazy):
         self.timeline.bar(agent.name, agent.time, agent.time + cycles, what)
         agent.time += cycles
 
-    def computes(self, agent: Agent, pipe: str, cycles: float) -> None:
-        agent.work[pipe] = agent.work.get(pipe, 0.0) + cycles
+    def computes(self, agent: Agent, takes: Mapping[str, float]) -> None:
+        for pipe, cycles in takes.items():
+            agent.work[pipe] = agent.work.get(pipe, 0.0) + cycles
+
+    def reduced(self, machine: Machine, agent: Agent) -> None:
+        self.settle(machine, agent)
+        self.spend(agent, self.timeline.costs.reduction, COMPUTES)
 
     def settle(self, machine: Machine, agent: Agent) -> None:
         work, agent.work = agent.work, {}
-        chunks = ceil(max(work.values(), default=0.0) / CHUNK)
+        cycles = [n / agent.warps if pipe == OWN else n for pipe, n in work.items()]
+        chunks = ceil(max(cycles, default=0.0) / CHUNK)
         for _ in range(chunks):
             while self.gives_way(machine, agent):
                 machine.give_way()
             self.timeline.compute(agent, {pipe: cycles / chunks for pipe, cycles in work.items()})
+        if SPECIAL in work:
+            self.spend(agent, self.timeline.costs.special_latency, COMPUTES)
 
 
 def order_of(name: str, costs: Costs | None = None) -> Order:

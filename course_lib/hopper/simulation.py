@@ -21,6 +21,7 @@ from course_lib.hopper.faults import Fault, Kind, Mistake, Spot, mistake
 from course_lib.hopper.machine import Machine, Product
 from course_lib.hopper.orders import ORDERS, Order, order_of
 from course_lib.hopper.timeline import TENSOR_CORES, Costs, Timeline
+from course_lib.hopper.upkeep import Upkeep
 from course_lib.threads import one_thread
 from course_lib.tracing.evaluate import Programs
 from course_lib.tracing.interception import launches_go_to
@@ -280,13 +281,17 @@ class _Simulation(Trace):
         for name, value in arguments.items():
             for _, tensor in tensors_in(name, value):
                 self.before.setdefault(storage_key(tensor), (tensor, bytes_behind(tensor).clone()))
+        self.upkeep = Upkeep()
         super()._run(code, arguments, grid)
+        if isinstance(code, _OneByOne):
+            self.upkeep.look(code.gates)
 
     def on_a_machine(self, code: Code, values: list, programs: Programs) -> None:
         machine = Machine(self.decisions, self.work)
         self.program = int(programs.numbers[0])
         try:
             code.run_block(values, programs, machine)
+            self.upkeep.add(machine)
         finally:
             self.run.counts += machine.account()
             self.run.products += machine.products
@@ -333,6 +338,10 @@ class _OneByOne:
 
     def __init__(self, code: Code, simulation: _Simulation):
         self._code, self._simulation = code, simulation
+
+    @property
+    def gates(self) -> set[object]:
+        return self._code.gates
 
     def run(self, values: list, programs: Programs) -> None:
         self._simulation.on_a_machine(self._code, values, programs)

@@ -93,6 +93,19 @@ def test_no_barrier_shares_memory_with_a_tile(changed, D, causal):
     assert max(found) - min(found) < 256
 
 
+def test_barriers_for_turns_that_nobody_takes_are_named(changed):
+    """What was wrong with this kernel at D 128, full, on a GPU with several processes (its docstring tells)."""
+    always = ("    if (\n        CAUSAL or D == 64\n    ):  # turns", "    if D > 0:  # turns")
+    module = changed(always, ("TURNS: gl.constexpr = len(exchange) == 4", "TURNS: gl.constexpr = CAUSAL"))
+    assert run(module, ("lazy",), causal=True)[0].right
+    for order in ORDERS:
+        report, equal = run(module, (order,))
+        assert equal
+        assert report.fault.kind is Kind.UNUSED
+        assert report.fault.second.function == "new_barriers"
+        assert report.fault.second.caller.source == "exchange += (new_barriers(STAGES, 1),)"
+
+
 WRONG = {
     "a place is filled while TMA reads it": (("    mbarrier.wait(empty.index(GROUP), (i + 1) & 1)\n", ""), {Kind.OVERWRITTEN}),
     "it is handed over at once": (("            tma.store_wait(1)  # the other", "            # the other"), {Kind.OVERWRITTEN}),

@@ -27,6 +27,8 @@ LESSONS = {
     "somebody did not wait for its turn.",
     Kind.LOAD: "The kernel ends while a copy is under way, into memory that is no longer its own.",
     Kind.PRODUCT: "The kernel ends while a product is under way: mma_wait(0, deps=[acc]) before its result is used, and before the end.",
+    Kind.UNUSED: "A barrier in shared memory is more than eight bytes: the GPU may write it back. Make only those that somebody uses.",
+    Kind.STANDS: "Where a barrier stands, nothing else may lie, no other barrier either: mbarrier.invalidate takes it away.",
     Kind.TWO_WRITES: "Two copies write one buffer, and nothing says which comes first.",
 }
 """The kind of a hazard -> one sentence or two that teach."""

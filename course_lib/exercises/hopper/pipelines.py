@@ -213,8 +213,8 @@ predict_overlap = Exercise(
         "A ring of one: the latency, the copy and the product, one after the other. A ring of two in one partition: the next copy begins "
         "when the product begins, and the latency is still in each step. From some number of stages on, the copies follow one another "
         "without a gap: then only fewer bytes help.",
-        "Of 1024 cycles of products and about 900 of softmax, one consumer that waits keeps tensor cores busy for a half. What does a "
-        "second one do while the first one's softmax runs?",
+        "Of 1024 cycles of products and about 950 of softmax, one consumer that waits keeps tensor cores busy for less than a half. What "
+        "does a second one do while the first one's softmax runs?",
     ],
 )
 
