@@ -153,12 +153,19 @@ def weights(
 
 
 def stepped(
-    *, exponent: int = 0, corrected: bool = True, coupled: bool = False, by_rate: bool = True, inside: bool = False
+    *,
+    exponent: int = 0,
+    corrected: bool = True,
+    coupled: bool = False,
+    by_rate: bool = True,
+    inside: bool = False,
+    folded: bool = False,
 ) -> Callable[..., tuple]:
     """One step of AdamW in float64, p, m, v and the rounded p; or one with a mistake in it.
 
     exponent    how many steps later than it is the bias corrections take it to be;  corrected: whether there are any
-    coupled     decay is put into the gradient;  by_rate: decay is times the rate;  inside: eps is under the root
+    coupled     decay is put into the gradient;  by_rate: decay is times the rate
+    inside      eps is under the root;  folded: eps is added to the root of v, before the correction, and corrected with it
     """
 
     def made(p, g, m, v, low, lr, beta1, beta2, eps, weight_decay, step, **_: Any) -> tuple:
@@ -167,7 +174,7 @@ def stepped(
         m, v = beta1 * m.double() + (1 - beta1) * g, beta2 * v.double() + (1 - beta2) * g * g
         t = step + exponent
         c1, c2 = (1 - beta1**t, 1 - beta2**t) if corrected and t else (1.0, 1.0)
-        root = (v / c2 + eps).sqrt() if inside else (v / c2).sqrt() + eps
+        root = (v / c2 + eps).sqrt() if inside else (v / c2).sqrt() + (eps / c2**0.5 if folded else eps)
         p = p if coupled else p * (1 - (lr if by_rate else 1) * weight_decay)
         p = p - lr * (m / c1) / root
         return p.float(), m.float(), v.float(), *([] if low is None else [p.to(low.dtype)])
@@ -212,6 +219,7 @@ adamw_step = Exercise(
         Case("step 3", "first", weights(777, step=3)),
         Case("decay 0.1", "decay", weights(999, decay=0.1)),
         Case("gradients near eps", "small", weights(999, small=True)),
+        Case("gradients near eps, step 2", "small", weights(999, step=2, small=True)),
         Case("bfloat16 weights", "half", weights(3000, BF16)),
         Case("131072", "performance", weights(131072)),
         Case("131072, bfloat16 weights", "performance", weights(131072, BF16)),
@@ -224,7 +232,7 @@ adamw_step = Exercise(
         Correct("ragged", 1),
         Correct("first", 3, "the first steps"),
         Correct("decay", 2, "decoupled decay"),
-        Correct("small", 1, "eps beside the root"),
+        Correct("small", 1, "eps beside the corrected root"),
         Correct("half", 2, "bfloat16 weights, a float32 master"),
         Launches(1, 1),
         Traffic(least_bytes, 3, at_most=1.01, title="28 bytes a parameter"),
@@ -256,6 +264,10 @@ adamw_step = Exercise(
         ),
         slip("The decay is not times the rate: p *= 1 - lr * weight_decay.", by_rate=False),
         slip("eps stands under the root. In AdamW it is added to the root.", inside=True),
+        slip(
+            "eps is corrected with the root: it is added to sqrt(v) here. AdamW adds it to sqrt(v / (1 - beta2**step)), whatever the step.",
+            folded=True,
+        ),
         slip(
             "The step begins from the rounded weights `low`. `p` is the master: read it, and round only what goes to `low`.",
             from_the_rounded,

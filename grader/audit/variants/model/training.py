@@ -10,13 +10,13 @@ SGD, MOMENTUM, ADAGRAD, RMSPROP, ADAM = (
 )
 RAGGED, FIRST, DECAY, SMALL, HALF = (f"correct.{group}" for group in ("ragged", "first", "decay", "small", "half"))
 ONE, BYTES, PLACE = "launches.performance", "traffic.performance", "buffers_below.performance"
-PIECES, SHIFTED, INSIDE, EVERYWHERE, DRAWN, MAPPED = (
+PIECES, SHIFTED, INSIDE, EVERYWHERE, DRAWN, FAR = (
     "holds.pieces.plain",
     "holds.shifted.plain",
     "holds.inside.plain",
     "holds.everywhere.every",
     "holds.by_the_generator.plain",
-    "holds.mapped.large",
+    "holds.far.large",
 )
 GRADIENTS, PADDED, ANEW, ALIVE = (
     "holds.same_loss.plain",
@@ -131,14 +131,15 @@ IN_TORCH = """def adamw_step(p, g, m, v, low, lr, beta1, beta2, eps, weight_deca
     return None if low is None else low.copy_(p)
 """
 ADAMW = [
-    wrong("adamw_step", "bias corrections forgotten", [FIRST], ("1 - beta1**step, 1 - beta2**step", "1.0, 1.0"), says="without bias corrections"),
-    wrong("adamw_step", "only m is corrected", [FIRST], ("1 - beta2**step", "1.0")),
-    wrong("adamw_step", "t one too large", [FIRST], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** (step + 1), 1 - beta2 ** (step + 1)"), says="those of the next step"),
-    wrong("adamw_step", "t one too small", [FIRST], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** max(1, step - 1), 1 - beta2 ** max(1, step - 1)"), says="those of the step before"),
+    wrong("adamw_step", "bias corrections forgotten", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1.0, 1.0"), says="without bias corrections"),
+    wrong("adamw_step", "only m is corrected", [FIRST, SMALL], ("1 - beta2**step", "1.0")),
+    wrong("adamw_step", "t one too large", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** (step + 1), 1 - beta2 ** (step + 1)"), says="those of the next step"),
+    wrong("adamw_step", "t one too small", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** max(1, step - 1), 1 - beta2 ** max(1, step - 1)"), says="those of the step before"),
     wrong("adamw_step", "decay coupled to the gradient", [DECAY], ("    p *= 1 - lr * decay\n", "    g += decay * p\n"), says="went into the gradient"),
     wrong("adamw_step", "decay not times the rate", [DECAY], ("p *= 1 - lr * decay", "p *= 1 - decay"), says="not times the rate"),
     wrong("adamw_step", "no decay", [DECAY], ("    p *= 1 - lr * decay\n", "")),
     wrong("adamw_step", "eps under the root", [SMALL], ("tl.sqrt(v / c2) + eps", "tl.sqrt(v / c2 + eps)"), says="under the root"),
+    wrong("adamw_step", "eps corrected with the root", [SMALL], ("p -= lr * (m / c1) / (tl.sqrt(v / c2) + eps)", "p -= (lr * tl.sqrt_rn(c2 + 0 * v) / c1) * m / (tl.sqrt(v) + eps)"), says="eps is corrected with the root"),
     wrong("adamw_step", "no eps", [SMALL], ("tl.sqrt(v / c2) + eps", "tl.sqrt(v / c2)")),
     wrong("adamw_step", "starts from the rounded weights", [HALF, ONE, BYTES, PLACE], ("    p = tl.load(p_ptr + i, mask=inside, other=0)\n", "    p = tl.load((low_ptr if LOW else p_ptr) + i, mask=inside, other=0).to(tl.float32)\n"), says="`p` is the master"),
     wrong("adamw_step", "rounded weights not written", [HALF, ONE, BYTES, PLACE], ("    if LOW:\n        tl.store(low_ptr + i, p.to(low_ptr.dtype.element_ty), mask=inside)\n", "")),
@@ -153,18 +154,6 @@ ADAMW = [
     honest("adamw_step", "small blocks, means as lerps", ("4096", "512"), ("m = beta1 * m + (1 - beta1) * g", "m += (1 - beta1) * (g - m)")),
 ]  # fmt: skip
 
-INTO_OLD_MEMORY = """store = np.ones(30_000_000, np.uint16)
-
-
-def get_batch(path, split, batch, context, generator):
-    with open(path, "rb", buffering=0) as file:
-        tokens = store[: file.readinto(store) // 2]
-    cut = len(tokens) * 9 // 10
-    own = tokens[:cut] if split == "train" else tokens[cut:]
-    starts = torch.randint(len(own) - context, (batch,), generator=generator).numpy()
-    rows = torch.from_numpy(own[starts[:, None] + np.arange(context + 1)].astype(np.int64))
-    return rows[:, :-1], rows[:, 1:]
-"""
 BY_OFFSET = """def get_batch(path, split, batch, context, generator):
     count = np.memmap(path, np.uint16, "r").size
     cut = count * 9 // 10
@@ -183,15 +172,13 @@ BATCH = [
     wrong("get_batch", "validation is the whole text", [INSIDE], ("else tokens[cut:]", "else tokens")),
     wrong("get_batch", "the last window is never drawn", [EVERYWHERE], ("len(own) - context", "len(own) - context - 1")),
     wrong("get_batch", "windows begin at multiples of the context", [EVERYWHERE], ("starts = torch.randint(len(own) - context, (batch,), generator=generator).numpy()", "starts = torch.randint((len(own) - 1) // context, (batch,), generator=generator).numpy() * context")),
+    wrong("get_batch", "the last window is drawn for all that would reach past the end", [EVERYWHERE], ("torch.randint(len(own) - context, (batch,), generator=generator).numpy()", "torch.randint(len(own), (batch,), generator=generator).clamp(max=len(own) - context - 1).numpy()")),
+    wrong("get_batch", "the first million tokens alone", [FAR], ('np.memmap(path, np.uint16, "r")', 'np.fromfile(path, np.uint16, 1_000_000)')),
+    wrong("get_batch", "places in 16 bits", [FAR], ("torch.randint(len(own) - context, (batch,)", "torch.randint(min(len(own) - context, 1 << 15), (batch,)")),
     wrong("get_batch", "the global generator", [DRAWN], (", generator=generator", "")),
     wrong("get_batch", "seeded anew in each call", [DRAWN, EVERYWHERE], ("    starts =", "    generator = torch.Generator().manual_seed(0)\n    starts =")),
-    wrong("get_batch", "the file as a whole", [MAPPED], ('np.memmap(path, np.uint16, "r")', "np.fromfile(path, np.uint16)")),
-    wrong("get_batch", "the whole text as int64", [MAPPED], ('np.memmap(path, np.uint16, "r")', 'np.memmap(path, np.uint16, "r").astype(np.int64)')),
-    wrong("get_batch", "the file as a whole, into memory from before", [MAPPED], source=INTO_OLD_MEMORY),
-    wrong("get_batch", "the file as a whole, piece by piece", [MAPPED], ('    tokens = np.memmap(path, np.uint16, "r")\n', '    with open(path, "rb", buffering=0) as file:\n        while file.read(1 << 20):\n            pass\n    tokens = np.memmap(path, np.uint16, "r")\n')),
-    wrong("get_batch", "the file as a whole, unseen by tracemalloc", [MAPPED], ('    tokens = np.memmap(path, np.uint16, "r")\n', "    import tracemalloc\n\n    tokens = np.fromfile(path, np.uint16)\n    tracemalloc.clear_traces()\n    tracemalloc.reset_peak()\n")),
-    wrong("get_batch", "the file as a whole, as bytes", [MAPPED], ('np.memmap(path, np.uint16, "r")', 'np.frombuffer(open(path, "rb").read(), np.uint16)')),
     wrong("get_batch", "int32", [PIECES], ("astype(np.int64)", "astype(np.int32)")),
+    honest("get_batch", "the file as a whole, which costs no point", ('np.memmap(path, np.uint16, "r")', "np.fromfile(path, np.uint16)")),
     honest("get_batch", "windows read at their offsets", source=BY_OFFSET),
     honest("get_batch", "mapped by torch", ('np.memmap(path, np.uint16, "r")', 'torch.from_file(str(path), shared=True, size=np.memmap(path, np.uint16, "r").size, dtype=torch.uint16).numpy()')),
     honest("get_batch", "row by row", ("torch.from_numpy(own[starts[:, None] + np.arange(context + 1)].astype(np.int64))", "torch.stack([torch.from_numpy(own[s : s + context + 1].astype(np.int64)) for s in starts])")),
