@@ -65,7 +65,9 @@ def run_batches(
     with apart(seed), tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "tokens.bin")
         with open(path, "wb") as file:
-            for part in np.array_split(np.arange(tokens, dtype=np.uint16), 16):  # so that writing takes no memory to speak of
+            for part in np.array_split(
+                np.arange(tokens, dtype=np.uint16), 16
+            ):  # so that writing takes no memory to speak of
                 np.repeat(part, times).tofile(file)
         g = torch.Generator().manual_seed(seed)
         before, most = torch.get_rng_state(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -228,10 +230,41 @@ class Run:
         return sum(t.nbytes for t in [*self.model.state_dict().values(), *moments])
 
 
+PARTS = (WEIGHTS, PLACE, TORCHS, OWN) = (
+    "the weights",
+    "the loader's place",
+    "torch's random state",
+    "the state of run.generator",
+)
+"""What the first loss after loading depends on."""
+
+
 def run_straight(*, before: int, after: int, seed: int) -> list[float]:
     """The losses of a run that nobody stops."""
     with apart(seed):
         return Run(seed).train(before + after)
+
+
+def first_loss_without(missing: Sequence[str], *, before: int, after: int, seed: int) -> float:
+    """The first loss of a run that was loaded, without these of its parts: the weights, the loader's place, torch's random state, the
+    state of run.generator. All else is as in run_through_a_checkpoint."""
+    with apart(seed):
+        run = Run(seed)
+        run.train(before)
+        drawn = torch.get_rng_state()
+        other = Run(seed + 1)
+        other.train(1)
+        Run(seed + 2)
+        restore: dict[str, Callable[[], Any]] = {
+            WEIGHTS: lambda: other.model.load_state_dict(run.model.state_dict()),
+            PLACE: lambda: other.loader.load_state_dict(run.loader.state_dict()),
+            TORCHS: lambda: torch.set_rng_state(drawn),
+            OWN: lambda: other.generator.set_state(run.generator.get_state()),
+        }
+        for part in PARTS:
+            if part not in missing:
+                restore[part]()
+        return other.train(1)[0]
 
 
 def run_through_a_checkpoint(checkpoint: Any, *, before: int, after: int, seed: int) -> dict[str, Any] | None:
@@ -302,19 +335,21 @@ def run_swapped(
     seed: int,
     factor: float = 1.0,
 ) -> dict[str, Any] | None:
-    """Train a model after swap_in(model, kernels), in float64, with torch's AdamW. None if the model is as it was. The kernels' results
-    are `factor` times the right ones.
+    """Train a model after swap_in(model, kernels), in float64, with torch's AdamW. None if the model is as it was, and nothing came
+    back. The kernels' results are `factor` times the right ones.
 
-    losses      of each step;  gradients  of each parameter in the first, by name
+    returned    whether something came back;  losses  of each step;  gradients  of each parameter in the first, by name
     launches    in the first step, by kernel;  kept  bytes between its halves
     """
     with apart(seed):
         model, kernels = model_and_kernels(layers, width, heads, kv_heads, length, factor)
-        swap_in(model, SimpleNamespace(**{name: getattr(kernels, name) for name in ALL}))  # the counts stay here
-        if model.ops is TORCH:
+        returned = swap_in(
+            model, SimpleNamespace(**{name: getattr(kernels, name) for name in ALL})
+        )  # the counts stay here
+        if model.ops is TORCH and returned is None:
             return None
         optimizer = model.ops.optimizer(model, 1e-2)
-        found: dict[str, Any] = {"losses": []}
+        found: dict[str, Any] = {"returned": returned is not None, "losses": []}
         for step in range(steps):
             tokens, targets = torch.randint(0, model.c.vocab, (2, rows, length)).unbind()
             with Live() as live:  # whoever holds it: what ctx.anything keeps is kept, too

@@ -60,7 +60,11 @@ def everywhere(output: Any, tokens: int, split: str, context: int, **_: Any) -> 
         last = ", the last place; torch.randint(n) gives 0 to n - 1" if missing == [may[-1]] else ""
         return f"of {drawn.total()} windows none begins {places}{last}"
     (place, often), share = drawn.most_common(1)[0], drawn.total() / len(may)
-    return f"of {drawn.total()} windows {often} begin at {place}; its share is {share:.0f}" if often > OFTEN * share + 10 else ""
+    return (
+        f"of {drawn.total()} windows {often} begin at {place}; its share is {share:.0f}"
+        if often > OFTEN * share + 10
+        else ""
+    )
 
 
 def far(output: Any, tokens: int, split: str, context: int, times: int, **_: Any) -> str:

@@ -69,6 +69,16 @@ def uncorrected(rule: str, start: float, gradients: list[float], lr: float) -> l
     return found
 
 
+def outside(rule: str, start: float, gradients: list[float], lr: float) -> list[float]:
+    """Adam that divides the root of v by 1 - 0.999^t, and not v."""
+    p, m, v, found = start, 0.0, 0.0, []
+    for t, g in enumerate(gradients, 1):
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        p -= lr * (m / (1 - 0.9**t)) / (v**0.5 / (1 - 0.999**t) + 1e-8)
+        found.append(p)
+    return found
+
+
 def averaged(rule: str, start: float, gradients: list[float], lr: float) -> list[float]:
     """Momentum as a mean: 0.9 of the old and 0.1 of the new."""
     p, m, found = start, 0.0, []
@@ -115,6 +125,11 @@ update = Exercise(
             "adam",
             alike(uncorrected),
             "Adam without bias correction: m and v begin at 0, and are too small until divided by 1 - beta**t.",
+        ),
+        of_rule(
+            "adam",
+            alike(outside),
+            "The correction of v stands outside of the root: it is v, and not its root, that is divided by 1 - 0.999**t.",
         ),
         of_rule(
             "momentum",
@@ -208,6 +223,7 @@ adamw_step = Exercise(
     entry="adamw_step",
     signature="adamw_step(p, g, m, v, low: (n,) or None, lr, beta1, beta2, eps, weight_decay, step) -> None, in place",
     called="in place",
+    blank="launches nothing yet: p, m and v are as they were",
     minutes=25,
     difficulty=3,
     lines=26,

@@ -37,7 +37,16 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 batches("a hidden file", "plain", tokens=tokens, split=split, context=rng.randrange(5, 13), seed=N),
                 batches("a hidden short file", "every", tokens=rng.randrange(60, 75), context=30, draws=120, seed=N),
-                batches("a hidden long file", "large", tokens=rng.randrange(50_000, 65_000), times=400, batch=256, draws=1, split=split, seed=N),
+                batches(
+                    "a hidden long file",
+                    "large",
+                    tokens=rng.randrange(50_000, 65_000),
+                    times=400,
+                    batch=256,
+                    draws=1,
+                    split="val",
+                    seed=N,
+                ),
             ]
         case "accumulate":
             return [
