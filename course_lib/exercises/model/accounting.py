@@ -103,6 +103,10 @@ def off_by(wrong: Callable[..., float], part: int) -> Callable[..., bool]:
     return matches
 
 
+def _q_and_k(layers: int, width: int, heads: int, kv_heads: int, batch: int, n: int, **_: Any) -> int:
+    return -2 * layers * batch * n * (heads + kv_heads) * (width // heads)
+
+
 NARROW = Config(vocab=50, layers=3, width=24, heads=3, kv_heads=3, hidden=40)
 GROUPED = Config(vocab=77, layers=2, width=32, heads=8, kv_heads=2, hidden=56)
 
@@ -144,12 +148,7 @@ training_memory = Exercise(
             "lse is missing: four bytes for each query of each head.",
         ),
         every(
-            off_by(
-                lambda layers, width, heads, kv_heads, batch, n, **_: (
-                    -2 * layers * batch * n * (heads + kv_heads) * (width // heads)
-                ),
-                2,
-            ),
+            off_by(_q_and_k, 2),
             "As many numbers are missing as q and k have. Both are kept turned, and v, a view, keeps the q and k of qkv's result besides.",
         ),
         every(

@@ -78,12 +78,8 @@ def missing_parts(trials: Sequence[Trial]) -> str:
         for call, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
             seen = output["resumed"][:1] if isinstance(output, dict) else []
             if seen and not output["small"] and seen != [straight(**call)[call["before"]]]:
-                parts = missing_for(seen[0], **call)
-                return (
-                    f"The first loss is that of a run without {' and '.join(parts)} from before the stop."
-                    if parts
-                    else ""
-                )
+                named = " and ".join(missing_for(seen[0], **call))
+                return f"The first loss is that of a run without {named} from before the stop." if named else ""
     return ""
 
 

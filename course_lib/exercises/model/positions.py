@@ -193,19 +193,18 @@ rotary = Exercise(
             rotated,
         ),
         Slip(
-            lambda x, positions, base: rotated(x, positions, math.e ** (math.log(base) * math.log(2))),
-            "A logarithm of another base than that of the power: tl.exp2 wants math.log2(base), and tl.exp wants math.log(base).",
-            rotated,
-        ),
-        Slip(
-            lambda x, positions, base: rotated(x, positions, math.e ** (math.log(base) / math.log(2))),
-            "A logarithm of another base than that of the power: tl.exp2 wants math.log2(base), and tl.exp wants math.log(base).",
-            rotated,
-        ),
-        Slip(
             lambda x, positions, base: rotated(x, positions, 10000.0) if base != 10000.0 else None,
             "`base` is ignored, and 10000 is taken for it.",
             rotated,
+        ),
+        *(
+            Slip(
+                # base to this power is what comes of log for log2, or of exp for exp2
+                lambda x, positions, base, power=power: rotated(x, positions, base**power),
+                "A logarithm of another base than that of the power: tl.exp2 wants math.log2(base), and tl.exp wants math.log(base).",
+                rotated,
+            )
+            for power in (math.log(2), 1 / math.log(2))
         ),
     ],
 )
