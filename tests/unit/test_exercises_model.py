@@ -174,7 +174,7 @@ def test_how_much_of_a_file_was_read_is_told_and_costs_nothing():
 
 
 @pytest.mark.parametrize(
-    ("exercise_id", "stub", "says"),
+    "exercise_id, stub, says",
     [
         ("model.swap_in", lambda model, kernels: None, "swap_in leaves model.ops as it was"),
         ("model.adamw_step", lambda **_: None, "adamw_step launches nothing yet"),
@@ -197,7 +197,7 @@ def test_a_wrong_count_names_the_sizes():
     assert seen.endswith("predicted, of vocab 64, layers 1, width 64, heads 4, kv_heads 4, hidden 176, batch 1, n 16")
 
 
-def test_slots_that_are_returned_are_no_model_without_kernels_that_has_not_begun():
+def test_who_returns_slots_has_begun():
     exercise = find("model.swap_in")
     verdict = judge(exercise, observe(exercise, lambda model, kernels: replace(model.ops), 1))
     assert verdict.outcome == "wrong" and "slots that are returned" in verdict.remark

@@ -129,6 +129,11 @@ def neighbours(x: torch.Tensor, positions: torch.Tensor, base: float) -> torch.T
     return torch.stack([a * of.cos() - b * of.sin(), b * of.cos() + a * of.sin()], -1).flatten(-2)
 
 
+def by_power(power: float) -> Callable[..., torch.Tensor]:
+    """Make a slip: the base to this power stands for the base. log(2) is what comes of log for log2, 1 / log(2) of exp for exp2."""
+    return lambda x, positions, base: rotated(x, positions, base**power)
+
+
 def rotary_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
     """A rounding of the result, and of an angle in float32."""
     x, furthest = arguments["x"].double(), int(arguments["positions"].max())
@@ -188,7 +193,7 @@ rotary = Exercise(
             rotated,
         ),
         Slip(
-            lambda x, positions, base: rotated(x, positions, base**0.5),
+            by_power(0.5),
             "The exponents are half of what they should be: pair i is turned by positions[n] / base^(2 i / D), where i counts pairs.",
             rotated,
         ),
@@ -197,14 +202,10 @@ rotary = Exercise(
             "`base` is ignored, and 10000 is taken for it.",
             rotated,
         ),
-        *(
-            Slip(
-                # base to this power is what comes of log for log2, or of exp for exp2
-                lambda x, positions, base, power=power: rotated(x, positions, base**power),
-                "A logarithm of another base than that of the power: tl.exp2 wants math.log2(base), and tl.exp wants math.log(base).",
-                rotated,
-            )
-            for power in (math.log(2), 1 / math.log(2))
+        Slip(
+            [by_power(math.log(2)), by_power(1 / math.log(2))],
+            "A logarithm of another base than that of the power: tl.exp2 wants math.log2(base), and tl.exp wants math.log(base).",
+            rotated,
         ),
     ],
 )
