@@ -85,8 +85,9 @@ path = text.write_tokens("sums.bin", 20_000)  # a token is a character here, two
 print(f"{path.stat().st_size:,} bytes; nobody can do better than a loss of {text.best_loss():.3f}")
 
 # %% [markdown]
-# The two digits before each `=` are drawn at random, so each of them costs a loss of at least ln 10 = 2.3. All other characters
-# follow from those before them, and a good model predicts them with a loss near 0. The mean over all characters is the number above.
+# The two digits before each `=` are drawn at random, so no model can have a mean loss below ln 10 = 2.3 for them. All other
+# characters follow from those before them, and a good model predicts them with a loss near 0. The mean over all characters is the
+# number above.
 #
 # A real text does not fit into memory: 1.4 trillion tokens of two bytes are 2.8 TB. `np.memmap(path, np.uint16, "r")` gives an
 # array that lies on the disk. The system reads the pages that an index touches, and no others.
@@ -114,8 +115,8 @@ print(f"{path.stat().st_size:,} bytes; nobody can do better than a loss of {text
 # * splits that share no token, the last target included ({{holds.inside.plain}}),
 # * every place of a split drawn sooner or later, and none much more often than others ({{holds.everywhere.every}}),
 # * nothing drawn but by the generator ({{holds.by_the_generator.plain}}),
-# * windows from all of a file of 48 MB ({{holds.far.large}}). How many bytes of it a batch reads is said beside this criterion, and
-#   costs no points: your own process counts them, and a check takes nobody's word.
+# * windows from all parts of a file of 48 MB ({{holds.far.large}}). The verdict also says how many bytes of it a batch read. No
+#   points hang on this number, because your own process counts it, and a check does not believe what that says.
 
 
 # %% exercise="model.get_batch"
@@ -144,8 +145,8 @@ check("model.get_batch", get_batch)
 # | SGD | | nothing | p − lr · g |
 # | momentum | steps add up | m ← 0.9 m + g | p − lr · m |
 # | AdaGrad | a rate for each weight | s ← s + g² | p − lr · g / (√s + ε) |
-# | RMSProp | and it forgets | s ← 0.99 s + 0.01 g² | p − lr · g / (√s + ε) |
-# | Adam | both, and corrects their beginning | m ← 0.9 m + 0.1 g, v ← 0.999 v + 0.001 g² | p − lr · m̂ / (√v̂ + ε) |
+# | RMSProp | the sum forgets | s ← 0.99 s + 0.01 g² | p − lr · g / (√s + ε) |
+# | Adam | both means, corrected at their beginning | m ← 0.9 m + 0.1 g, v ← 0.999 v + 0.001 g² | p − lr · m̂ / (√v̂ + ε) |
 #
 # ε is 1e-8. AdaGrad's sum only grows, so its steps only shrink. A running mean, as RMSProp's and Adam's are, forgets. But a
 # running mean that begins at 0 is too small at first: after one step v is 0.001 g², whose root is thirty times too small, and m
@@ -223,7 +224,7 @@ for way, size in adamw_bytes.items():
 # m and v take in g, and at last p takes the step, which is computed from the new m and v.
 #
 # Full marks need
-# * the right step for any n ({{correct.ragged}}), in the first steps, too ({{correct.first}}),
+# * the right step for any n ({{correct.ragged}}), also among the first steps ({{correct.first}}),
 # * decay that never meets m and v ({{correct.decay}}), ε added to √v̂, which is the root of the corrected v
 #   ({{correct.small}}),
 # * a float32 master ({{correct.half}}),
@@ -271,8 +272,8 @@ def adamw_step(p, g, m, v, low, lr, beta1, beta2, eps, weight_decay, step):
 check("model.adamw_step", adamw_step)
 
 # %% [markdown]
-# On an H200 such a kernel moved 4.10 TB/s for 1.04 billion parameters, torch's fused AdamW 3.43, and its foreach version 1.26
-# (a prototype of this unit, measured on 2026-11-22).
+# On an H200, with 1.04 billion parameters, such a kernel moved 4.10 TB/s. torch's fused AdamW moved 3.43 TB/s, and its foreach
+# version 1.26 TB/s (a prototype of this unit, measured on 2026-11-22).
 #
 # ## A batch that does not fit
 #
@@ -380,8 +381,8 @@ check("model.learning_rate", learning_rate)
 # ## What does a training step hold?
 #
 # A training step holds four things: the **weights** and the **gradients**, both in bfloat16; what the **optimizer** remembers,
-# which is the master, m and v in float32; and what the **forward pass keeps** for backward (07). The picture shows all four over
-# the time of one step of the toy, which is in float32 throughout. At which moment will memory be fullest?
+# which is the master, m and v in float32; and what the **forward pass keeps** for backward (07). The picture shows how many bytes
+# they take in one step of the toy, operation by operation. The toy is in float32 throughout. When will memory be fullest?
 
 # %%
 figures.model.memory_of_a_step()
@@ -568,8 +569,8 @@ check("model.checkpoint", Checkpoint)
 # launches they leave no history. On a GPU, kernels of your own can take their places one by one, as
 # `Kernels(norm=..., norm_backward=...)` from `course_lib/workloads/launched.py`.
 #
-# A model that launches no kernel earns nothing. In some cases the kernels' results are a little larger than torch's, which shows
-# whether a model still computes with torch. Full marks need
+# A model that launches no kernel earns nothing. In some cases the kernels' results are a factor times torch's, which shows whether
+# a model still computes with torch. Full marks need
 # * torch's gradient for every parameter ({{holds.every_parameter.plain}}), and ten losses that are torch's
 #   ({{holds.same_losses.steps}}),
 # * every slot on its kernels, each launched once each way ({{seen.launches.plain}}),
@@ -951,9 +952,9 @@ check("model.which_rows", which_rows)
 
 # %% [markdown]
 # These calls need two alignments of one mask. If the queries are the **last** positions, row i sees keys up to i + Nk
-# − Nq: the mask's diagonal ends in the **bottom right** corner. FlashAttention aligns its mask so, and units 08 to 10 did,
-# too. If the queries are the **first** positions, in front of empty places, row i sees keys up to i: the diagonal begins at
-# the **top left**. torch's `is_causal=True` aligns its mask so. The shapes are the same in both cases. The caller must say
+# − Nq: the mask's diagonal ends in the **bottom right** corner. This is what FlashAttention means, and what units 08 to 10
+# meant. If the queries are the **first** positions, in front of empty places, row i sees keys up to i: the diagonal begins at
+# the **top left**. This is what torch's `is_causal=True` means. The shapes are the same in both cases. The caller must say
 # which alignment is meant, and a function that guesses is right until a text comes in two pieces.
 
 # %% [markdown]
@@ -1082,8 +1083,8 @@ check("model.attention_for", attention_for)
 # {{exercise model.grouped_backward}}
 #
 # The kernel is dkdv of unit 10, with one more loop around the walk over queries: a loop over the heads of the group.
-# Attention is always causal here, and the queries are the last of the keys' positions. lse and delta come from the forward
-# pass, as in unit 10. Full marks need
+# Attention is always causal here, and the queries are the last of the keys' positions. lse and delta are given, and are what
+# they were in unit 10. Full marks need
 # * the sum over a group ({{correct.grouped}}), any sizes ({{correct.ragged}}), half precision in and out
 #   ({{correct.half}}),
 # * no atomics ({{no_atomics.performance}}), no gradient of a single head of q in memory
@@ -1174,9 +1175,9 @@ check("model.grouped_backward", grouped_backward)
 #
 # {{exercise model.operator_norm}}
 #
-# The kernels are given: unit 06's RMSNorm, which also keeps rstd, and unit 07's backward pass. (Their inputs must be
-# contiguous, but for dy, and so are their results.) Make two operators of them, one for each direction, and a function that calls
-# the first operator. Full marks need
+# The kernels are given: unit 06's RMSNorm, which also keeps rstd, and unit 07's backward pass. (Their inputs other
+# than dy must be contiguous, and so are their results.) Make two operators of them, one for each direction, and a function
+# that calls the first operator. Full marks need
 # * the result and both gradients ({{correct.ragged}}), shapes and dtypes without data, forward and backward
 #   ({{correct.fake}}),
 # * nothing kept but x, weight and rstd ({{saves.performance}}), one launch forward ({{launches.performance.forward}})
@@ -1662,7 +1663,7 @@ figures.model.large_decoding()
 #
 # 1. The mask is dropped.
 # 2. The causal mask is aligned at the other corner.
-# 3. A kernel without a way back is called in training.
+# 3. A kernel without a backward pass is called in training.
 # 4. Rotary turns q and k in place.
 # 5. The model's scale is ignored.
 # 6. k and v are repeated for every head of q.

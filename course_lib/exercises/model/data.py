@@ -125,9 +125,9 @@ get_batch = Exercise(
         Holds(pieces, 1, "pieces of the text"),
         Holds(shifted, 2, "targets are the next tokens"),
         Holds(inside, 2, "training and validation share no token"),
-        Holds(everywhere, 1, "every place is drawn, each as often", "every"),
+        Holds(everywhere, 1, "every place is drawn, none too often", "every"),
         Holds(by_the_generator, 1, "drawn by the generator"),
-        Holds(far, 1, "windows from all of a long file", "large", told=taken),
+        Holds(far, 1, "windows from all parts of a long file", "large", told=taken),
     ],
     hints=[
         "tokens = np.memmap(path, np.uint16, 'r') is an array that lies on the disk: an index reads what it names, and no more.",
