@@ -160,7 +160,8 @@ class Judged(Trial):
             )
             if self.case.hidden and not close:
                 return "not right for numbers that stay hidden; try the formula on some of your own"
-            shown = ", ".join(f"{k} = {in_words(v)}" for k, v in arguments.items())
+            numbers = {k: v for k, v in arguments.items() if not isinstance(v, torch.Tensor)}
+            shown = ", ".join(f"{k} = {in_words(v)}" for k, v in numbers.items())
             return "" if close else f"for {shown}: expected {expected!r}, got {in_words(got)}"
         if not isinstance(got, torch.Tensor):
             return f"expected a tensor, got {_kind(got)}"

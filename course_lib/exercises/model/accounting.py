@@ -201,13 +201,11 @@ def costs(part: int, name: str, unit: str) -> Callable[..., str]:
         if not isinstance(output, list) or len(output) != 3:
             return "expected three numbers: (flops, seconds, dollars)"
         right, found = cost_of(**arguments)[part], output[part]
-        close = type(found) in (int, float) and abs(found - right) <= 1e-6 * right
-        return (
-            ""
-            if close
-            else f"{right:.6g} {unit} counted, {f'{found:.6g}' if type(found) in (int, float) else 'no number'} predicted, "
-            f"of {_named(arguments)}"
-        )
+        if type(found) in (int, float) and abs(found - right) <= 1e-6 * right:
+            return ""
+        predicted = f"{found:.6g}" if type(found) in (int, float) else "no number"
+        of = "" if part else f", of {_named(arguments)}"  # seconds and dollars follow from FLOPs: once is enough
+        return f"{right:.6g} {unit} counted, {predicted} predicted{of}"
 
     look.__name__ = name
     return look

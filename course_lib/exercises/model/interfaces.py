@@ -230,7 +230,7 @@ def at_the_top_left(q, k, v, do, scale: float, **_: Any) -> KeysAndValues | None
     if q.shape[2] == k.shape[2]:
         return None
     group = q.shape[1] // k.shape[1]
-    p, v, _ = probabilities(q, k, v, scale, mask=None, causal=True, window=None, top_left=False)
+    p, v = probabilities(q, k, v, scale, mask=None, causal=True, window=None, top_left=False)[:2]
     q, do, seen = q.double(), do.double(), p.tril()
     dp = do @ v.mT
     ds = seen * (dp - (p * dp).sum(-1, keepdim=True))

@@ -227,8 +227,9 @@ def biased(times: float = 1.0, early: bool = False, **slip: bool) -> Callable[..
     """Make a function of scores (heads, nq, nk) that adds their biases, so many times, with slopes that may begin a head early."""
 
     def add(scores: torch.Tensor) -> torch.Tensor:
-        more = 2.0 ** (8.0 / scores.shape[0]) if early else 1.0
-        return scores.double() + times * more * biases(*scores.shape, **slip)
+        heads, nq, nk = scores.shape
+        more = 2.0 ** (8.0 / heads) if early else 1.0
+        return scores.double() + times * more * biases(heads, nq, nk, **slip)
 
     return add
 
