@@ -266,6 +266,7 @@ class Exercise:
     allows     what torch may do inside the function besides allocations and views, as aten names ("add", "copy_")
     called     how a check calls the function where f(**arguments) will not do: a name in course_lib.observe.calls.CALLS
     given      functions in the exercise's cell that are not the student's to change: the grader puts the course's in their place
+    blank      what is said of the function where a call gives nothing
     without    a module that answers the exercise by itself: in a check, nothing of it works
     """
 
@@ -286,6 +287,7 @@ class Exercise:
     rel_tol: float = 1e-9
     allows: frozenset[str] = frozenset()
     called: str = ""
+    blank: str = "returns nothing yet (is a `return` missing?)"
     without: str = ""
     given: Sequence[str] = ()
     hints: Sequence[str] = ()

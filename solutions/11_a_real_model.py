@@ -16,9 +16,9 @@
 # **After this unit you can** write an optimizer in one launch and say why it cannot be faster, feed a model from a file
 # that does not fit into memory, train with batches that do not fit either, say beforehand how much memory, time and
 # money a training run takes, stop a run and go on without a difference of one bit, and put kernels of your own into a
-# model so that every parameter learns. Then, in part two, you will tell a model where its tokens stand, write the
-# function that every layer of a real model calls, and write text with a cache that is never copied. This unit takes
-# several sittings and about {{unit hours}} in all; {{unit minutes}} of that is for {{unit exercises}}. You need 06
+# model so that every parameter learns. In part two you tell a model where its tokens stand, write the function that
+# every layer of a real model calls, and write text with a cache that is never copied. This unit takes several sittings
+# and about {{unit hours}} in all; {{unit minutes}} of that is for {{unit exercises}}. You need 06
 # (fusion), 07 (autograd functions, what is kept for backward) and 10 (attention as one such function). No GPU is
 # needed.
 
@@ -64,21 +64,21 @@ for name, sized in {"the toy": model, "the large one": large}.items():
     print(f"{name} has {sum(p.numel() for p in sized.parameters()):,} parameters")
 
 # %% [markdown]
-# The same file makes both models. The toy trains here, on a CPU. What do the slots have to do with speed? Here is one block of
-# the toy, forward and backward. Before you run the cell: the products with weights are the same in both rows. What share of the
-# launches do you think is left?
+# The same file makes both models. The toy trains here, on a CPU. What do the slots have to do with speed? The next cell compares
+# one block of the toy with torch's operations in its slots and with this course's kernels, forward and backward. Both launch the
+# same products with weights. Before you run the cell: what share of torch's launches do you think the kernels need?
 
 # %%
 figures.model.block()
 
 # %% [markdown]
 # Each launch reads its inputs from memory and writes its result there. Most of what torch moves here is not moved for the
-# matrix products. It is moved between small operations that one kernel could do in registers, which was the subject of unit 06.
+# matrix products. It is moved between small operations, which one kernel could do in registers. That was the subject of unit 06.
 #
 # ## Data: a file that nobody reads as a whole
 #
-# Our text is sums, one a line. It is made by the course, and it has a property that no book has: we know how well it can be
-# predicted.
+# Our text is a list of sums, one on each line. The course makes it, and it has a property that no book has: we know how well it
+# can be predicted.
 
 # %%
 print(text.sums(4, seed=3), end="")
@@ -86,13 +86,14 @@ path = text.write_tokens("sums.bin", 20_000)  # a token is a character here, two
 print(f"{path.stat().st_size:,} bytes; nobody can do better than a loss of {text.best_loss():.3f}")
 
 # %% [markdown]
-# The two digits before each `=` are chance: their loss is ln 10 = 2.3 each. All else follows from what was before, and costs
-# nothing. The mean over all characters is the number above.
+# The two digits before each `=` are drawn at random, so no model can have a mean loss below ln 10 = 2.3 for them. All other
+# characters follow from those before them, and a good model predicts them with a loss near 0. The mean over all characters is the
+# number above.
 #
-# A real text is longer than memory. 1.4 trillion tokens of two bytes are 2.8 TB. `np.memmap(path, np.uint16, "r")` gives an
-# array that lies on the disk: the system reads the pages that an index touches, and no others.
+# A real text does not fit into memory: 1.4 trillion tokens of two bytes are 2.8 TB. `np.memmap(path, np.uint16, "r")` gives an
+# array that lies on the disk. The system reads the pages that an index touches, and no others.
 #
-# A model learns to predict each token from those before. So the **targets** are the tokens, shifted by one:
+# A model learns to predict each token from those before it. So the **targets** are the tokens, shifted by one:
 #
 # | | | | | | | |
 # | --- | --- | --- | --- | --- | --- | --- |
@@ -105,16 +106,18 @@ print(f"{path.stat().st_size:,} bytes; nobody can do better than a loss of {text
 # {{exercise model.get_batch}}
 #
 # Write `get_batch(path, split, batch, context, generator)`. The file holds uint16 tokens. The first nine tenths of them,
-# `len(tokens) * 9 // 10`, are the split "train", the rest is "val". Draw where windows begin with `torch.randint(...,
-# generator=generator)`, each place with the same chance, and return tokens and targets, both (batch, context) and int64.
+# `len(tokens) * 9 // 10`, are the split "train", and the rest is the split "val". A window is `context` tokens in a row. Draw the
+# places where `batch` windows begin with `torch.randint(..., generator=generator)`, each place with the same chance. Return the
+# tokens and their targets, both of shape (batch, context) and int64.
 #
 # Full marks need
 # * windows that are pieces of the text ({{holds.pieces.plain}}), and targets that are the next tokens
 #   ({{holds.shifted.plain}}),
 # * splits that share no token, the last target included ({{holds.inside.plain}}),
-# * every place of a split drawn sooner or later ({{holds.everywhere.every}}),
+# * every place of a split drawn sooner or later, and none much more often than others ({{holds.everywhere.every}}),
 # * nothing drawn but by the generator ({{holds.by_the_generator.plain}}),
-# * a file of 48 MB of which one batch reads next to nothing ({{holds.mapped.large}}).
+# * windows from all parts of a file of 48 MB ({{holds.far.large}}). The verdict also says how many bytes of it a batch read. No
+#   points hang on this number, because your own process counts it, and a check does not believe what that says.
 
 
 # %% exercise="model.get_batch"
@@ -136,28 +139,30 @@ check("model.get_batch", get_batch)
 # %% [markdown]
 # ## Optimizers, each by what it adds
 #
-# What do you do with a gradient? Each of these answers adds one idea to the one before.
+# What does an optimizer do with a gradient? Each rule of this table adds one idea to the rule above it.
 #
 # | rule | adds | remembers | a step |
 # | --- | --- | --- | --- |
 # | SGD | | nothing | p − lr · g |
 # | momentum | steps add up | m ← 0.9 m + g | p − lr · m |
 # | AdaGrad | a rate for each weight | s ← s + g² | p − lr · g / (√s + ε) |
-# | RMSProp | and it forgets | s ← 0.99 s + 0.01 g² | p − lr · g / (√s + ε) |
-# | Adam | both, and corrects their beginning | m ← 0.9 m + 0.1 g, v ← 0.999 v + 0.001 g² | p − lr · m̂ / (√v̂ + ε) |
+# | RMSProp | the sum forgets | s ← 0.99 s + 0.01 g² | p − lr · g / (√s + ε) |
+# | Adam | both means, corrected at their beginning | m ← 0.9 m + 0.1 g, v ← 0.999 v + 0.001 g² | p − lr · m̂ / (√v̂ + ε) |
 #
-# ε is 1e-8. AdaGrad's sum only grows, so its steps only shrink. A running mean forgets. But a running mean that begins
-# at 0 is too small at first: after one step, v is 0.001 g², whose root is thirty times too small, and m is ten times
-# too small, so the step would be three times too large. So Adam divides by what a mean of ones would be by now: m̂ = m
-# / (1 − 0.9ᵗ), v̂ = v / (1 − 0.999ᵗ), where t counts steps from 1.
+# ε is 1e-8. AdaGrad's sum only grows, so its steps only shrink. A running mean, as RMSProp's and Adam's are, forgets. But a
+# running mean that begins at 0 is too small at first: after one step v is 0.001 g², whose root is thirty times too small, and m
+# is ten times too small, so the step would be three times too large. Adam divides each mean by what a mean of ones would be by
+# now: m̂ = m / (1 − 0.9ᵗ) and v̂ = v / (1 − 0.999ᵗ), where t counts steps from 1. Note that ε is added to √v̂, after the
+# correction.
 #
 # ## Exercise: five optimizers
 #
 # {{exercise model.update}}
 #
-# Write `update(rule, p, g, state, lr)` for one weight, in Python's numbers. `state` is an empty dict before the first step, and
-# yours to fill. Each rule is compared with torch's: "sgd" ({{correct.sgd}}), "momentum" ({{correct.momentum}}), "adagrad"
-# ({{correct.adagrad}}), "rmsprop" ({{correct.rmsprop}}), "adam" ({{correct.adam}}).
+# Write `update(rule, p, g, state, lr)` for one weight p with gradient g, both numbers of Python, and return the new p. `state` is
+# an empty dict before the first step: keep in it what the rule must remember. Each rule is compared with torch's: "sgd"
+# ({{correct.sgd}}), "momentum" ({{correct.momentum}}), "adagrad" ({{correct.adagrad}}), "rmsprop" ({{correct.rmsprop}}), "adam"
+# ({{correct.adam}}).
 
 
 # %% exercise="model.update"
@@ -194,9 +199,9 @@ check("model.update", update)
 # with large gradients hardly decay. AdamW **decouples** it (Loshchilov and Hutter, 2017): p ← p · (1 − lr · λ), and then Adam's
 # step.
 #
-# How fast can it be? A step does some fifteen operations for each parameter, which is nothing (03). It reads p, g, m and v, and
-# writes p, m and v: **7 passes of memory**, 28 bytes for each parameter in float32. torch's operations, one after another, take
-# more. Guess how many?
+# How fast can a step be? It does some fifteen operations for each parameter, which cost nothing beside its memory traffic (03). It
+# reads p, g, m and v, and writes p, m and v. These are **7 passes over memory**, 28 bytes for each parameter in float32. torch's
+# operations, one after another, move more. How many bytes would you guess?
 
 # %%
 adamw_bytes = {"one launch": 28, "torch, operation by operation": 100}  # the second: foreach and fused turned off
@@ -205,23 +210,24 @@ for way, size in adamw_bytes.items():
 
 # %% [markdown]
 # In **mixed precision** the model computes with bfloat16 weights. The neighbours of 1 in bfloat16 are 1 / 128 above and 1 / 256
-# below. A step of 3e-4, added to such a weight, disappears (02). So the optimizer keeps a float32 **master** p, and the model
-# gets a rounded copy, `low`. In a prototype of this unit the mean loss at the end of 200 steps was 1.93 in float32, 1.93 in
-# bfloat16 with a master, and 2.31 without. The gradient comes in bfloat16. How many bytes is that? 2 for g, 24 for p, m and v,
-# 2 for `low`: 28 again.
+# below. A step of 3e-4, added to a weight of 1, disappears (02). So the optimizer keeps a float32 **master** p, and the model
+# gets a rounded copy of it, `low`. In a prototype of this unit the mean loss at the end of 200 steps was 1.93 in float32, 1.93 in
+# bfloat16 with a master, and 2.31 in bfloat16 without one. The gradient comes in bfloat16, too. How many bytes does a step move
+# for each parameter? It moves 2 for g, 24 for p, m and v, and 2 for `low`, which are 28 again.
 #
 # ## Exercise: AdamW in one launch
 #
 # {{exercise model.adamw_step}}
 #
-# Write `adamw_step(p, g, m, v, low, lr, beta1, beta2, eps, weight_decay, step)`. All tensors are flat and have n elements; p, m
-# and v are float32 and change in place. g is float32, or half precision. `low` is None, or the model's weights in half
-# precision, which get the rounded p. The first step is step 1. In what order? p decays, m and v take in g, and p takes the step
-# from the new m and v.
+# Write `adamw_step(p, g, m, v, low, lr, beta1, beta2, eps, weight_decay, step)`. All tensors are flat and have n elements. p, m
+# and v are float32, and your kernel changes them in place. g is float32 or half precision. `low` is None, or the model's weights
+# in half precision, into which your kernel writes the rounded p. The first step is step 1. The order is this: first p decays, then
+# m and v take in g, and at last p takes the step, which is computed from the new m and v.
 #
 # Full marks need
-# * the right step for any n ({{correct.ragged}}), in the first steps, too ({{correct.first}}),
-# * decay that never meets m and v ({{correct.decay}}), ε added to the root and not under it ({{correct.small}}),
+# * the right step for any n ({{correct.ragged}}), also among the first steps ({{correct.first}}),
+# * decay that never meets m and v ({{correct.decay}}), ε added to √v̂, which is the root of the corrected v
+#   ({{correct.small}}),
 # * a float32 master ({{correct.half}}),
 # * one launch ({{launches.performance}}), 28 bytes a parameter ({{traffic.performance}}), no memory besides
 #   ({{buffers_below.performance}}).
@@ -267,26 +273,26 @@ def adamw_step(p, g, m, v, low, lr, beta1, beta2, eps, weight_decay, step):
 check("model.adamw_step", adamw_step)
 
 # %% [markdown]
-# On an H200 such a kernel moved 4.10 TB/s for 1.04 billion parameters, torch's fused AdamW 3.43, and its foreach version 1.26
-# (a prototype of this unit, measured on 2026-11-22).
+# On an H200, with 1.04 billion parameters, such a kernel moved 4.10 TB/s. torch's fused AdamW moved 3.43 TB/s, and its foreach
+# version 1.26 TB/s (a prototype of this unit, measured on 2026-11-22).
 #
 # ## A batch that does not fit
 #
-# The loss of a batch is a mean over its tokens, and a mean can be taken in parts. Run a **micro-batch** forward and backward,
-# and its graph is gone. `backward()` *adds* to `p.grad`. What must each part be multiplied by, so that the sum is the gradient
-# of the whole batch?
+# The loss of a batch is a mean over its tokens, and a mean can be taken in parts. After a **micro-batch** has run forward and
+# backward, its graph is freed, and there is room for the next one. `backward()` *adds* to `p.grad`. By what must you multiply the
+# loss of each part, so that the sum is the gradient of the whole batch?
 #
 # ## Exercise: accumulate
 #
 # {{exercise model.accumulate}}
 #
-# Write `accumulate(model, batches)`. `model(tokens, targets)` gives the mean loss over the targets that are not −100; these are
-# padding. Leave the gradient of the mean over **all** targets of all micro-batches in `p.grad`, and return that mean as a
-# number.
+# Write `accumulate(model, batches)`. `batches` is a list of micro-batches, and each of them is a pair (tokens, targets).
+# `model(tokens, targets)` returns the mean loss over the targets that are not −100; targets of −100 are padding. Leave in `p.grad`
+# the gradient of the mean loss over **all** targets of all micro-batches, padding left out, and return that mean as a number.
 #
 # Full marks need
-# * loss and gradients of one large batch ({{holds.same_loss.plain}}), where micro-batches have different numbers of targets,
-#   too ({{holds.same_loss.padded}}),
+# * the loss and the gradients of one large batch ({{holds.same_loss.plain}}), also where micro-batches have different numbers of
+#   targets ({{holds.same_loss.padded}}),
 # * gradients that do not depend on those from before ({{holds.begins_anew.plain}}),
 # * one micro-batch's graph alive at a time ({{seen.one_at_a_time.memory}}).
 
@@ -310,17 +316,17 @@ def accumulate(model, batches) -> float:
 check("model.accumulate", accumulate)
 
 # %% [markdown]
-# Would you have seen it in the losses, if the parts had been summed and not averaged? Adam divides m by √v, and a factor in all
-# gradients cancels. In a run of 30 steps the losses differed in the sixth digit. Clip the gradients, and they differ in the
-# second.
+# Suppose that you had summed the losses of the parts, and not averaged them. Would you have seen it in the losses? Adam divides m
+# by √v, so a factor in all gradients cancels. In a run of 30 steps the losses differed in the sixth digit. When the gradients
+# were clipped as well, the losses differed in the second digit.
 #
 # ## Exercise: clip
 #
 # {{exercise model.clip}}
 #
-# One bad batch can throw a model far away. So gradients are scaled down when their **common** norm, that of all of them as one
-# long vector, is above a limit. Their direction stays. Write `clip(gradients, largest)`: it changes the tensors in place and
-# returns the norm that they had.
+# One bad batch can throw a model far away. So gradients are scaled down when their **common** norm is above a limit. It is the
+# norm of all gradients as one long vector, and the direction of this vector stays. Write `clip(gradients, largest)`, which changes
+# the tensors in place and returns the norm that they had before.
 #
 # Full marks need one norm of all gradients ({{holds.same_norm.plain}}), gradients scaled to the limit
 # ({{holds.same_gradients.plain}}), and small ones left as they are ({{holds.same_gradients.below}}).
@@ -345,17 +351,17 @@ check("model.clip", clip)
 #
 # {{exercise model.learning_rate}}
 #
-# At first m and v are means of a few gradients, and a step may be far too large. So the rate rises from near 0. At the end,
-# small steps settle.
+# At first m and v are means of only a few gradients, and a step may be far too large. So the rate rises from near 0. At the end
+# the rate falls, and with small steps the weights settle.
 
 # %%
 figures.model.schedule()
 
 # %% [markdown]
-# Write `learning_rate(step, steps, peak, warm_up)`. Steps count from 0. Through the first `warm_up` steps it is a line; step 0
-# has peak / warm_up, since a rate of 0 would waste a batch, and step warm_up − 1 has the peak ({{correct.warm-up}}). Then half
-# a cosine leads from the peak at step `warm_up` to a tenth of it at step `steps` ({{correct.cosine}}), and there it stays
-# ({{correct.after}}).
+# Write `learning_rate(step, steps, peak, warm_up)`. Steps count from 0. Through the first `warm_up` steps the rate is a straight
+# line: step 0 has peak / warm_up, since a rate of 0 would waste a batch, and step warm_up − 1 has the peak
+# ({{correct.warm-up}}). Then half a cosine leads from the peak at step `warm_up` to a tenth of the peak at step `steps`
+# ({{correct.cosine}}). From there on the rate stays at this tenth ({{correct.after}}).
 
 
 # %% exercise="model.learning_rate"
@@ -375,15 +381,16 @@ check("model.learning_rate", learning_rate)
 # %% [markdown]
 # ## What does a training step hold?
 #
-# Four things. **Weights** and **gradients**, in bfloat16. What the **optimizer** remembers: master, m and v in float32. And
-# what the **forward pass keeps** for backward (07). Here they are for the toy, in float32 throughout. When is memory fullest?
+# A training step holds four things: the **weights** and the **gradients**, both in bfloat16; what the **optimizer** remembers,
+# which is the master, m and v in float32; and what the **forward pass keeps** for backward (07). The picture shows how many bytes
+# they take in one step of the toy, operation by operation. The toy is in float32 throughout. When will memory be fullest?
 
 # %%
 figures.model.memory_of_a_step()
 
 # %% [markdown]
-# The first three depend on the number of parameters alone. The fourth grows with each token, and is the sum of what each kernel
-# has chosen to keep. With the kernels of this course in the slots, one block keeps for each token:
+# The first three depend on the number of parameters alone. The fourth grows with each token: it is the sum of what each kernel
+# keeps for its backward pass. With the kernels of this course in the slots, one block keeps for each token:
 #
 # | kept by | what | numbers | bytes each |
 # | --- | --- | --- | --- |
@@ -397,18 +404,18 @@ figures.model.memory_of_a_step()
 # | SwiGLU | gate and up | 2 · hidden | 2 |
 # | the matrix down | their product | hidden | 2 |
 #
-# Besides the blocks, a token keeps x of the last norm and its result (width each, 2 bytes) and rstd (4), the logits (vocab, 2
-# bytes), their lse (4), token and target (8 bytes each). And the step keeps the two tables of angles, n · D / 2 float32 numbers
-# each.
+# Outside of the blocks, the step keeps for each token the x of the last norm and its result (width numbers each, of 2 bytes), its
+# rstd (4 bytes), the logits (vocab numbers of 2 bytes), their lse (4 bytes), and the token and its target (8 bytes each). Besides,
+# it keeps two tables of angles, cos and sin, of n · D / 2 float32 numbers each, whatever the batch is.
 #
 # ## Exercise: predict the memory of a step
 #
 # {{exercise model.training_memory}}
 #
-# Write `training_memory(...)`: the number of parameters ({{holds.parameters.plain}}), the bytes of weights, gradients and
-# optimizer in mixed precision ({{holds.state.plain}}), and the bytes that the forward pass keeps ({{holds.activations.plain}}).
-# D is width / heads. Shapes of weights stand in `Block` and `GPT`. The numbers are compared with what is counted in the model,
-# to the byte.
+# Write `training_memory(...)`, which returns three numbers: the number of parameters ({{holds.parameters.plain}}), the bytes of
+# weights, gradients and optimizer in mixed precision ({{holds.state.plain}}), and the bytes that the forward pass keeps for a batch
+# of `batch` texts of n tokens ({{holds.activations.plain}}). D is width / heads. You find the shapes of all weights in the classes
+# `Block` and `GPT` of the model's file. The numbers are compared with what is counted in the model, to the byte.
 
 
 # %% exercise="model.training_memory"
@@ -440,25 +447,26 @@ check("model.training_memory", training_memory)
 figures.model.explore_memory()
 
 # %% [markdown]
-# (This is the formula of the exercise, which a count confirms on small models. An allocator rounds up, and an operation at work
-# needs some memory besides.) Make the batch larger: which part grows? Make the model wider: which one now?
+# (These bars are the formula of the exercise, which a count confirms on small models. A GPU's allocator rounds up, and an operation
+# at work needs some memory besides.) Make the batch larger: which part grows? Make the model wider: which part grows now?
 #
 # ## Exercise: what a run costs
 #
 # {{exercise model.run_cost}}
 #
-# A weight of a matrix takes part in one multiplication and one addition for each token forward, and in twice as much backward:
-# **6 N D**, for N weights and D tokens (03). Where does that fail? N counts matrices that multiply. The embedding is looked up,
-# and multiplies nothing. And attention multiplies activations with activations: q kᵀ and p v forward, four products backward,
-# for n (n + 1) / 2 pairs of a query and a key in each head.
+# A weight of a matrix takes part in one multiplication and one addition for each token forward, and in twice as many backward.
+# That makes **6 N D** FLOPs, for N weights and D tokens (03). Where does this fail? N may count only matrices that multiply: the
+# embedding is looked up, and multiplies nothing. And attention multiplies activations with activations, which 6 N D knows nothing
+# of. It does two products forward, q kᵀ and p v, and four backward, each for n (n + 1) / 2 pairs of a query and a key in each head
+# of q.
 #
-# **MFU** is the share of a GPU's FLOP/s that these FLOPs use. What does it leave out? Whatever a kernel computes twice:
-# FlashAttention's backward pass computes the scores again, and gets no credit for it. Norms and the optimizer do hardly any
-# FLOPs, and yet take time.
+# **MFU** is the share of a GPU's FLOP/s that these FLOPs use. What does MFU leave out? It leaves out whatever a kernel computes
+# twice: FlashAttention's backward pass computes the scores again, and gets no credit for it. It also leaves out norms and the
+# optimizer, which do hardly any FLOPs, and yet take time.
 #
-# Write `run_cost(...)`: the FLOPs of one training step ({{holds.flops.plain}}), its seconds on a GPU of `flops_per_second` at
-# that MFU ({{holds.seconds.plain}}), and the dollars of a run over `tokens` tokens, at `dollars` an hour
-# ({{holds.dollars.plain}}).
+# Write `run_cost(...)`, which returns three numbers: the FLOPs of one training step on `batch` texts of n tokens
+# ({{holds.flops.plain}}), its seconds on a GPU of `flops_per_second` at this `mfu` ({{holds.seconds.plain}}), and the dollars of a
+# run over `tokens` tokens, where an hour of the GPU costs `dollars` ({{holds.dollars.plain}}).
 
 
 # %% exercise="model.run_cost"
@@ -479,19 +487,19 @@ check("model.run_cost", run_cost)
 # %% [markdown]
 # ## A run that stops
 #
-# It will: a GPU fails, or your time on it ends. What does the next step depend on? Not on the weights alone. In prototypes of
-# this unit the ten losses after a stop differed by 0.03 without the moments, by 0.05 with a schedule that began anew, by 0.11
-# with a loader that did, and by 0.016 where random numbers were drawn from another state. None of these runs failed. Nobody
-# would have noticed.
+# Every long run stops: a GPU fails, or your time on it ends. What does the next step depend on? It does not depend on the weights
+# alone. In prototypes of this unit the ten losses after a stop differed from those of a run without one by 0.03 where the moments
+# were lost, by 0.05 where the schedule began anew, by 0.11 where the loader began anew, and by 0.016 where random numbers were
+# drawn from another state. None of these runs failed, and nobody would have noticed.
 #
 # ## Exercise: save and load
 #
 # {{exercise model.checkpoint}}
 #
-# Write `Checkpoint.save(path, run)` and `Checkpoint.load(path, run)`. A run has `model`, `optimizer` and `loader`, each with
-# `state_dict()` and `load_state_dict(...)`, and `step`, a number. Random numbers come from two places: dropout draws from
-# torch's global generator, and `run.generator`, a `torch.Generator`, draws which targets are left out. `load` gets a run that
-# began with other numbers.
+# Write `Checkpoint.save(path, run)` and `Checkpoint.load(path, run)`. A run has a `model`, an `optimizer` and a `loader`, each
+# with `state_dict()` and `load_state_dict(...)`, and a number, `step`. Its random numbers come from two places: dropout draws from
+# torch's global generator, and `run.generator`, a `torch.Generator`, decides which targets are left out. `load` gets another run,
+# which was begun with another seed and has already trained, and must turn it into the one that was saved.
 #
 # Full marks need
 # * the step ({{holds.same_step.plain}}),
@@ -535,9 +543,9 @@ check("model.checkpoint", Checkpoint)
 # %% [markdown]
 # ## Kernels in the model
 #
-# To autograd, a launch is nothing: tensors go in, new tensors come out, and no history connects them. A raw launch in the
-# middle of a model cuts it in two. Everything below the cut gets no gradient, and the loss still falls, because what is above
-# the cut goes on learning. Two such mistakes from public projects: query and key projections behind a raw launch never learned
+# Autograd does not see a launch: tensors go in, new tensors come out, and no history connects them. A raw launch in the middle of
+# a model cuts it in two. The layers before the cut get no gradient, and the loss still falls, because the layers behind the cut go
+# on learning. Two such mistakes have happened in public projects: query and key projections in front of a raw launch never learned
 # (LongLive, issue 61), and a norm's backward returned None for its weight (Unsloth, issue 4533).
 #
 # So each kernel goes into a `torch.autograd.Function` (07), which saves what its backward kernel needs.
@@ -546,8 +554,9 @@ check("model.checkpoint", Checkpoint)
 #
 # {{exercise model.swap_in}}
 #
-# Write `swap_in(model, kernels)`, and one autograd function for each slot: `norm`, `attention`, `swiglu`, `loss`. The kernels
-# are launches by name:
+# Write `swap_in(model, kernels)`, and one autograd function for each of the slots `norm`, `attention`, `swiglu` and `loss`.
+# `swap_in` returns nothing: it puts new slots into the model, `model.ops = replace(model.ops, norm=..., ...)`. `kernels` has eight
+# functions, each of which launches a kernel:
 #
 # | forward | gives | backward | gives |
 # | --- | --- | --- | --- |
@@ -556,12 +565,13 @@ check("model.checkpoint", Checkpoint)
 # | `swiglu(gate, up)` | out | `swiglu_backward(dy, gate, up)` | dgate, dup |
 # | `cross_entropy(logits, targets)` | losses, lse, one a row | `cross_entropy_backward(dlosses, logits, targets, lse)` | dlogits |
 #
-# The slot `loss` gives the mean of the losses; no target is −100 here. In the check the kernels are written in torch,
-# so that a model trains in a second, and count their launches; like launches they leave no history. Kernels of your own
-# take their places one by one, on a GPU: `Kernels(norm=..., norm_backward=...)` in `course_lib/workloads/launched.py`.
+# `cross_entropy` returns one loss for each row of logits, and the slot `loss` must give their mean. No target is −100 here. In the
+# check these kernels are written in torch, so that a model trains in a second. They count how often they are launched, and like
+# launches they leave no history. On a GPU, kernels of your own can take their places one by one, as
+# `Kernels(norm=..., norm_backward=...)` from `course_lib/workloads/launched.py`.
 #
-# A model that launches no kernel earns nothing. In some cases the kernels' results are a little larger than torch's, so
-# that it shows if a model still computes with torch. Full marks need
+# A model that launches no kernel earns nothing. In some cases the kernels' results are a factor times torch's, which shows whether
+# a model still computes with torch. Full marks need
 # * torch's gradient for every parameter ({{holds.every_parameter.plain}}), and ten losses that are torch's
 #   ({{holds.same_losses.steps}}),
 # * every slot on its kernels, each launched once each way ({{seen.launches.plain}}),
@@ -644,7 +654,7 @@ check("model.swap_in", swap_in)
 # %% [markdown]
 # ## Training, twice
 #
-# Here is a training loop, with all that you have written:
+# Here is a training loop that calls all that you have written:
 #
 # ```python
 # for step in range(steps):
@@ -656,24 +666,24 @@ check("model.swap_in", swap_in)
 #         adamw_step(p.view(-1), p.grad.view(-1), m[p].view(-1), v[p].view(-1), None, lr, 0.9, 0.95, 1e-8, 0.1 * (p.dim() > 1), step + 1)
 # ```
 #
-# The next cell trains the toy twice from one seed, with torch's operations and with kernels in your autograd functions (the
-# course's, where yours are not written yet). How far apart will the losses be after 120 steps?
+# The next cell trains the toy twice from one seed: once with torch's operations, and once with kernels in your autograd functions
+# (or in the course's, where yours are not written yet). How far apart will the two losses be after 120 steps?
 
 # %%
 figures.model.losses(swap_in)
 
 # %% [markdown]
 # Both runs see the same batches, and round differently in the last bit. The lower plot shows how such differences grow: each
-# step starts from weights that differ a little more. That is why a check compares gradients, and losses of few steps.
+# step starts from weights that differ a little more. That is why a check compares gradients, and the losses of a few steps only.
 #
 # These kernels were written in torch. Yours in Triton fit into the same slots. The next cell looks into your notebooks of units
-# 06, 07, 09 and 10, which should lie beside this one, and takes RMSNorm, the cross-entropy and attention from there, both ways,
-# where they are solved. Without a GPU they are traced, which takes some seconds a step.
+# 06, 07, 09 and 10, which should lie beside this one. Where they are solved, it takes RMSNorm, the cross-entropy and attention from
+# there, with their backward passes. Without a GPU these kernels are traced, which takes some seconds a step.
 #
-# Your FlashAttention knows nothing of heads that share k and v, and the toy has two heads of q for each of k. Which of its
-# functions must change? One that owns queries need not: k is handed over as a view that shows each head to its whole group, and
-# such a view takes no memory. dk and dv belong to keys, which several heads read, so they come from an exercise of part two,
-# `grouped_backward`.
+# Your FlashAttention knows nothing of heads that share k and v, and the toy has two heads of q for each head of k. Which kernels
+# must change? The kernels for o and dq need not: each of their programs owns queries, and k is handed over as a view that shows one
+# head to its whole group. Such a view takes no memory. But dk and dv belong to keys, which several heads of q read, so they come
+# from an exercise of part two, `grouped_backward`.
 
 # %%
 print(figures.model.step_by_step(swap_in, *earlier.kernels()))
@@ -681,45 +691,47 @@ print(figures.model.step_by_step(swap_in, *earlier.kernels()))
 # %% [markdown]
 # ## The large one
 #
-# The same file at 1.1 billion parameters was trained on a GPU, 4 texts of 4096 tokens at a time. Your `training_memory` says what
-# the peak should be. Before you run the next cell, order these three by speed: torch's operations with FlashAttention-2, the same
-# with cuDNN's attention, and the course's kernels. Where will `torch.compile` stand, which fuses what lies between products by itself?
+# The same file makes a model of 1.1 billion parameters, which was trained on a GPU, 4 texts of 4096 tokens at a time. Your
+# `training_memory` says what the peak of memory should be. Before you run the next cell, order these three by speed: torch's
+# operations with FlashAttention-2, torch's operations with cuDNN's attention, and the course's kernels. `torch.compile` by itself
+# fuses what lies between the products: where will it stand beside these three?
 
 # %%
 figures.model.large_steps()
 
 # %% [markdown]
-# Both of torch's rows run the same operations around attention, and differ in attention alone. The course's kernels have a slower
-# attention than cuDNN. They win by what they do not move in norms, rotary positions, SwiGLU and the loss. `torch.compile` fuses
-# those as well, and keeps cuDNN's attention. The fourth row has the course's kernels and an attention that is written in Gluon, a
-# language of Triton's for one kind of GPU, in which copies and products run at the same time. It passes `torch.compile`.
-# (`benchmarks/results/model.md` has all numbers.)
+# The two rows of torch's operations differ in attention alone. The course's attention is slower than cuDNN's. The course's kernels
+# win by what they do not move in norms, rotary positions, SwiGLU and the loss. `torch.compile` fuses those as well, and keeps
+# cuDNN's attention. The fourth row has the course's kernels and an attention in Gluon, a language of Triton's for one kind of GPU,
+# in which copies and products run at the same time. It is faster than `torch.compile`. (`benchmarks/results/model.md` has all
+# numbers.)
 #
-# The peak lies more than a GB below what `training_memory` says. Which row of its table is another here? The slot copies v before
-# it is kept, and so lets go of all of qkv's result: 22 blocks · 16,384 tokens · 2,560 numbers of 2 bytes are 1.8 GB.
+# The peak lies more than a GB below what `training_memory` says. Which row of the table in "What does a training step hold?" is
+# different here? It is the row of v. This run's slot copies v before v is kept, and so lets go of the rest of qkv's result, q and k:
+# 22 blocks · 16,384 tokens · 2,560 numbers of 2 bytes are 1.8 GB.
 
 # %% [markdown]
 # # Part two: writing text
 #
-# A trained model writes one token at a time. This part can wait for another day; it needs nothing of the first one.
+# A trained model writes one token at a time. This part can wait for another day: it needs nothing that you wrote in part one.
 #
 # ## Where does a token stand?
 #
-# Attention is a sum over keys, and a sum has no order. Shuffle the keys together with their values, and every output
-# stays the same to the last rounding. So a model must be told where a token stands. Three ways are in use, and they
-# enter at three different places: before the projections, behind two of them, or in the scores.
+# Attention is a sum over keys, and a sum has no order. If you shuffle the keys together with their values, every output
+# stays the same but for rounding. So a model must be told where a token stands. Three ways are in use, and they enter at
+# three different places: before the projections, behind two of the projections, or in the scores.
 #
-# Which of q, k and v does each of them change? Make a guess now; you will answer it further down, with the three of
-# them written.
+# Which of q, k and v does each way change? Make a guess now. You will answer the question further down, when you have
+# written all three.
 
 # %% [markdown]
 # ## Exercise: waves
 #
 # {{exercise model.sinusoidal}}
 #
-# The transformer of 2017 added a wave to each token's embedding. Column 2 i holds sin(n / 10000^(2 i / D)), and
-# column 2 i + 1 the cosine of the same angle. The first pair of columns turns by one radian a token, the last pair by
-# about a ten-thousandth of one.
+# The transformer of 2017 added a wave to each token's embedding. For the token at position n, column 2 i of the wave holds
+# sin(n / 10000^(2 i / D)), and column 2 i + 1 holds the cosine of the same angle. From one token to the next, the angle of
+# the first pair of columns grows by one radian, and that of the last pair by about a ten-thousandth of one.
 #
 # Full marks need the right numbers for any N and any even D ({{correct.sizes}}).
 
@@ -741,24 +753,24 @@ check("model.sinusoidal", sinusoidal)
 #
 # {{exercise model.rotary}}
 #
-# RoPE turns q and k instead. Number i of the first half of a row and number i of the second half are the two sides of
-# a pair, and the pair is turned by the angle positions[n] / base^(2 i / D):
+# RoPE turns q and k instead. Number i of the first half of a row and number i of the second half make a pair (a, b), for
+# i = 0, ..., D / 2 − 1. In row n this pair is turned by the angle positions[n] / base^(2 i / D):
 #
 # > (a, b) → (a cos − b sin, b cos + a sin)
 #
 # The product of a turned q and a turned k depends on the difference of the two angles, and so on how far apart the
-# two tokens are. (Some papers pair neighbours instead. A model that was trained with one order is noise under the
-# other, and no shape tells them apart.)
+# two tokens are. (Some papers pair neighbours instead. A model that was trained with one pairing writes noise under the
+# other, and no shape tells the two apart.)
 #
-# The positions are an argument, because the row is not the position: while a text is written, each call brings one
-# row, and that row is number 700 of the text. Full marks need
-# * the positions that are given ({{correct.positions}}), any even D and any base ({{correct.ragged}}), half precision
-#   ({{correct.half}}),
+# The positions are an argument, because a row's number is not its position: while a text is written, each call brings a
+# single row, and this row may be token number 700 of the text. Full marks need
+# * angles by the positions that are given ({{correct.positions}}), any even D and any base ({{correct.ragged}}), half
+#   precision ({{correct.half}}),
 # * x read once and the result written once ({{traffic.performance}}) with dense loads
 #   ({{coalesced.load.performance}}), in one launch ({{launches.performance}}).
 #
-# The result is a new tensor. Why not turn x in place, and save the memory? The last exercise of the unit has the
-# answer.
+# The result is a new tensor. Why should you not turn x in place, and save the memory? The last exercise of the unit has
+# the answer.
 
 
 # %% exercise="model.rotary"
@@ -820,13 +832,13 @@ check("model.rotary", rotary)
 #
 # {{exercise model.alibi}}
 #
-# ALiBi leaves q, k and v alone. It takes something off each score, in proportion to how far the key is behind the
-# query: head h of H takes off 2^(−8 (h + 1) / H) for each token of distance. Heads with a steep slope look nearby,
-# the others far back.
+# ALiBi leaves q, k and v alone. It takes something off each score, in proportion to how far the key lies behind the
+# query: head h of H heads takes off 2^(−8 (h + 1) / H) for each token of distance. Heads with a steep slope look at
+# tokens nearby, and the others look far back.
 #
-# The queries are the last nq of nk positions. Keys that lie ahead are not seen anyway, so their bias is 0. Full marks
-# need the right distances and slopes, queries that are the last ({{correct.decode}}), and any
-# number of heads ({{correct.heads}}).
+# The queries are the last nq of nk positions. A causal mask hides the keys that lie ahead, so here their bias is 0. Full
+# marks need the right distances and slopes where there are as many queries as keys, queries that are the last positions
+# ({{correct.decode}}), and any number of heads ({{correct.heads}}).
 
 
 # %% exercise="model.alibi"
@@ -848,9 +860,9 @@ check("model.alibi", alibi)
 #
 # {{exercise model.touches}}
 #
-# Now answer what you guessed. Write True or False; who writes the same word everywhere earns nothing
-# ({{truths.plain}}). The fourth question of each way moves a whole text: its first token stands at 100, not at 0, and
-# the distances within it are the same.
+# Now answer the question for which you made a guess. Write True or False; an answer that is the same word everywhere
+# earns nothing ({{truths.plain}}). The fourth question about each way moves a whole text: its first token stands at
+# position 100, not at 0, and the distances within the text stay the same.
 
 # %% exercise="model.touches"
 touches = {
@@ -892,11 +904,11 @@ check("model.touches", touches)
 #
 # A model of the library `transformers` lets you replace its attention by a function of your own, and so do nanochat
 # and others. The function is called in each layer, for prompts, pieces of prompts, and single tokens, with caches of
-# two kinds. Here are six calls of one generation. The first of them is easy: a prompt of 10 tokens, ten queries, ten
+# two kinds. The picture shows six such calls. The first of them is easy: a prompt of 10 tokens has ten queries and ten
 # keys, and row i sees keys 0 to i.
 #
-# Before you move the sliders: in the second call six more tokens come, after the ten. How many keys does the first of
-# them see?
+# Before you move the sliders: in the second call six more tokens come after these ten. How many keys does the first of
+# the six see?
 
 # %%
 figures.model.explore_which_rows()
@@ -907,8 +919,8 @@ figures.model.explore_which_rows()
 # {{exercise model.which_rows}}
 #
 # Calls 1 to 3 and 6 use a cache that grows, so that the last key is the last query's own. Calls 4 and 5 use a cache
-# of 24 places, allocated once, whose empty places are handed over like the others. Write how many keys the first and
-# the last query see ({{numbers.plain}}).
+# of 24 places, which is allocated once. Its places that are still empty are handed over as keys like the others. Write how
+# many keys the query of each line sees ({{numbers.plain}}).
 
 # %% exercise="model.which_rows"
 which_rows = {
@@ -940,37 +952,37 @@ which_rows = {
 check("model.which_rows", which_rows)
 
 # %% [markdown]
-# Two alignments of one mask come out of this. If the queries are the **last** positions, row i sees keys up to i + Nk
-# − Nq: the mask's diagonal ends in the **bottom right** corner. FlashAttention means that, and units 08 to 10 did. If
-# the queries are the **first** positions, in front of empty places, row i sees keys up to i: the diagonal begins at
-# the **top left**. torch's `is_causal=True` means that. The shapes are the same in both cases. Somebody must say
-# which one is meant, and a function that guesses is right until a text comes in two pieces.
+# These calls need two alignments of one mask. If the queries are the **last** positions, row i sees keys up to i + Nk
+# − Nq: the mask's diagonal ends in the **bottom right** corner. This is what FlashAttention means, and what units 08 to 10
+# meant. If the queries are the **first** positions, in front of empty places, row i sees keys up to i: the diagonal begins at
+# the **top left**. This is what torch's `is_causal=True` means. The shapes are the same in both cases. The caller must say
+# which alignment is meant, and a function that guesses is right until a text comes in two pieces.
 
 # %% [markdown]
 # ## Exercise: the function that a layer calls
 #
 # {{exercise model.attention_for}}
 #
-# It is unit 09's kernel once more, and this time the world around it is a model's:
-# * **Layouts.** q comes as a view of (B, N, H, D), and k and v from a cache are contiguous. The result is to be (B,
-#   Nq, Hq, D), not (B, Hq, Nq, D).
-# * **Shared heads.** Head h of q reads head h // (Hq / Hkv) of k and v. Nobody has repeated them in memory for you,
-#   and you need not.
+# The kernel is that of unit 09 once more, and this time a model calls it. Four things are new:
+# * **Layouts.** q comes as a view of (B, N, H, D), while k and v from a cache are contiguous. The result must have the
+#   shape (B, Nq, Hq, D), not (B, Hq, Nq, D).
+# * **Shared heads.** Head h of q reads head h // (Hq / Hkv) of k and v. Nobody has repeated k and v in memory for you,
+#   and you need not do it either.
 # * **Masks.** Where `attention_mask` is given, it alone says what is seen: padding, causality and windows are all in
 #   it. Real libraries have dropped it silently, and then a text that is padded on the left continues with other words
 #   than the same text alone.
-# * **The scale** is the model's. Most pass 1 / √D; some pass another number, and look fine for a while if it is
-#   ignored.
+# * **The scale** is the model's. Most models pass 1 / √D. Some pass another number, and their texts look fine for a while
+#   even if it is ignored.
 #
 # Full marks need
-# * shared heads ({{correct.grouped}}), queries that are the last ({{correct.causal}}) and the first
-#   ({{correct.top left}}) positions, a window ({{correct.window}}), a mask, and 0 for a query that sees nothing
+# * shared heads ({{correct.grouped}}), queries that are the last positions ({{correct.causal}}) or the first
+#   ({{correct.top left}}), a window ({{correct.window}}), a mask, with a result of 0 for a query that sees nothing
 #   ({{correct.mask}}), the model's scale ({{correct.scale}}), half precision ({{correct.half}}),
 # * no copy of k or v ({{buffers_below.performance}}), half the products where it is causal
 #   ({{dot_flops.performance}}), one launch ({{launches.performance}}).
 #
-# The function has no way back. In training a layer calls a function of autograd instead; what happens to one that
-# forgets this is below, too.
+# This function has no backward pass. In training a layer calls an autograd function instead. What happens to a model that
+# forgets this is a question of "What is wrong here?" below.
 
 
 # %% exercise="model.attention_for"
@@ -1055,8 +1067,8 @@ check("model.attention_for", attention_for)
 # %% [markdown]
 # ## Whose sum is it?
 #
-# Four heads of q read one head of k. On the way back each of the four has a gradient for it, and dk is their sum.
-# Three ways to add up:
+# Suppose that four heads of q read one head of k. In the backward pass each of the four has a gradient for this head, and
+# dk is their sum. There are three ways to add them up:
 #
 # | | memory | the same bits in every run |
 # | --- | --- | --- |
@@ -1064,15 +1076,16 @@ check("model.attention_for", attention_for)
 # | atomics into dk | dk | no |
 # | one program owns the keys, and visits all four heads | dk | yes |
 #
-# The third costs nothing but a loop. It is the lesson of unit 10 once more: give every sum one owner.
+# The third way costs nothing but a loop. It is the lesson of unit 10 once more: give every sum one owner.
 
 # %% [markdown]
 # ## Exercise: gradients of shared heads
 #
 # {{exercise model.grouped_backward}}
 #
-# It is dkdv of unit 10 with one more loop around the walk over queries. It is always causal, and the queries are the
-# last of the keys' positions; lse and delta come from forward passes as in unit 10. Full marks need
+# The kernel is dkdv of unit 10, with one more loop around the walk over queries: a loop over the heads of the group.
+# Attention is always causal here, and the queries are the last of the keys' positions. lse and delta are given, and are what
+# they were in unit 10. Full marks need
 # * the sum over a group ({{correct.grouped}}), any sizes ({{correct.ragged}}), half precision in and out
 #   ({{correct.half}}),
 # * no atomics ({{no_atomics.performance}}), no gradient of a single head of q in memory
@@ -1148,23 +1161,24 @@ check("model.grouped_backward", grouped_backward)
 # %% [markdown]
 # ## What torch.compile must be told
 #
-# A kernel launch is invisible to torch. In eager mode that is no harm, and `torch.autograd.Function` adds the
+# A kernel launch is invisible to torch. In eager mode this does no harm, and `torch.autograd.Function` adds the
 # gradient. `torch.compile` is another matter: it runs your model once with tensors that have shapes and no data, and
-# a launch on such a tensor fails. So a kernel becomes an **operator**:
+# a launch on such a tensor fails. So the kernel is wrapped in an **operator**, with three functions of torch:
 # * `torch.library.custom_op` gives a function a name and types, and keeps what is inside to itself,
-# * `register_fake` says what the results look like, without running it,
-# * `register_autograd` says how to go back.
+# * `register_fake` says which shapes and dtypes the results have, without running the function,
+# * `register_autograd` says how gradients are computed.
 #
-# What if somebody forgets the gradient of one input? Nothing fails. The loss falls, since the other weights learn,
-# and that one stays as it was for the whole training.
+# What if somebody forgets the gradient of one input? Nothing fails. The loss falls, since the other weights learn, and
+# the forgotten weight stays as it was for the whole training.
 
 # %% [markdown]
 # ## Exercise: an operator of torch
 #
 # {{exercise model.operator_norm}}
 #
-# The kernels are given: unit 06's RMSNorm, which also keeps rstd, and unit 07's way back. (They are contiguous in,
-# contiguous out.) You make two operators of them, and a function that calls the first. Full marks need
+# The kernels are given: unit 06's RMSNorm, which also keeps rstd, and unit 07's backward pass. (Their inputs other
+# than dy must be contiguous, and so are their results.) Make two operators of them, one for each direction, and a function
+# that calls the first operator. Full marks need
 # * the result and both gradients ({{correct.ragged}}), shapes and dtypes without data, forward and backward
 #   ({{correct.fake}}),
 # * nothing kept but x, weight and rstd ({{saves.performance}}), one launch forward ({{launches.performance.forward}})
@@ -1288,10 +1302,10 @@ def operator_norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 check("model.operator_norm", operator_norm)
 
 # %% [markdown]
-# torch brings a judge of its own, `opcheck`. It asks whether the types are true, the fake is right, autograd is
-# registered, and the compiler gets the same result. The check above cannot run it, because it believes nothing that
-# your process says; you can. The kernels run under a trace here, so no GPU is needed. With your own names in place of
-# these, it works on your operators.
+# torch brings a judge of its own, `opcheck`. It asks whether the declared types are true, whether the fake is right,
+# whether autograd is registered, and whether the compiler gets the same result. The check above cannot run it, because it
+# believes nothing that your process says; you can. In the next cell the kernels run under a trace, so no GPU is needed. Put
+# the name of your own operator in place of `norm_op`, both times.
 
 # %%
 if "norm_op" in globals():  # the name that you gave to your operator
@@ -1304,14 +1318,14 @@ if "norm_op" in globals():  # the name that you gave to your operator
     print(f"compiled and eager differ by {(eager - compiled).abs().max().item()}")
 
 # %% [markdown]
-# `triton_op` is the other way to the same end. It shows the kernels to the compiler, which may then fuse around them.
-# That needs a GPU's driver, so it is not for a laptop.
+# `triton_op` is another way to the same end. It shows the kernels to the compiler, which may then fuse what lies around
+# them. It needs a GPU's driver, so it does not work on a laptop.
 
 # %% [markdown]
 # ## A model of somebody else
 #
-# This section earns no points. It needs the library `transformers`, and says so where that is missing. Nothing is downloaded: the
-# weights are random, and the question is whether your attention gives what torch's gives.
+# This section earns no points. It needs the library `transformers`, and says so where the library is missing. Nothing is
+# downloaded: the weights are random, and the question is whether your attention gives the results of torch's.
 #
 # A model of this library asks for its attention by a name. `course_lib/workloads/in_transformers.py` registers two things under
 # one name:
@@ -1322,12 +1336,13 @@ if "norm_op" in globals():  # the name that you gave to your operator
 # model.set_attn_implementation("course")
 # ```
 #
-# In training, where nothing is masked, layers call your FlashAttention with `grouped_backward`; both are taken from your notebooks,
-# and torch's where they are not solved. Windows and masks go forward by `attention_for` and back by torch. The table compares
-# logits, gradients and eight written tokens with those of torch's attention, for three models.
+# In training, where nothing is masked, layers call your FlashAttention with `grouped_backward`. Both are taken from your
+# notebooks, and torch's attention stands in where they are not solved. Where there is a window or a mask, the forward pass is your
+# `attention_for` and the backward pass is torch's. The table compares logits, gradients and eight written tokens with those of
+# torch's attention, for three models.
 #
-# In the last line the second registration was forgotten. The library then hands over no mask at all. Which texts will it hurt:
-# those of one length, or those padded on the left to the length of the longest?
+# In the last line of the table the second registration was forgotten. The library then hands over no mask at all. Which texts will
+# this hurt: texts of one length, or texts that are padded on the left to the length of the longest?
 
 # %%
 attention, whose = earlier.attention()
@@ -1335,18 +1350,18 @@ print(f"attention in training: {whose}")
 print(in_transformers.report(attention_for, attention))
 
 # %% [markdown]
-# Nothing failed, and nobody was told. The padded texts read their padding as if it were text.
+# Nothing failed, and nobody was told. The model read the padding of the padded texts as if it were text.
 #
 # ## Writing a text
 #
-# A model writes one token at a time, and each new token attends to all before it. Their keys and values do not change
-# any more, so they are kept. Here is the cache as many first versions have it:
+# A model writes one token at a time, and each new token attends to all tokens before it. Their keys and values do not
+# change any more, so they are kept in a cache. Here is the cache as many first versions have it:
 #
 # ```python
 # k, v = torch.cat([cache.k, k], 2), torch.cat([cache.v, v], 2)
 # ```
 #
-# How many bytes does writing 1000 tokens move in this line, for each byte that is new?
+# Suppose that 1000 tokens are written. How many bytes does this line move on average, for each byte that is new?
 
 # %% [markdown]
 # ## Exercise: the cache
@@ -1354,16 +1369,18 @@ print(in_transformers.report(attention_for, attention))
 # {{exercise model.kv_cache}}
 #
 # `torch.cat` makes a new tensor for each token and copies all old tokens into it: on average over 1000 tokens it copies
-# 500 old tokens for each new one. So the cache has its memory from the beginning, a token is written to its place, and
-# what attention reads is a view.
+# 500 old tokens for each new one. A better cache has all its memory from the beginning. Each token is written to its place,
+# and attention reads a view.
 #
-# A model with a window of 4096 never looks further back, and its cache needs no more slots. Token t goes to slot t %
-# slots, over the oldest token, which the new one's query does not see. So the ring is for one query at a time: a piece
-# of several tokens would write over keys that its first queries still need, and must be attended to before it is
-# written. The order in the ring is not the order of the text. Attention of one query does not mind: it is a sum. Full
-# marks need
-# * any pieces, up to the last place ({{correct.ragged}}), a ring where the cache is full ({{correct.ring}}), of a
-#   prompt longer than the ring its end ({{correct.long}}),
+# A model with a window of 4096 never looks further back, and its cache needs no more than 4096 slots. Such a cache is a
+# **ring**: token t goes to slot t % slots, over the oldest token, which the new token's query does not see. So a ring serves one
+# query at a time. A piece of several tokens would write over keys that its first queries still need, so attention must read the
+# keys before the piece is written. The order in the ring is not the order of the text. The attention of one query does not depend
+# on the order: it is a sum.
+#
+# Write `append`, which takes the keys and values of the next n tokens, and returns views of all that are kept. Full marks need
+# * pieces of any size, up to the last slot ({{correct.ragged}}), a ring where the cache is full ({{correct.ring}}), and of a
+#   prompt that is longer than the ring its end ({{correct.long}}),
 # * each token moved once ({{moves.performance}}), in a full ring, too ({{moves.full ring}}), and nothing allocated
 #   but the cache ({{buffers_below.full ring}}).
 
@@ -1400,14 +1417,15 @@ check("model.kv_cache", KVCache)
 #
 # {{exercise model.decode_step}}
 #
-# q, k and v of one token come from the projections. The token is turned by its position, its k and v go into the
-# cache, and q attends to what is there, its own key included. Done for every token, this gives what one pass over the
-# whole text gives: that is how it is checked.
+# q, k and v of one token come from the projections. Your function turns q and k by the token's position, writes k and v
+# into the cache, and lets q attend to what is there, its own key included. Done for every token, this gives the same as one
+# pass over the whole text, and the check compares the two.
 #
-# Think of what this step moves. Each cached k and v is read once, for a product of two numbers each: the intensity is
-# near 1 FLOP a byte for each head of q in the group. So the bytes are the time. One program cannot ask for them fast
-# enough, which is why the keys are cut into shares, as in unit 09's `flash_decode`; its `merge_kernel` is given. What
-# is new: a batch, strides, and a cache with more slots than tokens.
+# What does this step move? Each number of the cached k and v is read once and takes part in one multiplication and one
+# addition for each head of q in the group: in half precision the intensity is near 1 FLOP a byte for each of these heads. So
+# the bytes decide the time. One program cannot ask for the bytes fast enough. That is why the keys are cut into shares, as in
+# unit 09's `flash_decode`, whose `merge_kernel` is given. Three things are new: a batch, strides, and a cache with more slots
+# than tokens.
 #
 # Full marks need
 # * the token's own position ({{correct.positions}}), any group, from the first token on ({{correct.ragged}}), a ring
@@ -1522,20 +1540,20 @@ def decode_step(q, k, v, cos, sin, cache_k, cache_v, position):
 check("model.decode_step", decode_step)
 
 # %% [markdown]
-# A server has many texts, and does not know how long each will be. If it reserves the longest for all, most of the
-# memory is empty. So the memory is cut into **pages** of 16 tokens or so, a text gets a page when it needs one, and a
-# table says which pages are its own: virtual memory, for keys and values. (vLLM; Kwon and others, 2023.)
+# A server has many texts, and does not know how long each of them will be. If it reserves room for the longest possible text each
+# time, most of the memory stays empty. So the memory is cut into **pages** of 16 tokens or so. A text gets a page when it needs one,
+# and a table says which pages belong to which text. This is virtual memory for keys and values. (vLLM; Kwon and others, 2023.)
 
 # %% [markdown]
 # ## Exercise: pages
 #
 # {{exercise model.paged_decode}}
 #
-# Key i of text b is in page table[b, i // page], at place i % page. Pages that belong to nobody, and the places
-# behind a text's last token, hold whatever was there before: NaN, in the check. Entries of the table behind a text's
-# last page are no pages at all. One launch with a program for each text and head of k will do.
+# Key i of text b is in page table[b, i // page], at place i % page. Pages that belong to nobody, and the places behind a
+# text's last token, hold whatever was there before. In the check they hold NaN. Entries of the table behind a text's last
+# page name no page at all. One launch with a program for each text and each head of k is enough.
 #
-# Full marks need texts of any lengths ({{correct.ragged}}), half precision ({{correct.half}}), the bytes of the
+# Full marks need texts of any lengths ({{correct.ragged}}), half precision ({{correct.half}}), no bytes read but those of the
 # tokens that are there ({{traffic.performance}}), and pages that stay where they are ({{buffers_below.performance}}).
 
 
@@ -1593,8 +1611,8 @@ check("model.paged_decode", paged_decode)
 # %% [markdown]
 # ## How many texts, and how fast?
 #
-# A model of 8 B parameters in bfloat16 takes 16 GB. The card has 141 GB. How many texts of 8192 tokens can it write
-# at once, and what is the time of a step? The picture has the bounds for one such model.
+# A model of 8 B parameters in bfloat16 takes 16 GB. The card has 141 GB. How many texts of 8192 tokens can it write at
+# once, and how long does a step take, which writes one token of each text? The picture shows what limits the steps of such a model.
 
 # %%
 figures.model.prefill_and_decode()
@@ -1604,10 +1622,10 @@ figures.model.prefill_and_decode()
 #
 # {{exercise model.serving}}
 #
-# `config` has layers, kv_heads, head_dim, itemsize, window (None, or how many tokens a cache keeps) and parameters. A
-# step reads all weights, and the whole cache of each text; what it computes is free, as the picture shows. Full marks
-# need the numbers for a common model ({{correct.plain}}), other heads ({{correct.heads}}), windows
-# ({{correct.window}}), and memories that hold a text exactly, or none ({{correct.edges}}).
+# `config` is a dict with layers, kv_heads, head_dim, itemsize, window (None, or how many tokens a cache keeps at most) and
+# parameters. A step reads all weights, and the whole cache of each text. What it computes costs no time besides, as the picture
+# shows. Full marks need the numbers for a common model ({{correct.plain}}), other numbers of heads ({{correct.heads}}), windows
+# ({{correct.window}}), and memories that hold one text exactly, or none ({{correct.edges}}).
 
 
 # %% exercise="model.serving"
@@ -1627,24 +1645,26 @@ def serving(config: dict, tokens: int, memory: int, bandwidth: float) -> tuple[i
 check("model.serving", serving)
 
 # %% [markdown]
-# Is a step really as fast as its bytes? Here is the large model of part one on a GPU, where it writes one more token for each text.
-# How many times longer than the bytes of its weights and caches will it take, if Python launches every kernel?
+# Is a step really as fast as its bytes? The next picture shows the large model of part one on a GPU, where it writes one more token
+# of each text. If Python launches every kernel, how many times as long as reading the weights and caches will the step take?
 
 # %%
 figures.model.large_decoding()
 
 # %% [markdown]
-# For one text it takes more than twenty times as long. Each launch costs Python some microseconds, and there are hundreds for each
-# token. A **CUDA graph** records all launches once, and replays them without Python. Then one text takes about twice the time of
-# its bytes, and 64 texts take 1.4 times theirs. The rest is small kernels, each of which must end before the next one begins.
+# For one text it takes more than twenty times as long. Each launch costs Python some microseconds, and there are hundreds of launches
+# for each token. A **CUDA graph** records all launches once, and replays them without Python. Then a step for one text takes about
+# twice the time of its bytes, and a step for 64 texts takes 1.4 times that of its bytes. The rest of the time goes to small kernels,
+# each of which must end before the next one begins.
 #
 # ## What is wrong here?
 #
-# Your kernel is right, and the model is wrong. All of these happened, in libraries that many people use:
+# Suppose that your kernel is right, and the model's results are wrong. All of these causes have been seen in libraries that many
+# people use:
 #
 # 1. The mask is dropped.
 # 2. The causal mask is aligned at the other corner.
-# 3. A kernel without a way back is called in training.
+# 3. A kernel without a backward pass is called in training.
 # 4. Rotary turns q and k in place.
 # 5. The model's scale is ignored.
 # 6. k and v are repeated for every head of q.
@@ -1654,7 +1674,7 @@ figures.model.large_decoding()
 #
 # {{exercise model.name_it}}
 #
-# Each line is what somebody saw who compared with the model as it was. Write the number of the cause
+# Each line is what somebody saw who compared the changed model with the model as it was before. Write the number of the cause
 # ({{numbers.plain}}).
 
 # %% exercise="model.name_it"
@@ -1685,14 +1705,14 @@ check("model.name_it", name_it)
 #
 # {{exercise model.mended}}
 #
-# The cell has an attention in torch's own operations, with all six in it. Mend them; the result and the gradients are
-# compared. The check does what a checkpoint does: it runs the function once, and once more on the same q, k and v,
-# for what backward needs.
+# The cell has an attention in torch's own operations, with all six mistakes in it. Mend them. The check compares the result
+# and the gradients, and it does what a checkpoint of unit 07 does: it runs the function once, and then once more on the same q, k
+# and v, for what backward needs.
 #
-# Without gradients nothing is earned. Full marks need the mask ({{correct.mask}}), queries that are the last
-# ({{correct.causal}}), the model's scale ({{correct.scale}}), the same result when it runs again ({{correct.again}}),
-# and no operation that makes k or v for each head of q ({{no_repeats.shared}}). torch's `@` is one where it broadcasts
-# k over a group; `torch.einsum` and `scaled_dot_product_attention` with `enable_gqa=True` are not.
+# Without gradients nothing is earned. Full marks need a mask that is obeyed ({{correct.mask}}), queries that are the last positions
+# ({{correct.causal}}), the model's scale ({{correct.scale}}), the same result when the function runs again ({{correct.again}}),
+# and no operation that makes a copy of k or v for each head of q ({{no_repeats.shared}}). torch's `@` makes such a copy where it
+# broadcasts k over a group. `torch.einsum` and `scaled_dot_product_attention` with `enable_gqa=True` make none.
 
 
 # %% exercise="model.mended"
@@ -1737,20 +1757,20 @@ check("model.mended", mended)
 # %% [markdown]
 # ## What you now know
 #
-# * The matrix products of a block are a part of what it moves. The rest is what kernels in its slots save.
-# * AdamW is bound by memory: 28 bytes a parameter, in float32 as in mixed precision. Decay does not meet the moments, and the
-#   first steps need both corrections.
-# * A mean over micro-batches weighs each by its targets. Losses hide such mistakes; gradients show them.
-# * A training step holds 16 bytes for each parameter, and for each token what the kernels have chosen to keep.
-# * 6 N D counts matrices that multiply. Attention comes besides, and what is computed twice gets no credit.
-# * A run that goes on bit for bit brings back weights, moments, step, the loader's place, and every generator.
-# * A launch has no history. An autograd function gives it one, and every parameter must be seen to get its gradient.
-# * A position enters through the embedding, by turning q and k, or in the scores. v is turned by nobody.
-# * What a query sees is said by the caller: a mask, a window, one of two alignments. Shapes do not tell.
-# * Gradients of shared heads are one sum more, and it has one owner.
-# * An operator tells torch its types, its shapes and its way back. What it leaves out, nobody misses until later.
-# * A cache is memory that stays where it is. A token costs the bytes of the cache, and the weights once for all
-#   texts.
+# * The matrix products of a block move only a part of its bytes. Kernels in the slots save most of the rest.
+# * AdamW is bound by memory: it moves 28 bytes a parameter, in float32 as in mixed precision. Decay does not meet the moments, the
+#   first steps need both corrections, and ε is added to the corrected root.
+# * A mean over micro-batches weighs each of them by its targets. Losses hide a mistake in these weights; gradients show it.
+# * A training step holds 16 bytes for each parameter, and for each token what the kernels keep for backward.
+# * 6 N D counts matrices that multiply. Attention comes on top, and what is computed twice gets no credit.
+# * A run goes on bit for bit only if its weights, its moments, its step, the loader's place and every generator come back.
+# * A launch has no history. An autograd function gives it one. Check that every parameter gets its gradient.
+# * A position enters through the embedding, by turning q and k, or in the scores. Nobody turns v.
+# * The caller says what a query sees: by a mask, a window, or one of two alignments. Shapes do not tell.
+# * The gradient of a shared head is one more sum, and this sum has one owner.
+# * An operator tells torch its types, its shapes and its backward pass. Nobody notices at once what it leaves out.
+# * A cache is memory that stays where it is. Writing a token costs the bytes of its text's cache, and the bytes of the weights once
+#   for all texts.
 
 # %% gpu="model.progress"
 progress()

@@ -29,7 +29,7 @@ from course_lib.criteria.memory import (
     accesses,
     copy_bytes,
 )
-from course_lib.criteria.results import NOTHING, Compiles, Correct, Holds, Judged, OnceRight, TritonDidTheWork, of_group
+from course_lib.criteria.results import Compiles, Correct, Holds, Judged, OnceRight, TritonDidTheWork, of_group
 from course_lib.criteria.speed import Speed
 from course_lib.evidence import Cause, CauseKind
 from course_lib.exercise import Criterion, Exercise, Finding, Status, Trial, Verdict
@@ -37,7 +37,6 @@ from course_lib.exercise import Criterion, Exercise, Finding, Status, Trial, Ver
 __all__ = [
     "EPS32",
     "GATES",
-    "NOTHING",
     "BuffersBelow",
     "Coalesced",
     "Compiles",

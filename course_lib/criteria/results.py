@@ -16,7 +16,6 @@ from course_lib.evidence import Cause, Compiled, Evidence
 from course_lib.exercise import Criterion, Exercise, Finding, Status, Trial
 from course_lib.words import as_written, in_words, is_answer, plural
 
-NOTHING = "returns nothing yet (is a `return` missing?)"
 NOTHING_HERE = "returns nothing (is a `return` missing?)"
 MOSTLY = 0.9  # of the elements: a map of more says nothing
 LAUNCHED_AND_NOTHING = (
@@ -88,10 +87,13 @@ class Judged(Trial):
                 return wrong if self.stopped else share(expected, output)
             for part, (got, right, name) in enumerate(_pairs(output, expected)):
                 label = f"out[{part}]" if name else "out"
-                problem = self._compare(arguments, got, right, wrong, label)
+                missing = got is None and not _nothing(output)
+                problem = (
+                    "None, and the others are not" if missing else self._compare(arguments, got, right, wrong, label)
+                )
                 if problem:
                     wrong.seen = f"{name}{problem}{again}"
-                    wrong.cause = self._why(got)
+                    wrong.cause = Cause("wrong", self.case.name) if missing else self._why(got)
                     # a fault is what happened; what wrong elements look like is a guess
                     happened = self.evidence.faults[0].sentence if self.evidence.faults else ""
                     wrong.detail = happened or self._swapped(arguments, got, part, expected) or wrong.detail
@@ -149,7 +151,7 @@ class Judged(Trial):
     def _compare(self, arguments: dict[str, Any], got: Any, expected: Any, finding: Finding, label: str) -> str:
         """ "" if `got` is right, else what is wrong with it; the picture and the likely mistake go into `finding`."""
         if got is None:
-            return f"{self.exercise.entry} {NOTHING}"
+            return f"{self.exercise.entry} {self.exercise.blank}"
         if self._keeps_still and (isinstance(expected, tuple) or type(got) not in (int, float, bool)):
             # not even how many results there are, or of what type
             return "not a result as it is asked for, with numbers that stay hidden"
@@ -165,7 +167,8 @@ class Judged(Trial):
             )
             if self.case.hidden and not close:
                 return "not right for numbers that stay hidden; try the formula on some of your own"
-            shown = ", ".join(f"{k} = {in_words(v)}" for k, v in arguments.items())
+            numbers = {k: v for k, v in arguments.items() if not isinstance(v, torch.Tensor)}
+            shown = ", ".join(f"{k} = {in_words(v)}" for k, v in numbers.items())
             return "" if close else f"for {shown}: expected {expected!r}, got {in_words(got)}"
         if not isinstance(got, torch.Tensor):
             return f"expected a tensor, got {_kind(got)}"
@@ -344,7 +347,7 @@ class Holds(Criterion):
             seen, cause = judged.stopped, judged.cause
             for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
                 if not seen and output is None:
-                    seen, cause = f"{exercise.entry} {NOTHING}", Cause("blank")
+                    seen, cause = f"{exercise.entry} {exercise.blank}", Cause("blank")
                 elif not seen:
                     seen = self._problem(trial, output, arguments)
                     wrong = Cause("wrong", trial.case.name, {"criterion": self.key})
@@ -419,7 +422,7 @@ class TritonDidTheWork(Criterion):
         if evidence.error:
             return ""  # the result is judged by Correct, in its own words
         if all(output is None for output in evidence.outputs):
-            return f"{exercise.entry} {LAUNCHED_AND_NOTHING if evidence.launches else NOTHING}"
+            return f"{exercise.entry} {LAUNCHED_AND_NOTHING if evidence.launches else exercise.blank}"
         if not evidence.launches or (group != "plain" and not evidence.operations):
             return ""  # no whole tile in a small input: wrong or right, that is for Correct to say
         written = {f.tensor for launch in evidence.launches for f in launch.footprints if f.written_bytes}

@@ -48,7 +48,10 @@ ALLOCATIONS = frozenset(
 )
 IN_WORDS = {"_to_copy": "a cast (.to, .float, .half)", "clone": "a copy (.clone or .contiguous)"}
 IN_WORDS |= {"lift_fresh": "a tensor made of values from outside (torch.tensor, torch.from_numpy)"}
-IN_WORDS |= {"copy_": "a copy (.copy_)", "_softmax_backward_data": "a step of autograd's backward pass"}
+IN_WORDS |= {
+    "copy_": "a copy into another tensor (.copy_)",
+    "_softmax_backward_data": "a step of autograd's backward pass",
+}
 IN_WORDS |= dict.fromkeys(
     ("_safe_softmax", "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_attention_math"),
     "attention as torch has it (scaled_dot_product_attention)",

@@ -51,22 +51,24 @@ def bytes_read() -> int:
 
 
 def run_batches(
-    get_batch: Callable, *, tokens: int, split: str, batch: int, context: int, draws: int, seed: int, zeros: int = 0
+    get_batch: Callable, *, tokens: int, split: str, batch: int, context: int, draws: int, seed: int, times: int = 1
 ) -> dict[str, Any] | None:
     """Ask get_batch(path, split, batch, context, generator) for `draws` batches of a file of the numbers 0, 1, 2 ...
 
-    zeros: so many tokens follow, of which nothing is on the disk. None where there is no batch.
+    times: how often each number stands there, one behind the other. None where there is no batch.
 
     rows, targets   of all batches;  shape, dtype  of the tokens
-    again           the same generator state gives the same batch;  moves: the next batch is another
+    again           the rows of one more batch, drawn from the state that the first one was drawn from
     global_state    whether torch's own generator is where it was
-    read            bytes of memory that numpy took for a batch, or that the process took more than ever, or, into whatever memory,
-                    that read() gave for all batches: the most of these
+    read            bytes of memory that a batch took, or that read() gave for all: for whoever wants to know, since this process says it
     """
     with apart(seed), tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "tokens.bin")
-        np.arange(tokens, dtype=np.uint16).tofile(path)
-        os.truncate(path, 2 * (tokens + zeros))
+        with open(path, "wb") as file:
+            for part in np.array_split(
+                np.arange(tokens, dtype=np.uint16), 16
+            ):  # so that writing takes no memory to speak of
+                np.repeat(part, times).tofile(file)
         g = torch.Generator().manual_seed(seed)
         before, most = torch.get_rng_state(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         tracing, already = tracemalloc.is_tracing(), bytes_read()
@@ -87,8 +89,7 @@ def run_batches(
             "targets": [row for _, y in found for row in y.tolist()],
             "shape": [list(t.shape) for t in first],
             "dtype": [str(t.dtype).removeprefix("torch.") for t in first],
-            "again": all(torch.equal(a, b) for a, b in zip(first, again, strict=True)),
-            "moves": draws < 2 or not all(torch.equal(first[0], x) for x, _ in found[1:]),
+            "again": again[0].tolist(),
             "global_state": torch.equal(before, torch.get_rng_state()),
             "read": max(taken, grown, given),
         }
@@ -229,10 +230,41 @@ class Run:
         return sum(t.nbytes for t in [*self.model.state_dict().values(), *moments])
 
 
+PARTS = (WEIGHTS, PLACE, TORCHS, OWN) = (
+    "the weights",
+    "the loader's place",
+    "torch's random state",
+    "the state of run.generator",
+)
+"""What the first loss after loading depends on."""
+
+
 def run_straight(*, before: int, after: int, seed: int) -> list[float]:
     """The losses of a run that nobody stops."""
     with apart(seed):
         return Run(seed).train(before + after)
+
+
+def first_loss_without(missing: Sequence[str], *, before: int, after: int, seed: int) -> float:
+    """The first loss of a run that was loaded, without these of its parts: the weights, the loader's place, torch's random state, the
+    state of run.generator. All else is as in run_through_a_checkpoint."""
+    with apart(seed):
+        run = Run(seed)
+        run.train(before)
+        drawn = torch.get_rng_state()
+        other = Run(seed + 1)
+        other.train(1)
+        Run(seed + 2)
+        restore: dict[str, Callable[[], Any]] = {
+            WEIGHTS: lambda: other.model.load_state_dict(run.model.state_dict()),
+            PLACE: lambda: other.loader.load_state_dict(run.loader.state_dict()),
+            TORCHS: lambda: torch.set_rng_state(drawn),
+            OWN: lambda: other.generator.set_state(run.generator.get_state()),
+        }
+        for part in PARTS:
+            if part not in missing:
+                restore[part]()
+        return other.train(1)[0]
 
 
 def run_through_a_checkpoint(checkpoint: Any, *, before: int, after: int, seed: int) -> dict[str, Any] | None:
@@ -303,19 +335,21 @@ def run_swapped(
     seed: int,
     factor: float = 1.0,
 ) -> dict[str, Any] | None:
-    """Train a model after swap_in(model, kernels), in float64, with torch's AdamW. None if the model is as it was. The kernels' results
-    are `factor` times the right ones.
+    """Train a model after swap_in(model, kernels), in float64, with torch's AdamW. None if the model is as it was, and nothing came
+    back. The kernels' results are `factor` times the right ones.
 
-    losses      of each step;  gradients  of each parameter in the first, by name
+    returned    whether something came back;  losses  of each step;  gradients  of each parameter in the first, by name
     launches    in the first step, by kernel;  kept  bytes between its halves
     """
     with apart(seed):
         model, kernels = model_and_kernels(layers, width, heads, kv_heads, length, factor)
-        swap_in(model, SimpleNamespace(**{name: getattr(kernels, name) for name in ALL}))  # the counts stay here
-        if model.ops is TORCH:
+        returned = swap_in(
+            model, SimpleNamespace(**{name: getattr(kernels, name) for name in ALL})
+        )  # the counts stay here
+        if model.ops is TORCH and returned is None:
             return None
         optimizer = model.ops.optimizer(model, 1e-2)
-        found: dict[str, Any] = {"losses": []}
+        found: dict[str, Any] = {"returned": returned is not None, "losses": []}
         for step in range(steps):
             tokens, targets = torch.randint(0, model.c.vocab, (2, rows, length)).unbind()
             with Live() as live:  # whoever holds it: what ctx.anything keeps is kept, too

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 
 from course_lib.criteria import judge
+from course_lib.exercises import find
 from course_lib.exercises.model import TRAINING
 from course_lib.exercises.model.accounting import cost_of, flops_of, memory_of, parameters_of
 from course_lib.exercises.model.block import of_kernels, of_torch
 from course_lib.exercises.model.checkpoints import checkpoint
+from course_lib.exercises.model.data import far, taken
 from course_lib.exercises.model.optimizer import adamw_step, stepped, weights
 from course_lib.exercises.model.oracles import differentiable
 from course_lib.exercises.model.training import scheduled
 from course_lib.observe import observe
 from course_lib.workloads.gpt import GPT, LARGE, TOY, Config
 from course_lib.workloads.launched import ALL, Kernels
-from course_lib.workloads.rehearsals import Run, apart, run_straight
+from course_lib.workloads.rehearsals import Run, apart, run_batches, run_straight
 from grader.audit import variants
 
 each = pytest.mark.parametrize("exercise", TRAINING, ids=lambda e: e.id)
@@ -142,3 +147,57 @@ def test_a_straight_run_is_the_same_each_time_and_uses_both_generators():
 def test_the_model_of_an_exercise_is_the_one_of_the_notebook():
     c = Config(vocab=9, layers=1, width=8, heads=2, kv_heads=1, hidden=8)
     assert parameters_of(c) == sum(p.numel() for p in GPT(c).parameters())
+
+
+def test_adamw_adds_eps_to_the_corrected_root():
+    """Of one step with an eps as large as the root, torch's is the truth; and a folded eps is far from it."""
+    call = weights(50, step=2, small=True)(torch.Generator().manual_seed(4))
+    far = (stepped(folded=True)(**call)[0].double() - stepped()(**call)[0]).abs()
+    assert float((far / adamw_step.budget(stepped()(**call)[0].double(), torch.float32, call)).median()) > 100
+
+
+def test_how_much_of_a_file_was_read_is_told_and_costs_nothing():
+    def as_a_whole(path, split, batch, context, generator):
+        tokens = np.fromfile(path, np.uint16)
+        own = tokens[: len(tokens) * 9 // 10] if split == "train" else tokens[len(tokens) * 9 // 10 :]
+        starts = torch.randint(len(own) - context, (batch,), generator=generator).numpy()
+        rows = torch.from_numpy(own[starts[:, None] + np.arange(context + 1)].astype(np.int64))
+        return rows[:, :-1], rows[:, 1:]
+
+    told = {}
+    for name, function in {"read": as_a_whole, "mapped": variants.published("model.get_batch")}.items():
+        output = run_batches(function, tokens=60_000, times=400, split="train", batch=256, context=7, draws=1, seed=1)
+        told[name] = taken(output, tokens=60_000, times=400)
+        assert far(output, tokens=60_000, times=400, split="train", context=7) == ""
+    assert "np.memmap would read what an index touches" in told["read"]
+    assert told["mapped"].endswith("of a file of 48,000,000")
+
+
+@pytest.mark.parametrize(
+    "exercise_id, stub, says",
+    [
+        ("model.swap_in", lambda model, kernels: None, "swap_in leaves model.ops as it was"),
+        ("model.adamw_step", lambda **_: None, "adamw_step launches nothing yet"),
+        ("model.checkpoint", Unsolved(), "Checkpoint writes no file yet"),
+        ("model.clip", lambda gradients, largest: None, "clip returns nothing yet"),
+    ],
+)
+def test_where_nothing_came_the_verdict_says_what_should_have(exercise_id, stub, says):
+    exercise = find(exercise_id)
+    assert judge(exercise, observe(exercise, stub, 1)).findings[0].seen.startswith(says)
+
+
+def test_a_wrong_count_names_the_sizes():
+    def off_by_one(**sizes):
+        parameters, state, kept = variants.published("model.training_memory")(**sizes)
+        return parameters + 1, state, kept
+
+    exercise = find("model.training_memory")
+    seen = judge(exercise, observe(exercise, off_by_one, 1)).findings[0].seen
+    assert seen.endswith("predicted, of vocab 64, layers 1, width 64, heads 4, kv_heads 4, hidden 176, batch 1, n 16")
+
+
+def test_who_returns_slots_has_begun():
+    exercise = find("model.swap_in")
+    verdict = judge(exercise, observe(exercise, lambda model, kernels: replace(model.ops), 1))
+    assert verdict.outcome == "wrong" and "slots that are returned" in verdict.remark

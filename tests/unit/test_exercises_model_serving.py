@@ -228,3 +228,13 @@ def test_the_operator_is_what_torch_asks_for():
 
 def test_they_are_found():
     assert all(find(e.id) is e for e in SERVING)
+
+
+def test_a_gradient_of_none_is_no_return_that_is_missing():
+    source = solution_cell("model.operator_norm").replace(
+        "return norm_backward_op(*ctx.saved_tensors, dy)", "return norm_backward_op(*ctx.saved_tensors, dy)[0], None"
+    )
+    exercise = find("model.operator_norm")
+    verdict = judge(exercise, observe(exercise, load(answer(exercise.id, source), exercise.entry), 1))
+    assert [f.seen for f in verdict.findings if f.lost] == ["output 2: None, and the others are not"]
+    assert "The weight has no gradient" in verdict.remark

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria import NOTHING
 from course_lib.criteria.results import OnceRight
 from course_lib.evidence import Cause, Evidence
 from course_lib.exercise import Criterion, Exercise, Finding, Trial
@@ -106,7 +105,7 @@ class KernelsMadeTheGradients(Criterion):
         if evidence.error:
             return evidence.error if not evidence.launches else ""
         if evidence.outputs[-1] is None:
-            return f"{exercise.entry} {NOTHING}"
+            return f"{exercise.entry} {exercise.blank}"
         if evidence.saved is None or len(evidence.outputs[-1]) != 4:
             return f"{exercise.entry} returns nothing yet, or too little"
         launches = [launch for launch in evidence.launches if launch.phase == 1]

@@ -75,8 +75,8 @@ def says(part: int, name: str, told: str) -> Callable[..., str]:
     def look(output: Any, **arguments: Any) -> str:
         if not isinstance(output, list) or len(output) != 3:
             return "expected three numbers: (parameters, state, activations)"
-        right = memory_of(**arguments)[part]
-        return "" if output[part] == right else f"{told}: {right:,} counted, {_said(output[part])} predicted"
+        right, found = memory_of(**arguments)[part], output[part]
+        return "" if found == right else f"{told}: {right:,} counted, {_said(found)} predicted, of {_named(arguments)}"
 
     look.__name__ = name
     return look
@@ -84,6 +84,11 @@ def says(part: int, name: str, told: str) -> Callable[..., str]:
 
 def _said(value: Any) -> str:
     return f"{value:,}" if type(value) in (int, float) else "no number"
+
+
+def _named(arguments: dict[str, Any]) -> str:
+    """The sizes of a model and of a batch, as a student would pass them."""
+    return ", ".join(f"{name} {arguments[name]}" for name in (*SIZES, "batch", "n"))
 
 
 def off_by(wrong: Callable[..., float], part: int) -> Callable[..., bool]:
@@ -96,6 +101,10 @@ def off_by(wrong: Callable[..., float], part: int) -> Callable[..., bool]:
         )  # fmt: skip
 
     return matches
+
+
+def _q_and_k(layers: int, width: int, heads: int, kv_heads: int, batch: int, n: int, **_: Any) -> int:
+    return -2 * layers * batch * n * (heads + kv_heads) * (width // heads)
 
 
 NARROW = Config(vocab=50, layers=3, width=24, heads=3, kv_heads=3, hidden=40)
@@ -139,6 +148,18 @@ training_memory = Exercise(
             "lse is missing: four bytes for each query of each head.",
         ),
         every(
+            off_by(_q_and_k, 2),
+            "As many numbers are missing as q and k have. Both are kept turned, and v, a view, keeps the q and k of qkv's result besides.",
+        ),
+        every(
+            off_by(lambda width, heads, n, **_: -2 * n * (width // heads), 2),
+            "One table of angles is missing: cos and sin are two, of n * D / 2 float32 numbers each.",
+        ),
+        every(
+            off_by(lambda batch, n, **_: -8 * batch * n, 2),
+            "8 bytes a token are missing: the token and its target are both kept, and an int64 has 8 bytes.",
+        ),
+        every(
             off_by(lambda vocab, width, **_: -vocab * width, 0),
             "One of embedding and head is missing. They are two matrices here, vocab x width each.",
         ),
@@ -180,12 +201,11 @@ def costs(part: int, name: str, unit: str) -> Callable[..., str]:
         if not isinstance(output, list) or len(output) != 3:
             return "expected three numbers: (flops, seconds, dollars)"
         right, found = cost_of(**arguments)[part], output[part]
-        close = type(found) in (int, float) and abs(found - right) <= 1e-6 * right
-        return (
-            ""
-            if close
-            else f"{right:.6g} {unit} counted, {f'{found:.6g}' if type(found) in (int, float) else 'no number'} predicted"
-        )
+        if type(found) in (int, float) and abs(found - right) <= 1e-6 * right:
+            return ""
+        predicted = f"{found:.6g}" if type(found) in (int, float) else "no number"
+        of = "" if part else f", of {_named(arguments)}"  # seconds and dollars follow from FLOPs: once is enough
+        return f"{right:.6g} {unit} counted, {predicted} predicted{of}"
 
     look.__name__ = name
     return look

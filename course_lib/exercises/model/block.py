@@ -11,7 +11,7 @@ from course_lib.evidence import Steps
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.model.oracles import differentiable
-from course_lib.exercises.model.training import CLOSE, alike
+from course_lib.exercises.model.training import CLOSE, alike, factor_of
 from course_lib.exercises.recomputation.checkpoints import Seen
 from course_lib.mistakes import every, raised
 from course_lib.workloads.rehearsals import leave_as_it_is, run_swapped, there
@@ -129,12 +129,19 @@ def _a_sum(output: Any, **arguments: Any) -> bool:
     return bool(output["losses"]) and abs(output["losses"][0] - targets * first) < 1e-4
 
 
+def _undivided(output: Any, **arguments: Any) -> bool:
+    names, targets = list(right(**arguments)["gradients"]), arguments["rows"] * arguments["length"]
+    found = [output["gradients"].get(name, []) for name in names]
+    return abs(factor_of(found, [right(**arguments)["gradients"][name] for name in names]) - targets) < 1e-4
+
+
 swap_in = Exercise(
     id="model.swap_in",
     entry="swap_in",
     signature="swap_in(model, kernels) -> None; puts kernels into the slots norm, attention, swiglu and loss of model.ops",
     kind="formula",
     called="into a model",
+    blank="leaves model.ops as it was (is `model.ops = ...` missing?)",
     minutes=35,
     difficulty=4,
     lines=60,
@@ -162,8 +169,16 @@ swap_in = Exercise(
     ],
     mistakes=[
         every(
+            lambda output, **_: output["returned"] and not output["launches"],
+            "The model does not learn of slots that are returned: put them into it, model.ops = replace(model.ops, norm=..., ...).",
+        ),
+        every(
             _a_sum,
             "The slot `loss` gives the sum of the rows' losses; the model's loss is their mean.",
+        ),
+        every(
+            _undivided,
+            "All gradients are as many times too large as there are targets: `loss` is a mean, so its backward divides by their number.",
         ),
         lambda trials: (
             "A norm's weight gets no gradient: backward returned None for it. The model trains on, and its norms never do."
@@ -175,6 +190,10 @@ swap_in = Exercise(
             "torch.autograd.Function."
             if any(_cut(o) for t in trials for o in t.evidence.outputs)
             else ""
+        ),
+        raised(
+            "cannot assign to field",
+            "The slots are frozen. Make others, and put them into the model: model.ops = replace(model.ops, norm=..., ...).",
         ),
         raised(
             "returned an incorrect number of gradients",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from itertools import combinations
 from typing import Any
 
 from course_lib.criteria import Holds
-from course_lib.exercise import Case, Exercise
+from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.cases import fixed
-from course_lib.mistakes import raised
-from course_lib.workloads.rehearsals import run_straight
+from course_lib.mistakes import every, raised
+from course_lib.workloads.rehearsals import PARTS, first_loss_without, run_straight
 
 SMALL_FILE = "the file is too small for weights and moments: what stays in the process is gone with it"
 
@@ -64,6 +66,28 @@ def _said(losses: list[Any]) -> str:
     return ", ".join(f"{loss:.9f}" if type(loss) is float else "no number" for loss in losses) or "none"
 
 
+def missing_for(loss: float, **arguments: Any) -> Sequence[str]:
+    """The fewest parts without which a loaded run has this first loss; none if there are no such parts."""
+    choices = (missing for count in range(1, 1 + len(PARTS)) for missing in combinations(PARTS, count))
+    return next((missing for missing in choices if first_loss_without(missing, **arguments) == loss), ())
+
+
+def missing_parts(trials: Sequence[Trial]) -> str:
+    """Name the parts without which a run has the first loss that was seen; "" or a sentence."""
+    for trial in trials:
+        for call, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
+            seen = output["resumed"][:1] if isinstance(output, dict) else []
+            if seen and not output["small"] and seen != [straight(**call)[call["before"]]]:
+                named = " and ".join(missing_for(seen[0], **call))
+                return f"The first loss is that of a run without {named} from before the stop." if named else ""
+    return ""
+
+
+def _moments(output: Any, before: int, **arguments: Any) -> bool:
+    later = later_losses(output, before=before, **arguments)
+    return bool(later) and not first_loss(output, before=before, **arguments) and output["step"] == before
+
+
 def stopped(name: str, before: int, after: int, seed: int) -> Case:
     """Make a case of a run that is stopped after `before` steps."""
     return fixed(name, "plain", before=before, after=after, seed=seed)
@@ -75,6 +99,7 @@ checkpoint = Exercise(
     signature="Checkpoint.save(path, run), Checkpoint.load(path, run); run has model, optimizer, loader, generator, step",
     kind="formula",
     called="through a checkpoint",
+    blank="writes no file yet",
     minutes=25,
     difficulty=3,
     lines=18,
@@ -98,6 +123,12 @@ checkpoint = Exercise(
         "torch.load(path, weights_only=True); torch.set_rng_state and run.generator.set_state; run.step = state['step'].",
     ],
     mistakes=[
+        missing_parts,
+        every(
+            _moments,
+            "The first loss is right, and the second is not: between them the optimizer steps. Its moments are not those from before "
+            "the stop.",
+        ),
         raised(
             "Weights only load failed",
             "The file holds objects of classes. Save state_dict()s, tensors and numbers: loading an object runs its code.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -10,19 +11,18 @@ from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.mistakes import Mistake, every
 
-READ = 4 << 20  # bytes of memory that a batch may take
+OFTEN = 3  # times as often as its share, and ten times more: no place of an even draw comes so often
 
 
 def batches(name: str, group: str, /, **changes: Any) -> Case:
     """Make a case: a file of so many tokens, asked for batches of one split."""
-    usual = {"tokens": 100, "split": "train", "batch": 8, "context": 7, "draws": 60, "seed": 1, "zeros": 0}
+    usual = {"tokens": 100, "split": "train", "batch": 8, "context": 7, "draws": 60, "seed": 1, "times": 1}
     return fixed(name, group, **(usual | changes))
 
 
-def starts_of(tokens: int, split: str, context: int, zeros: int = 0) -> range:
+def starts_of(tokens: int, split: str, context: int) -> range:
     """List where the windows of a split may begin: they and their targets lie in it. The first nine tenths are for training."""
-    count = tokens + zeros
-    first, end = (0, count * 9 // 10) if split == "train" else (count * 9 // 10, count)
+    first, end = (0, tokens * 9 // 10) if split == "train" else (tokens * 9 // 10, tokens)
     return range(first, end - context)
 
 
@@ -44,38 +44,62 @@ def shifted(output: Any, **_: Any) -> str:
     return ""
 
 
-def inside(output: Any, tokens: int, split: str, context: int, zeros: int, **_: Any) -> str:
+def inside(output: Any, tokens: int, split: str, context: int, **_: Any) -> str:
     """Check that windows and targets lie in their split; "" or a sentence."""
-    may = starts_of(tokens, split, context, zeros)
+    may = starts_of(tokens, split, context)
     out = next((row for row in output["rows"] if row[0] not in may), None)
     return f"a window of {split!r} begins at {out[0]}; it may at {may[0]} to {may[-1]}" if out else ""
 
 
-def everywhere(output: Any, tokens: int, split: str, context: int, zeros: int, **_: Any) -> str:
-    """Check that every place of a split is drawn, sooner or later; "" or a sentence."""
-    missing = set(starts_of(tokens, split, context, zeros)) - {row[0] for row in output["rows"]}
-    seen = len(output["rows"])
-    places = " or ".join(f"at {place}" for place in sorted({min(missing, default=0), max(missing, default=0)}))
-    return f"of {seen} windows none begins {places}" if missing else ""
+def everywhere(output: Any, tokens: int, split: str, context: int, **_: Any) -> str:
+    """Check that every place of a split is drawn, sooner or later, and none much more often than its share; "" or a sentence."""
+    may, drawn = starts_of(tokens, split, context), Counter(row[0] for row in output["rows"])
+    missing = [place for place in may if place not in drawn]
+    if missing:
+        places = " or ".join(f"at {place}" for place in sorted({missing[0], missing[-1]}))
+        last = ", the last place; torch.randint(n) gives 0 to n - 1" if missing == [may[-1]] else ""
+        return f"of {drawn.total()} windows none begins {places}{last}"
+    (place, often), share = drawn.most_common(1)[0], drawn.total() / len(may)
+    return (
+        f"of {drawn.total()} windows {often} begin at {place}; its share is {share:.0f}"
+        if often > OFTEN * share + 10
+        else ""
+    )
 
 
-def by_the_generator(output: Any, **_: Any) -> str:
+def far(output: Any, tokens: int, split: str, context: int, times: int, **_: Any) -> str:
+    """Check that windows come from each quarter of a split of a long file, and from no other; "" or a sentence."""
+    may = starts_of(tokens * times, split, context)
+    first = [row[0] * times for row in output["rows"]]  # of the places that hold this number, the first
+    if out := next((place for place in first if not may[0] - times < place <= may[-1]), None):
+        return f"a window of {split!r} begins near token {out:,}; it may at {may[0]:,} to {may[-1]:,}"
+    quarters = {4 * (place - may[0]) // len(may) for place in first}
+    empty = next((quarter for quarter in range(4) if quarter not in quarters), None)
+    if empty is None:
+        return ""
+    ends = [may[0] + len(may) * edge // 4 for edge in (empty, empty + 1)]
+    return f"of {len(first)} windows none begins between token {ends[0]:,} and token {ends[1]:,}"
+
+
+def taken(output: Any, tokens: int, times: int, **_: Any) -> str:
+    """Tell how much of the file a batch took. No points hang on it: the student's own process says it."""
+    size, read = 2 * tokens * times, output["read"]
+    told = f"holds; a batch read, or took, {read:,} bytes of a file of {size:,}"
+    return told if read < size / 10 else f"{told}: np.memmap would read what an index touches"
+
+
+def by_the_generator(output: Any, batch: int, **_: Any) -> str:
     """Check that the generator, and nothing else, decides which windows are drawn; "" or a sentence."""
-    if not output["again"]:
+    batches = [output["rows"][i : i + batch] for i in range(0, len(output["rows"]), batch)]
+    if output["again"] != batches[0]:
         return "the generator was put back to an earlier state, and another batch came"
-    if not output["moves"]:
+    if all(rows == batches[0] for rows in batches):
         return "every batch is the first one"
     return "" if output["global_state"] else "torch's global generator has moved: draw from the one that is given"
 
 
-def mapped(output: Any, tokens: int, zeros: int, **_: Any) -> str:
-    """Check that a batch takes little memory, however long the file is; "" or a sentence."""
-    read, size = output["read"], 2 * (tokens + zeros)
-    return "" if read < READ else f"a batch read, or took, {read:,} bytes; the file has {size:,}"
-
-
 def in_small(matches: Callable[..., bool], sentence: str) -> Mistake:
-    """Say `sentence` if every result of a file without zeros is so."""
+    """Say `sentence` if every result of a file is so in which each number stands once."""
     say = every(matches, sentence)
     return lambda trials: say([t for t in trials if t.case.group != "large"])
 
@@ -94,16 +118,16 @@ get_batch = Exercise(
         batches("100 tokens, val", "plain", split="val", context=4),
         batches("63 tokens, train", "every", tokens=63, context=20, draws=80),
         batches("155 tokens, val", "every", tokens=155, split="val", context=5),
-        batches("24 million tokens", "large", zeros=24_000_000, draws=1),
+        batches("24 million tokens", "large", tokens=60_000, times=400, batch=256, draws=1),
     ],
     oracle=lambda **_: (0,),
     criteria=[
         Holds(pieces, 1, "pieces of the text"),
         Holds(shifted, 2, "targets are the next tokens"),
         Holds(inside, 2, "training and validation share no token"),
-        Holds(everywhere, 1, "every place is drawn", "every"),
+        Holds(everywhere, 1, "every place is drawn, none too often", "every"),
         Holds(by_the_generator, 1, "drawn by the generator"),
-        Holds(mapped, 1, "the file is not read as a whole", "large"),
+        Holds(far, 1, "windows from all parts of a long file", "large", told=taken),
     ],
     hints=[
         "tokens = np.memmap(path, np.uint16, 'r') is an array that lies on the disk: an index reads what it names, and no more.",

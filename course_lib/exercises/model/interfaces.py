@@ -10,8 +10,10 @@ import torch
 
 from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, DotFlops, Launches, NoAtomics, Traffic, roundings
 from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercises.attention.mistakes import has_nan
 from course_lib.exercises.cases import BF16, operations
 from course_lib.exercises.flash.criteria import pairs
+from course_lib.exercises.flash.mistakes import SEEN_NOTHING
 from course_lib.exercises.flash_backward.oracles import CHANCE, KeysAndValues, remembered
 from course_lib.exercises.model.cases import layer, shared_heads
 from course_lib.exercises.slips import Slip, part
@@ -146,6 +148,7 @@ attention_for = Exercise(
     ],
     mistakes=[
         laid_out_as_q,
+        has_nan(["window", "mask"], SEEN_NOTHING),
         Slip(
             but(mask=None),
             "The mask is dropped: where attention_mask is not None, it alone says what a query sees.",
@@ -222,6 +225,18 @@ def of_one_head(which: int) -> Callable[..., KeysAndValues | None]:
     return wrong
 
 
+def at_the_top_left(q, k, v, do, scale: float, **_: Any) -> KeysAndValues | None:
+    """The slip that query i sees keys up to i. lse and delta are those of the right alignment."""
+    if q.shape[2] == k.shape[2]:
+        return None
+    group = q.shape[1] // k.shape[1]
+    p, v = probabilities(q, k, v, scale, mask=None, causal=True, window=None, top_left=False)[:2]
+    q, do, seen = q.double(), do.double(), p.tril()
+    dp = do @ v.mT
+    ds = seen * (dp - (p * dp).sum(-1, keepdim=True))
+    return KeysAndValues(*(x.unflatten(1, (-1, group)).sum(2) for x in (scale * ds.mT @ q, seen.mT @ do)))
+
+
 def unscaled(**given: Any) -> KeysAndValues:
     """The slip that dk lacks its factor scale."""
     dk, dv = shared_gradients(**given)
@@ -296,6 +311,11 @@ grouped_backward = Exercise(
         Slip(
             of_one_head(-1),
             "dk and dv are of the last head of each group alone: sum over all heads of q that read this one.",
+            shared_gradients,
+        ),
+        Slip(
+            at_the_top_left,
+            "The mask is aligned at the top left. The queries are the last positions: query i sees keys up to i + Nk - Nq.",
             shared_gradients,
         ),
         Slip(

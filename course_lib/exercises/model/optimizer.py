@@ -69,6 +69,16 @@ def uncorrected(rule: str, start: float, gradients: list[float], lr: float) -> l
     return found
 
 
+def outside(rule: str, start: float, gradients: list[float], lr: float) -> list[float]:
+    """Adam that divides the root of v by 1 - 0.999^t, and not v."""
+    p, m, v, found = start, 0.0, 0.0, []
+    for t, g in enumerate(gradients, 1):
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        p -= lr * (m / (1 - 0.9**t)) / (v**0.5 / (1 - 0.999**t) + 1e-8)
+        found.append(p)
+    return found
+
+
 def averaged(rule: str, start: float, gradients: list[float], lr: float) -> list[float]:
     """Momentum as a mean: 0.9 of the old and 0.1 of the new."""
     p, m, found = start, 0.0, []
@@ -117,6 +127,11 @@ update = Exercise(
             "Adam without bias correction: m and v begin at 0, and are too small until divided by 1 - beta**t.",
         ),
         of_rule(
+            "adam",
+            alike(outside),
+            "The correction of v stands outside of the root: it is v, and not its root, that is divided by 1 - 0.999**t.",
+        ),
+        of_rule(
             "momentum",
             alike(averaged),
             "torch's momentum is a sum, 0.9 m + g, and no mean: with 0.1 g the steps are a tenth as long.",
@@ -153,12 +168,19 @@ def weights(
 
 
 def stepped(
-    *, exponent: int = 0, corrected: bool = True, coupled: bool = False, by_rate: bool = True, inside: bool = False
+    *,
+    exponent: int = 0,
+    corrected: bool = True,
+    coupled: bool = False,
+    by_rate: bool = True,
+    inside: bool = False,
+    folded: bool = False,
 ) -> Callable[..., tuple]:
     """One step of AdamW in float64, p, m, v and the rounded p; or one with a mistake in it.
 
     exponent    how many steps later than it is the bias corrections take it to be;  corrected: whether there are any
-    coupled     decay is put into the gradient;  by_rate: decay is times the rate;  inside: eps is under the root
+    coupled     decay is put into the gradient;  by_rate: decay is times the rate
+    inside      eps is under the root;  folded: eps is added to the root of v, before the correction, and corrected with it
     """
 
     def made(p, g, m, v, low, lr, beta1, beta2, eps, weight_decay, step, **_: Any) -> tuple:
@@ -167,7 +189,7 @@ def stepped(
         m, v = beta1 * m.double() + (1 - beta1) * g, beta2 * v.double() + (1 - beta2) * g * g
         t = step + exponent
         c1, c2 = (1 - beta1**t, 1 - beta2**t) if corrected and t else (1.0, 1.0)
-        root = (v / c2 + eps).sqrt() if inside else (v / c2).sqrt() + eps
+        root = (v / c2 + eps).sqrt() if inside else (v / c2).sqrt() + (eps / c2**0.5 if folded else eps)
         p = p if coupled else p * (1 - (lr if by_rate else 1) * weight_decay)
         p = p - lr * (m / c1) / root
         return p.float(), m.float(), v.float(), *([] if low is None else [p.to(low.dtype)])
@@ -201,6 +223,7 @@ adamw_step = Exercise(
     entry="adamw_step",
     signature="adamw_step(p, g, m, v, low: (n,) or None, lr, beta1, beta2, eps, weight_decay, step) -> None, in place",
     called="in place",
+    blank="launches nothing yet: p, m and v are as they were",
     minutes=25,
     difficulty=3,
     lines=26,
@@ -212,6 +235,7 @@ adamw_step = Exercise(
         Case("step 3", "first", weights(777, step=3)),
         Case("decay 0.1", "decay", weights(999, decay=0.1)),
         Case("gradients near eps", "small", weights(999, small=True)),
+        Case("gradients near eps, step 2", "small", weights(999, step=2, small=True)),
         Case("bfloat16 weights", "half", weights(3000, BF16)),
         Case("131072", "performance", weights(131072)),
         Case("131072, bfloat16 weights", "performance", weights(131072, BF16)),
@@ -224,7 +248,7 @@ adamw_step = Exercise(
         Correct("ragged", 1),
         Correct("first", 3, "the first steps"),
         Correct("decay", 2, "decoupled decay"),
-        Correct("small", 1, "eps beside the root"),
+        Correct("small", 1, "eps beside the corrected root"),
         Correct("half", 2, "bfloat16 weights, a float32 master"),
         Launches(1, 1),
         Traffic(least_bytes, 3, at_most=1.01, title="28 bytes a parameter"),
@@ -256,6 +280,10 @@ adamw_step = Exercise(
         ),
         slip("The decay is not times the rate: p *= 1 - lr * weight_decay.", by_rate=False),
         slip("eps stands under the root. In AdamW it is added to the root.", inside=True),
+        slip(
+            "eps is corrected with the root: it is added to sqrt(v) here. AdamW adds it to sqrt(v / (1 - beta2**step)), whatever the step.",
+            folded=True,
+        ),
         slip(
             "The step begins from the rounded weights `low`. `p` is the master: read it, and round only what goes to `low`.",
             from_the_rounded,

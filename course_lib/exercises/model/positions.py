@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -128,6 +129,11 @@ def neighbours(x: torch.Tensor, positions: torch.Tensor, base: float) -> torch.T
     return torch.stack([a * of.cos() - b * of.sin(), b * of.cos() + a * of.sin()], -1).flatten(-2)
 
 
+def by_power(power: float) -> Callable[..., torch.Tensor]:
+    """Make a slip: the base to this power stands for the base. log(2) is what comes of log for log2, 1 / log(2) of exp for exp2."""
+    return lambda x, positions, base: rotated(x, positions, base**power)
+
+
 def rotary_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
     """A rounding of the result, and of an angle in float32."""
     x, furthest = arguments["x"].double(), int(arguments["positions"].max())
@@ -187,8 +193,18 @@ rotary = Exercise(
             rotated,
         ),
         Slip(
+            by_power(0.5),
+            "The exponents are half of what they should be: pair i is turned by positions[n] / base^(2 i / D), where i counts pairs.",
+            rotated,
+        ),
+        Slip(
             lambda x, positions, base: rotated(x, positions, 10000.0) if base != 10000.0 else None,
             "`base` is ignored, and 10000 is taken for it.",
+            rotated,
+        ),
+        Slip(
+            [by_power(math.log(2)), by_power(1 / math.log(2))],
+            "A logarithm of another base than that of the power: tl.exp2 wants math.log2(base), and tl.exp wants math.log(base).",
             rotated,
         ),
     ],
@@ -197,19 +213,23 @@ rotary = Exercise(
 # ------------------------------------------------------------------------------------------------ added to the scores
 
 
-def biases(heads: int, nq: int, nk: int) -> torch.Tensor:
-    """Press, Smith and Lewis, Train Short, Test Long, section 3: -slope times how far a key is behind, slope = 2^(-8 (h + 1) / heads)."""
+def biases(heads: int, nq: int, nk: int, top_left: bool = False, ahead: bool = False) -> torch.Tensor:
+    """Press, Smith and Lewis, Train Short, Test Long, section 3: -slope times how far a key is behind, slope = 2^(-8 (h + 1) / heads).
+
+    Two slips: at the top_left the queries are the first positions; keys ahead have biases as well.
+    """
     slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1, dtype=torch.float64) / heads)
-    behind = (torch.arange(nq)[:, None] + nk - nq - torch.arange(nk)).clamp(min=0)
-    return -slopes[:, None, None] * behind
+    behind = torch.arange(nq)[:, None] + (0 if top_left else nk - nq) - torch.arange(nk)
+    return -slopes[:, None, None] * (behind if ahead else behind.clamp(min=0))
 
 
-def biased(times: float = 1.0, early: bool = False) -> Callable[..., torch.Tensor]:
+def biased(times: float = 1.0, early: bool = False, **slip: bool) -> Callable[..., torch.Tensor]:
     """Make a function of scores (heads, nq, nk) that adds their biases, so many times, with slopes that may begin a head early."""
 
     def add(scores: torch.Tensor) -> torch.Tensor:
-        more = 2.0 ** (8.0 / scores.shape[0]) if early else 1.0
-        return scores.double() + times * more * biases(*scores.shape)
+        heads, nq, nk = scores.shape
+        more = 2.0 ** (8.0 / heads) if early else 1.0
+        return scores.double() + times * more * biases(heads, nq, nk, **slip)
 
     return add
 
@@ -251,6 +271,16 @@ alibi = Exercise(
         Slip(
             biased(early=True),
             "Slopes begin one head early: the first is 2^(-8 / heads), the last 2^-8.",
+            biased(),
+        ),
+        Slip(
+            biased(top_left=True),
+            "The queries are taken for the first positions, and they are the last: query i stands at i + nk - nq.",
+            biased(),
+        ),
+        Slip(
+            biased(ahead=True),
+            "Keys that lie ahead are raised, since their distance is negative. Their bias is 0: clamp(min=0).",
             biased(),
         ),
     ],

@@ -9,6 +9,7 @@ import torch
 from course_lib.criteria import Correct
 from course_lib.exercise import Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed
+from course_lib.mistakes import every
 
 
 def cache_bytes(
@@ -29,6 +30,13 @@ def counted(config: dict[str, Any], tokens: int, memory: int, bandwidth: float) 
     while texts < 4096 and left >= of_text:
         texts, left = texts + 1, left - of_text
     return of_text, texts, (weights + texts * of_text) / bandwidth
+
+
+NO_WINDOW = "The window is forgotten: a cache keeps the last `window` tokens of a text, and no more."
+
+
+def _without_a_window(output: Any, config: dict[str, Any], **run: Any) -> bool:
+    return isinstance(output, list) and output == list(counted(config=config | {"window": None}, **run))
 
 
 def question(name: str, group: str, memory: int, tokens: int, bandwidth: float = 4.8e12, **config: Any):
@@ -65,6 +73,9 @@ serving = Exercise(
         "A token leaves one row of head_dim in k and one in v, for each head of k and v, in each layer.",
         "What fits is the memory without the weights, parameters * itemsize bytes, divided by the bytes of a text, rounded down.",
         "A step reads all weights once, whatever the batch is, and the cache of each text once: (weights + texts * kv_bytes) / bandwidth.",
+    ],
+    mistakes=[
+        lambda trials: every(_without_a_window, NO_WINDOW)([t for t in trials if t.case.name == "a window of 4096"]),
     ],
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -194,9 +195,9 @@ def clipped_by_torch(**arguments: Any) -> dict[str, Any]:
 
 
 def same_norm(output: Any, **arguments: Any) -> str:
-    """Check the norm that is returned; "" or a sentence."""
+    """Check the norm that is returned, which may be a sum in float32; "" or a sentence."""
     right = clipped_by_torch(**arguments)["norm"]
-    return "" if abs(output["norm"] - right) <= 1e-9 * right else f"the norm is {right:.6g}, not {output['norm']:.6g}"
+    return "" if abs(output["norm"] - right) <= 1e-5 * right else f"the norm is {right:.6g}, not {output['norm']:.6g}"
 
 
 def same_gradients(output: Any, **arguments: Any) -> str:
@@ -236,12 +237,22 @@ clip = Exercise(
     ],
     mistakes=[
         lambda trials: (
+            "The gradients are as they were. Change the tensors in place, as g.mul_(...) does: `g = g * ...` makes another one."
+            if any(_untouched(o, c) for t in trials for c, o in _pairs(t))
+            else ""
+        ),
+        lambda trials: (
             "Each tensor was scaled by its own norm. The direction of the step changes so: take one norm of all together."
             if any(_each_by_itself(o, c) for t in trials for c, o in _pairs(t))
             else ""
         ),
     ],
 )
+
+
+def _untouched(output: dict[str, Any], call: dict[str, Any]) -> bool:
+    given = there(run_clip(lambda gradients, largest: 0.0, **call))["gradients"]
+    return alike(output["gradients"], given) and not alike(given, clipped_by_torch(**call)["gradients"])
 
 
 def _each_by_itself(output: dict[str, Any], call: dict[str, Any]) -> bool:
@@ -291,6 +302,14 @@ def of_step(change: int) -> Callable[..., bool]:
     return matches
 
 
+TO_ZERO = "The cosine goes down to 0: it ends at a tenth of the peak, so it has nine tenths of the height."
+
+
+def _to_zero(output: Any, step: int, steps: int, peak: float, warm_up: int) -> bool:
+    share = (step - warm_up) / (steps - warm_up)
+    return type(output) is float and abs(output - peak * (1 + math.cos(math.pi * share)) / 2) <= 1e-9
+
+
 learning_rate = Exercise(
     id="model.learning_rate",
     entry="learning_rate",
@@ -328,6 +347,7 @@ learning_rate = Exercise(
             of_step(-1),
             "This is the rate of the step before: the first step, step 0, has peak / warm_up, or its gradient is thrown away.",
         ),
+        lambda trials: every(_to_zero, TO_ZERO)([t for t in trials if t.case.group == "cosine"]),
         every(of_step(1), "This is the rate of the step behind: steps count from 0, and step 0 has peak / warm_up."),
     ],
 )

@@ -10,13 +10,13 @@ SGD, MOMENTUM, ADAGRAD, RMSPROP, ADAM = (
 )
 RAGGED, FIRST, DECAY, SMALL, HALF = (f"correct.{group}" for group in ("ragged", "first", "decay", "small", "half"))
 ONE, BYTES, PLACE = "launches.performance", "traffic.performance", "buffers_below.performance"
-PIECES, SHIFTED, INSIDE, EVERYWHERE, DRAWN, MAPPED = (
+PIECES, SHIFTED, INSIDE, EVERYWHERE, DRAWN, FAR = (
     "holds.pieces.plain",
     "holds.shifted.plain",
     "holds.inside.plain",
     "holds.everywhere.every",
     "holds.by_the_generator.plain",
-    "holds.mapped.large",
+    "holds.far.large",
 )
 GRADIENTS, PADDED, ANEW, ALIVE = (
     "holds.same_loss.plain",
@@ -96,6 +96,7 @@ UPDATE = [
     wrong("update", "adam counts from 0", [ADAM], ('state.get("t", 0) + 1', 'state.get("t", 1) + 1')),
     wrong("update", "adam with eps under the root", [ADAM], ("((v / (1 - 0.999**t)) ** 0.5 + 1e-8)", "(v / (1 - 0.999**t) + 1e-8) ** 0.5")),
     wrong("update", "adam corrects m alone", [ADAM], ("(v / (1 - 0.999**t))", "v")),
+    wrong("update", "adam corrects the root of v", [ADAM], ("((v / (1 - 0.999**t)) ** 0.5 + 1e-8)", "(v**0.5 / (1 - 0.999**t) + 1e-8)"), says="outside of the root"),
     honest("update", "adam with one rate for both corrections", ("lr * (m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)) ** 0.5 + 1e-8)", "lr * (1 - 0.999**t) ** 0.5 / (1 - 0.9**t) * m / (v**0.5 + 1e-8 * (1 - 0.999**t) ** 0.5)")),
 ]  # fmt: skip
 
@@ -131,14 +132,15 @@ IN_TORCH = """def adamw_step(p, g, m, v, low, lr, beta1, beta2, eps, weight_deca
     return None if low is None else low.copy_(p)
 """
 ADAMW = [
-    wrong("adamw_step", "bias corrections forgotten", [FIRST], ("1 - beta1**step, 1 - beta2**step", "1.0, 1.0"), says="without bias corrections"),
-    wrong("adamw_step", "only m is corrected", [FIRST], ("1 - beta2**step", "1.0")),
-    wrong("adamw_step", "t one too large", [FIRST], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** (step + 1), 1 - beta2 ** (step + 1)"), says="those of the next step"),
-    wrong("adamw_step", "t one too small", [FIRST], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** max(1, step - 1), 1 - beta2 ** max(1, step - 1)"), says="those of the step before"),
+    wrong("adamw_step", "bias corrections forgotten", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1.0, 1.0"), says="without bias corrections"),
+    wrong("adamw_step", "only m is corrected", [FIRST, SMALL], ("1 - beta2**step", "1.0")),
+    wrong("adamw_step", "t one too large", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** (step + 1), 1 - beta2 ** (step + 1)"), says="those of the next step"),
+    wrong("adamw_step", "t one too small", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** max(1, step - 1), 1 - beta2 ** max(1, step - 1)"), says="those of the step before"),
     wrong("adamw_step", "decay coupled to the gradient", [DECAY], ("    p *= 1 - lr * decay\n", "    g += decay * p\n"), says="went into the gradient"),
     wrong("adamw_step", "decay not times the rate", [DECAY], ("p *= 1 - lr * decay", "p *= 1 - decay"), says="not times the rate"),
     wrong("adamw_step", "no decay", [DECAY], ("    p *= 1 - lr * decay\n", "")),
     wrong("adamw_step", "eps under the root", [SMALL], ("tl.sqrt(v / c2) + eps", "tl.sqrt(v / c2 + eps)"), says="under the root"),
+    wrong("adamw_step", "eps corrected with the root", [SMALL], ("p -= lr * (m / c1) / (tl.sqrt(v / c2) + eps)", "p -= (lr * tl.sqrt_rn(c2 + 0 * v) / c1) * m / (tl.sqrt(v) + eps)"), says="eps is corrected with the root"),
     wrong("adamw_step", "no eps", [SMALL], ("tl.sqrt(v / c2) + eps", "tl.sqrt(v / c2)")),
     wrong("adamw_step", "starts from the rounded weights", [HALF, ONE, BYTES, PLACE], ("    p = tl.load(p_ptr + i, mask=inside, other=0)\n", "    p = tl.load((low_ptr if LOW else p_ptr) + i, mask=inside, other=0).to(tl.float32)\n"), says="`p` is the master"),
     wrong("adamw_step", "rounded weights not written", [HALF, ONE, BYTES, PLACE], ("    if LOW:\n        tl.store(low_ptr + i, p.to(low_ptr.dtype.element_ty), mask=inside)\n", "")),
@@ -153,18 +155,6 @@ ADAMW = [
     honest("adamw_step", "small blocks, means as lerps", ("4096", "512"), ("m = beta1 * m + (1 - beta1) * g", "m += (1 - beta1) * (g - m)")),
 ]  # fmt: skip
 
-INTO_OLD_MEMORY = """store = np.ones(30_000_000, np.uint16)
-
-
-def get_batch(path, split, batch, context, generator):
-    with open(path, "rb", buffering=0) as file:
-        tokens = store[: file.readinto(store) // 2]
-    cut = len(tokens) * 9 // 10
-    own = tokens[:cut] if split == "train" else tokens[cut:]
-    starts = torch.randint(len(own) - context, (batch,), generator=generator).numpy()
-    rows = torch.from_numpy(own[starts[:, None] + np.arange(context + 1)].astype(np.int64))
-    return rows[:, :-1], rows[:, 1:]
-"""
 BY_OFFSET = """def get_batch(path, split, batch, context, generator):
     count = np.memmap(path, np.uint16, "r").size
     cut = count * 9 // 10
@@ -179,19 +169,17 @@ BATCH = [
     wrong("get_batch", "targets overlap by one too few", [SHIFTED, EVERYWHERE], ("len(own) - context", "len(own) - context - 1"), ("context + 1)].", "context + 2)]."), ("rows[:, :-1], rows[:, 1:]", "rows[:, :-2], rows[:, 2:]"), says="wrong number"),
     wrong("get_batch", "targets are the window behind", [SHIFTED, EVERYWHERE], ("len(own) - context", "len(own) - 2 * context + 1"), ("context + 1)].", "2 * context)]."), ("rows[:, :-1], rows[:, 1:]", "rows[:, :context], rows[:, context:]"), says="by one token"),
     wrong("get_batch", "the last target is a token of validation", [INSIDE], ("tokens[:cut]", "tokens[: cut + 1]")),
-    wrong("get_batch", "validation begins in the training text", [INSIDE], ("else tokens[cut:]", "else tokens[cut // 2 :]")),
-    wrong("get_batch", "validation is the whole text", [INSIDE], ("else tokens[cut:]", "else tokens")),
+    wrong("get_batch", "validation begins in the training text", [INSIDE, FAR], ("else tokens[cut:]", "else tokens[cut // 2 :]")),
+    wrong("get_batch", "validation is the whole text", [INSIDE, FAR], ("else tokens[cut:]", "else tokens")),
     wrong("get_batch", "the last window is never drawn", [EVERYWHERE], ("len(own) - context", "len(own) - context - 1")),
     wrong("get_batch", "windows begin at multiples of the context", [EVERYWHERE], ("starts = torch.randint(len(own) - context, (batch,), generator=generator).numpy()", "starts = torch.randint((len(own) - 1) // context, (batch,), generator=generator).numpy() * context")),
+    wrong("get_batch", "the last window is drawn for all that would reach past the end", [EVERYWHERE], ("torch.randint(len(own) - context, (batch,), generator=generator).numpy()", "torch.randint(len(own), (batch,), generator=generator).clamp(max=len(own) - context - 1).numpy()")),
+    wrong("get_batch", "the first million tokens alone", [FAR], ('np.memmap(path, np.uint16, "r")', 'np.fromfile(path, np.uint16, 1_000_000)')),
+    wrong("get_batch", "places in 16 bits", [FAR], ("torch.randint(len(own) - context, (batch,)", "torch.randint(min(len(own) - context, 1 << 15), (batch,)")),
     wrong("get_batch", "the global generator", [DRAWN], (", generator=generator", "")),
     wrong("get_batch", "seeded anew in each call", [DRAWN, EVERYWHERE], ("    starts =", "    generator = torch.Generator().manual_seed(0)\n    starts =")),
-    wrong("get_batch", "the file as a whole", [MAPPED], ('np.memmap(path, np.uint16, "r")', "np.fromfile(path, np.uint16)")),
-    wrong("get_batch", "the whole text as int64", [MAPPED], ('np.memmap(path, np.uint16, "r")', 'np.memmap(path, np.uint16, "r").astype(np.int64)')),
-    wrong("get_batch", "the file as a whole, into memory from before", [MAPPED], source=INTO_OLD_MEMORY),
-    wrong("get_batch", "the file as a whole, piece by piece", [MAPPED], ('    tokens = np.memmap(path, np.uint16, "r")\n', '    with open(path, "rb", buffering=0) as file:\n        while file.read(1 << 20):\n            pass\n    tokens = np.memmap(path, np.uint16, "r")\n')),
-    wrong("get_batch", "the file as a whole, unseen by tracemalloc", [MAPPED], ('    tokens = np.memmap(path, np.uint16, "r")\n', "    import tracemalloc\n\n    tokens = np.fromfile(path, np.uint16)\n    tracemalloc.clear_traces()\n    tracemalloc.reset_peak()\n")),
-    wrong("get_batch", "the file as a whole, as bytes", [MAPPED], ('np.memmap(path, np.uint16, "r")', 'np.frombuffer(open(path, "rb").read(), np.uint16)')),
     wrong("get_batch", "int32", [PIECES], ("astype(np.int64)", "astype(np.int32)")),
+    honest("get_batch", "the file as a whole, which costs no point", ('np.memmap(path, np.uint16, "r")', "np.fromfile(path, np.uint16)")),
     honest("get_batch", "windows read at their offsets", source=BY_OFFSET),
     honest("get_batch", "mapped by torch", ('np.memmap(path, np.uint16, "r")', 'torch.from_file(str(path), shared=True, size=np.memmap(path, np.uint16, "r").size, dtype=torch.uint16).numpy()')),
     honest("get_batch", "row by row", ("torch.from_numpy(own[starts[:, None] + np.arange(context + 1)].astype(np.int64))", "torch.stack([torch.from_numpy(own[s : s + context + 1].astype(np.int64)) for s in starts])")),
@@ -219,9 +207,10 @@ CLIP = [
     wrong("clip", "values are cut", [SCALED], ("g.mul_(min(1.0, largest / (norm + 1e-6)))", "g.clamp_(-largest, largest)")),
     wrong("clip", "the norm squared", [NORM, SCALED], (")) ** 0.5", "))")),
     wrong("clip", "the norm behind", [NORM], ("return norm", "return min(norm, largest)")),
-    wrong("clip", "copies are scaled", [SCALED], ("g.mul_(min(1.0, largest / (norm + 1e-6)))", "g = g * min(1.0, largest / (norm + 1e-6))")),
+    wrong("clip", "copies are scaled", [SCALED], ("g.mul_(min(1.0, largest / (norm + 1e-6)))", "g = g * min(1.0, largest / (norm + 1e-6))"), says="as they were"),
     wrong("clip", "the norms are added", [NORM, SCALED], ("float(sum(g.square().sum() for g in gradients)) ** 0.5", "float(sum(g.norm() for g in gradients))")),
     wrong("clip", "the largest number", [NORM, SCALED], ("float(sum(g.square().sum() for g in gradients)) ** 0.5", "float(max(g.abs().max() for g in gradients))")),
+    honest("clip", "summed in float32", ("float(sum(g.square().sum() for g in gradients)) ** 0.5", "float(sum(g.float().square().sum() for g in gradients)) ** 0.5")),
     honest("clip", "one long vector", ("float(sum(g.square().sum() for g in gradients)) ** 0.5", "torch.cat([g.flatten() for g in gradients]).norm().item()")),
 ]  # fmt: skip
 
@@ -231,7 +220,7 @@ RATE = [
     wrong("learning_rate", "the first step does nothing", [WARM_UP], ("(step + 1) / warm_up", "step / warm_up")),
     wrong("learning_rate", "warm-up ends too early", [WARM_UP], ("(step + 1) / warm_up", "min(1, (step + 2) / warm_up)")),
     wrong("learning_rate", "goes on behind the end", [AFTER], ("min(1.0, (step - warm_up) / (steps - warm_up))", "(step - warm_up) / (steps - warm_up)")),
-    wrong("learning_rate", "down to zero", [COSINE, AFTER], ("0.1 + 0.45 *", "0.5 *")),
+    wrong("learning_rate", "down to zero", [COSINE, AFTER], ("0.1 + 0.45 *", "0.5 *"), says="goes down to 0"),
     wrong("learning_rate", "counted from step 0", [COSINE], ("(step - warm_up) / (steps - warm_up)", "step / steps")),
     wrong("learning_rate", "a line down", [COSINE], ("0.45 * (1 + math.cos(math.pi * share))", "0.9 * (1 - share)")),
     wrong("learning_rate", "a whole cosine", [COSINE, AFTER], ("math.pi * share", "2 * math.pi * share")),
@@ -246,7 +235,9 @@ MEMORY = [
     wrong("training_memory", "gradients in float32", [STATE], ("2 + 2 + 4 + 4 + 4", "2 + 4 + 4 + 4 + 4")),
     wrong("training_memory", "logits forgotten", [KEPT], ("2 * (2 * width + vocab)", "2 * (2 * width)"), says="logits are missing"),
     wrong("training_memory", "lse forgotten", [KEPT], ("4 * (2 + heads)", "4 * 2"), says="lse is missing"),
-    wrong("training_memory", "v alone, not all of qkv", [KEPT], ("* D + qkv  #", "* D + kv_heads * D  #")),
+    wrong("training_memory", "v alone, not all of qkv", [KEPT], ("* D + qkv  #", "* D + kv_heads * D  #"), says="q and k have"),
+    wrong("training_memory", "one table of angles", [KEPT], ("4 * n * D", "2 * n * D"), says="One table of angles"),
+    wrong("training_memory", "targets forgotten", [KEPT], ("tokens * per_token + 4 * n * D", "tokens * (per_token - 8) + 4 * n * D"), says="8 bytes a token"),
     wrong("training_memory", "scores kept", [KEPT], ("4 * (2 + heads)", "4 * (2 + heads) + 2 * heads * n")),
     wrong("training_memory", "silu(gate) kept", [KEPT], ("2 * hidden + hidden", "3 * hidden + hidden")),
     honest("training_memory", "summed over layers", ("tokens * per_token + 4 * n * D", "sum([tokens * per_token]) + 2 * (2 * n * D)")),
@@ -290,12 +281,12 @@ class Checkpoint:
         torch.set_rng_state(Checkpoint.state["global"])
 """
 SAVED = [
-    wrong("checkpoint", "own generator not saved", [NEXT, LATER], ('        run.generator.set_state(state["own"])\n', "")),
-    wrong("checkpoint", "torch's generator not saved", [NEXT, LATER], ('        torch.set_rng_state(state["global"])\n', "")),
+    wrong("checkpoint", "own generator not saved", [NEXT, LATER], ('        run.generator.set_state(state["own"])\n', ""), says="without the state of run.generator"),
+    wrong("checkpoint", "torch's generator not saved", [NEXT, LATER], ('        torch.set_rng_state(state["global"])\n', ""), says="without torch's random state"),
     wrong("checkpoint", "the file holds a name for what stays in the process", [NEXT, LATER], source=NAMED_ALONE),
-    wrong("checkpoint", "loader's position not saved", [NEXT, LATER], (', "loader": run.loader}', '}'), ('        run.loader.load_state_dict(state["loader"])\n', '')),
-    wrong("checkpoint", "optimizer not saved", [LATER], ('"optimizer": run.optimizer, ', ''), ('        run.optimizer.load_state_dict(state["optimizer"])\n', '')),
-    wrong("checkpoint", "model not saved", [NEXT, LATER], ('{"model": run.model, ', '{'), ('        run.model.load_state_dict(state["model"])\n', '')),
+    wrong("checkpoint", "loader's position not saved", [NEXT, LATER], (', "loader": run.loader}', '}'), ('        run.loader.load_state_dict(state["loader"])\n', ''), says="without the loader's place"),
+    wrong("checkpoint", "optimizer not saved", [LATER], ('"optimizer": run.optimizer, ', ''), ('        run.optimizer.load_state_dict(state["optimizer"])\n', ''), says="between them the optimizer steps"),
+    wrong("checkpoint", "model not saved", [NEXT, LATER], ('{"model": run.model, ', '{'), ('        run.model.load_state_dict(state["model"])\n', ''), says="without the weights"),
     wrong("checkpoint", "step not saved", [STEP, LATER], ('        run.step = state["step"]\n', "")),
     wrong("checkpoint", "step off by one", [STEP, LATER], ('run.step = state["step"]', 'run.step = state["step"] + 1')),
     wrong("checkpoint", "seeded anew", [NEXT, LATER], ('torch.set_rng_state(state["global"])', "torch.manual_seed(run.step)")),
@@ -323,7 +314,10 @@ SWAPPED = [
     wrong("swap_in", "None for a norm's weight", [EVERY, LOSSES, LITTLE], ("return None, dx, dweight", "return None, dx, None"), says="norms never do"),
     wrong("swap_in", "a raw launch in place of attention", [EVERY, LOSSES, LAUNCHES, LITTLE], ("attention=lambda q, k, v: Attention.apply(kernels, q, k, v)", "attention=lambda q, k, v: kernels.attention(q, k, v)[0]"), says="does not know of them"),
     wrong("swap_in", "raw launches everywhere", [ON_KERNELS], source="from dataclasses import replace\n\n\ndef swap_in(model, kernels):\n    model.ops = replace(model.ops, norm=lambda x, w: kernels.norm(x, w)[0], loss=lambda x, t: kernels.cross_entropy(x, t)[0].mean())\n", says="no history"),
-    wrong("swap_in", "the loss is not divided on the way back", [EVERY, LOSSES, LITTLE], ("(dloss / len(targets)).expand", "dloss.expand")),
+    wrong("swap_in", "the loss is not divided on the way back", [EVERY, LOSSES, LITTLE], ("(dloss / len(targets)).expand", "dloss.expand"), says="as there are targets"),
+    wrong("swap_in", "slots that are returned", [ON_KERNELS], ("    model.ops = replace(", "    return replace("), says="does not learn of slots that are returned"),
+    wrong("swap_in", "slots that nobody keeps", [ON_KERNELS], ("    model.ops = replace(", "    replace(")),
+    wrong("swap_in", "slots that are frozen", [ON_KERNELS], ("    model.ops = replace(", "    model.ops.norm = replace("), says="The slots are frozen"),
     wrong("swap_in", "gradients of gate and up swapped", [EVERY, LOSSES, LITTLE], ("return None, *ctx.kernels.swiglu_backward(dy, *ctx.saved_tensors)", "return None, *ctx.kernels.swiglu_backward(dy, *ctx.saved_tensors)[::-1]")),
     wrong("swap_in", "the norm stays torch's", [EVERY, LOSSES, LAUNCHES, LITTLE], ("        norm=lambda x, weight: Norm.apply(kernels, x, weight),\n", "")),
     wrong("swap_in", "the result of the norm is kept as well", [LITTLE], ("ctx.save_for_backward(x, weight, rstd)", "ctx.save_for_backward(x, weight, rstd)\n        ctx.more = out * 1"), ("dx, dweight = ctx", "ctx.more.sum()\n        dx, dweight = ctx")),

@@ -29,13 +29,24 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case(f"{N}", "ragged", weights(N)),
                 Case(f"step {step}", "first", weights(N // 3, step=step)),
                 Case(f"decay {decay}", "decay", weights(N // 5, decay=decay)),
+                Case("small gradients, early", "small", weights(N // 7, step=rng.randrange(1, 5), small=True)),
                 Case("half-precision weights", "half", weights(N // 2, rng.choice((FP16, BF16)))),
             ]
         case "get_batch":
             split, tokens = rng.choice(("train", "val")), rng.randrange(150, 400)
             return [
                 batches("a hidden file", "plain", tokens=tokens, split=split, context=rng.randrange(5, 13), seed=N),
-                batches("a hidden short file", "every", tokens=rng.randrange(60, 75), context=30, seed=N),
+                batches("a hidden short file", "every", tokens=rng.randrange(60, 75), context=30, draws=120, seed=N),
+                batches(
+                    "a hidden long file",
+                    "large",
+                    tokens=rng.randrange(50_000, 65_000),
+                    times=400,
+                    batch=256,
+                    draws=1,
+                    split="val",
+                    seed=N,
+                ),
             ]
         case "accumulate":
             return [
