@@ -22,7 +22,24 @@ from course_lib.figures.tiling.named import error_maps
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.gpu import datasheet
 from course_lib.hardware.measurements import measured, whose
-from course_lib.picture import DONE, FOUR, IDLE, INK, LOADED, NOW, OTHERS, OURS, PART, RESULT, Picture, bare, on_white
+from course_lib.picture import (
+    DONE,
+    EDGE,
+    FOUR,
+    IDLE,
+    INK,
+    LOADED,
+    NOW,
+    OTHERS,
+    OURS,
+    PART,
+    RESULT,
+    WIDTH,
+    Picture,
+    bare,
+    on_white,
+    spread,
+)
 from course_lib.tracing import Trace, trace
 from course_lib.version import old_names
 
@@ -280,11 +297,11 @@ def context_against_memory(card: str = "H200") -> Figure:
 # ------------------------------------------------------------------------------------------------ speed
 
 CONTENDERS = {
-    "naive": (IDLE, ".."),
-    "FlashAttention-2": (OTHERS, "//"),
-    "flex_attention": (FOUR, ""),
-    "unit 10": (OURS, ""),
-    "cuDNN": (INK, "xx"),
+    "naive": (EDGE, "v"),
+    "FlashAttention-2": (OTHERS, "s"),
+    "flex_attention": (FOUR, "^"),
+    "unit 10": (OURS, "o"),
+    "cuDNN": (INK, "D"),
 }
 
 
@@ -292,23 +309,29 @@ CONTENDERS = {
 def backward_speed(d: int = 128) -> Figure:
     """TFLOP/s of backward passes on one H200, by length; full and causal."""
     rows = [row for row in measured("attention")["backward"] if row["d"] == d]
-    figure = Picture(9, 4.4)
+    figure = Picture(WIDTH, 4.4)
     for ax, causal in zip(figure.subplots(1, 2, sharey=True), (False, True), strict=True):
         mine = [row for row in rows if row["causal"] == causal]
-        for place, (name, (colour, hatch)) in enumerate(CONTENDERS.items()):
-            speeds = [row["contenders"].get(name, {}).get("tflops", 0) for row in mine]
-            at = [i + 0.16 * (place - 2) for i in range(len(mine))]
-            bars = ax.bar(at, speeds, 0.15, color=colour, hatch=hatch, edgecolor="white", label=name)
-            ax.bar_label(bars, [f"{x:.0f}" if x else "" for x in speeds], fontsize=7, padding=2, rotation=90)
+        ends = {}
+        for name, (colour, marker) in CONTENDERS.items():
+            found = [(i, row["contenders"][name]["tflops"]) for i, row in enumerate(mine) if name in row["contenders"]]
+            ax.plot(*zip(*found, strict=True), color=colour, marker=marker, linewidth=2 if name == "unit 10" else 1.2)
+            ends[name] = found[-1]
+        for (name, (x, tflops)), y in zip(ends.items(), spread([y for _, y in ends.values()], 38), strict=True):
+            ax.annotate(
+                f"{name} {tflops:.0f}",
+                (x, y),
+                (8, 0),
+                textcoords="offset points",
+                va="center",
+                fontweight="bold" if name == "unit 10" else "normal",
+            )
         ax.set_xticks(range(len(mine)), [f"{row['length'] // 1024}k" for row in mine])
-        ax.set_title("causal" if causal else "full", loc="left", fontsize=11)
-        ax.set(xlabel="tokens", ylim=(0, 680))
+        ax.set_title("causal" if causal else "full")
+        ax.set(xlabel="tokens", xlim=(-0.1, len(mine) + 0.55), ylim=(0, 680))
+        ax.grid(alpha=0.3, axis="y")
         bare(ax)
     figure.axes[0].set_ylabel("TFLOP/s, backward")
-    bars = figure.axes[0].get_legend_handles_labels()
-    figure.legend(
-        *bars, fontsize=8.5, ncols=5, loc="outside upper left", frameon=False
-    )  # inside it would cover numbers
     ratios = [row["contenders"]["unit 10"]["tflops"] / row["contenders"]["FlashAttention-2"]["tflops"] for row in rows]
     length, peak = max(
         (row["length"], naive["peak_bytes"]) for row in rows if (naive := row["contenders"].get("naive"))

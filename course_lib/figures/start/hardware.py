@@ -12,7 +12,22 @@ from matplotlib.patches import Patch, Rectangle
 from course_lib.figures.start.cards import HBM, TENSOR_CORES, YEARS, lanes, size, transistors, when, whose
 from course_lib.hardware import gpu, hierarchy
 from course_lib.hardware.measurements import measured
-from course_lib.picture import ALUS, CACHES, CONTROL, DRAM, EDGE, FAINT, INK, NOW, OURS, Picture, bare, box, on_white
+from course_lib.picture import (
+    ALUS,
+    CACHES,
+    CONTROL,
+    DRAM,
+    EDGE,
+    FAINT,
+    INK,
+    NOW,
+    OURS,
+    WIDTH,
+    Picture,
+    bare,
+    box,
+    on_white,
+)
 
 
 def counts(card: gpu.GPU) -> dict[str, str]:
@@ -203,41 +218,54 @@ def memories(card: gpu.GPU) -> list[Memory]:
     ]
 
 
+ARM = 0.7  # metres to a register, if to fetch from one is to stretch out an arm
+
+
 @on_white
 def memory_hierarchy(card: gpu.GPU | None = None) -> Figure:
-    """Registers, shared memory, L2, HBM: how much, how fast, how long one waits."""
+    """Registers, shared memory, L2, HBM, all to scale: a pipe as long as one waits and as wide as bytes come fast, and at its end
+    what holds them, by its area."""
     card = card or gpu.current_or_h200()
     rows = memories(card)
-    figure = Picture(11, 3.9)
-    axes = figure.subplots(1, 3, sharey=True)
-    y = np.arange(len(rows))
-    looks = dict(color=[CACHES, CACHES, CACHES, DRAM], edgecolor=INK, linewidth=0.8)
-
-    axes[0].barh(y, [row.nbytes for row in rows], **looks)
-    for i, row in enumerate(rows):
-        axes[0].text(row.nbytes * 1.3, i, f"{size(row.nbytes)}\n{row.made_of}", va="center", fontsize=8.5)
-    axes[0].set(xscale="log", xlim=(1e6, 3e14), xlabel="bytes", title="how much", xticks=[1e6, 1e8, 1e10, 1e12])
-    axes[0].set_yticks(y, [row.name for row in rows])
-    axes[0].invert_yaxis()
-
-    axes[1].barh(y, [(row.rate or 0) / 1e12 for row in rows], **looks)
-    for i, row in enumerate(rows):
-        text = f"{row.rate / 1e12:.3g} TB/s\n{row.source}" if row.rate else "not measured"
-        axes[1].text((row.rate or 1e11) / 1e12 * 1.15, i, text, va="center", fontsize=8.5)
-    axes[1].set(xscale="log", xlim=(0.1, 2e4), xlabel="TB/s, all SMs together", title="how fast")
-
-    waits = [row.wait[0] if row.wait else 0 for row in rows]
-    axes[2].barh(y, waits, **looks)
-    for i, row in enumerate(rows):
-        text = f"{row.wait[0]:.0f} cycles\n{row.wait[1] * 1e9:.3g} ns" if row.wait else "not measured"
-        axes[2].text(waits[i] + 0.02 * max(*waits, 500), i, text, va="center", fontsize=8.5)
-    axes[2].set(xlim=(0, 1.5 * max(*waits, 500)), xlabel="cycles until an answer", title="how long one waits")
-    for ax in axes:
-        bare(ax)
+    figure = Picture(WIDTH, 4.6)
+    ax = figure.subplots()
+    # Waits to scale, in cycles; what is not measured stands where it does on an H200, without a pipe
+    at = [row.wait[0] if row.wait else usual for row, usual in zip(rows, (4, 30, 280, 700), strict=True)]
+    end = 1.72 * at[-1]
+    largest = (end - at[-1], 2.4)  # width and height of the last memory's box
+    area, wide = largest[0] * largest[1] / rows[-1].nbytes, 0.9 / max(row.rate or 0 for row in rows)
+    for i, (row, x) in enumerate(zip(rows, at, strict=True)):
+        y, colour = -i, DRAM if row is rows[-1] else CACHES
+        if row.wait and row.rate:
+            ax.add_patch(Rectangle((0, y - wide * row.rate / 2), x, wide * row.rate, facecolor=OURS, linewidth=0))
+        if row is rows[-1]:
+            width, height, low = *largest, y - 0.45
+        else:
+            width = (area * row.nbytes * largest[0] / largest[1]) ** 0.5
+            height, low = width * largest[1] / largest[0], y - width * largest[1] / largest[0] / 2
+        ax.add_patch(Rectangle((x, low), width, height, facecolor=colour, linewidth=0))
+        told = [
+            f"{size(row.nbytes)}: {row.made_of}",
+            f"{row.rate / 1e12:.3g} TB/s, {row.source}" if row.rate else "speed: not measured",
+            f"{row.wait[0]:.0f} cycles, {row.wait[1] * 1e9:.3g} ns" if row.wait else "wait: not measured",
+        ]
+        ax.text(x + 0.018 * end, low + height / 2, "\n".join(told), va="center", linespacing=1.3, color=INK)
+    ax.set(xlim=(0, end), ylim=(-len(rows) + 0.5, 0.5))
+    ax.set_xlabel("cycles until an answer: the length of a pipe", loc="left")
+    ax.set_xticks(np.arange(0, at[-1] + 1, 100))
+    ax.set_yticks(-np.arange(len(rows)), [row.name for row in rows])
+    ax.tick_params(left=False)
+    if rows[0].wait:
+        metres = ARM / at[0]
+        above = ax.secondary_xaxis("top", functions=(lambda x: x * metres, lambda x: x / metres))
+        above.set_xlabel(f"metres, if a register is at arm's length ({ARM} m)", loc="left")
+        above.set_xticks(np.arange(0, at[-1] * metres, 20))
+        bare(above)
+    bare(ax, *ax.spines)
     figure.caption(
-        f"Each memory is slower and further away than the one above it, and the last one is by far the largest. Sizes: {whose(card)}. "
-        "Speeds and waits: "
-        f"{when(hierarchy.of(card))}. The registers' speed is computed: 16 bytes for each multiply-add at the peak rate."
+        "To scale: the length of each pipe is the wait, its width is the bytes a second of all SMs together, and the area of each box is "
+        f"the size. Sizes: {whose(card)}. Speeds and waits: {when(hierarchy.of(card))}. The registers' speed is computed: 16 bytes "
+        "for each multiply-add at the peak rate."
     )
     return figure
 
