@@ -132,9 +132,7 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
         height_ratios=[0.5, 0.5, 5, 0.5, 0.5],
     )
     chip(axes["s"], walks, n, n)
-    axes["s"].text(
-        0.98, 0.97, "on the chip", transform=axes["s"].transAxes, ha="right", va="top", fontsize=9, color=INK
-    )
+    axes["s"].text(0.98, 0.97, "on the chip", transform=axes["s"].transAxes, ha="right", va="top", color=INK)
     for name, ax in axes.items():
         if name == "s":
             continue
@@ -143,7 +141,7 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
         if across:
             ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
         else:
-            ax.set_title(name, fontsize=10)
+            ax.set_title(name)
             ax.set_box_aspect(5 / 0.6)  # as high as the square next to it, so that rows lie level
 
     def light(name: str, x: float, y: float, w: float, h: float, now: bool, colour: str = LOADED) -> None:
@@ -178,7 +176,6 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
             Patch(facecolor=RESULT, edgecolor=INK, label="stored, once"),
             Patch(facecolor=IDLE, edgecolor="none", label="made by nobody"),
         ],
-        fontsize=9,
         ncols=2,
         loc="outside upper left",
         frameon=False,
@@ -234,13 +231,13 @@ def sums_in_any_order(parts: int = 64, orders: int = 2000) -> Figure:
     found, own, exact = sums_in_orders(parts, orders)
     values, counts = np.unique(found, return_counts=True)
     unit = 2.0**-23 * abs(exact)
-    figure = Picture(8.5, 3.8)
+    figure = Picture(WIDTH, 3.8)
     ax = figure.subplots()
     ax.bar((values - exact) / unit, 100 * counts / orders, 0.2, color=FOUR, edgecolor=INK, linewidth=0.5)
     ax.axvline((own - exact) / unit, color=OURS, linewidth=2, linestyle="--", label="in one fixed order: always this")
     ax.axvline(0, color=INK, linewidth=1, linestyle=":", label="exact")
     ax.set(xlabel="error, in units of 2^-23 of the sum", ylabel="% of the orders")
-    ax.legend(fontsize=9)
+    ax.legend()
     bare(ax)
     figure.caption(
         f"{parts} float32 numbers added in {orders:,} random orders give {len(values)} different sums. All are good; which one you get "
@@ -259,7 +256,7 @@ def context_against_memory(card: str = "H200") -> Figure:
     """Bytes that the attention layers of a model keep for backward, against the number of tokens: with scores, and without."""
     memory = datasheet(card).hbm_bytes
     lengths = [1 << p for p in range(8, 22)]
-    figure = Picture(8.5, 4.4)
+    figure = Picture(WIDTH, 4.4)
     ax = figure.subplots()
     limits = {}
     for scores, label, colour, marker, line in (
@@ -276,15 +273,15 @@ def context_against_memory(card: str = "H200") -> Figure:
         )
         limits[scores] = longest(int(memory), MODEL | {"scores": scores})
         ax.plot([limits[scores]] * 2, [1e-2, memory / 1e9], color=colour, linewidth=1, linestyle=":")
-        ax.text(limits[scores], 1.3e-2, f" {limits[scores]:,}", fontsize=8.5, color=INK)
+        ax.text(limits[scores], 1.3e-2, f" {limits[scores]:,}", color=INK)
     ax.axhline(memory / 1e9, color=INK, linewidth=1)
-    ax.text(lengths[0], memory / 1e9 * 1.3, f"all memory of an {card}", fontsize=8.5, color=INK)
+    ax.text(lengths[0], memory / 1e9 * 1.3, f"all memory of an {card}", color=INK)
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.set_xticks(lengths[::2], [f"{n // 1024}k" if n >= 1024 else n for n in lengths[::2]])
     ax.minorticks_off()
     ax.set(xlabel="tokens", ylabel="GB kept between forward and backward", ylim=(1e-2, 1e5))
-    ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(0, 0.9))
+    ax.legend(loc="upper left", bbox_to_anchor=(0, 0.9))
     ax.grid(alpha=0.3)
     bare(ax)
     figure.caption(

@@ -33,6 +33,7 @@ from course_lib.picture import (
     RIGHT,
     THREE,
     TWO,
+    WIDTH,
     Picture,
     bare,
     on_white,
@@ -70,7 +71,7 @@ def speeds(what: str) -> tuple[Any, str]:
 @on_white
 def product_anatomy(m: int = 4, n: int = 6, k: int = 5) -> Figure:
     """c = a @ b: the row, the column and the element that they make."""
-    figure = Picture(9, 3.6)
+    figure = Picture(WIDTH, 3.6)
     ax = figure.subplots()
     gap = 1.6
     places = [("a", m, k, 0), ("b", k, n, k + gap), ("c", m, n, k + n + 2 * gap)]
@@ -85,7 +86,7 @@ def product_anatomy(m: int = 4, n: int = 6, k: int = 5) -> Figure:
                 ax.add_patch(Rectangle((left + j, top + i), 1, 1, facecolor=colour, edgecolor=INK))
                 if marked:
                     text = {"a": f"a{j}", "b": f"b{i}", "c": "c"}[name]
-                    ax.text(left + j + 0.5, top + i + 0.5, text, ha="center", va="center", fontsize=9, color=INK)
+                    ax.text(left + j + 0.5, top + i + 0.5, text, ha="center", va="center", color=INK)
         shape = {"a": "(m, k)", "b": "(k, n)", "c": "(m, n)"}[name]
         ax.text(left + columns / 2, top - 0.25, f"{name}: {shape} = ({rows}, {columns})", ha="center", fontsize=11)
     ax.text(k + gap / 2, tall / 2, "@", ha="center", va="center", fontsize=16)
@@ -95,7 +96,7 @@ def product_anatomy(m: int = 4, n: int = 6, k: int = 5) -> Figure:
     for spine in ax.spines.values():
         spine.set_visible(False)
     terms = " + ".join(f"a{i}·b{i}" for i in range(k))
-    ax.set_title(f"c = {terms}", fontsize=11)
+    ax.set_title(f"c = {terms}")
     figure.caption(
         f"One element takes {k} multiplications and, from a sum that starts at 0, {k} additions. "
         f"{m} × {n} elements: 2 × {m} × {n} × {k} = {2 * m * n * k} FLOPs."
@@ -117,7 +118,7 @@ def three_products(tokens: int = 64, d_in: int = 256, d_out: int = 512) -> Figur
         f"({d_in}, {tokens}) @ ({tokens}, {d_out})",
         f"({tokens}, {d_out}) @ ({d_out}, {d_in})",
     ]
-    figure = Picture(9, 2.9)
+    figure = Picture(WIDTH, 2.9)
     ax = figure.subplots()
     for i, ((_, flops, colour, hatch), shape) in enumerate(zip(rows, shapes, strict=True)):
         ax.barh(i, flops, color=colour, hatch=hatch, edgecolor="white")
@@ -126,7 +127,6 @@ def three_products(tokens: int = 64, d_in: int = 256, d_out: int = 512) -> Figur
             i,
             f"{shape}: {flops:,}",
             va="center",
-            fontsize=9,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
         )
     ax.set_yticks(range(3), [name for name, *_ in rows])
@@ -146,7 +146,7 @@ def three_products(tokens: int = 64, d_in: int = 256, d_out: int = 512) -> Figur
 @on_white
 def blow_up(widths: tuple[int, ...] = (64, 256, 1024), layers: int = 8) -> Figure:
     """The spread of the values behind each layer of a deep linear model: weights from randn, and scaled ones."""
-    figure = Picture(9, 3.8)
+    figure = Picture(WIDTH, 3.8)
     axes = figure.subplots(1, 2, sharey=True)
     for ax, title, scale in (
         (axes[0], "w = randn(d, d)", lambda d: 1.0),
@@ -165,8 +165,8 @@ def blow_up(widths: tuple[int, ...] = (64, 256, 1024), layers: int = 8) -> Figur
         ax.grid(alpha=0.3)
         bare(ax)
     axes[0].set_ylabel("standard deviation of the values")
-    axes[0].text(layers, 65504 / 2, "largest float16", color=RED_INK, fontsize=9, ha="right", va="top")
-    axes[1].legend(fontsize=9, frameon=False)
+    axes[0].text(layers, 65504 / 2, "largest float16", color=RED_INK, ha="right", va="top")
+    axes[1].legend(frameon=False)
     figure.caption("Left, each layer multiplies the spread by sqrt(d), its width's root. Right, it stays near 1.")
     return figure
 
@@ -211,7 +211,7 @@ def roofline(m: int = 512, n: int = 4096, k: int = 4096, dtype: str = "bf16", ca
     seconds = max(flops / flops_per_second, nbytes / sheet.hbm_bandwidth)
     by_memory = nbytes / sheet.hbm_bandwidth > flops / flops_per_second
 
-    figure = Picture(9, 4.6)
+    figure = Picture(WIDTH, 4.6)
     ax = figure.subplots()
     ridge = _roof(ax, flops_per_second, sheet.hbm_bandwidth, color=INK, linewidth=2)
     ax.axvspan(1e-3, ridge, color=FOUR, alpha=0.18)
@@ -229,9 +229,8 @@ def roofline(m: int = 512, n: int = 4096, k: int = 4096, dtype: str = "bf16", ca
         xytext=(-4, 8),
         textcoords="offset points",
         ha="right",
-        fontsize=9,
     )
-    ax.set_title(f"({m}, {k}) @ ({k}, {n}) in {dtype} under the datasheet of {card}{note}", fontsize=11, loc="left")
+    ax.set_title(f"({m}, {k}) @ ({k}, {n}) in {dtype} under the datasheet of {card}{note}")
     figure.caption(
         f"{flops:.3g} FLOPs / {nbytes:.3g} bytes = {intensity:.3g} FLOP/byte. At best {speed:.3g} TFLOP/s, "
         f"{100 * speed * TERA / flops_per_second:.3g} % of the peak, and {seconds * 1e6:.3g} µs: "
@@ -266,7 +265,7 @@ def operations_under_the_roof() -> Figure:
     (ceilings, whose), (operations, _) = speeds("ceilings"), speeds("operations")
     copy, product = ceilings["copy_bytes_per_second"], ceilings["random"]["bf16"]
     sheet = gpu.current_or_h200()
-    figure = Picture(9.5, 5.2)
+    figure = Picture(WIDTH, 5.2)
     ax = figure.subplots()
     _roof(ax, sheet.bf16_flops or sheet.fp32_flops, sheet.hbm_bandwidth, color=INK, linestyle="--", label="datasheet")
     ridge = _roof(ax, product, copy, color=INK, linewidth=2, label="measured: a copy, and a large product")
@@ -279,7 +278,7 @@ def operations_under_the_roof() -> Figure:
         offset = crowded.get(op["name"], (10, -5))
         side = "center" if offset[0] == 0 else "left"
         line = {"arrowstyle": "-", "color": INK, "linewidth": 0.7} if op["name"] in crowded else None
-        ax.annotate(op["name"], (x, y), xytext=offset, textcoords="offset points", fontsize=9, ha=side, arrowprops=line)
+        ax.annotate(op["name"], (x, y), xytext=offset, textcoords="offset points", ha=side, arrowprops=line)
     _roofline_axes(ax)
     ax.set_ylim(0.3, 2500)
     handles, labels = ax.get_legend_handles_labels()
@@ -287,8 +286,8 @@ def operations_under_the_roof() -> Figure:
         ax.plot([], [], marker="o", color=ONE, linestyle="none")[0],
         ax.plot([], [], marker="s", color=TWO, linestyle="none")[0],
     ]
-    ax.legend(handles, [*labels, "matrix products", "other operations"], fontsize=9, loc="upper left", frameon=False)
-    ax.set_title(whose, fontsize=11, loc="left")
+    ax.legend(handles, [*labels, "matrix products", "other operations"], loc="upper left", frameon=False)
+    ax.set_title(whose)
     figure.caption(
         f"Left of the measured ridge, {ridge:.0f} FLOP/byte, more arithmetic for each byte is almost free. "
         f"A copy reached {copy / sheet.hbm_bandwidth:.0%} of the datasheet's bandwidth."
@@ -308,17 +307,17 @@ def promised_and_reached() -> Figure:
         ("measured, zeros", [ceilings["zeros"][d] for d in names], TWO, ".."),
         ("measured, random numbers", [ceilings["random"][d] for d in names], ONE, ""),
     ]
-    figure = Picture(9.5, 4.4)
+    figure = Picture(WIDTH, 4.4)
     ax = figure.subplots()
     for i, (label, values, colour, hatch) in enumerate(columns):
         there = [(j + 0.21 * (i - 1.5), v / TERA) for j, v in enumerate(values) if v]
         x, heights = zip(*there, strict=True)
         bars = ax.bar(x, heights, 0.2, color=colour, hatch=hatch, edgecolor="white", label=label)
-        ax.bar_label(bars, [f"{height:,.0f}" for height in heights], fontsize=8, padding=1)
+        ax.bar_label(bars, [f"{height:,.0f}" for height in heights], padding=1)
     ax.set_xticks(range(len(names)), names)
     ax.set(xlabel="dtype", ylabel="TFLOP/s")
-    ax.legend(fontsize=9, frameon=False, loc="upper left")
-    ax.set_title(f"{sheet.name}; {whose}", fontsize=11, loc="left")
+    ax.legend(frameon=False, loc="upper left")
+    ax.set_title(f"{sheet.name}; {whose}")
     bare(ax)
     share = ceilings["random"]["bf16"] / (sheet.bf16_flops or sheet.fp32_flops)
     faster = ceilings["zeros"]["bf16"] / ceilings["random"]["bf16"]
@@ -337,7 +336,7 @@ def sixteen_bytes() -> Figure:
     """Bytes for each parameter that training keeps, activations apart, by optimizer."""
     parts = [("parameters", ONE, ""), ("gradients", TWO, "//"), ("optimizer's state", THREE, "..")]
     rows = [("SGD", (4, 4, 0)), ("SGD, momentum", (4, 4, 4)), ("AdaGrad", (4, 4, 4)), ("Adam, AdamW", (4, 4, 8))]
-    figure = Picture(9, 2.8)
+    figure = Picture(WIDTH, 2.8)
     ax = figure.subplots()
     for y, (_, values) in enumerate(rows):
         left = 0
@@ -359,7 +358,6 @@ def sixteen_bytes() -> Figure:
     ax.set(xlabel="bytes for each parameter, all in float32", ylabel="optimizer", xlim=(0, 19), xticks=range(0, 17, 4))
     ax.legend(
         handles=[Patch(facecolor=c, hatch=h, edgecolor="white", label=name) for name, c, h in parts],
-        fontsize=9,
         frameon=False,
         ncols=3,
         loc="lower right",
@@ -376,7 +374,7 @@ def sixteen_bytes() -> Figure:
 @on_white
 def launch_timeline() -> Figure:
     """Draw what host and device do when a function is timed without waiting, and with. A drawing, not a measurement."""
-    figure = Picture(9.5, 4)
+    figure = Picture(WIDTH, 4)
     axes = figure.subplots(2, 1, sharex=True)
     bars = {
         "host": [(0, 0.6, "work()", FOUR, "")],
@@ -391,7 +389,7 @@ def launch_timeline() -> Figure:
             for start, length, text, colour, hatch in row:
                 ax.add_patch(Rectangle((start, y), length, 0.7, facecolor=colour, hatch=hatch, edgecolor=INK))
                 if length < 1:
-                    ax.text(start + length / 2, y + 0.35, text, ha="center", va="center", fontsize=8)
+                    ax.text(start + length / 2, y + 0.35, text, ha="center", va="center")
                 else:
                     ax.text(
                         start + length / 2,
@@ -399,15 +397,14 @@ def launch_timeline() -> Figure:
                         text,
                         ha="center",
                         va="center",
-                        fontsize=9,
                         bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
                     )
         for x, gap, side in ((0, -0.05, "right"), (stop, 0.05, "left")):
             ax.axvline(x, color=LIMIT, linestyle="--")
-            ax.text(x + gap, -0.1, "clock()", color=RED_INK, fontsize=9, va="bottom", ha=side)
+            ax.text(x + gap, -0.1, "clock()", color=RED_INK, va="bottom", ha=side)
         ax.set(ylim=(2.15, -0.55), xlim=(-0.8, 7.5), ylabel="who")
         ax.set_yticks([0.35, 1.35], ["host", "device"])
-        ax.set_title(title, fontsize=11, loc="left")
+        ax.set_title(title)
         bare(ax)
     axes[1].set(xlabel="time, in no unit (a drawing)", xticks=[])
     figure.caption(
@@ -425,7 +422,7 @@ def timers() -> Figure:
         ("matmul", "flops", "TFLOP/s", sheet.bf16_flops or sheet.fp32_flops, "a bf16 product, 8192 × 8192 × 8192"),
         ("add", "bytes", "TB/s", sheet.hbm_bandwidth, "x + y, 2²¹ float32, 24 MiB in all"),
     ]
-    figure = Picture(9.5, 5)
+    figure = Picture(WIDTH, 5)
     for ax, (work, unit, label, limit, title) in zip(figure.subplots(2, 1), panels, strict=True):
         rows = [row for row in found if row["work"] == work]
         values = [row[unit] / row["seconds"] / TERA for row in rows]
@@ -436,13 +433,13 @@ def timers() -> Figure:
             white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
             inside = value <= limit / TERA < 4 * value  # next to its bar the number would lie on the dashed line
             x, side = (value * 0.95, "right") if inside else (value * 1.08, "left")
-            ax.text(x, y, f"{told} {label}", va="center", ha=side, fontsize=9, bbox=white)
+            ax.text(x, y, f"{told} {label}", va="center", ha=side, bbox=white)
         ax.axvline(limit / TERA, color=INK, linestyle="--", linewidth=1.5)
-        ax.text(limit / TERA, -0.62, " datasheet's peak", fontsize=9, va="bottom", ha="left")
+        ax.text(limit / TERA, -0.62, " datasheet's peak", va="bottom", ha="left")
         ax.set_yticks(range(len(rows)), [row["timer"] for row in rows])
         ax.invert_yaxis()
         ax.set(xscale="log", xlabel=label, ylabel="timer", xlim=(min(values) / 2, max([*values, limit / TERA]) * 4))
-        ax.set_title(f"{title}; {whose}", fontsize=11, loc="left", pad=16)
+        ax.set_title(f"{title}; {whose}", pad=16)
         bare(ax)
     figure.caption(
         "Right of the dashed line lies what no such GPU can do. The other wrong timers are wrong without showing it."
@@ -465,7 +462,7 @@ def mystery_plot() -> Figure:
     """Throughput of N x N x N products in bfloat16 against N."""
     curve, whose = speeds("curve")
     sizes, flops = np.array([p[0] for p in curve["points"]]), np.array([p[1] for p in curve["points"]]) / TERA
-    figure = Picture(9.5, 5)
+    figure = Picture(WIDTH, 5)
     ax = figure.subplots()
     even = sizes & -sizes
     for low, high, name, colour, marker in BRANCHES:
@@ -480,9 +477,9 @@ def mystery_plot() -> Figure:
             label=f"N is {name}" if name != "multiple of 8" else "N is a multiple of 8",
         )
     ax.set(xlabel="N", ylabel="TFLOP/s", ylim=(0, None), xlim=(0, None))
-    ax.legend(fontsize=9, frameon=False, loc="upper left")
+    ax.legend(frameon=False, loc="upper left")
     ax.grid(alpha=0.3)
-    ax.set_title(f"(N, N) @ (N, N), bfloat16, random numbers; {whose}", fontsize=11, loc="left")
+    ax.set_title(f"(N, N) @ (N, N), bfloat16, random numbers; {whose}")
     bare(ax)
     figure.caption(
         f"{len(sizes)} sizes, one kind of work. Larger is faster, but not steadily, and sizes that differ by one can "

@@ -58,16 +58,16 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
     """Draw the ladder from a transformer to a switch: software above, and the machine below, each part inside the one before it."""
     card = card or gpu.current_or_h200()
     told = counts(card)
-    figure = Picture(7.2, 6)
+    figure = Picture(WIDTH, 6)
     above, below = figure.subplots(2, 1, height_ratios=[1, 1.35])
     for i, (name, what) in enumerate(SOFTWARE.items()):
         y = len(SOFTWARE) - 1 - i
         box(above, 0, y + 0.1, 2.2, 0.8, FAINT, name, 10)
-        above.text(2.4, y + 0.5, what, va="center", fontsize=9)
+        above.text(2.4, y + 0.5, what, va="center")
         if i:
             above.annotate("", (1.1, y + 0.88), (1.1, y + 1.12), arrowprops={"arrowstyle": "->", "color": INK})
     above.set(xlim=(-0.05, 10), ylim=(0, len(SOFTWARE)))
-    above.set_title("software: each is written in the words of the one below it", fontsize=10, loc="left")
+    above.set_title("software: each is written in the words of the one below it")
 
     width, gap = 2.2, 0.4
     parts = {"GPU": _gpu, "SM": _sm, "ALU": _alu, "gate": _gate}
@@ -75,14 +75,14 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
         x = i * (width + gap)
         chosen = inside(below, x, width)
         below.text(x, -0.12, name, fontsize=10, fontweight="bold", va="top")
-        below.text(x, -0.42, told[name], fontsize=9, va="top")
+        below.text(x, -0.42, told[name], va="top")
         if i + 1 < len(parts):
             left, low, wide, high = chosen
             for there, here in ((low, 0), (low + high, width)):
                 below.plot([left + wide, x + width + gap], [there, here], color=EDGE, linewidth=0.7)
-    below.text(3 * (width + gap), -0.72, told["transistor"], fontsize=9, va="top")
+    below.text(3 * (width + gap), -0.72, told["transistor"], va="top")
     below.set(xlim=(-0.05, 4 * width + 3 * gap + 0.05), ylim=(-1.15, width + 0.1), aspect="equal")
-    below.set_title("hardware: each is a part of the one to its left (yellow)", fontsize=10, loc="left")
+    below.set_title("hardware: each is a part of the one to its left (yellow)")
     kinds = {
         ALUS: "a part that computes",
         CONTROL: f"tensor core: {told['tensor core']}",
@@ -94,7 +94,6 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
         loc="lower left",
         bbox_to_anchor=(0, -0.32),
         ncols=2,
-        fontsize=9,
         frameon=False,
     )
     above.set_ylabel("what is written")
@@ -171,7 +170,7 @@ def _gate(ax: Axes, x: float, side: float) -> Place:
     ax.plot([right, x + side - 0.12], [out, out], **wire)
     for cx, cy, name in ((left, 1.62, "a"), (right, 1.62, "b"), (middle, 0.85, "a"), (middle, 0.45, "b")):
         box(ax, cx - 0.17, cy - 0.14, 0.34, 0.28, ALUS, name)
-    ax.text(x + side - 0.1, out - 0.08, "out", ha="right", va="top", fontsize=9)
+    ax.text(x + side - 0.1, out - 0.08, "out", ha="right", va="top")
     return x, 0, side, side
 
 
@@ -275,18 +274,18 @@ def working_sets() -> Figure:
     """Wait of one load, and bytes a second of all SMs, by how much memory is gone over again and again: measured on this
     machine's GPU, else as recorded."""
     found = hierarchy.measured_here() or measured("memory_hierarchy")
-    figure = Picture(10, 4)
+    figure = Picture(WIDTH, 4)
     left, right = figure.subplots(1, 2)
     wait, rate = found["latency"], found["bandwidth"]
     left.plot([n for n, *_ in wait], [c for _, c, _ in wait], color=OURS, marker="o", markersize=4)
     left.set(xscale="log", ylabel="cycles from one load to the next", ylim=(0, None))
-    left.set_title("each load needs what the last one brought", loc="left", fontsize=11)
+    left.set_title("each load needs what the last one brought")
     right.plot([n for n, _ in rate], [r / 1e12 for _, r in rate], color=OURS, marker="s", markersize=4)
     right.set(xscale="log", ylabel="TB/s read by all SMs together", ylim=(0, None))
-    right.set_title("everybody reads, past the L1 caches", loc="left", fontsize=11)
+    right.set_title("everybody reads, past the L1 caches")
     for ax in (left, right):
         ax.axvline(found["l2_bytes"], color=INK, linestyle=":", linewidth=1)
-        ax.text(found["l2_bytes"], 0.04, " L2 is full", transform=ax.get_xaxis_transform(), fontsize=9)
+        ax.text(found["l2_bytes"], 0.04, " L2 is full", transform=ax.get_xaxis_transform())
         ticks = [1 << k for k in ((12, 16, 20, 24, 28) if ax is left else (20, 23, 26, 29))]
         ax.set_xticks(ticks, [size(t) for t in ticks])
         ax.minorticks_off()
@@ -308,7 +307,7 @@ def compute_outgrew_memory() -> Figure:
     flops = np.array([card.fp16_flops for card in cards])
     bandwidth = np.array([card.hbm_bandwidth for card in cards])
 
-    figure = Picture(10, 4)
+    figure = Picture(WIDTH, 4)
     left, right = figure.subplots(1, 2)
     for values, colour, marker, label in (
         (flops, ALUS, "o", "fp16 matrix products, FLOP/s"),
@@ -323,7 +322,7 @@ def compute_outgrew_memory() -> Figure:
     )
     left.minorticks_off()
     left.set(xlabel="year", ylabel=f"times a {cards[0].name}", xticks=range(2017, 2026, 2))
-    left.legend(fontsize=9, loc="upper left")
+    left.legend(loc="upper left")
     left.grid(alpha=0.3)
 
     names = [f"{card.name.split()[0]}\n{year}" for card, year in zip(cards, years, strict=True)]
