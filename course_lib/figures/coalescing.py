@@ -168,8 +168,8 @@ def memory_anatomy() -> Figure:
     for y, (_, width, colour, word) in enumerate(rows):
         for i, start in enumerate(range(0, LINE, width)):
             line.add_patch(Rectangle((1024 + start, y), width, 0.86, facecolor=colour, edgecolor=INK))
-            text = f"{word} {i}" if LINE // width > 1 and word else word or str(i)
-            line.text(1024 + start + width / 2, y + 0.43, text, ha="center", va="center", fontsize=9 if word else 7)
+            text = f"{word} {i}" if LINE // width > 1 and word else word or (str(i) if i % 2 == 0 else "")
+            line.text(1024 + start + width / 2, y + 0.43, text, ha="center", va="center")
     line.set(xlim=(1024, 1152), ylim=(len(rows), -0.1), xticks=range(1024, 1153, 16), xlabel="byte address")
     line.set_yticks([y + 0.43 for y in range(len(rows))], [name for name, *_ in rows])
     line.tick_params(axis="y", length=0)
@@ -203,7 +203,7 @@ def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") 
     page.reshape(-1, SECTOR)[lit] = 1
     page[wanted] = 2
 
-    figure = Picture(WIDTH, min(6.4, 1.2 + 0.4 * rows))
+    figure = Picture(WIDTH, min(6.4, 1.4 + 0.4 * rows))
     ax = figure.subplots()
     ax.imshow(
         page.reshape(rows, LINE),
@@ -217,10 +217,10 @@ def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") 
     ax.vlines(range(0, LINE, item), 0, rows, color=IDLE, linewidth=0.4)
     ax.hlines(range(rows), 0, LINE, color=IDLE, linewidth=0.8)
     ax.vlines(range(0, LINE + 1, SECTOR), 0, rows, color=INK, linewidth=1.2)
-    every = 1 if item > 1 else 4  # one-byte cells are too narrow for each lane's number
-    for lane, address in list(enumerate(addresses))[::every] if stride else [(0, addresses[0])]:
-        x, y = address % LINE + item / 2, address // LINE + 0.5
-        ax.text(x, y, lane, color="white", ha="center", va="center_baseline", fontsize=5 + item // 2, fontweight="bold")
+    if item >= 4:  # narrower cells are too narrow for a number
+        for lane, address in enumerate(addresses) if stride else [(0, addresses[0])]:
+            x, y = address % LINE + item / 2, address // LINE + 0.5
+            ax.text(x, y, lane, color="white", ha="center", va="center_baseline")
 
     ticks = range(0, rows + 1, 1 if rows <= 12 else 4)
     ax.set(
@@ -231,10 +231,12 @@ def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") 
         ylabel="byte address of the line",
     )
     ax.set_title(f"{dtype}: lane i wants element {offset} + {stride} i")
-    ax.legend(
-        handles=[Patch(color=DONE, label="wanted (number = lane)"), Patch(color=WASTE, label="fetched, thrown away")],
-        loc="lower right",
-        bbox_to_anchor=(1, 0.99),
+    figure.legend(
+        handles=[
+            Patch(color=DONE, label="wanted (number = lane)" if item >= 4 else "wanted"),
+            Patch(color=WASTE, label="fetched, thrown away"),
+        ],
+        loc="outside upper left",
         ncols=2,
         frameon=False,
     )
@@ -351,7 +353,7 @@ def padding_drift(n: int = 1000, rows: int = 24) -> Figure:
             label=f"row stride {name}",
             fillstyle=fill,
         )
-    left.set(xlabel="row", ylabel="start of the row within its sector, bytes", ylim=(-2, 40), yticks=range(0, 33, 4))
+    left.set(xlabel="row", ylabel="start of the row within its sector, bytes", ylim=(-2, 46), yticks=range(0, 33, 4))
     left.legend(loc="upper right", framealpha=1)
     left.set_title("where rows start")
 
@@ -364,7 +366,7 @@ def padding_drift(n: int = 1000, rows: int = 24) -> Figure:
         marks = right.plot(x, [0.1] * len(x), marker, color="white", markersize=5, fillstyle=fill)
         handles.append((drawn, *marks))  # the left panel's marker on the bar's colour
     right.set_xticks(range(len(widths)), [f"128 × {w}" for w in widths])
-    right.set(xlabel="tile read, rows × float32", ylabel="sectors touched / fewest possible", ylim=(0, 2.5))
+    right.set(xlabel="tile read, rows × float32", ylabel="sectors touched / fewest possible", ylim=(0, 2.9))
     labels = [f"row stride {name}" for name in names]
     right.legend(handles, labels, loc="upper right", framealpha=1, handleheight=1.3)
     right.set_title("what a tile costs (traced)")
@@ -391,7 +393,7 @@ def footprint(rows: range, columns: range, size: int) -> np.ndarray:
 @on_white
 def tile_footprints(size: int = 64) -> Figure:
     """Draw what one program of a transpose loads and stores: 64 elements as a row, and as a square."""
-    figure = Picture(WIDTH, 9)
+    figure = Picture(WIDTH, 7.6)
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
     shapes = [("1 × 64 tile", range(20, 21), range(0, 64)), ("8 × 8 tile", range(16, 24), range(24, 32))]
     for row, (name, m, n) in enumerate(shapes):
@@ -403,7 +405,7 @@ def tile_footprints(size: int = 64) -> Figure:
             for y, x in np.argwhere(cells[:, ::8]):  # each sector that is touched is a box
                 ax.add_patch(Rectangle((8 * x, y), 8, 1, fill=False, edgecolor=INK, linewidth=0.7, zorder=3))
             sectors, useful = int((cells > 0).sum()) // 8, int((cells == 2).sum())
-            ax.set_title(f"{name} {verb}: {sectors} sectors, {4 * useful / (32 * sectors):.1%} useful")
+            ax.set_title(f"{name} {verb}:\n{sectors} sectors, {4 * useful / (32 * sectors):.1%} useful")
             ax.set(xticks=range(0, size + 1, 16), yticks=range(0, size + 1, 16))
             ax.set(xlabel="column, elements" if row else "", ylabel="row, elements" if verb[0] == "l" else "")
     axes[0, 0].legend(

@@ -234,14 +234,15 @@ def program_walk(
     figure.legend(
         handles=[
             Patch(facecolor=NOW, hatch="//", edgecolor=INK, label="this step"),
-            Patch(facecolor=LOADED, edgecolor=INK, label="loaded; scores computed"),
-            Patch(facecolor=DONE, edgecolor=INK, label="scores used with v, gone"),
+            Patch(facecolor=LOADED, edgecolor=INK, label="loaded; scores made"),
+            Patch(facecolor=DONE, edgecolor=INK, label="used with v, gone"),
             Patch(facecolor=RESULT, edgecolor=INK, label="stored"),
             Patch(facecolor=IDLE, edgecolor="none", label="never computed"),
         ],
         ncols=5,
-        columnspacing=1.2,
-        handlelength=1.4,
+        columnspacing=1,
+        handlelength=1.2,
+        handletextpad=0.4,
         loc="outside upper left",
         frameon=False,
     )

@@ -36,6 +36,8 @@ from course_lib.picture import (
     WIDTH,
     Picture,
     bare,
+    box,
+    ink_on,
     on_white,
 )
 from course_lib.version import old_names
@@ -109,9 +111,9 @@ def three_products(tokens: int = 64, d_in: int = 256, d_out: int = 512) -> Figur
     """The products of a linear layer y = x @ w, forward and backward, as counted."""
     x, w, dy = (torch.empty(s, device="meta") for s in ((tokens, d_in), (d_in, d_out), (tokens, d_out)))
     rows = [
-        ("forward:  y = x @ w", count(lambda: x @ w), ONE, ""),
-        ("backward:  dw = x.T @ dy", count(lambda: x.T @ dy), TWO, "//"),
-        ("backward:  dx = dy @ w.T", count(lambda: dy @ w.T), TWO, ".."),
+        ("forward:  y = x @ w", count(lambda: x @ w), ONE),
+        ("backward:  dw = x.T @ dy", count(lambda: x.T @ dy), TWO),
+        ("backward:  dx = dy @ w.T", count(lambda: dy @ w.T), TWO),
     ]
     shapes = [
         f"({tokens}, {d_in}) @ ({d_in}, {d_out})",
@@ -120,15 +122,9 @@ def three_products(tokens: int = 64, d_in: int = 256, d_out: int = 512) -> Figur
     ]
     figure = Picture(WIDTH, 2.9)
     ax = figure.subplots()
-    for i, ((_, flops, colour, hatch), shape) in enumerate(zip(rows, shapes, strict=True)):
-        ax.barh(i, flops, color=colour, hatch=hatch, edgecolor="white")
-        ax.text(
-            flops * 0.02,
-            i,
-            f"{shape}: {flops:,}",
-            va="center",
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
-        )
+    for i, ((_, flops, colour), shape) in enumerate(zip(rows, shapes, strict=True)):
+        ax.barh(i, flops, color=colour, edgecolor="white")
+        ax.text(flops * 0.02, i, f"{shape}: {flops:,}", va="center", color=ink_on(colour))
     ax.set_yticks(range(3), [name for name, *_ in rows])
     ax.invert_yaxis()
     ax.set(xlabel="FLOPs, counted by torch", ylabel="product", xlim=(0, max(r[1] for r in rows) * 1.05))
@@ -269,7 +265,7 @@ def operations_under_the_roof() -> Figure:
     ax = figure.subplots()
     _roof(ax, sheet.bf16_flops or sheet.fp32_flops, sheet.hbm_bandwidth, color=INK, linestyle="--", label="datasheet")
     ridge = _roof(ax, product, copy, color=INK, linewidth=2, label="measured: a copy, and a large product")
-    crowded = {"1024 rows × matrix": (0, 20), "matmul 2048": (22, -24), "matmul 8192": (6, -13)}
+    crowded = {"1024 rows × matrix": (0, 20), "matmul 2048": (12, -46), "matmul 8192": (6, -14)}
     for op in operations:
         x, y = op["flops"] / op["bytes"], op["flops"] / op["seconds"] / TERA
         kind = "product" if "mat" in op["name"] else "elementwise"
@@ -334,30 +330,23 @@ def promised_and_reached() -> Figure:
 @on_white
 def sixteen_bytes() -> Figure:
     """Bytes for each parameter that training keeps, activations apart, by optimizer."""
-    parts = [("parameters", ONE, ""), ("gradients", TWO, "//"), ("optimizer's state", THREE, "..")]
+    parts = [("parameters", ONE), ("gradients", TWO), ("optimizer's state", THREE)]
     rows = [("SGD", (4, 4, 0)), ("SGD, momentum", (4, 4, 4)), ("AdaGrad", (4, 4, 4)), ("Adam, AdamW", (4, 4, 8))]
     figure = Picture(WIDTH, 2.8)
     ax = figure.subplots()
     for y, (_, values) in enumerate(rows):
         left = 0
-        for value, (_, colour, hatch) in zip(values, parts, strict=True):
+        for value, (_, colour) in zip(values, parts, strict=True):
             if value:
-                ax.barh(y, value, left=left, color=colour, hatch=hatch, edgecolor="white")
-                ax.text(
-                    left + value / 2,
-                    y,
-                    str(value),
-                    ha="center",
-                    va="center",
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
-                )
+                ax.barh(y, value, left=left, color=colour, edgecolor="white")
+                ax.text(left + value / 2, y, str(value), ha="center", va="center", color=ink_on(colour))
             left += value
         ax.text(left + 0.2, y, f"{left} bytes", va="center")
     ax.set_yticks(range(len(rows)), [name for name, _ in rows])
     ax.invert_yaxis()
     ax.set(xlabel="bytes for each parameter, all in float32", ylabel="optimizer", xlim=(0, 19), xticks=range(0, 17, 4))
     ax.legend(
-        handles=[Patch(facecolor=c, hatch=h, edgecolor="white", label=name) for name, c, h in parts],
+        handles=[Patch(facecolor=colour, label=name) for name, colour in parts],
         frameon=False,
         ncols=3,
         loc="lower right",
@@ -377,28 +366,17 @@ def launch_timeline() -> Figure:
     figure = Picture(WIDTH, 4)
     axes = figure.subplots(2, 1, sharex=True)
     bars = {
-        "host": [(0, 0.6, "work()", FOUR, "")],
-        "device": [(0.6, 6.0, "the kernel runs", ONE, "")],
+        "host": [(0, 0.6, "work()", FOUR)],
+        "device": [(0.6, 6.0, "the kernel runs", ONE)],
     }
     for ax, title, stop, wait in (
         (axes[0], "without waiting: the clock times the queueing", 0.6, False),
         (axes[1], "with synchronize(): the clock times the work", 6.6, True),
     ):
-        host = bars["host"] + ([(0.6, 6.0, "synchronize() waits", IDLE, "//")] if wait else [])
+        host = bars["host"] + ([(0.6, 6.0, "synchronize() waits", IDLE)] if wait else [])
         for y, row in enumerate((host, bars["device"])):
-            for start, length, text, colour, hatch in row:
-                ax.add_patch(Rectangle((start, y), length, 0.7, facecolor=colour, hatch=hatch, edgecolor=INK))
-                if length < 1:
-                    ax.text(start + length / 2, y + 0.35, text, ha="center", va="center")
-                else:
-                    ax.text(
-                        start + length / 2,
-                        y + 0.35,
-                        text,
-                        ha="center",
-                        va="center",
-                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
-                    )
+            for start, length, text, colour in row:
+                box(ax, start, y, length, 0.7, colour, text)
         for x, gap, side in ((0, -0.05, "right"), (stop, 0.05, "left")):
             ax.axvline(x, color=LIMIT, linestyle="--")
             ax.text(x + gap, -0.1, "clock()", color=RED_INK, va="bottom", ha=side)
@@ -428,12 +406,11 @@ def timers() -> Figure:
         values = [row[unit] / row["seconds"] / TERA for row in rows]
         for y, (row, value) in enumerate(zip(rows, values, strict=True)):
             right = row["timer"] == "right"
-            ax.barh(y, value, color=ONE if right else TWO, hatch="" if right else "//", edgecolor="white")
+            ax.barh(y, value, color=(colour := ONE if right else TWO), edgecolor="white")
             told = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-            white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
             inside = value <= limit / TERA < 4 * value  # next to its bar the number would lie on the dashed line
             x, side = (value * 0.95, "right") if inside else (value * 1.08, "left")
-            ax.text(x, y, f"{told} {label}", va="center", ha=side, bbox=white)
+            ax.text(x, y, f"{told} {label}", va="center", ha=side, color=ink_on(colour if inside else "white"))
         ax.axvline(limit / TERA, color=INK, linestyle="--", linewidth=1.5)
         ax.text(limit / TERA, -0.62, " datasheet's peak", va="bottom", ha="left")
         ax.set_yticks(range(len(rows)), [row["timer"] for row in rows])

@@ -39,6 +39,7 @@ from course_lib.picture import (
     WRITTEN,
     Picture,
     bare,
+    ink_on,
     on_white,
 )
 from course_lib.tracing import trace
@@ -303,13 +304,13 @@ def softmax_passes() -> Figure:
     possible."""
     counted = softmax_elements()
     counted = counted | {"the least possible": [("once in, once out", 2.0)]}
-    colours, hatches = [ONE, TWO, THREE, FOUR, IDLE], ["", "//", "..", "\\\\", "xx"]
+    colours = [ONE, TWO, THREE, FOUR, IDLE]
     figure = Picture(WIDTH, 3.4)
     ax = figure.subplots()
     for y, passes in enumerate(counted.values()):
         left = 0.0
         for k, (name, amount) in enumerate(passes):
-            ax.barh(y, amount, left=left, color=colours[k], hatch=hatches[k], edgecolor="white")
+            ax.barh(y, amount, left=left, color=colours[k], edgecolor="white")
             if amount > 0.5:
                 ax.text(
                     left + amount / 2,
@@ -317,8 +318,7 @@ def softmax_passes() -> Figure:
                     f"{name}\n{amount:.3g}",
                     ha="center",
                     va="center",
-                    color=INK,
-                    bbox=dict(facecolor="white", edgecolor="none", pad=1.5),
+                    color=ink_on(colours[k]),
                 )
             left += amount
         ax.text(left + 0.08, y, f"{left:.2f}", va="center", color=INK, fontweight="bold")

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.exercises.recomputation.oracles import kept_bytes, sigmoid_bytes
@@ -33,6 +33,7 @@ from course_lib.picture import (
     WRITTEN,
     Picture,
     bare,
+    box,
     on_white,
 )
 from course_lib.version import old_names
@@ -124,15 +125,13 @@ def three_ways() -> Figure:
         raise AssertionError("the picture and the trace count differently")
     figure = Picture(WIDTH, 3.5)
     ax = figure.subplots()
-    box = dict(facecolor="white", edgecolor="none", pad=1.2, alpha=0.9)
     for y, (_, forward, backward) in enumerate(rows):
         for k, name in enumerate(forward + backward):
             is_backward = k >= len(forward)
             is_read = name in ("r", "x", "dy") or (is_backward and name in ("s1", "s2"))
-            colour, hatch = (READ, "") if is_read else (WRITTEN, "//")
+            colour = READ if is_read else WRITTEN
             at = k + 0.2 * is_backward
-            ax.add_patch(Rectangle((at, y), 0.9, 0.62, facecolor=colour, edgecolor="white", hatch=hatch))
-            ax.text(at + 0.45, y + 0.31, name, ha="center", va="center", bbox=box)
+            box(ax, at, y, 0.9, 0.62, colour, name)
         ax.vlines(len(forward) + 0.05, y - 0.06, y + 0.68, color=INK, linewidth=1.4)
         total = len(forward) + len(backward)
         ax.text(total + 0.4, y + 0.31, f"{len(forward)} + {len(backward)} = {total}", va="center")
@@ -140,10 +139,7 @@ def three_ways() -> Figure:
     ax.set_xticks([])
     ax.set_yticks([y + 0.31 for y in range(3)], [name for name, *_ in rows])
     ax.tick_params(axis="y", length=0)
-    handles = [
-        Patch(facecolor=READ, label="read (r)"),
-        Patch(facecolor=WRITTEN, hatch="//", edgecolor="white", label="write (w)"),
-    ]
+    handles = [Patch(facecolor=READ, label="read (r)"), Patch(facecolor=WRITTEN, label="write (w)")]
     ax.legend(handles=handles, loc="lower right", ncols=2, frameon=False)
     bare(ax)
     ax.spines["bottom"].set_visible(False)
@@ -217,7 +213,6 @@ def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
     plain, _ = schedule(layers, 0)
     line.step(plain[:, 0], plain[:, 2], where="pre", color=INK, linestyle=":", label=f"no checkpoints, up to {none}")
     line.set(ylabel="alive, in boundaries", ylim=(0, 1.3 * most), xticks=[])  # few boundaries are to be seen, too
-    line.legend(loc="upper left", framealpha=0.9, edgecolor="none", ncols=3)
     line.set_title(f"{layers} layers, {segments} segments")
 
     shown = {"forward": (ONE, ""), "again": (TWO, "//"), "backward": (THREE, "")}
@@ -233,7 +228,7 @@ def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
             label=word.replace("again", "forward, once more"),
         )
     words.set(yticks=[], xlabel="time, in forward passes of a layer", xlim=line.get_xlim(), ylim=(0, 1))
-    words.legend(loc="upper center", bbox_to_anchor=(0.5, -1.1), ncols=3, frameon=False)
+    figure.legend(loc="outside upper left", ncols=3, frameon=False)
 
     counts = np.arange(1, layers + 1)
     peaks = [peak(layers, int(s)) for s in counts]
@@ -302,13 +297,12 @@ def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> F
         forward, careless = drawn(), drawn()
         torch.set_rng_state(state)
         careful = drawn()
-    figure = Picture(WIDTH, 2.9)
-    titles = ["forward", "recomputed, the state put back", "recomputed, the state left alone"]
+    figure = Picture(WIDTH, 3.1)
+    titles = ["forward", "recomputed,\nthe state put back", "recomputed,\nthe state left alone"]
     for ax, again, title in zip(figure.subplots(1, 3), (forward, careful, careless), titles, strict=True):
         wrong = again != forward
         ax.imshow(np.where(wrong, 2, again), cmap=ListedColormap([IDLE, ONE, TWO]), vmin=0, vmax=2, aspect="auto")
-        for y, x in zip(*wrong.nonzero(), strict=True):
-            ax.text(x, y, "×", ha="center", va="center", color=INK)
+        ax.plot(*wrong.nonzero()[::-1], "x", color=INK, markersize=4, markeredgewidth=0.8)
         differ = "the reference" if title == "forward" else f"{int(wrong.sum())} of {wrong.size} elements differ"
         ax.set(xticks=[], yticks=[], xlabel=differ)
         ax.set_title(title)

@@ -129,7 +129,7 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     readers = Counter(where.ravel().tolist())
 
     figure = Picture(WIDTH, 5)
-    axes = figure.subplot_mosaic([["view", "store"], ["view", "walk"]], width_ratios=[1, 1.9], height_ratios=[1, 5])
+    axes = figure.subplot_mosaic([["store", "store"], ["view", "walk"]], width_ratios=[1, 1.2], height_ratios=[1, 5])
     view, store, walk = (axes[name] for name in ("view", "store", "walk"))
 
     inside = where < STORAGE
@@ -149,7 +149,7 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     _row(store, range(STORAGE), [_look(row_of[i]) if i in row_of else ("white", EDGE) for i in range(STORAGE)])
     for i in (i for i in range(STORAGE) if readers[i] > 1):
         store.text(i + 0.5, -0.35, f"×{readers[i]}", ha="center", va="center")
-    store.set(xlim=(-0.2, STORAGE + 3), ylim=(1.05, -0.7), xticks=[], yticks=[])
+    store.set(xlim=(-0.1, STORAGE + 0.1), ylim=(1.05, -0.7), xticks=[], yticks=[])
     store.set_title("the storage: 24 numbers in one row (×2: read twice)")
     bare(store, *store.spines)
 
@@ -177,7 +177,7 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
         more = f"; {shared} numbers are read more than once" if shared else ""
     else:
         verdict, more = "torch refuses", f"; position {where.max()} lies outside a storage of {STORAGE}"
-    figure.suptitle(f"{recipe}:  {verdict}", fontsize=12, fontweight="bold", color=INK)
+    figure.suptitle(f"{recipe}:  {verdict}", fontweight="bold", color=INK)
     figure.caption(
         f"Element (m, n) lies at {offset} + {strides[0]} m + {strides[1]} n{more}. "
         "Contiguous: every step of the walk is one to the right."
@@ -302,21 +302,22 @@ def flat_walks() -> Figure:
     for ax, (name, y), (colour, _) in zip(axes, views.items(), LOOKS, strict=True):
         order = y.reshape(-1).tolist()  # x holds its own positions
         try:
-            said = f"view(-1) works, stride {y.view(-1).stride(0)}"
+            said = f"view(-1): stride {y.view(-1).stride(0)}"
         except RuntimeError:
-            said = "view(-1) is refused"
+            said = "view(-1): refused"
         ax.plot(
             order, range(len(order)), color=colour, marker="o", markersize=4, markeredgecolor=INK, markeredgewidth=0.5
         )
         ax.set(
             xlabel="position in storage", xlim=(-1, 24), ylim=(24, -1), xticks=range(0, 25, 6), yticks=range(0, 25, 6)
         )
-        ax.set_title(f"{name}\nshape {tuple(y.shape)}, strides {y.stride()}\n{said}")
+        ax.set_title(f"{name}\nshape {tuple(y.shape)}\nstrides {y.stride()}\n{said}")
         ax.grid(alpha=0.3)
         bare(ax)
     axes[0].set_ylabel("element, row by row")
     figure.caption(
-        "One dimension has one stride, so its walk is one straight line. Where the line bends, reshape must copy."
+        "One dimension has one stride, so its walk is one straight line. Where the line bends, torch refuses view(-1), and "
+        "reshape must copy."
     )
     return figure
 

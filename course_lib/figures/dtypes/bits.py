@@ -38,17 +38,17 @@ def formats() -> Figure:
     for row, f in enumerate(FORMATS.values()):
         _cells(ax, f, row)
         smallest = value_of(1, f.name)
-        for x, number in zip((37, 42, 47.5), (largest(f.name), smallest, gap_above(1, f.name)), strict=True):
+        for x, number in zip((38.5, 46, 53.5), (largest(f.name), smallest, gap_above(1, f.name)), strict=True):
             ax.text(x, row + 0.4, f"{number:.3g}", ha="right", va="center_baseline", color=INK)
-    for x, title in zip((37, 42, 47.5), ("largest", "smallest > 0", "gap above 1"), strict=True):
+    for x, title in zip((38.5, 46, 53.5), ("largest", "smallest > 0", "gap above 1"), strict=True):
         ax.text(x, -0.3, title, ha="right", color=INK)
-    ax.set(xlim=(0, 48), ylim=(len(FORMATS), -0.9), xlabel="bits, the highest first")
+    ax.set(xlim=(0, 54), ylim=(len(FORMATS), -0.9), xlabel="bits, the highest first")
     ax.set_yticks(
         [row + 0.4 for row in range(len(FORMATS))],
         [f"{f.name} ({f.bits} bits)" for f in FORMATS.values()],
     )
     ax.set_xticks([0, 8, 16, 24, 32])
-    ax.xaxis.set_label_coords(0.33, -0.1)
+    ax.xaxis.set_label_coords(0.3, -0.1)
     ax.set_title("S: sign.  E: exponent, which sets the range.  M: mantissa, which sets the resolution")
     bare(ax, *ax.spines)
     figure.caption(

@@ -146,9 +146,10 @@ def rounding_staircase() -> Figure:
     left.plot(ties, ties.bfloat16().float(), "o", color=TWO, markersize=7, label="ties: halfway between two")
     for tie in ties:
         goes = float(tie.bfloat16())
-        left.annotate(f"{tie:.0f} → {goes:.0f}", (tie, goes), (6, -11), textcoords="offset points")
+        shift, side = ((7, -12), "left") if goes < tie else ((0, 8), "center")  # two meet at a number of the format
+        left.annotate(f"{tie:.0f} → {goes:.0f}", (tie, goes), shift, textcoords="offset points", ha=side)
     left.set(xlabel="a number", ylabel="what bf16 makes of it", xticks=range(256, 265, 2), yticks=range(256, 265, 2))
-    left.set_ylim(255.3, 265.5)
+    left.set_ylim(255.3, 266)
     left.set_title("round to nearest, ties to even")
     left.legend(loc="upper left")
     for y, colour, style, name in ((nearest, ONE, "-", "nearest"), (cut, TWO, "--", "lower bits cut off")):

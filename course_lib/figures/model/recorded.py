@@ -68,22 +68,20 @@ def large_decoding() -> Figure:
     t, bandwidth = found["decode"], found["bandwidth"]
     batches = sorted({row["batch"] for row in t["rows"]})
     kinds = list(dict.fromkeys(row["way"] for row in t["rows"]))
-    figure = Picture(WIDTH, 3.6)
-    for ax, batch in zip(figure.subplots(1, len(batches), squeeze=False)[0], batches, strict=True):
+    figure = Picture(WIDTH, 3.2)
+    for ax, batch in zip(figure.subplots(1, len(batches), sharey=True, squeeze=False)[0], batches, strict=True):
         rows = {row["way"]: row for row in t["rows"] if row["batch"] == batch}
         for at, kind in enumerate(kinds):
             ms, (colour, hatch) = rows[kind]["ms"], _look(kind)
-            ax.bar(at, ms, color=colour, hatch=hatch, edgecolor="white")
-            ax.text(at, ms, f"{ms:.2g}", ha="center", va="bottom")
+            ax.barh(at, ms, color=colour, hatch=hatch, edgecolor="white")
+            ax.text(ms, at, f" {ms:.2g}", va="center")
         floor = 1e3 * rows[kinds[0]]["bytes"] / bandwidth
-        ax.axhline(floor, color=INK, linestyle="--", linewidth=1)
-        labels = [kind.replace(", ", "\n").replace("the course's kernels", "course") for kind in kinds]
-        ax.set(xlabel="kernels, and who launches them", ylim=(0, 1.15 * max(row["ms"] for row in rows.values())))
-        ax.set_xticks(range(len(kinds)), labels)
+        ax.axvline(floor, color=INK, linestyle="--", linewidth=1)
+        ax.set(xlabel="ms for a token of each text", xlim=(0, 1.25 * max(row["ms"] for row in rows.values())))
         ax.set_title(f"{batch} text{'s' * (batch > 1)}: at least {floor:.2g} ms")
         bare(ax)
-        if batch == batches[0]:
-            ax.set_ylabel("ms for a token of each text")
+    figure.axes[0].set_yticks(range(len(kinds)), [kind.replace(", ", ",\n") for kind in kinds])
+    figure.axes[0].invert_yaxis()
     figure.caption(
         f"{found['gpu']}, {found['date']}, after {t['after']} tokens. Dashed: the bytes of all weights and caches at "
         f"{bandwidth / 1e12:.2f} TB/s. Where Python launches each kernel, the launches cost several times what these bytes do."

@@ -237,7 +237,7 @@ def memory_of_a_model(layers: int = 22, width: int = 2048, batch: int = 4, conte
     ax.set(
         yticks=[0], yticklabels=["one step"], ylim=(-0.6, 0.8), xlabel="GB", xlim=(0, 1.15 * max(left, *sizes.values()))
     )
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.35), ncols=4, frameon=False)
+    figure.legend(loc="outside upper left", ncols=4, frameon=False, columnspacing=1, handlelength=1.2)
     bare(ax)
     figure.caption(
         f"{parameters / 1e9:.2f} billion parameters hold 16 bytes each, whatever the batch. What forward keeps grows with every token: "

@@ -46,7 +46,7 @@ def two_dies() -> Figure:
         bbox={"facecolor": "white", "edgecolor": INK},
     )
     right.annotate("control", (0.35, 2.75), (0.1, 2.25), color=INK, arrowprops={"arrowstyle": "-", "color": INK})
-    right.annotate("L1", (1.2, 2.75), (1.7, 2.25), color=INK, arrowprops={"arrowstyle": "-", "color": INK})
+    right.annotate("L1", (1.2, 2.75), (2.1, 2.25), color=INK, arrowprops={"arrowstyle": "-", "color": INK})
     box(right, 0, 1.2, 10, 0.9, CACHES, "L2: a cache for all SMs")
     box(right, 0, 0, 10, 1.1, DRAM, "DRAM, beside the chip")
     figure.caption(

@@ -182,7 +182,7 @@ def thread_hierarchy(card: gpu.GPU | None = None) -> Figure:
                 if y > 5
                 else paler(TWO, 0.3)
             )
-            box(ax, i * wide, y, 0.94 * wide, 0.9, ground, written.format(i), 9 if count < 32 else 8)
+            box(ax, i * wide, y, 0.94 * wide, 0.9, ground, written.format(i))
         ax.text(0, y + 1.05, title)
         if chosen is not None:
             for there, here in ((chosen * wide, 0), (chosen * wide + 0.94 * wide, 12)):
@@ -211,12 +211,11 @@ def programs_over_elements(n: int = 10, block: int = 4) -> Figure:
             inside = i < n
             style = dict(facecolor=FOUR) if inside else dict(facecolor="white", hatch="////")
             ax.add_patch(Rectangle((position, p), 0.94, 0.9, edgecolor=INK if inside else EDGE, linewidth=0.8, **style))
-            if block <= 32 and inside:
-                ax.text(
-                    position + 0.47, p + 0.45, i, ha="center", va="center_baseline", fontsize=9 if block <= 16 else 7
-                )
+            if inside and (block <= 16 or position % 2 == 0):
+                ax.text(position + 0.47, p + 0.45, i, ha="center", va="center_baseline")
     ax.set(xlim=(-0.1, block), ylim=(programs, -0.1), xlabel="position in the block: tl.arange(0, BLOCK)")
-    ax.set_xticks(np.arange(block) + 0.47, range(block))
+    ticks = np.arange(0, block, 1 if block <= 16 else 2)
+    ax.set_xticks(ticks + 0.47, ticks)
     ax.set_yticks(np.arange(programs) + 0.45, [f"program {p}" for p in range(programs)])
     ax.tick_params(length=0)
     ax.set_title(f"n = {n}, BLOCK = {block}; the number in a box is i = program * BLOCK + position")
@@ -252,14 +251,14 @@ def dots_and_weights(width: int = 64, keys: int = 8, seed: int = 0) -> Figure:
     dots = key @ query
     figure = Picture(WIDTH, 3.3)
     left, right = figure.subplots(1, 2)
-    for ax, values, form, label in (
-        (left, dots.tolist(), "{:.1f}", "dot product with the query"),
-        (right, torch.softmax(dots / width**0.5, 0).tolist(), "{:.3f}", f"softmax of dot / √{width}"),
+    for ax, values, digits, label in (
+        (left, dots.tolist(), 1, "dot product with the query"),
+        (right, torch.softmax(dots / width**0.5, 0).tolist(), 3, f"softmax of dot / √{width}"),
     ):
         drawn = ax.bar(
             range(keys), values, color=[TWO if k == 3 else ONE for k in range(keys)], edgecolor=INK, linewidth=0.8
         )
-        ax.bar_label(drawn, [form.format(value) for value in values], padding=2)
+        ax.bar_label(drawn, [f"{round(value, digits):g}" for value in values], padding=2)
         ax.axhline(1, color=LIMIT, linestyle=":", linewidth=1)
         ax.set(xlabel="key (key 3 is the query plus a little noise)", ylabel=label, xticks=range(keys))
         ax.margins(y=0.15)

@@ -161,7 +161,7 @@ def one_tile_for_all(predict: Predict) -> Figure:
             ax.text((sizes[i] + sizes[i - 1]) / 2, 20, f" {counts[i]}", color=INK)
     ax.set(xlabel="N, multiples of 64 (a grey line: another wave begins)", ylabel="TFLOP/s", ylim=(0, None))
     ax.legend(frameon=False, loc="upper left")
-    ax.set_title(f"the published matmul with tiles of {bm} × {bn} alone, bfloat16; {whose()}")
+    ax.set_title(f"the published matmul with tiles of {bm} × {bn} alone, bfloat16\n{whose()}")
     bare(ax)
     if model is None:
         figure.caption(

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from course_lib.exercises.tiling.oracles import dealt
 from course_lib.figures.tiling.recording import SIDES
 from course_lib.figures.widgets import Sliders, live
-from course_lib.picture import INK, LIMIT, PART, WIDTH, Picture, bare, ink_on, on_white
+from course_lib.picture import INK, LIMIT, PART, WASTE, WIDTH, Picture, bare, ink_on, on_white
 from course_lib.words import plural
 
 
@@ -25,24 +25,23 @@ def tile_quantization(sizes: tuple[int, int] = (256, 257), block: int = 128) -> 
             for j in range(across):
                 inside = min(block, size - i * block) * min(block, size - j * block) / block**2
                 ax.add_patch(
-                    Rectangle((j * block, i * block), block, block, facecolor=PART if inside == 1 else "white", edgecolor=INK,
-                              hatch="" if inside == 1 else "//")
-                )  # fmt: skip
+                    Rectangle(
+                        (j * block, i * block), block, block, facecolor=PART if inside == 1 else WASTE, edgecolor=INK
+                    )
+                )
                 ax.text(
                     (j + 0.5) * block,
                     (i + 0.5) * block,
                     f"{inside:.1%}" if inside < 1 else "full",
                     ha="center",
                     va="center",
-                    fontsize=10,
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
                 )
         ax.add_patch(Rectangle((0, 0), size, size, facecolor="none", edgecolor=LIMIT, linewidth=2))
         ax.set(xlim=(-8, 400), ylim=(400, -8), aspect="equal", xlabel="columns", ylabel="rows")
         ax.set_xticks([0, 128, 256, 384])
         ax.set_yticks([0, 128, 256, 384])
         used = size * size / (tiles * block * block)
-        ax.set_title(f"{size} × {size}: {tiles} tiles of {block} × {block}, {used:.0%} used")
+        ax.set_title(f"{size} × {size}: {tiles} tiles of {block} × {block},\n{used:.0%} used")
         bare(ax)
         told.append(tiles)
     figure.caption(
