@@ -138,7 +138,8 @@ def test_programs_over_elements_counts_like_a_hand(n, block, programs, masked):
     assert f"{masked} hatched" in figure.get_supxlabel().replace("\n", " ")
     boxes = figure.axes[0].patches
     assert len(boxes) == programs * block and sum(bool(box.get_hatch()) for box in boxes) == masked
-    assert [text.get_text() for text in figure.axes[0].texts] == [str(i) for i in range(n)]
+    every = 1 if block <= 16 else 2  # narrow boxes have no room for each number
+    assert [text.get_text() for text in figure.axes[0].texts] == [str(i) for i in range(0, n, every)]
 
 
 @pytest.mark.parametrize("arguments", [(0, 4), (4, 0)])
