@@ -241,7 +241,7 @@ def program_walk(
         ],
         ncols=5,
         columnspacing=0.8,
-        handlelength=1.2,
+        handlelength=1,
         handletextpad=0.4,
         loc="outside upper left",
         frameon=False,

@@ -632,7 +632,7 @@ def test_long_captions_are_wrapped():
     assert figure._supxlabel.get_window_extent().width <= figure.bbox.width
 
 
-@pytest.mark.parametrize("shape, grid, block", [((64,), (4,), 16), ((20_000,), (100,), 200), ((100, 40), (8,), 500)])
+@pytest.mark.parametrize("shape, grid, block", [((64,), (4,), 16), ((25_600,), (100,), 256), ((128, 32), (8,), 512)])
 def test_pictures_fit_a_page_in_letters_that_can_be_read(shape, grid, block):
     x, _, t = copied(shape, grid, block)
     for figure in (t.heatmap(x), t.order(), t.timeline()):

@@ -51,7 +51,7 @@ def too_large_for_a_page(figure: Figure) -> list[str]:
     """What of a figure a page would shrink, or nobody could read."""
     texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
     found = [f"{text.get_text()!r}: {text.get_fontsize()} pt" for text in texts if text.get_fontsize() < SMALLEST]
-    width = figure.get_figwidth()
+    width = float(figure.get_figwidth())
     return found + [f"{width} inches wide"] * (width > WIDTH)
 
 
