@@ -554,7 +554,7 @@ def test_a_long_timeline_has_no_numbers():
         accumulate[(1,)](x, total, 150, BLOCK=8)
     figure = t.timeline()
     assert len(bars(figure)) == 301 and numbers(figure) == []
-    assert figure.get_figwidth() == 9 and "Small numbers" not in figure.get_supxlabel()
+    assert figure.get_figwidth() == WIDTH and "Small numbers" not in figure.get_supxlabel()
 
 
 def test_a_program_that_touches_nothing_has_no_timeline():
