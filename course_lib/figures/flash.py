@@ -191,7 +191,7 @@ def program_walk(
     figure = Picture(WIDTH, 6.0)
     axes = figure.subplot_mosaic(
         [[".", "k", ".", "state"], ["q", "s", "o", "state"], [".", "v", ".", "state"]],
-        width_ratios=[0.5, 3.7, 0.5, 3],
+        width_ratios=[0.5, 3.6, 0.5, 3.3],
         height_ratios=[0.5, 5, 0.5],
     )
     chip(axes["s"], walks, nq, nk)
