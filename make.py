@@ -31,6 +31,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -224,8 +225,16 @@ def types() -> int:
 
 
 def quick() -> int:
+    """Types are checked beside the tests: that takes one core most of a minute."""
     setup("tests")
-    return lint() or types() or pytest(*QUICK)
+    if code := lint():
+        return code
+    with ThreadPoolExecutor(1) as aside:
+        typed = aside.submit(types)
+        tested = pytest(*QUICK)
+    if typed.result():
+        print("pyright's errors stand above, among the tests.")
+    return tested or typed.result()
 
 
 def test() -> int:
@@ -335,21 +344,41 @@ def format_code() -> int:
 
 
 def constraints() -> int:
-    """Asks pip what it would install into an empty environment today, with every extra, and installs nothing."""
+    """Asks pip what it would install into an empty environment today, with every extra, and installs nothing. Where a package's
+    newest version does not take each patch of the oldest Python, pip is asked again for one of a major version before."""
     setup("browser", "site", "hub")
+    project = pyproject()["project"]
+    oldest = project["requires-python"].removeprefix(">=")
     print("pip resolves everything from nothing; this takes some minutes.", flush=True)
     asked = ["--dry-run", "--ignore-installed", "--quiet", "--report", "-", f"{ROOT}[browser,site,hub]"]
-    ran = subprocess.run([PYTHON, "-m", "pip", "install", *asked], stdout=subprocess.PIPE, text=True)
-    if ran.returncode:
-        return ran.returncode
-    report, project = json.loads(ran.stdout), pyproject()["project"]
-    oldest = project["requires-python"].removeprefix(">=")
-    if report["environment"]["python_version"] != oldest:  # a version for a newer one may not install there
-        print(f"Constraints must hold for Python {oldest}. Remove .venv and run: python{oldest} make.py constraints")
-        return 1
+    older = [""]
+    while older:
+        asked += filter(None, older)
+        ran = subprocess.run([PYTHON, "-m", "pip", "install", *asked], stdout=subprocess.PIPE, text=True)
+        if ran.returncode:
+            return ran.returncode
+        report = json.loads(ran.stdout)
+        if report["environment"]["python_version"] != oldest:  # a version for a newer one may not install there
+            print(
+                f"Constraints must hold for Python {oldest}. Remove .venv and run: python{oldest} make.py constraints"
+            )
+            return 1
+        older = before_those_too_new(report, oldest)
     CONSTRAINTS.write_text("\n".join([CONSTRAINTS_SAY, *left_open(report, project)]) + "\n")
     print("constraints.txt is new. `make test` installs what it says, and tests it.")
     return 0
+
+
+def before_those_too_new(report: dict, oldest: str) -> list[str]:
+    """What asks pip for an earlier major version of each package of a report that refuses the first patch of Python `oldest`. Debian 12
+    has 3.11.2, and some packages want 3.11.5."""
+    first = [int(part) for part in oldest.split(".")]
+    found = []
+    for package in (each["metadata"] for each in report["install"]):
+        least = re.search(r">=\s*([\d.]+\d)", package.get("requires_python") or "")
+        if least and [int(part) for part in least[1].split(".")] > [*first, 0, 0]:
+            found.append(f"{package['name']}<{package['version'].partition('.')[0]}")
+    return found
 
 
 CONSTRAINTS_SAY = """\

@@ -70,10 +70,11 @@ class Buildah(Engine):
 
     @contextmanager
     def inside(self, image: str, command: Sequence[str] = ()) -> Iterator[list[str]]:
-        own = ["buildah", "inspect", "--type=image", "--format={{json .OCIv1.Config.Cmd}}", image]
+        if not command:
+            command = json.loads(ran("buildah", "inspect", "--type=image", image).stdout)["OCIv1"]["config"]["Cmd"]
         container = ran("buildah", "from", image).stdout.split()[-1]
         try:
-            yield ["buildah", "run", "--isolation=chroot", container, "--", *(command or json.loads(ran(*own).stdout))]
+            yield ["buildah", "run", "--isolation=chroot", container, "--", *command]
         finally:
             ran("buildah", "rm", container)
 

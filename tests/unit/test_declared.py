@@ -4,10 +4,11 @@ import ast
 import re
 import sys
 import tomllib
-from importlib.metadata import packages_distributions
+from importlib.metadata import distributions, packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -57,3 +58,10 @@ def test_what_a_room_imports_is_declared(room, extras):
 def test_nothing_is_run_on_what_tests_are_made_of(room):
     """A library that is patched while it works breaks with its next version, and says nothing."""
     assert {"unittest", "pytest", "_pytest"} & imported(room).keys() == set()
+
+
+def test_what_is_installed_takes_each_patch_of_the_oldest_python():
+    """Debian 12 has Python 3.11.2. pip finds no version there where one of the constraints wants 3.11.5."""
+    oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
+    wanted = {d.name: d.metadata.get("Requires-Python") for d in distributions()}
+    assert [name for name, those in wanted.items() if those and oldest not in SpecifierSet(those)] == []

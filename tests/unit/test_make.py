@@ -227,25 +227,52 @@ def test_constraints_are_renewed_under_the_oldest_python_alone(python, code, tmp
     assert code == 0 or "Remove .venv and run: python3.11 make.py constraints" in capsys.readouterr().out
 
 
-def test_quick_and_test_begin_with_style_spelling_and_types(monkeypatch):
-    for target in (make.quick, make.test):
-        called = []
-        monkeypatch.setattr(make, "setup", lambda *extras: None)
-        monkeypatch.setattr(
-            make, "call", lambda *command, called=called, **_: called.append(" ".join(map(str, command)))
-        )
-        target()
-        *lint, tests = called
-        assert [
-            " ".join(map(str, re.findall(r"ruff check|ruff format|codespell|pyright$|pyright ", line))).strip()
-            for line in lint
-        ] == [
-            "ruff check",
-            "ruff format",
-            "codespell",
-            "pyright",
-        ]
-        assert "pytest" in tests
+@pytest.mark.parametrize(
+    "requires, asked", [(">=3.11.5", ["soupsieve<4"]), (">=3.11.0,<4", []), (">=3.9", []), (None, [])]
+)
+def test_constraints_take_each_patch_of_the_oldest_python(requires, asked):
+    package = {"name": "soupsieve", "version": "4.1.2"} | ({"requires_python": requires} if requires else {})
+    assert make.before_those_too_new({"install": [{"metadata": package}]}, "3.11") == asked
+
+
+def test_pip_is_asked_again_for_what_is_too_new(tmp_path, monkeypatch):
+    """Debian 12's Python is 3.11.2: the course could not be installed there while a constraint wanted 3.11.5."""
+    commands = []
+
+    def resolve(command, **_):
+        old = "soupsieve<4" in command
+        commands.append(command)
+        package = {
+            "name": "soupsieve",
+            "version": "2.10" if old else "4.1.2",
+            "requires_python": ">=3.9" if old else ">=3.11.5",
+        }
+        report = REPORT | {"install": [*REPORT["install"], {"metadata": package}]}
+        return subprocess.CompletedProcess(command, 0, json.dumps(report))
+
+    monkeypatch.setattr(make, "setup", lambda *extras: None)
+    monkeypatch.setattr(make, "CONSTRAINTS", tmp_path / "constraints.txt")
+    monkeypatch.setattr(make.subprocess, "run", resolve)
+    assert make.constraints() == 0
+    assert len(commands) == 2 and "soupsieve==2.10" in make.CONSTRAINTS.read_text()
+
+
+@pytest.mark.parametrize("target", ["quick", "test"])
+def test_quick_and_test_begin_with_style_and_spelling(target, monkeypatch):
+    called = []
+    monkeypatch.setattr(make, "setup", lambda *extras: None)
+    monkeypatch.setattr(make, "call", lambda *command, **_: called.append(" ".join(map(str, command))) or 0)
+    assert getattr(make, target)() == 0
+    found = [re.search(r"ruff check|ruff format|codespell|pytest|pyright", line)[0] for line in called]
+    assert found[:3] == ["ruff check", "ruff format", "codespell"]
+    assert sorted(found[3:]) == ["pyright", "pytest"]
+
+
+@pytest.mark.parametrize("failing", ["codespell", "pyright", "-m pytest"])
+def test_quick_fails_with_each_of_its_parts(failing, monkeypatch):
+    monkeypatch.setattr(make, "setup", lambda *extras: None)
+    monkeypatch.setattr(make, "call", lambda *command, **_: int(failing in " ".join(map(str, command))))
+    assert make.quick() == 1
 
 
 def test_types_are_checked_without_a_network_and_by_the_node_that_is_pinned(monkeypatch):

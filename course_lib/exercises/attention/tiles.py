@@ -187,8 +187,8 @@ tiled_attention = Exercise(
         UNSCALED,
         UNMASKED,
         *WALKS,
-        *MASKS,
         LAST_KEYS,
+        *MASKS,
         last_queries_unwritten,
         has_nan(
             ["nothing", "causal"],

@@ -349,6 +349,24 @@ WRONG = [
     ),
     wrong(
         "tiled_attention",
+        "sees one key more",
+        [CAUSAL, NOTHING, SKIPS],
+        ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m + 1 + Nk - Nq"),
+        ("causal_tiles(pid, bm, bn, Nq, Nk)[1] if causal else ", ""),
+        says="Each query sees one key too many: j",
+    ),
+    wrong(
+        "tiled_attention",
+        "a query's number in its tile",
+        [CAUSAL, NOTHING, SKIPS],
+        (
+            "torch.arange(tile_m.start, tile_m.stop, device=q.device)",
+            "torch.arange(tile_m.stop - tile_m.start, device=q.device)",
+        ),
+        says="number in its tile for its number in q",
+    ),
+    wrong(
+        "tiled_attention",
         "aligned at the top left",
         [CAUSAL, NOTHING, SKIPS],
         ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"),
@@ -380,6 +398,7 @@ WRONG = [
         [RAGGED, CAUSAL, NOTHING, HARD, HALF],
         ("-(-Nk // bn)", "Nk // bn"),
         ("causal_tiles(pid, bm, bn, Nq, Nk)[1]", "min(Nk // bn, causal_tiles(pid, bm, bn, Nq, Nk)[1])"),
+        says="The last, short tile of keys is left out",
     ),
     wrong(
         "tiled_attention",
@@ -569,6 +588,14 @@ WRONG = [
     ),
     wrong(
         "attention_backward",
+        "no mask, and all tiles",
+        [CAUSAL, NOTHING],
+        ("            if causal:\n", "            if False:\n"),
+        ("if causal and j > i", "if False and j > i"),
+        says="without the causal mask",
+    ),
+    wrong(
+        "attention_backward",
         "off by one",
         [CAUSAL, NOTHING],
         ("offs_n <= offs_m + Nk - Nq", "offs_n < offs_m + Nk - Nq"),
@@ -592,6 +619,13 @@ WRONG = [
         "a second softmax",
         [RAGGED, CAUSAL, NOTHING, HARD, HALF, NEVER],
         ("torch.exp(s - base[..., i : i + B, None])", "torch.softmax(s, -1)"),
+    ),
+    wrong(
+        "attention_backward",
+        "a second softmax, without NaN",
+        [RAGGED, CAUSAL, HARD, HALF, NEVER],
+        ("torch.exp(s - base[..., i : i + B, None])", "torch.softmax(s, -1).nan_to_num()"),
+        says="A softmax of a tile adds up to 1",
     ),
     wrong(
         "attention_backward", "exp without lse", PLAIN, ("torch.exp(s - base[..., i : i + B, None])", "torch.exp(s)")
