@@ -22,7 +22,8 @@
 #
 # Take `x + 1`. You write the same line of code for one core of a CPU and for a GPU. With one element in x the GPU is
 # *slower*. With 16 million elements it is much faster. At what number of elements does the GPU begin to win? (We assume
-# that x is already in the memory of the chip that does the addition.)
+# that x is already in the memory of the chip that does the addition.) The first cell of every unit takes some seconds,
+# because it loads torch.
 
 # %% gpu="start.card"
 import torch
