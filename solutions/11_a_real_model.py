@@ -656,7 +656,7 @@ check("model.swap_in", swap_in)
 # ```
 #
 # The next cell trains the toy twice from one seed, with torch's operations and with kernels in your autograd functions (the
-# course's, where yours are not written yet). How far apart will the losses be after 120 steps?
+# course's, where yours are not written yet). It takes some seconds. How far apart will the losses be after 120 steps?
 
 # %%
 figures.model.losses(swap_in)
@@ -1323,7 +1323,7 @@ if "norm_op" in globals():  # the name that you gave to your operator
 #
 # In training, where nothing is masked, layers call your FlashAttention with `grouped_backward`; both are taken from your notebooks,
 # and torch's where they are not solved. Windows and masks go forward by `attention_for` and back by torch. The table compares
-# logits, gradients and eight written tokens with those of torch's attention, for three models.
+# logits, gradients and eight written tokens with those of torch's attention, for three models. The cell takes some seconds.
 #
 # In the last line the second registration was forgotten. The library then hands over no mask at all. Which texts will it hurt:
 # those of one length, or those padded on the left to the length of the longest?
