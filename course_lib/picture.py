@@ -7,6 +7,7 @@ import html
 import io
 import os
 import textwrap
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib import rc_context
@@ -54,6 +55,8 @@ RED_INK, GREEN_INK = "#B34E00", "#007A59"  # for text on white, where RED and GR
 
 MARGIN = 0.08  # inches around each plot
 LETTERS_PER_INCH = 13  # of a caption
+WIDTH = 7.2  # inches of a picture, at most: a page narrower than that would shrink its words
+SMALLEST = 9  # points of what is written in one
 DPI = 100  # as a page shows a picture: pixels of the page in an inch
 SHARP = 2  # dots of a bitmap in such a pixel: screens that have more of them are common
 COLOURS = 256  # of a bitmap: a third of the bytes, and no difference that an eye sees
@@ -82,10 +85,15 @@ def ink_on(ground) -> str:
 
 
 def on_white(draw):
-    """Decorates a function that draws a Picture: ink is dark, whatever style the notebook has chosen for its own plots."""
+    """Decorates a function that draws a Picture: ink is dark and letters are of one size, whatever style the notebook has chosen
+    for its own plots."""
     ink = ["text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color"]
+    letters = ["font.size", "axes.labelsize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize"]
     return rc_context(
-        {**dict.fromkeys(ink, INK), "axes.facecolor": "white", "legend.facecolor": "white", "axes.titley": 1}
+        dict.fromkeys(ink, INK)
+        | dict.fromkeys(letters, SMALLEST)
+        | {"axes.facecolor": "white", "legend.facecolor": "white", "axes.titley": 1}
+        | {"axes.titlesize": 10, "axes.titlelocation": "left", "figure.titlesize": 10}
     )(draw)
 
 
@@ -110,6 +118,20 @@ def boxes(ax: Axes, corners: np.ndarray, sizes: np.ndarray, **style) -> None:
     corners, sizes = (np.reshape(np.asarray(part, float), (-1, 1, 2)) for part in (corners, sizes))
     outlined = {"edgecolor": EDGE, "linewidth": 0.6} | style
     ax.add_collection(PolyCollection(corners + sizes * [(0, 0), (1, 0), (1, 1), (0, 1)], **outlined))
+
+
+def spread(wanted: Sequence[float], gap: float) -> np.ndarray:
+    """Move numbers as little as needed to be `gap` apart, in the order in which they are: places for labels of lines' ends."""
+    order = np.argsort(wanted, kind="stable")
+    steps = gap * np.arange(len(order))
+    groups: list[list[float]] = []  # neighbours that have met keep the mean of where they wanted to be
+    for value in np.asarray(wanted, float)[order] - steps:
+        groups.append([value])
+        while len(groups) > 1 and np.mean(groups[-2]) > np.mean(groups[-1]):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    placed = np.empty(len(order))
+    placed[order] = np.concatenate([np.full(len(group), np.mean(group)) for group in groups]) + steps
+    return placed
 
 
 def live() -> bool:

@@ -22,7 +22,8 @@
 #
 # Take `x + 1`. You write the same line of code for one core of a CPU and for a GPU. With one element in x the GPU is
 # *slower*. With 16 million elements it is much faster. At what number of elements does the GPU begin to win? (We assume
-# that x is already in the memory of the chip that does the addition.)
+# that x is already in the memory of the chip that does the addition.) The first cell of every unit takes some seconds,
+# because it loads torch.
 
 # %% gpu="start.card"
 import torch
@@ -665,7 +666,7 @@ figures.start.working_sets()
 #
 # Now put the two pictures together. If a pipe delivers 5 litres a second, and water takes 3 seconds to run through it,
 # then the pipe holds 15 litres. Memory is such a pipe. To keep it full, the number of bytes on their way at any
-# moment must be bandwidth × waiting time.
+# moment must be bandwidth × waiting time. This is the area of a pipe in the picture of the memories.
 
 # %% gpu="start.bytes_under_way"
 slots = card.sms * card.threads_per_sm  # threads that the GPU holds, as above
@@ -744,7 +745,10 @@ figures.start.compute_outgrew_memory()
 
 # %% [markdown]
 # Today each byte that is fetched from memory must be used in hundreds of operations, or the tensor cores will have to
-# wait. (The dip is the H200, which is an H100 with faster memory.) How many operations does `x + 1` do for each byte?
+# wait. (The dip is the H200, which is an H100 with faster memory.) The links between chips have grown as slowly as
+# memory. From the V100 to the H100, fp16 products became 7.9 times as fast, memory 3.7 times, the link to the CPU
+# (PCIe) 4 times, from 32 to 128 GB/s, and the link between GPUs (NVLink) 3 times, from 300 to 900 GB/s. (NVIDIA's
+# datasheets count both directions of a link.) How many operations does `x + 1` do for each byte?
 
 # %% gpu="start.idle"
 flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 written

@@ -415,6 +415,8 @@ for n in (512, 2048, 8192):
 # | S and o, for each of `heads` heads of d_model / heads numbers | none; each token attends to all tokens of its text |
 # | MLP, up and down | (d_model, d_ff) and (d_ff, d_model) |
 #
+# (Many models of today, such as Llama, have a third matrix in the MLP, (d_model, d_ff), for a gate. Here there are two.)
+#
 # Return the FLOPs; within 1 % is near enough. Full marks need that
 # * where each head has its own keys and values ({{holds.within_a_percent.plain}}),
 # * where heads share them ({{holds.within_a_percent.shared keys}}). For S and o, torch repeats the shared ones, so S
@@ -701,6 +703,9 @@ figures.flops.operations_under_the_roof()
 # datasheet counts the skipped FLOPs as done. (Which two these are may differ from one four to the next, so it is stored
 # with the weights.) Ordinary models have no such zeros, so they can get half of the printed number. This course's
 # table, `gpu.DATASHEETS`, holds these halves, which are called **dense** figures, and names its sources.
+#
+# Where does the dense figure come from? NVIDIA multiplies it out: 132 SMs, each with 4 tensor cores, which do 512 FMAs of
+# bf16 in a cycle, at 1.83 GHz. 132 × 4 × 512 × 2 × 1.83 × 10⁹ is 989 × 10¹² FLOP/s. A chip that lowers its clock reaches less.
 #
 # And how much of the dense figure does a plain `a @ b` reach?
 

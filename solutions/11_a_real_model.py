@@ -667,7 +667,8 @@ check("model.swap_in", swap_in)
 # ```
 #
 # The next cell trains the toy twice from one seed: once with torch's operations, and once with kernels in your autograd functions
-# (or in the course's, where yours are not written yet). How far apart will the two losses be after 120 steps?
+# (or in the course's, where yours are not written yet). The cell takes some
+# seconds. How far apart will the two losses be after 120 steps?
 
 # %%
 figures.model.losses(swap_in)
@@ -1339,7 +1340,7 @@ if "norm_op" in globals():  # the name that you gave to your operator
 # In training, where nothing is masked, layers call your FlashAttention with `grouped_backward`. Both are taken from your
 # notebooks, and torch's attention stands in where they are not solved. Where there is a window or a mask, the forward pass is your
 # `attention_for` and the backward pass is torch's. The table compares logits, gradients and eight written tokens with those of
-# torch's attention, for three models.
+# torch's attention, for three models. The cell takes some seconds.
 #
 # In the last line of the table the second registration was forgotten. The library then hands over no mask at all. Which texts will
 # this hurt: texts of one length, or texts that are padded on the left to the length of the longest?

@@ -33,6 +33,7 @@ from course_lib.picture import (
     RESULT,
     THREE,
     TWO,
+    WIDTH,
     Picture,
     bare,
     boxes,
@@ -82,7 +83,7 @@ def memory_against_length(d: int = 128, itemsize: int = 2, heads: int = 32, bm: 
         "by tiles, as the programs ask": (OURS, "o", "-", asked, least),
         "by tiles, if caches keep k and v": (THREE, "^", "-.", least, None),
     }
-    figure = Picture(9, 4.2)
+    figure = Picture(WIDTH, 4.2)
     for part, (ax, label) in enumerate(zip(figure.subplots(1, 2), ("GB moved", "GB held at once"), strict=True)):
         for name, (colour, marker, line, *found) in lines.items():
             if found[part]:
@@ -91,7 +92,7 @@ def memory_against_length(d: int = 128, itemsize: int = 2, heads: int = 32, bm: 
         if part:
             memory = datasheet("H200").hbm_bytes / 1e9
             ax.axhline(memory, color=INK, linewidth=1, linestyle=":")
-            ax.text(lengths[0], memory * 1.25, f"all memory of an H200, {memory:.0f} GB", fontsize=8.5, color=INK)
+            ax.text(lengths[0], memory * 1.25, f"all memory of an H200, {memory:.0f} GB", color=INK)
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
         ax.set_xticks(lengths[::2], [f"{n // 1024}k" if n >= 1024 else n for n in lengths[::2]])
@@ -99,7 +100,7 @@ def memory_against_length(d: int = 128, itemsize: int = 2, heads: int = 32, bm: 
         ax.set(xlabel="tokens", ylabel=label)
         ax.grid(alpha=0.3)
         bare(ax)
-    figure.axes[0].legend(fontsize=8)
+    figure.axes[0].legend()
     at = lengths.index(1 << 15)
     ratios = naive[at][0] / asked[at], naive[at][0] / least[at], naive[at][1] / least[at]
     figure.caption(
@@ -117,14 +118,14 @@ def memory_against_length(d: int = 128, itemsize: int = 2, heads: int = 32, bm: 
 @on_white
 def rotary_positions(d: int = 16, base: float = 10000.0) -> Figure:
     """Left: two pairs of one vector at positions 0 to 7. Right: q . k against their distance, from three places."""
-    figure = Picture(9, 4.0)
+    figure = Picture(WIDTH, 4.0)
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.4])
     for pair, colour, radius in ((0, ONE, 1.0), (1, TWO, 0.62)):
         angles = np.arange(8) * base ** (-2 * pair / d)
         x, y = radius * np.cos(angles), radius * np.sin(angles)
         for place in range(8):
             left.plot([0, x[place]], [0, y[place]], color=colour, linewidth=1, alpha=0.35)
-            left.text(1.13 * x[place], 1.13 * y[place], place, ha="center", va="center", fontsize=8, color=INK)
+            left.text(1.13 * x[place], 1.13 * y[place], place, ha="center", va="center", color=INK)
         left.plot(
             x,
             y,
@@ -135,7 +136,7 @@ def rotary_positions(d: int = 16, base: float = 10000.0) -> Figure:
     left.set(
         xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal", xlabel="first of the pair", ylabel="second of the pair"
     )
-    left.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+    left.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
     bare(left)
 
     g = torch.Generator().manual_seed(3)
@@ -154,7 +155,7 @@ def rotary_positions(d: int = 16, base: float = 10000.0) -> Figure:
             distances, scores, line, color=colour, linewidth=width, label=f"key at {place}, query at {place} + distance"
         )
     right.set(xlabel="distance, positions", ylabel="q . k")
-    right.legend(fontsize=8)
+    right.legend()
     right.grid(alpha=0.3)
     bare(right)
     figure.caption(
@@ -221,7 +222,7 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
     states = online_states(scores, values, tiles)
     exact = online_states(scores, values, [range(n)])[0]
 
-    figure = Picture(9, 6.4)
+    figure = Picture(WIDTH, 6.4)
     top, middle, bottom = figure.subplots(3, 1, height_ratios=[1.3, 1, 1])
     floor = scores.min() - 0.6
     for number, part in enumerate(tiles):
@@ -235,7 +236,6 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
             f"tile {number + 1}",
             ha="center",
             va="bottom",
-            fontsize=9,
             color=INK,
             bbox=dict(facecolor="white", edgecolor="none", pad=1, alpha=0.85),
         )
@@ -246,9 +246,7 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
         Patch(facecolor=NOW, hatch="//", edgecolor="white", label="this tile"),
         Patch(color=IDLE, label="not yet"),
     ]
-    top.legend(
-        handles=[*handles, *top.lines], fontsize=9, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), frameon=False
-    )
+    top.legend(handles=[*handles, *top.lines], ncols=4, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
     top.set(xlim=(0, n), ylim=(floor, scores.max() + 0.4), xlabel="key", ylabel="score")
     top.set_xticks(range(0, n + 1, tile))
     top.locator_params(axis="y", nbins=3)
@@ -262,14 +260,13 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
         middle.bar(step, kept, 0.6, color=PART, edgecolor="white")
         middle.bar(step, l - kept, 0.6, bottom=kept, color=RESULT, hatch="..", edgecolor="white")
         words = f"{l:.2f}" + (f"\nold × {alpha:.2f}" if step > 1 else "")
-        middle.text(step, l + 0.03 * highest, words, ha="center", va="bottom", fontsize=9, color=INK)
+        middle.text(step, l + 0.03 * highest, words, ha="center", va="bottom", color=INK)
         before = l
     middle.legend(
         handles=[
             Patch(color=PART, label="l, sum of exp(s - m): the old sum, corrected"),
             Patch(facecolor=RESULT, hatch="..", edgecolor="white", label="what this tile adds"),
         ],
-        fontsize=9,
         ncols=2,
         loc="lower left",
         bbox_to_anchor=(0, 1),
@@ -280,7 +277,7 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
     outputs = [acc / l for _, l, acc, _ in states]
     bottom.axhline(exact[2] / exact[1], color=INK, linestyle=":", label="softmax over all keys at once")
     bottom.plot(steps[:seen], outputs[:seen], "o-", color=OURS, label="acc / l, the output so far")
-    bottom.legend(fontsize=9, ncols=2, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+    bottom.legend(ncols=2, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
     bottom.set(ylabel="output", ylim=(0, 10), yticks=[0, 5, 10], xlabel="tiles merged")
     for ax in (middle, bottom):
         ax.set(xlim=(0.4, len(tiles) + 0.6))
@@ -336,7 +333,7 @@ def merge_orders() -> Figure:
         for part in (list(scores[j : j + 3]) for j in range(0, 24, 3))
     ]
 
-    figure = Picture(9, 5.6)
+    figure = Picture(WIDTH, 5.6)
     chain, tree = figure.subplots(1, 2)
 
     def node(ax, x: float, y: float, state: tuple[float, float], colour: str) -> None:
@@ -347,7 +344,6 @@ def merge_orders() -> Figure:
             words,
             ha="center",
             va="center",
-            fontsize=7.5,
             color=INK,
             bbox=dict(boxstyle="round", facecolor=colour, edgecolor=INK),
         )
@@ -380,7 +376,7 @@ def merge_orders() -> Figure:
         ax.set(xlim=(-0.6, 7.6), ylim=(-0.6, 7.6), xlabel="tile of keys")
         ax.set_xticks(range(8), range(1, 9))
         ax.set_yticks(np.linspace(0, 7, depth + 1), range(depth + 1))
-        ax.set_title(name, loc="left", fontsize=11)
+        ax.set_title(name)
         bare(ax)
     chain.set_ylabel("steps that wait for each other")
     (m, l), (tm, tl) = state, level[0][1]
@@ -421,7 +417,7 @@ def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int 
     counts = [int((kinds == kind).sum()) for kind in (2, 1, 0)]
     causal, everything = (pass_cost(nq, nk, bm, bn, d, itemsize, visited) for visited in (kinds > 0, kinds >= 0))
 
-    figure = Picture(9, 5.0)
+    figure = Picture(WIDTH, 5.0)
     ax, bars = figure.subplots(1, 2, width_ratios=[1.5, 1])
     ax.imshow(
         kinds,
@@ -445,7 +441,6 @@ def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int 
             Patch(facecolor=TWO, hatch="//", edgecolor=INK, label=f"masked: {counts[1]}"),
             Patch(facecolor="white", edgecolor=IDLE, label=f"skipped: {counts[2]}"),
         ],
-        fontsize=9,
         ncols=3,
         loc="lower left",
         bbox_to_anchor=(0, 1),
@@ -460,12 +455,11 @@ def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int 
     bars.bar_label(
         drawn,
         [f"{s:.1%}\n{w}" for s, w in zip(shares, words, strict=True)],
-        fontsize=9,
         padding=5,
         bbox=dict(facecolor="white", edgecolor="none", pad=1),
     )
     bars.axhline(0.5, color=INK, linestyle=":", linewidth=1, zorder=0)
-    bars.text(0.5, 0.51, "half", ha="center", va="bottom", fontsize=9, color=INK)
+    bars.text(0.5, 0.51, "half", ha="center", va="bottom", color=INK)
     bars.set(ylim=(0, 1.35), yticks=[0, 0.5, 1], ylabel="causal pass / pass over all tiles")
     bare(bars)
     rows, columns = kinds.shape

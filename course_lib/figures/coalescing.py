@@ -19,7 +19,22 @@ from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.coalescing.naming import LANES
 from course_lib.figures.widgets import Sliders, live
-from course_lib.picture import DONE, FOUR, IDLE, INK, ONE, THREE, TWO, WASTE, Picture, bare, ink_on, on_white, paler
+from course_lib.picture import (
+    DONE,
+    FOUR,
+    IDLE,
+    INK,
+    ONE,
+    THREE,
+    TWO,
+    WASTE,
+    WIDTH,
+    Picture,
+    bare,
+    ink_on,
+    on_white,
+    paler,
+)
 from course_lib.tracing import trace
 from course_lib.version import old_names
 from course_lib.words import plural
@@ -115,7 +130,7 @@ def rows_against_columns(guess: float = ...) -> Figure:
         ]
         bars.append((f"milliseconds, {size} × {size} float32\n({torch.cuda.get_device_name()})", times, "{:.2f} ms"))
 
-    figure = Picture(9, 1.5 + 1.5 * len(bars))
+    figure = Picture(WIDTH, 1.5 + 1.5 * len(bars))
     for ax, (label, values, form) in zip(figure.subplots(len(bars), 1, squeeze=False)[:, 0], bars, strict=True):
         drawn = ax.barh(["rows", "columns"], values, color=[ONE, TWO], hatch=["", "//"], edgecolor="white")
         ax.bar_label(drawn, [form.format(v) for v in values], padding=4)
@@ -123,7 +138,7 @@ def rows_against_columns(guess: float = ...) -> Figure:
         ax.set(xlabel=label, ylabel="kernel", xlim=(0, 1.2 * max(values)))
         if values is sectors:
             ax.xaxis.set_major_formatter("{x:,.0f}")
-        ax.set_title(f"columns / rows = {values[1] / values[0]:.1f}", loc="left", fontsize=11)
+        ax.set_title(f"columns / rows = {values[1] / values[0]:.1f}")
         bare(ax)
     said = f"you guessed {guess:g} times" if isinstance(guess, (int, float, np.number)) else "no guess yet"
     figure.caption(f"The same 4 MiB are wanted by both ({said}). What differs is what the memory moves for them.")
@@ -136,13 +151,13 @@ def rows_against_columns(guess: float = ...) -> Figure:
 @on_white
 def memory_anatomy() -> Figure:
     """A page of 4096 bytes, one of its lines, and what the line is made of."""
-    figure = Picture(9, 4.2)
+    figure = Picture(WIDTH, 4.2)
     page, line = figure.subplots(2, 1, height_ratios=[1, 3.4])
 
     for start in range(0, 4096, LINE):
         page.add_patch(Rectangle((start, 0), LINE, 1, facecolor=TWO if start == 1024 else "white", edgecolor=INK))
     page.set(xlim=(0, 4096), ylim=(0, 1), xticks=range(0, 4097, 512), yticks=[], xlabel="byte address")
-    page.set_title("4096 bytes of memory are 32 lines of 128 bytes", loc="left", fontsize=11)
+    page.set_title("4096 bytes of memory are 32 lines of 128 bytes")
 
     rows = [
         ("line, 128 bytes\n(what the caches name)", LINE, paler(TWO, 0.3), "line"),
@@ -153,12 +168,12 @@ def memory_anatomy() -> Figure:
     for y, (_, width, colour, word) in enumerate(rows):
         for i, start in enumerate(range(0, LINE, width)):
             line.add_patch(Rectangle((1024 + start, y), width, 0.86, facecolor=colour, edgecolor=INK))
-            text = f"{word} {i}" if LINE // width > 1 and word else word or str(i)
-            line.text(1024 + start + width / 2, y + 0.43, text, ha="center", va="center", fontsize=9 if word else 7)
+            text = f"{word} {i}" if LINE // width > 1 and word else word or (str(i) if i % 2 == 0 else "")
+            line.text(1024 + start + width / 2, y + 0.43, text, ha="center", va="center")
     line.set(xlim=(1024, 1152), ylim=(len(rows), -0.1), xticks=range(1024, 1153, 16), xlabel="byte address")
-    line.set_yticks([y + 0.43 for y in range(len(rows))], [name for name, *_ in rows], fontsize=9)
+    line.set_yticks([y + 0.43 for y in range(len(rows))], [name for name, *_ in rows])
     line.tick_params(axis="y", length=0)
-    line.set_title("the line at address 1024", loc="left", fontsize=11)
+    line.set_title("the line at address 1024")
     bare(line)
     figure.caption("A lane that wants 4 bytes makes the memory move 32: the neighbours come along, wanted or not.")
     return figure
@@ -188,7 +203,7 @@ def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") 
     page.reshape(-1, SECTOR)[lit] = 1
     page[wanted] = 2
 
-    figure = Picture(9, min(6.4, 1.2 + 0.4 * rows))
+    figure = Picture(WIDTH, min(6.4, 1.4 + 0.4 * rows))
     ax = figure.subplots()
     ax.imshow(
         page.reshape(rows, LINE),
@@ -202,10 +217,10 @@ def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") 
     ax.vlines(range(0, LINE, item), 0, rows, color=IDLE, linewidth=0.4)
     ax.hlines(range(rows), 0, LINE, color=IDLE, linewidth=0.8)
     ax.vlines(range(0, LINE + 1, SECTOR), 0, rows, color=INK, linewidth=1.2)
-    every = 1 if item > 1 else 4  # one-byte cells are too narrow for each lane's number
-    for lane, address in list(enumerate(addresses))[::every] if stride else [(0, addresses[0])]:
-        x, y = address % LINE + item / 2, address // LINE + 0.5
-        ax.text(x, y, lane, color="white", ha="center", va="center_baseline", fontsize=5 + item // 2, fontweight="bold")
+    if item >= 4:  # narrower cells are too narrow for a number
+        for lane, address in enumerate(addresses) if stride else [(0, addresses[0])]:
+            x, y = address % LINE + item / 2, address // LINE + 0.5
+            ax.text(x, y, lane, color="white", ha="center", va="center_baseline")
 
     ticks = range(0, rows + 1, 1 if rows <= 12 else 4)
     ax.set(
@@ -215,13 +230,14 @@ def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") 
         xlabel="byte within the 128-byte line (a thick line every 32 bytes: one sector)",
         ylabel="byte address of the line",
     )
-    ax.set_title(f"{dtype}: lane i wants element {offset} + {stride} i", fontsize=11, loc="left")
-    ax.legend(
-        handles=[Patch(color=DONE, label="wanted (number = lane)"), Patch(color=WASTE, label="fetched, thrown away")],
-        loc="lower right",
-        bbox_to_anchor=(1, 0.99),
+    ax.set_title(f"{dtype}: lane i wants element {offset} + {stride} i")
+    figure.legend(
+        handles=[
+            Patch(color=DONE, label="wanted (number = lane)" if item >= 4 else "wanted"),
+            Patch(color=WASTE, label="fetched, thrown away"),
+        ],
+        loc="outside upper left",
         ncols=2,
-        fontsize=9,
         frameon=False,
     )
     sectors, useful = len(lit), len(wanted)
@@ -252,7 +268,7 @@ def explore_lanes_over_memory() -> Sliders | Figure:
 @on_white
 def sectors_against_stride(strides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)) -> Figure:
     """Sectors per 32 lanes, and the efficiency, of a strided copy: traced here for three dtypes."""
-    figure = Picture(9, 3.9)
+    figure = Picture(WIDTH, 3.9)
     left, right = figure.subplots(1, 2)
     for dtype, colour, marker in (("float32", ONE, "o"), ("float16", TWO, "s"), ("int8", THREE, "^")):
         sectors = np.array([strided_sectors(stride, dtype) for stride in strides]) / (4096 / WARP)
@@ -266,7 +282,7 @@ def sectors_against_stride(strides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 2
         bare(ax)
     left.set(ylabel="sectors for 32 lanes", ylim=(0, 34), yticks=[0, 4, 8, 16, 24, 32])
     right.set(ylabel="efficiency = useful / fetched bytes", ylim=(0, 1.05))
-    left.legend(fontsize=9, loc="lower right")
+    left.legend(loc="lower right")
     figure.caption("Sectors grow with the stride until each lane has one to itself: 32 / itemsize elements apart.")
     return figure
 
@@ -281,7 +297,7 @@ def divergence_timeline(taken: Sequence[bool], warp: int = WARP) -> Figure:
     passes = [[branch for branch in (True, False) if branch in lanes] for lanes in warps]
     total = sum(map(len, passes))
 
-    figure = Picture(9, 1.4 + 0.42 * total)
+    figure = Picture(WIDTH, 1.4 + 0.42 * total)
     ax = figure.subplots()
     row, ticks = 0, []
     for w, (lanes, branches) in enumerate(zip(warps, passes, strict=True)):
@@ -304,7 +320,7 @@ def divergence_timeline(taken: Sequence[bool], warp: int = WARP) -> Figure:
     ax.set(xlim=(-0.2, warp), ylim=(row, -0.2), xlabel="lane of the warp", ylabel="time, downwards")
     ax.set_xticks(np.arange(0, warp, 4) + 0.46, range(0, warp, 4))
     ax.set_yticks([y for y, _ in ticks], [name for _, name in ticks])
-    ax.set_title("A: lanes that took the if.  B: lanes that took the else.  Hatched: waiting.", fontsize=11)
+    ax.set_title("A: lanes that took the if.  B: lanes that took the else.  Hatched: waiting.")
     bare(ax)
     figure.caption(
         f"{len(warps)} warps, {total} passes: a divided warp walks through both branches, others through one."
@@ -323,7 +339,7 @@ def padding_drift(n: int = 1000, rows: int = 24) -> Figure:
     names = [f"{n}", f"{n + 1}", f"{n + 1} padded to {padded}"]
     looks = list(zip((ONE, TWO, THREE), ("o", "s", "^"), ("none", "full", "full"), strict=True))
 
-    figure = Picture(9, 3.9)
+    figure = Picture(WIDTH, 3.9)
     left, right = figure.subplots(1, 2)
     for stride, name, (colour, marker, fill) in zip(strides, names, looks, strict=True):
         starts = [row * stride * 4 % SECTOR for row in range(rows)]
@@ -337,23 +353,23 @@ def padding_drift(n: int = 1000, rows: int = 24) -> Figure:
             label=f"row stride {name}",
             fillstyle=fill,
         )
-    left.set(xlabel="row", ylabel="start of the row within its sector, bytes", ylim=(-2, 40), yticks=range(0, 33, 4))
-    left.legend(fontsize=8, loc="upper right", framealpha=1)
-    left.set_title("where rows start", fontsize=11)
+    left.set(xlabel="row", ylabel="start of the row within its sector, bytes", ylim=(-2, 46), yticks=range(0, 33, 4))
+    left.legend(loc="upper right", framealpha=1)
+    left.set_title("where rows start")
 
     widths, handles = (8, 16, 32), []
     for i, (stride, (colour, marker, fill)) in enumerate(zip(strides, looks, strict=True)):
         waste = [tile_sectors(stride, width) / (128 * width * 4 / SECTOR) for width in widths]
         x = np.arange(len(widths)) + 0.27 * (i - 1)
         drawn = right.bar(x, waste, 0.25, color=colour, edgecolor="white")
-        right.bar_label(drawn, [f"{w:.2f}" for w in waste], fontsize=8)
+        right.bar_label(drawn, [f"{w:.2f}" for w in waste])
         marks = right.plot(x, [0.1] * len(x), marker, color="white", markersize=5, fillstyle=fill)
         handles.append((drawn, *marks))  # the left panel's marker on the bar's colour
     right.set_xticks(range(len(widths)), [f"128 × {w}" for w in widths])
-    right.set(xlabel="tile read, rows × float32", ylabel="sectors touched / fewest possible", ylim=(0, 2.5))
+    right.set(xlabel="tile read, rows × float32", ylabel="sectors touched / fewest possible", ylim=(0, 2.9))
     labels = [f"row stride {name}" for name in names]
-    right.legend(handles, labels, fontsize=8, loc="upper right", framealpha=1, handleheight=1.3)
-    right.set_title("what a tile costs (traced)", fontsize=11)
+    right.legend(handles, labels, loc="upper right", framealpha=1, handleheight=1.3)
+    right.set_title("what a tile costs (traced)")
     for ax in (left, right):
         bare(ax)
     figure.caption(
@@ -379,7 +395,7 @@ def footprint(rows: range, columns: range, size: int) -> np.ndarray:
 @on_white
 def tile_footprints(size: int = 64) -> Figure:
     """Draw what one program of a transpose loads and stores: 64 elements as a row, and as a square."""
-    figure = Picture(9, 9)
+    figure = Picture(WIDTH, 7.6)
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
     shapes = [("1 × 64 tile", range(20, 21), range(0, 64)), ("8 × 8 tile", range(16, 24), range(24, 32))]
     for row, (name, m, n) in enumerate(shapes):
@@ -391,13 +407,12 @@ def tile_footprints(size: int = 64) -> Figure:
             for y, x in np.argwhere(cells[:, ::8]):  # each sector that is touched is a box
                 ax.add_patch(Rectangle((8 * x, y), 8, 1, fill=False, edgecolor=INK, linewidth=0.7, zorder=3))
             sectors, useful = int((cells > 0).sum()) // 8, int((cells == 2).sum())
-            ax.set_title(f"{name} {verb}: {sectors} sectors, {4 * useful / (32 * sectors):.1%} useful", fontsize=10)
+            ax.set_title(f"{name} {verb}:\n{sectors} sectors, {4 * useful / (32 * sectors):.1%} useful")
             ax.set(xticks=range(0, size + 1, 16), yticks=range(0, size + 1, 16))
             ax.set(xlabel="column, elements" if row else "", ylabel="row, elements" if verb[0] == "l" else "")
     axes[0, 0].legend(
         handles=[Patch(color=DONE, label="wanted"), Patch(color=WASTE, label="touched, not wanted")],
         loc="lower left",
-        fontsize=8,
         framealpha=1,
     )
     figure.caption(
@@ -415,7 +430,7 @@ __getattr__ = old_names(__name__, {"lanes_over_memory_widget": "explore_lanes_ov
 @on_white
 def name_lanes() -> Figure:
     """Draw six requests of 32 lanes: the bytes that they ask for, and the sectors that they touch."""
-    figure = Picture(7.2, 6.4)
+    figure = Picture(WIDTH, 6.4)
     axes = figure.subplots(len(LANES), 1)
     for ax, (name, offsets) in zip(axes, LANES.items(), strict=True):
         sectors = sorted({o // SECTOR for o in offsets})
@@ -432,10 +447,8 @@ def name_lanes() -> Figure:
         bare(ax, "top", "right", "left")
         ax.set_title(
             f"lanes 0, 1, 2, 3 at {', '.join(map(str, offsets[:4]))}; {plural(len(sectors), 'sector')}",
-            fontsize=9,
-            loc="left",
         )
-    axes[-1].set_xlabel("byte of the tensor", fontsize=9)
+    axes[-1].set_xlabel("byte of the tensor")
     figure.caption(
         "Each picture is one load of 32 floats. Blue is what the lanes ask for, pale are the sectors of 32 bytes that are fetched "
         "for it. Mind the scales: some requests lie within 300 bytes, some within 12,000."

@@ -8,7 +8,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from course_lib.hardware.measurements import measured
-from course_lib.picture import DRAM, EDGE, IDLE, INK, READ, WRITTEN, Picture, bare, on_white
+from course_lib.picture import DRAM, EDGE, IDLE, INK, READ, WIDTH, WRITTEN, Picture, bare, on_white
 
 TOLERANCE = 0.02
 
@@ -32,7 +32,7 @@ def pairs(quantity: str) -> list[tuple[str, float, float]]:
 @on_white
 def predicted_against_counted() -> Figure:
     """Each point is one kernel: what the GPU counted, over what the trace predicts without a GPU; sorted."""
-    figure = Picture(7.2, 4.6)
+    figure = Picture(WIDTH, 4.6)
     for ax, (quantity, (title, colour)) in zip(figure.subplots(1, len(QUANTITIES)), QUANTITIES.items(), strict=True):
         ratios = sorted((counted / predicted, name) for name, predicted, counted in pairs(quantity))
         near = sum(abs(ratio - 1) <= TOLERANCE for ratio, _ in ratios)
@@ -45,11 +45,11 @@ def predicted_against_counted() -> Figure:
             ax.plot(shown, place, marker=marker, markersize=6, **looks)
         below = [f"{name}: {ratio:.2f}" for ratio, name in ratios if ratio < 1 - SHOWN]
         above = [f"{name}: {ratio:.2f}" for ratio, name in ratios if ratio > 1 + SHOWN]
-        ax.text(1 - SHOWN, -1, "\n".join(below), ha="left", va="top", fontsize=9)
-        ax.text(1 + SHOWN, len(ratios), "\n".join(above), ha="right", va="bottom", fontsize=9)
+        ax.text(1 - SHOWN, -1, "\n".join(below), ha="left", va="top")
+        ax.text(1 + SHOWN, len(ratios), "\n".join(above), ha="right", va="bottom")
         ax.set(xlim=(1 - SHOWN, 1 + SHOWN), ylim=(-4, len(ratios) + 3), yticks=[])
         ax.set_xticks([0.9, 1, 1.1])
-        ax.set_title(f"{title}\n{near} of {len(ratios)} within {TOLERANCE:.0%}", fontsize=10, loc="left")
+        ax.set_title(f"{title}\n{near} of {len(ratios)} within {TOLERANCE:.0%}")
         ax.set_xlabel("counted / predicted", fontsize=10)
         bare(ax, "top", "right", "left")
     figure.axes[0].set_ylabel("kernels, sorted", fontsize=10)

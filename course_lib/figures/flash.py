@@ -41,6 +41,7 @@ from course_lib.picture import (
     RESULT,
     THREE,
     TWO,
+    WIDTH,
     YARDSTICK,
     Picture,
     bare,
@@ -169,9 +170,9 @@ def _state_panel(ax, states: list, seen: int, query: int, traffic: str) -> None:
         ax.add_patch(Rectangle((0.2, 1.3 * row + 0.15), 0.8, 0.42, facecolor="white", edgecolor=EDGE, lw=0.6))
         ax.add_patch(Rectangle((0.2, 1.3 * row + 0.15), 0.8 * share, 0.42, facecolor=PART, edgecolor="none"))
         ax.text(0.16, 1.3 * row + 0.38, name, ha="right", va="center", fontsize=10, color=INK)
-        ax.text(0.2, 1.3 * row + 0.85, f"{value:.2f}: {how}" if seen else how, va="center", fontsize=9, color=INK)
+        ax.text(0.2, 1.3 * row + 0.85, f"{value:.2f}: {how}" if seen else how, va="center", color=INK)
     ax.text(0, 4.3, "traffic so far", fontsize=10, weight="bold", color=INK)
-    ax.text(0, 4.65, traffic, va="top", fontsize=9, color=INK, linespacing=1.5)
+    ax.text(0, 4.65, traffic, va="top", color=INK, linespacing=1.5)
 
 
 @on_white
@@ -187,23 +188,21 @@ def program_walk(
     done, (nq, nk) = steps[:step], (tensors["q"].shape[-2], tensors["k"].shape[-2])
     last = traced.launches[-1].programs - 1
     walks = {number: walk_of(traced, tensors, number) for number in range(last + 1)}
-    figure = Picture(8, 6.0)
+    figure = Picture(WIDTH, 6.0)
     axes = figure.subplot_mosaic(
         [[".", "k", ".", "state"], ["q", "s", "o", "state"], [".", "v", ".", "state"]],
-        width_ratios=[0.5, 3.7, 0.5, 3],
+        width_ratios=[0.5, 3.6, 0.5, 3.3],
         height_ratios=[0.5, 5, 0.5],
     )
     chip(axes["s"], walks, nq, nk)
-    axes["s"].text(
-        0.98, 0.97, "on the chip", transform=axes["s"].transAxes, ha="right", va="top", fontsize=9, color=INK
-    )
+    axes["s"].text(0.98, 0.97, "on the chip", transform=axes["s"].transAxes, ha="right", va="top", color=INK)
     for name in "qkvo":
         ax, across = axes[name], name in "kv"
         ax.set(xlim=(0, nk if across else 1), ylim=(1 if across else nq, 0), xticks=[], yticks=[])
         if across:
             ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
         else:
-            ax.set_title(name, fontsize=10)
+            ax.set_title(name)
             ax.set_box_aspect(3.7 / 0.5)  # as high as the square next to it, so that rows lie level
 
     def light(ax, x: float, y: float, w: float, h: float, now: bool, colour: str = LOADED) -> None:
@@ -235,15 +234,15 @@ def program_walk(
     figure.legend(
         handles=[
             Patch(facecolor=NOW, hatch="//", edgecolor=INK, label="this step"),
-            Patch(facecolor=LOADED, edgecolor=INK, label="loaded; scores computed"),
-            Patch(facecolor=DONE, edgecolor=INK, label="scores used with v, gone"),
+            Patch(facecolor=LOADED, edgecolor=INK, label="loaded; scores made"),
+            Patch(facecolor=DONE, edgecolor=INK, label="used with v, gone"),
             Patch(facecolor=RESULT, edgecolor=INK, label="stored"),
-            Patch(facecolor=IDLE, edgecolor="none", label="never computed"),
+            Patch(facecolor=IDLE, edgecolor="none", label="not computed"),
         ],
-        fontsize=9,
         ncols=5,
-        columnspacing=1.2,
-        handlelength=1.4,
+        columnspacing=0.8,
+        handlelength=1,
+        handletextpad=0.4,
         loc="outside upper left",
         frameon=False,
     )
@@ -300,7 +299,7 @@ def windows_and_groups(
     """Tiles of a causal window, and of the queries of `group` heads that share one head of k and v."""
     window_mask = visible(n, n, True, window, None).numpy()
     rows_mask = np.tile(visible(queries, n, True, None, None).numpy(), (group, 1))
-    figure = Picture(9, 4.6)
+    figure = Picture(WIDTH, 4.6)
     for ax, mask, title in zip(
         figure.subplots(1, 2),
         (window_mask, rows_mask),
@@ -323,7 +322,7 @@ def windows_and_groups(
                     (j * bn, i * bm), bn, bm, fill=False, hatch=hatch, edgecolor=INK if kind else IDLE, linewidth=0.7
                 )
             )
-        ax.set_title(title, loc="left", fontsize=11)
+        ax.set_title(title)
         ax.set(xlabel="key", ylabel="row")
     figure.axes[0].set_ylabel("query")
     figure.axes[1].set_ylabel("row r: query r % Nq of head r // Nq")
@@ -335,7 +334,6 @@ def windows_and_groups(
             Patch(facecolor=TWO, hatch="//", edgecolor=INK, label="needs the mask"),
             Patch(facecolor="white", edgecolor=IDLE, label="skipped"),
         ],
-        fontsize=9,
         ncols=3,
         loc="outside upper left",
         frameon=False,
@@ -362,7 +360,7 @@ def ladder(d: int = 128, length: int = 16384) -> Figure:
     """Draw the speed of this unit's kernel and of what makes it faster, step by step, next to torch's two; full and causal."""
     rows = [r for r in measured("attention")["ladder"] if (r["d"], r["length"]) == (d, length)]
     names = list(rows[0]["contenders"])
-    figure = Picture(9, 4.4)
+    figure = Picture(WIDTH, 4.4)
     for ax, row in zip(figure.subplots(1, 2, sharey=True), sorted(rows, key=lambda r: r["causal"]), strict=True):
         speeds = [row["contenders"][name]["tflops"] for name in names]
         peers = [name in PEERS for name in names]
@@ -373,10 +371,10 @@ def ladder(d: int = 128, length: int = 16384) -> Figure:
             hatch=["//" if peer else "" for peer in peers],
             edgecolor="white",
         )
-        ax.bar_label(bars, [f"{speed:.0f}" for speed in speeds], fontsize=9, padding=3)
+        ax.bar_label(bars, [f"{speed:.0f}" for speed in speeds], padding=3)
         ax.axvline(measured("attention")["ceiling"], color=LIMIT, linestyle=":", linewidth=1.5)
         ax.set_yticks(range(len(names)), names)
-        ax.set_title("causal" if row["causal"] else "full", loc="left", fontsize=11)
+        ax.set_title("causal" if row["causal"] else "full")
         ax.set(xlabel="TFLOP/s", xlim=(0, 1.15 * measured("attention")["ceiling"]))
         bare(ax)
     first, best = names[0], [name for name in names if name not in PEERS][-1]
@@ -393,7 +391,7 @@ def ladder(d: int = 128, length: int = 16384) -> Figure:
 def against_length() -> Figure:
     """TFLOP/s, and bytes held beyond q, k and v, against the number of tokens."""
     rows = measured("attention")["lengths"]
-    figure = Picture(9, 4.4)
+    figure = Picture(WIDTH, 4.4)
     for ax, key, unit in zip(figure.subplots(1, 2), ("tflops", "peak_bytes"), (1, 1e9), strict=True):
         for name, (colour, marker, line) in (PEERS | OWN).items():
             found = [(r["length"], r["contenders"].get(name, {}).get(key)) for r in rows]
@@ -416,8 +414,8 @@ def against_length() -> Figure:
     left, right = figure.axes
     left.set(ylabel="TFLOP/s, forward", ylim=(0, None))
     right.set(ylabel="GB held beyond q, k, v", yscale="log")
-    left.legend(fontsize=8)
-    right.legend(fontsize=8)
+    left.legend()
+    right.legend()
     last = rows[-1]["contenders"]
     longest = max((r for r in rows if "peak_bytes" in r["contenders"].get("naive", {})), key=lambda r: r["length"])
     naive, own = (longest["contenders"][name]["peak_bytes"] for name in ("naive", "unit 09"))
@@ -434,7 +432,7 @@ def against_length() -> Figure:
 def decode_splits() -> Figure:
     """One token against a cache: speed by the number of splits, as a share of a copy of as many bytes."""
     rows = measured("attention")["decode"]
-    figure = Picture(8, 4.0)
+    figure = Picture(WIDTH, 4.0)
     ax = figure.subplots()
     sizes = sorted({r["keys"] for r in rows})
     for keys, colour, marker in zip(sizes, (TWO, ONE), "so", strict=False):
@@ -447,13 +445,13 @@ def decode_splits() -> Figure:
             label=f"{keys:,} keys",
         )
     ax.axvline(132 / 8, color=INK, linestyle=":", linewidth=1)
-    ax.text(132 / 8 * 1.06, 0.03, "one program for each SM", fontsize=8.5, color=INK)
+    ax.text(132 / 8 * 1.06, 0.03, "one program for each SM", color=INK)
     ax.set_xscale("log", base=2)
     splits = sorted({r["splits"] for r in rows})
     ax.set_xticks(splits, splits)
     ax.minorticks_off()
     ax.set(xlabel="splits; 8 times as many programs", ylabel="share of a copy's speed", ylim=(0, 1.1))
-    ax.legend(fontsize=9)
+    ax.legend()
     ax.grid(alpha=0.3)
     bare(ax)
     long = [r for r in rows if r["keys"] == sizes[-1]]

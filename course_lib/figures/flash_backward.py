@@ -22,7 +22,24 @@ from course_lib.figures.tiling.named import error_maps
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.gpu import datasheet
 from course_lib.hardware.measurements import measured, whose
-from course_lib.picture import DONE, FOUR, IDLE, INK, LOADED, NOW, OTHERS, OURS, PART, RESULT, Picture, bare, on_white
+from course_lib.picture import (
+    DONE,
+    EDGE,
+    FOUR,
+    IDLE,
+    INK,
+    LOADED,
+    NOW,
+    OTHERS,
+    OURS,
+    PART,
+    RESULT,
+    WIDTH,
+    Picture,
+    bare,
+    on_white,
+    spread,
+)
 from course_lib.tracing import Trace, trace
 from course_lib.version import old_names
 
@@ -115,9 +132,7 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
         height_ratios=[0.5, 0.5, 5, 0.5, 0.5],
     )
     chip(axes["s"], walks, n, n)
-    axes["s"].text(
-        0.98, 0.97, "on the chip", transform=axes["s"].transAxes, ha="right", va="top", fontsize=9, color=INK
-    )
+    axes["s"].text(0.98, 0.97, "on the chip", transform=axes["s"].transAxes, ha="right", va="top", color=INK)
     for name, ax in axes.items():
         if name == "s":
             continue
@@ -126,7 +141,7 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
         if across:
             ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
         else:
-            ax.set_title(name, fontsize=10)
+            ax.set_title(name)
             ax.set_box_aspect(5 / 0.6)  # as high as the square next to it, so that rows lie level
 
     def light(name: str, x: float, y: float, w: float, h: float, now: bool, colour: str = LOADED) -> None:
@@ -161,7 +176,6 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
             Patch(facecolor=RESULT, edgecolor=INK, label="stored, once"),
             Patch(facecolor=IDLE, edgecolor="none", label="made by nobody"),
         ],
-        fontsize=9,
         ncols=2,
         loc="outside upper left",
         frameon=False,
@@ -217,13 +231,13 @@ def sums_in_any_order(parts: int = 64, orders: int = 2000) -> Figure:
     found, own, exact = sums_in_orders(parts, orders)
     values, counts = np.unique(found, return_counts=True)
     unit = 2.0**-23 * abs(exact)
-    figure = Picture(8.5, 3.8)
+    figure = Picture(WIDTH, 3.8)
     ax = figure.subplots()
     ax.bar((values - exact) / unit, 100 * counts / orders, 0.2, color=FOUR, edgecolor=INK, linewidth=0.5)
     ax.axvline((own - exact) / unit, color=OURS, linewidth=2, linestyle="--", label="in one fixed order: always this")
     ax.axvline(0, color=INK, linewidth=1, linestyle=":", label="exact")
     ax.set(xlabel="error, in units of 2^-23 of the sum", ylabel="% of the orders")
-    ax.legend(fontsize=9)
+    ax.legend()
     bare(ax)
     figure.caption(
         f"{parts} float32 numbers added in {orders:,} random orders give {len(values)} different sums. All are good; which one you get "
@@ -242,7 +256,7 @@ def context_against_memory(card: str = "H200") -> Figure:
     """Bytes that the attention layers of a model keep for backward, against the number of tokens: with scores, and without."""
     memory = datasheet(card).hbm_bytes
     lengths = [1 << p for p in range(8, 22)]
-    figure = Picture(8.5, 4.4)
+    figure = Picture(WIDTH, 4.4)
     ax = figure.subplots()
     limits = {}
     for scores, label, colour, marker, line in (
@@ -259,15 +273,15 @@ def context_against_memory(card: str = "H200") -> Figure:
         )
         limits[scores] = longest(int(memory), MODEL | {"scores": scores})
         ax.plot([limits[scores]] * 2, [1e-2, memory / 1e9], color=colour, linewidth=1, linestyle=":")
-        ax.text(limits[scores], 1.3e-2, f" {limits[scores]:,}", fontsize=8.5, color=INK)
+        ax.text(limits[scores], 1.3e-2, f" {limits[scores]:,}", color=INK)
     ax.axhline(memory / 1e9, color=INK, linewidth=1)
-    ax.text(lengths[0], memory / 1e9 * 1.3, f"all memory of an {card}", fontsize=8.5, color=INK)
+    ax.text(lengths[0], memory / 1e9 * 1.3, f"all memory of an {card}", color=INK)
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.set_xticks(lengths[::2], [f"{n // 1024}k" if n >= 1024 else n for n in lengths[::2]])
     ax.minorticks_off()
     ax.set(xlabel="tokens", ylabel="GB kept between forward and backward", ylim=(1e-2, 1e5))
-    ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(0, 0.9))
+    ax.legend(loc="upper left", bbox_to_anchor=(0, 0.9))
     ax.grid(alpha=0.3)
     bare(ax)
     figure.caption(
@@ -280,11 +294,11 @@ def context_against_memory(card: str = "H200") -> Figure:
 # ------------------------------------------------------------------------------------------------ speed
 
 CONTENDERS = {
-    "naive": (IDLE, ".."),
-    "FlashAttention-2": (OTHERS, "//"),
-    "flex_attention": (FOUR, ""),
-    "unit 10": (OURS, ""),
-    "cuDNN": (INK, "xx"),
+    "naive": (EDGE, "v"),
+    "FlashAttention-2": (OTHERS, "s"),
+    "flex_attention": (FOUR, "^"),
+    "unit 10": (OURS, "o"),
+    "cuDNN": (INK, "D"),
 }
 
 
@@ -292,23 +306,29 @@ CONTENDERS = {
 def backward_speed(d: int = 128) -> Figure:
     """TFLOP/s of backward passes on one H200, by length; full and causal."""
     rows = [row for row in measured("attention")["backward"] if row["d"] == d]
-    figure = Picture(9, 4.4)
+    figure = Picture(WIDTH, 4.4)
     for ax, causal in zip(figure.subplots(1, 2, sharey=True), (False, True), strict=True):
         mine = [row for row in rows if row["causal"] == causal]
-        for place, (name, (colour, hatch)) in enumerate(CONTENDERS.items()):
-            speeds = [row["contenders"].get(name, {}).get("tflops", 0) for row in mine]
-            at = [i + 0.16 * (place - 2) for i in range(len(mine))]
-            bars = ax.bar(at, speeds, 0.15, color=colour, hatch=hatch, edgecolor="white", label=name)
-            ax.bar_label(bars, [f"{x:.0f}" if x else "" for x in speeds], fontsize=7, padding=2, rotation=90)
+        ends = {}
+        for name, (colour, marker) in CONTENDERS.items():
+            found = [(i, row["contenders"][name]["tflops"]) for i, row in enumerate(mine) if name in row["contenders"]]
+            ax.plot(*zip(*found, strict=True), color=colour, marker=marker, linewidth=2 if name == "unit 10" else 1.2)
+            ends[name] = found[-1]
+        for (name, (x, tflops)), y in zip(ends.items(), spread([y for _, y in ends.values()], 38), strict=True):
+            ax.annotate(
+                f"{name} {tflops:.0f}",
+                (x, y),
+                (8, 0),
+                textcoords="offset points",
+                va="center",
+                fontweight="bold" if name == "unit 10" else "normal",
+            )
         ax.set_xticks(range(len(mine)), [f"{row['length'] // 1024}k" for row in mine])
-        ax.set_title("causal" if causal else "full", loc="left", fontsize=11)
-        ax.set(xlabel="tokens", ylim=(0, 680))
+        ax.set_title("causal" if causal else "full")
+        ax.set(xlabel="tokens", xlim=(-0.1, len(mine) + 0.55), ylim=(0, 680))
+        ax.grid(alpha=0.3, axis="y")
         bare(ax)
     figure.axes[0].set_ylabel("TFLOP/s, backward")
-    bars = figure.axes[0].get_legend_handles_labels()
-    figure.legend(
-        *bars, fontsize=8.5, ncols=5, loc="outside upper left", frameon=False
-    )  # inside it would cover numbers
     ratios = [row["contenders"]["unit 10"]["tflops"] / row["contenders"]["FlashAttention-2"]["tflops"] for row in rows]
     length, peak = max(
         (row["length"], naive["peak_bytes"]) for row in rows if (naive := row["contenders"].get("naive"))

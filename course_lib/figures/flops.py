@@ -33,8 +33,11 @@ from course_lib.picture import (
     RIGHT,
     THREE,
     TWO,
+    WIDTH,
     Picture,
     bare,
+    box,
+    ink_on,
     on_white,
 )
 from course_lib.version import old_names
@@ -70,7 +73,7 @@ def speeds(what: str) -> tuple[Any, str]:
 @on_white
 def product_anatomy(m: int = 4, n: int = 6, k: int = 5) -> Figure:
     """c = a @ b: the row, the column and the element that they make."""
-    figure = Picture(9, 3.6)
+    figure = Picture(WIDTH, 3.6)
     ax = figure.subplots()
     gap = 1.6
     places = [("a", m, k, 0), ("b", k, n, k + gap), ("c", m, n, k + n + 2 * gap)]
@@ -85,7 +88,7 @@ def product_anatomy(m: int = 4, n: int = 6, k: int = 5) -> Figure:
                 ax.add_patch(Rectangle((left + j, top + i), 1, 1, facecolor=colour, edgecolor=INK))
                 if marked:
                     text = {"a": f"a{j}", "b": f"b{i}", "c": "c"}[name]
-                    ax.text(left + j + 0.5, top + i + 0.5, text, ha="center", va="center", fontsize=9, color=INK)
+                    ax.text(left + j + 0.5, top + i + 0.5, text, ha="center", va="center", color=INK)
         shape = {"a": "(m, k)", "b": "(k, n)", "c": "(m, n)"}[name]
         ax.text(left + columns / 2, top - 0.25, f"{name}: {shape} = ({rows}, {columns})", ha="center", fontsize=11)
     ax.text(k + gap / 2, tall / 2, "@", ha="center", va="center", fontsize=16)
@@ -95,7 +98,7 @@ def product_anatomy(m: int = 4, n: int = 6, k: int = 5) -> Figure:
     for spine in ax.spines.values():
         spine.set_visible(False)
     terms = " + ".join(f"a{i}·b{i}" for i in range(k))
-    ax.set_title(f"c = {terms}", fontsize=11)
+    ax.set_title(f"c = {terms}")
     figure.caption(
         f"One element takes {k} multiplications and, from a sum that starts at 0, {k} additions. "
         f"{m} × {n} elements: 2 × {m} × {n} × {k} = {2 * m * n * k} FLOPs."
@@ -108,27 +111,20 @@ def three_products(tokens: int = 64, d_in: int = 256, d_out: int = 512) -> Figur
     """The products of a linear layer y = x @ w, forward and backward, as counted."""
     x, w, dy = (torch.empty(s, device="meta") for s in ((tokens, d_in), (d_in, d_out), (tokens, d_out)))
     rows = [
-        ("forward:  y = x @ w", count(lambda: x @ w), ONE, ""),
-        ("backward:  dw = x.T @ dy", count(lambda: x.T @ dy), TWO, "//"),
-        ("backward:  dx = dy @ w.T", count(lambda: dy @ w.T), TWO, ".."),
+        ("forward:  y = x @ w", count(lambda: x @ w), ONE),
+        ("backward:  dw = x.T @ dy", count(lambda: x.T @ dy), TWO),
+        ("backward:  dx = dy @ w.T", count(lambda: dy @ w.T), TWO),
     ]
     shapes = [
         f"({tokens}, {d_in}) @ ({d_in}, {d_out})",
         f"({d_in}, {tokens}) @ ({tokens}, {d_out})",
         f"({tokens}, {d_out}) @ ({d_out}, {d_in})",
     ]
-    figure = Picture(9, 2.9)
+    figure = Picture(WIDTH, 2.9)
     ax = figure.subplots()
-    for i, ((_, flops, colour, hatch), shape) in enumerate(zip(rows, shapes, strict=True)):
-        ax.barh(i, flops, color=colour, hatch=hatch, edgecolor="white")
-        ax.text(
-            flops * 0.02,
-            i,
-            f"{shape}: {flops:,}",
-            va="center",
-            fontsize=9,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
-        )
+    for i, ((_, flops, colour), shape) in enumerate(zip(rows, shapes, strict=True)):
+        ax.barh(i, flops, color=colour, edgecolor="white")
+        ax.text(flops * 0.02, i, f"{shape}: {flops:,}", va="center", color=ink_on(colour))
     ax.set_yticks(range(3), [name for name, *_ in rows])
     ax.invert_yaxis()
     ax.set(xlabel="FLOPs, counted by torch", ylabel="product", xlim=(0, max(r[1] for r in rows) * 1.05))
@@ -146,7 +142,7 @@ def three_products(tokens: int = 64, d_in: int = 256, d_out: int = 512) -> Figur
 @on_white
 def blow_up(widths: tuple[int, ...] = (64, 256, 1024), layers: int = 8) -> Figure:
     """The spread of the values behind each layer of a deep linear model: weights from randn, and scaled ones."""
-    figure = Picture(9, 3.8)
+    figure = Picture(WIDTH, 3.8)
     axes = figure.subplots(1, 2, sharey=True)
     for ax, title, scale in (
         (axes[0], "w = randn(d, d)", lambda d: 1.0),
@@ -165,8 +161,8 @@ def blow_up(widths: tuple[int, ...] = (64, 256, 1024), layers: int = 8) -> Figur
         ax.grid(alpha=0.3)
         bare(ax)
     axes[0].set_ylabel("standard deviation of the values")
-    axes[0].text(layers, 65504 / 2, "largest float16", color=RED_INK, fontsize=9, ha="right", va="top")
-    axes[1].legend(fontsize=9, frameon=False)
+    axes[0].text(layers, 65504 / 2, "largest float16", color=RED_INK, ha="right", va="top")
+    axes[1].legend(frameon=False)
     figure.caption(
         "On the left, each layer of width d multiplies the spread by sqrt(d). On the right, the spread stays near 1."
     )
@@ -213,7 +209,7 @@ def roofline(m: int = 512, n: int = 4096, k: int = 4096, dtype: str = "bf16", ca
     seconds = max(flops / flops_per_second, nbytes / sheet.hbm_bandwidth)
     by_memory = nbytes / sheet.hbm_bandwidth > flops / flops_per_second
 
-    figure = Picture(9, 4.6)
+    figure = Picture(WIDTH, 4.6)
     ax = figure.subplots()
     ridge = _roof(ax, flops_per_second, sheet.hbm_bandwidth, color=INK, linewidth=2)
     ax.axvspan(1e-3, ridge, color=FOUR, alpha=0.18)
@@ -231,9 +227,8 @@ def roofline(m: int = 512, n: int = 4096, k: int = 4096, dtype: str = "bf16", ca
         xytext=(-4, 8),
         textcoords="offset points",
         ha="right",
-        fontsize=9,
     )
-    ax.set_title(f"({m}, {k}) @ ({k}, {n}) in {dtype} under the datasheet of {card}{note}", fontsize=11, loc="left")
+    ax.set_title(f"({m}, {k}) @ ({k}, {n}) in {dtype} under the datasheet of {card}{note}")
     figure.caption(
         f"{flops:.3g} FLOPs / {nbytes:.3g} bytes = {intensity:.3g} FLOP/byte. At best {speed:.3g} TFLOP/s, "
         f"{100 * speed * TERA / flops_per_second:.3g} % of the peak, and {seconds * 1e6:.3g} µs: "
@@ -268,11 +263,11 @@ def operations_under_the_roof() -> Figure:
     (ceilings, whose), (operations, _) = speeds("ceilings"), speeds("operations")
     copy, product = ceilings["copy_bytes_per_second"], ceilings["random"]["bf16"]
     sheet = gpu.current_or_h200()
-    figure = Picture(9.5, 5.2)
+    figure = Picture(WIDTH, 5.2)
     ax = figure.subplots()
     _roof(ax, sheet.bf16_flops or sheet.fp32_flops, sheet.hbm_bandwidth, color=INK, linestyle="--", label="datasheet")
     ridge = _roof(ax, product, copy, color=INK, linewidth=2, label="measured: a copy, and a large product")
-    crowded = {"1024 rows × matrix": (0, 20), "matmul 2048": (22, -24), "matmul 8192": (6, -13)}
+    crowded = {"1024 rows × matrix": (0, 20), "matmul 2048": (12, -46), "matmul 8192": (6, -14)}
     for op in operations:
         x, y = op["flops"] / op["bytes"], op["flops"] / op["seconds"] / TERA
         kind = "product" if "mat" in op["name"] else "elementwise"
@@ -281,7 +276,7 @@ def operations_under_the_roof() -> Figure:
         offset = crowded.get(op["name"], (10, -5))
         side = "center" if offset[0] == 0 else "left"
         line = {"arrowstyle": "-", "color": INK, "linewidth": 0.7} if op["name"] in crowded else None
-        ax.annotate(op["name"], (x, y), xytext=offset, textcoords="offset points", fontsize=9, ha=side, arrowprops=line)
+        ax.annotate(op["name"], (x, y), xytext=offset, textcoords="offset points", ha=side, arrowprops=line)
     _roofline_axes(ax)
     ax.set_ylim(0.3, 2500)
     handles, labels = ax.get_legend_handles_labels()
@@ -289,8 +284,8 @@ def operations_under_the_roof() -> Figure:
         ax.plot([], [], marker="o", color=ONE, linestyle="none")[0],
         ax.plot([], [], marker="s", color=TWO, linestyle="none")[0],
     ]
-    ax.legend(handles, [*labels, "matrix products", "other operations"], fontsize=9, loc="upper left", frameon=False)
-    ax.set_title(whose, fontsize=11, loc="left")
+    ax.legend(handles, [*labels, "matrix products", "other operations"], loc="upper left", frameon=False)
+    ax.set_title(whose)
     figure.caption(
         f"Left of the measured ridge, {ridge:.0f} FLOP/byte, more arithmetic for each byte is almost free. "
         f"A copy reached {copy / sheet.hbm_bandwidth:.0%} of the datasheet's bandwidth."
@@ -310,17 +305,17 @@ def promised_and_reached() -> Figure:
         ("measured, zeros", [ceilings["zeros"][d] for d in names], TWO, ".."),
         ("measured, random numbers", [ceilings["random"][d] for d in names], ONE, ""),
     ]
-    figure = Picture(9.5, 4.4)
+    figure = Picture(WIDTH, 4.4)
     ax = figure.subplots()
     for i, (label, values, colour, hatch) in enumerate(columns):
         there = [(j + 0.21 * (i - 1.5), v / TERA) for j, v in enumerate(values) if v]
         x, heights = zip(*there, strict=True)
         bars = ax.bar(x, heights, 0.2, color=colour, hatch=hatch, edgecolor="white", label=label)
-        ax.bar_label(bars, [f"{height:,.0f}" for height in heights], fontsize=8, padding=1)
+        ax.bar_label(bars, [f"{height:,.0f}" for height in heights], padding=1)
     ax.set_xticks(range(len(names)), names)
     ax.set(xlabel="dtype", ylabel="TFLOP/s")
-    ax.legend(fontsize=9, frameon=False, loc="upper left")
-    ax.set_title(f"{sheet.name}; {whose}", fontsize=11, loc="left")
+    ax.legend(frameon=False, loc="upper left")
+    ax.set_title(f"{sheet.name}; {whose}")
     bare(ax)
     share = ceilings["random"]["bf16"] / (sheet.bf16_flops or sheet.fp32_flops)
     faster = ceilings["zeros"]["bf16"] / ceilings["random"]["bf16"]
@@ -337,31 +332,23 @@ def promised_and_reached() -> Figure:
 @on_white
 def sixteen_bytes() -> Figure:
     """Bytes for each parameter that training keeps, activations apart, by optimizer."""
-    parts = [("parameters", ONE, ""), ("gradients", TWO, "//"), ("optimizer's state", THREE, "..")]
+    parts = [("parameters", ONE), ("gradients", TWO), ("optimizer's state", THREE)]
     rows = [("SGD", (4, 4, 0)), ("SGD, momentum", (4, 4, 4)), ("AdaGrad", (4, 4, 4)), ("Adam, AdamW", (4, 4, 8))]
-    figure = Picture(9, 2.8)
+    figure = Picture(WIDTH, 2.8)
     ax = figure.subplots()
     for y, (_, values) in enumerate(rows):
         left = 0
-        for value, (_, colour, hatch) in zip(values, parts, strict=True):
+        for value, (_, colour) in zip(values, parts, strict=True):
             if value:
-                ax.barh(y, value, left=left, color=colour, hatch=hatch, edgecolor="white")
-                ax.text(
-                    left + value / 2,
-                    y,
-                    str(value),
-                    ha="center",
-                    va="center",
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
-                )
+                ax.barh(y, value, left=left, color=colour, edgecolor="white")
+                ax.text(left + value / 2, y, str(value), ha="center", va="center", color=ink_on(colour))
             left += value
         ax.text(left + 0.2, y, f"{left} bytes", va="center")
     ax.set_yticks(range(len(rows)), [name for name, _ in rows])
     ax.invert_yaxis()
     ax.set(xlabel="bytes for each parameter, all in float32", ylabel="optimizer", xlim=(0, 19), xticks=range(0, 17, 4))
     ax.legend(
-        handles=[Patch(facecolor=c, hatch=h, edgecolor="white", label=name) for name, c, h in parts],
-        fontsize=9,
+        handles=[Patch(facecolor=colour, label=name) for name, colour in parts],
         frameon=False,
         ncols=3,
         loc="lower right",
@@ -378,38 +365,26 @@ def sixteen_bytes() -> Figure:
 @on_white
 def launch_timeline() -> Figure:
     """Draw what host and device do when a function is timed without waiting, and with. A drawing, not a measurement."""
-    figure = Picture(9.5, 4)
+    figure = Picture(WIDTH, 4)
     axes = figure.subplots(2, 1, sharex=True)
     bars = {
-        "host": [(0, 0.6, "work()", FOUR, "")],
-        "device": [(0.6, 6.0, "the kernel runs", ONE, "")],
+        "host": [(0, 0.6, "work()", FOUR)],
+        "device": [(0.6, 6.0, "the kernel runs", ONE)],
     }
     for ax, title, stop, wait in (
         (axes[0], "without waiting: the clock times the queueing", 0.6, False),
         (axes[1], "with synchronize(): the clock times the work", 6.6, True),
     ):
-        host = bars["host"] + ([(0.6, 6.0, "synchronize() waits", IDLE, "//")] if wait else [])
+        host = bars["host"] + ([(0.6, 6.0, "synchronize() waits", IDLE)] if wait else [])
         for y, row in enumerate((host, bars["device"])):
-            for start, length, text, colour, hatch in row:
-                ax.add_patch(Rectangle((start, y), length, 0.7, facecolor=colour, hatch=hatch, edgecolor=INK))
-                if length < 1:
-                    ax.text(start + length / 2, y + 0.35, text, ha="center", va="center", fontsize=8)
-                else:
-                    ax.text(
-                        start + length / 2,
-                        y + 0.35,
-                        text,
-                        ha="center",
-                        va="center",
-                        fontsize=9,
-                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
-                    )
+            for start, length, text, colour in row:
+                box(ax, start, y, length, 0.7, colour, text)
         for x, gap, side in ((0, -0.05, "right"), (stop, 0.05, "left")):
             ax.axvline(x, color=LIMIT, linestyle="--")
-            ax.text(x + gap, -0.1, "clock()", color=RED_INK, fontsize=9, va="bottom", ha=side)
+            ax.text(x + gap, -0.1, "clock()", color=RED_INK, va="bottom", ha=side)
         ax.set(ylim=(2.15, -0.55), xlim=(-0.8, 7.5), ylabel="who")
         ax.set_yticks([0.35, 1.35], ["host", "device"])
-        ax.set_title(title, fontsize=11, loc="left")
+        ax.set_title(title)
         bare(ax)
     axes[1].set(xlabel="time, in no unit (a drawing)", xticks=[])
     figure.caption(
@@ -427,24 +402,23 @@ def timers() -> Figure:
         ("matmul", "flops", "TFLOP/s", sheet.bf16_flops or sheet.fp32_flops, "a bf16 product, 8192 × 8192 × 8192"),
         ("add", "bytes", "TB/s", sheet.hbm_bandwidth, "x + y, 2²¹ float32, 24 MiB in all"),
     ]
-    figure = Picture(9.5, 5)
+    figure = Picture(WIDTH, 5)
     for ax, (work, unit, label, limit, title) in zip(figure.subplots(2, 1), panels, strict=True):
         rows = [row for row in found if row["work"] == work]
         values = [row[unit] / row["seconds"] / TERA for row in rows]
         for y, (row, value) in enumerate(zip(rows, values, strict=True)):
             right = row["timer"] == "right"
-            ax.barh(y, value, color=ONE if right else TWO, hatch="" if right else "//", edgecolor="white")
+            ax.barh(y, value, color=(colour := ONE if right else TWO), edgecolor="white")
             told = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-            white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
             inside = value <= limit / TERA < 4 * value  # next to its bar the number would lie on the dashed line
             x, side = (value * 0.95, "right") if inside else (value * 1.08, "left")
-            ax.text(x, y, f"{told} {label}", va="center", ha=side, fontsize=9, bbox=white)
+            ax.text(x, y, f"{told} {label}", va="center", ha=side, color=ink_on(colour if inside else "white"))
         ax.axvline(limit / TERA, color=INK, linestyle="--", linewidth=1.5)
-        ax.text(limit / TERA, -0.62, " datasheet's peak", fontsize=9, va="bottom", ha="left")
+        ax.text(limit / TERA, -0.62, " datasheet's peak", va="bottom", ha="left")
         ax.set_yticks(range(len(rows)), [row["timer"] for row in rows])
         ax.invert_yaxis()
         ax.set(xscale="log", xlabel=label, ylabel="timer", xlim=(min(values) / 2, max([*values, limit / TERA]) * 4))
-        ax.set_title(f"{title}; {whose}", fontsize=11, loc="left", pad=16)
+        ax.set_title(f"{title}; {whose}", pad=16)
         bare(ax)
     figure.caption(
         "Right of the dashed line lies what no such GPU can do. The other wrong timers are wrong without showing it."
@@ -467,7 +441,7 @@ def mystery_plot() -> Figure:
     """Throughput of N x N x N products in bfloat16 against N."""
     curve, whose = speeds("curve")
     sizes, flops = np.array([p[0] for p in curve["points"]]), np.array([p[1] for p in curve["points"]]) / TERA
-    figure = Picture(9.5, 5)
+    figure = Picture(WIDTH, 5)
     ax = figure.subplots()
     even = sizes & -sizes
     for low, high, name, colour, marker in BRANCHES:
@@ -482,9 +456,9 @@ def mystery_plot() -> Figure:
             label=f"N is {name}" if name != "multiple of 8" else "N is a multiple of 8",
         )
     ax.set(xlabel="N", ylabel="TFLOP/s", ylim=(0, None), xlim=(0, None))
-    ax.legend(fontsize=9, frameon=False, loc="upper left")
+    ax.legend(frameon=False, loc="upper left")
     ax.grid(alpha=0.3)
-    ax.set_title(f"(N, N) @ (N, N), bfloat16, random numbers; {whose}", fontsize=11, loc="left")
+    ax.set_title(f"(N, N) @ (N, N), bfloat16, random numbers; {whose}")
     bare(ax)
     figure.caption(
         f"{len(sizes)} sizes, one kind of work. Larger is faster, but not steadily, and sizes that differ by one can "

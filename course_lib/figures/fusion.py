@@ -35,9 +35,11 @@ from course_lib.picture import (
     RESULT,
     THREE,
     TWO,
+    WIDTH,
     WRITTEN,
     Picture,
     bare,
+    ink_on,
     on_white,
 )
 from course_lib.tracing import trace
@@ -74,7 +76,7 @@ def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Fig
     n, itemsize = 1024, 4
     stages, moved = traced_stages(n, ops, itemsize, fused)
 
-    figure = Picture(9, 4.0)
+    figure = Picture(WIDTH, 4.0)
     ax = figure.subplots()
     ax.add_patch(Rectangle((0, 0), len(ops), 0.5, facecolor=IDLE, edgecolor=INK))
     ax.text(len(ops) / 2, 0.12, "memory (DRAM)", ha="center", va="center", color=INK, fontsize=10)
@@ -92,14 +94,14 @@ def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Fig
         ax.add_patch(box)
         ax.text(left + width / 2, 2.72, f"kernel {number}", ha="center", va="center", color=INK, fontsize=10)
         for k, op in enumerate(stage.ops):
-            ax.text(left + k + 0.5, 2.2, _written(op), ha="center", va="center", color=INK, fontsize=8.5)
+            ax.text(left + k + 0.5, 2.2, _written(op), ha="center", va="center", color=INK)
         carried = [(tensor, True) for tensor in stage.loads] + [(tensor, False) for tensor in stage.stores]
         for k, (tensor, up) in enumerate(carried):
             x = left + width * (k + 0.5) / len(carried)
             foot, head = (0.5, 1.58) if up else (1.6, 0.52)
             style = dict(mutation_scale=14, linewidth=2, color=READ if up else WRITTEN, linestyle="-" if up else "--")
             ax.add_patch(FancyArrowPatch((x, foot), (x, head), arrowstyle="-|>", shrinkA=0, shrinkB=0, **style))
-            ax.text(x, 0.34, tensor, ha="center", va="center", color=INK, fontsize=8.5, fontweight="bold")
+            ax.text(x, 0.34, tensor, ha="center", va="center", color=INK, fontweight="bold")
         left += width
     ax.set(xlim=(-0.05, len(ops) + 0.05), ylim=(-0.05, 3.0), yticks=[0.25, 2.25])
     ax.set_yticklabels(["tensors", "registers"])
@@ -116,7 +118,6 @@ def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Fig
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
         ncols=2,
-        fontsize=9,
         frameon=False,
     )
     launches = plural(len(stages), "launch", "launches")
@@ -206,7 +207,7 @@ def five_against_one(guess: float = ...) -> Figure:
     rows.append(
         (f"milliseconds for {free['n']:,} float32 ({machine}, recorded)", [free["eager"], free["fused"]], "{:.2f} ms")
     )
-    figure = Picture(9, 4.2)
+    figure = Picture(WIDTH, 4.2)
     for ax, (label, values, form) in zip(figure.subplots(2, 1), rows, strict=True):
         drawn = ax.barh(
             ["torch, 5 kernels", "one kernel"], values, color=[OTHERS, OURS], hatch=["//", ""], edgecolor="white"
@@ -214,7 +215,7 @@ def five_against_one(guess: float = ...) -> Figure:
         ax.bar_label(drawn, [form.format(v) for v in values], padding=4)
         ax.invert_yaxis()
         ax.set(xlabel=label, xlim=(0, 1.2 * max(values)))
-        ax.set_title(f"torch / one kernel = {values[0] / values[1]:.2f}", loc="left", fontsize=11)
+        ax.set_title(f"torch / one kernel = {values[0] / values[1]:.2f}")
         bare(ax)
     said = f"you guessed {guess:g} times" if isinstance(guess, (int, float)) else "no guess yet"
     figure.caption(f"The time depends on the number of elements that are moved, and hardly on the arithmetic ({said}).")
@@ -230,7 +231,7 @@ def free_operations() -> Figure:
     found = measured("fusion")
     free = found["free"]
     steps, ms, floor = free["operations"], free["ms"], free["copy_ms"]
-    figure = Picture(9, 3.8)
+    figure = Picture(WIDTH, 3.8)
     ax = figure.subplots()
     ax.plot(steps, ms, "o-", color=OURS, label="one fused kernel")
     ax.axhline(floor, color=INK, linestyle=":", label="a copy of the same bytes")
@@ -247,8 +248,8 @@ def free_operations() -> Figure:
     ax.set_ylim(min(ms) / 6, 5 * max(ms))
     ax.set(xlabel="operations on each element (multiply-adds)", ylabel=f"milliseconds, {free['n']:,} float32")
     ax.grid(alpha=0.3)
-    ax.legend(fontsize=9, loc="lower right")
-    ax.set_title(f"{found['machine']}, recorded {found['date']}", loc="left", fontsize=11)
+    ax.legend(loc="lower right")
+    ax.set_title(f"{found['machine']}, recorded {found['date']}")
     bare(ax)
     last = max(k for k, t in zip(steps, ms, strict=True) if t <= 1.1 * floor)
     figure.caption(
@@ -303,13 +304,13 @@ def softmax_passes() -> Figure:
     possible."""
     counted = softmax_elements()
     counted = counted | {"the least possible": [("once in, once out", 2.0)]}
-    colours, hatches = [ONE, TWO, THREE, FOUR, IDLE], ["", "//", "..", "\\\\", "xx"]
-    figure = Picture(9, 3.4)
+    colours = [ONE, TWO, THREE, FOUR, IDLE]
+    figure = Picture(WIDTH, 3.4)
     ax = figure.subplots()
     for y, passes in enumerate(counted.values()):
         left = 0.0
         for k, (name, amount) in enumerate(passes):
-            ax.barh(y, amount, left=left, color=colours[k], hatch=hatches[k], edgecolor="white")
+            ax.barh(y, amount, left=left, color=colours[k], edgecolor="white")
             if amount > 0.5:
                 ax.text(
                     left + amount / 2,
@@ -317,9 +318,7 @@ def softmax_passes() -> Figure:
                     f"{name}\n{amount:.3g}",
                     ha="center",
                     va="center",
-                    fontsize=8.5,
-                    color=INK,
-                    bbox=dict(facecolor="white", edgecolor="none", pad=1.5),
+                    color=ink_on(colours[k]),
                 )
             left += amount
         ax.text(left + 0.08, y, f"{left:.2f}", va="center", color=INK, fontweight="bold")
@@ -356,23 +355,23 @@ def online_steps(block: int = 8) -> Figure:
     ends = [min(len(row), (k + 1) * block) for k in range(len(states))]
     starts = [0, *ends[:-1]]
 
-    figure = Picture(9, 5.8)
+    figure = Picture(WIDTH, 5.8)
     top, bottom = figure.subplots(2, 1, sharex=True)
     top.vlines([i + 0.5 for i in range(len(row))], min(row) - 0.3, row, color=FOUR, linewidth=4)
     top.plot([i + 0.5 for i in range(len(row))], row, "o", color=ONE, markersize=4, label="x")
     for k, (start, end, (m, _, _)) in enumerate(zip(starts, ends, states, strict=True)):
         top.hlines(m, start, end, color=LIMIT, linewidth=2.5, label="m, the largest so far" if k == 0 else None)
     top.set(ylabel="value", ylim=(min(row) - 0.3, max(row) + 0.6))
-    top.legend(fontsize=9, loc="upper left", ncols=2)
+    top.legend(loc="upper left", ncols=2)
 
     before = 0.0
     for start, end, (_, l, alpha) in zip(starts, ends, states, strict=True):
         kept = before * alpha
         bottom.bar((start + end) / 2, kept, 0.7 * block, color=PART, hatch="//", edgecolor="white")
         bottom.bar((start + end) / 2, l - kept, 0.7 * block, bottom=kept, color=RESULT, edgecolor="white")
-        bottom.text((start + end) / 2, l + 0.25, f"l = {l:.2f}", ha="center", color=INK, fontsize=9)
+        bottom.text((start + end) / 2, l + 0.25, f"l = {l:.2f}", ha="center", color=INK)
         if start:
-            bottom.text((start + end) / 2, l + 1.25, f"old l × {alpha:.2f}", ha="center", color=INK, fontsize=9)
+            bottom.text((start + end) / 2, l + 1.25, f"old l × {alpha:.2f}", ha="center", color=INK)
         before = l
     bottom.set(
         ylim=(0, 1.45 * max(l for _, l, _ in states)),
@@ -386,7 +385,6 @@ def online_steps(block: int = 8) -> Figure:
             Patch(facecolor=PART, hatch="//", edgecolor="white", label="kept of the old sum"),
             Patch(facecolor=RESULT, label="added by this block"),
         ],
-        fontsize=9,
         loc="upper left",
         ncols=2,
     )
@@ -412,7 +410,7 @@ def speeds(operations: Sequence[str] = ("softmax", "rmsnorm", "add_rmsnorm", "cr
         "compile": ("torch.compile", THREE, "^", "-."),
         "solution": ("this unit's solution", OURS, "o", "-"),
     }
-    figure = Picture(9, 5.6)
+    figure = Picture(WIDTH, 5.6)
     axes = figure.subplots(2, 2, sharex=True, sharey=True).flat
     for ax, operation in zip(axes, operations, strict=True):
         table = found["speeds"][operation]
@@ -422,7 +420,7 @@ def speeds(operations: Sequence[str] = ("softmax", "rmsnorm", "add_rmsnorm", "cr
         ax.set_xscale("log", base=2)
         ax.set_xticks(table["N"], [f"{n // 1024}k" for n in table["N"]])
         ax.minorticks_off()
-        ax.set_title(operation, loc="left", fontsize=11)
+        ax.set_title(operation)
         ax.grid(alpha=0.3)
         ax.set_ylim(0, 1.1)
         bare(ax)
@@ -430,7 +428,7 @@ def speeds(operations: Sequence[str] = ("softmax", "rmsnorm", "add_rmsnorm", "cr
         ax.set_xlabel("length of a row, elements")
     for ax in figure.axes[::2]:
         ax.set_ylabel("speed / copy")
-    figure.axes[0].legend(fontsize=8, loc="lower left")
+    figure.axes[0].legend(loc="lower left")
     figure.caption(
         f"float32, {found['machine']}, torch {found['torch']}, {found['date']}. 1 is a device-to-device copy of the bytes that the "
         "task needs. A kernel below 1 moves more bytes than these, or waits."

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.exercises.recomputation.oracles import kept_bytes, sigmoid_bytes
@@ -29,9 +29,11 @@ from course_lib.picture import (
     READ,
     THREE,
     TWO,
+    WIDTH,
     WRITTEN,
     Picture,
     bare,
+    box,
     on_white,
 )
 from course_lib.version import old_names
@@ -61,7 +63,7 @@ def what_autograd_keeps(names: Sequence[str] = ASKED) -> Figure:
     """Draw the bytes kept for backward besides the arguments, in multiples of the input's: counted here, x is 256 x 64 float32."""
     sizes = {"mlp": [256, 64, 256]}
     kept = [kept_bytes(name, sizes.get(name, [256, 64])) / (256 * 64 * 4) for name in names]
-    figure = Picture(9, 1.2 + 0.36 * len(names))
+    figure = Picture(WIDTH, 1.2 + 0.36 * len(names))
     ax = figure.subplots()
     drawn = ax.barh(names, kept, color=OURS, edgecolor="white")
     ax.bar_label(drawn, [f"{v:g}" for v in kept], padding=4)
@@ -121,29 +123,24 @@ def three_ways() -> Figure:
     ]
     if [(len(forward), len(backward)) for _, forward, backward in rows[1:]] != [stored, recomputed]:
         raise AssertionError("the picture and the trace count differently")
-    figure = Picture(9, 3.5)
+    figure = Picture(WIDTH, 3.5)
     ax = figure.subplots()
-    box = dict(facecolor="white", edgecolor="none", pad=1.2, alpha=0.9)
     for y, (_, forward, backward) in enumerate(rows):
         for k, name in enumerate(forward + backward):
             is_backward = k >= len(forward)
             is_read = name in ("r", "x", "dy") or (is_backward and name in ("s1", "s2"))
-            colour, hatch = (READ, "") if is_read else (WRITTEN, "//")
+            colour = READ if is_read else WRITTEN
             at = k + 0.2 * is_backward
-            ax.add_patch(Rectangle((at, y), 0.9, 0.62, facecolor=colour, edgecolor="white", hatch=hatch))
-            ax.text(at + 0.45, y + 0.31, name, ha="center", va="center", fontsize=9, bbox=box)
+            box(ax, at, y, 0.9, 0.62, colour, name)
         ax.vlines(len(forward) + 0.05, y - 0.06, y + 0.68, color=INK, linewidth=1.4)
         total = len(forward) + len(backward)
         ax.text(total + 0.4, y + 0.31, f"{len(forward)} + {len(backward)} = {total}", va="center")
     ax.set(xlim=(-0.1, 18.6), ylim=(2.8, -0.2), xlabel="tensors read and written: forward | backward")
     ax.set_xticks([])
-    ax.set_yticks([y + 0.31 for y in range(3)], [name for name, *_ in rows], fontsize=9)
+    ax.set_yticks([y + 0.31 for y in range(3)], [name for name, *_ in rows])
     ax.tick_params(axis="y", length=0)
-    handles = [
-        Patch(facecolor=READ, label="read (r)"),
-        Patch(facecolor=WRITTEN, hatch="//", edgecolor="white", label="write (w)"),
-    ]
-    ax.legend(handles=handles, loc="lower right", ncols=2, frameon=False, fontsize=9)
+    handles = [Patch(facecolor=READ, label="read (r)"), Patch(facecolor=WRITTEN, label="write (w)")]
+    ax.legend(handles=handles, loc="lower right", ncols=2, frameon=False)
     bare(ax)
     ax.spines["bottom"].set_visible(False)
     figure.caption(
@@ -204,7 +201,7 @@ def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
     """Memory over the time of one training step, and the peak for every number of segments."""
     points, bars = schedule(layers, segments)
     none, most = peak(layers, 0), peak(layers, segments)
-    figure = Picture(9.4, 4.4)
+    figure = Picture(WIDTH, 4.4)
     places = figure.subplot_mosaic(
         [["line", "valley"], ["words", "valley"]], width_ratios=[2.1, 1], height_ratios=[5, 0.8]
     )
@@ -216,8 +213,7 @@ def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
     plain, _ = schedule(layers, 0)
     line.step(plain[:, 0], plain[:, 2], where="pre", color=INK, linestyle=":", label=f"no checkpoints, up to {none}")
     line.set(ylabel="alive, in boundaries", ylim=(0, 1.3 * most), xticks=[])  # few boundaries are to be seen, too
-    line.legend(loc="upper left", fontsize=9, framealpha=0.9, edgecolor="none", ncols=3)
-    line.set_title(f"{layers} layers, {segments} segments", loc="left", fontsize=11)
+    line.set_title(f"{layers} layers, {segments} segments")
 
     shown = {"forward": (ONE, ""), "again": (TWO, "//"), "backward": (THREE, "")}
     for word, (colour, hatch) in shown.items():
@@ -232,7 +228,7 @@ def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
             label=word.replace("again", "forward, once more"),
         )
     words.set(yticks=[], xlabel="time, in forward passes of a layer", xlim=line.get_xlim(), ylim=(0, 1))
-    words.legend(loc="upper center", bbox_to_anchor=(0.5, -1.1), ncols=3, fontsize=9, frameon=False)
+    figure.legend(loc="outside upper left", ncols=3, frameon=False)
 
     counts = np.arange(1, layers + 1)
     peaks = [peak(layers, int(s)) for s in counts]
@@ -245,7 +241,7 @@ def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
     valley.locator_params(nbins=4)
     line.locator_params(axis="y", nbins=4)
     best = int(counts[int(np.argmin(peaks))])
-    valley.set_title(f"least: {min(peaks)} at {best}", loc="left", fontsize=11)
+    valley.set_title(f"least: {min(peaks)} at {best}")
     for ax in (line, words, valley):
         bare(ax)
     again = sum(length for word, _, length in bars if word == "again")
@@ -301,23 +297,22 @@ def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> F
         forward, careless = drawn(), drawn()
         torch.set_rng_state(state)
         careful = drawn()
-    figure = Picture(9.4, 2.9)
-    titles = ["forward", "recomputed, the state put back", "recomputed, the state left alone"]
+    figure = Picture(WIDTH, 3.1)
+    titles = ["forward", "recomputed,\nthe state put back", "recomputed,\nthe state left alone"]
     for ax, again, title in zip(figure.subplots(1, 3), (forward, careful, careless), titles, strict=True):
         wrong = again != forward
         ax.imshow(np.where(wrong, 2, again), cmap=ListedColormap([IDLE, ONE, TWO]), vmin=0, vmax=2, aspect="auto")
-        for y, x in zip(*wrong.nonzero(), strict=True):
-            ax.text(x, y, "×", ha="center", va="center", fontsize=7, color=INK)
+        ax.plot(*wrong.nonzero()[::-1], "x", color=INK, markersize=4, markeredgewidth=0.8)
         differ = "the reference" if title == "forward" else f"{int(wrong.sum())} of {wrong.size} elements differ"
         ax.set(xticks=[], yticks=[], xlabel=differ)
-        ax.set_title(title, fontsize=10, loc="left")
+        ax.set_title(title)
     figure.axes[0].set_ylabel("elements of x")
     handles = [
         Patch(color=ONE, label="kept"),
         Patch(color=IDLE, label="dropped"),
         Patch(color=TWO, label="× another"),
     ]
-    figure.legend(handles=handles, loc="outside upper right", ncols=3, fontsize=9, frameon=False)
+    figure.legend(handles=handles, loc="outside upper right", ncols=3, frameon=False)
     figure.caption(
         "A gradient is right only for the mask of the forward run. With another mask it belongs to a function that was never computed."
     )
@@ -366,7 +361,7 @@ def memory_timeline(prediction: tuple[int, int] | None = None, checkpoint: Calla
         counted, whose = timelines((0, segments)), "torch's checkpoint"
     whose = whose if checkpoint else "torch's checkpoint"
     measured, where = on_a_gpu((0, segments))
-    figure = Picture(9.4, 5.6)
+    figure = Picture(WIDTH, 5.6)
     extra = working()
     both = ((counted, f"counted here, {whose}"), (measured, where))
     rows = figure.subplots(2, 2, sharey="row", sharex=True, height_ratios=[1.2, 1])
@@ -389,13 +384,13 @@ def memory_timeline(prediction: tuple[int, int] | None = None, checkpoint: Calla
             )
         if whole:
             ax.set(xticks=[], ylim=(0, 320))
-            ax.set_title(title, fontsize=10, loc="left")
-            ax.legend(fontsize=9, loc="upper left", frameon=False)
+            ax.set_title(title)
+            ax.legend(loc="upper left", frameon=False)
         else:
             checkpointed = [max(found[s].bytes) / found[s].boundary for s in found if s]
             top = max([*checkpointed, *([prediction[1] + extra] if told else [])])
             ax.set(xlabel="operations of one training step, first to last", ylim=(0, 1.15 * top))
-            ax.set_title("the lower part, enlarged", fontsize=10, loc="left")
+            ax.set_title("the lower part, enlarged")
         bare(ax)
     for ax in rows[:, 0]:
         ax.set_ylabel("alive, in boundaries")

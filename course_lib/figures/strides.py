@@ -28,6 +28,7 @@ from course_lib.picture import (
     RED_INK,
     THREE,
     TWO,
+    WIDTH,
     WRONG,
     Picture,
     bare,
@@ -43,7 +44,7 @@ LOOKS = [(colour, ink_on(colour)) for colour in (FOUR, TWO, THREE, ONE)]  # of t
 
 
 def _number(ax, x: float, y: float, number: object, ink: str = INK) -> None:
-    ax.text(x + 0.5, y + 0.5, number, ha="center", va="center_baseline", color=ink, fontsize=9)
+    ax.text(x + 0.5, y + 0.5, number, ha="center", va="center_baseline", color=ink)
 
 
 def _row(ax, numbers: Sequence[object], looks: Sequence[tuple[str, str]], y: float = 0) -> None:
@@ -64,7 +65,7 @@ def _look(row: int) -> tuple[str, str]:
 def tensor_anatomy() -> Figure:
     """A 3 x 4 matrix and its transpose: two headers, one storage."""
     x = torch.arange(12.0).reshape(3, 4)
-    figure = Picture(9, 4.1)
+    figure = Picture(WIDTH, 4.1)
     heads, store = figure.subplots(2, 1, height_ratios=[2.2, 1])
     for left, name, tensor, colour in ((0, "x", x, ONE), (12.5, "y = x.T", x.T, GREEN_INK)):
         heads.add_patch(Rectangle((left, 0), 11.5, 6.5, facecolor="white", edgecolor=colour, linewidth=2))
@@ -94,13 +95,13 @@ def tensor_anatomy() -> Figure:
         figure.add_artist(points_to)
     heads.set(xlim=(-0.2, 24.2), ylim=(6.7, -0.2), xticks=[], yticks=[])
     heads.set_ylabel("tensors")
-    heads.set_title("two tensors: a header each", loc="left", fontsize=11)
+    heads.set_title("two tensors: a header each")
     bare(heads, *heads.spines)
     _row(store, range(12), [("white", INK)] * 12)
     store.set(xlim=(-0.1, 12.1), ylim=(1.05, -0.05), yticks=[], xlabel="position in storage, elements")
     store.set_xticks(np.arange(12) + 0.5, range(12))
     store.set_ylabel("memory")
-    store.set_title("one storage: 48 bytes, in one row", loc="right", fontsize=11)
+    store.set_title("one storage: 48 bytes, in one row", loc="right")
     bare(store, *store.spines)
     figure.caption("A tensor is a header. Both headers point to the same 12 numbers and read them with other strides.")
     return figure
@@ -127,8 +128,8 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     fits = where.max() < STORAGE
     readers = Counter(where.ravel().tolist())
 
-    figure = Picture(10, 5)
-    axes = figure.subplot_mosaic([["view", "store"], ["view", "walk"]], width_ratios=[1, 1.9], height_ratios=[1, 5])
+    figure = Picture(WIDTH, 5)
+    axes = figure.subplot_mosaic([["store", "store"], ["view", "walk"]], width_ratios=[1, 1.2], height_ratios=[1, 5])
     view, store, walk = (axes[name] for name in ("view", "store", "walk"))
 
     inside = where < STORAGE
@@ -137,19 +138,21 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
         boxes(view, np.argwhere(kept)[:, ::-1], (1, 1), facecolor=colours, edgecolor=edge, linestyle=line)
     for (m, n), position in np.ndenumerate(where):
         _number(view, n, m, position, _look(m)[1] if inside[m, n] else RED_INK)
-    view.set(xlim=(-0.1, columns + 0.1), ylim=(rows + 0.1, -0.1), aspect="equal", xlabel="column", ylabel="row")
-    view.set_xticks(np.arange(columns) + 0.5, range(columns))
-    view.set_yticks(np.arange(rows) + 0.5, range(rows))
-    view.tick_params(length=0)
-    view.set_title("the view: where each element lies", loc="left", fontsize=11)
+    for m in range(rows):  # words where ticks would be: a tick takes five times as long to make
+        _number(view, -0.9, m, m)
+    for n in range(columns):
+        _number(view, n, rows - 0.1, n)
+    view.set(xlim=(-0.7, columns + 0.1), ylim=(rows + 0.7, -0.1), aspect="equal", xlabel="column", ylabel="row")
+    view.set(xticks=[], yticks=[])
+    view.set_title("the view: where each element lies")
     bare(view, *view.spines)
 
     row_of = {int(p): m for (m, _), p in reversed(list(np.ndenumerate(where)))}  # the first reader gives the colour
     _row(store, range(STORAGE), [_look(row_of[i]) if i in row_of else ("white", EDGE) for i in range(STORAGE)])
     for i in (i for i in range(STORAGE) if readers[i] > 1):
-        store.text(i + 0.5, -0.35, f"×{readers[i]}", ha="center", va="center", fontsize=9)
-    store.set(xlim=(-0.2, STORAGE + 3), ylim=(1.05, -0.7), xticks=[], yticks=[])
-    store.set_title("the storage: 24 numbers in one row (×2: read twice)", loc="left", fontsize=11)
+        store.text(i + 0.5, -0.35, f"×{readers[i]}", ha="center", va="center")
+    store.set(xlim=(-0.1, STORAGE + 0.1), ylim=(1.05, -0.7), xticks=[], yticks=[])
+    store.set_title("the storage: 24 numbers in one row (×2: read twice)")
     bare(store, *store.spines)
 
     order = np.minimum(where.ravel(), STORAGE + 1)  # all that lies outside stands in one place
@@ -159,11 +162,11 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     walk.scatter(order[kept] + 0.5, kept, color=colours, edgecolor=INK, linewidth=0.6, s=34, zorder=2)
     walk.scatter(order[lost] + 0.5, lost, color=WRONG, marker="x", s=30, zorder=2)
     walk.axvspan(STORAGE, STORAGE + 3, facecolor=FAINT, zorder=0)
-    walk.text(STORAGE + 2.2, order.size / 2 - 0.5, "outside", color=RED_INK, rotation=90, va="center", fontsize=9)
+    walk.text(STORAGE + 2.2, order.size / 2 - 0.5, "outside", color=RED_INK, rotation=90, va="center")
     walk.set(xlim=(-0.2, STORAGE + 3), ylim=(1.03 * order.size - 0.4, -0.03 * order.size - 0.6))
     walk.set_xticks(np.arange(0, STORAGE, 6) + 0.5, range(0, STORAGE, 6))
     walk.set(xlabel="position in storage, elements", ylabel="element of the view, row by row")
-    walk.set_title("the walk: which number comes next", loc="left", fontsize=11)
+    walk.set_title("the walk: which number comes next")
     walk.locator_params(axis="y", nbins=5)
     walk.grid(alpha=0.3)
     bare(walk)
@@ -176,7 +179,7 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
         more = f"; {shared} numbers are read more than once" if shared else ""
     else:
         verdict, more = "torch refuses", f"; position {where.max()} lies outside a storage of {STORAGE}"
-    figure.suptitle(f"{recipe}:  {verdict}", fontsize=12, fontweight="bold", color=INK)
+    figure.suptitle(f"{recipe}:  {verdict}", fontweight="bold", color=INK)
     figure.caption(
         f"Element (m, n) lies at {offset} + {strides[0]} m + {strides[1]} n{more}. "
         "Contiguous: every step of the walk is one to the right."
@@ -255,7 +258,7 @@ def explore_strides() -> StrideExplorer | Figure:
 def views_of_one_storage() -> Figure:
     """Six views of a 4 x 6 matrix: the same 24 numbers, those that the view reads coloured in its row order."""
     names = ["x.T", "x[1:3]", "x[:, 2:5]", "x[::2, ::3]", "x[1].expand(4, 6)", "x.flatten().unfold(0, 6, 3)"]
-    figure = Picture(10, 5.8)
+    figure = Picture(WIDTH, 5.8)
     axes = figure.subplots(3, 2)
     for ax, name in zip(axes.flat, names, strict=True):
         shape, strides, offset = PRESETS[name]
@@ -266,20 +269,19 @@ def views_of_one_storage() -> Figure:
         for line in (0, 1):
             _row(ax, range(12 * line, 12 * line + 12), looks[12 * line : 12 * line + 12], 1.7 * line)
         for i in (i for i in range(STORAGE) if readers[i] > 1):
-            ax.text(i % 12 + 0.5, 1.7 * (i // 12) - 0.25, f"×{readers[i]}", ha="center", va="center", fontsize=9)
+            ax.text(i % 12 + 0.5, 1.7 * (i // 12) - 0.25, f"×{readers[i]}", ha="center", va="center")
         ax.set(xlim=(-0.1, 12.1), ylim=(2.8, -0.5), xticks=[], yticks=[])
-        ax.set_title(f"{name}\nshape {shape}, strides {strides}, offset {offset}", fontsize=9)
+        ax.set_title(f"{name}\nshape {shape}, strides {strides}, offset {offset}")
         bare(ax, *ax.spines)
     for ax in axes[-1]:
-        ax.set_xlabel("storage positions 0 to 11, and 12 to 23 below", fontsize=9)
+        ax.set_xlabel("storage positions 0 to 11, and 12 to 23 below")
     for ax in axes[:, 0]:
-        ax.set_ylabel("storage", fontsize=9)
+        ax.set_ylabel("storage")
     handles = [Patch(facecolor=_look(m)[0], edgecolor=INK, label=f"row {m}") for m in range(4)]
     figure.legend(
         handles=handles,
         loc="outside upper center",
         ncols=4,
-        fontsize=9,
         title="row of the view (from row 4 on the colours repeat)",
     )
     figure.caption(
@@ -297,26 +299,27 @@ def flat_walks() -> Figure:
     """Draw where the k-th element lies, row by row: one straight line can be reshaped to one dimension for free."""
     x = torch.arange(STORAGE).reshape(4, 6)
     views = {"x": x, "x[:, ::2]": x[:, ::2], "x[:, :4]": x[:, :4], "x.T": x.T}
-    figure = Picture(10, 3.4)
+    figure = Picture(WIDTH, 3.4)
     axes = figure.subplots(1, 4, sharey=True)
     for ax, (name, y), (colour, _) in zip(axes, views.items(), LOOKS, strict=True):
         order = y.reshape(-1).tolist()  # x holds its own positions
         try:
-            said = f"view(-1) works, stride {y.view(-1).stride(0)}"
+            said = f"view(-1): stride {y.view(-1).stride(0)}"
         except RuntimeError:
-            said = "view(-1) is refused"
+            said = "view(-1): refused"
         ax.plot(
             order, range(len(order)), color=colour, marker="o", markersize=4, markeredgecolor=INK, markeredgewidth=0.5
         )
         ax.set(
             xlabel="position in storage", xlim=(-1, 24), ylim=(24, -1), xticks=range(0, 25, 6), yticks=range(0, 25, 6)
         )
-        ax.set_title(f"{name}\nshape {tuple(y.shape)}, strides {y.stride()}\n{said}", fontsize=9)
+        ax.set_title(f"{name}\nshape {tuple(y.shape)}\nstrides {y.stride()}\n{said}")
         ax.grid(alpha=0.3)
         bare(ax)
     axes[0].set_ylabel("element, row by row")
     figure.caption(
-        "One dimension has one stride, so its walk is one straight line. Where the line bends, reshape must copy."
+        "One dimension has one stride, so its walk is one straight line. Where the line bends, torch refuses view(-1), and "
+        "reshape must copy."
     )
     return figure
 
@@ -335,7 +338,7 @@ def one_matrix_in_bytes(rows: int = 12288, columns: int = 49152) -> Figure:
         (f"L2 cache, {card.name}", card.l2_bytes, OTHERS, "//"),
         (f"memory, {card.name}", card.hbm_bytes, OTHERS, "//"),
     ]
-    figure = Picture(9, 3.4)
+    figure = Picture(WIDTH, 3.4)
     ax = figure.subplots()
     values = [nbytes / 2**30 for _, nbytes, _, _ in sizes]
     drawn = ax.barh(
@@ -350,7 +353,7 @@ def one_matrix_in_bytes(rows: int = 12288, columns: int = 49152) -> Figure:
     ax.set_xscale("log")
     ax.set(xlim=(min(values) / 2, max(values) * 4), xlabel="GiB (2³⁰ bytes), logarithmic")
     ax.set_ylabel("a GPU  |  the matrix in")
-    ax.set_title(f"{rows} × {columns} = {rows * columns / 1e6:.0f} million numbers", loc="left", fontsize=11)
+    ax.set_title(f"{rows} × {columns} = {rows * columns / 1e6:.0f} million numbers")
     ax.grid(axis="x", alpha=0.3)
     bare(ax)
     source = "as this machine's driver reports" if card.measured else "from its datasheet, since there is no GPU here"

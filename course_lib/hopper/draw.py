@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from course_lib.hopper.timeline import COMPUTES, COPIES, TENSOR_CORES, Bar
-from course_lib.picture import EDGE, FOUR, IDLE, ONE, THREE, TWO, Picture, bare, on_white, paler
+from course_lib.picture import EDGE, FOUR, IDLE, ONE, THREE, TWO, WIDTH, Picture, bare, on_white, paler
 
 if TYPE_CHECKING:
     from course_lib.hopper.simulation import Report
@@ -68,7 +68,7 @@ def legend(ax: Axes, kinds: Sequence[str]) -> None:
     """Say above a plot which colour is which kind."""
     ax.legend(
         handles=[Patch(color=KINDS[kind], label=kind) for kind in kinds],
-        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=len(kinds), frameon=False, fontsize=8,
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4 if len(kinds) <= 4 else 3, frameon=False,
         columnspacing=1.2, handlelength=1.2, borderaxespad=0.2,
     )  # fmt: skip
 
@@ -82,7 +82,7 @@ def timeline(report: Report, program: int = 0) -> Picture:
     if not 0 <= program < len(found.programs):
         raise ValueError(f"there is no program {program}: {len(found.programs)} ran in time.")
     bars = found.programs[program]
-    picture = Picture(9, 1.6 + ROW_INCHES * len(rows_of(bars)))
+    picture = Picture(WIDTH, 1.6 + ROW_INCHES * len(rows_of(bars)))
     ax = picture.subplots()
     legend(ax, draw_bars(ax, bars))
     ax.set_xlabel("cycles of one SM, by the model")

@@ -17,7 +17,7 @@ from matplotlib import colormaps
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from course_lib.picture import ATOMIC, IDLE, INK, READ, WRITTEN, Picture, on_white
+from course_lib.picture import ATOMIC, IDLE, INK, READ, WIDTH, WRITTEN, Picture, on_white
 from course_lib.tracing.show import grid_text, used_axes
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 STRIP = 32  # elements that fit side by side; a longer vector is folded into rows
 MAX_NUMBERS = 256  # cells or tiles in which a number may still be legible
 LEGIBLE = 0.15  # inches that a number needs
-MAX_ROOMY_STEPS = 40  # bars that can each bear a hatch and the number of a line
+MAX_ROOMY_STEPS = 24  # bars that can each bear a hatch and the number of a line
 
 Index = int | tuple[int, ...]  # of a program: its number in start order, or its ids (x, y, z)
 
@@ -69,7 +69,7 @@ def heatmap(
     sheet = fold(counts, ("row, elements", "column, elements"))
     done = {"load": "loaded", "store": "stored"}[op]
     figure, ax, image = _print(sheet, int(counts.max()), f"times {done}")
-    ax.set_title(f"{op}s of each element of {region.name}" + (f", by {who}" if who else ""), loc="left", fontsize=11)
+    ax.set_title(f"{op}s of each element of {region.name}" + (f", by {who}" if who else ""))
     if not sheet.constant:
         _number_cells(ax, image)
     figure.caption(_said(counts, region.name, done, who))
@@ -133,7 +133,7 @@ def order(trace: Trace, tensor: torch.Tensor | None = None, launch: int = -1) ->
         said = "Each element shows the program that stores it last; a GPU starts program 0 first."
 
     figure, ax, image = _print(sheet, programs - 1, "start number of the program", interpolation="nearest")
-    ax.set_title(title, loc="left", fontsize=11)
+    ax.set_title(title)
     if tensor is None:
         _number_cells(ax, image)
     elif programs <= MAX_NUMBERS:
@@ -208,7 +208,7 @@ def timeline(trace: Trace, program: Index = 0, launch: int = -1) -> Picture:
     roomy = len(steps) <= MAX_ROOMY_STEPS
     lines = np.array([len(tensors) - 1 - tensors.index(step.region.name) for step in steps])  # the first on top
 
-    figure = Picture(min(9, 5.5 + 0.15 * len(steps)), 1.9 + 0.8 * len(tensors))
+    figure = Picture(min(WIDTH, 5.5 + 0.15 * len(steps)), 1.9 + 0.8 * len(tensors))
     ax = figure.subplots()
     ax.hlines(range(len(tensors)), -0.6, len(steps) - 0.4, color=IDLE, linewidth=0.8, zorder=0)
     handles = []
@@ -225,13 +225,13 @@ def timeline(trace: Trace, program: Index = 0, launch: int = -1) -> Picture:
             look = LOOKS[step.op]
             y, away, side = (line + height, 2, "bottom") if look.above else (line - height, -2, "top")
             place = dict(xytext=(0, away), textcoords="offset points", ha="center", va=side)
-            ax.annotate(step.line, (i, y), fontsize=8, **place)
+            ax.annotate(step.line, (i, y), **place)
 
     ax.set(xlim=(-0.6, len(steps) - 0.4), ylim=(-0.55, len(tensors) - 0.45))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12, min_n_ticks=1))
-    ax.set_yticks(range(len(tensors)), [_tick(name, steps) for name in reversed(tensors)], fontsize=9)
+    ax.set_yticks(range(len(tensors)), [_tick(name, steps) for name in reversed(tensors)])
     ax.set(xlabel="step of the program: each load, store or atomic is one", ylabel="tensor")
-    ax.set_title(f"{kernel}, {who}", loc="left", fontsize=11, pad=24)
+    ax.set_title(f"{kernel}, {who}", pad=24)
     ax.legend(
         handles=handles,
         loc="lower left",
@@ -239,7 +239,6 @@ def timeline(trace: Trace, program: Index = 0, launch: int = -1) -> Picture:
         borderaxespad=0.2,
         borderpad=0,
         ncols=3,
-        fontsize=9,
         frameon=False,
     )
     for side in ("top", "right"):
@@ -341,12 +340,12 @@ class Sheet:
         """Width and height of a figure in which this looks well."""
         rows, columns = self.cells.shape
         if rows == 1:
-            return 9, 1.6
+            return WIDTH, 1.6
         if self.constant:
             return 6.5, 1.8
         if self.aspect == "equal":
             return 6.5, min(6.5, max(2.4, 1.4 + 4.6 * rows / columns))
-        return (6.5, 6) if rows > columns else (9, 3)
+        return (6.5, 6) if rows > columns else (WIDTH, 3)
 
     def label(self, ax: Axes) -> None:
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
@@ -360,7 +359,7 @@ class Sheet:
                 [i * height - 0.5 for i in range(1, len(self.blocks))], *ax.get_xlim(), color="white", linewidth=1
             )
             at = range(0, len(self.blocks), every)
-            ax.set_yticks([(i + 0.5) * height - 0.5 for i in at], [self.blocks[i] for i in at], fontsize=9)
+            ax.set_yticks([(i + 0.5) * height - 0.5 for i in at], [self.blocks[i] for i in at])
         elif rows == 1:
             ax.set_yticks([])
         elif self.row_step:
@@ -419,4 +418,4 @@ def _number_cells(ax: Axes, image: AxesImage) -> None:
 
 def _number(ax: Axes, x: float, y: float, value: int, image: AxesImage) -> None:
     light = image.norm(value) > 0.5
-    ax.text(x, y, value, ha="center", va="center", fontsize=8, color=INK if light else "white")
+    ax.text(x, y, value, ha="center", va="center", color=INK if light else "white")

@@ -5,6 +5,7 @@ import re
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from matplotlib.text import Text
 from mistakes import ATTENTION as WRONG
 from runs import ATTENTION, KERNELS, MATMUL, attention, by_cp_async, by_tma, copied, module_of, persistent, specialised
 
@@ -12,6 +13,7 @@ from course_lib.hardware.measurements import measured
 from course_lib.hopper import Kind, simulate
 from course_lib.hopper.language import gl, gluon, mbarrier, mma, new_barriers, tma_load
 from course_lib.hopper.timeline import Costs
+from course_lib.picture import SMALLEST, WIDTH
 from course_lib.tracing.work import TooSlow, Work
 from course_lib.ttir.launching import KernelError
 
@@ -100,6 +102,8 @@ def test_text_and_html():
 def test_the_picture():
     report, _ = specialised(MODULE, orders=("timed",))
     picture = report.timeline()
+    assert picture.get_figwidth() <= WIDTH
+    assert min(text.get_fontsize() for text in picture.findobj(Text) if text.get_text()) >= SMALLEST
     (ax,) = picture.axes
     assert [label.get_text() for label in ax.get_yticklabels()] == [
         "copies", "fetch_operands", "multiply#0", "multiply#1", "tensor cores",

@@ -11,9 +11,10 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from matplotlib.text import Text
 
 from course_lib.evidence import Flops
-from course_lib.picture import Picture
+from course_lib.picture import SMALLEST, WIDTH, Picture
 from course_lib.tracing import trace
 
 
@@ -553,7 +554,7 @@ def test_a_long_timeline_has_no_numbers():
         accumulate[(1,)](x, total, 150, BLOCK=8)
     figure = t.timeline()
     assert len(bars(figure)) == 301 and numbers(figure) == []
-    assert figure.get_figwidth() == 9 and "Small numbers" not in figure.get_supxlabel()
+    assert figure.get_figwidth() == WIDTH and "Small numbers" not in figure.get_supxlabel()
 
 
 def test_a_program_that_touches_nothing_has_no_timeline():
@@ -629,3 +630,11 @@ def test_long_captions_are_wrapped():
     figure.caption("word " * 40)
     figure.draw_without_rendering()
     assert figure._supxlabel.get_window_extent().width <= figure.bbox.width
+
+
+@pytest.mark.parametrize("shape, grid, block", [((64,), (4,), 16), ((25_600,), (100,), 256), ((128, 32), (8,), 512)])
+def test_pictures_fit_a_page_in_letters_that_can_be_read(shape, grid, block):
+    x, _, t = copied(shape, grid, block)
+    for figure in (t.heatmap(x), t.order(), t.timeline()):
+        assert figure.get_figwidth() <= WIDTH
+        assert min(text.get_fontsize() for text in figure.findobj(Text) if text.get_text()) >= SMALLEST

@@ -9,9 +9,11 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from pictures import UNITS, as_shown, drawn, faint, listed
 
 from course_lib import figures
+from course_lib.picture import SMALLEST, WIDTH
 
 PICTURES = [(unit, name) for unit in UNITS for name in listed(unit)]
 FLAT = ("bit_explorer", "explore_bits", "clusters")  # bits in a row, numbers on a line, boxes and arrows
@@ -37,6 +39,31 @@ def test_pictures_are_labelled_and_opaque(unit, name):
     assert any(ax.get_xlabel() for ax in figure.axes)
     assert name in FLAT or any(ax.get_ylabel() or ax.get_yticklabels() for ax in figure.axes)
     assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+WIDE = {  # picture -> why it is wider than a page, or written in smaller letters
+    ("hopper", "six_races"): "listings next to each other, whose lines are to be compared",
+    ("hopper", "two_races"): "listings next to each other, whose lines are to be compared",
+}
+
+
+def too_large_for_a_page(figure: Figure) -> list[str]:
+    """What of a figure a page would shrink, or nobody could read."""
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    found = [f"{text.get_text()!r}: {text.get_fontsize()} pt" for text in texts if text.get_fontsize() < SMALLEST]
+    width = float(figure.get_figwidth())
+    return found + [f"{width} inches wide"] * (width > WIDTH)
+
+
+@pytest.mark.parametrize("unit, name", PICTURES)
+def test_pictures_fit_a_page_in_letters_that_can_be_read(unit, name):
+    assert bool(too_large_for_a_page(drawn(unit, name))) == ((unit, name) in WIDE)
+
+
+def test_small_letters_and_wide_pictures_are_found():
+    figure = Figure(figsize=(7.5, 3))
+    figure.subplots().text(0.5, 0.5, "small", fontsize=8.5)
+    assert too_large_for_a_page(figure) == ["'small': 8.5 pt", "7.5 inches wide"]
 
 
 @pytest.mark.parametrize("unit, name", PICTURES)

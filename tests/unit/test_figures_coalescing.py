@@ -110,8 +110,8 @@ def test_divergence_timeline_has_a_row_for_each_pass(picture):
 
 
 def test_tile_footprints_count_sectors(picture):
-    titles = [ax.get_title() for ax in picture("tile_footprints").axes]
-    assert [int(t.split(": ")[1].split()[0]) for t in titles] == [8, 64, 8, 8]
+    titles = [ax.get_title("left") for ax in picture("tile_footprints").axes]
+    assert [int(t.splitlines()[1].split()[0]) for t in titles] == [8, 64, 8, 8]
     for ax, sectors in zip(picture("tile_footprints").axes, (8, 64, 8, 8), strict=True):
         assert len(ax.patches) == sectors, "each touched sector is a box"
 

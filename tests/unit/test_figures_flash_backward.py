@@ -87,8 +87,12 @@ def test_the_ratios_are_those_of_the_record():
     assert len(rows) == 6 and f"{min(ratios):.2f} to {max(ratios):.2f}" in words(F.backward_speed(64))
 
 
-def test_the_legend_covers_no_number():
-    """The legend stands next to the axes, once for both."""
+def test_each_line_of_the_speeds_is_named_at_its_end_with_its_number():
+    """The names stand apart, also where two lines end side by side."""
     figure = F.backward_speed()
-    assert [ax.get_legend() for ax in figure.axes] == [None, None]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(F.CONTENDERS)
+    rows = [row for row in measured("attention")["backward"] if row["d"] == 128]
+    for ax, causal in zip(figure.axes, (False, True), strict=True):
+        mine = [row["contenders"] for row in rows if row["causal"] == causal]
+        ends = {name: [row[name]["tflops"] for row in mine if name in row][-1] for name in F.CONTENDERS}
+        assert [text.get_text() for text in ax.texts] == [f"{name} {tflops:.0f}" for name, tflops in ends.items()]
+        assert min(np.diff(sorted(text.xy[1] for text in ax.texts))) > 30

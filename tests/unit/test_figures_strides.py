@@ -53,7 +53,7 @@ def test_the_explorer_marks_contiguity(arguments, verdict):
 
 def test_the_explorer_draws_each_element_and_says_what_is_read_twice():
     figure = F.stride_explorer((7, 6), (3, 1), 0)
-    view, store, _ = figure.axes
+    store, view, _ = figure.axes
     assert [sum(len(drawn.get_paths()) for drawn in ax.collections) for ax in (view, store)] == [42, 24]
     assert [t.get_text() for t in view.texts][6:12] == ["3", "4", "5", "6", "7", "8"]
     assert sum(t.get_text() == "×2" for t in store.texts) == 18
@@ -109,7 +109,7 @@ def test_every_position_of_the_sliders_draws():
 
 
 def test_walks_say_what_torch_says_of_view(picture):
-    titles = [ax.get_title() for ax in picture("flat_walks").axes]
+    titles = [ax.get_title("left") for ax in picture("flat_walks").axes]
     assert ["refused" in title for title in titles] == [False, False, True, True]
     assert "stride 2" in titles[1]
 
@@ -118,7 +118,7 @@ def test_views_of_one_storage_colours_what_each_view_reads(picture):
     read = {"x.T": 24, "x[1:3]": 12, "x[:, 2:5]": 12, "x[::2, ::3]": 4, "x[1].expand(4, 6)": 6}
     for ax in picture("views_of_one_storage").axes:
         coloured = sum(tuple(colour) != to_rgba("white") for row in ax.collections for colour in row.get_facecolor())
-        assert coloured == read.get(ax.get_title().splitlines()[0], 24)
+        assert coloured == read.get(ax.get_title("left").splitlines()[0], 24)
 
 
 def test_one_matrix_is_two_and_a_quarter_gib(picture):

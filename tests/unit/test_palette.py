@@ -49,3 +49,9 @@ def test_meanings_that_meet_in_a_picture_have_colours_of_their_own(together):
 def test_paler_goes_towards_white():
     assert picture.paler("#000000", 0) == "#ffffff" and picture.paler("#336699", 1) == "#336699"
     assert picture.paler("#000000", 0.2) == "#cccccc"
+
+
+def test_labels_are_moved_as_little_as_needed():
+    assert picture.spread([0, 10, 20], 5).tolist() == [0, 10, 20]
+    assert picture.spread([11, 10], 5).tolist() == [13, 8], "in the order in which they are, both by as much"
+    assert picture.spread([0, 1, 2, 50], 4).tolist() == [-3, 1, 5, 50]

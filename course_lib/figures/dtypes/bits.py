@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 
 from course_lib.figures.dtypes.patterns import FORMATS, Format, gap_above, known, largest, pattern_of, short, value_of
 from course_lib.figures.widgets import Explorer, live
-from course_lib.picture import FIVE, IDLE, INK, ONE, OURS, TWO, Picture, bare, on_white, paler
+from course_lib.picture import FIVE, IDLE, INK, ONE, OURS, TWO, WIDTH, Picture, bare, on_white, paler
 
 FULL = {"S": FIVE, "E": TWO, "M": ONE}  # sign, exponent, mantissa
 PALE = {field: paler(colour, 0.4) for field, colour in FULL.items()}
@@ -27,31 +27,29 @@ def _cells(ax, f: Format, y: float, pattern: int | None = None, height: float = 
         field = field_of(f, i)
         ax.add_patch(Rectangle((left + i, y), 1, height, facecolor=PALE[field], edgecolor=INK, linewidth=0.8))
         text = field if pattern is None else str(pattern >> (f.bits - 1 - i) & 1)
-        ax.text(left + i + 0.5, y + height / 2, text, ha="center", va="center_baseline", fontsize=9, color=INK)
+        ax.text(left + i + 0.5, y + height / 2, text, ha="center", va="center_baseline", color=INK)
 
 
 @on_white
 def formats() -> Figure:
     """The bits of the seven formats, side by side, with the largest number and the gap above 1 of each."""
-    figure = Picture(10, 3.8)
+    figure = Picture(WIDTH, 3.8)
     ax = figure.subplots()
     for row, f in enumerate(FORMATS.values()):
         _cells(ax, f, row)
         smallest = value_of(1, f.name)
-        for x, number in zip((37, 42, 47.5), (largest(f.name), smallest, gap_above(1, f.name)), strict=True):
-            ax.text(x, row + 0.4, f"{number:.3g}", fontsize=9, ha="right", va="center_baseline", color=INK)
-    for x, title in zip((37, 42, 47.5), ("largest", "smallest > 0", "gap above 1"), strict=True):
-        ax.text(x, -0.3, title, fontsize=9, ha="right", color=INK)
-    ax.set(xlim=(0, 48), ylim=(len(FORMATS), -0.9), xlabel="bits, the highest first")
+        for x, number in zip((38.5, 46, 53.5), (largest(f.name), smallest, gap_above(1, f.name)), strict=True):
+            ax.text(x, row + 0.4, f"{number:.3g}", ha="right", va="center_baseline", color=INK)
+    for x, title in zip((38.5, 46, 53.5), ("largest", "smallest > 0", "gap above 1"), strict=True):
+        ax.text(x, -0.3, title, ha="right", color=INK)
+    ax.set(xlim=(0, 54), ylim=(len(FORMATS), -0.9), xlabel="bits, the highest first")
     ax.set_yticks(
         [row + 0.4 for row in range(len(FORMATS))],
         [f"{f.name} ({f.bits} bits)" for f in FORMATS.values()],
     )
     ax.set_xticks([0, 8, 16, 24, 32])
-    ax.xaxis.set_label_coords(0.33, -0.1)
-    ax.set_title(
-        "S: sign.  E: exponent, which sets the range.  M: mantissa, which sets the resolution", fontsize=11, loc="left"
-    )
+    ax.xaxis.set_label_coords(0.3, -0.1)
+    ax.set_title("S: sign.  E: exponent, which sets the range.  M: mantissa, which sets the resolution")
     bare(ax, *ax.spines)
     figure.caption(
         "bf16 is fp32 with 16 mantissa bits cut off: the same range, coarse steps. fp16 spends its bits the other way. "
@@ -68,16 +66,16 @@ def bit_explorer(pattern: int = 0b0_01111_1000000000, format: str = "fp16") -> F
         raise ValueError(f"{format} has {f.bits} bits: a pattern lies between 0 and {(1 << f.bits) - 1}, not {pattern}")
     value = value_of(pattern, format)
 
-    figure = Picture(9, 3.4)
+    figure = Picture(WIDTH, 3.4)
     top, line = figure.subplots(2, 1, height_ratios=[1.25, 1])
     _cells(top, f, 0, pattern)
     for start, length, label in ((0, 1, "sign"), (1, f.exponent, "exponent"), (1 + f.exponent, f.mantissa, "mantissa")):
         if length:
             label = "value" if format == "int8" and start else label
-            top.text(start + length / 2, 1.0, label, ha="center", va="top", fontsize=9, color=INK)
+            top.text(start + length / 2, 1.0, label, ha="center", va="top", color=INK)
     top.text(0, 1.5, _reading(pattern, f, value), fontsize=11, va="top", color=INK)
     top.set(xlim=(-0.2, max(19, f.bits) + 0.2), ylim=(2.0, -0.1), xticks=[], yticks=[])
-    top.set_title(f"{format}, pattern 0x{pattern:0{-(-f.bits // 4)}X}", fontsize=11, loc="left")
+    top.set_title(f"{format}, pattern 0x{pattern:0{-(-f.bits // 4)}X}")
     bare(top, *top.spines)
 
     near = _neighbours(pattern, f) if math.isfinite(value) else []
@@ -86,9 +84,7 @@ def bit_explorer(pattern: int = 0b0_01111_1000000000, format: str = "fp16") -> F
     for number in near:
         mine = number == value
         line.plot(number, 0, "o" if mine else "|", color=OURS if mine else INK, markersize=11 if mine else 20, zorder=2)
-        line.annotate(
-            short(number), (number, 0), (0, 17 if mine else -24), textcoords="offset points", ha="center", fontsize=8
-        )
+        line.annotate(short(number), (number, 0), (0, 17 if mine else -24), textcoords="offset points", ha="center")
     if not near:
         line.text(0.5, 0.5, "no neighbours: not a finite number", transform=line.transAxes, ha="center", fontsize=10)
     line.set(yticks=[], ylim=(-1, 1), xticks=[], xlabel="the number (dot) and its neighbours in this format")

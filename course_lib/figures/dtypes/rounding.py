@@ -22,6 +22,7 @@ from course_lib.picture import (
     OURS,
     THREE,
     TWO,
+    WIDTH,
     Picture,
     bare,
     on_white,
@@ -55,7 +56,7 @@ def count_by_ones(name: str, additions: int) -> np.ndarray:
 @on_white
 def counting(guess: float = ..., additions: int = 4000) -> Figure:
     """A counter to which 1 is added again and again, in three formats. guess: where fp16 ends; anything else is none."""
-    figure = Picture(9, 3.9)
+    figure = Picture(WIDTH, 3.9)
     ax = figure.subplots()
     ends = {}
     for name in ("fp32", "fp16", "bf16"):
@@ -70,7 +71,7 @@ def counting(guess: float = ..., additions: int = 4000) -> Figure:
         ax.annotate("your guess", (0, guess), (4, 4), textcoords="offset points", color=LIMIT)
         told = f"you guessed {guess:,.0f}"
     ax.set(xlabel="how often 1 was added", ylabel="the counter", xlim=(0, additions * 1.16), ylim=(0, additions * 1.1))
-    ax.set_title(f"counting by ones; {told}", fontsize=11, loc="left")
+    ax.set_title(f"counting by ones; {told}")
     bare(ax)
     figure.caption(
         f"fp16 stops at {ends['fp16']:,.0f} and bf16 at {ends['bf16']:,.0f}: from there on, adding 1 changes nothing."
@@ -89,7 +90,7 @@ def relative_gaps(name: str) -> tuple[np.ndarray, np.ndarray]:
 @on_white
 def range_against_resolution() -> Figure:
     """Draw for each format how far apart neighbouring numbers are, relative to their size, over all sizes."""
-    figure = Picture(9.5, 4.6)
+    figure = Picture(WIDTH, 4.6)
     ax = figure.subplots()
     for name in FORMATS:
         x, gaps = relative_gaps(name)
@@ -109,7 +110,7 @@ def range_against_resolution() -> Figure:
             label=f"{name}, {x[0]:.1g} to {largest(name):.3g}",
         )
     ax.axvline(1e-8, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
-    ax.annotate("1e-8", (1e-8, 3), ha="center", fontsize=9)
+    ax.annotate("1e-8", (1e-8, 3), ha="center")
     ax.set_xscale("log")
     ax.set_yscale("log", base=2)
     ax.set(
@@ -122,7 +123,7 @@ def range_against_resolution() -> Figure:
     ax.set_xticks([10.0**k for k in range(-40, 41, 10)])
     ax.minorticks_off()
     ax.grid(alpha=0.25)
-    ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     bare(ax)
     figure.caption(
         "Length is range, depth is resolution. fp16 is deep and short, bf16 long and shallow. Lines rise on the left where "
@@ -134,7 +135,7 @@ def range_against_resolution() -> Figure:
 @on_white
 def rounding_staircase() -> Figure:
     """bf16 between 256 and 264: where each number goes, and what rounding and cutting off do to it."""
-    figure = Picture(9, 4.2)
+    figure = Picture(WIDTH, 4.2)
     left, right = figure.subplots(1, 2)
     x = torch.linspace(256, 264, 801)
     nearest = x.bfloat16().float()
@@ -145,18 +146,19 @@ def rounding_staircase() -> Figure:
     left.plot(ties, ties.bfloat16().float(), "o", color=TWO, markersize=7, label="ties: halfway between two")
     for tie in ties:
         goes = float(tie.bfloat16())
-        left.annotate(f"{tie:.0f} → {goes:.0f}", (tie, goes), (6, -11), textcoords="offset points", fontsize=8)
+        shift, side = ((7, -12), "left") if goes < tie else ((0, 8), "center")  # two meet at a number of the format
+        left.annotate(f"{tie:.0f} → {goes:.0f}", (tie, goes), shift, textcoords="offset points", ha=side)
     left.set(xlabel="a number", ylabel="what bf16 makes of it", xticks=range(256, 265, 2), yticks=range(256, 265, 2))
-    left.set_ylim(255.3, 265.5)
-    left.set_title("round to nearest, ties to even", fontsize=11)
-    left.legend(fontsize=8, loc="upper left")
+    left.set_ylim(255.3, 266)
+    left.set_title("round to nearest, ties to even")
+    left.legend(loc="upper left")
     for y, colour, style, name in ((nearest, ONE, "-", "nearest"), (cut, TWO, "--", "lower bits cut off")):
         mean = float((y - x)[:-1].mean())
         right.plot(x, y - x, style, color=colour, label=f"{name}: mean error {mean + 0.0:+.2f}".replace("-", "−"))
     right.axhline(0, color=INK, linewidth=0.8)
     right.set(xlabel="a number", ylabel="error", xticks=range(256, 265, 2), ylim=(-2.2, 1.9))
-    right.set_title("the error of one rounding", fontsize=11)
-    right.legend(fontsize=8, loc="upper right")
+    right.set_title("the error of one rounding")
+    right.legend(loc="upper right")
     for ax in (left, right):
         ax.grid(alpha=0.25)
         bare(ax)
@@ -169,7 +171,7 @@ def rounding_staircase() -> Figure:
 @on_white
 def number_lines(upto: float = 16.0) -> Figure:
     """Every number from 0 to `upto` that fits in 8 bits: e4m3, e5m2, and int8 with a scale."""
-    figure = Picture(9.5, 3)
+    figure = Picture(WIDTH, 3)
     ax = figure.subplots()
     rows = [(name, np.unique(values(np.arange(128), name))) for name in ("e4m3", "e5m2")]
     rows.append((f"int8 × {upto:g}/127", np.arange(128) * upto / 127))
@@ -177,10 +179,10 @@ def number_lines(upto: float = 16.0) -> Figure:
         inside = numbers[np.isfinite(numbers) & (numbers <= upto)]
         colour = LOOKS[name.split()[0]][0]
         ax.vlines(inside, y - 0.3, y + 0.3, color=colour if y < 2 else INK, linewidth=1)
-        ax.text(upto * 1.01, y, f"{len(inside)} numbers", va="center", fontsize=9)
+        ax.text(upto * 1.01, y, f"{len(inside)} numbers", va="center")
     ax.set_yticks(range(len(rows)), [name for name, _ in rows])
     ax.set(xlim=(-0.1, upto * 1.1), ylim=(len(rows) - 0.5, -0.5), xlabel="value", xticks=np.linspace(0, upto, 9))
-    ax.set_title(f"all numbers of 8 bits from 0 to {upto:g}", fontsize=11, loc="left")
+    ax.set_title(f"all numbers of 8 bits from 0 to {upto:g}")
     bare(ax, "top", "right", "left")
     figure.caption(
         "Floats crowd near zero: the gap doubles at each power of two. A scaled int8 has the same gap everywhere."
@@ -218,18 +220,16 @@ def running_sum() -> Figure:
         "fp16, in pairs": (TWO, "D"),
         "fp32 accumulator": (ONE, "o"),
     }
-    figure = Picture(9, 4)
+    figure = Picture(WIDTH, 4)
     left, right = figure.subplots(1, 2)
     left.plot(n, exact, color=IDLE, linewidth=5, label="exact")
     for name, (colour, marker) in ways.items():
         left.plot(n, found[name], color=colour, marker=marker, markersize=4, label=name)
         error = np.abs(found[name] - exact) / exact
         right.plot(n, np.maximum(error, 2.0**-30), color=colour, marker=marker, markersize=4)
-        right.annotate(
-            f"{error[-1]:.2g}", (n[-1], max(error[-1], 2.0**-30)), (6, -3), textcoords="offset points", fontsize=9
-        )
+        right.annotate(f"{error[-1]:.2g}", (n[-1], max(error[-1], 2.0**-30)), (6, -3), textcoords="offset points")
     left.set(xlabel="numbers added", ylabel="sum", xticks=range(0, int(n[-1]) + 1, 4096))
-    left.legend(fontsize=8, loc="upper left")
+    left.legend(loc="upper left")
     right.set_xscale("log", base=2)
     right.set_yscale("log", base=10)
     right.set(xlabel="numbers added", ylabel="relative error (no less than 1e-9 drawn)", ylim=(5e-10, 3))
@@ -249,7 +249,7 @@ def quantization_error(rows: int = 6, columns: int = 256) -> Figure:
     """A matrix whose rows differ in size, in int8 with one scale for all and with a scale for each row."""
     generator = torch.Generator().manual_seed(3)
     x = torch.randn(rows, columns, generator=generator) * 4.0 ** -torch.arange(rows)[:, None]
-    figure = Picture(9, 3.8)
+    figure = Picture(WIDTH, 3.8)
     ax = figure.subplots()
     one = x.abs().max() / 127
     each = x.abs().amax(1, keepdim=True) / 127
@@ -259,12 +259,12 @@ def quantization_error(rows: int = 6, columns: int = 256) -> Figure:
         bars = ax.bar(
             np.arange(rows) + 0.4 * (i - 0.5), error, 0.38, color=colour, hatch=hatch, edgecolor="white", label=name
         )
-        ax.bar_label(bars, [f"{e:.1%}" for e in error], fontsize=8)
+        ax.bar_label(bars, [f"{e:.1%}" for e in error])
     ax.set_yscale("log")
     ax.set(ylabel="error / size of the row (rms)", ylim=(2e-3, 6))
     ax.set_xticks(range(rows), [f"row {k}\nmax {float(x[k].abs().max()):.2g}" for k in range(rows)])
     ax.set_xlabel("each row is drawn from numbers a quarter as large as those of the one before it")
-    ax.legend(fontsize=9, loc="upper left", ncols=2)
+    ax.legend(loc="upper left", ncols=2)
     bare(ax)
     figure.caption(
         "One large row sets the step for all, and small rows drown in it. With a step of its own, each row keeps its digits."

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from course_lib.picture import FIVE, IDLE, INK, ONE, OURS, TWO, WASTE, WRONG, Picture, bare, on_white, paler
+from course_lib.picture import FIVE, IDLE, INK, ONE, OURS, TWO, WASTE, WIDTH, WRONG, Picture, bare, on_white, paler
 from course_lib.threads import one_thread
 
 WAYS = ("fp32", "bf16", "bf16, fp32 master weights")
@@ -56,7 +56,7 @@ def training_run() -> Figure:
     """The loss of three runs that differ in their dtypes alone, and the share of weights that each step changes."""
     runs = training_runs()
     looks = dict(zip(WAYS, ((INK, "-", "o"), (FIVE, "--", "s"), (ONE, "-", "D")), strict=True))
-    figure = Picture(9.5, 4)
+    figure = Picture(WIDTH, 4)
     left, right = figure.subplots(1, 2)
     for way, (colour, line, marker) in looks.items():
         run = runs[way]
@@ -72,7 +72,7 @@ def training_run() -> Figure:
     left.minorticks_off()
     left.set(xlabel="step", ylabel="loss (of these weights, computed in fp64)")
     right.set(xlabel="step", ylabel="share of weights that a step changes", ylim=(0, 1.05))
-    left.legend(fontsize=8)
+    left.legend()
     for ax in (left, right):
         ax.grid(alpha=0.25)
         bare(ax)
@@ -110,7 +110,7 @@ LOSS_SCALE = 2.0**16  # where torch.amp.GradScaler begins
 @on_white
 def loss_scaling(scale: float = LOSS_SCALE) -> Figure:
     """How large gradients are, and what of them fp16 can hold, without and with a scaled loss."""
-    figure = Picture(9, 4.4)
+    figure = Picture(WIDTH, 4.4)
     axes = figure.subplots(2, 1, sharex=True, sharey=True)
     bins = np.arange(-44, 23)
     for ax, factor, name in zip(axes, (1.0, scale), ("loss", f"loss × {scale:,.0f}"), strict=True):
@@ -119,12 +119,12 @@ def loss_scaling(scale: float = LOSS_SCALE) -> Figure:
         ax.axvspan(-25, -14, facecolor=paler(WASTE, 0.5), linewidth=0)
         ax.axvspan(16, 22, facecolor=paler(WRONG, 0.2), hatch="//", edgecolor="white", linewidth=0)
         ax.hist(sizes, bins=bins, color=OURS, edgecolor="white")
-        ax.set_title(f"gradients of {name}: {share_lost(factor):.1%} become 0 in fp16", fontsize=11, loc="left")
+        ax.set_title(f"gradients of {name}: {share_lost(factor):.1%} become 0 in fp16")
         ax.set_ylabel("gradients")
         bare(ax)
     for x, zone in ((-43.5, "fp16: 0"), (-24.5, "fp16: subnormal"), (-1, "fp16: normal"), (16.3, "fp16: ∞")):
         for ax in axes:
-            ax.annotate(zone, (x, 0.85), xycoords=("data", "axes fraction"), fontsize=9)
+            ax.annotate(zone, (x, 0.85), xycoords=("data", "axes fraction"))
     axes[1].set(xticks=range(-40, 21, 8), xlabel="size of the gradient", ylim=(0, 1.25 * axes[1].get_ylim()[1]))
     axes[1].set_xticklabels([f"$2^{{{k}}}$" for k in range(-40, 21, 8)])
     figure.caption("Scaling the loss moves every gradient to the right, out of the zone that fp16 rounds to zero.")
@@ -178,7 +178,7 @@ def fp16_training() -> Figure:
     """The loss of four runs that differ in dtype and in the factor on the loss, and the share of gradients that are 0."""
     runs = scaled_runs()
     looks = dict(zip(runs, ((INK, "-", "o"), (FIVE, "--", "s"), (ONE, "-", "D"), (TWO, ":", "^")), strict=True))
-    figure = Picture(9.5, 4)
+    figure = Picture(WIDTH, 4)
     left, right = figure.subplots(1, 2)
     for way, (colour, line, marker) in looks.items():
         wide = 6 if way == "fp32" else 2  # the others lie on it
@@ -193,7 +193,7 @@ def fp16_training() -> Figure:
     left.minorticks_off()
     left.set(xlabel="step", ylabel="loss / loss of a net that answers 0")
     right.set(xlabel="step", ylabel="share of gradients that are 0", ylim=(-0.05, 1.05))
-    left.legend(fontsize=8, loc="upper right")
+    left.legend(loc="upper right")
     for ax in (left, right):
         ax.grid(alpha=0.25)
         bare(ax)

@@ -15,7 +15,7 @@ from course_lib.exercises.hopper.tiles import three_levels
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.gpu import GPU, KiB, datasheet
 from course_lib.hardware.measurements import measured
-from course_lib.picture import FOUR, IDLE, INK, LIMIT, ONE, THREE, TWO, Picture, bare, on_white
+from course_lib.picture import FOUR, IDLE, INK, LIMIT, ONE, THREE, TWO, WIDTH, Picture, bare, on_white
 from course_lib.tracing.cache import grouped
 from course_lib.words import plural
 
@@ -32,7 +32,7 @@ def occupancy(registers: int = 168, shared_kib: int = 40, warps: int = 4, card: 
     gpu = datasheet(card).sm_limits
     lets = room(registers, shared_kib * KiB, warps, gpu)
     programs = min(lets.values())
-    figure = Picture(9.5, 3.8)
+    figure = Picture(WIDTH, 3.8)
     bars, curve = figure.subplots(1, 2, width_ratios=[1, 1.25])
     short = [lets[limit] == programs for limit in LIMITS]
     drawn = bars.barh(
@@ -42,14 +42,14 @@ def occupancy(registers: int = 168, shared_kib: int = 40, warps: int = 4, card: 
         hatch=["//" if least else "" for least in short],
         edgecolor="white",
     )
-    bars.bar_label(drawn, padding=3, fontsize=9)
+    bars.bar_label(drawn, padding=3)
     bars.invert_yaxis()
     asked = {"registers": f"{registers} registers a thread", "shared memory": f"{shared_kib} KiB of shared memory"}
     asked["warps"] = plural(warps, "warp")
     bars.set_yticks(range(len(LIMITS)), [asked.get(limit, limit) for limit in LIMITS])
     bars.set(xlabel="programs that it lets onto an SM", xlim=(0, 1.15 * max(lets.values())))
     bars.xaxis.set_major_locator(MaxNLocator(integer=True))
-    bars.set_title(f"{card}: {plural(programs, 'program')}", loc="left", fontsize=11)
+    bars.set_title(f"{card}: {plural(programs, 'program')}")
 
     numbers = range(16, 256)
     at_work = [warps * min(room(r, shared_kib * KiB, warps, gpu).values()) for r in numbers]
@@ -58,8 +58,8 @@ def occupancy(registers: int = 168, shared_kib: int = 40, warps: int = 4, card: 
     curve.step(numbers, at_work, where="mid", color=ONE, linewidth=2, label="all four limits")
     curve.plot([registers], [warps * programs], "o", color=LIMIT, markersize=9, clip_on=False, label="here")
     curve.set(xlabel="registers of a thread", ylabel="warps on an SM", ylim=(0, 1.08 * gpu["warps"]), xlim=(16, 255))
-    curve.set_title(f"{warps * programs} of {gpu['warps']} warps", loc="left", fontsize=11)
-    curve.legend(fontsize=9, frameon=False)
+    curve.set_title(f"{warps * programs} of {gpu['warps']} warps")
+    curve.legend(frameon=False)
     for ax in (bars, curve):
         bare(ax)
     least = " and ".join(limit for limit, is_least in zip(LIMITS, short, strict=True) if is_least)
@@ -101,7 +101,7 @@ def explore_occupancy() -> Sliders | Figure:
 @on_white
 def chains(latency: int = 4, most: int = 8) -> Figure:
     """Instructions a cycle on one scheduler, by warps, for one, two and four independent chains in each."""
-    figure, steps = Picture(8.5, 3.8), 200
+    figure, steps = Picture(WIDTH, 3.8), 200
     ax = figure.subplots()
     for many, colour, marker, style in ((1, ONE, "o", "-"), (2, THREE, "s", "--"), (4, LIMIT, "^", ":")):
         rates = [w * many * steps / cycles_of(w, many, steps, latency, 1) for w in range(1, most + 1)]
@@ -110,8 +110,8 @@ def chains(latency: int = 4, most: int = 8) -> Figure:
     if found:
         ax.plot([1], [1 / found["fma"][0]], "*", color=INK, markersize=14, label="measured on an H200")
     ax.set(xlabel="warps on the scheduler", ylabel="instructions a cycle", ylim=(0, 1.1), xlim=(0.7, most + 0.3))
-    ax.set_title(f"results after {latency} cycles", loc="left", fontsize=11)
-    ax.legend(frameon=False, fontsize=9, loc="lower right")
+    ax.set_title(f"results after {latency} cycles")
+    ax.legend(frameon=False, loc="lower right")
     bare(ax)
     figure.caption(
         f"Simulated, cycle by cycle. The scheduler is busy from {latency} chains on, whosever they are: {latency} warps with one, or "
@@ -128,7 +128,7 @@ TILE, WARP_TILE, THREAD_TILE = (128, 128), (64, 32), (8, 8)
 @on_white
 def nested_tiles() -> Figure:
     """A program's tile in warp tiles, one of these in thread tiles, one of these in products; each with what it needs of a and b."""
-    figure = Picture(9.5, 3.9)
+    figure = Picture(WIDTH, 3.9)
     steps = (("program", TILE, WARP_TILE), ("warp", WARP_TILE, THREAD_TILE), ("thread", THREAD_TILE, (1, 1)))
     for ax, (whose, (M, N), (m, n)) in zip(figure.subplots(1, 3), steps, strict=True):
         margin = 0.14 * max(M, N)
@@ -150,7 +150,7 @@ def nested_tiles() -> Figure:
         ax.set_xticks([0, N])
         ax.set_yticks([0, M])
         bare(ax, "top", "right", "left", "bottom")
-        ax.set_title(f"a {whose}'s {M} × {N}\nin parts of {m} × {n}", loc="left", fontsize=10)
+        ax.set_title(f"a {whose}'s {M} × {N}\nin parts of {m} × {n}")
     into, out_of, threads = three_levels(TILE, WARP_TILE, THREAD_TILE, 1, 4)
     figure.caption(
         f"Hatched: the part that the next picture shows, and what it needs of a (left) and of b (above). For each k a program fetches "
@@ -173,7 +173,7 @@ def walks(side: int = 48, sms: int = 132, group: int = 8) -> Figure:
         f"row order, every {sms}th": [[divmod(i, side) for i in range(pid, tiles, sms)] for pid in range(sms)],
         f"groups of {group} rows, every {sms}th": [order[pid::sms] for pid in range(sms)],
     }
-    figure, told = Picture(9.5, 4.2), []
+    figure, told = Picture(WIDTH, 4.2), []
     for ax, (name, lists) in zip(figure.subplots(1, len(plans), sharey=True), plans.items(), strict=True):
         now = [own[5] for own in lists if len(own) > 5]  # some round in the middle
         picture = np.zeros((side, side))
@@ -182,7 +182,7 @@ def walks(side: int = 48, sms: int = 132, group: int = 8) -> Figure:
         share = orders.dram_share(lists, side, side, sms)
         rows, columns = (len({tile[axis] for tile in now}) for axis in (0, 1))
         told.append(f"{rows} rows and {columns} columns")
-        ax.set_title(f"{name}\nDRAM bytes: {share:.2f}", loc="left", fontsize=10)
+        ax.set_title(f"{name}\nDRAM bytes: {share:.2f}")
         ax.set(xlabel="columns of tiles", ylabel="" if told[1:] else "rows of tiles")
     figure.caption(
         f"{side} × {side} tiles, {sms} programs; dark: the tiles of the sixth round. They want {told[0]} of tiles, {told[1]}, {told[2]}. "
@@ -224,12 +224,13 @@ def product_steps(n: int = 4096) -> list[tuple[str, float, float, str]]:
 def matmul_ladder(n: int = 4096) -> Figure:
     """The share of cuBLAS's speed that each step of the product reaches, and what changed."""
     steps = product_steps(n)
-    figure = Picture(9.5, 4.2)
+    figure = Picture(WIDTH, 4.2)
     ax = figure.subplots()
-    _bars(ax, [(label, own / torchs, f"{own:.0f} TFLOP/s: {said}") for label, own, torchs, said in steps])
+    _bars(ax, [(label, own / torchs, f"{own:.0f}", said) for label, own, torchs, said in steps], 1.3)
     ax.axvline(1, color=LIMIT, linestyle=":", linewidth=1.5)
-    ax.set(xlabel="speed, cuBLAS in the same run = 1", xlim=(0, 1.95))
-    ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
+    ax.set_xlabel("speed, cuBLAS in the same run = 1 (numbers: TFLOP/s)", loc="left")
+    ax.set_xlim(0, 2.75)
+    ax.set_xticks([0, 0.5, 1])
     gains = [(own / torchs) / (before / other) for (_, before, other, _), (_, own, torchs, _) in _pairs(steps)]
     largest = max(range(len(gains)), key=gains.__getitem__)
     figure.caption(
@@ -247,19 +248,20 @@ def attention_ladder(d: int = 128, length: int = 16384) -> Figure:
     (row,) = (r for r in found["ladder"] if (r["d"], r["length"], r["causal"]) == (d, length, False))
     busy = {counted["name"]: counted["tensor"] for counted in found["counters"]}
     speeds = {name: contender["tflops"] for name, contender in row["contenders"].items()}
-    figure = Picture(9.5, 3.8)
+    figure = Picture(WIDTH, 3.8)
     ax = figure.subplots()
-    counted = {name: f", tensor cores {busy[name]:.0%} busy" if name in busy else "" for name in speeds}
+    counted = {name: f"tensor cores {busy[name]:.0%} busy" if name in busy else "" for name in speeds}
+    words = {name: ",\n".join(filter(None, (STEPS.get(name), counted[name]))) for name in speeds}
     _bars(
         ax,
-        [
-            (name, speeds[name], f"{speeds[name]:.0f}" + (f": {STEPS[name]}" if name in STEPS else "") + counted[name])
-            for name in speeds
-        ],
+        [(name, speeds[name], f"{speeds[name]:.0f}", words[name]) for name in speeds],
+        1.08 * found["ceiling"],
         peers=[name for name in speeds if name not in STEPS],
     )
     ax.axvline(found["ceiling"], color=LIMIT, linestyle=":", linewidth=1.5)
-    ax.set(xlabel="TFLOP/s (red: torch's product)", xlim=(0, 1.65 * found["ceiling"]))
+    ax.set_xlabel("TFLOP/s (red: torch's product)", loc="left")
+    ax.set_xlim(0, 2.2 * found["ceiling"])
+    ax.set_xticks([0, 200, 400, 600, 800])
     own = [speeds[name] for name in STEPS]
     gains = [after / before for before, after in _pairs(own)]
     largest = max(range(len(gains)), key=gains.__getitem__)
@@ -274,9 +276,9 @@ def _pairs(values: list) -> list[tuple]:
     return list(pairwise(values))
 
 
-def _bars(ax, rows: list[tuple[str, float, str]], peers: list[str] | None = None) -> None:
-    """Horizontal bars from below, each with words at its end."""
-    labels, widths, words = zip(*rows, strict=True)
+def _bars(ax, rows: list[tuple[str, float, str, str]], column: float, peers: list[str] | None = None) -> None:
+    """Horizontal bars from below, each with a number at its end, and words that begin at `column`."""
+    labels, widths, numbers, words = zip(*rows, strict=True)
     others = [label in (peers or []) for label in labels]
     drawn = ax.barh(
         range(len(rows)),
@@ -285,9 +287,9 @@ def _bars(ax, rows: list[tuple[str, float, str]], peers: list[str] | None = None
         hatch=["//" if other else "" for other in others],
         edgecolor="white",
     )
-    ax.bar_label(
-        drawn, words, fontsize=9, padding=4, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1}, zorder=3
-    )
+    ax.bar_label(drawn, numbers, padding=4, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1}, zorder=3)
+    for y, said in enumerate(words):
+        ax.text(column, y, said, va="center")
     ax.set_yticks(range(len(rows)), labels)
     bare(ax)
 

@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from course_lib.exercises.hopper.asynchrony import turns
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hopper.banks import BANKS, WORD, held_by, offsets_in_shared
-from course_lib.picture import FOUR, IDLE, INK, ONE, THREE, TWO, Picture, bare, ink_on, on_white
+from course_lib.picture import FOUR, IDLE, INK, ONE, THREE, TWO, WIDTH, Picture, bare, box, ink_on, on_white
 from course_lib.words import plural
 
 WARPS = (FOUR, TWO, THREE, ONE)
@@ -32,25 +32,21 @@ def who_holds_what(
 
     parts = (size_per_thread, threads_per_warp, warps_per_cta, order)
     holders = held_by(gl.BlockedLayout(*map(list, parts)), list(shape))
-    figure = Picture(9.5, 5.2)
+    figure = Picture(WIDTH, 4.7)
     ax = figure.subplots()
-    for (row, col), (warp, lane, register) in holders.items():
-        colour = WARPS[warp % len(WARPS)]
-        ax.add_patch(Rectangle((col, row), 1, 1, facecolor=colour, edgecolor="white", linewidth=0.4))
-        ink = ink_on(colour)
-        ax.text(col + 0.5, row + 0.36, str(lane), ha="center", va="center", fontsize=6.5, color=ink)
-        ax.text(col + 0.5, row + 0.76, f"r{register}", ha="center", va="center", fontsize=4.6, color=ink)
-    rows, cols = shape
-    for row in range(0, rows, size_per_thread[0]):
-        for col in range(0, cols, size_per_thread[1]):
-            edges = Rectangle(
-                (col, row), size_per_thread[1], size_per_thread[0], fill=False, edgecolor=INK, linewidth=0.6
-            )
-            ax.add_patch(edges)
+    (rows, cols), (tall, wide) = shape, size_per_thread
+    for row in range(0, rows, tall):
+        for col in range(0, cols, wide):
+            warp, lane, first = holders[row, col]
+            colour = WARPS[warp % len(WARPS)]
+            _, _, last = holders[row + tall - 1, col + wide - 1]
+            registers = f"r{first}" if first == last else f"r{first}-{last}"
+            between = ": " if wide > 2 else "\n" if tall > 1 else None  # where the registers have room
+            box(ax, col, row, wide, tall, colour, lane if between is None else f"{lane}{between}{registers}")
     ax.set(xlim=(0, cols), ylim=(rows, 0), aspect="equal", xlabel="column of the block", ylabel="row of the block")
     warps = max(warp for warp, _, _ in holders.values()) + 1
     names = ", ".join(f"warp {warp}" for warp in range(warps))
-    ax.set_title(f"lane, and register r, of each element; colours from the top: {names}", loc="left", fontsize=10)
+    ax.set_title(f"lane, and registers r, of each piece; colours from the top: {names}")
     bare(ax, "top", "right", "left", "bottom")
     registers = max(register for _, _, register in holders.values()) + 1
     figure.caption(
@@ -85,7 +81,7 @@ def banks(column: int = 5) -> Figure:
     if not 0 <= column < BANKS:
         raise ValueError(f"column is {column}; a tile has columns 0 to {BANKS - 1}.")
     kinds = {"unswizzled": places(), "padded by a word": places(padding=1), "swizzled": places(swizzled=True)}
-    figure = Picture(9.5, 4.4)
+    figure = Picture(WIDTH, 3.4)
     for ax, (name, place) in zip(figure.subplots(1, 3), kinds.items(), strict=True):
         grid = np.zeros((int(place.max()) // BANKS + 1, BANKS))
         grid.flat[place.ravel()] = 1
@@ -97,7 +93,7 @@ def banks(column: int = 5) -> Figure:
                 ax.plot(bank + 0.5, line + 0.5, marker="o", markersize=2, color=INK)
         ax.set(xlim=(0, BANKS), ylim=(34, 0), aspect="equal", xlabel="bank", xticks=[0, 8, 16, 24, 32])
         passes = passes_of_a_column(place, column)
-        ax.set_title(f"{name}: {plural(passes, 'pass', 'passes')}", fontsize=10, loc="left")
+        ax.set_title(f"{name}: {plural(passes, 'pass', 'passes')}")
         bare(ax)
     figure.axes[0].set_ylabel(f"line of {BANKS * WORD} bytes")
     figure.caption(
@@ -116,20 +112,29 @@ def ring(tile: int = 5, size: int = 3) -> Figure:
     tiles = 16
     if not 0 <= tile < tiles or not 1 <= size <= 4:
         raise ValueError(f"tile {tile} of a ring of {size}: there are tiles 0 to {tiles - 1}, and rings of 1 to 4.")
-    figure = Picture(9, 2.2 + 0.42 * size)
+    figure = Picture(WIDTH, 2.2 + 0.42 * size)
     ax = figure.subplots()
     for i in range(tiles):
         slot, full, _ = turns(i, size)
         colour = FOUR if full == 0 else TWO
         chosen = i == tile
-        box = Rectangle(
+        slot_box = Rectangle(
             (i, slot), 1, 1, facecolor=colour, edgecolor=INK if chosen else "white", linewidth=2.5 if chosen else 1
         )
-        box.set_zorder(3 if chosen else 1)
-        ax.add_patch(box)
-        ax.text(i + 0.5, slot + 0.36, str(i), ha="center", va="center", fontsize=10, color=ink_on(colour), zorder=4)
-        said = f"parity {full}"
-        ax.text(i + 0.5, slot + 0.74, said, ha="center", va="center", fontsize=6.5, color=ink_on(colour), zorder=4)
+        slot_box.set_zorder(3 if chosen else 1)
+        ax.add_patch(slot_box)
+        ax.text(
+            i + 0.5,
+            slot + 0.36,
+            str(i),
+            ha="center",
+            va="center",
+            fontsize=10,
+            fontweight="bold",
+            color=ink_on(colour),
+            zorder=4,
+        )
+        ax.text(i + 0.5, slot + 0.74, full, ha="center", va="center", color=ink_on(colour), zorder=4)
     for first in range(size, tiles, size):
         ax.axvline(first, color=INK, linewidth=0.8, linestyle=":")
     slot, full, empty = turns(tile, size)
@@ -139,9 +144,7 @@ def ring(tile: int = 5, size: int = 3) -> Figure:
     ax.tick_params(length=0)
     bare(ax, "top", "right", "left", "bottom")
     ax.set_title(
-        f"a ring of {plural(size, 'slot')}; the reader waits for full[slot] with the parity in the box",
-        fontsize=10,
-        loc="left",
+        f"{plural(size, 'slot')}; bold: the tile; below: the parity for which its reader waits at full[slot]",
     )
     before = tile // size
     free = (

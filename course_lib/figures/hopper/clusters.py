@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from course_lib.picture import FOUR, INK, TWO, Picture, bare, box, on_white
+from course_lib.picture import FOUR, INK, TWO, WIDTH, Picture, bare, box, on_white
 
 ROWS, COLUMNS, DEPTH, ITEMSIZE = 128, 256, 64, 2  # of a program's tile of c, and of a step along K
 A_KIB, B_KIB = ROWS * DEPTH * ITEMSIZE / 1024, COLUMNS * DEPTH * ITEMSIZE / 1024
@@ -22,11 +22,11 @@ def clusters(programs: int = 2) -> Figure:
     """Draw two ways to bring the same tile of b to several SMs: each fetches it, or one load writes it to all."""
     if not 2 <= programs <= 4:
         raise ValueError(f"programs is {programs}; the picture has room for 2 to 4.")
-    picture = Picture(10, 4.3)
+    picture = Picture(WIDTH, 4.3)
     for ax, multicast in zip(picture.subplots(1, 2), (False, True), strict=True):
         _draw(ax, programs, multicast)
         kib = kib_of_a_step(programs, multicast)
-        ax.set_title("one cluster, b by multicast" if multicast else "each for itself", loc="left", fontsize=10)
+        ax.set_title("one cluster, b by multicast" if multicast else "each for itself")
         ax.set_xlabel(f"{kib:.0f} KiB leave L2 in a step", fontsize=10)
     alone, together = (kib_of_a_step(programs, multicast) for multicast in (False, True))
     picture.caption(
@@ -41,7 +41,7 @@ def _draw(ax: Axes, programs: int, multicast: bool) -> None:
     box(ax, 0, 0, programs, 0.5, "white", "L2")
     for sm in range(programs):
         box(ax, sm + 0.06, 1.7, 0.88, 1.5, "white")
-        ax.text(sm + 0.5, 3.05, f"SM {sm}", ha="center", va="center", fontsize=9, color=INK)
+        ax.text(sm + 0.5, 3.05, f"SM {sm}", ha="center", va="center", color=INK)
         box(ax, sm + 0.12, 1.85, 0.36, 0.9, FOUR, f"a{sm}")
         box(ax, sm + 0.52, 1.85, 0.36, 0.9, TWO, "b")
         _arrow(ax, (sm + 0.3, 0.5), (sm + 0.3, 1.85), FOUR)

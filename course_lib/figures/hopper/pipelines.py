@@ -15,7 +15,7 @@ from course_lib.hopper import simulate
 from course_lib.hopper.draw import ROW_INCHES, busy, draw_bars, legend, rows_of
 from course_lib.hopper.schedule import schedule
 from course_lib.hopper.timeline import Bar, Costs
-from course_lib.picture import INK, Picture, on_white
+from course_lib.picture import INK, WIDTH, Picture, on_white
 from course_lib.tracing import KernelError, KernelFault
 
 WAYS = {
@@ -36,15 +36,13 @@ def pipelines() -> Figure:
     """Draw four ways to run the same loop, one below the other, on one axis of cycles."""
     loops = {title: schedule(steps=6, **way) for title, way in WAYS.items()}
     end = max(bar.end for bars in loops.values() for bar in bars)
-    heights = [len(rows_of(bars)) + 1.2 for bars in loops.values()]
-    picture = Picture(9, 1.6 + 0.3 * sum(heights))
+    heights = [len(rows_of(bars)) + 1.7 for bars in loops.values()]
+    picture = Picture(WIDTH, 1.6 + 0.3 * sum(heights))
     axes = picture.subplots(len(loops), 1, sharex=True, height_ratios=heights)
     for ax, (title, bars) in zip(axes, loops.items(), strict=True):
         kinds = draw_bars(ax, bars)
         last = max(bar.end for bar in bars)
-        ax.set_title(
-            f"{title}: {last:,.0f} cycles, tensor cores busy {100 * busy(bars):.0f} %", loc="left", fontsize=10
-        )
+        ax.set_title(f"{title}:\n{last:,.0f} cycles, tensor cores busy {100 * busy(bars):.0f} %")
         ax.set_xlim(0, 1.02 * end)
     axes[-1].set_xlabel(MODEL)
     _key(axes[-1], kinds)
@@ -70,7 +68,7 @@ def pipeline(stages: int = 2, latency: int = 700, consumers: int = 1) -> Figure:
 
 
 def _loop(bars: list[Bar], stages: int) -> Figure:
-    picture = Picture(9, 1.7 + ROW_INCHES * len(rows_of(bars)))
+    picture = Picture(WIDTH, 1.7 + ROW_INCHES * len(rows_of(bars)))
     ax = picture.subplots()
     legend(ax, draw_bars(ax, bars))
     ax.set_xlabel(MODEL)

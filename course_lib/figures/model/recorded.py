@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from course_lib.exercises.model.accounting import parameters_of
 from course_lib.figures.model.training import kept_bytes
 from course_lib.hardware.measurements import measured
-from course_lib.picture import INK, OURS, THREE, YARDSTICK, Picture, bare, on_white
+from course_lib.picture import INK, OURS, THREE, WIDTH, YARDSTICK, Picture, bare, on_white
 from course_lib.workloads.gpt import LARGE
 
 COLOURS = {"torch": (YARDSTICK, ""), "torch.compile": (THREE, "\\\\"), "the course": (OURS, "//")}
@@ -31,7 +31,7 @@ def large_steps() -> Figure:
     found = measured("model")
     t, peak = found["training"], found["peak_flops"]
     ways = {name: way for name, way in t["ways"].items() if "step_ms" in way}
-    figure = Picture(10.4, 0.55 * len(ways) + 1.7)
+    figure = Picture(WIDTH, 0.55 * len(ways) + 1.7)
     speed, memory = figure.subplots(1, 2, sharey=True, width_ratios=[3, 2])
     tokens = t["batch"] * t["length"]
     for row, (name, way) in enumerate(ways.items()):
@@ -39,12 +39,10 @@ def large_steps() -> Figure:
         drawn = {"color": colour, "hatch": hatch, "edgecolor": "white"}
         speed.barh(row, tokens / seconds / 1e3, **drawn)
         mfu = t["flops"] / seconds / peak
-        speed.text(
-            tokens / seconds / 1e3, row, f" {tokens / seconds / 1e3:.1f}, MFU {mfu:.2f}", va="center", fontsize=9
-        )
+        speed.text(tokens / seconds / 1e3, row, f" {tokens / seconds / 1e3:.1f}, MFU {mfu:.2f}", va="center")
         memory.barh(row, way["peak_bytes"] / 1e9, **drawn)
         size = way["peak_bytes"] / 1e9
-        memory.text(max(size, predicted_bytes() / 1e9), row, f"  {size:.1f}", va="center", fontsize=9)
+        memory.text(max(size, predicted_bytes() / 1e9), row, f"  {size:.1f}", va="center")
     fastest = max(tokens / way["step_ms"] for way in ways.values())
     speed.set(
         yticks=range(len(ways)), yticklabels=list(ways), xlabel="thousand tokens a second", xlim=(0, 1.35 * fastest)
@@ -70,22 +68,20 @@ def large_decoding() -> Figure:
     t, bandwidth = found["decode"], found["bandwidth"]
     batches = sorted({row["batch"] for row in t["rows"]})
     kinds = list(dict.fromkeys(row["way"] for row in t["rows"]))
-    figure = Picture(10.4, 3.6)
-    for ax, batch in zip(figure.subplots(1, len(batches), squeeze=False)[0], batches, strict=True):
+    figure = Picture(WIDTH, 3.2)
+    for ax, batch in zip(figure.subplots(1, len(batches), sharey=True, squeeze=False)[0], batches, strict=True):
         rows = {row["way"]: row for row in t["rows"] if row["batch"] == batch}
         for at, kind in enumerate(kinds):
             ms, (colour, hatch) = rows[kind]["ms"], _look(kind)
-            ax.bar(at, ms, color=colour, hatch=hatch, edgecolor="white")
-            ax.text(at, ms, f"{ms:.2g}", ha="center", va="bottom", fontsize=9)
+            ax.barh(at, ms, color=colour, hatch=hatch, edgecolor="white")
+            ax.text(ms, at, f" {ms:.2g}", va="center")
         floor = 1e3 * rows[kinds[0]]["bytes"] / bandwidth
-        ax.axhline(floor, color=INK, linestyle="--", linewidth=1)
-        labels = [kind.replace(", ", "\n").replace("the course's kernels", "course") for kind in kinds]
-        ax.set(xlabel="kernels, and who launches them", ylim=(0, 1.15 * max(row["ms"] for row in rows.values())))
-        ax.set_xticks(range(len(kinds)), labels, fontsize=8)
-        ax.set_title(f"{batch} text{'s' * (batch > 1)}: at least {floor:.2g} ms", fontsize=10)
+        ax.axvline(floor, color=INK, linestyle="--", linewidth=1)
+        ax.set(xlabel="ms for a token of each text", xlim=(0, 1.25 * max(row["ms"] for row in rows.values())))
+        ax.set_title(f"{batch} text{'s' * (batch > 1)}: at least {floor:.2g} ms")
         bare(ax)
-        if batch == batches[0]:
-            ax.set_ylabel("ms for a token of each text")
+    figure.axes[0].set_yticks(range(len(kinds)), [kind.replace(", ", ",\n") for kind in kinds])
+    figure.axes[0].invert_yaxis()
     figure.caption(
         f"{found['gpu']}, {found['date']}, after {t['after']} tokens. Dashed: the bytes of all weights and caches at "
         f"{bandwidth / 1e12:.2f} TB/s. Where Python launches each kernel, the launches cost several times what these bytes do."

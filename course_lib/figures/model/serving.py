@@ -9,7 +9,7 @@ from course_lib.exercises.model.positions import CALLS, rows_of
 from course_lib.exercises.model.serving import cache_bytes
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.gpu import datasheet
-from course_lib.picture import FOUR, IDLE, INK, NOW, ONE, TWO, Picture, bare, boxes, on_white
+from course_lib.picture import FOUR, IDLE, INK, NOW, ONE, TWO, WIDTH, Picture, bare, boxes, on_white
 
 # ------------------------------------------------------------------------------------------------ which rows see what
 
@@ -26,7 +26,7 @@ def which_rows(call: int = 2, row: int = 1) -> Figure:
     if not 1 <= row <= nq:
         raise ValueError(f"row is {row}; call {call} has {nq} queries.")
 
-    figure = Picture(9, 3.9)
+    figure = Picture(WIDTH, 3.9)
     ax = figure.subplots()
     every, mine = np.argwhere(np.ones_like(seen)), np.argwhere(seen[row - 1])[:, 0]
     colours = [FOUR if seen[i, j] else "white" for i, j in every]
@@ -35,13 +35,13 @@ def which_rows(call: int = 2, row: int = 1) -> Figure:
     boxes(ax, [(j, row - 1) for j in range(nk)], (1, 1), facecolor=chosen, edgecolor=INK, linewidth=1, zorder=2)
     ax.plot(mine + 0.5, np.full(len(mine), row - 0.5), linestyle="", marker="o", markersize=3.5, color=INK, zorder=3)
     ax.set(xlim=(-0.2, 24.2), ylim=(nq + 0.2, -0.2), aspect="equal")
-    ax.set_xticks(np.arange(nk) + 0.5, range(nk), fontsize=9)
-    ax.set_yticks(np.arange(nq) + 0.5, range(nq), fontsize=9)
+    ax.set_xticks(np.arange(nk) + 0.5, range(nk))
+    ax.set_yticks(np.arange(nq) + 0.5, range(nq))
     ax.set_xlabel("key (its position, or its place in the cache)")
     ax.set_ylabel("query")
     ax.tick_params(length=0)
     bare(ax, "top", "right", "left", "bottom")
-    ax.set_title(f"call {call} of {len(names)}: {name}", loc="left", fontsize=11)
+    ax.set_title(f"call {call} of {len(names)}: {name}")
     keys = np.flatnonzero(seen[row - 1])
     span = f"keys {keys[0]} to {keys[-1]}" if len(keys) > 1 else f"key {keys[0]}"
     figure.caption(f"Query {row - 1} of {nq} sees {span} of {nk}: {_why(arguments)}.")
@@ -98,7 +98,7 @@ def prefill_and_decode(card: str = "H200") -> Figure:
     """Steps of a model of 8 B parameters under a card's roof: prompts that are read, and tokens that are written."""
     sheet = datasheet(card)
     peak, bandwidth = sheet.bf16_flops, sheet.hbm_bandwidth
-    figure = Picture(9, 4.8)
+    figure = Picture(WIDTH, 4.8)
     ax = figure.subplots()
     x = np.logspace(-1, 5, 200)
     ax.plot(x, np.minimum(peak, x * bandwidth) / 1e12, color=INK, linewidth=2)
@@ -124,13 +124,12 @@ def prefill_and_decode(card: str = "H200") -> Figure:
                 (intensity, speed / 1e12),
                 xytext=(10, -14 - 12 * (marker == "s" and i == 1)),
                 textcoords="offset points",
-                fontsize=9,
             )
     ax.set(xscale="log", yscale="log", xlim=(0.3, 1e5), ylim=(1, 3000))
     ax.set_xlabel("FLOPs for each byte of memory")
     ax.set_ylabel("TFLOP/s, at most")
-    ax.set_title(f"A model of 8 B parameters on one {card}, bfloat16", loc="left", fontsize=11)
-    ax.legend(loc="upper left", fontsize=9, frameon=False)
+    ax.set_title(f"A model of 8 B parameters on one {card}, bfloat16")
+    ax.legend(loc="upper left", frameon=False)
     ax.grid(alpha=0.3)
     bare(ax)
     figure.caption(

@@ -24,7 +24,7 @@ from course_lib.exercises.model.oracles import Kept, differentiable
 from course_lib.exercises.model.training import scheduled
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import gpu
-from course_lib.picture import FOUR, IDLE, INK, ONE, OTHERS, OURS, THREE, TWO, Picture, bare, on_white
+from course_lib.picture import FOUR, IDLE, INK, ONE, OTHERS, OURS, THREE, TWO, WIDTH, Picture, bare, on_white
 from course_lib.threads import one_thread
 from course_lib.tracing import trace
 from course_lib.workloads import text
@@ -121,7 +121,7 @@ def _attention_by_hand(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tor
 def block() -> Figure:
     """Draw one block of the toy, forward and backward, as launches and as bytes: torch's operations, and kernels in its slots."""
     found = {"torch, operation\nby operation": counted(False), "kernels in\nthe slots": counted(True)}
-    figure = Picture(9.4, 3.4)
+    figure = Picture(WIDTH, 3.4)
     for ax, what in zip(figure.subplots(1, 2, sharey=True), ("launches", "bytes"), strict=True):
         scale = 1 if what == "launches" else 1e-6
         for row, moved in enumerate(found.values()):
@@ -138,7 +138,7 @@ def block() -> Figure:
         bare(ax)
     figure.axes[0].invert_yaxis()
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=5, fontsize=9, frameon=False)
+    figure.legend(handles, labels, loc="outside upper right", ncols=5, frameon=False)
     one, other = found.values()
     figure.caption(
         f"{sum(one.launches.values())} operations of torch, or {sum(other.launches.values())} launches. Products of weights are in both "
@@ -181,7 +181,7 @@ def memory_of_a_step() -> Figure:
     parameters = 4 * parameters_of(TOY)
     state = 4 * parameters  # float32: weights, gradients, m, v
     total = (np.array(alive) + 3 * parameters) / 1e6  # weights, m and v were there before
-    figure = Picture(9.4, 3.6)
+    figure = Picture(WIDTH, 3.6)
     ax = figure.subplots()
     ax.fill_between(range(len(total)), total, color=FOUR, label="counted")
     ax.axhline(state / 1e6, color=INK, linestyle=":", label=f"weights, gradients, m, v: {state / 1e6:.2f} MB")
@@ -193,9 +193,9 @@ def memory_of_a_step() -> Figure:
     )
     for at, word in ((0, "forward"), (forward, "backward"), (back, "optimizer")):
         ax.axvline(at, color=INK, linewidth=0.6)
-        ax.text(at, 1.21 * max(total), f" {word}", fontsize=9, va="top")
+        ax.text(at, 1.21 * max(total), f" {word}", va="top")
     ax.set(xlabel="operations of one training step, first to last", ylabel="MB alive", ylim=(0, 1.22 * max(total)))
-    ax.legend(fontsize=9, loc="lower right", facecolor="white", framealpha=1)
+    ax.legend(loc="lower right", facecolor="white", framealpha=1)
     bare(ax)
     figure.caption(
         f"Memory peaks where forward ends and backward begins, at {max(total):.2f} MB. What lies above the dashed line is what one "
@@ -224,7 +224,7 @@ def memory_of_a_model(layers: int = 22, width: int = 2048, batch: int = 4, conte
         "master, m, v": (12 * parameters, THREE),
         "kept by forward": (kept, TWO),
     }
-    figure, left = Picture(9.4, 2.6), 0.0
+    figure, left = Picture(WIDTH, 2.6), 0.0
     ax = figure.subplots()
     for name, (size, colour) in parts.items():
         ax.barh(0, size / 1e9, left=left, color=colour, edgecolor="white", label=f"{name}: {size / 1e9:.1f} GB")
@@ -233,11 +233,11 @@ def memory_of_a_model(layers: int = 22, width: int = 2048, batch: int = 4, conte
     sizes = {"H200": gpu.datasheet("H200").hbm_bytes / 1e9, "24 GB": 24.0}
     for name, size in sizes.items():
         ax.axvline(size, color=INK, linestyle="--", linewidth=0.8)
-        ax.text(size, 0.62, f" {name}", fontsize=9)
+        ax.text(size, 0.62, f" {name}")
     ax.set(
         yticks=[0], yticklabels=["one step"], ylim=(-0.6, 0.8), xlabel="GB", xlim=(0, 1.15 * max(left, *sizes.values()))
     )
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.35), ncols=4, fontsize=8, frameon=False)
+    figure.legend(loc="outside upper left", ncols=4, frameon=False, columnspacing=1, handlelength=1.2)
     bare(ax)
     figure.caption(
         f"{parameters / 1e9:.2f} billion parameters hold 16 bytes each, whatever the batch. What forward keeps grows with every token: "
@@ -267,12 +267,12 @@ def explore_memory() -> Sliders | Figure:
 @on_white
 def schedule(steps: int = 200, peak: float = 1e-2, warm_up: int = 20) -> Figure:
     """Draw the rate of each step."""
-    figure = Picture(9, 2.6)
+    figure = Picture(WIDTH, 2.6)
     ax = figure.subplots()
     ax.plot([scheduled(step, steps, peak, warm_up) for step in range(0, steps + 40)], color=OURS)
     ax.set(xlabel="step", ylabel="learning rate", ylim=(0, 1.15 * peak))
     ax.axvline(steps, color=INK, linestyle=":", linewidth=0.8)
-    ax.text(steps, peak, " the end that was planned", fontsize=9)
+    ax.text(steps, peak, " the end that was planned")
     bare(ax)
     figure.caption(
         f"A line up through {warm_up} steps, since m and v know little at first; then half a cosine down to a tenth of the peak."
@@ -355,14 +355,14 @@ def losses(swap_in: Callable | None = None, steps: int = 120) -> Figure:
     """
     chosen, whose = _yours_or_ours(swap_in)
     plain, other = train(None, steps), train(chosen, steps)
-    figure = Picture(9.4, 4.4)
+    figure = Picture(WIDTH, 4.4)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
     above.plot(plain, color=OTHERS, linewidth=5, alpha=0.6, label="torch's operations")
     above.plot(other, color=OURS, linewidth=1.2, label=f"kernels, in {whose}")
     least = text.best_loss()
     above.axhline(least, color=INK, linestyle=":", label=f"nobody can do better: {least:.3f}")
     above.set(ylabel="loss", ylim=(0, 1.05 * max(plain)))
-    above.legend(fontsize=9, frameon=False)
+    above.legend(frameon=False)
     apart = [max(abs(a - b), 1e-9) for a, b in zip(plain, other, strict=True)]
     below.semilogy(apart, color=INK, linewidth=1)
     below.set(xlabel="step", ylabel="difference", ylim=(1e-9, 10))

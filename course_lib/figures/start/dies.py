@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from course_lib.hardware import gpu
-from course_lib.picture import ALUS, CACHES, CONTROL, DRAM, IDLE, INK, Picture, box, on_white
+from course_lib.picture import ALUS, CACHES, CONTROL, DRAM, IDLE, INK, WIDTH, Picture, box, on_white
 
 
 def _stage(ax: Axes, title: str) -> None:
@@ -14,13 +14,13 @@ def _stage(ax: Axes, title: str) -> None:
     ax.set_ylim(-0.1, 8.1)
     ax.set_xlabel("not to scale")
     ax.set_axis_off()
-    ax.set_title(title, fontsize=10)
+    ax.set_title(title)
 
 
 @on_white
 def two_dies() -> Figure:
     """Draw the area of a CPU beside that of a GPU."""
-    figure = Picture(7.2, 3.9)
+    figure = Picture(WIDTH, 3.9)
     left, right = figure.subplots(1, 2)
     _stage(left, "a CPU: a few cores, each in a hurry")
     for i, (x, y) in enumerate(((0, 5.7), (5.05, 5.7), (0, 3.3), (5.05, 3.3))):
@@ -42,14 +42,11 @@ def two_dies() -> Figure:
         "ALUs and tensor cores",
         ha="center",
         va="center",
-        fontsize=9,
         color=INK,
         bbox={"facecolor": "white", "edgecolor": INK},
     )
-    right.annotate(
-        "control", (0.35, 2.75), (0.1, 2.25), fontsize=9, color=INK, arrowprops={"arrowstyle": "-", "color": INK}
-    )
-    right.annotate("L1", (1.2, 2.75), (1.7, 2.25), fontsize=9, color=INK, arrowprops={"arrowstyle": "-", "color": INK})
+    right.annotate("control", (0.35, 2.75), (0.1, 2.25), color=INK, arrowprops={"arrowstyle": "-", "color": INK})
+    right.annotate("L1", (1.2, 2.75), (2.1, 2.25), color=INK, arrowprops={"arrowstyle": "-", "color": INK})
     box(right, 0, 1.2, 10, 0.9, CACHES, "L2: a cache for all SMs")
     box(right, 0, 0, 10, 1.1, DRAM, "DRAM, beside the chip")
     figure.caption(
@@ -63,7 +60,7 @@ def two_dies() -> Figure:
 def floor_plan() -> Figure:
     """Draw an H200's package from above: SMs around L2, and stacks of HBM at two sides."""
     card = gpu.datasheet("H200")
-    figure = Picture(7.2, 4.2)
+    figure = Picture(WIDTH, 4.2)
     ax = figure.subplots()
     _stage(ax, f"{card.name}: {card.sms} SMs, six stacks of HBM, on one piece of silicon that holds their wires")
     box(ax, 0, 0, 10, 8, IDLE)
@@ -83,7 +80,6 @@ def floor_plan() -> Figure:
         "SMs, each with registers and L1",
         ha="center",
         va="center",
-        fontsize=9,
         color=INK,
         bbox={"facecolor": "white", "edgecolor": INK},
     )

@@ -25,6 +25,7 @@ from course_lib.picture import (
     OTHERS,
     OURS,
     TWO,
+    WIDTH,
     Picture,
     bare,
     box,
@@ -54,7 +55,7 @@ def one_or_many(guess: float = ...) -> Figure:
         other, label = kept["add_one"], f"an {kept['machine']}, {when(kept)}"
     other = [seconds for _, seconds in other]
 
-    figure = Picture(9, 4.2)
+    figure = Picture(WIDTH, 4.2)
     ax = figure.subplots()
     ax.plot(sizes, np.array(cpu) * 1e6, color=OTHERS, marker="o", label="one core of this machine's CPU, timed here")
     ax.plot(sizes[: len(other)], np.array(other) * 1e6, color=OURS, marker="s", linestyle="--", label=label)
@@ -63,12 +64,12 @@ def one_or_many(guess: float = ...) -> Figure:
     wins = [pairs[i][0] for i in range(len(pairs)) if all(b < a for _, a, b in pairs[i:])]
     if isinstance(guess, (int, float, np.number)) and guess > 0:
         ax.axvline(guess, color=INK, linestyle=":", linewidth=1)
-        ax.text(guess, 0.97, f" your guess: {guess:,.0f}", transform=ax.get_xaxis_transform(), va="top", fontsize=9)
+        ax.text(guess, 0.97, f" your guess: {guess:,.0f}", transform=ax.get_xaxis_transform(), va="top")
     said = f"the GPU wins {_from(wins[0], sizes)} elements on" if wins else "the GPU never wins in this range"
     if cpu[-1] > other[-1]:
         said += f";\nwith {sizes[-1]:,} it takes 1 / {cpu[-1] / other[-1]:.0f} of the time"
-    ax.set_title(said, loc="left", fontsize=11)
-    ax.legend(fontsize=9, loc="upper left", bbox_to_anchor=(0, 0.9))
+    ax.set_title(said)
+    ax.legend(loc="upper left", bbox_to_anchor=(0, 0.9))
     ax.grid(alpha=0.3)
     bare(ax)
     figure.caption(
@@ -88,7 +89,7 @@ def hiding_latency(warps: int = 4, latency: int = 400, work: int = 40) -> Figure
     later = issue(warps, latency, work, 5 * period)[-period:]  # settled
     busy = np.count_nonzero(later >= 0) / later.size
 
-    figure = Picture(9, 2.2 + 0.22 * max(warps, 4))
+    figure = Picture(WIDTH, 2.2 + 0.22 * max(warps, 4))
     ax = figure.subplots()
     for warp in range(warps):
         ax.add_patch(Rectangle((0, warp + 0.12), cycles, 0.76, facecolor="white", edgecolor=IDLE, hatch="////", lw=0.4))
@@ -103,7 +104,7 @@ def hiding_latency(warps: int = 4, latency: int = 400, work: int = 40) -> Figure
     )
     ax.set_yticks([*(np.arange(warps) + 0.5), warps + 0.9], [*names, "the ALUs"])
     ax.tick_params(axis="y", length=0)
-    ax.set_title(f"{warps} warps: {work} cycles of work, {latency} of waiting", loc="left", fontsize=11)
+    ax.set_title(f"{warps} warps: {work} cycles of work, {latency} of waiting")
     ax.legend(
         handles=[
             Patch(color=DONE, label="works"),
@@ -111,7 +112,6 @@ def hiding_latency(warps: int = 4, latency: int = 400, work: int = 40) -> Figure
             Patch(color=TWO, label="ALUs work"),
         ],
         ncols=3,
-        fontsize=9,
         frameon=False,
         loc="lower right",
         bbox_to_anchor=(1, 0.99),
@@ -145,7 +145,7 @@ def explore_hiding_latency() -> Sliders | Figure:
 def thread_hierarchy(card: gpu.GPU | None = None) -> Figure:
     """A launch of 12 programs, one of its programs, one of its warps; each strip is the marked box of the one above, enlarged."""
     card = card or gpu.current_or_h200()
-    figure = Picture(7.2, 4.6)
+    figure = Picture(WIDTH, 4.6)
     ax = figure.subplots()
     rows = {  # y -> boxes, the chosen one, its colour, what is written in a box, the title
         5.2: (
@@ -182,8 +182,8 @@ def thread_hierarchy(card: gpu.GPU | None = None) -> Figure:
                 if y > 5
                 else paler(TWO, 0.3)
             )
-            box(ax, i * wide, y, 0.94 * wide, 0.9, ground, written.format(i), 9 if count < 32 else 8)
-        ax.text(0, y + 1.05, title, fontsize=9.5)
+            box(ax, i * wide, y, 0.94 * wide, 0.9, ground, written.format(i))
+        ax.text(0, y + 1.05, title)
         if chosen is not None:
             for there, here in ((chosen * wide, 0), (chosen * wide + 0.94 * wide, 12)):
                 ax.plot([there, here], [y, y - 1.0], color=EDGE, linewidth=0.8, linestyle=":")
@@ -203,7 +203,7 @@ def programs_over_elements(n: int = 10, block: int = 4) -> Figure:
     if n < 1 or block < 1:
         raise ValueError(f"n and block count elements, from 1 on: got n = {n}, block = {block}")
     programs = len(range(0, n, block))
-    figure = Picture(9, 1.5 + 0.36 * programs)
+    figure = Picture(WIDTH, 1.5 + 0.36 * programs)
     ax = figure.subplots()
     for p in range(programs):
         for position in range(block):
@@ -211,17 +211,14 @@ def programs_over_elements(n: int = 10, block: int = 4) -> Figure:
             inside = i < n
             style = dict(facecolor=FOUR) if inside else dict(facecolor="white", hatch="////")
             ax.add_patch(Rectangle((position, p), 0.94, 0.9, edgecolor=INK if inside else EDGE, linewidth=0.8, **style))
-            if block <= 32 and inside:
-                ax.text(
-                    position + 0.47, p + 0.45, i, ha="center", va="center_baseline", fontsize=9 if block <= 16 else 7
-                )
+            if inside and (block <= 16 or position % 2 == 0):
+                ax.text(position + 0.47, p + 0.45, i, ha="center", va="center_baseline")
     ax.set(xlim=(-0.1, block), ylim=(programs, -0.1), xlabel="position in the block: tl.arange(0, BLOCK)")
-    ax.set_xticks(np.arange(block) + 0.47, range(block), fontsize=8)
-    ax.set_yticks(np.arange(programs) + 0.45, [f"program {p}" for p in range(programs)], fontsize=9)
+    ticks = np.arange(0, block, 1 if block <= 16 else 2)
+    ax.set_xticks(ticks + 0.47, ticks)
+    ax.set_yticks(np.arange(programs) + 0.45, [f"program {p}" for p in range(programs)])
     ax.tick_params(length=0)
-    ax.set_title(
-        f"n = {n}, BLOCK = {block}; the number in a box is i = program * BLOCK + position", loc="left", fontsize=11
-    )
+    ax.set_title(f"n = {n}, BLOCK = {block}; the number in a box is i = program * BLOCK + position")
     bare(ax, *ax.spines)
     masked = programs * block - n
     figure.caption(
@@ -252,16 +249,16 @@ def dots_and_weights(width: int = 64, keys: int = 8, seed: int = 0) -> Figure:
     key = torch.randn(keys, width, generator=generator)
     key[3] = query + 0.1 * torch.randn(width, generator=generator)
     dots = key @ query
-    figure = Picture(9, 3.3)
+    figure = Picture(WIDTH, 3.3)
     left, right = figure.subplots(1, 2)
-    for ax, values, form, label in (
-        (left, dots.tolist(), "{:.1f}", "dot product with the query"),
-        (right, torch.softmax(dots / width**0.5, 0).tolist(), "{:.3f}", f"softmax of dot / √{width}"),
+    for ax, values, digits, label in (
+        (left, dots.tolist(), 1, "dot product with the query"),
+        (right, torch.softmax(dots / width**0.5, 0).tolist(), 3, f"softmax of dot / √{width}"),
     ):
         drawn = ax.bar(
             range(keys), values, color=[TWO if k == 3 else ONE for k in range(keys)], edgecolor=INK, linewidth=0.8
         )
-        ax.bar_label(drawn, [form.format(value) for value in values], fontsize=8, padding=2)
+        ax.bar_label(drawn, [f"{round(value, digits):g}" for value in values], padding=2)
         ax.axhline(1, color=LIMIT, linestyle=":", linewidth=1)
         ax.set(xlabel="key (key 3 is the query plus a little noise)", ylabel=label, xticks=range(keys))
         ax.margins(y=0.15)

@@ -12,7 +12,22 @@ from matplotlib.patches import Patch, Rectangle
 from course_lib.figures.start.cards import HBM, TENSOR_CORES, YEARS, lanes, size, transistors, when, whose
 from course_lib.hardware import gpu, hierarchy
 from course_lib.hardware.measurements import measured
-from course_lib.picture import ALUS, CACHES, CONTROL, DRAM, EDGE, FAINT, INK, NOW, OURS, Picture, bare, box, on_white
+from course_lib.picture import (
+    ALUS,
+    CACHES,
+    CONTROL,
+    DRAM,
+    EDGE,
+    FAINT,
+    INK,
+    NOW,
+    OURS,
+    WIDTH,
+    Picture,
+    bare,
+    box,
+    on_white,
+)
 
 
 def counts(card: gpu.GPU) -> dict[str, str]:
@@ -43,16 +58,16 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
     """Draw the ladder from a transformer to a switch: software above, and the machine below, each part inside the one before it."""
     card = card or gpu.current_or_h200()
     told = counts(card)
-    figure = Picture(7.2, 6)
+    figure = Picture(WIDTH, 6)
     above, below = figure.subplots(2, 1, height_ratios=[1, 1.35])
     for i, (name, what) in enumerate(SOFTWARE.items()):
         y = len(SOFTWARE) - 1 - i
         box(above, 0, y + 0.1, 2.2, 0.8, FAINT, name, 10)
-        above.text(2.4, y + 0.5, what, va="center", fontsize=9)
+        above.text(2.4, y + 0.5, what, va="center")
         if i:
             above.annotate("", (1.1, y + 0.88), (1.1, y + 1.12), arrowprops={"arrowstyle": "->", "color": INK})
     above.set(xlim=(-0.05, 10), ylim=(0, len(SOFTWARE)))
-    above.set_title("software: each is written in the words of the one below it", fontsize=10, loc="left")
+    above.set_title("software: each is written in the words of the one below it")
 
     width, gap = 2.2, 0.4
     parts = {"GPU": _gpu, "SM": _sm, "ALU": _alu, "gate": _gate}
@@ -60,14 +75,14 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
         x = i * (width + gap)
         chosen = inside(below, x, width)
         below.text(x, -0.12, name, fontsize=10, fontweight="bold", va="top")
-        below.text(x, -0.42, told[name], fontsize=9, va="top")
+        below.text(x, -0.42, told[name], va="top")
         if i + 1 < len(parts):
             left, low, wide, high = chosen
             for there, here in ((low, 0), (low + high, width)):
                 below.plot([left + wide, x + width + gap], [there, here], color=EDGE, linewidth=0.7)
-    below.text(3 * (width + gap), -0.72, told["transistor"], fontsize=9, va="top")
+    below.text(3 * (width + gap), -0.72, told["transistor"], va="top")
     below.set(xlim=(-0.05, 4 * width + 3 * gap + 0.05), ylim=(-1.15, width + 0.1), aspect="equal")
-    below.set_title("hardware: each is a part of the one to its left (yellow)", fontsize=10, loc="left")
+    below.set_title("hardware: each is a part of the one to its left (yellow)")
     kinds = {
         ALUS: "a part that computes",
         CONTROL: f"tensor core: {told['tensor core']}",
@@ -79,7 +94,6 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
         loc="lower left",
         bbox_to_anchor=(0, -0.32),
         ncols=2,
-        fontsize=9,
         frameon=False,
     )
     above.set_ylabel("what is written")
@@ -156,7 +170,7 @@ def _gate(ax: Axes, x: float, side: float) -> Place:
     ax.plot([right, x + side - 0.12], [out, out], **wire)
     for cx, cy, name in ((left, 1.62, "a"), (right, 1.62, "b"), (middle, 0.85, "a"), (middle, 0.45, "b")):
         box(ax, cx - 0.17, cy - 0.14, 0.34, 0.28, ALUS, name)
-    ax.text(x + side - 0.1, out - 0.08, "out", ha="right", va="top", fontsize=9)
+    ax.text(x + side - 0.1, out - 0.08, "out", ha="right", va="top")
     return x, 0, side, side
 
 
@@ -203,41 +217,54 @@ def memories(card: gpu.GPU) -> list[Memory]:
     ]
 
 
+ARM = 0.7  # metres to a register, if to fetch from one is to stretch out an arm
+
+
 @on_white
 def memory_hierarchy(card: gpu.GPU | None = None) -> Figure:
-    """Registers, shared memory, L2, HBM: how much, how fast, how long one waits."""
+    """Registers, shared memory, L2, HBM, all to scale: a pipe as long as one waits and as wide as bytes come fast, and at its end
+    what holds them, by its area."""
     card = card or gpu.current_or_h200()
     rows = memories(card)
-    figure = Picture(11, 3.9)
-    axes = figure.subplots(1, 3, sharey=True)
-    y = np.arange(len(rows))
-    looks = dict(color=[CACHES, CACHES, CACHES, DRAM], edgecolor=INK, linewidth=0.8)
-
-    axes[0].barh(y, [row.nbytes for row in rows], **looks)
-    for i, row in enumerate(rows):
-        axes[0].text(row.nbytes * 1.3, i, f"{size(row.nbytes)}\n{row.made_of}", va="center", fontsize=8.5)
-    axes[0].set(xscale="log", xlim=(1e6, 3e14), xlabel="bytes", title="how much", xticks=[1e6, 1e8, 1e10, 1e12])
-    axes[0].set_yticks(y, [row.name for row in rows])
-    axes[0].invert_yaxis()
-
-    axes[1].barh(y, [(row.rate or 0) / 1e12 for row in rows], **looks)
-    for i, row in enumerate(rows):
-        text = f"{row.rate / 1e12:.3g} TB/s\n{row.source}" if row.rate else "not measured"
-        axes[1].text((row.rate or 1e11) / 1e12 * 1.15, i, text, va="center", fontsize=8.5)
-    axes[1].set(xscale="log", xlim=(0.1, 2e4), xlabel="TB/s, all SMs together", title="how fast")
-
-    waits = [row.wait[0] if row.wait else 0 for row in rows]
-    axes[2].barh(y, waits, **looks)
-    for i, row in enumerate(rows):
-        text = f"{row.wait[0]:.0f} cycles\n{row.wait[1] * 1e9:.3g} ns" if row.wait else "not measured"
-        axes[2].text(waits[i] + 0.02 * max(*waits, 500), i, text, va="center", fontsize=8.5)
-    axes[2].set(xlim=(0, 1.5 * max(*waits, 500)), xlabel="cycles until an answer", title="how long one waits")
-    for ax in axes:
-        bare(ax)
+    figure = Picture(WIDTH, 4.6)
+    ax = figure.subplots()
+    # Waits to scale, in cycles; what is not measured stands where it does on an H200, without a pipe
+    at = [row.wait[0] if row.wait else usual for row, usual in zip(rows, (4, 30, 280, 700), strict=True)]
+    end = 1.72 * at[-1]
+    largest = (end - at[-1], 2.4)  # width and height of the last memory's box
+    area, wide = largest[0] * largest[1] / rows[-1].nbytes, 0.9 / max(row.rate or 0 for row in rows)
+    for i, (row, x) in enumerate(zip(rows, at, strict=True)):
+        y, colour = -i, DRAM if row is rows[-1] else CACHES
+        if row.wait and row.rate:
+            ax.add_patch(Rectangle((0, y - wide * row.rate / 2), x, wide * row.rate, facecolor=OURS, linewidth=0))
+        if row is rows[-1]:
+            width, height, low = *largest, y - 0.45
+        else:
+            width = (area * row.nbytes * largest[0] / largest[1]) ** 0.5
+            height, low = width * largest[1] / largest[0], y - width * largest[1] / largest[0] / 2
+        ax.add_patch(Rectangle((x, low), width, height, facecolor=colour, linewidth=0))
+        told = [
+            f"{size(row.nbytes)}: {row.made_of}",
+            f"{row.rate / 1e12:.3g} TB/s, {row.source}" if row.rate else "speed: not measured",
+            f"{row.wait[0]:.0f} cycles, {row.wait[1] * 1e9:.3g} ns" if row.wait else "wait: not measured",
+        ]
+        ax.text(x + 0.018 * end, low + height / 2, "\n".join(told), va="center", linespacing=1.3, color=INK)
+    ax.set(xlim=(0, end), ylim=(-len(rows) + 0.5, 0.5))
+    ax.set_xlabel("cycles until an answer: the length of a pipe", loc="left")
+    ax.set_xticks(np.arange(0, at[-1] + 1, 100))
+    ax.set_yticks(-np.arange(len(rows)), [row.name for row in rows])
+    ax.tick_params(left=False)
+    if rows[0].wait:
+        metres = ARM / at[0]
+        above = ax.secondary_xaxis("top", functions=(lambda x: x * metres, lambda x: x / metres))
+        above.set_xlabel(f"metres, if a register is at arm's length ({ARM} m)", loc="left")
+        above.set_xticks(np.arange(0, at[-1] * metres, 20))
+        bare(above)
+    bare(ax, *ax.spines)
     figure.caption(
-        f"Each memory is slower and further away than the one above it, and the last one is by far the largest. Sizes: {whose(card)}. "
-        "Speeds and waits: "
-        f"{when(hierarchy.of(card))}. The registers' speed is computed: 16 bytes for each multiply-add at the peak rate."
+        "To scale: the length of each pipe is the wait, its width is the bytes a second of all SMs together, and the area of each box is "
+        f"the size. Sizes: {whose(card)}. Speeds and waits: {when(hierarchy.of(card))}. The registers' speed is computed: 16 bytes "
+        "for each multiply-add at the peak rate."
     )
     return figure
 
@@ -247,18 +274,18 @@ def working_sets() -> Figure:
     """Wait of one load, and bytes a second of all SMs, by how much memory is gone over again and again: measured on this
     machine's GPU, else as recorded."""
     found = hierarchy.measured_here() or measured("memory_hierarchy")
-    figure = Picture(10, 4)
+    figure = Picture(WIDTH, 4)
     left, right = figure.subplots(1, 2)
     wait, rate = found["latency"], found["bandwidth"]
     left.plot([n for n, *_ in wait], [c for _, c, _ in wait], color=OURS, marker="o", markersize=4)
     left.set(xscale="log", ylabel="cycles from one load to the next", ylim=(0, None))
-    left.set_title("each load needs what the last one brought", loc="left", fontsize=11)
+    left.set_title("each load needs what the last one brought")
     right.plot([n for n, _ in rate], [r / 1e12 for _, r in rate], color=OURS, marker="s", markersize=4)
     right.set(xscale="log", ylabel="TB/s read by all SMs together", ylim=(0, None))
-    right.set_title("everybody reads, past the L1 caches", loc="left", fontsize=11)
+    right.set_title("everybody reads, past the L1 caches")
     for ax in (left, right):
         ax.axvline(found["l2_bytes"], color=INK, linestyle=":", linewidth=1)
-        ax.text(found["l2_bytes"], 0.04, " L2 is full", transform=ax.get_xaxis_transform(), fontsize=9)
+        ax.text(found["l2_bytes"], 0.04, " L2 is full", transform=ax.get_xaxis_transform())
         ticks = [1 << k for k in ((12, 16, 20, 24, 28) if ax is left else (20, 23, 26, 29))]
         ax.set_xticks(ticks, [size(t) for t in ticks])
         ax.minorticks_off()
@@ -280,7 +307,7 @@ def compute_outgrew_memory() -> Figure:
     flops = np.array([card.fp16_flops for card in cards])
     bandwidth = np.array([card.hbm_bandwidth for card in cards])
 
-    figure = Picture(10, 4)
+    figure = Picture(WIDTH, 4)
     left, right = figure.subplots(1, 2)
     for values, colour, marker, label in (
         (flops, ALUS, "o", "fp16 matrix products, FLOP/s"),
@@ -295,7 +322,7 @@ def compute_outgrew_memory() -> Figure:
     )
     left.minorticks_off()
     left.set(xlabel="year", ylabel=f"times a {cards[0].name}", xticks=range(2017, 2026, 2))
-    left.legend(fontsize=9, loc="upper left")
+    left.legend(loc="upper left")
     left.grid(alpha=0.3)
 
     names = [f"{card.name.split()[0]}\n{year}" for card, year in zip(cards, years, strict=True)]

@@ -11,7 +11,7 @@ from course_lib.figures.flops import BRANCHES, speeds
 from course_lib.figures.tiling.recording import TERA, whose, whose_are
 from course_lib.hardware import bench, gpu
 from course_lib.hardware.measurements import measured
-from course_lib.picture import IDLE, INK, OTHERS, OURS, Picture, bare, on_white
+from course_lib.picture import IDLE, INK, OTHERS, OURS, WIDTH, Picture, bare, on_white
 
 Predict = Callable[..., Any]
 
@@ -43,7 +43,7 @@ def _called(predict: Predict, sizes: np.ndarray, **arguments: Any) -> np.ndarray
 def predicted_against_measured(predict: Predict) -> Figure:
     """The mystery plot with a model laid over it, and model against measurement; the worst misses are named."""
     sizes, measured, model, whose = measured_and_predicted(predict)
-    figure = Picture(9.5, 6.6)
+    figure = Picture(WIDTH, 6.6)
     curve, ratio = figure.subplots(2, 1, height_ratios=[2, 1], sharex=True)
     even = sizes & -sizes
     for low, high, name, colour, marker in BRANCHES:
@@ -69,8 +69,8 @@ def predicted_against_measured(predict: Predict) -> Figure:
                 linestyle="none",
             )
     curve.set(ylabel="TFLOP/s", ylim=(0, None), xlim=(0, None))
-    curve.legend(fontsize=9, frameon=False, loc="upper left")
-    curve.set_title(f"marks: measured; lines: the model. {whose}", fontsize=11, loc="left")
+    curve.legend(frameon=False, loc="upper left")
+    curve.set_title(f"marks: measured; lines: the model. {whose}")
     ratio.axhline(1, color=INK, linewidth=1)
     ratio.set(xlabel="N", ylabel="model / measured", yscale="log", ylim=(0.3, 2.5))
     ratio.set_yticks([0.5, 0.7, 1, 1.5, 2], ["0.5", "0.7", "1", "1.5", "2"])
@@ -88,7 +88,6 @@ def predicted_against_measured(predict: Predict) -> Figure:
             (sizes[i], model[i] / measured[i]),
             xytext=place,
             textcoords="offset points",
-            fontsize=8,
             ha="center",
         )
     figure.caption(
@@ -151,7 +150,7 @@ def one_tile_for_all(predict: Predict) -> Figure:
     model = _called(
         predict, sizes, bm=bm, bn=bn, sms=sms, flops_per_second=full, bytes_per_second=4.25e12, launch_seconds=5e-6
     )
-    figure = Picture(9.5, 4.4)
+    figure = Picture(WIDTH, 4.4)
     ax = figure.subplots()
     ax.plot(sizes, speeds / TERA, color=OURS, marker="o", markersize=4, linewidth=0.8, label="measured")
     if model is not None:
@@ -159,10 +158,10 @@ def one_tile_for_all(predict: Predict) -> Figure:
     for i in range(1, len(sizes)):
         if counts[i] > counts[i - 1]:
             ax.axvline((sizes[i] + sizes[i - 1]) / 2, color=IDLE, linewidth=1, zorder=0)
-            ax.text((sizes[i] + sizes[i - 1]) / 2, 20, f" {counts[i]}", fontsize=8, color=INK)
+            ax.text((sizes[i] + sizes[i - 1]) / 2, 20, f" {counts[i]}", color=INK)
     ax.set(xlabel="N, multiples of 64 (a grey line: another wave begins)", ylabel="TFLOP/s", ylim=(0, None))
-    ax.legend(fontsize=9, frameon=False, loc="upper left")
-    ax.set_title(f"the published matmul with tiles of {bm} × {bn} alone, bfloat16; {whose()}", fontsize=11, loc="left")
+    ax.legend(frameon=False, loc="upper left")
+    ax.set_title(f"the published matmul with tiles of {bm} × {bn} alone, bfloat16\n{whose()}")
     bare(ax)
     if model is None:
         figure.caption(

@@ -9,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from course_lib.exercises.tiling.naming import MAPS
-from course_lib.picture import INK, WRONG, Picture, on_white
+from course_lib.picture import INK, WIDTH, WRONG, Picture, on_white
 
 SIDE = 4  # elements along each side of a patch
 
@@ -33,7 +33,7 @@ def error_maps(
 
     strips  names of tensors of 32 columns that stand side by side
     """
-    figure = Picture(7.2, 6.2)
+    figure = Picture(WIDTH, 6.2)
     shades = LinearSegmentedColormap.from_list("wrong", ["white", WRONG, INK])
     axes = figure.subplots(2, 3, sharex=True, sharey=True)
     for ax, (name, digits) in zip(axes.flat, maps.items(), strict=True):
@@ -44,7 +44,7 @@ def error_maps(
             ax.axhline(edge, color=INK, linewidth=0.6, linestyle=":")
         for edge in range(32, columns, 32):
             ax.axvline(edge, color=INK, linewidth=0.6, linestyle=":")
-        ax.set_title(f"map {name}", fontsize=10)
+        ax.set_title(f"map {name}")
         if strips:
             ax.set_xticks([16 + 32 * i for i in range(len(strips))], strips)
             for edge in range(32, columns, 32):
@@ -54,7 +54,7 @@ def error_maps(
         ax.set_yticks([0, 32, 64, 96])
     figure.supylabel(row, fontsize=10, color=INK)
     for ax in axes[1]:
-        ax.set_xlabel(column, fontsize=9)
+        ax.set_xlabel(column)
     figure.colorbar(image, ax=axes, label="share of a patch of 4 x 4 elements that is wrong", shrink=0.7)
     figure.caption(caption)
     return figure

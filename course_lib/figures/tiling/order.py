@@ -6,7 +6,7 @@ from matplotlib.patches import Rectangle
 
 from course_lib.figures.tiling.recording import GIB, MIB, whose
 from course_lib.hardware.measurements import measured
-from course_lib.picture import INK, OTHERS, OURS, THREE, Picture, bare, on_white
+from course_lib.picture import EDGE, INK, LEFT, OTHERS, OURS, RESULT, RIGHT, THREE, WIDTH, Picture, bare, on_white
 from course_lib.tracing.cache import MissCurve, grouped, hilbert, matmul_tiles, row_major
 
 ORDERS = [
@@ -16,25 +16,40 @@ ORDERS = [
 ]
 
 
+def bands(tiles: np.ndarray) -> list[int]:
+    """Count the bands of a and those of b that tiles (n, 2) need."""
+    return [len(np.unique(axis)) for axis in tiles.T]
+
+
 @on_white
-def orders(side: int = 48, at_once: int = 132) -> Figure:
-    """Draw when each tile of a side x side grid starts, in three orders; the first `at_once` programs are hatched."""
-    figure = Picture(9.5, 4)
-    for ax, (name, order, _, _) in zip(figure.subplots(1, 3), ORDERS, strict=True):
+def orders(side: int = 16, at_once: int = 16) -> Figure:
+    """Draw the way through side x side tiles in three orders, the first `at_once` tiles, and the bands of a and b that these
+    need."""
+    figure = Picture(WIDTH, 3.6)
+    large = {}
+    for ax, (name, order, _, _) in zip(figure.subplots(1, 3, sharey=True), ORDERS, strict=True):
         tiles = order(side, side)
-        starts = np.empty((side, side), int)
-        starts[tiles[:, 0], tiles[:, 1]] = np.arange(side * side)
-        image = ax.imshow(starts, cmap="cividis", extent=(0, side, side, 0))
         first = tiles[:at_once]
         for m, n in first:
-            ax.add_patch(Rectangle((n, m), 1, 1, facecolor="white", edgecolor=INK, hatch="xx", linewidth=0.2))
-        rows, columns = (len(np.unique(first[:, axis])) for axis in (0, 1))
-        ax.set(xlabel="column of tiles (a band of b)", ylabel="row of tiles (a band of a)")
-        ax.set_title(f"{name}:\n{rows} + {columns} = {rows + columns} bands wanted", fontsize=11, loc="left")
-    figure.colorbar(image, ax=figure.axes, shrink=0.7, label="start number")
+            ax.add_patch(Rectangle((n, m), 1, 1, facecolor=RESULT, linewidth=0))
+        for m in np.unique(first[:, 0]):
+            ax.add_patch(Rectangle((-1.7, m), 1.2, 1, facecolor=LEFT, edgecolor=EDGE, linewidth=0.6))
+        for n in np.unique(first[:, 1]):
+            ax.add_patch(Rectangle((n, -1.7), 1, 1.2, facecolor=RIGHT, edgecolor=EDGE, linewidth=0.6))
+        ax.add_patch(Rectangle((0, 0), side, side, facecolor="none", edgecolor=EDGE, linewidth=0.6))
+        ax.plot(tiles[:, 1] + 0.5, tiles[:, 0] + 0.5, color=INK, linewidth=0.7)
+        ax.plot(tiles[0, 1] + 0.5, tiles[0, 0] + 0.5, color=INK, marker="o", markersize=4)
+        rows, columns = bands(first)
+        large[name] = sum(bands(order(48, 48)[:132]))
+        ax.set(xlim=(-1.9, side + 0.1), ylim=(side + 0.1, -1.9), aspect="equal", xticks=[], yticks=[])
+        ax.set_title(f"{name}:\n{rows} + {columns} = {rows + columns} bands wanted")
+        ax.set_xlabel("columns of tiles, bands of b")
+        bare(ax, *ax.spines)
+    figure.axes[0].set_ylabel("rows of tiles, bands of a")
     figure.caption(
-        f"The {at_once} hatched tiles run together in the first wave. In each order they need another number of bands of a and b. "
-        "A compact patch needs the fewest."
+        f"The line is the order in which {side * side} tiles of c start, from the dot on. The first {at_once} run together (green). They "
+        "need the marked bands of a (blue) and b (orange): a compact patch needs the fewest. An H200 runs 132 at once: of 48 × 48 tiles, "
+        f"they need {', '.join(map(str, large.values()))} bands in these orders."
     )
     return figure
 
@@ -42,8 +57,8 @@ def orders(side: int = 48, at_once: int = 132) -> Figure:
 @on_white
 def order_traffic(side: int = 64, k: int = 32, at_once: int = 132) -> Figure:
     """Left: DRAM bytes of three orders in the L2 model, by size of the L2. Right: measured times on an H200."""
-    figure = Picture(9.5, 4.3)
-    model, timed = figure.subplots(1, 2, width_ratios=[1.5, 1])
+    figure = Picture(WIDTH, 3.9)
+    model, timed = figure.subplots(1, 2, width_ratios=[1.4, 1])
     tile_bytes = 128 * 128 * 2
     sizes = np.geomspace(2 * MIB, 256 * MIB, 200)
     at_l2 = {}
@@ -52,41 +67,31 @@ def order_traffic(side: int = 64, k: int = 32, at_once: int = 132) -> Figure:
         model.plot(sizes / MIB, curve.read_bytes(sizes) / GIB, color=colour, linestyle=line, linewidth=2, label=name)
         at_l2[name] = curve.read_bytes(60 * MIB)
     model.axvline(60, color=INK, linestyle=":", linewidth=1)
-    model.text(60, 0.02, " H200", transform=model.get_xaxis_transform(), fontsize=9)
+    model.text(60, 0.02, "H200 ", transform=model.get_xaxis_transform(), ha="right")
     model.set(xscale="log", xlabel="size of the L2, MiB", ylabel="GiB read from DRAM", ylim=(0, None))
     model.set_xticks([2, 4, 8, 16, 32, 64, 128, 256], ["2", "4", "8", "16", "32", "64", "128", "256"])
     model.minorticks_off()
-    model.legend(fontsize=9, frameon=False)
-    model.set_title(
-        f"the model: a and b of {side * 128} × {k * 128} and {k * 128} × {side * 128}", fontsize=10, loc="left"
-    )
+    model.legend(frameon=False, loc="center left", bbox_to_anchor=(0, 0.68))
+    model.set_title(f"the model: a and b of {side * 128} × {k * 128}\nand {k * 128} × {side * 128}")
 
     rows = measured("tiling")["orders"]
     names = sorted({row["n"] for row in rows})
-    for i, (label, colour, hatch) in enumerate((("grouped, 8", OURS, "//"), ("Hilbert", THREE, ".."))):
+    for i, (label, colour, marker) in enumerate((("grouped, 8", OURS, "o"), ("Hilbert", THREE, "s"))):
         own = [next(row for row in rows if row["n"] == n and row["order"] == label) for n in names]
+        at = np.arange(len(names)) + 0.4 * i - 0.2
         values, spreads = [row["ratio"] for row in own], [row["spread"] for row in own]
-        bars = timed.bar(
-            np.arange(len(names)) + 0.4 * i - 0.2,
-            values,
-            0.38,
-            color=colour,
-            hatch=hatch,
-            edgecolor="white",
-            label=label,
-            yerr=spreads,
-            ecolor=INK,
-            capsize=3,
-        )
-        timed.bar_label(
-            bars, [f"{v:.2f}\n± {s:.2f}" for v, s in zip(values, spreads, strict=True)], fontsize=8, padding=2
-        )
+        timed.errorbar(at, values, spreads, color=colour, marker=marker, linestyle="", capsize=3, label=label)
+        for x, value, above in zip(at, values, spreads, strict=True):
+            timed.annotate(
+                f"{value:.2f}", (x, value + above), (0, 4), textcoords="offset points", ha="center", va="bottom"
+            )
     timed.axhline(1, color=OTHERS, linewidth=2)
+    timed.text(-0.45, 0.998, "row order", va="top")
     timed.set_xticks(range(len(names)), names)
-    top = 1.4 * max(row["ratio"] for row in rows)
-    timed.set(xlabel="N, products of (N, N)", ylabel="speed, row order = 1", ylim=(0, top))
-    timed.legend(fontsize=9, frameon=False, loc="upper left", ncols=2)
-    timed.set_title(whose(), fontsize=10, loc="left")
+    timed.set(xlabel="N, products of (N, N)", ylabel="speed, row order = 1", xlim=(-0.5, len(names) - 0.5))
+    timed.set_ylim(0.95, 1.17)
+    timed.legend(frameon=False, loc="upper left", ncols=2, columnspacing=1, handletextpad=0.3)
+    timed.set_title(whose().replace(", ", ",\n"))
     for ax in (model, timed):
         ax.grid(alpha=0.3)
         bare(ax)
@@ -94,6 +99,6 @@ def order_traffic(side: int = 64, k: int = 32, at_once: int = 132) -> Figure:
     figure.caption(
         f"Left: with the L2 of an H200, grouped order reads {share:.2f} of row order's bytes in the model (tiles of 128 × 128, "
         f"{at_once} at "
-        "once). Right: the speed in each order. Each bar was timed against row order in the same run (± its spread)."
+        "once). Right: the speed in each order. Each dot was timed against row order in the same run, and its line is the spread."
     )
     return figure

@@ -9,14 +9,14 @@ from matplotlib.ticker import MaxNLocator
 from course_lib.exercises.tiling.oracles import dealt
 from course_lib.figures.tiling.recording import SIDES
 from course_lib.figures.widgets import Sliders, live
-from course_lib.picture import INK, LIMIT, PART, Picture, bare, ink_on, on_white
+from course_lib.picture import INK, LIMIT, PART, WASTE, WIDTH, Picture, bare, ink_on, on_white
 from course_lib.words import plural
 
 
 @on_white
 def tile_quantization(sizes: tuple[int, int] = (256, 257), block: int = 128) -> Figure:
     """Tiles over a matrix that they cover exactly, and over one with one row and one column more."""
-    figure = Picture(9.5, 4.2)
+    figure = Picture(WIDTH, 4.2)
     told = []
     for ax, size in zip(figure.subplots(1, 2), sizes, strict=True):
         tiles, _ = dealt(size, size, block, block, 1)
@@ -25,24 +25,23 @@ def tile_quantization(sizes: tuple[int, int] = (256, 257), block: int = 128) -> 
             for j in range(across):
                 inside = min(block, size - i * block) * min(block, size - j * block) / block**2
                 ax.add_patch(
-                    Rectangle((j * block, i * block), block, block, facecolor=PART if inside == 1 else "white", edgecolor=INK,
-                              hatch="" if inside == 1 else "//")
-                )  # fmt: skip
+                    Rectangle(
+                        (j * block, i * block), block, block, facecolor=PART if inside == 1 else WASTE, edgecolor=INK
+                    )
+                )
                 ax.text(
                     (j + 0.5) * block,
                     (i + 0.5) * block,
                     f"{inside:.1%}" if inside < 1 else "full",
                     ha="center",
                     va="center",
-                    fontsize=10,
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
                 )
         ax.add_patch(Rectangle((0, 0), size, size, facecolor="none", edgecolor=LIMIT, linewidth=2))
         ax.set(xlim=(-8, 400), ylim=(400, -8), aspect="equal", xlabel="columns", ylabel="rows")
         ax.set_xticks([0, 128, 256, 384])
         ax.set_yticks([0, 128, 256, 384])
         used = size * size / (tiles * block * block)
-        ax.set_title(f"{size} × {size}: {tiles} tiles of {block} × {block}, {used:.0%} used", fontsize=11, loc="left")
+        ax.set_title(f"{size} × {size}: {tiles} tiles of {block} × {block},\n{used:.0%} used")
         bare(ax)
         told.append(tiles)
     figure.caption(
@@ -60,7 +59,7 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
     tiles, count = dealt(m, n, bm, bn, sms)
     down, across = -(-m // bm), -(-n // bn)
     wave = np.arange(tiles).reshape(down, across) // sms
-    figure = Picture(9.5, 4.4)
+    figure = Picture(WIDTH, 4.4)
     grid, busy = figure.subplots(1, 2, width_ratios=[1.25, 1])
     colours = colormaps["cividis"](np.linspace(0.15, 1, max(count, 2)))
     grid.imshow(colours[wave], extent=(0, across * bn, down * bm, 0), aspect="auto", interpolation="nearest")
@@ -70,20 +69,18 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
             alike = np.flatnonzero(wide == wide.max())
             i = alike[len(alike) // 2]
             middle = np.flatnonzero(wave[i] == w).mean() + 0.5
-            grid.text(
-                middle * bn, (i + 0.5) * bm, w + 1, ha="center", va="center", fontsize=9, color=ink_on(colours[w])
-            )
+            grid.text(middle * bn, (i + 0.5) * bm, w + 1, ha="center", va="center", color=ink_on(colours[w]))
     if tiles <= 4000:
         grid.vlines(np.arange(1, across) * bn, 0, down * bm, color="white", linewidth=0.5)
         grid.hlines(np.arange(1, down) * bm, 0, across * bn, color="white", linewidth=0.5)
     grid.add_patch(Rectangle((0, 0), n, m, facecolor="none", edgecolor=LIMIT, linewidth=2))
     grid.set(xlabel="columns (red frame: the matrix)", ylabel="rows")
-    grid.set_title(f"{tiles} tiles of {bm} × {bn}; number: wave", fontsize=11, loc="left")
+    grid.set_title(f"{tiles} tiles of {bm} × {bn}; number: wave")
 
     at_work = np.bincount(wave.ravel(), minlength=count)
     busy.bar(range(1, count + 1), at_work, color=colours[:count], edgecolor=INK, linewidth=0.5)
     busy.axhline(sms, color=INK, linestyle="--", linewidth=1.5)
-    busy.text(0.42, sms, f"{sms} SMs", fontsize=9, va="bottom")
+    busy.text(0.42, sms, f"{sms} SMs", va="bottom")
     if count <= 12:
         for w, value in enumerate(at_work, 1):
             busy.text(
@@ -101,7 +98,7 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
     bare(busy)
     used = m * n / (count * sms * bm * bn)
     one = plural(count, "wave")
-    busy.set_title(one, fontsize=11, loc="left")
+    busy.set_title(one)
     figure.caption(
         f"{m} × {n}: {tiles} tiles in {one}. {at_work[-1]} of {sms} SMs work in the last wave; "
         f"the result uses {used:.0%} of what all SMs could have computed in this time."

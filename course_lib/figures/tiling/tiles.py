@@ -21,6 +21,7 @@ from course_lib.picture import (
     RESULT,
     RIGHT,
     TWO,
+    WIDTH,
     WRONG,
     Picture,
     bare,
@@ -41,7 +42,7 @@ def outer_products(m: int = 5, n: int = 7, k: int = 3) -> Figure:
     """a @ b, as the sum of outer products of a's columns and b's rows; small whole numbers."""
     generator = np.random.default_rng(5)
     a, b = generator.integers(-2, 3, (m, k)), generator.integers(-2, 3, (k, n))
-    figure = Picture(7.2, 4.4)
+    figure = Picture(WIDTH, 4.4)
     axes = figure.subplots(2, 2).flat
     for i, ax in enumerate(axes):
         last = i == k
@@ -55,7 +56,7 @@ def outer_products(m: int = 5, n: int = 7, k: int = 3) -> Figure:
         ax.set(xlim=(-1.4, n + 0.1), ylim=(m + 0.1, -1.4), aspect="equal")
         _empty(ax, "columns" if i >= 2 else "", "" if i % 2 else "rows")
         title = "c = a @ b: their sum" if last else f"{'+ ' * (i > 0)}column {i} of a times row {i} of b"
-        ax.set_title(title, fontsize=10, loc="left")
+        ax.set_title(title)
     figure.caption(
         f"Each number of a column of a (light blue) is multiplied by each number of a row of b (orange): {m} + {n} numbers are read for "
         f"{m} × {n} products. All outer products together read each of the {m * k} + {k * n} numbers of a and b once."
@@ -67,7 +68,7 @@ def outer_products(m: int = 5, n: int = 7, k: int = 3) -> Figure:
 def tile_anatomy(side: int = 8, block: int = 2, block_k: int = 2) -> Figure:
     """Draw which rows of a and which columns of b one tile of c needs, and in which pieces: a left of c, b above it. Each cell is
     a tile; counts come from a trace."""
-    figure = Picture(7.2, 6.4)
+    figure = Picture(WIDTH, 6.4)
     ax = figure.subplots()
     m, n, gap = 1, 2, 1.2  # the tile, and the room between the matrices
     for x, y, down, across in (
@@ -140,22 +141,21 @@ def tile_sizes(
     sheet, cost = gpu.datasheet(card), tile_costs(block_m, block_n, block_k, stages, dtype)
     peak = (sheet.bf16_flops or sheet.fp32_flops) if dtype == "bfloat16" else sheet.fp32_flops
     programs = int(sheet.shared_bytes_per_sm // (cost["shared"] + 1024))  # CUDA keeps 1 KiB for itself
-    figure = Picture(9.5, 4.3)
+    figure = Picture(WIDTH, 4.3)
     axes = figure.subplot_mosaic([["shape", "shared"], ["shape", "held"], ["shape", "saved"]], width_ratios=[1, 1.9])
     ax = axes.pop("shape")
     ax.add_patch(Rectangle((0, 0), block_n, block_m, facecolor=RESULT, edgecolor=INK))
     ax.add_patch(Rectangle((-block_k - 20, 0), block_k, block_m, facecolor=LEFT, edgecolor=INK))
-    ax.add_patch(Rectangle((0, -block_k - 20), block_n, block_k, facecolor=RIGHT, hatch="//", edgecolor=INK))
+    ax.add_patch(Rectangle((0, -block_k - 20), block_n, block_k, facecolor=RIGHT, edgecolor=INK))
     for x, y, text in (
         (block_n / 2, block_m / 2, "c"),
         (-block_k / 2 - 20, block_m / 2, "a"),
         (block_n / 2, -block_k / 2 - 20, "b"),
     ):
-        white = {"facecolor": "white", "edgecolor": "none", "pad": 2}
-        ax.text(x, y, text, ha="center", va="center", bbox=white)
+        ax.text(x, y, text, ha="center", va="center", color=INK)
     ax.set(xlim=(-160, 264), ylim=(264, -160), aspect="equal")
     ax.set(xticks=[0, 64, 128, 256], yticks=[0, 64, 128, 256], xlabel="columns", ylabel="rows")
-    ax.set_title(f"c {block_m} × {block_n}, steps of {block_k}", fontsize=11, loc="left")
+    ax.set_title(f"c {block_m} × {block_n}, steps of {block_k}")
     bare(ax)
 
     gauges = [
@@ -181,9 +181,9 @@ def tile_sizes(
         ax.axvline(limit, color=INK, linestyle="--", linewidth=1.5)
         end = 1.1 * max(limit, value)
         side = "right" if 2 * limit > end else "left"  # of the line: where the sentence has room
-        ax.text(limit, 0.52, f" {limit:,.0f}: {what} ", fontsize=9, va="bottom", ha=side)
+        ax.text(limit, 0.52, f" {limit:,.0f}: {what} ", va="bottom", ha=side)
         ax.set(xlim=(0, end), ylim=(-0.4, 0.9), yticks=[], xlabel=unit)
-        ax.set_title(f"{name}: {value:,.0f} {unit}" + ", does not fit" * over, fontsize=11, loc="left")
+        ax.set_title(f"{name}: {value:,.0f} {unit}" + ", does not fit" * over)
         bare(ax)
     fit = f"{plural(programs, 'such program fits', 'such programs fit')} onto one SM of {card} at a time"
     if not programs:
@@ -224,7 +224,7 @@ def explore_tile_sizes() -> Sliders | Figure:
 @on_white
 def pipelining(load: float = 2.0, dot: float = 1.0, steps: int = 6) -> Figure:
     """Loads and dots of one program with 1, 2 and 3 stages. A drawing: a load takes `load`, a dot `dot`, in no unit."""
-    figure = Picture(9.5, 4.6)
+    figure = Picture(WIDTH, 4.6)
     axes = figure.subplots(3, 1, sharex=True)
     ends = {}
     for ax, stages in zip(axes, (1, 2, 3), strict=True):
@@ -235,18 +235,13 @@ def pipelining(load: float = 2.0, dot: float = 1.0, steps: int = 6) -> Figure:
             begin = max(arrived, dots[-1][1] if dots else 0.0)
             dots.append((begin, begin + dot))
             row = step % stages
-            ax.add_patch(Rectangle((start, row), load, 0.8, facecolor=LOADED, edgecolor=INK))
-            ax.text(start + load / 2, row + 0.4, f"load {step}", ha="center", va="center", fontsize=8)
-            ax.add_patch(Rectangle((begin, stages), dot, 0.8, facecolor=TWO, hatch="//", edgecolor=INK))
-            white = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-            ax.text(begin + dot / 2, stages + 0.4, step, ha="center", va="center", fontsize=8, bbox=white)
+            box(ax, start, row, load, 0.8, LOADED, f"load {step}")
+            box(ax, begin, stages, dot, 0.8, TWO, step)
         ends[stages] = dots[-1][1]
         ax.axvline(ends[stages], color=LIMIT, linestyle="--", linewidth=1.5)
-        ax.set_yticks(
-            [row + 0.4 for row in range(stages + 1)], [*(f"buffer {b}" for b in range(stages)), "tl.dot"], fontsize=9
-        )
+        ax.set_yticks([row + 0.4 for row in range(stages + 1)], [*(f"buffer {b}" for b in range(stages)), "tl.dot"])
         ax.set(ylim=(stages + 1, -0.1), xlim=(0, steps * (load + dot) + 0.3), ylabel="")
-        ax.set_title(f"num_stages = {stages}: {steps} steps take {ends[stages]:g}", fontsize=11, loc="left")
+        ax.set_title(f"num_stages = {stages}: {steps} steps take {ends[stages]:g}")
         bare(ax)
     axes[-1].set(xlabel="time, in no unit (a drawing: a load takes twice as long as a dot)")
     figure.caption(
@@ -262,21 +257,21 @@ def autotuned() -> Figure:
     found = measured("tiling")
     rows = sorted(found["tiles"], key=lambda row: -row["flops"])
     cublas = found["cublas"]["4096"]
-    figure = Picture(9.5, 4.6)
+    figure = Picture(WIDTH, 4.6)
     ax = figure.subplots()
     for y, row in enumerate(rows):
         m, n, *_ = row["tile"]
         ax.barh(y, row["flops"] / TERA, color=OURS, edgecolor="white")
         intensity = 2 * m * n / (2 * (m + n))
-        said = f"{row['flops'] / cublas:.2f} of cuBLAS; {intensity:.0f} FLOP/byte"
-        ax.text(1.02 * cublas / TERA, y, said, va="center", fontsize=9)
+        said = f"{row['flops'] / cublas:.2f}; {intensity:.0f} FLOP/byte"
+        ax.text(1.02 * cublas / TERA, y, said, va="center")
     ax.axvline(cublas / TERA, color=INK, linestyle="--", linewidth=1.5)
-    ax.text(cublas / TERA, -0.7, "cuBLAS ", fontsize=9, va="bottom", ha="right")
-    names = ["{} × {} × {}, {} warps, {} stages".format(*row["tile"]) for row in rows]
-    ax.set_yticks(range(len(rows)), names, fontsize=9)
+    ax.text(cublas / TERA, -0.7, "cuBLAS: 1 ", va="bottom", ha="right")
+    names = ["{} × {} × {}, {}, {}".format(*row["tile"]) for row in rows]
+    ax.set_yticks(range(len(rows)), names)
     ax.invert_yaxis()
-    ax.set(xlabel="TFLOP/s", ylabel="configuration", xlim=(0, cublas / TERA * 1.5))
-    ax.set_title(f"4096 × 4096 × 4096, bfloat16; {whose()}", fontsize=11, loc="left", pad=16)
+    ax.set(xlabel="TFLOP/s", ylabel="tile, warps, stages", xlim=(0, cublas / TERA * 1.45))
+    ax.set_title(f"4096 × 4096 × 4096, bfloat16\n{whose()}", pad=16)
     bare(ax)
     best, worst = rows[0]["flops"], rows[-1]["flops"]
     figure.caption(
