@@ -613,7 +613,7 @@ for power in (0, 4, 8, 12, 16, 24, 36, 38):
 #
 # A gradient of 0 leaves its weight alone. Does it matter to a run? Here a net of three layers learns to give small numbers,
 # of about 0.003, so its errors are small, and its gradients smaller. It keeps fp32 master weights in each of four runs. What
-# will the run in fp16 do without a scale? And does bf16 need one? Guess before you run the cell.
+# will the run in fp16 do without a scale? And does bf16 need one? Guess before you run the cell, which takes some seconds.
 
 # %%
 figures.dtypes.fp16_training()
