@@ -140,8 +140,8 @@ with trace():
 #
 # Full marks need
 # * the right result for any number of elements ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
-# * at least 8 programs for a large x, which together read each element once and write it once
-#   ({{traffic.performance}}).
+# * for a large x, at least 8 programs, which together read each of its elements once and write each element of the
+#   result once ({{traffic.performance}}).
 
 
 # %% exercise="start.add_one"
@@ -171,7 +171,7 @@ check("start.add_one", add_one)
 # %% [markdown]
 # The verdict begins with the result: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not
 # begun*. Below the result you find what lost points, and what the check saw there. A wrong result is shown next to the
-# right one. Bars compare the bytes (or the launches) that your answer used with the number that would have been enough.
+# right one. Of bytes (or of launches) there are two bars: how many your answer used, and how many would have been enough.
 # Click the triangle below the verdict to see which of its requirements you met.
 #
 # Three of the requirements earn no points: your kernel does the work, the result is right on a plain

@@ -108,7 +108,7 @@ figures.tiling.outer_products()
 # * one outer product for each k ({{counted.plain}}).
 #
 # As long as an exercise is unsolved, its check says that nothing is returned yet. `hint("tiling.outer_product_matmul")`
-# gives a hint, and a stronger one each time you call it. Both hold for every exercise in this unit.
+# gives a hint, and a stronger one each time you call it. Every exercise in this unit has such a check and such hints.
 
 
 # %% exercise="tiling.outer_product_matmul"
@@ -263,8 +263,8 @@ for tile in (1, 16, 64, 128, 256):
 #   H200, and 163 KiB on an A100. In CUDA you write the copy into shared memory, the wait for it, and the reads
 #   yourself. In Triton you use `tl.load` and `tl.dot` on blocks, and the compiler writes all three.
 # * **The shape of a tensor core's instruction.** Hopper's instruction for tensor cores is called `wgmma`. It takes its
-#   operands directly from shared memory. One `wgmma` multiplies 64 rows of a by 8 to 256 columns of b, over 32 bytes
-#   along K (16 numbers of half precision), and four warps share the work. The older instruction `mma.sync`, the only
+#   operands directly from shared memory. One `wgmma` multiplies 64 rows of a by 8 to 256 columns of b. Along K it
+#   takes 32 bytes at once, which are 16 numbers of half precision. Four warps share this work. The older instruction `mma.sync`, the only
 #   one that an A100 has, works on 16 rows and 8 columns. It takes its operands from registers, so each warp first loads
 #   its part of the tiles into its registers. If BLOCK_M is below 64, Triton uses `mma.sync` on Hopper, too. A TPU's
 #   unit is a square of 128 × 128 (256 × 256 from v6e on), and smaller blocks are padded to this size. So there is a
@@ -334,7 +334,7 @@ check("tiling.best_tile", best_tile)
 #
 # | limit | what a program takes | an H200's SM has |
 # | --- | --- | --- |
-# | `"registers"` | `registers` for each of the 32 threads of a warp, rounded up to a multiple of 256 for each warp | 65,536 |
+# | `"registers"` | for each of its warps, 32 × `registers`, rounded up to a multiple of 256 | 65,536 |
 # | `"shared memory"` | `shared_bytes`, plus 1024 bytes that the system takes for each program | 233,472 bytes |
 # | `"warps"` | `warps` | 64 (which are 2048 threads) |
 # | `"programs"` | 1 (CUDA's manuals call programs *blocks*) | 32 |
@@ -399,8 +399,8 @@ for name, kernel in {
 #   side and need the same rows of a, so each row is read twice.
 #
 # So there are tiles within tiles. A program's tile saves reads from L2, and a warp's part of it saves reads from shared
-# memory. If the ALUs do the arithmetic instead of the tensor cores, a thread's part of the warp's part saves reads from
-# shared memory, too. Each level has its own intensity, and the question is always the same: which level is the slowest?
+# memory. If the ALUs do the arithmetic instead of the tensor cores, there is a third level: each thread has a small tile
+# of its own inside the warp's tile, and this saves reads from shared memory, too. Each level has its own intensity, and the question is always the same: which level is the slowest?
 #
 # ## Exercise: the slowest level
 #
@@ -553,8 +553,8 @@ for name, kernel, grid, block in (
 # have two advantages: there are fewer reads, and tensor cores can do the sums.
 #
 # The next rungs in this unit are larger tiles, a pipeline, and a good order of the tiles. With them a kernel reaches
-# about nine tenths of the speed of cuBLAS, NVIDIA's library for matrix products. The rest needs means that plain Triton
-# leaves to its compiler:
+# about nine tenths of the speed of cuBLAS, NVIDIA's library for matrix products. For the last tenth a kernel needs
+# techniques that plain Triton leaves to its compiler:
 #
 # * The hardware can load whole tiles by itself. The unit that does this is called the TMA.
 # * Some warps can do nothing but load, while other warps do nothing but multiply.
@@ -566,8 +566,8 @@ for name, kernel, grid, block in (
 # In such kernels, *barriers* make one part wait for another. A barrier is a counter in shared memory. It counts the
 # threads that have arrived, or the bytes that have been copied. Triton has no functions for barriers. Gluon, a language
 # at a lower level that comes with Triton, has them. `course_lib.hopper` runs kernels in Gluon without a GPU and says
-# what is wrong with their barriers (unit 12). Under *Where to read on*, Boehm's text covers the rungs up to this one,
-# and Gordić's text covers those above.
+# what is wrong with their barriers (unit 12). Under *Where to read on*, Boehm's text covers the rungs of this unit, and
+# Gordić's text covers the techniques listed here.
 #
 # ## Exercise: sums of rows
 #
@@ -576,7 +576,7 @@ for name, kernel, grid, block in (
 # A matmul is a loop along K that keeps sums in registers. Write the loop first, without the product: compute the sum of
 # each row of a, in float32. Each program has a block of rows, and goes through all columns from left to right. K may be
 # any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Full marks need
-# * the right sums for any sizes, also if the rows do not follow each other without gaps in memory ({{correct.ragged}}),
+# * the right sums for any sizes, also if there are gaps between the rows in memory ({{correct.ragged}}),
 # * the right sums for long rows of float16 ({{correct.float16}}),
 # * dense loads ({{coalesced.load.performance}}),
 # * at least 32 programs that together read each element once ({{traffic.performance}}).
@@ -850,7 +850,7 @@ else:
 # * `"the last step along K is missing"`
 #
 # Guessing alone gets some answers right. So the first three right answers earn nothing, and each further right answer
-# earns a third of the points ({{names.plain}}).
+# earns {{names.plain / 3}} ({{names.plain}} in all).
 
 # %%
 figures.tiling.name_maps()
@@ -889,8 +889,8 @@ check("tiling.name_maps", named_maps)
 # on which it does not.
 #
 # `breaking_inputs()` returns a list of at most three inputs, each a dict `{"a": tensor, "b": tensor}`. The shapes are
-# (M, K) and (K, N), with any strides, and no side is longer than 256. The dtype is float32 or float16. From its first
-# to its last element, each tensor may take the room of at most 16,384 numbers.
+# (M, K) and (K, N), with any strides, and no side is longer than 256. The dtype is float32 or float16. In memory,
+# the distance from a tensor's first element to its last, gaps included, may be at most 16,384 numbers.
 #
 # The check first runs the given kernel on all of your inputs. **If the given kernel fails on one of them, you earn
 # nothing.** Then the check runs the mutants. A mutant is *killed* if its result is wrong on one of your inputs, or if
@@ -987,7 +987,8 @@ figures.tiling.explore_waves()
 
 # %% [markdown]
 # Sizes just above a cliff waste the most. At N = 1793 there is a full wave of 108 tiles, and a second wave of only 12.
-# With these two waves the result uses only 45 % of the time of the SMs. The larger N is, the more waves there are, and
+# In these two waves, only 45 % of the SMs' time goes into elements of the result. The rest is lost in tiles and waves
+# that are not full. The larger N is, the more waves there are, and
 # the less the last wave matters. Very small sizes do not even fill the first wave.
 #
 # ## Exercise: tiles and waves
@@ -1026,8 +1027,8 @@ for n in (1792, 1793, 1794):
 # of N bfloat16 numbers is 2 N bytes long. When tiles are copied into shared memory, each thread can copy 16 bytes at a
 # time, if these bytes begin at a multiple of 16 bytes. If 8 divides N, every row begins at such a multiple. If N is 4
 # times an odd number, only every second row does, so a kernel can rely only on multiples of 8 bytes. If N is 2 times an
-# odd number, it can rely on multiples of 4 bytes, and if N is odd, on multiples of 2 bytes. For all these sizes the
-# TMA, the unit of an H200 that copies whole tiles, cannot be used at all.
+# odd number, it can rely on multiples of 4 bytes, and if N is odd, on multiples of 2 bytes. If 8 does
+# not divide N, the TMA, the unit of an H200 that copies whole tiles, cannot be used at all.
 #
 # So four branches are possible. But the plot shows only three, because the sizes that are 2 times odd and those that
 # are 4 times odd are equally fast. So the width of a copy does not explain everything. The plot does not say which
@@ -1120,8 +1121,8 @@ print(figures.tiling.how_well(predicted_throughput))
 # The rest of this cell describes an H200. (If there is a GPU here, the picture was measured on it just now. Which of
 # the statements hold for your GPU?) Look at the picture first. For multiples of 8 the lines lie about 15 % below the
 # marks. This does no harm: the same factor for all sizes does not change their order, and a rank correlation depends
-# only on the order. Below N = 1000, sizes that 8 does not divide are in fact 2 to 3 times faster than predicted with
-# the shares of the published solution. The reason is part 4 of the model. It slows down the launch as well, but a
+# only on the order. Now take the shares of the published solution. Below N = 1000, the measured speed of sizes that
+# 8 does not divide is 2 to 3 times the predicted speed. The reason is part 4 of the model. It slows down the launch as well, but a
 # launch takes the same time for every size.
 #
 # Then read the table, in three steps.
@@ -1131,11 +1132,11 @@ print(figures.tiling.how_well(predicted_throughput))
 #   share.)
 # * Among *large* multiples of 8, size and alignment say little, and the waves decide the order. There the model does
 #   better than *size alone*, but it is far from perfect.
-# * The worst misses show why. Look first at those that 8 divides, if there are any. Their last wave has only a few
+# * The worst misses show why. Among them, look first at sizes that are multiples of 8, if there are any. Their last wave has only a few
 #   tiles, and there the product is *faster* than predicted. There are two reasons. cuBLAS has many kernels, and uses
 #   another tile if one tile would leave a nearly empty last wave. And the speed of a large product is limited by power:
-#   when some SMs have nothing to do, the other SMs can use their power and run at a higher clock. (Which other sizes
-#   are among the worst misses depends on your shares.)
+#   when some SMs have nothing to do, the other SMs can use their power and run at a higher clock. (The other
+#   sizes among the worst misses depend on your shares.)
 #
 # How well does the model predict a kernel that has only *one* tile? The next picture shows the published matmul with a
 # fixed tile, on the same GPU.
@@ -1189,8 +1190,8 @@ print(figures.tiling.copied_first())
 # The copies take less time than the product. The copies and the product together take less than half of the time that
 # cuBLAS needs for the original rows. The time of the copies grows with N², and the time that they save grows with N³.
 # So the larger the product, the more the copies pay off. (The kernel is `benchmarks/matmul_persistent.py`. It is about
-# as fast as cuBLAS when rows are aligned. For 4097 it has one more row and one more column of tiles than for 4096, each
-# for a single row or column of numbers. So it also loses time to wave quantization.)
+# as fast as cuBLAS when rows are aligned. For 4097 it needs one more row of tiles than for 4096, for a single row of
+# numbers, and likewise one more column of tiles. So it also loses time to wave quantization.)
 #
 # ## Which tile first?
 #
@@ -1206,8 +1207,8 @@ print(figures.tiling.copied_first())
 figures.tiling.orders()
 
 # %% [markdown]
-# It would be better if the tiles formed a compact patch. For the same number of tiles, a patch has fewer rows and
-# columns together. This is the advantage of the square again, now for tiles instead of numbers. The common way to get a
+# It would be better if the tiles formed a compact patch. With the same number of tiles, a patch has a smaller sum of
+# rows and columns than a long strip has. This is the advantage of the square again, now for tiles instead of numbers. The common way to get a
 # patch is **grouped order**: take `group` rows of tiles, go through them column by column, and then take the next
 # `group` rows.
 #
@@ -1246,8 +1247,8 @@ check("tiling.grouped_order", grouped_order)
 # result must still be right.
 #
 # Is there an order that needs no parameter such as `group`? **Hilbert's curve** visits each cell of a square once and
-# always steps to a neighbouring cell. Any number of successive cells lie close together. So whatever the number of
-# programs that run at the same time, their tiles form a patch. The curve is built from itself: it consists of four
+# always steps to a neighbouring cell. Any number of successive cells lie close together. So the tiles of the
+# programs that run at the same time form a patch, however many programs there are. The curve is built from itself: it consists of four
 # Hilbert curves of half the side, and the first and the last of these are turned.
 #
 # ## Exercise: Hilbert's order
@@ -1293,7 +1294,7 @@ check("tiling.hilbert_order", hilbert_order)
 figures.tiling.order_traffic()
 
 # %% [markdown]
-# In the model the bytes fall to about a quarter. On the GPU the speed rises by only one to a few percent. Why so
+# In the model the bytes fall to about a quarter. On the GPU the speed rises by only a few percent, or even by just one. Why so
 # little? At these sizes the product is limited by arithmetic, and seldom waits for DRAM. In the model Hilbert's curve
 # needs the fewest bytes. On the GPU, at 16384, sometimes Hilbert's order was faster and sometimes grouped order
 # (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step, but on a real GPU they
@@ -1311,8 +1312,8 @@ figures.tiling.order_traffic()
 #   most of the speed, and padding gets this speed back.
 # * Programs that run at the same time should compute a compact patch of tiles. Then L2 already has most of what the
 #   next program needs.
-# * A model of ten lines sorts 230 measured sizes. Where the model fails, you learn what the library does that you did
-#   not think of.
+# * A model of ten lines sorts 230 measured sizes. Where the model fails, the library does something that you did not
+#   think of, and you learn what it is.
 #
 # Every kernel so far did one operation. In unit 06 several operations become one kernel, and the bytes that were moved
 # between them are saved.

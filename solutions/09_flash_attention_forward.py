@@ -414,8 +414,8 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # * for any Nq and Nk ({{correct.ragged}}), any leading dimensions ({{correct.leading}}), and any D from 16 to 256
 #   ({{correct.dims}}),
 # * for views, without copies ({{correct.strided}}),
-# * with the precision of float32 for float32 tensors ({{correct.float32}}), and for half precision with 4096 keys
-#   ({{correct.half}}),
+# * for float32 tensors, with the precision of float32 ({{correct.float32}}),
+# * for tensors of half precision, with 4096 keys ({{correct.half}}),
 # * for any scale ({{correct.scale}}),
 # * for causal attention in which the last query sees the last key ({{correct.causal}}); a query that sees no key gets
 #   o = 0 and lse = −inf ({{correct.nothing}}),
@@ -429,7 +429,8 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # * dense loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
 #
 # There is extra credit on a GPU, for 16 heads of 128, 8192 tokens and bfloat16. You get {{speed}} if your kernel
-# reaches {{speed.full}} of the speed of torch's FlashAttention-2, and a part of these points from {{speed.none}} on.
+# has {{speed.full}} times the speed of torch's FlashAttention-2, and a part of these points from {{speed.none}} times
+# its speed on.
 
 
 # %% exercise="flash.flash_attention_forward"
@@ -547,7 +548,7 @@ check("flash.flash_attention_forward", flash_attention_forward)
 # without a copy.
 #
 # How large a difference from torch can rounding explain? The first rows of a causal attention are means of only a few
-# values, so they have numbers between 2 and 4. There bfloat16 has steps of 0.0156, so rounding can be off by half a
+# values, so some of their numbers are large, between 2 and 4. There bfloat16 has steps of 0.0156, so rounding can be off by half a
 # step, 0.0078. (The cell also prints the step of bfloat16 just below 1.)
 
 # %%
@@ -592,8 +593,8 @@ else:
 figures.flash.ladder()
 
 # %% [markdown]
-# The lowest bar, "unit 09", is the published solution of this unit, with pointers, `tl.exp` and two loops. Full
-# attention is 1.33 times as fast as FlashAttention-2, and causal attention 1.48 times as fast. The next three kernels
+# The lowest bar, "unit 09", is the published solution of this unit, with pointers, `tl.exp` and two loops. It is
+# 1.33 times as fast as FlashAttention-2 in full attention, and 1.48 times as fast in causal attention. The next three kernels
 # use the same algorithm. They only express it in a way that suits the hardware better:
 # * **exp2.** The hardware can compute 2ˣ, but not eˣ. So `tl.exp` first multiplies each score by log₂ e. You can put
 #   log₂ e into the scale, and use `tl.exp2`. Then multiplying by the scale and subtracting the maximum become one fused
@@ -638,7 +639,7 @@ for row in measured("attention")["counters"]:
 #
 # Can Triton do this? In the loop of a plain matmul, Triton's compiler starts the next product before the last one has
 # finished. In the loop of attention it does not: the softmax needs s, and the accumulator is rescaled. So the compiled
-# program waits for each product right after it has started it, and you cannot change this in Triton. The last kernel is
+# program starts a product and at once waits for it, and you cannot change this in Triton. The last kernel is
 # therefore written in **Gluon**, a language at a lower level in the same package. In Gluon you decide yourself about
 # layouts, shared memory, barriers and waits. The kernel is in benchmarks/attention_overlapped.py, and has 197 lines for
 # this one GPU. Read it when you have finished this unit; you will know every line of its arithmetic.
@@ -651,8 +652,8 @@ for row in measured("attention")["counters"]:
 # can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
 #
 # Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline. On
-# Hopper these are the tiles of all stages. On older cards they are the tiles of all stages but one, and a tile of p
-# takes space as well. The next cell counts the bytes for 64 queries, heads of 128, half precision and 3 stages. Guess
+# Hopper there is a tile of k and a tile of v for every stage. On older cards there are tiles for one stage less, but a
+# tile of p takes space as well. The next cell counts the bytes for 64 queries, heads of 128, half precision and 3 stages. Guess
 # first: with how many keys does a tile become too large for an A10G?
 
 # %%
@@ -772,8 +773,8 @@ for kv_heads in (32, 8, 1):
 # This makes the cache smaller. Are fewer bytes read, too? If each head of q has its own programs, each program reads k
 # and v of its group, and nothing is saved. But a program need not know which head a row of q belongs to. So put the
 # queries of all heads of a group one below the other, and cut this longer matrix into tiles, as in the right picture of
-# the section on windows. Then 8 heads of 16 queries have 128 rows together, and k and v are read for 64 or 128 rows at
-# a time. (In the picture they are read for 32 rows at a time, and a tile holds two heads.)
+# the section on windows. Then 8 heads of 16 queries are 128 rows together, and one pass over k and v serves 64 or 128
+# rows of queries. (In the picture one pass serves 32 rows, and a tile holds two heads.)
 #
 # ## Exercise: grouped heads
 #
@@ -952,7 +953,7 @@ check("flash.flash_decode", flash_decode)
 # * `"tiles on the diagonal are not masked"`
 #
 # Guessing alone gets some answers right. So the first three right answers earn nothing, and each further right answer
-# earns a third of the points ({{names.plain}}).
+# earns {{names.plain / 3}} ({{names.plain}} in all).
 
 # %%
 figures.flash.name_maps()
@@ -1058,8 +1059,8 @@ check("flash.break_attention", breaking_inputs)
 #
 # * One kernel computes all of attention, and a tile of scores never leaves the chip. The outer loop becomes the grid.
 #   The inner loop is a walk along k and v, with a state of three blocks: m, l and acc.
-# * The weights p are rounded for the tensor cores, but the state is not. The scores are multiplied by the scale, and
-#   not q.
+# * The weights p are rounded for the tensor cores, but the state is not. The scale is
+#   applied to the scores, and not to q.
 # * `sees`, one number for each row, gives the causal mask, the mask past the last key, and the ends of two loops.
 # * With a pointer and four strides, a kernel can read any view. Rows of several heads can share a tile if these heads
 #   share k and v.

@@ -687,7 +687,7 @@ print(t.table())
 # * `"tiles on the diagonal are not masked in dkdv"`
 #
 # Guessing alone gets some answers right. So the first three right answers earn nothing, and each further right answer
-# earns a third of the points ({{names.plain}}).
+# earns {{names.plain / 3}} ({{names.plain}} in all).
 
 # %%
 figures.flash_backward.name_gradients()
