@@ -429,7 +429,7 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # * dense loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
 #
 # There is extra credit on a GPU, for 16 heads of 128, 8192 tokens and bfloat16. You get {{speed}} if your kernel
-# has {{speed.full}} times the speed of torch's FlashAttention-2, and a part of these points from {{speed.none}} times
+# reaches {{speed.full}} times the speed of torch's FlashAttention-2, and a part of these points from {{speed.none}} times
 # its speed on.
 
 
