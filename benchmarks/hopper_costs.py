@@ -1,4 +1,4 @@
-"""What steps of a kernel cost on one SM of Hopper, in cycles: `python benchmarks/hopper_costs.py`.
+"""Measure what steps of a kernel cost on one SM of Hopper, in cycles: `python benchmarks/hopper_costs.py`.
 
 Writes course_lib/hardware/measured/hopper_costs.json, from which course_lib/hopper/timeline.py has costs. Each step is repeated in a
 loop, by one or by two warpgroups that do not wait for one another; a cost is what one more turn takes. A minute on an H100.
@@ -112,7 +112,7 @@ def of_barriers(cycles_ptr, bars, turns, GROUP: gl.constexpr, WHAT: gl.constexpr
 
 @jit
 def arithmetic(cycles_ptr, x_ptr, turns, second, WHAT: gl.constexpr):
-    """By two warpgroups; `second` is 0 if the second one has no turns."""
+    """Let two warpgroups work; `second` is 0 if the second one has no turns."""
     gl.warp_specialize(
         [
             (of_arithmetic, (cycles_ptr, x_ptr, turns, 0, WHAT)),

@@ -36,7 +36,7 @@ def of_group(trials: Sequence[SomeTrial], group: str) -> list[SomeTrial]:
 
 @cache
 def _values(oracle: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What an exercise of kind "values" asks for: it takes no arguments, and finding it out may take a trace."""
+    """Find out, once, what an exercise of kind "values" asks for: it takes no arguments, and may take a trace."""
     return oracle()
 
 

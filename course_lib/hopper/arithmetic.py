@@ -1,4 +1,4 @@
-"""What arithmetic on blocks takes of an SM: cycles of each pipe, as the machine code for Hopper has its instructions."""
+"""Costs of arithmetic on blocks, on one SM: cycles of each pipe, as the machine code for Hopper has its instructions."""
 
 from __future__ import annotations
 

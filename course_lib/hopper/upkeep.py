@@ -41,7 +41,7 @@ def made_again(view: View, first: Spot, second: Spot) -> Mistake:
 
 
 class Upkeep:
-    """What became of barriers in the programs of one launch."""
+    """Barriers in the programs of one launch, and what became of them."""
 
     def __init__(self) -> None:
         self._reached: set[object] = set()

@@ -94,7 +94,7 @@ def test_no_barrier_shares_memory_with_a_tile(changed, D, causal):
 
 
 def test_barriers_for_turns_that_nobody_takes_are_named(changed):
-    """What was wrong with this kernel at D 128, full, on a GPU with several processes (its docstring tells)."""
+    """Name what was wrong with this kernel at D 128, full, on a GPU with several processes (its docstring tells)."""
     always = ("    if (\n        CAUSAL or D == 64\n    ):  # turns", "    if D > 0:  # turns")
     module = changed(always, ("TURNS: gl.constexpr = len(exchange) == 4", "TURNS: gl.constexpr = CAUSAL"))
     assert run(module, ("lazy",), causal=True)[0].right

@@ -76,7 +76,7 @@ def turn(what: str, groups: int) -> float:
     "what,groups,cycles", [row for row in measured("hopper_costs")["arithmetic"] if (row[0], row[1]) != ("max, add", 2)]
 )
 def test_arithmetic_takes_as_long_as_measured(what, groups, cycles):
-    """Of "max, add" by two warpgroups the model lets the one compare while the other adds, and an H100 did not."""
+    """Leave out "max, add" by two warpgroups: the model lets the one compare while the other adds, and an H100 did not."""
     assert turn(what, groups) == pytest.approx(cycles, rel=0.15)
 
 

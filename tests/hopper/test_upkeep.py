@@ -99,5 +99,5 @@ def two_barriers(y_ptr, n):
 
 @pytest.mark.parametrize("programs", [1, 2])
 def test_a_barrier_that_one_program_uses_is_used(programs):
-    """With one program the branch is not reached, and nothing is known."""
+    """Say nothing with one program: the branch is not reached, and nothing is known."""
     assert simulate(two_barriers[(programs,)], torch.zeros(2, dtype=torch.int32), 7, num_warps=4).right

@@ -118,7 +118,7 @@ def test_a_trace_beside_the_launches_does_no_harm():
     [
         (lambda x: x * 2, "it also does mul"),
         (lambda x: x + x, "it also does add"),
-        (lambda x: torch.empty_like(x).copy_(x), r"a copy \(.copy_\)"),
+        (lambda x: torch.empty_like(x).copy_(x), r"a copy into another tensor \(.copy_\)"),
         (lambda x: doubled_into(x.clone(), x), r"a copy \(.clone or .contiguous\)"),
         (lambda x: doubled_into(torch.empty(N), x.half()), r"a cast \(.to, .float, .half"),
         (

@@ -150,7 +150,7 @@ def test_the_model_of_an_exercise_is_the_one_of_the_notebook():
 
 
 def test_adamw_adds_eps_to_the_corrected_root():
-    """Of one step with an eps as large as the root, torch's is the truth; and a folded eps is far from it."""
+    """Take torch's step with an eps as large as the root for the truth; and a folded eps is far from it."""
     call = weights(50, step=2, small=True)(torch.Generator().manual_seed(4))
     far = (stepped(folded=True)(**call)[0].double() - stepped()(**call)[0]).abs()
     assert float((far / adamw_step.budget(stepped()(**call)[0].double(), torch.float32, call)).median()) > 100

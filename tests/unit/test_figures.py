@@ -48,7 +48,7 @@ WIDE = {  # picture -> why it is wider than a page, or written in smaller letter
 
 
 def too_large_for_a_page(figure: Figure) -> list[str]:
-    """What of a figure a page would shrink, or nobody could read."""
+    """List what of a figure a page would shrink, or nobody could read."""
     texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
     found = [f"{text.get_text()!r}: {text.get_fontsize()} pt" for text in texts if text.get_fontsize() < SMALLEST]
     width = float(figure.get_figwidth())
