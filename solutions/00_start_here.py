@@ -13,10 +13,11 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# **After this unit you can** say what a GPU is made of and where it wins against a CPU, write and launch two small Triton
-# kernels, and read the report of a *trace*: a run on the CPU that counts what a kernel does to memory. This unit takes
-# about {{unit hours}}; {{unit minutes}} of that is for {{unit exercises}}. You need Python and a little torch (what a
-# tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to bottom, with Shift+Enter.
+# **After this unit you can** say what a GPU is made of and where it wins against a CPU, write and launch two small
+# Triton kernels, and read the report of a *trace*: a run on the CPU that counts what a kernel does to memory. This
+# unit takes about {{unit hours}}; {{unit minutes}} of that is for {{unit exercises}}. You need Python and a little
+# torch (what a tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to bottom,
+# with Shift+Enter.
 #
 # ## The question
 #
@@ -170,9 +171,9 @@ check("start.add_one", add_one)
 
 # %% [markdown]
 # The verdict begins with the result: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not
-# begun*. Below the result you find what lost points, and what the check saw there. A wrong result is shown next to the
-# right one. Of bytes (or of launches) there are two bars: how many your answer used, and how many would have been enough.
-# Click the triangle below the verdict to see which of its requirements you met.
+# begun*. Below the result you find what lost points, and what the check saw there. A wrong result is shown next to
+# the right one. Of bytes (or of launches) there are two bars: how many your answer used, and how many would have been
+# enough. Click the triangle below the verdict to see which of its requirements you met.
 #
 # Three of the requirements earn no points: your kernel does the work, the result is right on a plain
 # case, and the kernel compiles for a GPU. All three must hold before any point is given. If one of them fails, the
@@ -248,8 +249,8 @@ progress()
 #
 # {{exercise start.num_programs}}
 #
-# There are n elements, and each program takes `block` of them. How many programs must a launch have so that every element
-# has a program and no program is without an element? Full marks need the right number
+# There are n elements, and each program takes `block` of them. How many programs must a launch have so that every
+# element has a program and no program is without an element? Full marks need the right number
 # * where `block` divides n ({{correct.whole}}) and where it does not ({{correct.ragged}}),
 # * for n smaller than `block`, and for n = 0 ({{correct.small}}).
 
@@ -346,9 +347,9 @@ figures.start.ladder()
 #   atoms in a million are replaced by those of another element, the crystal conducts, and a voltage on an electrode
 #   next to it can switch the current on and off.
 # * Such a switch is a **transistor**. Four transistors make a **NAND gate**, which computes not (a and b). Everything
-#   else can be built from NAND gates. Two gates that feed each other form a *latch*, which keeps one bit. Two latches form a
-#   **flip-flop**, which keeps its bit until the next tick of the clock. 32 flip-flops side by side form a **register**,
-#   which holds one number. The next cell builds an adder and a latch from this one kind of gate.
+#   else can be built from NAND gates. Two gates that feed each other form a *latch*, which keeps one bit. Two latches
+#   form a **flip-flop**, which keeps its bit until the next tick of the clock. 32 flip-flops side by side form a
+#   **register**, which holds one number. The next cell builds an adder and a latch from this one kind of gate.
 
 
 # %%
@@ -391,8 +392,8 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 # * A **streaming multiprocessor** (SM) consists of ALUs, tensor cores, special-function units, registers, a memory of
 #   its own, and schedulers that hand out the instructions. A **GPU** consists of many SMs, a cache that they share, and
 #   main memory next to the chip.
-# * The **ISA** (instruction set architecture) is the list of instructions that a chip understands. NVIDIA's list, written
-#   as text that people can read, is called **SASS**. Each generation of GPUs has a new one.
+# * The **ISA** (instruction set architecture) is the list of instructions that a chip understands. NVIDIA's list,
+#   written as text that people can read, is called **SASS**. Each generation of GPUs has a new one.
 # * So compilers first write **PTX**, an assembly language that belongs to no particular chip. An assembler translates
 #   PTX into SASS for the chip at hand. The result is a file called a **cubin**. (If you know compilers for CPUs: PTX
 #   plays the part of LLVM IR, and SASS plays the part of machine code. The cubin plays the part of an ELF file, and in
@@ -453,9 +454,10 @@ for architecture in ("sm_80", "sm_90"):
 #
 # ## Two chips
 #
-# A CPU is built to finish *one* task as soon as possible. It has large caches and much control logic. This logic guesses
-# which way a branch will go, and finds work that can be done early. A GPU is built to finish *many* tasks per second. Most of
-# its area computes, and its control logic is simple because 32 threads share it. What do the two chips look like?
+# A CPU is built to finish *one* task as soon as possible. It has large caches and much control logic. This logic
+# guesses which way a branch will go, and finds work that can be done early. A GPU is built to finish *many* tasks per
+# second. Most of its area computes, and its control logic is simple because 32 threads share it. What do the two
+# chips look like?
 
 # %%
 figures.start.two_dies()
@@ -648,11 +650,11 @@ check("start.fixed_copy", fixed_copy)
 figures.start.memory_hierarchy()
 
 # %% [markdown]
-# How does one measure how long a memory takes to answer? Make a list in which each entry holds the address of the next
-# entry, in random order. Then follow these addresses. A load cannot start until the previous load has returned the address that
-# it needs, so the time from one load to the next is the wait for one answer. Now let the list grow from 4 KiB to 1 GiB. (The data
-# that a program uses again and again is called its **working set**. Here it is the list.) What will the curve of these
-# times look like, and how many steps will it have?
+# How does one measure how long a memory takes to answer? Make a list in which each entry holds the address of the
+# next entry, in random order. Then follow these addresses. A load cannot start until the previous load has returned
+# the address that it needs, so the time from one load to the next is the wait for one answer. Now let the list grow
+# from 4 KiB to 1 GiB. (The data that a program uses again and again is called its **working set**. Here it is the
+# list.) What will the curve of these times look like, and how many steps will it have?
 
 # %% gpu="start.working_sets"
 figures.start.working_sets()
@@ -995,6 +997,6 @@ progress()
 # * The Triton documentation, first tutorial: vector addition.
 # * Google, *How to Scale Your Model*: TPUs and GPUs side by side.
 # * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, why they look as they do.
-# * The video that climbs from atoms to transformers, and the corrections of its commenters: the ladder of this unit comes
-#   from both.
+# * The video that climbs from atoms to transformers, and the corrections of its commenters: the ladder of this unit
+#   comes from both.
 # * C. Petzold, *Code*: from a switch to a processor, for the lower rungs of the ladder.

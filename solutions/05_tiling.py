@@ -262,13 +262,13 @@ for tile in (1, 16, 64, 128, 256):
 #   multiplications, but it is loaded from L2 only once. One program can have at most 227 KiB of shared memory on an
 #   H200, and 163 KiB on an A100. In CUDA you write the copy into shared memory, the wait for it, and the reads
 #   yourself. In Triton you use `tl.load` and `tl.dot` on blocks, and the compiler writes all three.
-# * **The shape of a tensor core's instruction.** Hopper's instruction for tensor cores is called `wgmma`. It takes its
-#   operands directly from shared memory. One `wgmma` multiplies 64 rows of a by 8 to 256 columns of b. Along K it
-#   takes 32 bytes at once, which are 16 numbers of half precision. Four warps share this work. The older instruction `mma.sync`, the only
-#   one that an A100 has, works on 16 rows and 8 columns. It takes its operands from registers, so each warp first loads
-#   its part of the tiles into its registers. If BLOCK_M is below 64, Triton uses `mma.sync` on Hopper, too. A TPU's
-#   unit is a square of 128 × 128 (256 × 256 from v6e on), and smaller blocks are padded to this size. So there is a
-#   reason for sides of 64 and 128.
+# * **The shape of a tensor core's instruction.** Hopper's instruction for tensor cores is called `wgmma`. It takes
+#   its operands directly from shared memory. One `wgmma` multiplies 64 rows of a by 8 to 256 columns of b. Along K it
+#   takes 32 bytes at once, which are 16 numbers of half precision. Four warps share this work. The older instruction
+#   `mma.sync`, the only one that an A100 has, works on 16 rows and 8 columns. It takes its operands from registers,
+#   so each warp first loads its part of the tiles into its registers. If BLOCK_M is below 64, Triton uses `mma.sync`
+#   on Hopper, too. A TPU's unit is a square of 128 × 128 (256 × 256 from v6e on), and smaller blocks are padded to
+#   this size. So there is a reason for sides of 64 and 128.
 # * **Pipelining.** While the tensor cores work on one pair of tiles, the next pairs should be on their way. With
 #   `num_stages=3` the compiler keeps three pairs of tiles in shared memory: one is in use, and two are arriving. This
 #   takes three times the space of one pair.
@@ -398,9 +398,10 @@ for name, kernel in {
 #   warps of a program share a tile of 128 × 128, each warp computes a part of 64 × 64. Two of these parts lie side by
 #   side and need the same rows of a, so each row is read twice.
 #
-# So there are tiles within tiles. A program's tile saves reads from L2, and a warp's part of it saves reads from shared
-# memory. If the ALUs do the arithmetic instead of the tensor cores, there is a third level: each thread has a small tile
-# of its own inside the warp's tile, and this saves reads from shared memory, too. Each level has its own intensity, and the question is always the same: which level is the slowest?
+# So there are tiles within tiles. A program's tile saves reads from L2, and a warp's part of it saves reads from
+# shared memory. If the ALUs do the arithmetic instead of the tensor cores, there is a third level: each thread has a
+# small tile of its own inside the warp's tile, and this saves reads from shared memory, too. Each level has its own
+# intensity, and the question is always the same: which level is the slowest?
 #
 # ## Exercise: the slowest level
 #
@@ -1121,9 +1122,9 @@ print(figures.tiling.how_well(predicted_throughput))
 # The rest of this cell describes an H200. (If there is a GPU here, the picture was measured on it just now. Which of
 # the statements hold for your GPU?) Look at the picture first. For multiples of 8 the lines lie about 15 % below the
 # marks. This does no harm: the same factor for all sizes does not change their order, and a rank correlation depends
-# only on the order. Now take the shares of the published solution. Below N = 1000, the measured speed of sizes that
-# 8 does not divide is 2 to 3 times the predicted speed. The reason is part 4 of the model. It slows down the launch as well, but a
-# launch takes the same time for every size.
+# only on the order. Now take the shares of the published solution. Below N = 1000, the measured speed of sizes that 8
+# does not divide is 2 to 3 times the predicted speed. The reason is part 4 of the model. It slows down the launch as
+# well, but a launch takes the same time for every size.
 #
 # Then read the table, in three steps.
 # * Over *all* sizes the model sorts almost perfectly. But much of this is easy, because large sizes are faster than
@@ -1132,11 +1133,11 @@ print(figures.tiling.how_well(predicted_throughput))
 #   share.)
 # * Among *large* multiples of 8, size and alignment say little, and the waves decide the order. There the model does
 #   better than *size alone*, but it is far from perfect.
-# * The worst misses show why. Among them, look first at sizes that are multiples of 8, if there are any. Their last wave has only a few
-#   tiles, and there the product is *faster* than predicted. There are two reasons. cuBLAS has many kernels, and uses
-#   another tile if one tile would leave a nearly empty last wave. And the speed of a large product is limited by power:
-#   when some SMs have nothing to do, the other SMs can use their power and run at a higher clock. (The other
-#   sizes among the worst misses depend on your shares.)
+# * The worst misses show why. Among them, look first at sizes that are multiples of 8, if there are any. Their last
+#   wave has only a few tiles, and there the product is *faster* than predicted. There are two reasons. cuBLAS has
+#   many kernels, and uses another tile if one tile would leave a nearly empty last wave. And the speed of a large
+#   product is limited by power: when some SMs have nothing to do, the other SMs can use their power and run at a
+#   higher clock. (The other sizes among the worst misses depend on your shares.)
 #
 # How well does the model predict a kernel that has only *one* tile? The next picture shows the published matmul with a
 # fixed tile, on the same GPU.
@@ -1208,9 +1209,9 @@ figures.tiling.orders()
 
 # %% [markdown]
 # It would be better if the tiles formed a compact patch. With the same number of tiles, a patch has a smaller sum of
-# rows and columns than a long strip has. This is the advantage of the square again, now for tiles instead of numbers. The common way to get a
-# patch is **grouped order**: take `group` rows of tiles, go through them column by column, and then take the next
-# `group` rows.
+# rows and columns than a long strip has. This is the advantage of the square again, now for tiles instead of numbers.
+# The common way to get a patch is **grouped order**: take `group` rows of tiles, go through them column by column,
+# and then take the next `group` rows.
 #
 # ## Exercise: grouped order
 #
@@ -1247,9 +1248,9 @@ check("tiling.grouped_order", grouped_order)
 # result must still be right.
 #
 # Is there an order that needs no parameter such as `group`? **Hilbert's curve** visits each cell of a square once and
-# always steps to a neighbouring cell. Any number of successive cells lie close together. So the tiles of the
-# programs that run at the same time form a patch, however many programs there are. The curve is built from itself: it consists of four
-# Hilbert curves of half the side, and the first and the last of these are turned.
+# always steps to a neighbouring cell. Any number of successive cells lie close together. So the tiles of the programs
+# that run at the same time form a patch, however many programs there are. The curve is built from itself: it consists
+# of four Hilbert curves of half the side, and the first and the last of these are turned.
 #
 # ## Exercise: Hilbert's order
 #
@@ -1294,12 +1295,12 @@ check("tiling.hilbert_order", hilbert_order)
 figures.tiling.order_traffic()
 
 # %% [markdown]
-# In the model the bytes fall to about a quarter. On the GPU the speed rises by only a few percent, or even by just one. Why so
-# little? At these sizes the product is limited by arithmetic, and seldom waits for DRAM. In the model Hilbert's curve
-# needs the fewest bytes. On the GPU, at 16384, sometimes Hilbert's order was faster and sometimes grouped order
-# (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step, but on a real GPU they
-# drift apart. A model explains, but only a measurement decides. Grouped order costs five lines of code, and it is worth
-# them.
+# In the model the bytes fall to about a quarter. On the GPU the speed rises by only a few percent, or even by just
+# one. Why so little? At these sizes the product is limited by arithmetic, and seldom waits for DRAM. In the model
+# Hilbert's curve needs the fewest bytes. On the GPU, at 16384, sometimes Hilbert's order was faster and sometimes
+# grouped order (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step, but on a
+# real GPU they drift apart. A model explains, but only a measurement decides. Grouped order costs five lines of code,
+# and it is worth them.
 #
 # ## What you now know
 #
@@ -1333,7 +1334,7 @@ progress()
 # * Horace He, *What Shapes Do Matrix Multiplications Like?*: the plot that this unit's mystery follows.
 # * NVIDIA, CUTLASS documentation, *Efficient GEMM in CUDA*: thread block tiles, warp tiles, pipelining.
 # * Simon Boehm, *How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance*, 2022.
-# * Aleksa Gordić, *Inside NVIDIA GPUs: Anatomy of high performance matmul kernels*, 2025: PTX and SASS, warp tiles, and on
-#   Hopper TMA, barriers and asynchronous stores.
+# * Aleksa Gordić, *Inside NVIDIA GPUs: Anatomy of high performance matmul kernels*, 2025: PTX and SASS, warp tiles,
+#   and on Hopper TMA, barriers and asynchronous stores.
 # * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, which has the plot of this unit's mystery.
 # * Andrej Karpathy on padding nanoGPT's vocabulary to 50304, 2023 (about 25 % faster training).

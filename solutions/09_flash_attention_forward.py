@@ -429,8 +429,8 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # * dense loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
 #
 # There is extra credit on a GPU, for 16 heads of 128, 8192 tokens and bfloat16. You get {{speed}} if your kernel
-# reaches {{speed.full}} times the speed of torch's FlashAttention-2, and a part of these points from {{speed.none}} times
-# its speed on.
+# reaches {{speed.full}} times the speed of torch's FlashAttention-2, and a part of these points from {{speed.none}}
+# times its speed on.
 
 
 # %% exercise="flash.flash_attention_forward"
@@ -548,8 +548,8 @@ check("flash.flash_attention_forward", flash_attention_forward)
 # without a copy.
 #
 # How large a difference from torch can rounding explain? The first rows of a causal attention are means of only a few
-# values, so some of their numbers are large, between 2 and 4. There bfloat16 has steps of 0.0156, so rounding can be off by half a
-# step, 0.0078. (The cell also prints the step of bfloat16 just below 1.)
+# values, so some of their numbers are large, between 2 and 4. There bfloat16 has steps of 0.0156, so rounding can be
+# off by half a step, 0.0078. (The cell also prints the step of bfloat16 just below 1.)
 
 # %%
 B, N, H, D = 1, 200, 4, 64
@@ -593,9 +593,9 @@ else:
 figures.flash.ladder()
 
 # %% [markdown]
-# The lowest bar, "unit 09", is the published solution of this unit, with pointers, `tl.exp` and two loops. It is
-# 1.33 times as fast as FlashAttention-2 in full attention, and 1.48 times as fast in causal attention. The next three kernels
-# use the same algorithm. They only express it in a way that suits the hardware better:
+# The lowest bar, "unit 09", is the published solution of this unit, with pointers, `tl.exp` and two loops. It is 1.33
+# times as fast as FlashAttention-2 in full attention, and 1.48 times as fast in causal attention. The next three
+# kernels use the same algorithm. They only express it in a way that suits the hardware better:
 # * **exp2.** The hardware can compute 2ˣ, but not eˣ. So `tl.exp` first multiplies each score by log₂ e. You can put
 #   log₂ e into the scale, and use `tl.exp2`. Then multiplying by the scale and subtracting the maximum become one fused
 #   operation.
@@ -652,9 +652,9 @@ for row in measured("attention")["counters"]:
 # can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
 #
 # Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline. On
-# Hopper there is a tile of k and a tile of v for every stage. On older cards there are tiles for one stage less, but a
-# tile of p takes space as well. The next cell counts the bytes for 64 queries, heads of 128, half precision and 3 stages. Guess
-# first: with how many keys does a tile become too large for an A10G?
+# Hopper there is a tile of k and a tile of v for every stage. On older cards there are tiles for one stage less, but
+# a tile of p takes space as well. The next cell counts the bytes for 64 queries, heads of 128, half precision and 3
+# stages. Guess first: with how many keys does a tile become too large for an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
@@ -1073,8 +1073,8 @@ check("flash.break_attention", breaking_inputs)
 progress()
 
 # %% [markdown]
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that
-# you have not seen.
+# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
+# that you have not seen.
 #
 # ## Where to read on
 #

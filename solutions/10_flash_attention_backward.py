@@ -942,8 +942,8 @@ print("you guessed", "nothing" if guess_times is ... else guess_times)
 progress()
 
 # %% [markdown]
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that you
-# have not seen.
+# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
+# that you have not seen.
 #
 # ## Where to read on
 #
