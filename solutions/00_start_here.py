@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say what a GPU is made of and where it wins against a CPU, write and launch two small
 # Triton kernels, and read the report of a *trace*: a run on the CPU that counts what a kernel does to memory. This
-# unit takes about {{unit hours}}; {{unit minutes}} of that is for {{unit exercises}}. You need Python and a little
+# unit takes about {{unit hours}}, of which {{unit minutes}} are for the {{unit exercises}}. You need Python and a little
 # torch (what a tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to bottom,
 # with Shift+Enter.
 #
@@ -54,7 +54,7 @@ figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too,
 # longer. The CPU has much less to do before it can start.
 #
 # Two questions follow. The first is how you write a program for such a machine; you will have written one in a few
-# minutes. The second is why this machine takes so long for one element, and yet no longer for thousands of them. The
+# minutes. The second is why this machine takes so long for one element, and hardly more time for thousands of them. The
 # rest of the unit answers it.
 #
 # ## Your first kernel
@@ -130,7 +130,7 @@ with trace():
 #
 # {{exercise start.add_one}}
 #
-# Write the kernel and the function that launches it. Replace each `... # your code here` by your code. `add_one(x)`
+# Write the kernel and the function that launches it. Replace each `... # your code here` with your code. `add_one(x)`
 # returns a new tensor, x + 1, of the same dtype as x. The tensor x has at least one element, and its n elements lie
 # side by side in memory (x is *contiguous*). Its dtype is float32 or float16.
 #
@@ -139,7 +139,7 @@ with trace():
 # your function for you. To try the function yourself, trace it as above: `with trace():
 # print(add_one(torch.arange(5.0)))`.
 #
-# Full marks need
+# Full marks require
 # * the right result for any number of elements ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
 # * for a large x, at least 8 programs, which together read each of its elements once and write each element of the
 #   result once ({{traffic.performance}}).
@@ -171,9 +171,9 @@ check("start.add_one", add_one)
 
 # %% [markdown]
 # The verdict begins with the result: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not
-# begun*. Below the result you find what lost points, and what the check saw there. A wrong result is shown next to
+# begun*. Below the result you see what cost you points, and what the check found. A wrong result is shown next to
 # the right one. Of bytes (or of launches) there are two bars: how many your answer used, and how many would have been
-# enough. Click the triangle below the verdict to see which of its requirements you met.
+# enough. Click the triangle below the verdict to see which of the exercise's requirements you met.
 #
 # Three of the requirements earn no points: your kernel does the work, the result is right on a plain
 # case, and the kernel compiles for a GPU. All three must hold before any point is given. If one of them fails, the
@@ -238,7 +238,7 @@ progress()
 # | how long a kernel takes | no: times recorded on an H200 are shown, and marked as such | timed here |
 # | extra credit for speed (from 04 on) | no | yes |
 #
-# ## The way
+# ## The route
 #
 # Each unit builds on those above it. The minutes in this table are for the exercises only; add about half as much for
 # reading and for trying things out.
@@ -250,7 +250,7 @@ progress()
 # {{exercise start.num_programs}}
 #
 # There are n elements, and each program takes `block` of them. How many programs must a launch have so that every
-# element has a program and no program is without an element? Full marks need the right number
+# element has a program and no program is without an element? Full marks require the right number
 # * where `block` divides n ({{correct.whole}}) and where it does not ({{correct.ragged}}),
 # * for n smaller than `block`, and for n = 0 ({{correct.small}}).
 
@@ -419,7 +419,7 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 # ```
 #
 # What becomes of a kernel on its way down the ladder? The next cells compile `double_kernel` for two generations of
-# GPUs. NVIDIA calls them sm_80 (the A100 belongs to it) and sm_90 (the H100 and the H200). You need neither GPU for
+# GPUs. NVIDIA calls them sm_80 (which includes the A100) and sm_90 (the H100 and the H200). You need neither GPU for
 # this. First comes the PTX. The cell prints only the lines that touch memory or do arithmetic on floats:
 
 # %%
@@ -456,7 +456,7 @@ for architecture in ("sm_80", "sm_90"):
 #
 # A CPU is built to finish *one* task as soon as possible. It has large caches and much control logic. This logic
 # guesses which way a branch will go, and finds work that can be done early. A GPU is built to finish *many* tasks per
-# second. Most of its area computes, and its control logic is simple because 32 threads share it. What do the two
+# second. Most of its area is given over to computing, and its control logic is simple because 32 threads share it. What do the two
 # chips look like?
 
 # %%
@@ -500,7 +500,7 @@ figures.start.explore_hiding_latency()
 # {{exercise start.warps_needed}}
 #
 # Each warp works `work` cycles, then waits `latency` cycles, and so on. `work` is at least 1. What is the smallest
-# number of warps with which the ALUs are always busy? Full marks need the number that a simulation finds
+# number of warps with which the ALUs are always busy? Full marks require the number that a simulation finds
 # * where `work` divides `latency` ({{correct.even}}), and where it does not ({{correct.ragged}}),
 # * where there is no wait at all ({{correct.no wait}}).
 
@@ -548,10 +548,11 @@ figures.start.thread_hierarchy()
 # A block of numbers may have more positions than the program has threads. With 128 threads and a block of 1024, each
 # thread holds 8 numbers. Take care: in the reports of a trace, *lane* means a position in a block.
 #
-# Two consequences surprise most people at first. First, programs start **in any order**, as SMs become free, and nobody
-# knows which one ends first. Second, a Triton program cannot see another program's shared memory or registers. If it
-# needs a result of another program, this result goes through L2 or main memory. (From the Hopper generation on, CUDA
-# can launch thread blocks in **clusters**. The blocks of a cluster can read each other's shared memory.)
+# Two consequences surprise most people at first. First, programs start **in any order**, as SMs become free, and
+# nobody knows which one will finish first. Second, a Triton program cannot see another program's shared memory or
+# registers. If it needs a result of another program, this result goes through L2 or main memory. (From the Hopper
+# generation on, CUDA can launch thread blocks in **clusters**. The blocks of a cluster can read each other's shared
+# memory.)
 #
 # In CUDA you write what one *thread* does. In Triton you write what one *program* does with whole blocks of numbers,
 # and the compiler divides each block among the threads.
@@ -608,7 +609,7 @@ for fault in t.faults:
 # mistake. There is a second mistake, which this report does not name, but the check does. To try your function
 # yourself, run `with trace(): print(fixed_copy(torch.arange(5.0)))`.
 #
-# Full marks need
+# Full marks require
 # * the right result for any number of elements ({{correct.ragged}}),
 # * that each element is read once and written once ({{traffic.performance}}),
 # * that at least 8 programs share 65 536 elements ({{shared_work.performance}}). A single program with one huge block
@@ -643,7 +644,7 @@ check("start.fixed_copy", fixed_copy)
 # ## Where numbers live
 #
 # Your kernel loaded numbers from main memory into registers, computed with them, and stored the results. What lies
-# between main memory and the registers? The picture shows all memories. Each of them exists because the larger one
+# between main memory and the registers? The picture shows all the memories. Each of them exists because the larger one
 # below it is too slow, and the faster one above it is too small.
 
 # %% gpu="start.memory_hierarchy"
@@ -698,8 +699,8 @@ else:
 # CUDA's manual has two more names for memory. They say who can see a number, and not where the number lies. **Local
 # memory** belongs to one thread. It is a part of HBM, and it holds the numbers that did not fit into the thread's
 # registers. **Constant memory** is 64 KB of HBM that kernels can read but not write. It has a cache of its own, which
-# is fast when all lanes of a warp ask for the same number. A kernel finds the arguments of its launch there. In Triton
-# you declare neither of the two.
+# is fast when all lanes of a warp ask for the same number. The arguments of a launch are kept in constant memory,
+# too. In Triton you declare neither local nor constant memory yourself.
 #
 # Distance matters as well. The next picture shows the chip on its package. Main memory lies next to the chip,
 # millimetres away, and L2 lies in the middle of the chip.
@@ -717,7 +718,7 @@ figures.start.floor_plan()
 #
 # **Moore and Dennard.** Moore's law says that the number of transistors on a chip doubles about every two years. It
 # says nothing about speed. Speed was the subject of Dennard's law: smaller transistors need less voltage, so clocks can
-# rise while each square millimetre stays as cool as before. This ended about 2005. The voltage could not fall any
+# rise while each square millimetre stays as cool as before. This scaling ended around 2005. The voltage could not fall any
 # further, because transistors that are switched off would have let too much current leak. Since then a single thread
 # has hardly become faster. The additional transistors go into more units side by side, and into larger units: a tensor
 # core does more work for each instruction than an ALU.
@@ -740,7 +741,7 @@ figures.start.floor_plan()
 # A **FLOP** is one floating-point operation: an addition or a multiplication. So an FMA counts as two FLOPs. The unit
 # **FLOP/s** says how many FLOPs a machine does in a second. (One TB/s, as above, is 10¹² bytes in a second.) From one
 # generation to the next, arithmetic has gained more speed than memory. The picture shows five GPUs of four generations,
-# with the numbers of their datasheets.
+# with the numbers from their datasheets.
 
 # %%
 figures.start.compute_outgrew_memory()
@@ -769,7 +770,7 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # * Compute a number again if that is cheaper than keeping it (07, recomputation).
 # * Do all four at once, as FlashAttention does (08 to 10).
 #
-# ## What the hardware is wanted for
+# ## What the hardware is used for
 #
 # A **transformer** predicts the next token of a text; a token is a piece of a word. It does so in six steps. They
 # introduce the words that the rest of the course uses:
@@ -837,10 +838,10 @@ figures.start.dots_and_weights()
 # | CUDA, Triton | XLA, Pallas | compiler, and language for kernels |
 #
 # A TPU has no warps. One stream of instructions drives a whole TensorCore, and each instruction may start several
-# units. The compiler hides latency by planning the copies into VMEM ahead of time. TPUs are networked in another way,
-# too. Each TPU has wires to its four or six neighbours, in a grid whose opposite edges are joined. GPUs are joined by
-# switches, in groups of 8 to 72, and within a group each GPU can reach any other (*How to Scale Your Model*, see the
-# end of this page). How do the two compare in the balance of compute and memory?
+# units. The compiler hides latency by planning the copies into VMEM ahead of time. TPUs are also networked
+# differently. Each TPU has wires to its four or six neighbours, in a grid whose opposite edges are joined. GPUs are
+# joined by switches, in groups of 8 to 72, and within a group each GPU can reach any other (*How to Scale Your
+# Model*, see the end of this page). How do the two compare in the balance of compute and memory?
 
 # %% gpu="start.tpu"
 tpu_flops, tpu_bandwidth = 459e12, 2765e9  # TPU v5p, bf16, a chip: Google Cloud's documentation, page "TPU v5p"
@@ -985,18 +986,18 @@ progress()
 # * From registers to HBM, memories get slower and further away, and HBM is by far the largest. Arithmetic has gained
 #   more speed than memory, so most kernels wait for memory.
 #
-# The unit has {{unit points}} in {{unit exercises}}. The next unit, 01, shows what a tensor is, and why a transpose
+# The unit is worth {{unit points}}, over {{unit exercises}}. The next unit, 01, shows what a tensor is, and why a transpose
 # moves nothing.
 #
-# ## Where to read on
+# ## Further reading
 #
 # * NVIDIA, *H100 Tensor Core GPU Architecture* whitepaper: SMs, tensor cores and memories of the Hopper generation.
 # * NVIDIA, *CUDA C++ Programming Guide*, the chapters on the programming model and on the hardware implementation.
-# * W. Luo and others, *Benchmarking and Dissecting the Nvidia Hopper GPU Architecture* (arXiv 2402.13499): waits and
-#   speeds of every unit, of three generations.
+# * W. Luo and others, *Benchmarking and Dissecting the Nvidia Hopper GPU Architecture* (arXiv 2402.13499): latency
+#   and throughput of every unit, for three generations.
 # * The Triton documentation, first tutorial: vector addition.
 # * Google, *How to Scale Your Model*: TPUs and GPUs side by side.
-# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, why they look as they do.
+# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs and why they look as they do.
 # * The video that climbs from atoms to transformers, and the corrections of its commenters: the ladder of this unit
 #   comes from both.
 # * C. Petzold, *Code*: from a switch to a processor, for the lower rungs of the ladder.

@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say where in memory any element of any tensor lies, which torch operations copy and which
 # only look at the same memory in another way, how many bytes a tensor takes, and write a kernel that reads a matrix of
-# any layout. This unit takes about {{unit hours}}; {{unit minutes}} of that is for {{unit exercises}}. You need 00 (a
+# any layout. This unit takes about {{unit hours}}, of which {{unit minutes}} are for the {{unit exercises}}. You need 00 (a
 # first kernel, how checks and hints work). No GPU is needed.
 
 # %%
@@ -132,7 +132,7 @@ figures.strides.explore_strides()
 # {{exercise strides.flat_index}}
 #
 # `index` says which element, one number for each axis; `strides` has as many. At which position in storage does the
-# element lie? Full marks need the right position
+# element lie? Full marks require the right position
 # * in matrices and with three axes ({{correct.plain}}),
 # * with an offset, and with a stride of 0 ({{correct.offset}}),
 # * with any number of axes, none at all included ({{correct.any rank}}). A tensor without axes holds one number, at its offset.
@@ -171,7 +171,7 @@ for shape in ((4,), (3, 4), (2, 3, 4), (8, 2, 3, 4)):
 #
 # {{exercise strides.row_major_strides}}
 #
-# Which strides does a new tensor of this shape get? All sizes are at least 1. Full marks need the right strides
+# Which strides does a new tensor of this shape get? All sizes are at least 1. Full marks require the right strides
 # * for two, three and four axes ({{holds.strides_of_a_new_tensor.plain}}),
 # * for any number of axes, and where sizes are 1 ({{holds.strides_of_a_new_tensor.any rank}}).
 
@@ -257,7 +257,7 @@ print(f"small has {small.numel() * 4:,} bytes of elements and holds {small.untyp
 # {{exercise strides.is_contiguous}}
 #
 # You may call `row_major_strides`, once it is solved. (If yours returns a tuple: `[4, 1] == (4, 1)` is False in Python.
-# `list(...)` makes a list of it.) Full marks need what torch answers
+# `list(...)` makes a list of it.) Full marks require what torch answers
 # * for matrices and three axes ({{correct.plain}}),
 # * where sizes are 1 ({{correct.size 1}}),
 # * for tensors without elements, where a size is 0 ({{correct.empty}}).
@@ -370,7 +370,7 @@ figures.strides.one_matrix_in_bytes()
 # {{exercise strides.tensor_bytes}}
 #
 # `dtype` is a name such as `"bfloat16"`. `getattr(torch, dtype)` is the dtype of that name, and a dtype has an `itemsize`.
-# The tensor itself is not needed for that, and one of the cases is GPT-3's matrix. Full marks need the right number
+# The tensor itself is not needed for that, and one of the cases is GPT-3's matrix. Full marks require the right number
 # * for any shape in float32, without axes and without elements as well ({{correct.float32}}),
 # * for other dtypes ({{correct.dtypes}}).
 
@@ -496,7 +496,7 @@ print(x.as_strided(shape, strides))
 # {{exercise strides.transpose_view}}
 #
 # Axes i and j change places, the others stay. i and j are from 0 up, and may be equal. In torch: `x.transpose(i, j)`.
-# Full marks need a recipe that reads the same elements
+# Full marks require a recipe that reads the same elements
 # * for contiguous x ({{holds.problem.plain}}),
 # * for x that is a view itself ({{holds.problem.strided}}).
 
@@ -524,7 +524,7 @@ check("strides.transpose_view", transpose_view)
 # view of shape (2, 3, 4). The rule is called **broadcasting**: line the shapes up at their right ends; an axis that is
 # missing on the left, or has size 1, is repeated.
 #
-# The target fits: every size of x is 1 or that of the target. In torch: `x.expand(target)`. Full marks need a recipe that
+# The target fits: every size of x is 1 or that of the target. In torch: `x.expand(target)`. Full marks require a recipe that
 # reads the same elements
 # * where sizes of 1 are repeated ({{holds.problem.plain}}),
 # * where axes are added in front ({{holds.problem.leading}}),
@@ -561,7 +561,7 @@ check("strides.broadcast_view", broadcast_view)
 # 18 19 20 | 21 22 23
 # ```
 #
-# Full marks need a recipe that reads the same elements
+# Full marks require a recipe that reads the same elements
 # * for contiguous x ({{holds.problem.plain}}),
 # * for x that is a view itself ({{holds.problem.strided}}).
 
@@ -587,7 +587,7 @@ check("strides.tile_view", tile_view)
 #
 # A moving average, a convolution and local attention all look at windows. Along the last axis of x, take windows of `width`
 # elements, one every `step`. Those that would reach past the end are left out. x has shape (..., L) with L at
-# least `width`; the result has shape (..., windows, width). In torch: `x.unfold(-1, width, step)`. Full marks need a
+# least `width`; the result has shape (..., windows, width). In torch: `x.unfold(-1, width, step)`. Full marks require a
 # recipe that reads the same elements
 # * for a contiguous row of numbers ({{holds.problem.plain}}),
 # * for more axes, and for x that is a view itself ({{holds.problem.batch}}).
@@ -663,7 +663,7 @@ for tensor in (torch.zeros(2, 5, 12), torch.zeros(2, 5, 16), torch.zeros(5, 12),
 # numbers "head 0", whichever tokens they belong to.
 #
 # Here einops and torch may do everything that makes views. To copy, take `.contiguous()` or `.clone()`: both are right here.
-# There are at least 2 tokens and 2 heads. Full marks need the right elements in the right places
+# There are at least 2 tokens and 2 heads. Full marks require the right elements in the right places
 # * for contiguous x ({{correct.plain}}), in float16 as well,
 # * for x that is a view itself ({{correct.strided}}).
 
@@ -869,7 +869,7 @@ print(f"{t.programs} programs, {positions:,} positions, {t.stores.masked:,} mask
 # `dtype`; `torch.empty_like(x)` has the dtype of x, but keeps its strides where it can. `x.stride()` is the pair of strides.
 # To try it yourself: `with trace(): print(strided_copy(torch.randn(3, 5).T))`.
 #
-# Full marks need
+# Full marks require
 # * the right result for sizes that the tile does not divide, in float16 as well ({{correct.ragged}}),
 # * for transposed, sliced and stepped inputs ({{correct.strided}}), and for expanded ones ({{correct.zero strides}}),
 # * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
@@ -923,11 +923,11 @@ progress()
 # * A kernel gets a pointer to the first element and the strides as numbers. A two-dimensional block of offsets is
 #   `rows[:, None] * stride_m + cols[None, :] * stride_n`.
 #
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
 # that you have
 # not seen. In 02, the question is what the bits of a single element mean.
 #
-# ## Where to read on
+# ## Further reading
 #
 # * Edward Z. Yang, *PyTorch internals*: the first third is about storages, strides and views.
 # * The PyTorch documentation: *Tensor Views* lists which operations return views; `torch.Tensor.as_strided`; *CUDA

@@ -14,9 +14,9 @@
 # # 02 · Dtypes
 #
 # **After this unit you can** read a number off its bits, say before you run it where a computation in 16 bits will go
-# wrong, and choose what to store in few bits and what to compute in many. This unit takes about {{unit hours}}; {{unit minutes}}
-# of that is for {{unit exercises}}. You need 00 (a first kernel) and 01 (a tensor is storage with a shape).
-# No GPU is needed.
+# wrong, and choose what to store in few bits and what to compute in many. This unit takes about {{unit hours}}, of
+# which {{unit minutes}} are for the {{unit exercises}}. You need 00 (a first kernel) and 01 (a tensor is storage with
+# a shape). No GPU is needed.
 
 # %%
 import math
@@ -132,7 +132,7 @@ figures.dtypes.explore_bits()
 # sign highest. Return the list of their values, as Python floats. The format follows the rules above, without the
 # exception of e4m3. Use whole numbers, `>>`, `&` and powers of two; `math.inf` and `math.nan` are there for you.
 #
-# Full marks need
+# Full marks require
 # * normal numbers ({{holds.decoded.normal}}), subnormal numbers ({{holds.decoded.subnormal}}),
 # * zeros, with their sign, infinities and NaN ({{holds.decoded.special}}),
 # * all 65 536 patterns of float16, and all of bfloat16, equal to what torch reads ({{holds.decoded.all}}).
@@ -204,7 +204,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 #
 # `x` is a number that `dtype` holds exactly, below the largest. How far is it from |x| to the next larger number of that
 # dtype? `dtype` is a name such as `"float16"`; `torch.finfo(getattr(torch, dtype))` knows `eps`, the gap above 1, and `tiny`,
-# the smallest normal number. Full marks need the exact distance for
+# the smallest normal number. Full marks require the exact distance for
 # * numbers in float32, float16 and bfloat16 ({{holds.is_gap.plain}}),
 # * powers of two, numbers just below them, and 8-bit formats ({{holds.is_gap.powers}}),
 # * zero and subnormal numbers ({{holds.is_gap.tiny}}).
@@ -252,7 +252,7 @@ figures.dtypes.rounding_staircase()
 #
 # torch may do whole-number arithmetic (`+`, `-`, `&`, `|`, `>>`, `<<`, in place too: `+=`), comparisons and `torch.where`; no
 # casts. An int32 has a sign: `-0x10000` is the number whose upper 16 bits are 1 and whose lower 16 bits are 0, and what you would
-# write as 0xFFFF0000 is too large for it. Full marks need
+# write as 0xFFFF0000 is too large for it. Full marks require
 # * every number as torch rounds it, to the last bit ({{holds.bit_exact.plain}}),
 # * ties to even ({{holds.bit_exact.ties}}),
 # * zeros with their sign, infinities, numbers that round up to infinity, subnormals, and NaN that stays NaN
@@ -351,7 +351,7 @@ figures.dtypes.running_sum()
 # Return the sum of each row of a float16 matrix, in float32. Write it in torch: `help(torch.sum)` names an argument for the
 # dtype that it adds in. In the torch exercises from here on, torch may
 # cast, compare, do arithmetic on elements, round, and take sums and maxima; ready-made answers, and what lies in `torch.linalg`
-# and `torch.nn.functional`, are refused. Full marks need
+# and `torch.nn.functional`, are refused. Full marks require
 # * rows of thousands of numbers ({{correct.long}}),
 # * sums, and parts of sums, beyond 65 504 ({{correct.large}}),
 # * no float32 copy of x: everything that is allocated in addition to the result is together smaller than x
@@ -395,7 +395,7 @@ print(f"the right answer: 1000 + log 2 = {1000 + math.log(2):.4f}")
 #
 # Return log(sum(exp(row))) of each row in float32. `x` is float32 or float16. A logit that must not count is *masked*: it is
 # −inf, and its exp is 0. Where a whole row is masked the result is −inf. Write it in torch, without `logsumexp`, `softmax` and
-# `log_softmax`. Full marks need
+# `log_softmax`. Full marks require
 # * logits near 1000, near −1000 and far apart ({{correct.large}}),
 # * masked logits, and a row of nothing else ({{correct.masked}}),
 # * float16 logits, 70 000 in a row, as exact as float32 allows ({{correct.float16}}).
@@ -443,7 +443,7 @@ print(f"float32: {flops} operations, {moved} bytes moved: {moved / flops:.0f} by
 # {{exercise dtypes.relu_intensity}}
 #
 # How many operations does a ReLU do for each byte that it moves, if the tensor has that dtype? `dtype` is a name such as
-# `"float16"`. Full marks need your numbers to equal those of a traced kernel in 32 and 16 bits ({{correct.plain}}), and
+# `"float16"`. Full marks require your numbers to equal those of a traced kernel in 32 and 16 bits ({{correct.plain}}), and
 # in 8 bits ({{correct.small}}).
 
 
@@ -523,7 +523,7 @@ for kernel in (literal, argument):
 # Adam keeps a running mean of squared gradients. Write `scaled_square(x, scale)`: `scale * x * x` for a contiguous vector `x` in
 # float32, float16 or bfloat16, returned in the same dtype. The result fits into that dtype. x² may not. torch may
 # allocate and make views; the work is done by your kernel. (`scale` is a float argument, so where you write it matters unless
-# you cast.) Full marks need
+# you cast.) Full marks require
 # * the right result in three dtypes for *ragged* sizes, those that no block divides ({{correct.ragged}}),
 # * for float16 up to 60 000, with a small scale ({{correct.large}}), and below 1e-4, with a large one ({{correct.tiny}}),
 # * every element read once and written once, in its own dtype, by at least 32 programs where the input is large
@@ -705,7 +705,7 @@ figures.dtypes.quantization_error()
 # {{exercise dtypes.quantize_rows}}
 #
 # `quantize_rows(x)` returns q, int8 with the shape of x, and `scale`, float32 with one step for each row, so that
-# `q * scale[:, None]` is near x. Write it in torch. Full marks need
+# `q * scale[:, None]` is near x. Write it in torch. Full marks require
 # * every element at most half a step away ({{holds.within_half_a_step.plain}}), for rows of all sizes
 #   ({{holds.within_half_a_step.sizes}}),
 # * no step larger than it must be: the largest |x| of a row becomes 127 ({{holds.least_step.sizes}}),
@@ -761,11 +761,11 @@ progress()
 #
 # How many operations, and how many bytes, does a whole model need? 03 counts them, and says which of the two you wait for.
 #
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
 # that you have not
 # seen.
 #
-# ## Where to read on
+# ## Further reading
 #
 # * David Goldberg, *What Every Computer Scientist Should Know About Floating-Point Arithmetic* (1991): rounding, ulps, and why.
 # * Micikevicius and others, *Mixed Precision Training* (2018): master weights and loss scaling, with the experiments.

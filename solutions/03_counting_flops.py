@@ -15,7 +15,7 @@
 #
 # **After this unit you can** count the arithmetic and the bytes of a model on a napkin, check the count with a tool
 # that you wrote, say whether arithmetic or memory sets the pace, and time a GPU without fooling yourself. This unit
-# takes about {{unit hours}}; {{unit minutes}} of that is for {{unit exercises}}. You need 00 (a first kernel), 01
+# takes about {{unit hours}}, of which {{unit minutes}} are for the {{unit exercises}}. You need 00 (a first kernel), 01
 # (shapes) and 02 (bytes of a dtype). No GPU is needed. Where there is none, speeds come from a datasheet or from a
 # recorded run on an NVIDIA H200, and each picture says which.
 
@@ -73,7 +73,7 @@ figures.flops.product_anatomy()
 # {{exercise flops.matmul_cost}}
 #
 # The product is (m, k) @ (k, n), and each element takes `itemsize` bytes. Return two whole numbers: the FLOPs, and the
-# bytes if each of the three matrices is moved once. Full marks need both numbers right
+# bytes if each of the three matrices is moved once. Full marks require both numbers right
 # * for square matrices ({{correct.square}}),
 # * for any other sizes ({{correct.other}}).
 #
@@ -228,7 +228,7 @@ with Watch():
 # counter would, but without that counter. In each pair of matrices, k is the last size of the first one. Adding c to a
 # product counts as 0.
 #
-# Full marks need torch's count for
+# Full marks require torch's count for
 # * products of two matrices ({{correct.products}}),
 # * batches of them ({{correct.batches}}),
 # * products with an addition ({{correct.with an addition}}),
@@ -325,7 +325,7 @@ print(f"backward {backward:>10,} = {backward / (parameters * tokens):.2f} × par
 #
 # A net has two layers: `h = relu(x @ W1)` and `y = h @ W2`, with x (batch, d_in), W1 (d_in, d_hidden) and W2 (d_hidden,
 # d_out). How many FLOPs do the products of its backward pass have? `input_needs_grad` says whether x wants a gradient.
-# Full marks need torch's count
+# Full marks require torch's count
 # * where x wants one ({{correct.with}}),
 # * where x wants none ({{correct.without}}).
 
@@ -369,7 +369,7 @@ check("flops.backward_flops", backward_flops)
 #
 # 1. `S = q @ k.T`, 2. `P = softmax(S)`, 3. `o = P @ v`.
 #
-# Return the FLOPs of the two products, and the bytes of all three operations. Full marks need the right pair
+# Return the FLOPs of the two products, and the bytes of all three operations. Full marks require the right pair
 # * for one head ({{correct.one head}}),
 # * for several batches and heads, and n_q different from n_k ({{correct.many}}).
 
@@ -417,7 +417,7 @@ for n in (512, 2048, 8192):
 #
 # (Many models of today, such as Llama, have a third matrix in the MLP, (d_model, d_ff), for a gate. Here there are two.)
 #
-# Return the FLOPs; within 1 % is near enough. Full marks need that
+# Return the FLOPs; within 1 % is near enough. Full marks require that
 # * where each head has its own keys and values ({{holds.within_a_percent.plain}}),
 # * where heads share them ({{holds.within_a_percent.shared keys}}). For S and o, torch repeats the shared ones, so S
 #   and o cost what they cost without sharing.
@@ -476,7 +476,7 @@ figures.flops.blow_up()
 # {{exercise flops.init_scale}}
 #
 # With the weights `torch.randn(fan_in, fan_out) * init_scale(fan_in)`, a layer should keep the spread of random inputs:
-# a standard deviation of 1 goes in, and about 1 comes out. Full marks need that
+# a standard deviation of 1 goes in, and about 1 comes out. Full marks require that
 # * after one layer ({{holds.keeps_one_layer.one}}),
 # * after twelve ({{holds.keeps_twelve_layers.deep}}).
 
@@ -540,7 +540,7 @@ check("flops.truncated_init", truncated_init)
 # many are there? layers × width² + width.
 #
 # The check makes modules of several sizes, asks each for its parameters, calls it, and goes backward from the sum of its
-# output. Full marks need that
+# output. Full marks require that
 # * `module.parameters()` has them all ({{holds.registers_its_parameters.plain}}),
 # * the output is computed with them ({{holds.computes_with_them.plain}}),
 # * each gets its gradient ({{holds.gets_gradients.other}}),
@@ -637,7 +637,7 @@ figures.flops.explore_roofline()
 # {{exercise flops.roofline_seconds}}
 #
 # A GPU does `flops_per_second` and, at the same time, moves `bytes_per_second`. How many seconds does a task of `cost`
-# = (FLOPs, bytes) take at least? Full marks need the right time
+# = (FLOPs, bytes) take at least? Full marks require the right time
 # * where arithmetic takes longer ({{holds.is_the_earliest.compute}}),
 # * where memory does ({{holds.is_the_earliest.memory}}).
 
@@ -763,7 +763,7 @@ for dtype in ("fp32", "tf32", "fp16", "bf16"):
 # {{exercise flops.utilisation}}
 #
 # All `gpus` GPUs together train on `tokens_per_second` tokens in a second; one GPU can do `peak_flops` in a second.
-# Return (MFU, HFU). Full marks need the right pair
+# Return (MFU, HFU). Full marks require the right pair
 # * without recomputation, where the two are equal ({{correct.plain}}),
 # * with recomputation ({{correct.recompute}}), where the whole forward pass is done twice.
 
@@ -859,7 +859,7 @@ figures.flops.sixteen_bytes()
 # {{exercise flops.largest_model}}
 #
 # A parameter takes `bytes_per_parameter`, and each of `gpus` GPUs has `memory_bytes`. How many parameters fit if
-# nothing else needs room? Full marks need the largest whole number ({{holds.just_fits.plain}}).
+# nothing else needs room? Full marks require the largest whole number ({{holds.just_fits.plain}}).
 
 
 # %% exercise="flops.largest_model"
@@ -889,7 +889,7 @@ print(f"8 H100s: {room / 1e9:.0f} GB / 16 bytes = {room / 16 / 1e9:.0f} billion 
 # A deep linear model has `layers` matrices of (width, width) without bias, one after the other. All of it is in
 # float32, and it is trained on `batch` rows. `optimizer` is `"sgd"`, `"momentum"`, `"adagrad"` or `"adam"`. Return four
 # numbers of bytes: parameters, gradients, the optimizer's state, and activations. Activations are what autograd keeps
-# for the backward pass besides the parameters, the data included. A counter of steps is no state. Full marks need what
+# for the backward pass besides the parameters, the data included. A counter of steps is no state. Full marks require what
 # torch really holds:
 # * parameters, gradients and activations, with sgd ({{correct.sgd}}),
 # * the states of the other optimizers ({{correct.states}}).
@@ -1030,7 +1030,7 @@ print(f"with waiting, from the cache: {(simulated.clock() - before) * 1e6:.0f} �
 #
 # Write `measure(work, gpu, warm_up, runs)`. It first calls `work()` `warm_up` times. Then it times `runs` calls, each
 # from a cold cache, and returns their median time in seconds. The check hands it a `SimulatedGPU` and repeats your
-# calls on another, whose clock must have shown the right time in half of the runs. Full marks need a time within 3 % of
+# calls on another, whose clock must have shown the right time in half of the runs. Full marks require a time within 3 % of
 # the true one
 # * for steady work ({{timed.near_the_truth.steady}}),
 # * where the first runs are slow, or any run after the last that you were asked for, because a chip that gets warm
@@ -1129,10 +1129,10 @@ progress()
 # Most of the operations of a model lie on the slope, where bytes decide. The next unit shows that a byte asked for
 # and a byte moved are not the same.
 #
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that
 # you have not seen.
 #
-# ## Where to read on
+# ## Further reading
 #
 # * Williams, Waterman, Patterson, *Roofline: An Insightful Visual Performance Model for Multicore Architectures*,
 #   2009.

@@ -14,8 +14,8 @@
 # # 04 · Memory coalescing
 #
 # **After this unit you can** say from a kernel's index arithmetic how many bytes the memory will really move, read the
-# same number off a trace, and rewrite a kernel that wastes seven eighths of them. This unit takes about {{unit hours}};
-# {{unit minutes}} of that is for {{unit exercises}}. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what
+# same number off a trace, and rewrite a kernel that wastes seven eighths of them. This unit takes about {{unit hours}},
+# of which {{unit minutes}} are for the {{unit exercises}}. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what
 # you need from them is repeated below. You need no GPU, because traffic is counted on the CPU. If there is a GPU,
 # kernels are timed as well.
 
@@ -190,7 +190,7 @@ figures.coalescing.explore_lanes_over_memory()
 # `addresses` lists the byte addresses at which the lanes of one warp start to read; masked lanes are not in the list.
 # Each lane reads `itemsize` bytes. How many different sectors must be moved? Sector k holds bytes 32 k to 32 k + 31.
 #
-# Full marks need the right count for
+# Full marks require the right count for
 # * neighbours, strides and repeated addresses ({{correct.strides}}),
 # * addresses in any order, and an empty list ({{correct.order}}),
 # * elements that straddle two sectors ({{correct.straddling}}): address 30 with `itemsize` 4 means bytes 30 to 33.
@@ -218,7 +218,7 @@ check("coalescing.sectors_touched", sectors_touched)
 # Lane i of 32 reads element `i * stride`, and element 0 is at the start of a sector. What is the efficiency? `stride`
 # is at least 1. You may call `sectors_touched`, or find a formula.
 #
-# Full marks need your numbers to equal those of a traced copy
+# Full marks require your numbers to equal those of a traced copy
 # * at strides 1, 2, 4, 8, 32 in float32 ({{correct.float32}}),
 # * at odd strides and with 1, 2 and 8 bytes per element ({{correct.other dtypes}}).
 
@@ -431,7 +431,7 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
 # In all kernel exercises of this unit, torch may allocate (`torch.empty`, `torch.zeros`) and make views, but your
 # kernel must do the work. Inputs are float32 or float16, of any size from 1 up.
 #
-# Full marks need
+# Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}) and for rows that lie apart ({{correct.strided}}),
 # * loads and stores that touch no more sectors than they must ({{coalesced.load.performance + coalesced.store.performance}}),
 # * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
@@ -486,7 +486,7 @@ check("coalescing.row_copy", row_copy)
 # Write `gather_rows(x, index)`, which returns `x[index]`. `index` is a contiguous int64 tensor of K row numbers, each
 # from 0 to M - 1, in any order and possibly repeated. Rows of x may lie apart, as in `row_copy`.
 #
-# Full marks need
+# Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}), repeated rows and rows that lie apart ({{correct.strided}}),
 # * loads and stores that touch no more sectors than they must ({{coalesced.load.performance + coalesced.store.performance}}),
 # * no more bytes read from x than are returned ({{traffic.performance}}).
@@ -559,7 +559,7 @@ figures.coalescing.tile_footprints()
 # {{exercise coalescing.transpose}}
 #
 # Write `transpose(x)` for any (M, N) float32 or float16 matrix with any strides. It may be a slice, or itself a
-# transposed view. In torch this is `x.T.contiguous()`. Full marks need
+# transposed view. In torch this is `x.T.contiguous()`. Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}) and for strided views ({{correct.strided}}),
 # * loads ({{coalesced.load.performance}}) **and** stores ({{coalesced.store.performance}}) that touch no more sectors than they
 #   must, in float16 as well,
@@ -602,7 +602,7 @@ check("coalescing.transpose", transpose)
 #
 # {{exercise coalescing.break_transpose}}
 #
-# A test is an input, and somebody has to think of it. Below is a kernel that is right. There are also wrong versions of
+# A test is an input, and somebody has to think of it. Below is a correct kernel. There are also wrong versions of
 # it, *mutants*. Each has one change, such as a missing mask, a stride that is taken for another, or a grid that is
 # turned. On most inputs a mutant gives the right result. Write inputs on which it does not.
 #
@@ -697,7 +697,7 @@ for columns in (8192, 1024, 64):
 # {{exercise coalescing.column_sum}}
 #
 # Write `column_sum(x)`: (M, N) in float32 or float16 → (N,) in **float32**. Rows of x may lie apart. Add in float32,
-# because in float16, 2048 + 1 is 2048. Full marks need
+# because in float16, 2048 + 1 is 2048. Full marks require
 # * the right result for ragged sizes and rows that lie apart ({{correct.ragged}}), and for long columns in float16
 #   ({{correct.float16}}),
 # * loads that touch no more sectors than they must ({{coalesced.load.performance}}),
@@ -779,7 +779,7 @@ print(t.source())
 # {{exercise coalescing.deinterleave}}
 #
 # Write `deinterleave(x)`: a contiguous x of shape (2 N,) → two tensors of shape (N,), the even and the odd elements. In
-# torch this is `x[0::2].contiguous(), x[1::2].contiguous()`. Full marks need
+# torch this is `x[0::2].contiguous(), x[1::2].contiguous()`. Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
 # * loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}) that touch no more sectors than
 #   they must,
@@ -842,7 +842,7 @@ figures.coalescing.padding_drift()
 # {{exercise coalescing.padded_stride}}
 #
 # What is the smallest row stride, in elements, that is at least `n` and starts every row on a sector boundary?
-# `itemsize` is 1, 2, 4, 8 or 16 bytes, and row 0 is at the start of a sector. Full marks need a stride
+# `itemsize` is 1, 2, 4, 8 or 16 bytes, and row 0 is at the start of a sector. Full marks require a stride
 # * with which every row starts a sector, as a trace of four rows confirms ({{holds.starts_sectors.plain}}),
 # * that is no larger than it must be ({{correct.plain}}).
 
@@ -913,7 +913,7 @@ figures.coalescing.divergence_timeline([True] * 32 + [lane % 2 == 0 for lane in 
 # last warp may be short. A warp that agrees makes one pass, and a divided one makes two. How many passes do all warps
 # make together?
 #
-# Full marks need the right number for whole warps ({{correct.whole warps}}) and for short last warps, other warp sizes and no
+# Full marks require the right number for whole warps ({{correct.whole warps}}) and for short last warps, other warp sizes and no
 # threads at all ({{correct.short warps}}).
 
 
@@ -1035,10 +1035,10 @@ check("coalescing.name_lanes", named_lanes)
 progress()
 
 # %% [markdown]
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
 # that you have not seen.
 #
-# ## Where to read on
+# ## Further reading
 #
 # * NVIDIA, *CUDA C++ Best Practices Guide*, the chapter on memory optimizations: coalesced access to global memory,
 #   with the effect of misaligned and of strided accesses measured.

@@ -15,7 +15,7 @@
 #
 # **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands
 # of times. You can say beforehand how many bytes it moves, and explain why one more row can halve a GPU's speed. This
-# unit takes several sittings and about {{unit hours}} in all; {{unit minutes}} of that is for {{unit exercises}}. You
+# unit takes several sittings and about {{unit hours}} in all, of which {{unit minutes}} are for the {{unit exercises}}. You
 # need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces). You need no GPU: traffic is counted on the
 # CPU. Times were measured on an NVIDIA H200, and each picture says so.
 
@@ -95,7 +95,7 @@ print(f"each element of a is read {t.reread(a):.0f} times, of b {t.reread(b):.0f
 figures.tiling.outer_products()
 
 # %% [markdown]
-# Now count for one k. M + N numbers are read, and M × N multiplications are done with them. This is the idea of the
+# Now count the work for one k. M + N numbers are read, and M × N multiplications are done with them. This is the idea of the
 # whole unit: **read a few numbers, and use each of them many times.**
 #
 # ## Exercise: outer products
@@ -103,11 +103,11 @@ figures.tiling.outer_products()
 # {{exercise tiling.outer_product_matmul}}
 #
 # Write a @ b as a sum of outer products, in torch, on the CPU. Write one loop, over k. Torch may multiply and add
-# elementwise here, but it must not multiply matrices. Full marks need
+# elementwise here, but it must not multiply matrices. Full marks require
 # * the right result for any sizes ({{correct.ragged}}),
 # * one outer product for each k ({{counted.plain}}).
 #
-# As long as an exercise is unsolved, its check says that nothing is returned yet. `hint("tiling.outer_product_matmul")`
+# Until you solve an exercise, its check says that nothing is returned yet. `hint("tiling.outer_product_matmul")`
 # gives a hint, and a stronger one each time you call it. Every exercise in this unit has such a check and such hints.
 
 
@@ -149,7 +149,7 @@ figures.tiling.tile_anatomy()
 #
 # Write the tiled product first in torch, on the CPU. Cut the result into tiles of bm × bn. For each of these tiles, add
 # up the products of a tile (bm, bk) of a and a tile (bk, bn) of b. Compute each of these products with `@`. M, N and K
-# need not be multiples of the sides of the tiles. Full marks need
+# need not be multiples of the sides of the tiles. Full marks require
 # * the right result for such ragged sizes ({{correct.ragged}}),
 # * one product for each combination of a tile of c and a piece of K ({{counted.plain}}).
 
@@ -268,7 +268,7 @@ for tile in (1, 16, 64, 128, 256):
 #   `mma.sync`, the only one that an A100 has, works on 16 rows and 8 columns. It takes its operands from registers,
 #   so each warp first loads its part of the tiles into its registers. If BLOCK_M is below 64, Triton uses `mma.sync`
 #   on Hopper, too. A TPU's unit is a square of 128 × 128 (256 × 256 from v6e on), and smaller blocks are padded to
-#   this size. So there is a reason for sides of 64 and 128.
+#   this size. This is why sides of 64 and 128 are usual.
 # * **Pipelining.** While the tensor cores work on one pair of tiles, the next pairs should be on their way. With
 #   `num_stages=3` the compiler keeps three pairs of tiles in shared memory: one is in use, and two are arriving. This
 #   takes three times the space of one pair.
@@ -280,9 +280,10 @@ figures.tiling.pipelining()
 # * **Occupancy.** If several programs fit onto one SM, one program may work while another waits. The **occupancy** of
 #   an SM is the number of warps on it, divided by the number of warps that it has room for. With BLOCK_M = 128,
 #   BLOCK_N = 256, BLOCK_K = 64 and three stages, a program takes 144 KiB of shared memory. An H200's SM has 228 KiB
-#   (and the system takes 1 KiB for each program), so only one such program fits. Its 8 warps are 12.5 % of the 64 warps
-#   that the SM has room for. For a kernel without a pipeline this would be too few: when its warps wait for memory, no
-#   other warps have work. A matmul can live with so few warps, because its pipeline hides the waits.
+#   (and the system takes 1 KiB for each program), so only one such program fits. Its 8 warps are 12.5 % of the 64
+#   warps that the SM has room for. For a kernel without a pipeline this would be too few: when its warps wait for
+#   memory, there are no other warps to take over. A matmul can live with so few warps, because its pipeline hides the
+#   waits.
 #
 # Move the sliders. Of the tiles that fit, which one has the highest intensity? What does a third stage cost? And why is
 # a tile of 256 × 256 impossible?
@@ -305,7 +306,7 @@ figures.tiling.explore_tile_sizes()
 # * bm × bn is at most 32,768.
 #
 # Of the tiles that fit, return the pair (bm, bn) that moves the fewest bytes in an (m, k) @ (k, n) product. (If there
-# are several such pairs, return any of them.) You may call `matmul_bytes`. Full marks need the best tile
+# are several such pairs, return any of them.) You may call `matmul_bytes`. Full marks require the best tile
 # * for large square products ({{holds.fits_and_moves_least.large}}),
 # * for other shapes ({{holds.fits_and_moves_least.other shapes}}).
 
@@ -341,7 +342,7 @@ check("tiling.best_tile", best_tile)
 #
 # The argument `sm` holds the numbers of the last column for some GPU, as `sm["registers"]`, `sm["shared_bytes"]`,
 # `sm["warps"]` and `sm["programs"]`. Return how many programs fit, and the name (from the first column) of the limit
-# that leaves no room for one more program. If there are several such limits, name any of them. Full marks need the
+# that leaves no room for one more program. If there are several such limits, name any of them. Full marks require the
 # right pair
 # * where shared memory is the limit ({{holds.fills_the_sm.shared memory}}),
 # * where registers are the limit ({{holds.fills_the_sm.registers}}),
@@ -383,7 +384,7 @@ for name, kernel in {
 
 # %% [markdown]
 # High occupancy is not a goal in itself. A copy needs many warps, because only other warps can use the time in which
-# one warp waits. A matmul has its own work for this time. Its pipeline loads the next tiles, and its warps have many
+# one warp waits. A matmul has work of its own to fill this time. Its pipeline loads the next tiles, and its warps have many
 # independent multiplications to do in a row (*instruction-level parallelism*). So it can afford fewer warps, and use
 # the registers and the shared memory for a larger tile.
 #
@@ -391,7 +392,7 @@ for name, kernel in {
 #
 # Unit 03 drew one roof, that of DRAM. But a tile passes through three memories. Each memory has its own rate, and each
 # delivers a different number of bytes:
-# * **DRAM** delivers a and b once, and takes c once, if the L2 cache does its work.
+# * **DRAM** delivers a and b once, and takes c once, if the L2 cache does its job.
 # * **L2** delivers to every program its rows of a and its columns of b, and takes its tile of c. `matmul_bytes` counts
 #   these bytes.
 # * **Shared memory** delivers to every *warp* the rows and columns that it needs for its own part of the tile. If the 4
@@ -412,7 +413,7 @@ for name, kernel in {
 # `"DRAM"`, `"L2"` and `"shared memory"`. Each warp reads its rows of a and its columns of b once from shared memory,
 # and masked positions move nothing. The result goes from registers to L2, and not through shared memory. The tensor
 # cores and the three memories all work at the same time. Return the seconds that the slowest of these four takes, and
-# its name. Full marks need the right pair
+# its name. Full marks require the right pair
 # * where the L2 cache is the slowest ({{holds.is_the_slowest.L2}}),
 # * where another of the four is the slowest ({{holds.is_the_slowest.the others}}).
 
@@ -449,12 +450,12 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
 # %% [markdown]
 # With small tiles L2 is by far the slowest level. DRAM is never the slowest. Even with the largest tile that fits, L2
 # takes a little longer than the tensor cores would take at the speed of their datasheet. In practice the gap is
-# smaller, because no product reaches the speed of the datasheet, as unit 03 measured. Hopper also has two ways to
-# reduce such reads. With `wgmma`, four warps read b from shared memory together. And the programs of a *thread-block
-# cluster* can read each other's shared memory, so that one load from L2 can serve several of them at once
-# (*multicast*).
+# smaller, because no product reaches the datasheet's speed, as we measured in unit 03. Hopper also has two ways to
+# reduce reads, one at each level. With `wgmma`, four warps read b from shared memory together. And the programs of a
+# *thread-block cluster* can read each other's shared memory, so that one load from L2 can serve several of them at
+# once (*multicast*).
 #
-# ## From naive up, rung by rung
+# ## Up from the naive kernel, rung by rung
 #
 # How does the simplest kernel do, and how much does each idea save? Here are three kernels, as three rungs of a ladder.
 # In the first kernel, each program computes one element of c, from a row of a and a column of b. In the second, each
@@ -567,7 +568,7 @@ for name, kernel, grid, block in (
 # In such kernels, *barriers* make one part wait for another. A barrier is a counter in shared memory. It counts the
 # threads that have arrived, or the bytes that have been copied. Triton has no functions for barriers. Gluon, a language
 # at a lower level that comes with Triton, has them. `course_lib.hopper` runs kernels in Gluon without a GPU and says
-# what is wrong with their barriers (unit 12). Under *Where to read on*, Boehm's text covers the rungs of this unit, and
+# what is wrong with their barriers (unit 12). Under *Further reading*, Boehm's text covers the rungs of this unit, and
 # Gordić's text covers the techniques listed here.
 #
 # ## Exercise: sums of rows
@@ -576,7 +577,7 @@ for name, kernel, grid, block in (
 #
 # A matmul is a loop along K that keeps sums in registers. Write the loop first, without the product: compute the sum of
 # each row of a, in float32. Each program has a block of rows, and goes through all columns from left to right. K may be
-# any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Full marks need
+# any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Full marks require
 # * the right sums for any sizes, also if there are gaps between the rows in memory ({{correct.ragged}}),
 # * the right sums for long rows of float16 ({{correct.float16}}),
 # * dense loads ({{coalesced.load.performance}}),
@@ -629,7 +630,7 @@ check("tiling.row_sums", row_sums)
 # **Pointers that move.** Inside the loop only the position along K changes. So make two blocks of pointers before the
 # loop, and advance them in each step: `a_ptrs += BLOCK_K * stride_ak`.
 #
-# The next kernel uses all three. A single program computes a result of one tile in several steps along K. It needs no
+# The next kernel uses all three. A single program computes a result that is just one tile, in several steps along K. It needs no
 # mask.
 
 
@@ -666,8 +667,8 @@ print(compile_for(one_tile, a, b, c, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, gp
 # 232,448 bytes (227 KiB) of shared memory a program takes. And it says how many registers each thread takes.
 #
 # **Warps and stages** are arguments of the launch, too: `kernel[grid](..., num_warps=8, num_stages=3)`. By default a
-# program has 4 warps, which are 128 threads. So a tile of 128 × 256 sums gives 256 sums to each thread. A thread has at
-# most 255 registers. What happens to the sums that do not fit?
+# program has 4 warps, that is, 128 threads. So a tile of 128 × 256 sums gives 256 sums to each thread. A thread has
+# at most 255 registers. What happens to the sums that do not fit?
 
 # %%
 a, b = torch.empty(128, 1024).half(), torch.empty(1024, 256).half()
@@ -690,8 +691,8 @@ for num_warps in (4, 8):
 #
 # **Batches.** If a has the shape (B, M, K) and b has (B, K, N), there are B products to compute. Either a and b both
 # have two dimensions, or both have three. Use the second axis of the grid, `tl.program_id(1)`, for the number of the
-# product, and pass one more stride for each matrix. A single product is a batch of one, and `a[None]` is a view that
-# makes it so.
+# product, and pass one more stride for each matrix. A single product is a batch of one, and `a[None]` gives such a
+# batch, as a view.
 #
 # ## Exercise: one step
 #
@@ -747,9 +748,9 @@ check("tiling.one_step", one_step)
 #   and for batches ({{correct.batched}}).
 # * Sums over a long K keep their precision ({{correct.long}}), and products of float32 matrices are as precise as
 #   float32 ({{correct.float32}}).
-# * Each element of `a` is read at most N / 64 times ({{rereads.a.performance}}), and each element of `b` at most M / 64
-#   times ({{rereads.b.performance}}). There is no second pass over memory ({{traffic.performance}}). For all three, at
-#   least 32 programs must share a large product.
+# * Each element of `a` is read at most N / 64 times ({{rereads.a.performance}}), and each element of `b` at most M /
+#   64 times ({{rereads.b.performance}}). There is no second pass over memory ({{traffic.performance}}). To earn any
+#   of these three, at least 32 programs must share a large product.
 # * Loads are dense ({{coalesced.load.performance}}), and so are stores ({{coalesced.store.performance}}).
 #
 # A function in which torch makes a copy earns nothing at all, and `a.contiguous()` can make one.
@@ -840,7 +841,7 @@ else:
 #
 # When a product is wrong, the verdict shows a map of where it is wrong. With some practice you can tell from the map
 # why it is wrong. Here are six maps, one for each of six kernels with one mistake. Which mistake belongs to which map?
-# Write one of the following names into each line, in quotes. Then run the check, which explains each map that you have
+# Write one of the following names on each line, in quotes. Then run the check, which explains each map that you have
 # named correctly.
 #
 # * `"all programs load the first columns of b"`
@@ -884,7 +885,7 @@ check("tiling.name_maps", named_maps)
 #
 # {{exercise tiling.break_matmul}}
 #
-# A mistake is found only if somebody thinks of an input that shows it. Below is a kernel that is right. There are also
+# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also
 # wrong versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is
 # confused with another, or a sum is kept in float16. On many inputs a mutant still gives the right result. Write inputs
 # on which it does not.
@@ -945,7 +946,7 @@ check("tiling.break_matmul", breaking_inputs)
 # Which tile is fastest? The answer depends on the bytes that are moved, but also on registers, stages, warps and the
 # size of the product. Nobody can predict the effect of all of these together, so people measure. `triton.autotune`
 # takes a kernel and a list of configurations. Whenever the kernel is launched with a new `key` (here with new sizes),
-# it times each configuration and remembers the best one:
+# the autotuner times each configuration and remembers the best one:
 #
 # ```python
 # configs = [
@@ -997,7 +998,7 @@ figures.tiling.explore_waves()
 # {{exercise tiling.tiles_and_waves}}
 #
 # An (m, n) result is cut into tiles of bm × bn, and each of `sms` SMs works on one tile at a time. How many tiles are
-# there, and how many waves? Full marks need both numbers
+# there, and how many waves? Full marks require both numbers
 # * for whole tiles ({{correct.whole}}),
 # * for tiles and waves that are not full ({{correct.cliffs}}).
 
@@ -1031,13 +1032,13 @@ for n in (1792, 1793, 1794):
 # odd number, it can rely on multiples of 4 bytes, and if N is odd, on multiples of 2 bytes. If 8 does
 # not divide N, the TMA, the unit of an H200 that copies whole tiles, cannot be used at all.
 #
-# So four branches are possible. But the plot shows only three, because the sizes that are 2 times odd and those that
-# are 4 times odd are equally fast. So the width of a copy does not explain everything. The plot does not say which
-# kernels cuBLAS uses for these sizes. It does say how fast each branch is compared with the top branch, and you will
-# need this share below.
+# So four branches are possible. But the plot shows only three, because the sizes that are 2 times an odd number and
+# those that are 4 times an odd number are equally fast. So the width of a copy does not explain everything. The plot
+# does not say which kernels cuBLAS uses for these sizes. It does show what share of the top branch's speed each
+# branch reaches, and you will need these shares below.
 #
-# You can see the effect of alignment in a kernel of your own, without a GPU, because the compiler says how wide its
-# loads are.
+# You can see the effect of alignment in a kernel of your own, without a GPU, because the compiler says how wide the
+# kernel's loads are.
 
 # %%
 a, c = torch.randn(64, 4100).half(), torch.empty(64, 64, dtype=torch.float16)
@@ -1063,7 +1064,7 @@ for stride in (4096, 4100, 4098, 4097):
 # Write a model of four parts, for products of (n, n) matrices with 2-byte numbers:
 #
 # 1. **Waves.** Each SM does `flops_per_second` / `sms`. A tile takes 2 × bm × bn × n FLOPs, and this gives the time of
-#    one tile. The waves take the number of waves times the time of one tile, even if the last wave is not full.
+#    one tile. Together the waves take as long as one tile, times the number of waves, even if the last wave is not full.
 # 2. **Memory.** Each of the three matrices passes through memory once, at `bytes_per_second`. This gives the time of
 #    the memory.
 # 3. **Launch.** The waves and the memory work at the same time, so take the longer of the two times. Then add
@@ -1072,7 +1073,7 @@ for stride in (4096, 4100, 4098, 4097):
 #    odd, 2 times odd, or 4 times odd? Read the shares off the mystery plot at the beginning of this unit.
 #
 # The speed is 2 n³ FLOPs divided by the seconds. Return a list of speeds in FLOP/s, one for each size in `sizes`. You
-# may call `tiles_and_waves`. Full marks need
+# may call `tiles_and_waves`. Full marks require
 # * the model's numbers for small sizes ({{holds.follows_the_model.roofline}}) and for large ones
 #   ({{holds.follows_the_model.waves}}), all of them multiples of 8,
 # * for sizes that 8 does not divide, a lower speed than for the next multiple of 8 ({{holds.slows_down.alignment}}),
@@ -1175,7 +1176,7 @@ print("50257 padded to a multiple of 64:", pad_to_multiple(50257, 64))
 print(figures.tiling.vocabulary())
 
 # %% [markdown]
-# The padded product is more work, and it takes less time.
+# The padded product is more work, yet it takes less time.
 #
 # What if you cannot choose the size, because the matrices come from elsewhere? You can copy the matrices into longer
 # rows that begin at multiples of 16 bytes, multiply these copies, and copy the result back. Does this save time?
@@ -1219,7 +1220,7 @@ figures.tiling.orders()
 #
 # Which tile (m, n) belongs to program `pid` of a grid of grid_m × grid_n tiles? The first `group` programs take the
 # tiles of column 0 in the first `group` rows. The next `group` programs take the tiles of column 1 in the same rows,
-# and so on. After the last column come the next `group` rows. The last group may have fewer rows. Full marks need
+# and so on. After the last column come the next `group` rows. The last group may have fewer rows. Full marks require
 # * each tile exactly once ({{holds.is_an_order.plain}}),
 # * one group after the other, each column by column ({{holds.finishes_groups.plain}}), also when the last group has
 #   fewer rows ({{holds.finishes_groups.ragged}}),
@@ -1248,16 +1249,17 @@ check("tiling.grouped_order", grouped_order)
 # result must still be right.
 #
 # Is there an order that needs no parameter such as `group`? **Hilbert's curve** visits each cell of a square once and
-# always steps to a neighbouring cell. Any number of successive cells lie close together. So the tiles of the programs
-# that run at the same time form a patch, however many programs there are. The curve is built from itself: it consists
-# of four Hilbert curves of half the side, and the first and the last of these are turned.
+# always steps to a neighbouring cell. Cells that follow one another along the curve lie close together, however many
+# you take. So the tiles of the programs that run at the same time form a patch, however many programs there are. The
+# curve is built from itself: it consists of four Hilbert curves of half the side, and the first and the last of these
+# are turned.
 #
 # ## Exercise: Hilbert's order
 #
 # {{exercise tiling.hilbert_order}}
 #
 # This exercise is for those who want more. `side` is a power of two (1 included). You may return any of the curve's
-# mirror images. Full marks need
+# mirror images. Full marks require
 # * each tile exactly once, next to the one before it ({{holds.touches.plain}}),
 # * squares within squares: the first 4 tiles fill a square, and so do the first 16, the first 64 and so on
 #   ({{holds.stays_near.plain}}),
@@ -1295,12 +1297,12 @@ check("tiling.hilbert_order", hilbert_order)
 figures.tiling.order_traffic()
 
 # %% [markdown]
-# In the model the bytes fall to about a quarter. On the GPU the speed rises by only a few percent, or even by just
-# one. Why so little? At these sizes the product is limited by arithmetic, and seldom waits for DRAM. In the model
-# Hilbert's curve needs the fewest bytes. On the GPU, at 16384, sometimes Hilbert's order was faster and sometimes
-# grouped order (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step, but on a
-# real GPU they drift apart. A model explains, but only a measurement decides. Grouped order costs five lines of code,
-# and it is worth them.
+# In the model the bytes fall to about a quarter. On the GPU the speed rises by only a few percent. Why so little? At
+# these sizes the product is limited by arithmetic, and seldom waits for DRAM. In the model Hilbert's curve needs the
+# fewest bytes. On the GPU, at 16384, sometimes Hilbert's order was faster and sometimes grouped order
+# (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step, but on a real GPU they
+# drift apart. A model explains, but only a measurement decides. Grouped order costs five lines of code, and it is
+# worth them.
 #
 # ## What you now know
 #
@@ -1323,11 +1325,11 @@ figures.tiling.order_traffic()
 progress()
 
 # %% [markdown]
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
 # that you have not
 # seen.
 #
-# ## Where to read on
+# ## Further reading
 #
 # * The Triton documentation, the tutorial *Matrix Multiplication*: pointers, grouped order, autotuning.
 # * NVIDIA, *Matrix Multiplication Background User's Guide*: tile and wave quantization, alignment.

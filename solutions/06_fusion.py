@@ -15,8 +15,8 @@
 #
 # **After this unit you can** say how many bytes a chain of operations must move and how many it does move. You can
 # write the chain as one kernel that moves the fewest bytes, reduce rows of any length without overflow, and read what
-# torch.compile makes of the same function. This unit takes about {{unit hours}}; {{unit minutes}} of that is for
-# {{unit exercises}}. You need 00 (a first kernel), 03 (bytes and FLOPs) and 04 (tiles, traces); the first section
+# torch.compile makes of the same function. This unit takes about {{unit hours}}, of which {{unit minutes}} are for
+# the {{unit exercises}}. You need 00 (a first kernel), 03 (bytes and FLOPs) and 04 (tiles, traces); the first section
 # repeats what you need from them. You need no GPU, because traffic is counted on the CPU. If you have none, the
 # notebook shows times that were recorded on a GPU, and says so.
 
@@ -169,7 +169,7 @@ check("fusion.chain_bytes", chain_bytes)
 #
 # {{exercise fusion.sin2_plus_cos2}}
 #
-# Write `sin2_plus_cos2(x, y)`, which returns sin(x)² + cos(y)² for contiguous vectors of any length. Full marks need
+# Write `sin2_plus_cos2(x, y)`, which returns sin(x)² + cos(y)² for contiguous vectors of any length. Full marks require
 # * the right result for ragged lengths ({{correct.ragged}}), and in float16 and bfloat16 ({{correct.half}}),
 # * one launch ({{launches.performance}}),
 # * each element read once and written once, by at least 32 programs where the input is large: not a byte more than 3 n
@@ -352,7 +352,7 @@ print(f"(65536 x 1024 float32, recorded on an {measured('fusion')['machine']})")
 # {{exercise fusion.bias_gelu}}
 #
 # Write `bias_gelu(x, bias)` with the exact GELU (with erf, and not with the approximation by tanh). The elements of a
-# row of x lie side by side, but there may be gaps between the rows, so use `x.stride(0)`. Full marks need
+# row of x lie side by side, but there may be gaps between the rows, so use `x.stride(0)`. Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}), rows that lie apart ({{correct.strided}}), float16 and
 #   bfloat16 ({{correct.half}}),
 # * one launch ({{launches.performance}}),
@@ -430,7 +430,7 @@ figures.fusion.softmax_passes()
 #
 # Write `softmax(x)` along the rows of an (M, N) matrix. N is at most 32768, and there may be gaps between the rows. A
 # block of `triton.next_power_of_2(N)` holds a row. (The next section says how many warps a long row needs.) For masked
-# lanes use `other=-float("inf")`. It is never the maximum, and exp(-inf) = 0 adds nothing to the sum. Full marks need
+# lanes use `other=-float("inf")`. It is never the maximum, and exp(-inf) = 0 adds nothing to the sum. Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}) and rows that lie apart ({{correct.strided}}),
 # * the right result for large, very negative and partly masked (-inf) logits ({{correct.hard}}),
 # * one launch ({{launches.performance}}), every element read once and written once, by at least 32 programs where the
@@ -540,7 +540,7 @@ print("alpha, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e38) -
 # {{exercise fusion.online_softmax}}
 #
 # Write `online_softmax(x)` for rows of any length, even of a million elements and more. A first pass computes m and l,
-# and a second pass writes the result. One program for each row is enough. Full marks need
+# and a second pass writes the result. One program for each row is enough. Full marks require
 # * the right result for ragged sizes, rows that lie apart, float16 ({{correct.ragged}}),
 # * the right result for a maximum that rises or falls along the row, and for rows that start with thousands of -inf
 #   ({{correct.hard}}),
@@ -642,7 +642,7 @@ print(f"({measured('fusion')['machine']}, recorded)")
 # {{exercise fusion.rmsnorm}}
 #
 # Write `rmsnorm(x, weight, eps)` for rows of at most 32768 elements. Square and add in float32, because 300 squared is
-# infinite in float16. Divide by N, and not by the size of the block. Full marks need
+# infinite in float16. Divide by N, and not by the size of the block. Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}) and rows that lie apart ({{correct.strided}}),
 # * the right result for large values in float16 and bfloat16, and for tiny ones, where eps decides ({{correct.hard}}),
 # * one launch ({{launches.performance}}),
@@ -691,7 +691,7 @@ check("fusion.rmsnorm", rmsnorm)
 # In a transformer the norm follows an addition. The sum h = x + residual is normalised for the next layer, and h itself
 # is the next residual. Two separate kernels move 3 + 2 tensors. A fused kernel moves 4: it reads two and writes two.
 # Write `add_rmsnorm(x, residual, weight, eps)` for contiguous inputs. It returns `(rmsnorm(h), h)`, both in x's dtype.
-# Full marks need
+# Full marks require
 # * the right results for ragged sizes ({{correct.ragged}}), for large and tiny values ({{correct.hard}}),
 # * one launch ({{launches.performance}}),
 # * both inputs read once, both results written once, by at least 32 programs where the input is large
@@ -763,7 +763,7 @@ print(
 #
 # Write `cross_entropy(logits, target)`. The logits are (M, V), in any of the three dtypes, and the target is (M,), in
 # int64. Return the loss of each row, (M,) in float32, as `F.cross_entropy(logits, target, reduction="none")` of torch
-# does. There may be gaps between the rows. Full marks need
+# does. There may be gaps between the rows. Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}),
 # * the right result for large, rising and masked logits ({{correct.hard}}),
 # * the logits read once, by at least 32 programs where the input is large; one more load of x[t] in each row is fine
@@ -861,7 +861,7 @@ for name in ("V100", "A100 80GB", "H100 SXM", "B200"):
 #
 # {{exercise fusion.break_softmax}}
 #
-# A mistake is found only if somebody thinks of an input that shows it. Below is a kernel that is right. There are also
+# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also
 # wrong versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is
 # confused with another, or a sum is not corrected. On many inputs a mutant still gives the right result. Write inputs
 # on which it does not.
@@ -1056,10 +1056,10 @@ print(profile(lambda: fused_product(256)), profile(lambda: fused_product(1024)),
 progress()
 
 # %% [markdown]
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that you
-# have not seen.
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks
+# on inputs that you have not seen.
 #
-# ## Where to read on
+# ## Further reading
 #
 # * Horace He, *Making Deep Learning Go Brrrr From First Principles*: the factory and the warehouse, and which of
 #   compute, bandwidth and overhead a model waits for.

@@ -15,8 +15,8 @@
 #
 # **After this unit you can** say what autograd keeps between the forward and the backward pass, and what that costs.
 # You can write backward kernels that compute numbers again instead of storing them, and drop elements at random without
-# storing which ones. And you can train a deep model in a fraction of its memory. This unit takes about {{unit hours}};
-# {{unit minutes}} of that is for {{unit exercises}}. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm);
+# storing which ones. And you can train a deep model in a fraction of its memory. This unit takes about {{unit hours}},
+# of which {{unit minutes}} are for the {{unit exercises}}. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm);
 # what you need from them is repeated below. You need no GPU, because traffic and live bytes are counted on the CPU.
 
 # %%
@@ -138,7 +138,7 @@ figures.recomputation.what_autograd_keeps()
 # this value to `unpack`, and uses what `unpack` returns.) Write `saved_bytes(fn, *inputs)`. It runs the function once,
 # and returns how many bytes are kept. Count whole storages (unit 01: a tensor is a view of a storage).
 #
-# Full marks need
+# Full marks require
 # * the right number of bytes ({{correct.plain}}), without the storages of the inputs ({{correct.inputs}}),
 # * each storage counted once and whole, however many views of it are kept ({{correct.shared}}),
 # * right results for other dtypes, and 0 where nothing is kept ({{correct.others}}).
@@ -269,7 +269,7 @@ print(t.table())
 #
 # Write `Sigmoid3`. `Sigmoid3.apply(x)` is `x.sigmoid().sigmoid().sigmoid()` for a contiguous x of any shape, in float32,
 # float16 or bfloat16. A kernel may see it as one-dimensional: `x.numel()` elements. Compute in float32. Gradients are
-# compared with autograd's in float64. Full marks need
+# compared with autograd's in float64. Full marks require
 # * the right result and gradient at odd sizes ({{correct.ragged}}) and for large numbers ({{correct.hard}}),
 # * only x kept for the backward pass ({{saves.performance}}), which may read x and dy, and nothing that the forward
 #   pass wrote,
@@ -347,7 +347,7 @@ check("recomputation.sigmoid3", Sigmoid3)
 # Let F(x) = (1 + erf(x / √2)) / 2 be the normal distribution function. Then gelu(x) = x F(x), and F'(x) = exp(-x² / 2)
 # / √(2π). Write `RecomputedGelu` with this exact GELU (that of `torch.nn.functional.gelu`, and not its tanh
 # approximation). x and gate are contiguous and have the same shape. Triton has `tl.erf`. A kernel cannot use `math`, so
-# write √2 and √(2π) as numbers. Full marks need
+# write √2 and √(2π) as numbers. Full marks require
 # * the right result and both gradients at odd sizes ({{correct.ragged}}) and for large numbers ({{correct.hard}}),
 # * only x and the gate kept ({{saves.performance}}),
 # * one launch in the backward pass ({{launches.performance.backward}}), and eight memory operations in all, by at least
@@ -445,7 +445,7 @@ print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  ls
 #
 # `x` has the shape (M, V). It holds contiguous logits in float32, float16 or bfloat16. `target` has the shape (M,) and
 # holds int64 numbers. `lse` and `dloss` have the shape (M,) and are float32; `dloss` is the gradient that arrives at
-# each row's loss. Return the gradient of x, in x's dtype. Full marks need
+# each row's loss. Return the gradient of x, in x's dtype. Full marks require
 # * the right result at odd sizes ({{correct.ragged}}), and for logits around 100, logits around -200, and rows in which
 #   some logits, but not all, are -inf because these words are forbidden ({{correct.hard}}),
 # * x read once and the gradient written once, by at least 32 programs where the input is large
@@ -516,7 +516,7 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 #
 # x and dy have the shape (M, N) and are contiguous. weight has the shape (N,), and all three have the same dtype. rstd
 # has the shape (M,). It is float32, and was computed with eps = 1e-6. Return dx in the dtype of x, and dweight in
-# float32. A row fits into one block: N is at most some thousands. Full marks need
+# float32. A row fits into one block: N is at most some thousands. Full marks require
 # * both gradients right at odd sizes ({{correct.ragged}}), and for many rows and for rows of large numbers in float16
 #   ({{correct.hard}}),
 # * x and dy read once and dx written once, with at most a fifth more bytes for everything else
@@ -775,7 +775,7 @@ figures.recomputation.masks()
 # should not depend on whether something was recomputed. (A GPU has a generator of its own:
 # `torch.cuda.get_rng_state()`. Your `checkpoint` may leave it out.)
 #
-# Full marks need
+# Full marks require
 # * the result and all gradients of fn ({{holds.look.plain}}),
 # * only the arguments, the result and a random state alive before the backward pass, and fn run once in the forward
 #   pass and once in the backward pass ({{seen.recomputes.memory}}),
@@ -839,7 +839,7 @@ check("recomputation.checkpoint", checkpoint)
 # The peak comes when the last segment has just been recomputed. Then s boundaries are alive, and the insides of one
 # segment. (This counts the segment's input twice. Leave it so: one segment of our 24 layers then counts 217, not 216.)
 #
-# Return the number of segments with the least peak (any one, if several have the same), and that peak. Full marks need
+# Return the number of segments with the least peak (any one, if several have the same), and that peak. Full marks require
 # * a number of segments that no other one beats ({{holds.has_the_least_peak.plain}}),
 # * the right peak for it ({{holds.says_its_peak.plain}}),
 # * a prediction that holds for a real model of 24 layers, whose live bytes are counted operation by operation. The
@@ -907,10 +907,10 @@ figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 progress()
 
 # %% [markdown]
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
 # that you have not seen.
 #
-# ## Where to read on
+# ## Further reading
 #
 # * Chen, Xu, Zhang, Guestrin, *Training Deep Nets with Sublinear Memory Cost* (2016): √n segments, and recursion below that.
 # * Horace He, *Min-cut optimal(*) recomputation*, PyTorch developers' forum (2022): recomputation that makes training

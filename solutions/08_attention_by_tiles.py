@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say what attention computes and which of its parts know where a token stands, compute it
 # and its gradients tile by tile without ever holding the matrix of scores, and say beforehand how many bytes that
-# moves. This unit takes about {{unit hours}}; {{unit minutes}} of that is for {{unit exercises}}. You need 02 (stable
+# moves. This unit takes about {{unit hours}}, of which {{unit minutes}} are for the {{unit exercises}}. You need 02 (stable
 # sums, half precision), 05 (tiles), 06 (the online softmax) and 07 (recomputation, log-sum-exp). Everything here is
 # torch and runs on a CPU; in unit 09 the same loops become a kernel.
 
@@ -364,7 +364,7 @@ figures.attention.explore_online_softmax()
 # {{exercise attention.merge}}
 #
 # `a` and `b` are states of the same queries after different keys: tuples (m, l, acc) with m and l of any shape (...)
-# and acc (..., D), all float32. The state after *no* keys is m = −inf, l = 0, acc = 0. Full marks need
+# and acc (..., D), all float32. The state after *no* keys is m = −inf, l = 0, acc = 0. Full marks require
 # * no change where a or b is the empty state ({{correct.identity}}), and the empty state where both are
 #   ({{correct.nothing}}),
 # * right results for scores near 1000, and for states whose maxima are far apart ({{correct.large}}),
@@ -465,7 +465,7 @@ figures.attention.explore_causal_map()
 #
 # Program `pid` has the queries from pid × bm on, up to bm of them. Tile j has the keys from j × bn on. For causal
 # attention return `(full, end)`: tiles 0 to full − 1 are full, tiles full to end − 1 need the mask, and tiles from end
-# on are skipped. A tile with fewer than bn keys is never full. Full marks need every program right,
+# on are skipped. A tile with fewer than bn keys is never full. Full marks require every program right,
 # * for as many queries as keys in whole tiles ({{holds.right_tiles.plain}}), and for ragged sizes
 #   ({{holds.right_tiles.ragged}}),
 # * for more keys than queries ({{holds.right_tiles.more keys}}), and for more queries than keys
@@ -492,7 +492,7 @@ check("attention.causal_tiles", causal_tiles)
 #
 # Compute the same results as `attention`, by tiles of bm queries and bn keys. Your `merge` and `causal_tiles` may help.
 # Cast each tile to float32 when you take it, keep the state in float32, and round once, when you write to o. No tile of
-# scores may be larger than bm × bn. Full marks need
+# scores may be larger than bm × bn. Full marks require
 # * right results for ragged sizes and leading dimensions ({{correct.ragged}}), for causal attention with Nq ≠ Nk
 #   ({{correct.causal}}), and for queries that see nothing ({{correct.nothing}}),
 # * right results for scores that are large, that rise from tile to tile, or that are all near −200, and for a single
@@ -652,7 +652,7 @@ else:
 # Return dq, dk, dv in the dtype of q, k, v. The scale is 1 / √D. Choose the size of the tiles yourself, for example 64
 # by 64. Operations of torch are counted here as in `tiled_attention`, and small tiles need many operations. Gradients
 # are sums over tiles. Keep these sums in float32, and round once. A query that sees nothing has a gradient of zeros,
-# and adds nothing to dk and dv. Full marks need
+# and adds nothing to dk and dv. Full marks require
 # * right results for ragged sizes and leading dimensions ({{correct.ragged}}), for causal attention with Nq ≠ Nk
 #   ({{correct.causal}}), and for queries that see nothing ({{correct.nothing}}),
 # * right results for large, rising and low scores ({{correct.hard}}), and for inputs and outputs in half precision
@@ -746,10 +746,10 @@ print(f"lse, 4 bytes an element:                       {heads * n * 4 / 1e6:7.1f
 progress()
 
 # %% [markdown]
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that you
-# have not seen.
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks
+# on inputs that you have not seen.
 #
-# ## Where to read on
+# ## Further reading
 #
 # * Vaswani and others, *Attention Is All You Need*, 2017: section 3.2.1, with the footnote on the scale.
 # * Su and others, *RoFormer: Enhanced Transformer with Rotary Position Embedding*, 2021: section 3.

@@ -13,11 +13,12 @@
 # %% [markdown]
 # # 09 · FlashAttention, forward
 #
-# **After this unit you can** write attention as one Triton kernel that takes any shape, any strides and any dtype. You
-# can say beforehand how many bytes it moves and how many products it computes. And you can change it for what real
-# models use: causal masks, windows, grouped heads and a cache. This unit takes about {{unit hours}}; {{unit minutes}}
-# of that is for {{unit exercises}}. You need 05 (tiles, `tl.dot`), 06 (the online softmax in Triton) and 08 (attention
-# by tiles). You need no GPU: the kernels are traced and compiled on the CPU. If there is a GPU, they are timed as well.
+# **After this unit you can** write attention as one Triton kernel that takes any shape, any strides and any dtype.
+# You can say beforehand how many bytes it moves and how many products it computes. And you can adapt it to what real
+# models use: causal masks, windows, grouped heads and a cache. This unit takes about {{unit hours}}, of which
+# {{unit minutes}} are for the {{unit exercises}}. You need 05 (tiles, `tl.dot`), 06 (the online softmax in Triton)
+# and 08 (attention by tiles). You need no GPU: the kernels are traced and compiled on the CPU. If there is a GPU,
+# they are timed as well.
 
 # %%
 import torch
@@ -61,9 +62,10 @@ print(
 figures.flash.explore_program_walk()
 
 # %% [markdown]
-# Each program loads its rows of q once, at the beginning, and stores its rows of o once, at the end. In between it goes
-# through k and v tile by tile, and each tile of scores exists only for a moment. We call this the program's *walk*.
-# Program 0 has the shortest walk, and the last program has the longest. No program needs a result of another program.
+# Each program loads its rows of q once, at the beginning, and stores its rows of o once, at the end. In between it
+# goes through k and v tile by tile, and each tile of scores exists only for a moment. We call this pass over the keys
+# the program's *walk*. Program 0 has the shortest walk, and the last program has the longest. No program needs a
+# result of another program.
 #
 # Where do these programs run? Three answers are often heard, and all three are wrong.
 #
@@ -124,11 +126,11 @@ check("flash.predictions", predictions)
 #
 # ## One tile
 #
-# A program keeps a state for its queries: the maximum m of the scores so far, the sum l of the weights, and the sum acc
-# of the weighted values. What happens to this state when the next tile comes? You know the answer from `merge` in unit
-# 08: two states are made relative to the larger of their maxima, and then added. In the loop one of the two states
-# comes from the new tile, and this allows a shortcut. Compute the weights of the tile relative to the *new* maximum at
-# once. Then only the old state has to be corrected.
+# A program keeps a state for its queries: the maximum m of the scores so far, the sum l of the weights, and the sum
+# acc of the weighted values. What happens to this state when the next tile comes? You know the answer from `merge` in
+# unit 08: two states are rescaled to the larger of their maxima, and then added. In the loop one of the two states
+# comes from the new tile, and this allows a shortcut. Compute the weights of the tile relative to the *new* maximum
+# from the start. Then only the old state has to be corrected.
 #
 # > m_new = max(m, max of each row of s)
 # >
@@ -169,13 +171,13 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 #
 # In every exercise of this unit, the check begins with one plain case. If its result is wrong, no points are given. The
 # same holds if your kernels did not compute the result: you may use torch only to allocate memory and to make views.
-# Full marks need the right result
+# Full marks require the right result
 # * for any size ({{correct.ragged}}), and with the precision of float32 if v is float32 ({{correct.float32}}),
 # * for scores far from 0 that rise or fall from tile to tile ({{correct.hard}}),
 # * for v in half precision, with 4096 keys ({{correct.half}}),
 # * for rows whose first tiles are all −inf, and for rows that are −inf everywhere ({{correct.late}}).
 #
-# In the plain case and in the 4096 keys' case, v is in half precision. In all other cases v is float32, and the result
+# In the plain case and in the case with 4096 keys, v is in half precision. In all other cases v is float32, and the result
 # is too inexact without `"ieee"`.
 #
 # `hint("flash.online_update")` gives a hint, and a stronger one each time you call it. Every exercise in this unit has
@@ -259,7 +261,7 @@ print("with -inf:", [round(x, 3) for x in torch.softmax(s.where(torch.arange(4) 
 # {{exercise flash.one_head}}
 #
 # The arguments q, k and v are the contiguous matrices of one head, and D is 16, 32, 64 or 128. The plain case, which
-# must be right before any point is given, is in float16. Full marks need
+# must be right before any point is given, is in float16. Full marks require
 # * the right o and lse for any Nq and Nk, in float16, bfloat16 and float32 ({{correct.ragged}}),
 # * the right o and lse for scores far from 0 ({{correct.hard}}),
 # * that each element of k is read at most Nq / 64 times, and that at least 32 programs share a large Nq
@@ -369,7 +371,7 @@ else:
 figures.attention.explore_causal_map()
 
 # %% [markdown]
-# It has two masked tiles, even when the row is 256 tiles long. The mask costs one comparison and one selection for each
+# Such a row of tiles has two masked tiles, even when it is 256 tiles long. The mask costs one comparison and one selection for each
 # score of a masked tile.
 #
 # ## Heads and strides
@@ -410,7 +412,7 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # and to make views; a single `.contiguous()` costs all points. Heads with D above 128 need smaller tiles, or
 # `num_stages=2`, because the check also compiles for an A100 (sm_80), which has less shared memory than an H100.
 #
-# Full marks need the right result
+# Full marks require the right result
 # * for any Nq and Nk ({{correct.ragged}}), any leading dimensions ({{correct.leading}}), and any D from 16 to 256
 #   ({{correct.dims}}),
 # * for views, without copies ({{correct.strided}}),
@@ -547,7 +549,7 @@ check("flash.flash_attention_forward", flash_attention_forward)
 # passed as views (B, H, N, D). If your o has the same strides as q, the last matrix of the layer can multiply it
 # without a copy.
 #
-# How large a difference from torch can rounding explain? The first rows of a causal attention are means of only a few
+# How large a difference from torch can rounding explain? The first rows of causal attention are means of only a few
 # values, so some of their numbers are large, between 2 and 4. There bfloat16 has steps of 0.0156, so rounding can be
 # off by half a step, 0.0078. (The cell also prints the step of bfloat16 just below 1.)
 
@@ -602,10 +604,10 @@ figures.flash.ladder()
 # * **Descriptors.** A descriptor tells Hopper's TMA unit where a tensor lies in memory. You make it with
 #   `tl.make_tensor_descriptor` in the kernel, or on the host. The TMA unit then fetches whole tiles by itself, and no
 #   registers are needed for the addresses of a tile.
-# * **Tuning.** Different tile sizes, numbers of warps and numbers of stages are tried, by hand or by `triton.autotune`,
-#   and the fastest are kept. With heads of 128 the first tiles were already the fastest. So the two bars show the same
-#   kernel, timed twice. With heads of 64 tuning brings up to 10 %. (A check does not try configurations. It times the
-#   first one.)
+# * **Tuning.** Different tile sizes, numbers of warps and numbers of stages are tried, by hand or by
+#   `triton.autotune`, and the fastest are kept. With heads of 128 the first tiles were already the fastest. So, for
+#   heads of 128, the bars of this step and of the one before it show the same kernel, timed twice. With heads of 64,
+#   tuning gains up to 10 % in speed. (A check does not try configurations. It times the first one.)
 #
 # The code of these three kernels is in benchmarks/attention_ladder.py. They are less general: a descriptor needs rows
 # of unit stride, and the kernels in that file need a length that is a multiple of the tile.
@@ -630,7 +632,7 @@ for row in measured("attention")["counters"]:
 # One warp fetches tiles. The other warps form two groups of four warps, and each group has 64 queries. For each tile of
 # keys, a group does three things:
 # 1. It starts the product s = q @ k.T of this tile.
-# 2. Right after it, it starts the product p @ v of the tile *before*.
+# 2. Right after that, the kernel starts the product p @ v of the tile *before*.
 # 3. It computes its softmax, while the tensor cores work on products of both groups.
 #
 # There are two more differences. A program has 128 queries instead of 64, so k and v are read by half as many programs,
@@ -638,13 +640,13 @@ for row in measured("attention")["counters"]:
 # block of 128 queries after another, and fetches its next block while it finishes the one before.
 #
 # Can Triton do this? In the loop of a plain matmul, Triton's compiler starts the next product before the last one has
-# finished. In the loop of attention it does not: the softmax needs s, and the accumulator is rescaled. So the compiled
-# program starts a product and at once waits for it, and you cannot change this in Triton. The last kernel is
-# therefore written in **Gluon**, a language at a lower level in the same package. In Gluon you decide yourself about
-# layouts, shared memory, barriers and waits. The kernel is in benchmarks/attention_overlapped.py, and has 197 lines for
-# this one GPU. Read it when you have finished this unit; you will know every line of its arithmetic.
-# `course_lib.hopper.simulate` runs such kernels without a GPU, in many orders, and reports every place where a wait is
-# missing (unit 12).
+# finished. In the loop of attention it does not: the softmax needs s, and the accumulator is rescaled. So the
+# compiled program starts a product and at once waits for it, and you cannot change this in Triton. The last kernel is
+# therefore written in **Gluon**, a language at a lower level in the same package. In Gluon you control layouts,
+# shared memory, barriers and waits yourself. The kernel is in benchmarks/attention_overlapped.py, and has 197 lines
+# for this one GPU. Read it when you have finished this unit; you will know every line of its arithmetic.
+# `course_lib.hopper.simulate` runs such kernels without a GPU, in many orders, and reports every place where a wait
+# is missing (unit 12).
 #
 # **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first version,
 # from 2022, runs on Turing cards such as the T4. FlashAttention-2 needs an Ampere, Ada or Hopper card. FlashAttention-3
@@ -670,8 +672,9 @@ for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
 
 # %% [markdown]
 # Tiles of 128 keys fit on an A100. They do not fit on an A10G or an L4, where a program may have at most 99 KiB. On
-# these cards use tiles of 64 keys, or fewer stages. A launch that asks for more shared memory fails. For your own
-# kernel, ask the compiler, which needs no such card: `compile_for(..., gpu="sm_86")` says how much a program takes.
+# these cards use tiles of 64 keys, or fewer stages. A launch that asks for more shared memory than the card allows
+# fails. For your own kernel, ask the compiler, which needs no such card: `compile_for(..., gpu="sm_86")` says how
+# much a program takes.
 #
 # How do speed and memory change with the length of a text? The left picture shows the speed. The right picture shows
 # the memory that is needed in addition to q, k and v.
@@ -703,7 +706,7 @@ figures.flash.windows_and_groups()
 # {{exercise flash.sliding_window}}
 #
 # Write causal attention with a window. The tensors q, k and v are contiguous, of shape (H, N, D), and D is 16, 32, 64
-# or 128. Start from `one_head`. You may mask all tiles. Full marks need
+# or 128. Start from `one_head`. You may mask all tiles. Full marks require
 # * the right result for any N and any window ({{correct.ragged}}), and for scores far from 0 ({{correct.hard}}),
 # * that no program reads tiles of keys that lie outside the windows of its queries, with at least 32 programs for 40
 #   heads ({{traffic.performance}}),
@@ -757,7 +760,7 @@ check("flash.sliding_window", sliding_window)
 # %% [markdown]
 # ## What models add: grouped heads
 #
-# While a model writes a text, it keeps k and v of all tokens so far, in the so-called **cache**. How large is the cache
+# While a model writes a text, it keeps k and v of all tokens so far, in what is called the **cache**. How large is the cache
 # of one layer with 32 heads of 128, for 100 000 tokens?
 
 # %%
@@ -770,18 +773,18 @@ for kv_heads in (32, 8, 1):
 # Suppose that there are Hq heads of q, and Hkv heads of k and v. Then heads 0 to Hq / Hkv − 1 of q form a *group*,
 # which uses head 0 of k and v. The next Hq / Hkv heads of q use head 1, and so on.
 #
-# This makes the cache smaller. Are fewer bytes read, too? If each head of q has its own programs, each program reads k
-# and v of its group, and nothing is saved. But a program need not know which head a row of q belongs to. So put the
-# queries of all heads of a group one below the other, and cut this longer matrix into tiles, as in the right picture of
-# the section on windows. Then 8 heads of 16 queries are 128 rows together, and one pass over k and v serves 64 or 128
-# rows of queries. (In the picture one pass serves 32 rows, and a tile holds two heads.)
+# This makes the cache smaller. Are fewer bytes read, too? If each head of q has its own programs, each program reads
+# the k and v of its group, and nothing is saved. But a program need not know which head a row of q belongs to. So put
+# the queries of all heads of a group one below the other, and cut this longer matrix into tiles, as in the right
+# picture of the section on windows. Then 8 heads of 16 queries are 128 rows together, and one pass over k and v
+# serves 64 or 128 rows of queries. (In the picture one pass serves 32 rows, and a tile holds two heads.)
 #
 # ## Exercise: grouped heads
 #
 # {{exercise flash.grouped_attention}}
 #
 # The shape of q is (Hq, Nq, D), and the shape of k and v is (Hkv, Nk, D). All are contiguous, and D is 16, 32, 64
-# or 128. Full marks need
+# or 128. Full marks require
 # * the right result for any sizes and groups ({{correct.ragged}}), and for causal attention ({{correct.causal}}),
 # * the right result for queries that see no key ({{correct.nothing}}), and for scores far from 0 ({{correct.hard}}),
 # * that k is read at most once for each 64 rows of a group, with at least 32 programs for 40 groups
@@ -858,7 +861,7 @@ figures.flash.decode_splits()
 # 16, 32, 64 or 128. Tensor cores need at least 16 rows, so a smaller group is padded with empty rows, by the compiler
 # or by you. (The axis that `tl.dot` sums over must have at least 16 elements, too. D is large enough, and a tile must
 # have at least 16 keys.) `share_kernel` gets the length of a share. If it needs the number of shares,
-# `tl.num_programs(axis)` returns the size of the grid along an axis. Full marks need
+# `tl.num_programs(axis)` returns the size of the grid along an axis. Full marks require
 # * the right result for any sizes and groups ({{correct.ragged}}),
 # * the right result if some shares have no key, such as for 5 keys in 8 shares ({{correct.empty}}),
 # * the right result for scores far from 0 ({{correct.hard}}), and for half precision with 8192 values around 20, which
@@ -942,7 +945,7 @@ check("flash.flash_decode", flash_decode)
 # Here are six kernels of causal attention, with one mistake each. The maps show where their results are wrong. The
 # matrix v is the identity, so o is the matrix of weights: element (i, j) is the weight that query i gives to key j. A
 # weight counts as wrong if it is off by more than half a percent, or if it should be 0 and is not. Which mistake
-# belongs to which map? Write one of the following names into each line, in quotes. Then run the check, which explains
+# belongs to which map? Write one of the following names on each line, in quotes. Then run the check, which explains
 # each map that you have named correctly.
 #
 # * `"a query does not see itself"`
@@ -986,7 +989,7 @@ check("flash.name_maps", named_maps)
 #
 # {{exercise flash.break_attention}}
 #
-# A mistake is found only if somebody thinks of an input that shows it. Below is a kernel that is right. There are also
+# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also
 # wrong versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is
 # confused with another, or alpha is forgotten. On many inputs a mutant still gives the right result. Write inputs on
 # which it does not.
@@ -1073,10 +1076,10 @@ check("flash.break_attention", breaking_inputs)
 progress()
 
 # %% [markdown]
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
 # that you have not seen.
 #
-# ## Where to read on
+# ## Further reading
 #
 # * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: algorithm 1 is your kernel; section 3.3
 #   of the second is about who does what within a program.

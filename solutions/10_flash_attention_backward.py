@@ -16,7 +16,7 @@
 # **After this unit you can** write the gradients of attention as kernels that never hold the matrix of scores. You can
 # give every sum a program of its own, so that two runs agree bit for bit. You can hand all of it to autograd as one
 # function, which keeps one number for each query. And you can say beforehand how long a text fits into a given memory.
-# This unit takes about {{unit hours}}; {{unit minutes}} of that is for {{unit exercises}}. You need 07 (a function with
+# This unit takes about {{unit hours}}, of which {{unit minutes}} are for the {{unit exercises}}. You need 07 (a function with
 # a backward of its own), 08 (the gradients, tile by tile, in torch) and 09 (the forward kernel; its ideas, not your
 # solution). All of it runs on a CPU.
 
@@ -157,7 +157,7 @@ print(
 #
 # Write `delta(o, do)`. Sum in float32 for any dtype of the inputs. (They are float32, except in the cases for half
 # precision.) In this exercise and the next two, you may use torch only to allocate memory and to make views. A single
-# `.contiguous()` costs all points. Full marks need
+# `.contiguous()` costs all points. Full marks require
 # * right results for any N and any D from 16 to 256 ({{correct.ragged}}),
 # * right results for views with any strides, without copies ({{correct.strided}}),
 # * right results for inputs in half precision with o and dO far from 0, which need sums in float32 ({{correct.half}}),
@@ -260,7 +260,7 @@ check("flash_backward.delta", delta)
 #
 # Write `dkdv(q, k, v, do, lse, delta, causal, scale)`. lse and delta have the shape (..., Nq), and are float32 and
 # contiguous. For half precision, tiles of 64 × 64, 4 warps and `num_stages=2` are a good start. Take tiles of 32 × 32
-# for float32 and for D = 256. Full marks need
+# for float32 and for D = 256. Full marks require
 # * right results for any sizes and any number of leading dimensions ({{correct.ragged}}), for views, without copies of
 #   them ({{correct.strided}}), and for a scale other than 1 / √D ({{correct.scale}}),
 # * right results for causal attention with Nq ≠ Nk ({{correct.causal}}), and for queries that see no key
@@ -505,7 +505,7 @@ check("flash_backward.dq", dq)
 # {{exercise flash_backward.flash_attention}}
 #
 # `FlashAttention.apply(q, k, v, is_causal=False, scale=None)` returns o. Its backward returns gradients of q, k and v,
-# and None for each other argument. Full marks need
+# and None for each other argument. Full marks require
 # * right results for any sizes, any leading dimensions and a scale other than 1 / √D ({{correct.ragged}}), and for
 #   views ({{correct.strided}}), without copies of these views or other work of torch ({{kernels_alone.strided}}),
 # * right results for causal attention, also with Nq ≠ Nk and queries that see nothing ({{correct.causal}}), for large,
@@ -676,7 +676,7 @@ print(t.table())
 # to look for it. Here are six wrong backward passes of causal attention, with one mistake each. They use `dkdv` and
 # `dq` as in this unit, but in one of them each program of `dkdv` also adds its share to dq. An element counts as wrong
 # if it is off by more than a thousandth of the usual size of its gradient's elements. Which mistake belongs to which
-# map? Write one of the following names into each line, in quotes. Then run the check, which explains each map that you
+# map? Write one of the following names on each line, in quotes. Then run the check, which explains each map that you
 # have named correctly.
 #
 # * `"delta is not subtracted"`
@@ -942,10 +942,10 @@ print("you guessed", "nothing" if guess_times is ... else guess_times)
 progress()
 
 # %% [markdown]
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
 # that you have not seen.
 #
-# ## Where to read on
+# ## Further reading
 #
 # * Dao and others, *FlashAttention* (2022), appendix B: the backward pass, with delta derived. Dao, *FlashAttention-2*
 #   (2023), algorithm 2: one kernel, dQ by atomics.

@@ -18,7 +18,7 @@
 # money a training run takes, stop a run and go on without a difference of one bit, and put kernels of your own into a
 # model so that every parameter learns. In part two you tell a model where its tokens stand, write the function that
 # every layer of a real model calls, and write text with a cache that is never copied. This unit takes several sittings
-# and about {{unit hours}} in all; {{unit minutes}} of that is for {{unit exercises}}. You need 06
+# and about {{unit hours}} in all, of which {{unit minutes}} are for the {{unit exercises}}. You need 06
 # (fusion), 07 (autograd functions, what is kept for backward) and 10 (attention as one such function). No GPU is
 # needed.
 
@@ -110,7 +110,7 @@ print(f"{path.stat().st_size:,} bytes; nobody can do better than a loss of {text
 # places where `batch` windows begin with `torch.randint(..., generator=generator)`, each place with the same chance. Return the
 # tokens and their targets, both of shape (batch, context) and int64.
 #
-# Full marks need
+# Full marks require
 # * windows that are pieces of the text ({{holds.pieces.plain}}), and targets that are the next tokens
 #   ({{holds.shifted.plain}}),
 # * splits that share no token, the last target included ({{holds.inside.plain}}),
@@ -224,7 +224,7 @@ for way, size in adamw_bytes.items():
 # in half precision, into which your kernel writes the rounded p. The first step is step 1. The order is this: first p decays, then
 # m and v take in g, and at last p takes the step, which is computed from the new m and v.
 #
-# Full marks need
+# Full marks require
 # * the right step for any n ({{correct.ragged}}), also among the first steps ({{correct.first}}),
 # * decay that never meets m and v ({{correct.decay}}), ε added to √v̂, which is the root of the corrected v
 #   ({{correct.small}}),
@@ -290,7 +290,7 @@ check("model.adamw_step", adamw_step)
 # `model(tokens, targets)` returns the mean loss over the targets that are not −100; targets of −100 are padding. Leave in `p.grad`
 # the gradient of the mean loss over **all** targets of all micro-batches, padding left out, and return that mean as a number.
 #
-# Full marks need
+# Full marks require
 # * the loss and the gradients of one large batch ({{holds.same_loss.plain}}), also where micro-batches have different numbers of
 #   targets ({{holds.same_loss.padded}}),
 # * gradients that do not depend on those from before ({{holds.begins_anew.plain}}),
@@ -328,7 +328,7 @@ check("model.accumulate", accumulate)
 # norm of all gradients as one long vector, and the direction of this vector stays. Write `clip(gradients, largest)`, which changes
 # the tensors in place and returns the norm that they had before.
 #
-# Full marks need one norm of all gradients ({{holds.same_norm.plain}}), gradients scaled to the limit
+# Full marks require one norm of all gradients ({{holds.same_norm.plain}}), gradients scaled to the limit
 # ({{holds.same_gradients.plain}}), and small ones left as they are ({{holds.same_gradients.below}}).
 
 
@@ -501,7 +501,7 @@ check("model.run_cost", run_cost)
 # torch's global generator, and `run.generator`, a `torch.Generator`, decides which targets are left out. `load` gets another run,
 # which was begun with another seed and has already trained, and must turn it into the one that was saved.
 #
-# Full marks need
+# Full marks require
 # * the step ({{holds.same_step.plain}}),
 # * the first loss after loading, equal bit for bit ({{holds.first_loss.plain}}), and all later ones
 #   ({{holds.later_losses.plain}}),
@@ -571,7 +571,7 @@ check("model.checkpoint", Checkpoint)
 # `Kernels(norm=..., norm_backward=...)` from `course_lib/workloads/launched.py`.
 #
 # A model that launches no kernel earns nothing. In some cases the kernels' results are a factor times torch's, which shows whether
-# a model still computes with torch. Full marks need
+# a model still computes with torch. Full marks require
 # * torch's gradient for every parameter ({{holds.every_parameter.plain}}), and ten losses that are torch's
 #   ({{holds.same_losses.steps}}),
 # * every slot on its kernels, each launched once each way ({{seen.launches.plain}}),
@@ -707,9 +707,9 @@ figures.model.large_steps()
 # in which copies and products run at the same time. It is faster than `torch.compile`. (`benchmarks/results/model.md` has all
 # numbers.)
 #
-# The peak lies more than a GB below what `training_memory` says. Which row of the table in "What does a training step hold?" is
-# different here? It is the row of v. This run's slot copies v before v is kept, and so lets go of the rest of qkv's result, q and k:
-# 22 blocks · 16,384 tokens · 2,560 numbers of 2 bytes are 1.8 GB.
+# The peak lies more than a GB below what `training_memory` says. Which row of the table in "What does a training step
+# hold?" is different here? It is the row of v. This run's slot copies v before v is kept, and so lets go of the rest
+# of qkv's result, q and k: 22 blocks · 16,384 tokens · 2,560 numbers of 2 bytes are 1.8 GB.
 
 # %% [markdown]
 # # Part two: writing text
@@ -734,7 +734,7 @@ figures.model.large_steps()
 # sin(n / 10000^(2 i / D)), and column 2 i + 1 holds the cosine of the same angle. From one token to the next, the angle of
 # the first pair of columns grows by one radian, and that of the last pair by about a ten-thousandth of one.
 #
-# Full marks need the right numbers for any N and any even D ({{correct.sizes}}).
+# Full marks require the right numbers for any N and any even D ({{correct.sizes}}).
 
 
 # %% exercise="model.sinusoidal"
@@ -764,7 +764,7 @@ check("model.sinusoidal", sinusoidal)
 # other, and no shape tells the two apart.)
 #
 # The positions are an argument, because a row's number is not its position: while a text is written, each call brings a
-# single row, and this row may be token number 700 of the text. Full marks need
+# single row, and this row may be token number 700 of the text. Full marks require
 # * angles by the positions that are given ({{correct.positions}}), any even D and any base ({{correct.ragged}}), half
 #   precision ({{correct.half}}),
 # * x read once and the result written once ({{traffic.performance}}) with dense loads
@@ -975,7 +975,7 @@ check("model.which_rows", which_rows)
 # * **The scale** is the model's. Most models pass 1 / √D. Some pass another number, and their texts look fine for a while
 #   even if it is ignored.
 #
-# Full marks need
+# Full marks require
 # * shared heads ({{correct.grouped}}), queries that are the last positions ({{correct.causal}}) or the first
 #   ({{correct.top left}}), a window ({{correct.window}}), a mask, with a result of 0 for a query that sees nothing
 #   ({{correct.mask}}), the model's scale ({{correct.scale}}), half precision ({{correct.half}}),
@@ -1086,7 +1086,7 @@ check("model.attention_for", attention_for)
 #
 # The kernel is dkdv of unit 10, with one more loop around the walk over queries: a loop over the heads of the group.
 # Attention is always causal here, and the queries are the last of the keys' positions. lse and delta are given, and are what
-# they were in unit 10. Full marks need
+# they were in unit 10. Full marks require
 # * the sum over a group ({{correct.grouped}}), any sizes ({{correct.ragged}}), half precision in and out
 #   ({{correct.half}}),
 # * no atomics ({{no_atomics.performance}}), no gradient of a single head of q in memory
@@ -1179,7 +1179,7 @@ check("model.grouped_backward", grouped_backward)
 #
 # The kernels are given: unit 06's RMSNorm, which also keeps rstd, and unit 07's backward pass. (Their inputs other
 # than dy must be contiguous, and so are their results.) Make two operators of them, one for each direction, and a function
-# that calls the first operator. Full marks need
+# that calls the first operator. Full marks require
 # * the result and both gradients ({{correct.ragged}}), shapes and dtypes without data, forward and backward
 #   ({{correct.fake}}),
 # * nothing kept but x, weight and rstd ({{saves.performance}}), one launch forward ({{launches.performance.forward}})
@@ -1379,7 +1379,7 @@ print(in_transformers.report(attention_for, attention))
 # keys before the piece is written. The order in the ring is not the order of the text. The attention of one query does not depend
 # on the order: it is a sum.
 #
-# Write `append`, which takes the keys and values of the next n tokens, and returns views of all that are kept. Full marks need
+# Write `append`, which takes the keys and values of the next n tokens, and returns views of all that are kept. Full marks require
 # * pieces of any size, up to the last slot ({{correct.ragged}}), a ring where the cache is full ({{correct.ring}}), and of a
 #   prompt that is longer than the ring its end ({{correct.long}}),
 # * each token moved once ({{moves.performance}}), in a full ring, too ({{moves.full ring}}), and nothing allocated
@@ -1428,7 +1428,7 @@ check("model.kv_cache", KVCache)
 # unit 09's `flash_decode`, whose `merge_kernel` is given. Three things are new: a batch, strides, and a cache with more slots
 # than tokens.
 #
-# Full marks need
+# Full marks require
 # * the token's own position ({{correct.positions}}), any group, from the first token on ({{correct.ragged}}), a ring
 #   ({{correct.ring}}), half precision ({{correct.half}}),
 # * the bytes of the cache, once ({{traffic.performance}}), at least 32 programs that share them
@@ -1541,9 +1541,10 @@ def decode_step(q, k, v, cos, sin, cache_k, cache_v, position):
 check("model.decode_step", decode_step)
 
 # %% [markdown]
-# A server has many texts, and does not know how long each of them will be. If it reserves room for the longest possible text each
-# time, most of the memory stays empty. So the memory is cut into **pages** of 16 tokens or so. A text gets a page when it needs one,
-# and a table says which pages belong to which text. This is virtual memory for keys and values. (vLLM; Kwon and others, 2023.)
+# A server has many texts, and does not know how long each of them will be. If it reserves room for the longest
+# possible text each time, most of the memory stays empty. So the memory is cut into **pages** of 16 tokens or so. A
+# text gets a page when it needs one, and a table says which pages belong to which text. This is virtual memory for
+# keys and values. (vLLM; Kwon and others, 2023.)
 
 # %% [markdown]
 # ## Exercise: pages
@@ -1554,7 +1555,7 @@ check("model.decode_step", decode_step)
 # text's last token, hold whatever was there before. In the check they hold NaN. Entries of the table behind a text's last
 # page name no page at all. One launch with a program for each text and each head of k is enough.
 #
-# Full marks need texts of any lengths ({{correct.ragged}}), half precision ({{correct.half}}), no bytes read but those of the
+# Full marks require texts of any lengths ({{correct.ragged}}), half precision ({{correct.half}}), no bytes read but those of the
 # tokens that are there ({{traffic.performance}}), and pages that stay where they are ({{buffers_below.performance}}).
 
 
@@ -1625,7 +1626,7 @@ figures.model.prefill_and_decode()
 #
 # `config` is a dict with layers, kv_heads, head_dim, itemsize, window (None, or how many tokens a cache keeps at most) and
 # parameters. A step reads all weights, and the whole cache of each text. What it computes costs no time besides, as the picture
-# shows. Full marks need the numbers for a common model ({{correct.plain}}), other numbers of heads ({{correct.heads}}), windows
+# shows. Full marks require the numbers for a common model ({{correct.plain}}), other numbers of heads ({{correct.heads}}), windows
 # ({{correct.window}}), and memories that hold one text exactly, or none ({{correct.edges}}).
 
 
@@ -1653,10 +1654,10 @@ check("model.serving", serving)
 figures.model.large_decoding()
 
 # %% [markdown]
-# For one text it takes more than twenty times as long. Each launch costs Python some microseconds, and there are hundreds of launches
-# for each token. A **CUDA graph** records all launches once, and replays them without Python. Then a step for one text takes about
-# twice the time of its bytes, and a step for 64 texts takes 1.4 times that of its bytes. The rest of the time goes to small kernels,
-# each of which must end before the next one begins.
+# For one text it takes more than twenty times as long. Each launch costs Python some microseconds, and there are
+# hundreds of launches for each token. A **CUDA graph** records all launches once, and replays them without Python.
+# Then a step for one text takes about twice the time of its bytes, and a step for 64 texts takes 1.4 times that of
+# its bytes. The rest of the time goes to small kernels, each of which must end before the next one begins.
 #
 # ## What is wrong here?
 #
@@ -1710,10 +1711,11 @@ check("model.name_it", name_it)
 # and the gradients, and it does what a checkpoint of unit 07 does: it runs the function once, and then once more on the same q, k
 # and v, for what backward needs.
 #
-# Without gradients nothing is earned. Full marks need a mask that is obeyed ({{correct.mask}}), queries that are the last positions
-# ({{correct.causal}}), the model's scale ({{correct.scale}}), the same result when the function runs again ({{correct.again}}),
-# and no operation that makes a copy of k or v for each head of q ({{no_repeats.shared}}). torch's `@` makes such a copy where it
-# broadcasts k over a group. `torch.einsum` and `scaled_dot_product_attention` with `enable_gqa=True` make none.
+# Without gradients nothing is earned. Full marks require a mask that is obeyed ({{correct.mask}}), queries that are
+# the last positions ({{correct.causal}}), the model's scale ({{correct.scale}}), the same result when the function
+# runs again ({{correct.again}}), and no operation that makes a copy of k or v for each head of q
+# ({{no_repeats.shared}}). torch's `@` makes such a copy where it broadcasts k over a group. `torch.einsum` and
+# `scaled_dot_product_attention` with `enable_gqa=True` make none.
 
 
 # %% exercise="model.mended"
@@ -1777,10 +1779,10 @@ check("model.mended", mended)
 progress()
 
 # %% [markdown]
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that you
-# have not seen.
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks
+# on inputs that you have not seen.
 #
-# ## Where to read on
+# ## Further reading
 #
 # * Karpathy, *nanoGPT* and *nanochat*: the model and the loop that this unit imitates, at full size.
 # * Kingma and Ba, *Adam* (2014); Loshchilov and Hutter, *Decoupled Weight Decay Regularization* (2017).
@@ -1790,7 +1792,8 @@ progress()
 # * Kaplan and others, *Scaling Laws for Neural Language Models* (2020), section 2.1: where 6 N D comes from; Chowdhery and
 #   others, *PaLM* (2022), appendix B: MFU.
 # * Stanford CS336, assignment 1: the same loop, optimizer and accounting, from nothing.
-# * Su and others, *RoFormer*, 2021; Press, Smith and Lewis, *Train Short, Test Long*, 2021: two of the three ways to tell a position.
+# * Su and others, *RoFormer*, 2021; Press, Smith and Lewis, *Train Short, Test Long*, 2021: two of the three ways to
+#   tell a position.
 # * Ainslie and others, *GQA*, 2023; Jiang and others, *Mistral 7B*, 2023: shared heads, and a cache that is a ring.
 # * Kwon and others, *Efficient Memory Management for Large Language Model Serving with PagedAttention*, 2023.
 # * Pope and others, *Efficiently Scaling Transformer Inference*, 2022: what prefill and decoding cost.

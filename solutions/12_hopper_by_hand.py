@@ -16,7 +16,7 @@
 # **After this unit you can** say what limits a card (power, registers, latency, each level of memory) and read its
 # machine code, write Hopper's instructions by hand (copies by TMA, barriers with phases, `wgmma`, warps with roles),
 # and say which wait is missing in a kernel that is wrong in one run of a thousand. This unit takes several sittings and
-# about {{unit hours}} in all; {{unit minutes}} of that is for {{unit exercises}}. You need 05 (tiles, a matmul) and 09
+# about {{unit hours}} in all, of which {{unit minutes}} are for the {{unit exercises}}. You need 05 (tiles, a matmul) and 09
 # (FlashAttention). No Hopper is needed, and no GPU: kernels in **Gluon**, the language below Triton, run here in a
 # simulator that is as asynchronous as the chip. It tries many orders, and names what goes wrong in any of them.
 
@@ -106,7 +106,7 @@ for name, of_an_sm in macs.items():
 # A chip has `sms` SMs, each of which does `macs` multiply-adds in a cycle. At `clock` cycles a second it draws `idle` watts
 # that do not depend on the clock, and `switching` watts that grow with its cube. It may draw `limit` watts, which is more than
 # `idle`. Return the FLOP/s at that clock, and the FLOP/s at the highest clock, at most the given one, that stays within the
-# limit. Full marks need
+# limit. Full marks require
 # * both numbers where power does not matter ({{correct.peak}}),
 # * both where the chip throttles ({{correct.throttled}}).
 
@@ -212,7 +212,7 @@ for name in ("T4", "L4", "H200"):
 # A thread has `registers` registers, a program `shared` bytes of shared memory (at least one) and `warps` warps; `gpu` is
 # one of the dictionaries above. Return how many programs fit onto an SM, and the limit that sets this number: "registers",
 # "shared memory", "warps" or "programs" (the places for programs). Where several limits agree, any of them is right, and
-# where nothing fits the number is 0. Full marks need right answers for
+# where nothing fits the number is 0. Full marks require right answers for
 # * every number of registers from 16 to 255, with 1 to 16 warps, on two cards ({{holds.as_nvidia_counts.registers}}),
 # * every KiB of shared memory, on three ({{holds.as_nvidia_counts.shared memory}}),
 # * all limits together, on seven cards from a T4 to a B200 ({{holds.as_nvidia_counts.all together}}).
@@ -297,7 +297,7 @@ print(f"{latency * 1e9:.0f} ns x {bandwidth / 1e12:.2f} TB/s = {flying / 1e6:.2f
 # On one scheduler run `warps` warps, each with `chains` chains of `steps` instructions. An instruction of a chain can begin
 # `latency` cycles after the one before it began; the pipe can begin one every `interval` cycles, of any chain. The scheduler
 # takes what has been ready for longest. Return the cycle in which the last result is there, if the first instruction begins in
-# cycle 0; and the fewest warps, with so many chains each, for which the pipe never waits while there is work. Full marks need
+# cycle 0; and the fewest warps, with so many chains each, for which the pipe never waits while there is work. Full marks require
 # both
 # * where too little is in flight ({{correct.waits}}),
 # * where there is enough ({{correct.busy}}),
@@ -338,7 +338,7 @@ for t in (1, 2, 4, 8, 16):
 
 # %% [markdown]
 # At 8 × 8 both take half a cycle: smaller tiles wait for shared memory. And 16 × 16 needs more registers than a thread can
-# have, 255. Simon Boehm's walk through such kernels, under *Where to read on*, ends with thread tiles in warp tiles in program
+# have, 255. Simon Boehm's walk through such kernels, under *Further reading*, ends with thread tiles in warp tiles in program
 # tiles, at 93.7 % of cuBLAS for float32 on an A6000.
 
 # %%
@@ -383,7 +383,7 @@ compile_for(by_outer_products, a, b, c, 128, 128, 64, BLOCK=128, num_warps=4)
 # Each warp tile gets what it needs out of it, and each thread tile what it needs into registers: each gets every number
 # that it needs once, and none from a neighbour. So the second number counts what the warps ask for, and the third what the
 # threads receive: a number that is broadcast to eight threads counts eight times. A warp tile is a part of the tile, a
-# thread tile a part of its warp tile; at the edges they are cut off. Return the three numbers of bytes. Full marks need
+# thread tile a part of its warp tile; at the edges they are cut off. Return the three numbers of bytes. Full marks require
 # * tiles that divide one another ({{correct.whole}}),
 # * tiles that are cut off ({{correct.edges}}).
 
@@ -639,7 +639,7 @@ check("hopper.machine_code", read_code)
 #
 # {{exercise hopper.descriptor_matmul}}
 #
-# a @ b for contiguous matrices of float16 or bfloat16, K and N multiples of 8, with sums in float32. Full marks need
+# a @ b for contiguous matrices of float16 or bfloat16, K and N multiples of 8, with sums in float32. Full marks require
 # * sizes that tiles do not divide ({{correct.ragged}}), and long sums ({{correct.long}}),
 # * descriptors for all loads and stores ({{by_descriptors.performance}}),
 # * a read at most N / 64 times ({{rereads.a.performance}}), and b at most M / 64 times ({{rereads.b.performance}}).
@@ -697,7 +697,7 @@ print(f"the result: {result / 2**20:.0f} MiB; bias and activation as two kernels
 #
 # Return y · sigmoid(y), where y = x @ w + bias, for halves as before; with descriptors or with pointers, as you like. Round
 # once, at the end: where the bias nearly cancels the product, a product that was rounded to halves before has lost most of
-# what is left. Full marks need
+# what is left. Full marks require
 # * sizes that tiles do not divide ({{correct.ragged}}), and sums that the bias nearly cancels ({{correct.precision}}),
 # * one launch ({{launches.performance}}), and no more bytes than the product in tiles of 64 × 64 and the bias
 #   ({{traffic.performance}}).
@@ -767,7 +767,7 @@ figures.hopper.walks()
 # Return the tiles (m, n) of program `pid`, in the order in which it works on them; there are `sms` programs, and grid_m ×
 # grid_n tiles. `group` is as in unit 05, where `grouped_order(pid, grid_m, grid_n, group)` was yours; write it again here,
 # or find another order that is as good. The L2 model takes the first tiles of all programs together, then the second ones,
-# and so on. Full marks need
+# and so on. Full marks require
 # * each tile once, and no program with more tiles than the mean, rounded up ({{holds.is_dealt.dealt}}),
 # * at most 0.65 of the DRAM bytes that are read if each program takes every `sms`-th tile in row order
 #   ({{holds.shares_l2.cache}}).
@@ -810,7 +810,7 @@ print(2 * 64, "steps with whole tiles,", triton.cdiv(140 * 64, 132), "with share
 # {{exercise hopper.balanced_walk}}
 #
 # There are `tiles` tiles, each with `steps` steps along K, and `sms` programs. Return the pieces of program `pid`, in any
-# order: (tile, first step, the step behind the last). Full marks need
+# order: (tile, first step, the step behind the last). Full marks require
 # * each step of each tile once ({{holds.covers.covered}}),
 # * the busiest program less than one step above the mean ({{holds.is_balanced.balanced}}),
 # * at most tiles + sms - 1 pieces in all ({{holds.is_in_few_pieces.balanced}}).
@@ -892,8 +892,9 @@ print(figures.hopper.which_attention())
 #
 # ## Who holds what?
 #
-# A block of 16 x 32 numbers is loaded by 64 threads, two warps of 32 **lanes**. Each number must lie in some register of some lane.
-# Which lane should hold the element next to the one that lane 0 holds? There are two good answers, and a layout chooses between them.
+# A block of 16 x 32 numbers is loaded by 64 threads, two warps of 32 **lanes**. Each number must lie in some register
+# of some lane. Which lane should hold the element next to the one that lane 0 holds? There are two good answers, and
+# a layout chooses between them.
 
 # %%
 figures.hopper.who_holds_what()
@@ -913,7 +914,7 @@ figures.hopper.who_holds_what()
 # covers. Registers are numbered like this: first the elements that lie together in a lane, then the repetitions of the
 # layout, both along axis `order[0]` first.
 #
-# Full marks need the right answer
+# Full marks require the right answer
 # * where the layout covers the block once ({{correct.once}}),
 # * where it is repeated ({{correct.again}}),
 # * where the order is [0, 1], so that numbers run down a column first ({{correct.columns}}). The truth is Triton's own
@@ -945,9 +946,10 @@ check("hopper.holder", holder)
 # %% [markdown]
 # ## A tile that all threads see
 #
-# No lane can read another one's registers. Numbers go from lane to lane through **shared memory**, 227 KiB in each SM that all
-# threads of a program reach. A **tile** is a piece of it with a shape. This kernel writes a block row by row and reads the same tile
-# turned round, so that each lane gets a column. What must stand between the line that writes and the line that reads?
+# No lane can read another one's registers. Numbers go from lane to lane through **shared memory**, 227 KiB in each SM
+# that all threads of a program reach. A **tile** is a piece of it with a shape. This kernel writes a block row by row
+# and reads the same tile turned round, so that each lane gets a column. What must stand between the line that writes
+# and the line that reads?
 #
 # (A vector has a layout, too. `gl.SliceLayout(1, LANES)` is `LANES` without its axis 1: if `rows` lies in it,
 # `rows[:, None]` is a block that lies in `LANES`. `tile.load(LANES)` reads a tile into registers, and says which lane gets
@@ -1004,7 +1006,7 @@ for shared in (
 # {{exercise hopper.shared_transpose}}
 #
 # Write `shared_transpose(x)`: each program takes a tile of x through shared memory, so that both the loads and the stores of global
-# memory run along rows. x is contiguous, of float32. Full marks need
+# memory run along rows. x is contiguous, of float32. Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}),
 # * no pass of shared memory that the bytes do not need, neither to write the tile nor to read it ({{no_conflicts.performance}}),
 # * a tile of at most 64 x 64 floats ({{shared_bytes.performance}}),
@@ -1043,11 +1045,11 @@ check("hopper.shared_transpose", shared_transpose)
 # %% [markdown]
 # ## A copy that nobody carries
 #
-# `gl.load` brings numbers into registers, and the thread that asked waits for them as soon as it needs one. `copy_async` (the
-# instruction is called cp.async, since Ampere) writes straight into a tile, and the thread goes on. How does it learn that the copy
-# has ended? Copies are put into **groups**: `commit_group()` closes one, `wait_group(n)` waits until at most n groups, the newest
-# ones, are still under way. A thread waits for its own copies only; behind a `barrier()` those of all threads have come. This kernel
-# forgets to wait:
+# `gl.load` brings numbers into registers, and the thread that asked waits for them as soon as it needs one.
+# `copy_async` (the instruction is called cp.async, since Ampere) writes straight into a tile, and the thread goes on.
+# How does it learn that the copy has ended? Copies are put into **groups**: `commit_group()` closes one,
+# `wait_group(n)` waits until at most n groups, the newest ones, are still under way. A thread waits for its own
+# copies only; behind a `barrier()` those of all threads have come. This kernel forgets to wait:
 
 
 # %%
@@ -1064,11 +1066,11 @@ def hasty(x_ptr, y_ptr):
 print(simulate(hasty[(1,)], x, y, num_warps=4))
 
 # %% [markdown]
-# On a GPU this kernel may pass every test, until the memory is busy. The simulator reports it in every order, since nothing keeps the
-# copy and the load apart; whether the numbers happened to be right is not its question.
+# On a GPU this kernel may pass every test, until the memory is busy. The simulator reports it in every order, since
+# nothing keeps the copy and the load apart; whether the numbers happened to be right is not its question.
 #
-# Why copy so, if one waits anyway? Because one can ask for the **next** tiles before one works on this one. Three tiles in a ring are
-# enough: one that is read, two that are on their way.
+# Why copy so, if one waits anyway? Because one can ask for the **next** tiles before one works on this one. Three
+# tiles in a ring are enough: one that is read, two that are on their way.
 #
 # ## Exercise: a ring of copies
 #
@@ -1076,7 +1078,7 @@ print(simulate(hasty[(1,)], x, y, num_warps=4))
 #
 # Write `async_column_sum(x)`: the sum of each column of a contiguous matrix of float32. A program walks down its columns,
 # tile by tile, while the tiles ahead are fetched by `copy_async`. `copy_async` writes zeros where its `mask=` is False.
-# Full marks need
+# Full marks require
 # * the right sums for ragged sizes, and for a matrix that is smaller than the ring ({{correct.ragged}}),
 # * everything read by `copy_async` ({{uses.cp.async.performance}}), once, and by two programs at least where there are 256
 #   columns ({{traffic.performance}}),
@@ -1139,7 +1141,8 @@ check("hopper.async_column_sum", async_column_sum)
 # `mbarrier.arrive(b)` is *one* arrival, however many threads run that line: Gluon waits for all of them, and then one of them
 # arrives.
 #
-# `mbarrier.wait(b, 0)` on a new barrier waits for phase 0. And `mbarrier.wait(b, 1)`? Guess, then run the cell: nobody ever arrives.
+# `mbarrier.wait(b, 0)` on a new barrier waits for phase 0. And `mbarrier.wait(b, 1)`? Guess, then run the cell:
+# nobody ever arrives.
 
 
 # %%
@@ -1165,9 +1168,9 @@ figures.hopper.explore_ring()
 #
 # {{exercise hopper.phase_of}}
 #
-# Write `phase_of(i, SIZE)` for tile i of a ring of SIZE slots: the slot, the parity with which its reader waits for `full[slot]`, and the
-# parity with which its writer waits for `empty[slot]`. Half of the rings have two slots ({{correct.two}}), others have from one to
-# eight ({{correct.other}}).
+# Write `phase_of(i, SIZE)` for tile i of a ring of SIZE slots: the slot, the parity with which its reader waits for
+# `full[slot]`, and the parity with which its writer waits for `empty[slot]`. Half of the rings have two slots
+# ({{correct.two}}), others have from one to eight ({{correct.other}}).
 
 
 # %% exercise="hopper.phase_of"
@@ -1183,13 +1186,14 @@ check("hopper.phase_of", phase_of)
 # %% [markdown]
 # ## An engine that copies tiles
 #
-# With `copy_async` every thread computes an address. Hopper has an engine that is told once what a matrix looks like, and then copies
-# whole tiles: the **Tensor Memory Accelerator**, TMA. What it is told is a **descriptor**: the tensor, its shape and strides, the
-# shape of a tile, and how the tile lies in shared memory. One thread asks for a tile (`tma_load` is written for all, and Gluon picks
-# the one), and the engine tells a barrier how many bytes have come.
+# With `copy_async` every thread computes an address. Hopper has an engine that is told once what a matrix looks like,
+# and then copies whole tiles: the **Tensor Memory Accelerator**, TMA. What it is told is a **descriptor**: the
+# tensor, its shape and strides, the shape of a tile, and how the tile lies in shared memory. One thread asks for a
+# tile (`tma_load` is written for all, and Gluon picks the one), and the engine tells a barrier how many bytes have
+# come.
 #
-# So the barrier must know how many bytes to wait for. `mbarrier.expect(b, nbytes)` says it, and is an arrival at the same time. What
-# happens if the number is too small, or too large? Guess, then run the cell, which tries both.
+# So the barrier must know how many bytes to wait for. `mbarrier.expect(b, nbytes)` says it, and is an arrival at the
+# same time. What happens if the number is too small, or too large? Guess, then run the cell, which tries both.
 
 # %%
 TMA_TILE = gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16)
@@ -1228,7 +1232,7 @@ for nbytes in (64 * 64 * 2, 50 * 64 * 2, 64 * 64 * 4):
 # {{exercise hopper.tma_copy}}
 #
 # Write `tma_copy(x)`: each program brings one tile into shared memory, and sends it on from there. No number passes through a
-# register. x is of float16 or bfloat16, its rows are a multiple of 16 bytes apart, and the copy is contiguous. Full marks need
+# register. x is of float16 or bfloat16, its rows are a multiple of 16 bytes apart, and the copy is contiguous. Full marks require
 # * the right result where tiles stick out ({{correct.ragged}}), and where the rows of x lie apart ({{correct.strided}}),
 # * all that is read to be read by TMA ({{uses.TMA load.performance}}), and all that is written to be written by it
 #   ({{uses.TMA store.performance}}),
@@ -1267,9 +1271,9 @@ check("hopper.tma_copy", tma_copy)
 # %% [markdown]
 # ## Two who do not wait for each other
 #
-# Now put the ring and TMA together. `gl.warp_specialize` splits a program into **partitions**: here one warp that only fetches, and four
-# warps that only add up. Each has its own code, and they meet at barriers alone. Four warps are a **warpgroup**, the unit that will
-# multiply below.
+# Now put the ring and TMA together. `gl.warp_specialize` splits a program into **partitions**: here one warp that
+# only fetches, and four warps that only add up. Each has its own code, and they meet at barriers alone. Four warps
+# are a **warpgroup**, the unit that will multiply below.
 #
 #     gl.warp_specialize(
 #         [
@@ -1285,7 +1289,7 @@ check("hopper.tma_copy", tma_copy)
 # {{exercise hopper.ring_column_sum}}
 #
 # Write `ring_column_sum(x)`: the sums of columns once more, of float16 or bfloat16, in float32. One partition fetches tiles of
-# 64 x 64 by TMA into a ring, the other adds them up. With 640 rows and two slots the ring goes round five times. Full marks need
+# 64 x 64 by TMA into a ring, the other adds them up. With 640 rows and two slots the ring goes round five times. Full marks require
 # * the right sums for ragged sizes and for a single row ({{correct.ragged}}),
 # * everything read by TMA ({{uses.TMA load.performance}}), once ({{traffic.performance}}),
 # * copies under way while at least seven tenths of the tiles are added up ({{overlapped.performance}}),
@@ -1387,9 +1391,9 @@ print(simulate(impatient[(1,)], *two, c, num_warps=4))
 #
 # {{exercise hopper.wgmma_matmul}}
 #
-# Write `wgmma_matmul(a, b)`: each program makes a tile of 64 x 64 of the product, and walks along K. a and b are contiguous, of
-# float16 or bfloat16, and the product is of float32. One pair of tiles and one barrier will do: nothing has to overlap here, which is
-# part three's subject. Full marks need
+# Write `wgmma_matmul(a, b)`: each program makes a tile of 64 x 64 of the product, and walks along K. a and b are
+# contiguous, of float16 or bfloat16, and the product is of float32. One pair of tiles and one barrier will do:
+# nothing has to overlap here, which is part three's subject. Full marks require
 # * the right product for ragged sizes, in K, too ({{correct.ragged}}),
 # * everything read by TMA ({{uses.TMA load.performance}}),
 # * everything multiplied by wgmma ({{uses.wgmma.performance}}),
@@ -1448,8 +1452,8 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 #         wait(full)
 #         acc = mma(a tile, b tile, acc); acc = mma_wait(0)
 #
-# **Question.** A tile of a has 64 x 64 elements, one of b 64 x 256, of two bytes each. How long do the tensor cores work in a turn, and
-# for how long do they wait? Count with these costs of one SM:
+# **Question.** A tile of a has 64 x 64 elements, one of b 64 x 256, of two bytes each. How long do the tensor cores
+# work in a turn, and for how long do they wait? Count with these costs of one SM:
 #
 # | what | cycles | where it comes from |
 # | --- | --- | --- |
@@ -1458,9 +1462,9 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 # | 64 x 256 by 64 on tensor cores: 2048 multiply-adds in a cycle | 512 | datasheet |
 # | from the end of a product to registers that can be read | 40 | measured, with 16 for its issue: 56 in all |
 #
-# One after the other they are 931 + 700 + 512 + 40 = 2183 cycles, and tensor cores work in 512 of them: 23 %. A second slot in shared
-# memory lets the next tile come while this one is multiplied. A third lets two be on their way. A *ring* of slots is all that it takes:
-# tile i lies in slot i % STAGES.
+# One after the other they are 931 + 700 + 512 + 40 = 2183 cycles, and tensor cores work in 512 of them: 23 %. A
+# second slot in shared memory lets the next tile come while this one is multiplied. A third lets two be on their way.
+# A *ring* of slots is all that it takes: tile i lies in slot i % STAGES.
 #
 # ## Exercise: predict_overlap
 #
@@ -1518,14 +1522,15 @@ figures.hopper.pipelines()
 
 # %% [markdown]
 # * **One slot**: for everything. Nothing runs beside anything.
-# * **Two slots**: for the latency. Tile i + 1 is ordered when product i begins, and takes 1631 cycles to come; the product takes 512.
-# * **Three slots**: copies follow one another without a gap, so no further slot helps. What is left is that 40 KiB take longer than the
-#   product of them.
-# * **Two consumers**: they share the tile of b, so 48 KiB serve two products. Fewer bytes for each product was unit 05's lesson, and it
-#   is this unit's, too.
+# * **Two slots**: for the latency. Tile i + 1 is ordered when product i begins, and takes 1631 cycles to come; the
+#   product takes 512.
+# * **Three slots**: copies follow one another without a gap, so no further slot helps. What is left is that 40 KiB
+#   take longer than the product of them.
+# * **Two consumers**: they share the tile of b, so 48 KiB serve two products. Fewer bytes for each product was unit
+#   05's lesson, and it is this unit's, too.
 #
-# It is a model: who waits for whom is right, the number of cycles may be off by a tenth. Move the sliders. With how many slots does a
-# latency of 2000 cycles vanish?
+# It is a model: who waits for whom is right, the number of cycles may be off by a tenth. Move the sliders. With how
+# many slots does a latency of 2000 cycles vanish?
 
 # %%
 figures.hopper.explore_pipeline()
@@ -1536,19 +1541,21 @@ figures.hopper.explore_pipeline()
 # {{exercise hopper.pipelined_matmul}}
 #
 # c = a @ b, by one partition of four warps for each tile of 64 x 64: fetched by TMA into a ring of slots
-# ({{uses.TMA load.performance}}), multiplied by wgmma ({{uses.wgmma.performance}}), and at least one copy is under way while a
-# product runs. The last product of a tile has no copy beside it, since nothing is left to fetch. So of eight products seven can have
-# one, and the check asks for four of five ({{overlapped.performance}}). K may be shorter than the ring ({{correct.short}}), and
-# nothing is fetched twice ({{traffic.performance}}).
+# ({{uses.TMA load.performance}}), multiplied by wgmma ({{uses.wgmma.performance}}), and at least one copy is under
+# way while a product runs. The last product of a tile has no copy beside it, since nothing is left to fetch. So of
+# eight products seven can have one, and the check asks for four of five ({{overlapped.performance}}). K may be
+# shorter than the ring ({{correct.short}}), and nothing is fetched twice ({{traffic.performance}}).
 #
 # Two things are easily forgotten. A slot is free when the product that read it **has ended**, not when it was issued:
 # `acc = mma_wait(1, deps=[acc])` lets one product run, and the one before it has ended then. And a tile beyond the end of K
 # must not be fetched, since nobody would wait for it: where `pred=` is False, `expect` and `tma_load` do nothing.
 #
-# a and b are of float16 or bfloat16, c as they are, and M, N and K are multiples of 64. `tiles_of` and `store_tile` are yours to use.
+# a and b are of float16 or bfloat16, c as they are, and M, N and K are multiples of 64. `tiles_of` and `store_tile`
+# are yours to use.
 #
-# Extra credit on a Hopper, for this exercise and the next two: {{speed}} at {{speed.full}} of the speed of cuBLAS, and a part of these
-# points from {{speed.none}} on (4096 × 4096 × 4096, float16). No other GPU runs these kernels, and no point of a class depends on one.
+# Extra credit on a Hopper, for this exercise and the next two: {{speed}} at {{speed.full}} of the speed of cuBLAS,
+# and a part of these points from {{speed.none}} on (4096 × 4096 × 4096, float16). No other GPU runs these kernels,
+# and no point of a class depends on one.
 
 
 # %% exercise="hopper.pipelined_matmul"
@@ -1623,10 +1630,10 @@ figures.hopper.timeline_of(pipelined_matmul, a, b)
 # %% [markdown]
 # ## Who fetches?
 #
-# In that kernel one partition does everything in turn: it waits for a tile, issues a product, waits for a product, orders a tile.
-# **Question.** What is ordered while its four warps wait for a product, or store c? Nothing. In part two a warp of its own did the
-# fetching, a **producer**; whoever uses the tiles is a **consumer**. Now let there be two consumers, which multiply different rows of a
-# by the same tile of b. When is a slot free?
+# In that kernel one partition does everything in turn: it waits for a tile, issues a product, waits for a product,
+# orders a tile. **Question.** What is ordered while its four warps wait for a product, or store c? Nothing. In part
+# two a warp of its own did the fetching, a **producer**; whoever uses the tiles is a **consumer**. Now let there be
+# two consumers, which multiply different rows of a by the same tile of b. When is a slot free?
 #
 # | barrier | opens when | who arrives | arrivals of a phase | who waits | for which parity, in turn i |
 # | --- | --- | --- | --- | --- | --- |
@@ -1739,15 +1746,16 @@ figures.hopper.timeline_of(warp_specialised_matmul, a, b)
 # %% [markdown]
 # ## The end of a tile
 #
-# **Question.** What do the tensor cores do while c is stored? And while the next program begins, makes its barriers and waits for its
-# first tile? Nothing. The first tiles of the next program alone take 1117 + 700 cycles to come, if they are those of two consumers
-# above, and in that time tensor cores could have done three products of 64 x 256 by 64, and half of a fourth.
+# **Question.** What do the tensor cores do while c is stored? And while the next program begins, makes its barriers
+# and waits for its first tile? Nothing. The first tiles of the next program alone take 1117 + 700 cycles to come, if
+# they are those of two consumers above, and in that time tensor cores could have done three products of 64 x 256 by
+# 64, and half of a fourth.
 #
-# A *persistent* kernel has as many programs as the GPU has SMs, and each takes tile after tile. The producer does not care that a tile
-# of c ends: it fetches the next tile's operands into the same ring. And the result leaves by TMA, through a slot in shared memory,
-# while the next products run. Before that slot is written again, `store_wait(0)` makes sure that the last store has read it. With both
-# steps benchmarks/matmul_persistent.py runs at cuBLAS's speed: 1.01 of it at 8192 x 8192 x 8192 on an H200
-# (benchmarks/results/matmul.md).
+# A *persistent* kernel has as many programs as the GPU has SMs, and each takes tile after tile. The producer does not
+# care that a tile of c ends: it fetches the next tile's operands into the same ring. And the result leaves by TMA,
+# through a slot in shared memory, while the next products run. Before that slot is written again, `store_wait(0)`
+# makes sure that the last store has read it. With both steps benchmarks/matmul_persistent.py runs at cuBLAS's speed:
+# 1.01 of it at 8192 x 8192 x 8192 on an H200 (benchmarks/results/matmul.md).
 #
 # ## Exercise: persistent_matmul
 #
@@ -1860,9 +1868,9 @@ figures.hopper.timeline_of(persistent_matmul, a, b, 1)
 # %% [markdown]
 # ## Clusters and multicast
 #
-# Two tiles of c, one below the other, need the same tile of b, and two SMs fetch it twice from L2. On Hopper programs may form a
-# *cluster*, whose SMs lie near one another: they can read each other's shared memory, and one TMA load can write a tile into that of
-# several (*multicast*).
+# Two tiles of c, one below the other, need the same tile of b, and two SMs fetch it twice from L2. On Hopper programs
+# may form a *cluster*, whose SMs lie near one another: they can read each other's shared memory, and one TMA load can
+# write a tile into that of several (*multicast*).
 #
 # **Question.** With tiles of c of 128 x 256, which part of the bytes does a cluster of two save? And when may the slot that holds b
 # be written again? Answer both, then run the cell.
@@ -1871,32 +1879,35 @@ figures.hopper.timeline_of(persistent_matmul, a, b, 1)
 figures.hopper.clusters()
 
 # %% [markdown]
-# A third: each SM still wants its own 16 KiB of a, and 32 KiB of b come once for both. A slot is free only when the consumers of
-# **all** SMs have read it, since one load writes it on all of them: a consumer arrives at `empty` on its own SM and on that of the
-# program that orders the load. And on each SM `full` expects bytes that another SM has ordered. So programs of a cluster wait for one
-# another, which costs some of what is saved. A cluster of four would save half; try `figures.hopper.clusters(4)`.
+# A third: each SM still wants its own 16 KiB of a, and 32 KiB of b come once for both. A slot is free only when the
+# consumers of **all** SMs have read it, since one load writes it on all of them: a consumer arrives at `empty` on its
+# own SM and on that of the program that orders the load. And on each SM `full` expects bytes that another SM has
+# ordered. So programs of a cluster wait for one another, which costs some of what is saved. A cluster of four would
+# save half; try `figures.hopper.clusters(4)`.
 #
-# The simulator has no clusters, and the course has not measured them: its product reaches cuBLAS's speed without. Two consumers that
-# share a tile, as in your kernel, are the same saving within one SM.
+# The simulator has no clusters, and the course has not measured them: its product reaches cuBLAS's speed without. Two
+# consumers that share a tile, as in your kernel, are the same saving within one SM.
 #
 # ## Attention: what runs beside the softmax?
 #
-# In attention there is a second thing that can wait: for 64 queries and 128 keys with D 128, both products take 1024 cycles, and the
-# softmax between them about as long. A consumer that does them in turn keeps tensor cores busy for less than half of the time.
+# In attention there is a second thing that can wait: for 64 queries and 128 keys with D 128, both products take 1024
+# cycles, and the softmax between them about as long. A consumer that does them in turn keeps tensor cores busy for
+# less than half of the time.
 #
-# **Question.** Softmax i needs scores i. The product with v of tile i needs softmax i. What does not depend on softmax i at all, and
-# could run meanwhile?
+# **Question.** Softmax i needs scores i. The product with v of tile i needs softmax i. What does not depend on
+# softmax i at all, and could run meanwhile?
 #
-# The product with v of tile **i - 1**. So a consumer issues scores i and, right behind them, the product of tile i - 1 with v, waits
-# for the first alone, and does its softmax while the second runs. And the other consumer's products run then, too: that is why two that
-# wait are busier than one that is a stage ahead. FlashAttention-3 does both, and lets consumers take turns by barriers (*ping-pong*).
+# The product with v of tile **i - 1**. So a consumer issues scores i and, right behind them, the product of tile i -
+# 1 with v, waits for the first alone, and does its softmax while the second runs. And the other consumer's products
+# run then, too: that is why two that wait are busier than one that is a stage ahead. FlashAttention-3 does both, and
+# lets consumers take turns by barriers (*ping-pong*).
 #
 # ## Exercise: overlapped_attention
 #
 # {{exercise hopper.overlapped_attention}}
 #
-# All of the kernel is given but the consumer's walk over its tiles of keys and values: rings, the producer, the issue of both products,
-# a step of the online softmax. Here is a walk that is right, and waits for each product:
+# All of the kernel is given but the consumer's walk over its tiles of keys and values: rings, the producer, the issue
+# of both products, a step of the online softmax. Here is a walk that is right, and waits for each product:
 #
 #     m, l, acc = start_rows(q, ks)
 #     for i in range(tiles):
@@ -1910,13 +1921,13 @@ figures.hopper.clusters()
 #         release(vs, i)
 #     return acc / l[:, None]
 #
-# Write `walk` so that the next scores are issued before the product with v has been waited for ({{ahead.performance}}), and
-# exponentials are computed while that one runs ({{beside_products.performance}}). acc must not be touched while a product adds to it
-# (it is no block then, and the compiler refuses): alpha comes behind the wait ({{correct.large}} where maxima grow). No product more
-# than is needed ({{no_more_products.performance}}).
+# Write `walk` so that the next scores are issued before the product with v has been waited for
+# ({{ahead.performance}}), and exponentials are computed while that one runs ({{beside_products.performance}}). acc
+# must not be touched while a product adds to it (it is no block then, and the compiler refuses): alpha comes behind
+# the wait ({{correct.large}} where maxima grow). No product more than is needed ({{no_more_products.performance}}).
 #
-# Extra credit on a Hopper: {{speed}} at {{speed.full}} of the speed of cuDNN's attention, and a part of these points from {{speed.none}}
-# on (16 heads of 64, 4096 tokens, float16).
+# Extra credit on a Hopper: {{speed}} at {{speed.full}} of the speed of cuDNN's attention, and a part of these points
+# from {{speed.none}} on (16 heads of 64, 4096 tokens, float16).
 
 
 # %% exercise="hopper.overlapped_attention"
@@ -2074,11 +2085,12 @@ q, k, v = (torch.randn(1, 256, 64).half() for _ in range(3))
 figures.hopper.timeline_of(overlapped_attention, q, k, v)
 
 # %% [markdown]
-# Look for green (the softmax) above blue (products). With D 64 the products are half as long and the exponentials are not, so they are
-# what is left to wait for. There the model says too much: with 1024 tokens, the tensor cores of benchmarks/attention_overlapped.py are busy
-# for 64 % of its time, and for 48 % by an H100's counters (45 % from cold caches). With D 128 it is 86 %, and 78 % (71 %). Where a softmax
-# runs alone, the model takes 846 cycles and an H100 868, and a product's cycles are right, too. So what it lacks lies where one
-# partition's softmax meets the other one's products, and that has not been measured.
+# Look for green (the softmax) above blue (products). With D 64 the products are half as long and the exponentials are
+# not, so they are what is left to wait for. There the model says too much: with 1024 tokens, the tensor cores of
+# benchmarks/attention_overlapped.py are busy for 64 % of its time, and for 48 % by an H100's counters (45 % from cold
+# caches). With D 128 it is 86 %, and 78 % (71 %). Where a softmax runs alone, the model takes 846 cycles and an H100
+# 868, and a product's cycles are right, too. So what it lacks lies where one partition's softmax meets the other
+# one's products, and that has not been measured.
 #
 # On an H200 this was the largest step of the ladder of attention, from `tuned` to `overlapped`: 544 to 699
 # TFLOP/s at D 128 and 16,384 tokens (benchmarks/results/attention.md).
@@ -2087,9 +2099,10 @@ figures.hopper.timeline_of(overlapped_attention, q, k, v)
 #
 # {{exercise hopper.name_races}}
 #
-# A race does not show in a result: most of the time the copy is late enough, or early enough. So it must be seen in the text. Here are
-# six rings. Each multiplies (64, 320) by (320, 64) with a producer and a consumer, `full` wants one arrival and so does `empty`; NBYTES
-# are those of a tile. Each has one mistake: a line is wrong, in the wrong place, or not there. Which of these, and at which line?
+# A race does not show in a result: most of the time the copy is late enough, or early enough. So it must be seen in
+# the text. Here are six rings. Each multiplies (64, 320) by (320, 64) with a producer and a consumer, `full` wants
+# one arrival and so does `empty`; NBYTES are those of a tile. Each has one mistake: a line is wrong, in the wrong
+# place, or not there. Which of these, and at which line?
 #
 # * `"read before it is there"`
 # * `"overwritten while it is read"`
@@ -2101,11 +2114,12 @@ figures.hopper.timeline_of(overlapped_attention, q, k, v)
 # * `"TMA store not waited for"`
 # * `"deadlock"`
 #
-# An answer is a pair: `("deadlock", 5)`. Lines are numbered on the left. Of two accesses that can meet, either line counts; of a
-# deadlock, a line at which somebody waits for ever; and in each ring, a line that has been changed. Some mistakes could have two
-# names. A wait that never ends is a deadlock, unless it waits for bytes of which another number comes: that is a wrong number of
-# bytes. A wait that passes because of its parity, though nothing has come, is a wrong phase; where nobody has waited at all, it is a
-# read before the tile is there. After a right answer you read the simulator's sentence.
+# An answer is a pair: `("deadlock", 5)`. Lines are numbered on the left. Of two accesses that can meet, either line
+# counts; of a deadlock, a line at which somebody waits for ever; and in each ring, a line that has been changed. Some
+# mistakes could have two names. A wait that never ends is a deadlock, unless it waits for bytes of which another
+# number comes: that is a wrong number of bytes. A wait that passes because of its parity, though nothing has come, is
+# a wrong phase; where nobody has waited at all, it is a read before the tile is there. After a right answer you read
+# the simulator's sentence.
 #
 # Two more rings are drawn by a number: choose one, write it at `"number"`, and look at `figures.hopper.two_races(number)`. Whoever
 # wants to practise takes another number. Four right answers of the eight earn nothing, and each further
@@ -2158,9 +2172,10 @@ check("hopper.name_races", named_races)
 # * Machine code tells what became of all that: widths, copies, tensor cores, loops, spills.
 # * A persistent kernel decides who works on what, and when. What runs at the same time shares the L2.
 # * An epilogue costs no pass over memory.
-# * A layout says which register of which lane holds an element; numbers go from lane to lane through shared memory, whose 32 banks give a
-#   word each in a pass.
-# * What is asynchronous has two ends: an instruction that begins it, and a wait that ends it. Between the two its tile is nobody else's.
+# * A layout says which register of which lane holds an element; numbers go from lane to lane through shared memory,
+#   whose 32 banks give a word each in a pass.
+# * What is asynchronous has two ends: an instruction that begins it, and a wait that ends it. Between the two its
+#   tile is nobody else's.
 # * A barrier counts arrivals and bytes, and opens once in each phase. A wait names the parity of a phase.
 # * A ring of slots lets copies run while products do: first the latency vanishes, then only fewer bytes help.
 # * A producer waits for free places, consumers for full ones; each slot has two barriers, and their parity is that of the round.
@@ -2171,10 +2186,10 @@ check("hopper.name_races", named_races)
 progress()
 
 # %% [markdown]
-# The unit has {{unit points}} in {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that you
-# have not seen.
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks
+# on inputs that you have not seen.
 #
-# ## Where to read on
+# ## Further reading
 #
 # * The text that this unit follows is a walk through fast products: Aleksa Gordić, *Inside NVIDIA GPUs: Anatomy of high
 #   performance matmul kernels*, 2025. It builds on Pranjal Shankhdhar, *Outperforming cuBLAS on H100*, 2024.
@@ -2185,7 +2200,8 @@ progress()
 # * NVIDIA, *CUDA C++ Programming Guide*, Compute Capabilities, and cuda_occupancy.h in the toolkit: the tables of limits.
 # * Osama, Merrill, Cecka, Garland and Owens, *Stream-K*, 2023: shares of steps in place of whole tiles.
 # * Tri Dao and others, the flash-attention repository: which version runs on which card.
-# * NVIDIA, *PTX ISA*: the sections on mbarrier, cp.async.bulk.tensor and wgmma say what each instruction waits for, and what it does not.
+# * NVIDIA, *PTX ISA*: the sections on mbarrier, cp.async.bulk.tensor and wgmma say what each instruction waits for,
+#   and what it does not.
 # * The tutorials on Gluon in Triton's repository, python/tutorials/gluon, from 01-intro on.
 # * Shah et al., *FlashAttention-3: Fast and Accurate Attention with Asynchrony and Low-precision*, 2024, sections 3.1 and 3.2
 # * benchmarks/matmul_persistent.py and benchmarks/attention_overlapped.py: both kernels at full size
