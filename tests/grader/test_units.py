@@ -38,7 +38,7 @@ def test_an_exercise_is_complete(unit, exercise):
 def test_the_source_announces_the_exercise_once(unit, exercise):
     text = (grader.ROOT / "solutions" / f"{unit}.py").read_text("utf-8")
     assert text.count(f"{{{{exercise {exercise.id}}}}}") == 1
-    assert text.count("{{unit points}} in {{unit exercises}}") == 1
+    assert text.count("{{unit points}}, over {{unit exercises}}") == 1
 
 
 @each_exercise
