@@ -351,9 +351,7 @@ def constraints() -> int:
     oldest = project["requires-python"].removeprefix(">=")
     print("pip resolves everything from nothing; this takes some minutes.", flush=True)
     asked = ["--dry-run", "--ignore-installed", "--quiet", "--report", "-", f"{ROOT}[browser,site,hub]"]
-    older = [""]
-    while older:
-        asked += filter(None, older)
+    while True:
         ran = subprocess.run([PYTHON, "-m", "pip", "install", *asked], stdout=subprocess.PIPE, text=True)
         if ran.returncode:
             return ran.returncode
@@ -364,6 +362,9 @@ def constraints() -> int:
             )
             return 1
         older = before_those_too_new(report, oldest)
+        if not older:
+            break
+        asked += older
     CONSTRAINTS.write_text("\n".join([CONSTRAINTS_SAY, *left_open(report, project)]) + "\n")
     print("constraints.txt is new. `make test` installs what it says, and tests it.")
     return 0

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from course_lib.evidence import Cause
-from course_lib.exercise import ErrorMap, Mistake, Trial
+from course_lib.exercise import Case, ErrorMap, Mistake, Trial
 
 MAP_ROWS, MAP_COLUMNS = 12, 32
 
@@ -223,6 +223,11 @@ def _period(bad: torch.Tensor, axis: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------- of an exercise
+
+
+def among(chosen: Callable[[Case], bool], look: Mistake) -> Mistake:
+    """Make the mistake that looks at the trials of some cases alone."""
+    return lambda trials: look([t for t in trials if chosen(t.case)])
 
 
 def every(matches: Callable[..., bool], sentence: str) -> Mistake:

@@ -8,6 +8,6 @@ import torch
 COMPARES_SHAPES = "torch.fx.experimental.symbolic_shapes"
 
 
-def times(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+def dotted(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
     """Return sum(y * dy), a scalar: its gradients are those of y where the gradient of y is dy, to the last bit."""
     return (y * dy.to(y.dtype)).sum()

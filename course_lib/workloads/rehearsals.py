@@ -65,9 +65,7 @@ def run_batches(
     with apart(seed), tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "tokens.bin")
         with open(path, "wb") as file:
-            for part in np.array_split(
-                np.arange(tokens, dtype=np.uint16), 16
-            ):  # so that writing takes no memory to speak of
+            for part in np.array_split(np.arange(tokens, dtype=np.uint16), 16):  # so that writing takes little memory
                 np.repeat(part, times).tofile(file)
         g = torch.Generator().manual_seed(seed)
         before, most = torch.get_rng_state(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -56,14 +56,16 @@ class Zygote:
         """
         from course_lib.evidence import Cause
         from course_lib.observe import child, wire
+        from course_lib.observe.calls import BACKWARD
 
-        without = sorted({part.get("without", "") for part in request["parts"]} - {""})
-        order = wire.pack({name: value for name, value in request.items() if name != "parts"} | {"without": without})
+        order = {name: value for name, value in request.items() if name != "parts"}
+        order["without"] = sorted({part.get("without", "") for part in request["parts"]} - {""})
+        order["backward"] = any(part.get("called") in BACKWARD for part in request["parts"])
         parts = wire.pack(request["parts"])
         for attempt in (1, 2):
             process, deadline = self._started(), time.monotonic() + child.PATIENCE * request["seconds"] + GRACE
             try:
-                _send(process.stdin, order, parts)
+                _send(process.stdin, wire.pack(order), parts)
                 told = wire.unpack(_receive(process.stdout, deadline))
                 return _opened(told, _receive(process.stdout, deadline))
             except (BrokenPipeError, EOFError, TimeoutError, wire.WireError):
@@ -170,7 +172,10 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
     """
     from course_lib import observe
     from course_lib.observe import child, wire
+    from course_lib.workloads.gradients import COMPARES_SHAPES
 
+    if order["backward"]:  # here, once, and not in each child that goes back from a gradient
+        importlib.import_module(COMPARES_SHAPES)
     folder = tempfile.mkdtemp(prefix="exercise-")
     seconds, within, recording = order["seconds"], order.get("compile_seconds", 0.0), order["role"] == "record"
 
@@ -251,14 +256,12 @@ def main() -> None:
     from course_lib import compiled
     from course_lib.observe import wire
     from course_lib.tracing import modes
-    from course_lib.workloads.gradients import COMPARES_SHAPES
 
     torch.set_num_threads(1)
     compiled.warm_up()
     with contextlib.suppress(ImportError):  # an older Triton, under which no kernel in Gluon is judged
         import course_lib.hopper.simulation  # noqa: F401
     modes.keep_it_light()
-    importlib.import_module(COMPARES_SHAPES)  # once, and not in each child that goes back from a gradient
     sandbox.packages()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")

@@ -35,3 +35,13 @@ def test_gradients_for_a_gradient_load_no_algebra():
     assert "sympy" not in loaded(ours)
     torchs = "import torch; x = torch.ones(3, requires_grad=True); (2 * x).backward(torch.ones(3))"
     assert "sympy" in loaded(torchs), "torch loads it no more: course_lib/workloads/gradients.py can go"
+
+
+def test_a_zygote_loads_algebra_when_a_gradient_is_asked_for():
+    """Most units ask for none, and a class waits for its zygotes."""
+    answer = (
+        "from course_lib.observe import child, wire; from grader.child import zygote; child.message = lambda *a, **k: b''; "
+        "order = {'role': 'record', 'seconds': 1, 'without': [], 'backward': %s}; zygote.answer(order, wire.pack([]))"
+    )
+    assert "sympy" not in loaded(answer % False)
+    assert "sympy" in loaded(answer % True)

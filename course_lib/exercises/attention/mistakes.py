@@ -115,6 +115,13 @@ def shares(q: torch.Tensor, k: torch.Tensor, mask: torch.Tensor, scale: float | 
     return scores.masked_fill(~mask, -math.inf)
 
 
+def attended(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, scale: float | None
+) -> torch.Tensor:
+    """o in float64 of the keys that the mask shows, and 0 where it shows none."""
+    return torch.softmax(shares(q, k, mask, scale), -1).nan_to_num(0) @ v.double()
+
+
 def masked_by(sees: Callable[..., torch.Tensor], tiles: bool) -> Callable[..., Any]:
     """o, if query i sees the keys j with sees(i, j, Nk - Nq, bm); tiles: only tiles that hold seen and unseen keys are masked."""
 
@@ -129,7 +136,7 @@ def masked_by(sees: Callable[..., torch.Tensor], tiles: bool) -> Callable[..., A
             mask[tile] = mask[tile] & right[tile].any() | right[tile].all()
         if torch.equal(mask, right):
             return None
-        return torch.softmax(shares(q, k, mask.to(q.device), scale), -1).nan_to_num(0) @ v.double()
+        return attended(q, k, v, mask.to(q.device), scale)
 
     return wrong
 
@@ -191,7 +198,7 @@ def whole_tiles(q, k, v, causal=False, scale=None, bn=64, **_):
     if end == k.shape[-2] or q.dtype != torch.float32:
         return None
     mask[..., end:] = False
-    return torch.softmax(shares(q, k, mask, scale), -1).nan_to_num(0) @ v.double()
+    return attended(q, k, v, mask, scale)
 
 
 def underflowing(q, k, v, causal=False, **_):

@@ -12,7 +12,7 @@ import torch
 from course_lib.criteria import EPS32, roundings
 from course_lib.hardware.measurements import measured
 from course_lib.words import in_words
-from course_lib.workloads.gradients import times
+from course_lib.workloads.gradients import dotted
 
 # ------------------------------------------------------------------------------------------------ oracles
 
@@ -69,7 +69,7 @@ def gradients(q, k, v, do, causal: bool = False, **_: Any) -> Gradients:
     with torch.enable_grad():
         q, k, v = (t.double().detach().requires_grad_() for t in (q, k, v))
         o = reference(q[..., nothing:, :], k, v, causal=causal)[0]
-        return Gradients(*torch.autograd.grad(times(o, do[..., nothing:, :]), (q, k, v)))
+        return Gradients(*torch.autograd.grad(dotted(o, do[..., nothing:, :]), (q, k, v)))
 
 
 def merged(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> State:

@@ -8,7 +8,7 @@ import torch
 
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant, near_as
-from course_lib.workloads.gradients import times
+from course_lib.workloads.gradients import dotted
 
 SOURCE = """import torch
 import triton
@@ -81,7 +81,7 @@ def right(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, c
     first = max(0, len(q) - len(k)) if causal else 0
     k, v = (t.double().requires_grad_() for t in (k, v))
     o = weights(q[first:], k, causal) @ v
-    return torch.stack(torch.autograd.grad(times(o, do[first:]), (k, v)))
+    return torch.stack(torch.autograd.grad(dotted(o, do[first:]), (k, v)))
 
 
 def lawful(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool) -> str:

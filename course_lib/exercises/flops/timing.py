@@ -13,7 +13,7 @@ from course_lib.exercise import Exercise, Trial
 from course_lib.exercises.flops.cases import timed
 from course_lib.exercises.flops.mistakes import every
 from course_lib.exercises.flops.oracles import near_the_truth
-from course_lib.mistakes import Mistake
+from course_lib.mistakes import Mistake, among
 from course_lib.workloads.counted import SimulatedGPU
 
 
@@ -84,12 +84,8 @@ def shown_by_the_clock(
 
 def as_if(group: str, sentence: str, **how: Any) -> Mistake:
     """Say `sentence` if the times of that group are those of simulated(**how)."""
-
-    def look(trials: Sequence[Trial]) -> str:
-        of_group = [t for t in trials if t.case.group == group]
-        return every(lambda out, **case: math.isclose(out, simulated(**case, **how), rel_tol=0.01), sentence)(of_group)
-
-    return look
+    alike = every(lambda out, **case: math.isclose(out, simulated(**case, **how), rel_tol=0.01), sentence)
+    return among(lambda case: case.group == group, alike)
 
 
 def is_launches(out: float, **_: Any) -> bool:

@@ -10,11 +10,10 @@ import numpy as np
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
+from course_lib.exercises.tiling import oracles
 from course_lib.mistakes import every
-from course_lib.tracing.cache import MissCurve, grouped, matmul_tiles, row_major
+from course_lib.tracing.cache import grouped, row_major
 from course_lib.words import in_words, plural
-
-L2_TILES = 320  # of a and b, that the L2 of the model holds; as in unit 05
 
 # ------------------------------------------------------------------------------------------------ whole tiles
 
@@ -56,12 +55,8 @@ def shares_l2(output: Any, grid_m: int, grid_n: int, sms: int, **_: Any) -> str:
 
 
 def dram_share(lists: Sequence[Sequence[Any]], grid_m: int, grid_n: int, sms: int, steps: int = 16) -> float:
-    """DRAM bytes of the L2 model, when all programs begin their tiles together, divided by those of row order."""
-    own, rows = (
-        MissCurve(matmul_tiles(np.array(order), steps, sms)).read_bytes(L2_TILES)
-        for order in (in_time(lists), row_major(grid_m, grid_n))
-    )
-    return float(own / rows)
+    """DRAM bytes of unit 05's L2 model, when all programs begin their tiles together, divided by those of row order."""
+    return oracles.dram_share(in_time(lists), grid_m, grid_n, steps, sms)
 
 
 def grid(name: str, group_of: str, grid_m: int, grid_n: int, sms: int, group: int) -> Case:

@@ -16,7 +16,7 @@ from course_lib.exercises.cases import ARITHMETIC, operations
 from course_lib.exercises.model.cases import projected, seen_by, tables, turned
 from course_lib.exercises.model.interfaces import sees
 from course_lib.exercises.slips import Slip
-from course_lib.workloads.gradients import times
+from course_lib.workloads.gradients import dotted
 
 NAMED = {
     "padded texts differ, the others agree": 1,
@@ -76,7 +76,7 @@ def trained(q, k, v, cos, sin, mask, scale: float, dy) -> tuple[torch.Tensor, ..
         )
         seen = sees(nq, nk, True, None, False, mask).to(q.device)
         o = torch.softmax((rows @ keys.mT * scale).masked_fill(~seen, -math.inf), -1) @ values
-        return o.detach(), *torch.autograd.grad(times(o, dy), leaves)
+        return o.detach(), *torch.autograd.grad(dotted(o, dy), leaves)
 
 
 def trained_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
-from course_lib.mistakes import Mistake, every
+from course_lib.mistakes import Mistake, among, every
 
 OFTEN = 3  # times as often as its share, and ten times more: no place of an even draw comes so often
 
@@ -100,8 +100,7 @@ def by_the_generator(output: Any, batch: int, **_: Any) -> str:
 
 def in_small(matches: Callable[..., bool], sentence: str) -> Mistake:
     """Say `sentence` if every result of a file is so in which each number stands once."""
-    say = every(matches, sentence)
-    return lambda trials: say([t for t in trials if t.case.group != "large"])
+    return among(lambda case: case.group != "large", every(matches, sentence))
 
 
 get_batch = Exercise(

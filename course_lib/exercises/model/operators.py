@@ -11,7 +11,7 @@ from course_lib.evidence import described
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP32, operations
 from course_lib.exercises.slips import Slip
-from course_lib.workloads.gradients import times
+from course_lib.workloads.gradients import dotted
 
 
 def normed(M: int, N: int, dtype: torch.dtype = FP32, fake: bool = False):
@@ -34,7 +34,7 @@ def with_gradients(x, weight, fake: bool, dy) -> tuple[Any, ...]:
     with torch.enable_grad():
         leaves = [t.double().detach().requires_grad_() for t in (x, weight)]
         y = leaves[0] * torch.rsqrt(leaves[0].square().mean(-1, keepdim=True) + 1e-6) * leaves[1]
-        found = (y.detach(), *torch.autograd.grad(times(y, dy), leaves))
+        found = (y.detach(), *torch.autograd.grad(dotted(y, dy), leaves))
     return (*found, *(number for like in (x, x, weight) for number in described(like))) if fake else found
 
 

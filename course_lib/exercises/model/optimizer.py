@@ -11,7 +11,7 @@ from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, Launches, T
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed, operations
 from course_lib.exercises.slips import Slip
-from course_lib.mistakes import every, faulty
+from course_lib.mistakes import among, every, faulty
 
 TORCHS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": lambda p, lr: torch.optim.SGD(p, lr),
@@ -55,8 +55,7 @@ def alike(wrong: Callable[..., list[float]]) -> Callable[..., bool]:
 
 def of_rule(rule: str, matches: Callable[..., bool], sentence: str) -> Callable[..., str]:
     """Say `sentence` if every result of this rule is so."""
-    say = every(matches, sentence)
-    return lambda trials: say([t for t in trials if t.case.group == rule])
+    return among(lambda case: case.group == rule, every(matches, sentence))
 
 
 def uncorrected(rule: str, start: float, gradients: list[float], lr: float) -> list[float]:

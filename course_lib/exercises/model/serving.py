@@ -9,7 +9,7 @@ import torch
 from course_lib.criteria import Correct
 from course_lib.exercise import Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed
-from course_lib.mistakes import every
+from course_lib.mistakes import among, every
 
 
 def cache_bytes(
@@ -75,7 +75,7 @@ serving = Exercise(
         "A step reads all weights once, whatever the batch is, and the cache of each text once: (weights + texts * kv_bytes) / bandwidth.",
     ],
     mistakes=[
-        lambda trials: every(_without_a_window, NO_WINDOW)([t for t in trials if t.case.name == "a window of 4096"]),
+        among(lambda case: case.name == "a window of 4096", every(_without_a_window, NO_WINDOW)),
     ],
 )
 

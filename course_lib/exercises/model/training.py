@@ -14,7 +14,7 @@ from course_lib.evidence import Steps
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.checkpoints import Seen
-from course_lib.mistakes import every
+from course_lib.mistakes import among, every
 from course_lib.workloads.gpt import GPT
 from course_lib.workloads.rehearsals import run_accumulate, run_clip, there
 
@@ -347,7 +347,7 @@ learning_rate = Exercise(
             of_step(-1),
             "This is the rate of the step before: the first step, step 0, has peak / warm_up, or its gradient is thrown away.",
         ),
-        lambda trials: every(_to_zero, TO_ZERO)([t for t in trials if t.case.group == "cosine"]),
+        among(lambda case: case.group == "cosine", every(_to_zero, TO_ZERO)),
         every(of_step(1), "This is the rate of the step behind: steps count from 0, and step 0 has peak / warm_up."),
     ],
 )

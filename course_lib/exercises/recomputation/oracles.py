@@ -17,7 +17,7 @@ from torch.nn.functional import rms_norm
 from course_lib.criteria import EPS32, roundings
 from course_lib.tracing import trace
 from course_lib.workloads.activations import chain, split_evenly
-from course_lib.workloads.gradients import times
+from course_lib.workloads.gradients import dotted
 
 RMS_EPS = 1e-6
 
@@ -31,7 +31,7 @@ def with_gradients(fn: Callable, dy: torch.Tensor, **inputs: torch.Tensor) -> An
     with torch.enable_grad():
         leaves = [x.double().detach().requires_grad_() for x in inputs.values()]
         out = fn(*leaves)
-        return names(out.detach(), *torch.autograd.grad(times(out, dy), leaves))
+        return names(out.detach(), *torch.autograd.grad(dotted(out, dy), leaves))
 
 
 def kept_bytes(name: str, sizes: Sequence[int], *, inputs: bool = False) -> int:

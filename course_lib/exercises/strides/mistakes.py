@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from course_lib.exercise import Trial
-from course_lib.mistakes import Mistake, every
+from course_lib.mistakes import Mistake, among, every
 
 
 def gives(wrong: Callable[..., Any], sentence: str, besides: str = "") -> Mistake:
     """Say `sentence` if that wrong formula gives everything that was returned; the group `besides` may be otherwise."""
     look = every(lambda output, /, **arguments: _as_lists(output) == _as_lists(wrong(**arguments)), sentence)
-    return lambda trials: look([t for t in trials if t.case.group != besides])
+    return among(lambda case: case.group != besides, look)
 
 
 def _as_lists(value: Any) -> Any:
