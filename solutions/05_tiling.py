@@ -14,10 +14,10 @@
 # # 05 · Tiling
 #
 # **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands
-# of times. You can say beforehand how many bytes it moves, and explain why one more row can halve a GPU's speed. This
-# unit takes several sittings and about {{unit hours}} in all, of which {{unit minutes}} are for the {{unit exercises}}. You
-# need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces). You need no GPU: traffic is counted on the
-# CPU. Times were measured on an NVIDIA H200, and each picture says so.
+# of times. You can say beforehand how many bytes it moves, and explain why one more row in the matrices can halve a
+# GPU's speed. This unit takes several sittings and about {{unit hours}} in all, of which {{unit minutes}} are for the
+# {{unit exercises}}. You need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces). You need no GPU,
+# because traffic is counted on the CPU. Times were measured on an NVIDIA H200, and each picture says so.
 
 # %%
 import torch
@@ -31,19 +31,20 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # %% [markdown]
 # ## The question
 #
-# Unit 03 ended with a mystery. The plot below shows the speed of an (N, N) by (N, N) product in bfloat16, for 230 sizes
-# N.
+# Unit 03 ended with a mystery. The plot below shows how fast a GPU multiplies two (N, N) matrices in bfloat16, for 230
+# sizes N.
 
 # %% gpu="tiling.mystery_plot"
 figures.flops.mystery_plot()
 
 # %% [markdown]
-# The plot has branches, waves and cliffs. At the end of this unit you will predict it with ten lines of your own code.
-# To get there, we ask the question that decides the speed of every matrix product: how often is each element *read*?
+# The points form branches, and along a branch the speed often drops from one size to the next. At the end of this unit
+# you will predict this plot with ten lines of your own code. To get there, we ask the question that decides the speed
+# of every matrix product: how often is each element *read*?
 #
 # The product c of two 4096 by 4096 matrices a and b takes 2 × 4096³ FLOPs. In bfloat16 each of a and b takes 32 MiB.
 # Suppose that a kernel computes each element of c separately. For each element it reads a row of a and a column of b,
-# multiplies their numbers, and adds the products up.
+# multiplies their numbers pair by pair, and adds the products up.
 
 # %% predict="tiling.guess_bytes"
 # How many GiB does that kernel read in all? Write a number before you go on; it earns no points.
@@ -61,7 +62,7 @@ print(f"if each read went to DRAM, an H200 would read for {reading:.0f} ms; the 
 
 # %% [markdown]
 # The number of FLOPs cannot be reduced. But each element of a and b is read 4096 times, and these reads take most of
-# the time. Here is such a kernel, traced on small matrices.
+# the time. Here is such a kernel. A trace counts its reads on small matrices.
 
 
 # %%
@@ -81,22 +82,22 @@ print("right:", torch.allclose(c, a @ b, atol=1e-4))
 print(f"each element of a is read {t.reread(a):.0f} times, of b {t.reread(b):.0f} times")
 
 # %% [markdown]
-# The result has 32 columns, and each element of a is read 32 times. What more could a program do with a row of a once it
+# The result has 32 columns, so each element of a is read 32 times. What more could a program do with a row of a once it
 # has loaded it?
 #
 # ## A product is a sum of outer products
 #
 # You know a matrix product as rows times columns. Each element is an *inner* product, and 2 K numbers are read to make
-# one element. Now turn the loops around. Take *column* k of a and *row* k of b. Their **outer product** is a whole (M,
-# N) matrix, in which every number of the column is multiplied by every number of the row. The sum of these matrices
-# over all k is a @ b.
+# one element. Now let the outer loop go over k, and not over the elements of c. Take *column* k of a and *row* k of b.
+# Their **outer product** is a whole (M, N) matrix, in which every number of the column is multiplied by every number of
+# the row. The sum of these matrices over all k is a @ b.
 
 # %%
 figures.tiling.outer_products()
 
 # %% [markdown]
-# Now count the work for one k. M + N numbers are read, and M × N multiplications are done with them. This is the idea of the
-# whole unit: **read a few numbers, and use each of them many times.**
+# Now count the work for one k. M + N numbers are read, and M × N multiplications are done with them. This is the idea
+# of the whole unit: **read a few numbers, and use each of them many times.**
 #
 # ## Exercise: outer products
 #
@@ -128,11 +129,10 @@ check("tiling.outer_product_matmul", outer_product_matmul)
 # %% [markdown]
 # ## Tiles
 #
-# There is a catch. The sum c has M × N numbers, and each step adds to all of them. A result of 4096 by 4096 does not
-# fit into registers: an SM has registers for only 65,536 numbers. So we cut c into **tiles** that do fit. A program
-# keeps one tile of c, of shape (BLOCK_M, BLOCK_N), in registers from the first k to the last. For this tile it needs
-# BLOCK_M rows of a and BLOCK_N columns of b. It loads the rows in pieces that are BLOCK_K long, and the columns
-# likewise.
+# There is a catch. The sum c has M × N numbers, and each step adds to all of them. A result of 4096 by 4096 has 16.8
+# million numbers, but the registers of an SM hold only 65,536. So we cut c into **tiles** that do fit. A program keeps
+# one tile of c, of shape (BLOCK_M, BLOCK_N), in registers from the first k to the last. For this tile it needs BLOCK_M
+# rows of a and BLOCK_N columns of b. It loads the rows in pieces that are BLOCK_K long, and the columns likewise.
 
 # %%
 figures.tiling.tile_anatomy()
@@ -141,15 +141,15 @@ figures.tiling.tile_anatomy()
 # How often is row 0 of a loaded now? Every program whose tile lies in the first row of tiles loads it once, and there
 # are N / BLOCK_N such programs.
 #
-# > Each element of **a** is read **N / BLOCK_N** times, each element of **b** **M / BLOCK_M** times.
+# > Each element of **a** is read **N / BLOCK_N** times, and each element of **b** is read **M / BLOCK_M** times.
 #
 # ## Exercise: tiles in torch
 #
 # {{exercise tiling.tiled_matmul}}
 #
-# Write the tiled product first in torch, on the CPU. Cut the result into tiles of bm × bn. For each of these tiles, add
-# up the products of a tile (bm, bk) of a and a tile (bk, bn) of b. Compute each of these products with `@`. M, N and K
-# need not be multiples of the sides of the tiles. Full marks require
+# Write the tiled product first in torch, on the CPU. Cut the result into tiles of bm × bn. For each tile of c, multiply
+# tiles (bm, bk) of a by tiles (bk, bn) of b with `@`, and add these products up. M, N and K need not be multiples of
+# the sides of the tiles. Full marks require
 # * the right result for such ragged sizes ({{correct.ragged}}),
 # * one product for each combination of a tile of c and a piece of K ({{counted.plain}}).
 
@@ -181,7 +181,7 @@ check("tiling.tiled_matmul", tiled_matmul)
 # * with tiles of 32 × 128, which hold as many elements as tiles of 64 × 64,
 # * with tiles of 64 × 64, if BLOCK_K (the length of the pieces) is doubled from 32 to 64?
 #
-# Write down five numbers. The check then counts with a trace.
+# Write down five numbers; the last question asks only about a. The check then counts with a trace.
 #
 # Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
 # earns nothing.
@@ -209,10 +209,10 @@ predicted_reads = {
 check("tiling.predictions", predicted_reads)
 
 # %% [markdown]
-# With tiles of 32 × 128, each element of `a` is read 2 times instead of 4, and each element of `b` 8 times instead
-# of 4. In all, this is more: 2 + 8 instead of 4 + 4. A program with a tile of BLOCK_M × BLOCK_N does 2 × BLOCK_M ×
-# BLOCK_N FLOPs for each BLOCK_M + BLOCK_N numbers that it reads. Of all tiles with the same area, the **square** has
-# the smallest sum of its sides.
+# With tiles of 32 × 128, each element of `a` is read 2 times instead of 4, and each element of `b` is read 8 times
+# instead of 4. In all, this is more: 2 + 8 instead of 4 + 4. A program with a tile of BLOCK_M × BLOCK_N does 2 ×
+# BLOCK_M × BLOCK_N FLOPs for every BLOCK_M + BLOCK_N numbers that it reads. Of all tiles with the same area, the
+# **square** has the smallest sum of its sides.
 #
 # ## Exercise: bytes of a tiled product
 #
@@ -246,9 +246,9 @@ for tile in (1, 16, 64, 128, 256):
     print(f"tile {tile:3}: {moved / 2**30:7.2f} GiB, {2 * 4096**3 / moved:6.1f} FLOP/byte")
 
 # %% [markdown]
-# All of these intensities are below the ridge of unit 03, which is 206 FLOP/byte on an H200. If every read went to
-# DRAM, no product with these tiles would reach the speed of the tensor cores. The L2 cache closes the gap, as *Which
-# tile first?* shows near the end of the unit.
+# On an H200, arithmetic and DRAM take the same time at 206 FLOP/byte (the ridge of unit 03). The intensities of all
+# these tiles are lower. If every read went to DRAM, no product with these tiles would reach the speed of the tensor
+# cores. The L2 cache closes the gap, as *Which tile first?* shows near the end of the unit.
 #
 # ## Where tiles live
 #
@@ -256,7 +256,7 @@ for tile in (1, 16, 64, 128, 256):
 #
 # * **Registers.** The tile of c is called the **accumulator**. It lies in registers, as BLOCK_M × BLOCK_N float32
 #   numbers. The registers of an SM hold 65,536 such numbers in all, and some registers are needed for addresses. In
-#   practice half of them is the limit: 32,768 numbers, which is a tile of 128 × 256.
+#   practice an accumulator can have half of them: 32,768 numbers, as in a tile of 128 × 256.
 # * **Shared memory.** The tiles of a and b pass through shared memory. This is what shared memory is for: a number is
 #   loaded once, and all threads of the program use it. With tiles of 128 × 128, each number of a's tile is used in 128
 #   multiplications, but it is loaded from L2 only once. One program can have at most 227 KiB of shared memory on an
@@ -270,20 +270,19 @@ for tile in (1, 16, 64, 128, 256):
 #   on Hopper, too. A TPU's unit is a square of 128 × 128 (256 × 256 from v6e on), and smaller blocks are padded to
 #   this size. This is why sides of 64 and 128 are usual.
 # * **Pipelining.** While the tensor cores work on one pair of tiles, the next pairs should be on their way. With
-#   `num_stages=3` the compiler keeps three pairs of tiles in shared memory: one is in use, and two are arriving. This
-#   takes three times the space of one pair.
+#   `num_stages=3` there are three **stages**. Each stage is a buffer in shared memory for one pair of tiles: one pair
+#   is in use, and two are arriving. Three stages take three times the space of one.
 
 # %%
 figures.tiling.pipelining()
 
 # %% [markdown]
 # * **Occupancy.** If several programs fit onto one SM, one program may work while another waits. The **occupancy** of
-#   an SM is the number of warps on it, divided by the number of warps that it has room for. With BLOCK_M = 128,
-#   BLOCK_N = 256, BLOCK_K = 64 and three stages, a program takes 144 KiB of shared memory. An H200's SM has 228 KiB
-#   (and the system takes 1 KiB for each program), so only one such program fits. Its 8 warps are 12.5 % of the 64
-#   warps that the SM has room for. For a kernel without a pipeline this would be too few: when its warps wait for
-#   memory, there are no other warps to take over. A matmul can live with so few warps, because its pipeline hides the
-#   waits.
+#   an SM is the number of warps on it, divided by the number of warps that it has room for. With BLOCK_M = 128, BLOCK_N
+#   = 256, BLOCK_K = 64 and three stages, a program takes 144 KiB of shared memory. An H200's SM has 228 KiB (and the
+#   system takes 1 KiB for each program), so only one such program fits. Its 8 warps are 12.5 % of the 64 warps that the
+#   SM has room for. For a kernel without a pipeline this would be too few, because no other warps take over while all
+#   of these wait for memory. A matmul can live with so few warps, because its pipeline hides the waits.
 #
 # Move the sliders. Of the tiles that fit, which one has the highest intensity? What does a third stage cost? And why is
 # a tile of 256 × 256 impossible?
@@ -302,8 +301,8 @@ figures.tiling.explore_tile_sizes()
 #
 # The sides bm and bn are powers of two: 16, 32, 64, 128 or 256. Numbers have 2 bytes, BLOCK_K is 64, and there are
 # three stages. So a tile fits if
-# * 3 × 64 × (bm + bn) × 2 bytes are at most `shared_bytes`, and
-# * bm × bn is at most 32,768.
+# * 3 × 64 × (bm + bn) × 2, its bytes of shared memory, is at most `shared_bytes`, and
+# * bm × bn, the numbers of its accumulator, is at most 32,768.
 #
 # Of the tiles that fit, return the pair (bm, bn) that moves the fewest bytes in an (m, k) @ (k, n) product. (If there
 # are several such pairs, return any of them.) You may call `matmul_bytes`. Full marks require the best tile
@@ -335,12 +334,12 @@ check("tiling.best_tile", best_tile)
 #
 # | limit | what a program takes | an H200's SM has |
 # | --- | --- | --- |
-# | `"registers"` | for each of its warps, 32 × `registers`, rounded up to a multiple of 256 | 65,536 |
+# | `"registers"` | for each of its warps, 32 × the `registers` of a thread, rounded up to a multiple of 256 | 65,536 |
 # | `"shared memory"` | `shared_bytes`, plus 1024 bytes that the system takes for each program | 233,472 bytes |
 # | `"warps"` | `warps` | 64 (which are 2048 threads) |
 # | `"programs"` | 1 (CUDA's manuals call programs *blocks*) | 32 |
 #
-# The argument `sm` holds the numbers of the last column for some GPU, as `sm["registers"]`, `sm["shared_bytes"]`,
+# The argument `sm` holds the numbers of the last column for one GPU, as `sm["registers"]`, `sm["shared_bytes"]`,
 # `sm["warps"]` and `sm["programs"]`. Return how many programs fit, and the name (from the first column) of the limit
 # that leaves no room for one more program. If there are several such limits, name any of them. Full marks require the
 # right pair
@@ -384,9 +383,9 @@ for name, kernel in {
 
 # %% [markdown]
 # High occupancy is not a goal in itself. A copy needs many warps, because only other warps can use the time in which
-# one warp waits. A matmul has work of its own to fill this time. Its pipeline loads the next tiles, and its warps have many
-# independent multiplications to do in a row (*instruction-level parallelism*). So it can afford fewer warps, and use
-# the registers and the shared memory for a larger tile.
+# one warp waits. A matmul has work of its own to fill this time. Its pipeline loads the next tiles, and its warps have
+# many independent multiplications to do in a row (*instruction-level parallelism*). So it can afford fewer warps, and
+# use the registers and the shared memory for a larger tile.
 #
 # ## A roof for each level
 #
@@ -438,7 +437,8 @@ def slowest_level(m, n, k, tile, warp_tile, itemsize, rates) -> tuple[float, str
 check("tiling.roofs", slowest_level)
 
 # %%
-# an H200: datasheet; datasheet; unit 00's measurement; 128 bytes a cycle for each of 132 SMs at 1.98 GHz
+# an H200's rates: two from its datasheet, that of L2 as unit 00 measured it, and that of shared memory from
+# 128 bytes a cycle for each of 132 SMs at 1.98 GHz
 rates = {"tensor cores": 989.4e12, "DRAM": 4.8e12, "L2": 9.7e12, "shared memory": 128 * 132 * 1.98e9}
 for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128), (64, 64)), ((128, 256), (64, 64))):
     found = slowest_level(4096, 4096, 4096, tile, warp_tile, 2, rates)
@@ -457,10 +457,10 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
 #
 # ## Up from the naive kernel, rung by rung
 #
-# How does the simplest kernel do, and how much does each idea save? Here are three kernels, as three rungs of a ladder.
-# In the first kernel, each program computes one element of c, from a row of a and a column of b. In the second, each
-# program computes a strip of a row of c. In each step it multiplies one number of a by a piece of a row of b. In the
-# third, each program computes a tile.
+# How many bytes does the simplest kernel move, and how much does each idea save? Here are three kernels, as three rungs
+# of a ladder. In the first kernel, each program computes one element of c, from a row of a and a column of b. In the
+# second, each program computes a strip of a row of c: in each step the program multiplies one number of a by a piece of
+# a row of b. In the third, each program computes a tile.
 
 
 # %%
@@ -502,11 +502,11 @@ def tile(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr):
 #
 # {{exercise tiling.ladder}}
 #
-# The matrices a, b and c are 128 × 128 matrices of float16. The naive kernel has BLOCK_K = 64, and 128 × 128 programs.
-# The second kernel computes strips of 64 elements, and the third computes tiles of 32 × 32. How often does each kernel
-# read each element of a and of b? The naive kernel loads 64 numbers of a column of b at a time. How many sectors of 32
-# bytes does one such load touch? And how many bytes does the third kernel move in all, loads and stores together? Each
-# right answer is worth {{correct.plain / 7}}.
+# All matrices are 128 × 128, in float16. The first kernel, `naive`, has BLOCK_K = 64, and 128 × 128 programs. The
+# second kernel computes strips of 64 elements, and the third computes tiles of 32 × 32. How often does each kernel read
+# each element of a and of b? The naive kernel loads 64 numbers of a column of b at a time. How many sectors of 32 bytes
+# does one such load touch? And how many bytes does the third kernel move in all, loads and stores together? Each right
+# answer is worth {{correct.plain / 7}}.
 
 # %% exercise="tiling.ladder"
 predicted_ladder = {
@@ -551,14 +551,14 @@ for name, kernel, grid, block in (
 
 # %% [markdown]
 # Each rung reads less than the one before it. The naive kernel reads most often, and it also wastes most of each read
-# of b. Every load of a column touches one sector for each number, so it moves 16 times the bytes that it needs. Tiles
-# have two advantages: there are fewer reads, and tensor cores can do the sums.
+# of b. Every load of a column touches one sector of 32 bytes for each number of 2 bytes, so it moves 16 times the bytes
+# that it needs. Tiles have two advantages: there are fewer reads, and tensor cores can do the sums.
 #
 # The next rungs in this unit are larger tiles, a pipeline, and a good order of the tiles. With them a kernel reaches
 # about nine tenths of the speed of cuBLAS, NVIDIA's library for matrix products. For the last tenth a kernel needs
 # techniques that plain Triton leaves to its compiler:
 #
-# * The hardware can load whole tiles by itself. The unit that does this is called the TMA.
+# * The hardware can load whole tiles by itself. The unit that does this is called the TMA (Tensor Memory Accelerator).
 # * Some warps can do nothing but load, while other warps do nothing but multiply.
 # * A *persistent* matmul has one program for each SM. With P programs, program p computes the tiles p, p + P, p + 2 P
 #   and so on, until none is left. While it stores one tile, the first loads of its next tile are already under way.
@@ -577,7 +577,8 @@ for name, kernel, grid, block in (
 #
 # A matmul is a loop along K that keeps sums in registers. Write the loop first, without the product: compute the sum of
 # each row of a, in float32. Each program has a block of rows, and goes through all columns from left to right. K may be
-# any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Full marks require
+# any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Full marks
+# require
 # * the right sums for any sizes, also if there are gaps between the rows in memory ({{correct.ragged}}),
 # * the right sums for long rows of float16 ({{correct.float16}}),
 # * dense loads ({{coalesced.load.performance}}),
@@ -615,23 +616,23 @@ check("tiling.row_sums", row_sums)
 # %% [markdown]
 # ## The kernel
 #
-# Now comes the product. Three things are new.
+# Now the product joins the loop. Three things are new.
 #
 # **`tl.dot(a, b, acc)`** multiplies two blocks on the tensor cores, and adds the product to an accumulator. The blocks
 # have the shapes (BLOCK_M, BLOCK_K) and (BLOCK_K, BLOCK_N). Their sides are powers of two. BLOCK_K, the side that is
-# summed over, is at least 16 (32 for numbers of one byte). Blocks with fewer than 16 rows or columns are padded. The
-# accumulator is float32 even for blocks of float16 or bfloat16, because thousands of products are added. Unit 02 showed
-# how wrong such a sum becomes in half precision.
+# summed over, is at least 16 (32 for numbers of one byte). BLOCK_M and BLOCK_N may be smaller than 16, and then the
+# compiler pads the blocks. The accumulator is float32 even for blocks of float16 or bfloat16, because thousands of
+# products are added up. Unit 02 showed how wrong such a sum becomes in half precision.
 #
 # **Float32 blocks** are rounded to TF32 (10 bits after the point) on their way into the tensor cores, unless you write
 # `tl.dot(a, b, acc, input_precision="ieee")`. A trace rounds them, too, so you can see the effect on the CPU. For other
-# dtypes the option does nothing.
+# dtypes `input_precision` does nothing.
 #
 # **Pointers that move.** Inside the loop only the position along K changes. So make two blocks of pointers before the
 # loop, and advance them in each step: `a_ptrs += BLOCK_K * stride_ak`.
 #
-# The next kernel uses all three. A single program computes a result that is just one tile, in several steps along K. It needs no
-# mask.
+# The next kernel uses all three. A single program computes a result that is just one tile, in several steps along K. It
+# needs no mask.
 
 
 # %%
@@ -682,8 +683,8 @@ for num_warps in (4, 8):
 
 # %% [markdown]
 # With 4 warps the sums **spill**: a part of the accumulator lies in memory, and the program has to load it and store it
-# again and again. The result is still right, and a trace does not count these bytes. So look at what `compile_for`
-# says, and give large tiles 8 warps.
+# again and again. Neither the result nor a trace shows this, because the result is still right, and a trace does not
+# count these bytes. So look at what `compile_for` says, and give large tiles 8 warps.
 #
 # **Any strides.** `x.T`, a slice, and a head of an attention layer are views, with strides of their own (unit 01). If a
 # kernel takes both strides of each matrix as arguments, it can read all of these views without a copy. `.contiguous()`
@@ -701,8 +702,8 @@ for num_warps in (4, 8):
 # A matmul is like `row_sums`, with a product in each step. Now write one step alone. K is at most 64, so one block
 # holds all of K, and there is no loop. The matrices a and b are contiguous, in float16. Blocks can reach past the last
 # row of a and past the last column of b. If K is smaller than the block, the blocks of both also reach past the end of
-# K. There a masked load needs `other=0`. Otherwise undefined values are multiplied and added to the sums. Full marks
-# need
+# K. Masked loads need `other=0`, because otherwise undefined values past the end of K are multiplied and added to the
+# sums. Full marks require
 # * the right result for any sizes of c ({{correct.ragged}}),
 # * the right result for any K up to 64 ({{correct.short}}),
 # * one program for each tile, so that at least 8 programs share a tall c ({{programs.tall}}).
@@ -761,7 +762,7 @@ check("tiling.one_step", one_step)
 #
 # Which tile should you take? For float16 and bfloat16, the tile that `best_tile` returns is a good start, with 8 warps
 # and three stages. Float32 numbers take twice the space, and the exact product of float32 blocks takes many registers.
-# For float32, BLOCK_M = BLOCK_N = 64 and BLOCK_K = 32 are large enough.
+# So BLOCK_M = BLOCK_N = 64 and BLOCK_K = 32 are large enough for float32.
 #
 # There is extra credit on a GPU, for a product of 4096 × 4096 × 4096 in bfloat16. You get {{speed}} if your kernel
 # reaches {{speed.full}} of the speed of `torch.matmul`, and a part of these points from {{speed.none}} on.
@@ -840,9 +841,9 @@ else:
 # {{exercise tiling.name_maps}}
 #
 # When a product is wrong, the verdict shows a map of where it is wrong. With some practice you can tell from the map
-# why it is wrong. Here are six maps, one for each of six kernels with one mistake. Which mistake belongs to which map?
-# Write one of the following names on each line, in quotes. Then run the check, which explains each map that you have
-# named correctly.
+# why it is wrong. Here are the maps of six kernels, each with one mistake. Which mistake belongs to which map? Write
+# one of the following names on each line, in quotes. Then run the check, which explains each map that you have named
+# correctly.
 #
 # * `"all programs load the first columns of b"`
 # * `"no mask on the store's columns"`
@@ -959,7 +960,7 @@ check("tiling.break_matmul", breaking_inputs)
 # ```
 #
 # The grid becomes a function, because it depends on the tile. A check does not time the configurations. It takes the
-# first one, even when it times your kernel on a GPU, so put a good one first. The next cell shows the times of the
+# first one, even when it times your kernel on a GPU, so put a good one first. The next cell shows the speed of the
 # published solution with several configurations.
 
 # %%
@@ -988,10 +989,10 @@ figures.tiling.tile_quantization()
 figures.tiling.explore_waves()
 
 # %% [markdown]
-# Sizes just above a cliff waste the most. At N = 1793 there is a full wave of 108 tiles, and a second wave of only 12.
-# In these two waves, only 45 % of the SMs' time goes into elements of the result. The rest is lost in tiles and waves
-# that are not full. The larger N is, the more waves there are, and
-# the less the last wave matters. Very small sizes do not even fill the first wave.
+# Sizes just above a **cliff**, where one more wave begins, waste the most. At N = 1793 there is a full wave of 108
+# tiles, and a second wave of only 12. In these two waves, only 45 % of the SMs' time goes into elements of the result.
+# The rest is lost in tiles and waves that are not full. The larger N is, the more waves there are, and the less the
+# last wave matters. Very small sizes do not even fill the first wave.
 #
 # ## Exercise: tiles and waves
 #
@@ -1020,17 +1021,18 @@ for n in (1792, 1793, 1794):
     print(n, tiles_and_waves(n, n, 256, 128, 108))
 
 # %% [markdown]
-# From N = 1792 to N = 1793, a matrix has 0.06 % more columns, and the product takes twice the time. On an H200 the
-# cliffs are at other sizes, because it has 132 SMs.
+# Matrices with N = 1793 have only 0.06 % more columns than those with N = 1792, but their product takes twice the time.
+# On an H200 the cliffs are at other sizes, because it has 132 SMs.
 #
 # ## The branches
 #
-# Where do the branches of the mystery plot come from? They follow from the largest power of two that divides N. A row
-# of N bfloat16 numbers is 2 N bytes long. When tiles are copied into shared memory, each thread can copy 16 bytes at a
-# time, if these bytes begin at a multiple of 16 bytes. If 8 divides N, every row begins at such a multiple. If N is 4
-# times an odd number, only every second row does, so a kernel can rely only on multiples of 8 bytes. If N is 2 times an
-# odd number, it can rely on multiples of 4 bytes, and if N is odd, on multiples of 2 bytes. If 8 does
-# not divide N, the TMA, the unit of an H200 that copies whole tiles, cannot be used at all.
+# Where do the branches of the mystery plot come from? The largest power of two that divides N decides to which branch a
+# size belongs. A row of N bfloat16 numbers is 2 N bytes long. When tiles are copied into shared memory, each thread can
+# copy 16 bytes at a time, if these bytes begin at a multiple of 16 bytes. If 8 divides N, every row begins at such a
+# multiple: the rows are **aligned**. If N is 4 times an odd number, only every second row is aligned, so a kernel can
+# rely only on multiples of 8 bytes. If N is 2 times an odd number, it can rely on multiples of 4 bytes, and if N is
+# odd, on multiples of 2 bytes. If 8 does not divide N, the TMA, the unit of an H200 that copies whole tiles, cannot be
+# used at all.
 #
 # So four branches are possible. But the plot shows only three, because the sizes that are 2 times an odd number and
 # those that are 4 times an odd number are equally fast. So the width of a copy does not explain everything. The plot
@@ -1063,14 +1065,15 @@ for stride in (4096, 4100, 4098, 4097):
 #
 # Write a model of four parts, for products of (n, n) matrices with 2-byte numbers:
 #
-# 1. **Waves.** Each SM does `flops_per_second` / `sms`. A tile takes 2 × bm × bn × n FLOPs, and this gives the time of
-#    one tile. Together the waves take as long as one tile, times the number of waves, even if the last wave is not full.
+# 1. **Waves.** Each SM does `flops_per_second` / `sms` FLOPs in a second. A tile takes 2 × bm × bn × n FLOPs, and this
+#    gives the time of one tile. Each wave takes this time, even if the last wave is not full.
 # 2. **Memory.** Each of the three matrices passes through memory once, at `bytes_per_second`. This gives the time of
 #    the memory.
 # 3. **Launch.** The waves and the memory work at the same time, so take the longer of the two times. Then add
 #    `launch_seconds`.
-# 4. **Alignment.** If 8 does not divide n, the product reaches only a share of this speed. Which share is it if n is
-#    odd, 2 times odd, or 4 times odd? Read the shares off the mystery plot at the beginning of this unit.
+# 4. **Alignment.** If 8 does not divide n, the product reaches only a share of the speed that parts 1 to 3 give. Which
+#    share is it if n is odd, 2 times odd, or 4 times odd? Read the shares off the mystery plot at the beginning of this
+#    unit.
 #
 # The speed is 2 n³ FLOPs divided by the seconds. Return a list of speeds in FLOP/s, one for each size in `sizes`. You
 # may call `tiles_and_waves`. Full marks require
@@ -1078,8 +1081,8 @@ for stride in (4096, 4100, 4098, 4097):
 #   ({{holds.follows_the_model.waves}}), all of them multiples of 8,
 # * for sizes that 8 does not divide, a lower speed than for the next multiple of 8 ({{holds.slows_down.alignment}}),
 # * for the 230 sizes that were measured on an H200, a **rank correlation** of at least 0.95 between your speeds and the
-#   measured ones ({{holds.ranks_the_measured.measured}}). It is 1 if your model puts all sizes into the measured order
-#   of speed, and 0 if its order has nothing to do with the measured one.
+#   measured ones ({{holds.ranks_the_measured.measured}}). A rank correlation is 1 if your model puts all sizes into the
+#   measured order of speed, and 0 if its order has nothing to do with the measured one.
 
 
 # %% exercise="tiling.predicted_throughput"
@@ -1121,27 +1124,27 @@ print(figures.tiling.how_well(predicted_throughput))
 
 # %% [markdown]
 # The rest of this cell describes an H200. (If there is a GPU here, the picture was measured on it just now. Which of
-# the statements hold for your GPU?) Look at the picture first. For multiples of 8 the lines lie about 15 % below the
-# marks. This does no harm: the same factor for all sizes does not change their order, and a rank correlation depends
-# only on the order. Now take the shares of the published solution. Below N = 1000, the measured speed of sizes that 8
-# does not divide is 2 to 3 times the predicted speed. The reason is part 4 of the model. It slows down the launch as
-# well, but a launch takes the same time for every size.
+# the statements hold for your GPU?) Look at the picture first. For multiples of 8 the lines (the model) lie about 15 %
+# below the marks (the measurement). This does no harm, because a rank correlation depends only on the order of the
+# sizes, and the same factor for all sizes does not change their order. Next look at sizes below N = 1000 that 8 does
+# not divide. Their measured speed is 2 to 3 times the speed predicted with the published solution's shares. The reason
+# is part 4 of the model: its share slows down the launch as well, although a launch takes the same time for every size.
 #
 # Then read the table, in three steps.
-# * Over *all* sizes the model sorts almost perfectly. But much of this is easy, because large sizes are faster than
-#   small ones, and aligned sizes are faster than odd ones. Without part 4 the correlation is lower, as the column *no
-#   alignment* shows. (Among the odd sizes alone, part 4 changes almost nothing, because all of them have the same
+# * The model puts *all* sizes into almost the right order. But much of this is easy, because large sizes are faster
+#   than small ones, and aligned sizes are faster than odd ones. Without part 4 the correlation is lower, as the column
+#   *no alignment* shows. (Among the odd sizes alone, part 4 changes almost nothing, because all of them have the same
 #   share.)
 # * Among *large* multiples of 8, size and alignment say little, and the waves decide the order. There the model does
-#   better than *size alone*, but it is far from perfect.
-# * The worst misses show why. Among them, look first at sizes that are multiples of 8, if there are any. Their last
-#   wave has only a few tiles, and there the product is *faster* than predicted. There are two reasons. cuBLAS has
-#   many kernels, and uses another tile if one tile would leave a nearly empty last wave. And the speed of a large
-#   product is limited by power: when some SMs have nothing to do, the other SMs can use their power and run at a
-#   higher clock. (The other sizes among the worst misses depend on your shares.)
+#   better than the column *size alone*, but it is far from perfect.
+# * The worst misses, listed below the table, show why. Among them, look first at multiples of 8, if there are any.
+#   Their last wave has only a few tiles, and there the product is *faster* than predicted. There are two reasons.
+#   cuBLAS has kernels with many different tiles, and takes another one if the last wave would be nearly empty. And the
+#   speed of a large product is limited by power: when some SMs have nothing to do, the other SMs can use their power
+#   and run at a higher clock. (The other sizes among the worst misses depend on your shares.)
 #
-# How well does the model predict a kernel that has only *one* tile? The next picture shows the published matmul with a
-# fixed tile, on the same GPU.
+# How well does the model predict a kernel that uses the *same* tile for all sizes? The next picture shows the published
+# matmul with one fixed tile, on an H200.
 
 # %%
 figures.tiling.one_tile_for_all(predicted_throughput)
@@ -1149,9 +1152,9 @@ figures.tiling.one_tile_for_all(predicted_throughput)
 # %% [markdown]
 # ## Why a vocabulary is padded
 #
-# GPT-2 has 50 257 tokens in its vocabulary. The last layer multiplies by a (d_model, 50257) matrix. This size is odd,
-# so the product lies on the lowest branch. If 47 tokens that never occur are added to the vocabulary, the size becomes
-# 50 304 = 64 × 786.
+# GPT-2 has 50,257 tokens in its vocabulary. Its last layer multiplies by a matrix with 50,257 columns, one for each
+# token. This number is odd, so the product lies on the lowest branch. If 47 tokens that never occur are added to the
+# vocabulary, there are 50,304 = 64 × 786 columns.
 #
 # ## Exercise: pad
 #
@@ -1180,9 +1183,9 @@ print(figures.tiling.vocabulary())
 #
 # What if you cannot choose the size, because the matrices come from elsewhere? You can copy the matrices into longer
 # rows that begin at multiples of 16 bytes, multiply these copies, and copy the result back. Does this save time?
-# Predict it for matrices of (4097, 4097). Each of the three copies reads and writes 2 bytes for each number, and the
-# memory of an H100 moves about 3 TB in a second. The product of the original matrices runs at the speed of the lowest
-# branch, and the product of the copies at the speed of the highest branch.
+# Predict both times for matrices of (4097, 4097). Each of the three copies reads and writes 2 bytes for each number,
+# and the memory of an H100 moves about 3 TB in a second. The product of the original matrices runs at the speed of the
+# lowest branch, and the product of the copies at the speed of the highest branch.
 
 # %%
 print("one copy, at 3 TB/s:", round(2 * 2 * 4097**2 / 3e12 * 1e6), "us")
@@ -1191,9 +1194,10 @@ print(figures.tiling.copied_first())
 # %% [markdown]
 # The copies take less time than the product. The copies and the product together take less than half of the time that
 # cuBLAS needs for the original rows. The time of the copies grows with N², and the time that they save grows with N³.
-# So the larger the product, the more the copies pay off. (The kernel is `benchmarks/matmul_persistent.py`. It is about
-# as fast as cuBLAS when rows are aligned. For 4097 it needs one more row of tiles than for 4096, for a single row of
-# numbers, and likewise one more column of tiles. So it also loses time to wave quantization.)
+# So the larger the product, the more the copies pay off. (The kernel that multiplies the copies is in
+# `benchmarks/matmul_persistent.py`. It is about as fast as cuBLAS when rows are aligned. For 4097 it needs one more row
+# of tiles than for 4096, for a single row of numbers, and likewise one more column of tiles. So it also loses time to
+# wave quantization.)
 #
 # ## Which tile first?
 #
@@ -1202,17 +1206,18 @@ print(figures.tiling.copied_first())
 # H200. If two programs that run at the same time need the same tile of a, DRAM delivers it only once.
 #
 # So it matters *which* tiles are computed at the same time. This depends on how a kernel turns its program number into
-# a tile. An H200 runs 132 programs at a time. In row order their tiles lie in a few long rows. Together they need few
-# rows of `a`, but all columns of `b`. Which order would be better?
+# a tile. An H200 runs 132 programs at a time, one on each SM. If tiles are numbered row by row (**row order**), the
+# tiles of these programs lie in a few long rows. Together these tiles need few rows of `a`, but all columns of `b`.
+# Which order would be better?
 
 # %%
 figures.tiling.orders()
 
 # %% [markdown]
 # It would be better if the tiles formed a compact patch. With the same number of tiles, a patch has a smaller sum of
-# rows and columns than a long strip has. This is the advantage of the square again, now for tiles instead of numbers.
-# The common way to get a patch is **grouped order**: take `group` rows of tiles, go through them column by column,
-# and then take the next `group` rows.
+# rows and columns than a long strip. This is the advantage of the square again, now for tiles instead of numbers. The
+# common way to get a patch is **grouped order**: take `group` rows of tiles, go through them column by column, and then
+# take the next `group` rows.
 #
 # ## Exercise: grouped order
 #
@@ -1244,9 +1249,9 @@ def grouped_order(pid: int, grid_m: int, grid_n: int, group: int) -> tuple[int, 
 check("tiling.grouped_order", grouped_order)
 
 # %% [markdown]
-# Now go back to your matmul. Replace the lines that number the tiles in row order by these lines, with `GROUP` instead
-# of `group`, and with grid_m = tl.cdiv(M, BLOCK_M). `GROUP=8` in the launch is a good start. Run the check again: the
-# result must still be right.
+# Now go back to your matmul. Replace the lines that number the tiles in row order by the lines of `grouped_order`, with
+# `GROUP` instead of `group`, and with grid_m = tl.cdiv(M, BLOCK_M). `GROUP=8` in the launch is a good start. Run the
+# check again: the result must still be right.
 #
 # Is there an order that needs no parameter such as `group`? **Hilbert's curve** visits each cell of a square once and
 # always steps to a neighbouring cell. Cells that follow one another along the curve lie close together, however many
@@ -1258,8 +1263,9 @@ check("tiling.grouped_order", grouped_order)
 #
 # {{exercise tiling.hilbert_order}}
 #
-# This exercise is for those who want more. `side` is a power of two (1 included). You may return any of the curve's
-# mirror images. Full marks require
+# This exercise is for those who want more. Which tile (m, n) belongs to program `pid`, if the programs follow Hilbert's
+# curve through side × side tiles? `side` is a power of two (1 included). You may use any of the curve's mirror images.
+# Full marks require
 # * each tile exactly once, next to the one before it ({{holds.touches.plain}}),
 # * squares within squares: the first 4 tiles fill a square, and so do the first 16, the first 64 and so on
 #   ({{holds.stays_near.plain}}),
@@ -1297,12 +1303,12 @@ check("tiling.hilbert_order", hilbert_order)
 figures.tiling.order_traffic()
 
 # %% [markdown]
-# In the model the bytes fall to about a quarter. On the GPU the speed rises by only a few percent. Why so little? At
-# these sizes the product is limited by arithmetic, and seldom waits for DRAM. In the model Hilbert's curve needs the
-# fewest bytes. On the GPU, at 16384, sometimes Hilbert's order was faster and sometimes grouped order
-# (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step, but on a real GPU they
-# drift apart. A model explains, but only a measurement decides. Grouped order costs five lines of code, and it is
-# worth them.
+# In the model of an H200, grouped order reads about a quarter of the bytes of row order. On the GPU it is only a few
+# percent faster. Why so little? At these sizes the product is limited by arithmetic, and seldom waits for DRAM. In the
+# model Hilbert's curve needs the fewest bytes. On the GPU, at N = 16384, sometimes Hilbert's order was faster and
+# sometimes grouped order (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step,
+# but on a real GPU they drift apart. A model explains, but only a measurement can say which order is faster. Grouped
+# order costs five lines of code, and it is worth them.
 #
 # ## What you now know
 #
@@ -1318,16 +1324,15 @@ figures.tiling.order_traffic()
 # * A model of ten lines sorts 230 measured sizes. Where the model fails, the library does something that you did not
 #   think of, and you learn what it is.
 #
-# Every kernel so far did one operation. In unit 06 several operations become one kernel, and the bytes that were moved
-# between them are saved.
+# Every kernel so far did one operation. In unit 06 several operations become one kernel, so their intermediate results
+# need not pass through memory.
 
 # %% gpu="tiling.progress"
 progress()
 
 # %% [markdown]
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
-# that you have not
-# seen.
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen.
 #
 # ## Further reading
 #

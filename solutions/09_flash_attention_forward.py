@@ -13,12 +13,12 @@
 # %% [markdown]
 # # 09 · FlashAttention, forward
 #
-# **After this unit you can** write attention as one Triton kernel that takes any shape, any strides and any dtype.
-# You can say beforehand how many bytes it moves and how many products it computes. And you can adapt it to what real
-# models use: causal masks, windows, grouped heads and a cache. This unit takes about {{unit hours}}, of which
-# {{unit minutes}} are for the {{unit exercises}}. You need 05 (tiles, `tl.dot`), 06 (the online softmax in Triton)
-# and 08 (attention by tiles). You need no GPU: the kernels are traced and compiled on the CPU. If there is a GPU,
-# they are timed as well.
+# **After this unit you can** write attention as one Triton kernel that takes any shape, any strides and any dtype. You
+# can say beforehand how many bytes it moves and how many products it computes. And you can adapt it to what real models
+# use: causal masks, windows, grouped heads and a cache. This unit takes about {{unit hours}}, of which {{unit minutes}}
+# are for the {{unit exercises}}. You need 05 (tiles, `tl.dot`), 06 (the online softmax in Triton) and 08 (attention by
+# tiles). You need no GPU, because the kernels are traced and compiled on the CPU. If there is a GPU, they are timed as
+# well.
 
 # %%
 import torch
@@ -34,9 +34,9 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # ## The question
 #
 # In unit 08 you wrote attention in tiles, in torch. Your `tiled_attention` never holds anything of size n × n, and it
-# needs few bytes. So it should be as fast as its matrix products. Take one layer with 16 heads of 128 numbers each, and
-# 16 384 tokens. It does 4 · 16 · 16384² · 128 FLOPs. How long would this take at the speed of a matrix product? And how
-# long does `tiled_attention` take on the same GPU?
+# moves few bytes. So it should be as fast as its matrix products. Take one layer with 16 heads of 128 numbers each, and
+# 16,384 tokens. The layer does 4 · 16 · 16384² · 128 FLOPs. How long would this take at the speed of a matrix product?
+# And how long does `tiled_attention` take on the same GPU?
 
 # %%
 ceiling = measured("attention")["ceiling"]  # TFLOP/s of torch's matrix product, measured on an H200
@@ -50,9 +50,9 @@ print(
 # %% [markdown]
 # Each torch operation is a launch, and each operation hands its tiles to the next one *through memory*. (The number of
 # launches above is not multiplied by 16 heads, because one torch operation handles the same tile of all heads at once.)
-# But a tile of scores is small enough to stay in registers, if one kernel does everything with it: the first product,
+# But a tile of scores is small enough to stay in registers, if one kernel does all the work on it: the first product,
 # the mask, the exponentials and the second product. In this unit you write this kernel. The outer loop of
-# `tiled_attention` becomes the grid, and the inner loop becomes the body of the kernel.
+# `tiled_attention` becomes the grid, and the inner loop stays a loop, inside the kernel.
 #
 # The picture below shows one program of such a kernel at work. The attention is causal. A program has 64 queries, and
 # the keys come in tiles of 32. The steps are those of a traced launch. Move *step*, then *program*. What does each
@@ -120,17 +120,17 @@ predictions = {
 check("flash.predictions", predictions)
 
 # %% [markdown]
-# The fifth number, the size of the accumulator, decides how large a tile may be. An SM has 65 536 registers of 4 bytes,
-# which is 256 KiB. The accumulator of 128 queries takes a quarter of them, and the tile of scores needs registers, too.
+# The fifth number, the size of the accumulator, decides how large a tile may be. An SM has 65,536 registers of 4 bytes,
+# which is 256 KiB. The accumulator of 128 queries takes a quarter of this, and the tile of scores needs registers, too.
 # (The tiles of q, k and v are in shared memory.) This is why all such kernels use tiles of 64 or 128 queries.
 #
 # ## One tile
 #
-# A program keeps a state for its queries: the maximum m of the scores so far, the sum l of the weights, and the sum
-# acc of the weighted values. What happens to this state when the next tile comes? You know the answer from `merge` in
-# unit 08: two states are rescaled to the larger of their maxima, and then added. In the loop one of the two states
-# comes from the new tile, and this allows a shortcut. Compute the weights of the tile relative to the *new* maximum
-# from the start. Then only the old state has to be corrected.
+# A program keeps a state for its queries: the maximum m of the scores so far, the sum l of the weights, and the sum acc
+# of the weighted values. What happens to this state when the next tile comes? You know the answer from `merge` in unit
+# 08: two states are rescaled to the larger of their maxima, and then added. In the loop one of the two states comes
+# from the new tile, and this allows a shortcut. Compute the weights of the tile relative to the *new* maximum from the
+# start. Then only the old state has to be corrected. With s for the scores of the new tile, and p for its weights:
 #
 # > m_new = max(m, max of each row of s)
 # >
@@ -149,6 +149,8 @@ print("m_new ", m_new.tolist())
 print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 
 # %% [markdown]
+# In row 0 alpha is 1, so its old sums stay. Row 1 loses nearly all of its sums, and row 2 had none.
+#
 # Three things matter on a GPU.
 #
 # * **Tensor cores** multiply numbers of half precision, but p is float32. So round p to v's dtype for the product:
@@ -158,8 +160,8 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 # * **Float32 blocks** would be rounded to TF32. With `input_precision="ieee"` they stay float32. For half precision
 #   this option changes nothing.
 #
-# You know one more problem from unit 08: −inf − −inf is NaN. This happens when a row has seen no key before this tile,
-# and sees none in this tile either.
+# You know one more problem from unit 08: −inf − (−inf) is NaN. This happens when a row has seen no key before this
+# tile, and sees none in this tile either.
 #
 # ## Exercise: update the state
 #
@@ -169,16 +171,16 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 # The two functions below it are given. They go through a matrix of scores tile by tile, and the check calls
 # `weighted_mean`.
 #
-# In every exercise of this unit, the check begins with one plain case. If its result is wrong, no points are given. The
-# same holds if your kernels did not compute the result: you may use torch only to allocate memory and to make views.
-# Full marks require the right result
+# In every exercise of this unit, the check begins with one plain case. If its result is wrong, no points are given. Nor
+# are points given for a result that torch computed, because you may use torch only to allocate memory and to make
+# views. Full marks require the right result
 # * for any size ({{correct.ragged}}), and with the precision of float32 if v is float32 ({{correct.float32}}),
 # * for scores far from 0 that rise or fall from tile to tile ({{correct.hard}}),
 # * for v in half precision, with 4096 keys ({{correct.half}}),
 # * for rows whose first tiles are all −inf, and for rows that are −inf everywhere ({{correct.late}}).
 #
-# In the plain case and in the case with 4096 keys, v is in half precision. In all other cases v is float32, and the result
-# is too inexact without `"ieee"`.
+# In the plain case and in the case with 4096 keys, v is in half precision. In all other cases v is float32, and the
+# result is too inexact without `"ieee"`.
 #
 # `hint("flash.online_update")` gives a hint, and a stronger one each time you call it. Every exercise in this unit has
 # such hints.
@@ -244,11 +246,11 @@ check("flash.online_update", weighted_mean)
 # For a block of half precision, `k.T` costs nothing, because a tile in shared memory can be read by rows or by columns.
 # (On Hopper the tensor cores do this themselves. On older GPUs the loads from shared memory into registers do it.)
 #
-# Multiply the scores s by the scale, in float32. If you multiplied q by the scale instead, the product would be rounded
-# to half precision, and lse would be less exact.
+# Multiply the scores s by the scale, in float32. If you multiplied q by the scale instead, the scaled q would be
+# rounded to half precision, and lse would be less exact.
 #
-# The last tile of keys may reach past the last key. What must the scores of these missing keys be? A masked load gives
-# 0, so the scores would be 0 as well. But 0 is a score like any other:
+# The last tile of keys may reach past the last key. What must the scores of the missing keys be? A masked load gives 0
+# for such keys, so their scores would be 0 as well. But 0 is a score like any other:
 
 # %%
 s = torch.tensor([-3.0, -2.5, 0.0, 0.0])  # two keys, and two that are not there
@@ -353,10 +355,10 @@ else:
 #
 # ## Causal: two loops
 #
-# In causal attention, only the tiles on the diagonal need a mask. How many keys does row i see? In causal attention it
-# sees i + 1 + Nk − Nq keys, but at least 0 and at most Nk. In full attention it sees all Nk keys. Call this number
-# `sees`. A score is kept where **key < sees**. This one comparison serves as the causal mask, and it also masks the
-# missing keys past Nk. Moreover, `sees` tells a program where its walk begins and ends:
+# In causal attention, only the tiles on the diagonal need a mask. How many keys does query i see, which is row i of the
+# scores? In causal attention it sees i + 1 + Nk − Nq keys, but at least 0 and at most Nk. In full attention it sees all
+# Nk keys. Call this number `sees`. A score is kept where **key < sees**. This one comparison serves as the causal mask,
+# and it also masks the missing keys past Nk. Moreover, `sees` divides the walk of a program into parts:
 # * From key 0 to the smallest `sees` of its rows, rounded down to whole tiles, all rows see all keys. There no mask is
 #   needed, not even on the loads.
 # * From there to the largest `sees` of its rows, a mask is needed.
@@ -371,8 +373,8 @@ else:
 figures.attention.explore_causal_map()
 
 # %% [markdown]
-# Such a row of tiles has two masked tiles, even when it is 256 tiles long. The mask costs one comparison and one selection for each
-# score of a masked tile.
+# Such a row of tiles has two masked tiles, even when it is 256 tiles long. The mask costs one comparison and one
+# selection for each score of a masked tile.
 #
 # ## Heads and strides
 #
@@ -546,12 +548,12 @@ check("flash.flash_attention_forward", flash_attention_forward)
 
 # %% [markdown]
 # Does your function agree with torch on the views that a real layer uses? In the next cell, tensors (B, N, H, D) are
-# passed as views (B, H, N, D). If your o has the same strides as q, the last matrix of the layer can multiply it
-# without a copy.
+# passed as views (B, H, N, D). If your o has the same strides as q, the last product of the layer can read it without a
+# copy.
 #
 # How large a difference from torch can rounding explain? The first rows of causal attention are means of only a few
-# values, so some of their numbers are large, between 2 and 4. There bfloat16 has steps of 0.0156, so rounding can be
-# off by half a step, 0.0078. (The cell also prints the step of bfloat16 just below 1.)
+# values, so some of their numbers are large, between 2 and 4. Between 2 and 4 bfloat16 has steps of 0.0156, so rounding
+# can be off by half a step, 0.0078. (The cell also prints the step of bfloat16 just below 1.)
 
 # %%
 B, N, H, D = 1, 200, 4, 64
@@ -609,13 +611,14 @@ figures.flash.ladder()
 #   heads of 128, the bars of this step and of the one before it show the same kernel, timed twice. With heads of 64,
 #   tuning gains up to 10 % in speed. (A check does not try configurations. It times the first one.)
 #
-# The code of these three kernels is in benchmarks/attention_ladder.py. They are less general: a descriptor needs rows
-# of unit stride, and the kernels in that file need a length that is a multiple of the tile.
+# The code of these three kernels is in benchmarks/attention_ladder.py. They are less general than yours, because a
+# descriptor needs rows without gaps between their elements, and the kernels in that file need a length that is a
+# multiple of the tile.
 #
 # The last step, "overlapped", is different. With heads of 128 it is a quarter faster than the step before it. It is
-# also a little faster than cuDNN, which NVIDIA writes for its own GPUs. What does this kernel do that the others do
-# not? The next cell shows how busy the parts of an SM are, as counted by NVIDIA's profiler Nsight Compute. Find the
-# busiest part of "unit 09" and of "descriptors" before you read on.
+# also a little faster than cuDNN, a library that NVIDIA writes for its own GPUs. What does this kernel do that the
+# others do not? The next cell shows how busy the parts of an SM are, as counted by NVIDIA's profiler Nsight Compute.
+# Find the busiest part of "unit 09" and of "descriptors" before you read on.
 
 # %%
 print("              tensor cores  special functions  issuing instructions  between L2 and the SMs")
@@ -624,39 +627,40 @@ for row in measured("attention")["counters"]:
     print(f"{row['name']:>12}: {shares} {row['l2'] / 1e12:18.1f} TB/s")
 
 # %% [markdown]
-# In the first two kernels no part is busy all the time, because in each program the products and the softmax *take
-# turns*. While a program computes exponentials, its tensor cores wait, and while the tensor cores work, the special
-# functions wait. Only a second program on the same SM can fill these gaps, if it happens to be in the other phase.
+# In "unit 09" and "descriptors" no part is busy all the time, because in each program the products and the softmax
+# *take turns*. While a program computes exponentials, its tensor cores wait, and while the tensor cores work, the
+# special functions wait. Only a second program on the same SM can fill these gaps, if it happens to be in the other
+# phase.
 #
-# **Overlap.** The last kernel, like FlashAttention-3 and cuDNN, gives different jobs to different warps of a program.
-# One warp fetches tiles. The other warps form two groups of four warps, and each group has 64 queries. For each tile of
-# keys, a group does three things:
+# **Overlap.** The kernel "overlapped", like FlashAttention-3 and cuDNN, gives different jobs to different warps of a
+# program. One warp fetches tiles. The other warps form two groups of four warps, and each group has 64 queries. For
+# each tile of keys, a group does three things:
 # 1. It starts the product s = q @ k.T of this tile.
 # 2. Right after that, the kernel starts the product p @ v of the tile *before*.
-# 3. It computes its softmax, while the tensor cores work on products of both groups.
+# 3. It computes the softmax of s, while the tensor cores work on other products of both groups.
 #
 # There are two more differences. A program has 128 queries instead of 64, so k and v are read by half as many programs,
 # and fewer bytes pass between L2 and the SMs. And there are only as many programs as SMs. Each program works on one
 # block of 128 queries after another, and fetches its next block while it finishes the one before.
 #
 # Can Triton do this? In the loop of a plain matmul, Triton's compiler starts the next product before the last one has
-# finished. In the loop of attention it does not: the softmax needs s, and the accumulator is rescaled. So the
-# compiled program starts a product and at once waits for it, and you cannot change this in Triton. The last kernel is
-# therefore written in **Gluon**, a language at a lower level in the same package. In Gluon you control layouts,
-# shared memory, barriers and waits yourself. The kernel is in benchmarks/attention_overlapped.py, and has 197 lines
-# for this one GPU. Read it when you have finished this unit; you will know every line of its arithmetic.
-# `course_lib.hopper.simulate` runs such kernels without a GPU, in many orders, and reports every place where a wait
-# is missing (unit 12).
+# finished. In the loop of attention it does not, because the softmax needs s, and the accumulator is rescaled. So the
+# compiled program starts a product and at once waits for it, and you cannot change this in Triton. The kernel
+# "overlapped" is therefore written in **Gluon**, a language at a lower level in the same package. In Gluon you control
+# layouts, shared memory, barriers and waits yourself. The kernel is in benchmarks/attention_overlapped.py, and has 197
+# lines for this one kind of GPU. Read it when you have finished this unit; you will know every line of its arithmetic.
+# `course_lib.hopper.simulate` runs such kernels without a GPU, in many orders, and reports every place where a wait is
+# missing (unit 12).
 #
 # **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first version,
 # from 2022, runs on Turing cards such as the T4. FlashAttention-2 needs an Ampere, Ada or Hopper card. FlashAttention-3
-# is written for Hopper: it needs `wgmma` and the TMA, and an A10G, which is an Ampere card, has neither. On an A10G you
-# can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
+# is written for Hopper, because it needs `wgmma` and the TMA. An A10G, which is an Ampere card, has neither. On an A10G
+# you can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
 #
-# Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline. On
-# Hopper there is a tile of k and a tile of v for every stage. On older cards there are tiles for one stage less, but
-# a tile of p takes space as well. The next cell counts the bytes for 64 queries, heads of 128, half precision and 3
-# stages. Guess first: with how many keys does a tile become too large for an A10G?
+# Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline (unit
+# 05). On Hopper there is a tile of k and a tile of v for every stage. On older cards there are tiles for one stage
+# less, but a tile of p takes space as well. The next cell counts the bytes for 64 queries, heads of 128, half precision
+# and 3 stages. Guess first: with how many keys does a tile become too large for an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
@@ -694,8 +698,8 @@ figures.flash.against_length()
 figures.flash.windows_and_groups()
 
 # %% [markdown]
-# The rows of a tile together see window + BLOCK_M − 1 keys. In the picture these are 111 keys, which lie in 4 tiles
-# of 32. So the walk of a program no longer begins at key 0, and the mask needs a second comparison.
+# The rows of a tile together see window + BLOCK_M − 1 keys. In the picture these are 111 keys, which lie in 4 tiles of
+# 32 keys. With a window, the walk of a program no longer begins at key 0, and the mask needs a second comparison.
 #
 # There is a trap. The windows of the later queries of a tile begin later, so these queries may see no key in the first
 # tile of the walk. `online_update` must work for rows that have seen nothing yet. With a causal mask alone, such rows
@@ -760,8 +764,8 @@ check("flash.sliding_window", sliding_window)
 # %% [markdown]
 # ## What models add: grouped heads
 #
-# While a model writes a text, it keeps k and v of all tokens so far, in what is called the **cache**. How large is the cache
-# of one layer with 32 heads of 128, for 100 000 tokens?
+# While a model writes a text, it keeps k and v of all tokens so far, in what is called the **cache**. How large is the
+# cache of one layer with 32 heads of 128, for 100,000 tokens?
 
 # %%
 for kv_heads in (32, 8, 1):
@@ -787,7 +791,7 @@ for kv_heads in (32, 8, 1):
 # or 128. Full marks require
 # * the right result for any sizes and groups ({{correct.ragged}}), and for causal attention ({{correct.causal}}),
 # * the right result for queries that see no key ({{correct.nothing}}), and for scores far from 0 ({{correct.hard}}),
-# * that k is read at most once for each 64 rows of a group, with at least 32 programs for 40 groups
+# * that k is read at most once for every 64 rows of a group, with at least 32 programs for 40 groups
 #   ({{rereads.k.performance}}); reads of a copy of k count, too,
 # * a single launch ({{launches.performance}}).
 
@@ -841,9 +845,9 @@ check("flash.grouped_attention", grouped_attention)
 # %% [markdown]
 # ## What models add: one token
 #
-# While it writes, a model has *one* query per head, and a cache of perhaps 65 536 keys. Take a layer with 32 heads of q
+# While a model writes, it has *one* query per head, and a cache of perhaps 65,536 keys. Take a layer with 32 heads of q
 # and 8 heads of k and v. `grouped_attention` would launch only 8 programs, but an H200 has 132 SMs. Each of the 8
-# programs would go through 65 536 keys, and most of the chip would be idle.
+# programs would go through 65,536 keys, and most of the chip would be idle.
 #
 # In unit 08 you saw the solution: states can be merged in any order. So cut the keys into `splits` shares. Each program
 # takes one share of the keys, for one group of heads, and stores the state that it ends with. A second kernel then
@@ -859,9 +863,10 @@ figures.flash.decode_splits()
 #
 # The shape of q is (Hq, D), with one query per head. The shape of k and v is (Hkv, Nk, D). All are contiguous, and D is
 # 16, 32, 64 or 128. Tensor cores need at least 16 rows, so a smaller group is padded with empty rows, by the compiler
-# or by you. (The axis that `tl.dot` sums over must have at least 16 elements, too. D is large enough, and a tile must
-# have at least 16 keys.) `share_kernel` gets the length of a share. If it needs the number of shares,
-# `tl.num_programs(axis)` returns the size of the grid along an axis. Full marks require
+# or by you. (The axis that `tl.dot` sums over must have at least 16 elements, too. In the first product this axis is D,
+# which is large enough. In the second it is the keys of a tile, so a tile needs at least 16 keys.) `share_kernel` gets
+# the length of a share. If it needs the number of shares, `tl.num_programs(axis)` returns the size of the grid along an
+# axis. Full marks require
 # * the right result for any sizes and groups ({{correct.ragged}}),
 # * the right result if some shares have no key, such as for 5 keys in 8 shares ({{correct.empty}}),
 # * the right result for scores far from 0 ({{correct.hard}}), and for half precision with 8192 values around 20, which
@@ -942,7 +947,7 @@ check("flash.flash_decode", flash_decode)
 #
 # {{exercise flash.name_maps}}
 #
-# Here are six kernels of causal attention, with one mistake each. The maps show where their results are wrong. The
+# The maps below show where the results of six kernels of causal attention are wrong. Each kernel has one mistake. The
 # matrix v is the identity, so o is the matrix of weights: element (i, j) is the weight that query i gives to key j. A
 # weight counts as wrong if it is off by more than half a percent, or if it should be 0 and is not. Which mistake
 # belongs to which map? Write one of the following names on each line, in quotes. Then run the check, which explains
@@ -1062,8 +1067,8 @@ check("flash.break_attention", breaking_inputs)
 #
 # * One kernel computes all of attention, and a tile of scores never leaves the chip. The outer loop becomes the grid.
 #   The inner loop is a walk along k and v, with a state of three blocks: m, l and acc.
-# * The weights p are rounded for the tensor cores, but the state is not. The scale is
-#   applied to the scores, and not to q.
+# * The weights p are rounded for the tensor cores, but the state is not. The scale is applied to the scores, and not to
+#   q.
 # * `sees`, one number for each row, gives the causal mask, the mask past the last key, and the ends of two loops.
 # * With a pointer and four strides, a kernel can read any view. Rows of several heads can share a tile if these heads
 #   share k and v.
@@ -1076,13 +1081,13 @@ check("flash.break_attention", breaking_inputs)
 progress()
 
 # %% [markdown]
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
-# that you have not seen.
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen.
 #
 # ## Further reading
 #
 # * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: algorithm 1 is your kernel; section 3.3
-#   of the second is about who does what within a program.
+#   of the second paper is about which warp does what within a program.
 # * Shah and others, *FlashAttention-3*, 2024: how softmax and products run at the same time on Hopper.
 # * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on FlashAttention.
 # * The Triton tutorial *Fused Attention*: the same kernel with descriptors and autotuning.
