@@ -276,7 +276,7 @@ check("start.num_programs", num_programs)
 # Predictions are graded, too. The check finds the right numbers with a trace.
 #
 # `double_kernel` is launched on **5000** elements with **BLOCK = 1024** and as many programs as it needs. This time x
-# is **float16** (2 bytes an element) and out is **float32** (4 bytes); `tl.store` converts to the dtype of the tensor
+# is **float16** (2 bytes per element) and out is **float32** (4 bytes); `tl.store` converts to the dtype of the tensor
 # that it writes. How many programs are there? How many positions of the *load* are masked, over all programs? How many
 # bytes are loaded, and how many stored?
 #
@@ -620,7 +620,7 @@ for fault in t.faults:
 # Full marks require
 # * the right result for any number of elements ({{correct.ragged}}),
 # * that each element is read once and written once ({{traffic.performance}}),
-# * that at least 8 programs share 65 536 elements ({{shared_work.performance}}). A single program with one huge block
+# * that at least 8 programs share 65,536 elements ({{shared_work.performance}}). A single program with one huge block
 #   would have no race either, but it would use only one SM.
 
 
@@ -797,7 +797,7 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # 5. Each value is multiplied by its weight, and these products are added up. A fourth learned matrix, the *output
 #    projection*, turns the sum into the update.
 # 6. At the end an **unembedding** turns each vector into one number for each token that could come next. In GPT-2 small
-#    (Radford and others, 2019) it makes 50 257 numbers out of 768. So the vector becomes longer, despite the name
+#    (Radford and others, 2019) it makes 50,257 numbers out of 768. So the vector becomes longer, despite the name
 #    *unembedding*.
 #
 # Between the attention of one layer and the attention of the next lies an **MLP**. In it a matrix makes the vector
@@ -864,7 +864,7 @@ figures.start.dots_and_weights()
 # %% gpu="start.tpu"
 tpu_flops, tpu_bandwidth = 459e12, 2765e9  # one TPU v5p chip, bf16: Google Cloud's documentation, page "TPU v5p"
 print(
-    f"TPU v5p: {tpu_flops / tpu_bandwidth:.0f} FLOPs a byte; {card.name}: {(card.fp16_flops or 0) / card.hbm_bandwidth:.0f}"
+    f"TPU v5p: {tpu_flops / tpu_bandwidth:.0f} FLOPs per byte; {card.name}: {(card.fp16_flops or 0) / card.hbm_bandwidth:.0f}"
 )
 
 # %% [markdown]

@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say where in memory any element of any tensor lies, and how many bytes a tensor takes. You
 # can say which torch operations copy, and which only read the same memory in another way. And you can write a kernel
-# that reads a matrix of any layout. This unit takes about {{unit hours}}, of which {{unit minutes}} are for the
+# that reads a matrix of any layout. This unit takes about {{unit hours}}, {{unit minutes}} of that for the
 # {{unit exercises}}. You need 00 (a first kernel, how checks and hints work). You need no GPU.
 
 # %%
@@ -127,7 +127,7 @@ for name, tensor in {"x": x, "x.T": x.T, "x[1:, 2:]": x[1:, 2:]}.items():
 figures.strides.explore_strides()
 
 # %% [markdown]
-# `x.view(8, 3)` has the same walk as `x`, and only starts new rows elsewhere. In `x.T` the next element of a row is 6
+# `x.view(8, 3)` has the same walk as `x`; only its rows begin elsewhere. In `x.T` the next element of a row is 6
 # positions to the right, and each new row begins 17 positions to the left of the end of the last row. The expanded row
 # uses 6 numbers for 24 elements. With a row stride of 5 each row begins with the last number of the row above, so 5, 10
 # and 15 are read twice. And with an offset of 1 the last element would lie at position 24, past the end.
@@ -159,13 +159,13 @@ def flat_index(index: list[int], strides: list[int], offset: int) -> int:
 check("strides.flat_index", flat_index)
 
 # %% [markdown]
-# No line is more frequent in this course, because every kernel begins by computing where its elements lie.
+# You will write this line again and again, because every kernel begins by computing where its elements lie.
 #
 # ## Row-major order
 #
 # A new tensor lies in **row-major** order: neighbours along the last axis lie side by side, with stride 1. What is the
-# stride of the axis before it? One step along that axis skips a whole row. With three axes, one step along the first
-# skips a matrix.
+# stride of the axis before the last? One step along that axis skips a whole row. With three axes, one step along the
+# first skips a matrix.
 
 # %%
 for shape in ((4,), (3, 4), (2, 3, 4), (8, 2, 3, 4)):
@@ -317,11 +317,11 @@ figures.strides.flat_walks()
 #
 # {{exercise strides.predictions}}
 #
-# `x = torch.randn(64, 64)` is contiguous, in float32. It has 4096 elements of 4 bytes, which are 16384 bytes. How many
-# bytes of **new** storage does each expression allocate? Write 0 for a view, and for x itself. An element of float16
-# takes 2 bytes. Each right answer is worth {{correct.plain / 10}}.
+# `x = torch.randn(64, 64)` is contiguous, in float32. It has 4096 elements of 4 bytes, so it takes 16,384 bytes. How
+# many bytes of **new** storage does each expression allocate? Write 0 for a view, and for x itself. An element of
+# float16 takes 2 bytes. Each right answer is worth {{correct.plain / 10}}.
 #
-# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
 
 # %% exercise="strides.predictions"
@@ -369,10 +369,10 @@ for name in ("x[3]", "x[:, :32].reshape(2048)", "x + 0"):
 # %% [markdown]
 # ## Bytes
 #
-# How large is a tensor? Multiply the number of its elements by the bytes of each, which torch calls `itemsize`. Know
-# this *before* you allocate the tensor. GPT-3 has 96 layers, and the first feed-forward matrix of each layer has 12288
-# × 49152 numbers (Brown and others, 2020, section 2.1). Does one such matrix fit into the memory of a GPU? Does it fit
-# into its cache?
+# How large is a tensor? Multiply the number of its elements by the number of bytes of one element, which torch calls
+# `itemsize`. Compute this *before* you allocate the tensor. GPT-3 has 96 layers, and the first feed-forward matrix of
+# each layer has 12288 × 49152 numbers (Brown and others, 2020, section 2.1). Does one such matrix fit into the memory
+# of a GPU? Does it fit into its cache?
 
 # %% gpu="strides.one_matrix_in_bytes"
 figures.strides.one_matrix_in_bytes()
@@ -512,7 +512,7 @@ print(x.as_strided(shape, strides))
 # Axes i and j change places, and the others stay. Both are at least 0, and they may be equal. In torch this is
 # `x.transpose(i, j)`. Full marks require a recipe that reads the same elements
 # * for contiguous x ({{holds.problem.plain}}),
-# * for x that is a view itself ({{holds.problem.strided}}).
+# * where x is a view itself ({{holds.problem.strided}}).
 
 
 # %% exercise="strides.transpose_view"
@@ -538,11 +538,11 @@ check("strides.transpose_view", transpose_view)
 # bias through a view of shape (2, 3, 4). The rule is called **broadcasting**. Line the shapes up at their right ends.
 # An axis that is missing on the left, or has size 1, is repeated.
 #
-# The target always fits: every size of x is 1, or that of the target. In torch this is `x.expand(target)`. Full marks
-# require a recipe that reads the same elements
+# The target always fits: every size of x is 1, or equals the target's size. In torch this is `x.expand(target)`. Full
+# marks require a recipe that reads the same elements
 # * where sizes of 1 are repeated ({{holds.problem.plain}}),
 # * where axes are added in front ({{holds.problem.leading}}),
-# * for x that is a view itself ({{holds.problem.strided}}).
+# * where x is a view itself ({{holds.problem.strided}}).
 
 
 # %% exercise="strides.broadcast_view"
@@ -577,7 +577,7 @@ check("strides.broadcast_view", broadcast_view)
 #
 # Full marks require a recipe that reads the same elements
 # * for contiguous x ({{holds.problem.plain}}),
-# * for x that is a view itself ({{holds.problem.strided}}).
+# * where x is a view itself ({{holds.problem.strided}}).
 
 
 # %% exercise="strides.tile_view"
@@ -680,7 +680,7 @@ for tensor in (torch.zeros(2, 5, 12), torch.zeros(2, 5, 16), torch.zeros(5, 12),
 # Use whatever makes views, and then `.contiguous()` or `.clone()` to copy; both are right here. There are at least 2
 # tokens and 2 heads. Full marks require the right elements in the right places
 # * for contiguous x ({{correct.plain}}), in float16 as well,
-# * for x that is a view itself ({{correct.strided}}).
+# * where x is a view itself ({{correct.strided}}).
 
 
 # %% exercise="strides.split_heads"
@@ -737,7 +737,7 @@ for equation, shapes in {
 # `reshape` does.
 #
 # With three operands torch multiplies **from left to right**, unless the package opt_einsum is installed, which looks
-# for the cheapest order. Your last two predictions show how much the order matters.
+# for the cheapest order. The last two predictions of the next exercise show how much the order matters.
 #
 # ## Exercise: predict nine numbers
 #
@@ -779,7 +779,7 @@ check("strides.einsum_predictions", predicted_einsum)
 
 # %% [markdown]
 # From the right the product takes 32 times fewer FLOPs, although the equation is the same. Where this matters, write
-# two einsums, which set the order.
+# two einsums, so that you set the order yourself.
 #
 # ## Exercise: heads that share keys
 #
@@ -788,8 +788,8 @@ check("strides.einsum_predictions", predicted_einsum)
 # The score of query s and key t, in each head, is the sum of `q[b, s, h, d] * k[b, t, h, d]` over d. In many models
 # several heads of queries share one head of keys. If q has H heads and k has G heads, query heads 0 to H / G - 1 use
 # key head 0, the next H / G use key head 1, and so on. Return all scores, as (B, H, S, T). Use torch and einops:
-# einsum, `rearrange`, `@`. The result must be right for G = H, and the points are for
-# * fewer heads of keys than of queries ({{correct.grouped}}).
+# einsum, `rearrange`, `@`. If the result is wrong for G = H, you get no points. Full marks require the right result
+# * for fewer heads of keys than of queries ({{correct.grouped}}).
 
 
 # %% exercise="strides.grouped_scores"
@@ -811,9 +811,9 @@ check("strides.grouped_scores", grouped_scores)
 #
 # `einops.reduce` is `rearrange` with one more argument. Axes that are missing on the right are reduced by "sum",
 # "mean", "max" or "min". `reduce(x, "b s c -> b c", "mean")` is the mean over all tokens. Return the mean of each
-# window of `width` neighbouring tokens, as (B, S / width, C); `width` divides S. The result must be right for ordinary
-# x, and the points are for
-# * windows of one token and of all tokens, x that is a view, and float16 ({{correct.other}}).
+# window of `width` neighbouring tokens, as (B, S / width, C); `width` divides S. If the result is wrong for ordinary x,
+# you get no points. Full marks require the right result
+# * for windows of one token and of all tokens, for x that is a view, and for float16 ({{correct.other}}).
 
 
 # %% exercise="strides.mean_pool"
@@ -833,7 +833,7 @@ check("strides.mean_pool", mean_pool)
 #
 # ## Strides in a kernel
 #
-# A kernel gets a pointer, and no header. You pass the shape and the strides as numbers. You need not pass the offset,
+# A kernel gets a pointer, but no header. You pass the shape and the strides as numbers. You need not pass the offset,
 # because torch adds it to the pointer, which is the address of element (0, 0). In unit 00, a program had a
 # one-dimensional block of offsets. For a matrix it needs a two-dimensional block, which it gets by broadcasting, as in
 # torch:
@@ -887,8 +887,8 @@ print(f"{t.programs} programs, {positions:,} positions, {t.stores.masked:,} mask
 # `x.contiguous()`, except that you always copy. x is float32 or float16, of any size from 1 up.
 #
 # Torch may allocate and make views, but your kernel must do the copying. `torch.empty(M, N)` is float32 unless you give
-# it a `dtype`. `torch.empty_like(x)` has the dtype of x, but keeps its strides where it can. `x.stride()` is the pair
-# of strides. Try your function with `with trace(): print(strided_copy(torch.randn(3, 5).T))`.
+# it a `dtype`. `torch.empty_like(x)` has the dtype of x, but keeps its strides where it can. `x.stride()` gives both
+# strides. Try your function with `with trace(): print(strided_copy(torch.randn(3, 5).T))`.
 #
 # Full marks require
 # * the right result for sizes that the tile does not divide, in float16 as well ({{correct.ragged}}),

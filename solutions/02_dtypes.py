@@ -14,8 +14,8 @@
 # # 02 · Dtypes
 #
 # **After this unit you can** read a number off its bits, say before you run it where a computation in 16 bits will go
-# wrong, and choose what to store in few bits and what to compute in many. This unit takes about {{unit hours}}, of
-# which {{unit minutes}} are for the {{unit exercises}}. You need 00 (a first kernel) and 01 (a tensor is storage with a
+# wrong, and choose what to store in few bits and what to compute in many. This unit takes about {{unit hours}},
+# {{unit minutes}} of that for the {{unit exercises}}. You need 00 (a first kernel) and 01 (a tensor is storage with a
 # shape). You need no GPU.
 
 # %%
@@ -49,8 +49,8 @@ print(f"\nH200, bf16 against fp32: {h200.bf16_flops / h200.fp32_flops:.1f} times
 # (The fp32 column is arithmetic on ordinary cores. The other columns run on tensor cores, which add up in fp32.) Each
 # generation brought a format with fewer bits, and most of the speed that GPUs have gained came that way. The table
 # shows dense products of one card, in 10¹² operations per second. It comes from NVIDIA's datasheets of these cards
-# (K20X, P100, V100, A100, H100 SXM) and, for the B200, from its *Blackwell Architecture Technical Brief* (an HGX of
-# 1000 W a GPU):
+# (K20X, P100, V100, A100, H100 SXM). The numbers of the B200 come from NVIDIA's *Blackwell Architecture Technical
+# Brief* (an HGX with 1000 W for each GPU):
 #
 # | | 32 bits | 16 bits | 8 bits | 4 bits |
 # | --- | --- | --- | --- | --- |
@@ -61,8 +61,9 @@ print(f"\nH200, bf16 against fp32: {h200.bf16_flops / h200.fp32_flops:.1f} times
 # | H100, 2022 | 67 | 989 | 1979 (fp8, int8) | |
 # | B200, 2024 | 80 | 2250 | 4500 (fp8, int8) | 9000 (fp4) |
 #
-# From the first line to the last, products in 32 bits became 20 times as fast, and products in each card's narrowest
-# format 2278 times. So hardware shapes models, because what products of matrices can do in few bits is cheap.
+# From the first line to the last, products in 32 bits became 20 times as fast. If you compare each card's narrowest
+# format, products became 2278 times as fast. So hardware shapes models: whatever a model can do with matrix products in
+# few bits is cheap.
 #
 # So nobody trains large models in float32. What is lost? Begin with the simplest task, counting. A counter starts at 0,
 # and 1 is added to it 4000 times, in float16. Where does it end?
@@ -123,15 +124,15 @@ figures.dtypes.explore_bits()
 # in base 10. int8 has no exponent at all. It is a whole number from −128 to 127, and its highest bit counts −128
 # (*two's complement*).
 #
-# e4m3 is an exception to the table above. With so few patterns, eight of each sign would be too many for infinity and
-# NaN. So e4m3 has no infinity, and only one NaN for each sign. Therefore it reaches 448; by the table it would end at
-# 240.
+# e4m3 is an exception to the table above. By the table, eight patterns of each sign would be infinity or NaN, and these
+# are too many for a format with only 256 patterns. So e4m3 has no infinity, and only one NaN for each sign. Therefore
+# it reaches 448, while by the table it would end at 240.
 #
 # ## Exercise: decode floats
 #
 # {{exercise dtypes.decode_float}}
 #
-# `patterns` is a list of whole numbers. Each holds the bits of one float: first, as the highest bit, the sign, then
+# `patterns` is a list of whole numbers. Each holds the bits of one float. The highest bit is the sign. Then come
 # `exponent_bits` bits, and then `mantissa_bits` bits. Return the list of their values, as Python floats. The format
 # follows the rules above, without the exception of e4m3. Use whole numbers, `>>`, `&`, powers of two, `math.inf` and
 # `math.nan`.
@@ -207,9 +208,9 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 #
 # {{exercise dtypes.ulp}}
 #
-# `x` is a number that `dtype` holds exactly, but not its largest. How far is it from |x| to the next larger number of
-# that dtype? `dtype` is a name such as `"float16"`; `torch.finfo(getattr(torch, dtype))` has `eps`, the gap above 1,
-# and `tiny`, the smallest normal number. Full marks require the exact distance for
+# `x` is a number that `dtype` holds exactly, but not the largest number of `dtype`. How far is it from |x| to the next
+# larger number of that dtype? `dtype` is a name such as `"float16"`; `torch.finfo(getattr(torch, dtype))` has `eps`,
+# the gap above 1, and `tiny`, the smallest normal number. Full marks require the exact distance for
 # * numbers in float32, float16 and bfloat16 ({{holds.is_gap.plain}}),
 # * powers of two, numbers just below them, and 8-bit formats ({{holds.is_gap.powers}}),
 # * zero and subnormal numbers ({{holds.is_gap.tiny}}).
@@ -240,7 +241,7 @@ figures.dtypes.rounding_staircase()
 # %% [markdown]
 # Such a **tie** goes to the *even* neighbour, whose last mantissa bit is 0: 257 goes down to 256, and 259 up to 260.
 # Half of all ties go up and half go down, so their errors cancel in a sum. Cutting the lower bits off would be less
-# work. But this always errs towards zero, so sums of many numbers drift.
+# work. But then the error always goes towards zero, so sums of many numbers drift.
 #
 # Now the counter is explained. At 2048 in fp16 the gap becomes 2. So 2048 + 1 = 2049 is a tie, and every time it goes
 # back to the even neighbour, 2048.
@@ -250,7 +251,8 @@ figures.dtypes.rounding_staircase()
 # {{exercise dtypes.round_to_bf16}}
 #
 # A bf16 is the upper half of a float32. So rounding to bf16 needs no arithmetic on floats. Take the 32 bits as a whole
-# number, and round this number to a multiple of 65,536. Hardware without an instruction for it rounds in this way.
+# number, and round this number to a multiple of 65,536. On hardware without an instruction for this rounding, software
+# does it in this way.
 #
 # `x` is an int32 vector with the bits of float32 numbers, as `numbers.view(torch.int32)` gives them. Return an int32
 # vector with the bits of the rounded numbers, of which the lower 16 are 0. `.view(torch.float32)` shows them as numbers
@@ -293,10 +295,10 @@ check("dtypes.round_to_bf16", round_to_bf16)
 # | `square_fp16` | 300 × 300 in fp16 |
 # | `weight_bf16` | 1 + 0.003 in bf16 |
 # | `weight_fp16` | 1 + 2⁻¹⁰ in fp16 |
-# | `counter_bf16` | 0 + 1 + 1 + ... in bf16, when it no longer grows |
+# | `counter_bf16` | 0 + 1 + 1 + ... in bf16, continued until the sum no longer grows |
 # | `above_2048_fp16` | the distance from 2048 to the next number of fp16 |
 #
-# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
 
 # %% exercise="dtypes.predictions"
@@ -311,7 +313,7 @@ predicted = {
 ### BEGIN SOLUTION
 predicted = {
     "tiny_fp16": 0,  # it was 0 before the product
-    "square_fp16": math.inf,  # 90 000 is beyond 65 504
+    "square_fp16": math.inf,  # 90,000 is beyond 65,504
     "weight_bf16": 1.0,  # the gap is 1/128, and 0.003 is less than half of it
     "weight_fp16": 1 + 2**-10,  # exactly one gap
     "counter_bf16": 256,  # the gap becomes 2 there
@@ -344,10 +346,10 @@ print("above_2048_fp16", float((torch.tensor(2048.0, dtype=half).view(torch.int1
 figures.dtypes.running_sum()
 
 # %% [markdown]
-# All three sums have the same inputs. They differ in the number that the inputs are added to, the **accumulator**.
-# Adding in pairs, and then in pairs of pairs, keeps the parts similar in size, and helps a lot. A float32 accumulator
-# is better still by a factor of hundreds, and costs no memory traffic, because it lives in a register. This is why
-# tensor cores multiply 16-bit numbers and add in fp32.
+# All three sums have the same inputs. They differ in the number that the inputs are added to, the **accumulator**. It
+# helps a lot to add in pairs, and then in pairs of pairs, because then the parts have similar sizes. A float32
+# accumulator is better still by a factor of hundreds, and costs no memory traffic, because it lives in a register. This
+# is why tensor cores multiply 16-bit numbers and add in fp32.
 #
 # > **The rule of this unit:** store in few bits, compute in many, and round once, at the end.
 #
@@ -355,10 +357,10 @@ figures.dtypes.running_sum()
 #
 # {{exercise dtypes.half_sum}}
 #
-# Return the sum of each row of a float16 matrix, in float32. Write it in torch. `help(torch.sum)` names an argument for
-# the dtype in which it adds. In the torch exercises from here on, torch may cast, compare, do arithmetic on elements,
-# round, and take sums and maxima. Ready-made answers are refused, and so is everything in `torch.linalg` and
-# `torch.nn.functional`. Full marks require
+# Return the sum of each row of a float16 matrix, in float32. Write it in torch. `help(torch.sum)` names an argument
+# that says in which dtype torch adds. In the torch exercises from here on, torch may cast, compare, do arithmetic on
+# elements, round, and take sums and maxima. Functions that solve the whole exercise are refused, and so is everything
+# in `torch.linalg` and `torch.nn.functional`. Full marks require
 # * rows of thousands of numbers ({{correct.long}}),
 # * sums, and parts of sums, beyond 65,504 ({{correct.large}}),
 # * no float32 copy of x: all that is allocated in addition to the result must be smaller than x
@@ -389,13 +391,13 @@ for dtype in (torch.float16, torch.float32, torch.float64):
 print(f"the right answer: 1000 + log 2 = {1000 + math.log(2):.4f}")
 
 # %% [markdown]
-# exp(1000) is too large even for float64. The answer is small, but a number on the way is not. Can you go another way?
-# For any m,
+# exp(1000) is too large even for float64. The answer is small, but an intermediate result is not. Can you avoid this
+# intermediate result? For any m,
 #
 # > log Σ exp(xᵢ) = m + log Σ exp(xᵢ − m)
 #
 # If m is the largest of the N logits xᵢ, each xᵢ − m is at most 0, and one of them is 0. So the sum lies between 1 and
-# N. This step will come back in every softmax and in FlashAttention, so it pays to get its corner cases right once.
+# N. This step will come back in every softmax and in FlashAttention, so it pays to get its special cases right once.
 #
 # ## Exercise: log-sum-exp
 #
@@ -487,7 +489,7 @@ else:
     print("There is no GPU here: with one (sm_80 or newer), this cell times a ReLU in float32 and in float16.")
 
 # %% [markdown]
-# A number near 2 says that bytes set the pace, and not arithmetic.
+# A number near 2 says that bytes set the pace, not arithmetic.
 #
 # ## Load low, compute high, store low
 #
@@ -530,8 +532,8 @@ for kernel in (literal, argument):
 #
 # Adam keeps a running mean of squared gradients. Write `scaled_square(x, scale)`, which returns `scale * x * x` for a
 # contiguous vector `x` in float32, float16 or bfloat16, in the same dtype. The result fits into this dtype, but x² may
-# not. torch may allocate and make views, but your kernel must do the work. (`scale` is a float argument, so it matters
-# where you write it, unless you cast.) Full marks require
+# not. torch may allocate and make views, but your kernel must do the work. (`scale` is a float argument. So unless you
+# cast, it matters in which order you multiply.) Full marks require
 # * the right result in three dtypes for *ragged* sizes, which no block divides ({{correct.ragged}}),
 # * the right result in float16 for numbers up to 60,000 with a small scale ({{correct.large}}), and for numbers below
 #   1e-4 with a large scale ({{correct.tiny}}),
@@ -539,7 +541,7 @@ for kernel in (literal, argument):
 #   ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 2^27 numbers of float16. You get {{speed}} if your kernel reaches {{speed.full}}
-# of a copy's speed, and a part of these points from {{speed.none}} on.
+# of a copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="dtypes.scaled_square"
@@ -582,8 +584,8 @@ figures.dtypes.training_run()
 
 # %% [markdown]
 # Gradients in bf16 are good enough, because the third run follows the curve of float32. What failed was adding small
-# steps to large weights, as in the counter. The loss did not explode, and there was no warning. The run was only worse,
-# and this makes the mistake expensive.
+# steps to large weights, as in the counter. The loss did not explode, and there was no warning. The run only gave a
+# worse model. This makes the mistake expensive, because you may not notice it.
 #
 # So a **mixed-precision** run computes in 16 bits and keeps weights and optimizer state in 32 bits. What does this cost
 # in memory, for each parameter trained with Adam?
@@ -592,7 +594,7 @@ figures.dtypes.training_run()
 plain = {"weights, fp32": 4, "gradients, fp32": 4, "Adam's two means, fp32": 8}
 mixed = {"weights, bf16": 2, "gradients, bf16": 2, "master weights, fp32": 4, "Adam's two means, fp32": 8}
 for name, parts in (("float32", plain), ("mixed", mixed)):
-    print(f"{name:>8}: {sum(parts.values())} bytes a parameter ({', '.join(f'{k}: {v}' for k, v in parts.items())})")
+    print(f"{name:>8}: {sum(parts.values())} bytes per parameter ({', '.join(f'{k}: {v}' for k, v in parts.items())})")
 
 # %% [markdown]
 # This saves no memory for parameters. It saves time in the matrix products, and memory for what flows between the
@@ -600,8 +602,8 @@ for name, parts in (("float32", plain), ("mixed", mixed)):
 #
 # ### Loss scaling
 #
-# fp16 has a second problem, at the other end: gradients are small. Here are those of a net with eight layers, by size,
-# and below them the same for a loss times 65,536. Which of them can fp16 hold?
+# fp16 has a second problem, at the other end: gradients are small. The upper picture shows the gradients of a net with
+# eight layers, by size. The lower picture shows the same for a loss times 65,536. Which of them can fp16 hold?
 
 # %%
 figures.dtypes.loss_scaling()
@@ -630,12 +632,13 @@ for power in (0, 4, 8, 12, 16, 24, 36, 38):
 figures.dtypes.fp16_training()
 
 # %% [markdown]
-# The right picture shows that without a scale two thirds of the gradients are 0. These belong to the two lower layers,
-# out of three of equal size. Only the last layer learns, so the loss stays high. Again nothing warned.
+# The right picture shows that without a scale two thirds of the gradients are 0. The net has three layers of equal
+# size, and these gradients belong to the lower two. So only the last layer learns, and the loss stays high. Again there
+# was no warning.
 #
 # Which scale is right? If it is too small, small gradients are lost; if it is too large, there are infinities.
-# `torch.amp.GradScaler` tries. When it sees an infinity, it skips the step and lowers the scale. After many good steps
-# it raises the scale.
+# `torch.amp.GradScaler` finds a scale by trying. When it sees an infinity, it skips the step and lowers the scale.
+# After many good steps it raises the scale.
 
 # %%
 scaler = torch.amp.GradScaler("cpu")
@@ -666,8 +669,8 @@ for name, result in results.items():
 print(f"{'weight':>22}: {weight.dtype}, as before: it is the master weight")
 
 # %% [markdown]
-# Matrix products are on the list for 16 bits, and losses are on the list for 32 bits. An operation on neither list
-# takes the dtype that comes in. CUDA has lists of its own. There `exp`, `log`, `sum`, `softmax` and the norms run in
+# Matrix products are on the list for 16 bits, and losses are on the list for 32 bits. An operation on neither list runs
+# in the dtype of its inputs. CUDA has lists of its own. There `exp`, `log`, `sum`, `softmax` and the norms run in
 # float32, too (see the documentation of `torch.amp`). You have seen why: each of these sums many terms, or leaves the
 # range.
 #
@@ -711,7 +714,7 @@ figures.dtypes.quantization_error()
 # up over steps. So training needs scales for each block of a tensor, sums in float32, and master copies of the weights.
 # For inference even 4 bits are used (int4, with a scale for every 32 to 128 weights).
 #
-# A single row with large numbers, an *outlier*, takes digits away from all other rows if they must share its step.
+# If all rows must share one step, a single row with large numbers (an *outlier*) takes digits away from the others.
 #
 # ## Exercise: quantize rows
 #
@@ -768,11 +771,11 @@ progress()
 # * fp16 has fine steps, and reaches from 6e-8 to 65,504. bf16 has the range of fp32, and steps of 1/128 of a number.
 # * The gap doubles at each power of two. If you add less than half a gap to a number, it is lost without a warning.
 # * Store in few bits, compute in many, and round once. An accumulator costs a register; a float32 copy costs memory.
-# * If a number on the way does not fit, go another way: subtract the maximum before exp.
+# * If an intermediate result does not fit, compute in another way: for example, subtract the maximum before exp.
 # * Training computes in 16 bits and adds its steps to float32 master weights. fp16 needs a scaled loss, but bf16 does
 #   not.
 # * An int8 is a whole number, and comes with a scale. Rows that differ in size need scales of their own.
-# * Half the bytes means half the traffic for the same operations.
+# * With half the bytes for each number, the same operations need half the traffic.
 #
 # How many operations, and how many bytes, does a whole model need? Unit 03 counts them, and says which of the two you
 # wait for.
@@ -787,6 +790,5 @@ progress()
 # * Micikevicius and others, *Mixed Precision Training* (2018): master weights and loss scaling, with the experiments.
 # * Micikevicius and others, *FP8 Formats for Deep Learning* (2022): e4m3 and e5m2.
 # * The PyTorch documentation on `torch.amp`: which operations autocast runs in which dtype, on the CPU and on CUDA.
-# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on low precision
-#   as one of the ways to be fast.
+# * Stanford, *CS336: Language Modeling from Scratch*: the part of the lecture on GPUs that covers low precision.
 # * Kalamkar and others, *A Study of BFLOAT16 for Deep Learning Training* (2019).

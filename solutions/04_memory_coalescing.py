@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say from a kernel's index arithmetic how many bytes the memory will really move, read the
 # same number off a trace, and rewrite a kernel that wastes seven eighths of them. This unit takes about {{unit hours}},
-# of which {{unit minutes}} are for the {{unit exercises}}. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what
+# {{unit minutes}} of that for the {{unit exercises}}. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what
 # you need from them is repeated below. You need no GPU, because traffic is counted on the CPU. If there is a GPU,
 # kernels are timed as well.
 
@@ -277,7 +277,7 @@ load, store = t.accesses_to("x_ptr", "load"), t.accesses_to("out_ptr", "store")
 print(f"\nload efficiency {load.efficiency:.0%}, store efficiency {store.efficiency:.0%}")
 
 # %% [markdown]
-# Read the table row by row. Both accesses moved the same 16 384 bytes for the kernel, but the load touched four times
+# Read the table row by row. Both accesses moved the same 16,384 bytes for the kernel, but the load touched four times
 # as many sectors as the store. Change `stride`, run the cell again, and compare with your `strided_efficiency`.
 #
 # Can you also say what a kernel will touch before you run it?
@@ -634,7 +634,7 @@ def given_transpose(x):
 
 # %% exercise="coalescing.break_transpose"
 def breaking_inputs() -> list[dict]:
-    """At most three inputs, `{"x": tensor}`, on which wrong versions of the kernel show."""
+    """At most three inputs, `{"x": tensor}`, that expose wrong versions of the kernel."""
     ### BEGIN SOLUTION
     large, tiny = 1e6 * torch.randn(80, 150) + 0.25, 1e-9 * torch.randn(131, 37)
     apart = large[::2, ::3]  # neither rows nor columns are neighbours

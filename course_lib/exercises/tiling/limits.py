@@ -52,7 +52,7 @@ def most_programs(warps: int, registers: int, shared_bytes: int, sm: dict[str, i
 
 def fills_the_sm(output: Any, warps: int, registers: int, shared_bytes: int, sm: dict[str, int]) -> str:
     """Check (programs, limit); "" if so many programs fit, and the limit is what one more lacks."""
-    said = f"{warps} warps, {registers} registers a thread, {shared_bytes:,} bytes"
+    said = f"{warps} warps, {registers} registers per thread, {shared_bytes:,} bytes"
     if (
         not isinstance(output, (list, tuple))
         or len(output) != 2
