@@ -728,10 +728,10 @@ figures.start.floor_plan()
 #
 # **Moore and Dennard.** Moore's law says that the number of transistors on a chip doubles about every two years. It
 # says nothing about speed. Speed was the subject of Dennard's law: smaller transistors need less voltage, so clocks can
-# rise while each square millimetre stays as cool as before. This scaling ended around 2005. The voltage could not fall any
-# further, because transistors that are switched off would have let too much current leak. Since then a single thread
-# has hardly become faster. The additional transistors go into more units side by side, and into larger units: a tensor
-# core does more work for each instruction than an ALU.
+# rise while each square millimetre stays as cool as before. This scaling ended around 2005. The voltage could not fall
+# any further, because transistors that are switched off would have let too much current leak. Since then a single
+# thread has hardly become faster. The additional transistors go into more units side by side, and into larger units: a
+# tensor core does more work for each instruction than an ALU.
 #
 # **SRAM** shrinks more slowly than logic. In N5, a manufacturing process of TSMC, one bit of SRAM takes 0.021 µm². In
 # the later process N3E it takes just as much, although logic has become smaller (TSMC at IEDM 2022, as WikiChip
@@ -1004,8 +1004,8 @@ progress()
 # * From registers to HBM, memories get slower and further away, and HBM is by far the largest. Arithmetic has gained
 #   more speed than memory, so most kernels wait for memory.
 #
-# The unit is worth {{unit points}}, over {{unit exercises}}. The next unit, 01, shows what a tensor is, and why a transpose
-# moves nothing.
+# The unit is worth {{unit points}}, over {{unit exercises}}. The next unit, 01, shows what a tensor is, and why a
+# transpose moves nothing.
 #
 # ## Further reading
 #

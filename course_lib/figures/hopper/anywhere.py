@@ -44,7 +44,7 @@ def occupancy(registers: int = 168, shared_kib: int = 40, warps: int = 4, card: 
     )
     bars.bar_label(drawn, padding=3)
     bars.invert_yaxis()
-    asked = {"registers": f"{registers} registers per thread", "shared memory": f"{shared_kib} KiB of shared memory"}
+    asked = {"registers": f"{registers} registers a thread", "shared memory": f"{shared_kib} KiB of shared memory"}
     asked["warps"] = plural(warps, "warp")
     bars.set_yticks(range(len(LIMITS)), [asked.get(limit, limit) for limit in LIMITS])
     bars.set(xlabel="programs that it lets onto an SM", xlim=(0, 1.15 * max(lets.values())))
@@ -64,7 +64,7 @@ def occupancy(registers: int = 168, shared_kib: int = 40, warps: int = 4, card: 
         bare(ax)
     least = " and ".join(limit for limit, is_least in zip(LIMITS, short, strict=True) if is_least)
     figure.caption(
-        f"Programs of {plural(warps, 'warp')}, {registers} registers per thread, {shared_kib} KiB of shared memory: "
+        f"Programs of {plural(warps, 'warp')}, {registers} registers a thread, {shared_kib} KiB of shared memory: "
         + (
             f"{_fit(programs)}; hatched: what is too little for one more, {least}."
             if programs
