@@ -325,7 +325,7 @@ def counted() -> dict[str, Callable[..., Work]]:
 
 
 def launch_counted() -> None:
-    """Each of them once, heads of 128, 16 384 tokens, full; for the profiler that this process runs under."""
+    """Each of them once, heads of 128, 16,384 tokens, full; for the profiler that this process runs under."""
     q, k, v, _ = inputs(128, 16384)
     for make in counted().values():
         work = make(q, k, v, False)
@@ -422,7 +422,7 @@ def report(record: dict[str, Any]) -> str:
             parts.append(f"| {row['length']} | {' | '.join(shown)} |")
         parts.append("")
     if record.get("counters"):
-        parts += ["## What the hardware counted: D 128, 16 384 tokens, full", "", COUNTED, ""]
+        parts += ["## What the hardware counted: D 128, 16,384 tokens, full", "", COUNTED, ""]
         parts += [
             "| kernel | tensor cores | exponentials and the like | instructions issued | SM and L2, TB/s |",
             "| --- | --- | --- | --- | --- |",

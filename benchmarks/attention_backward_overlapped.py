@@ -15,7 +15,7 @@ What it took. Each step was measured on an H100 in one run with cuDNN; a number 
 
                           D 128: full, causal   D 64: full, causal
 1  five products                  0.86   0.74          0.81   0.72   two consumers, which wait for one another's dS in each step
-2  registers' order               0.92   0.69          0.86   0.64   dQ leaves as registers hold it: 16 bytes a thread, no bank
+2  registers' order               0.92   0.69          0.86   0.64   dQ leaves as registers hold it: 16 bytes per thread, no bank
                                                                      conflict, and TMA adds whole kilobytes instead of rows
 3  a program for each tile        0.98   0.99          0.94   1.04   the GPU hands them out, head by head, longest walks first:
                                                                      L2 holds what is read and added. Addresses are computed in
@@ -27,14 +27,14 @@ What it took. Each step was measured on an H100 in one run with cuDNN; a number 
 6  a warp that adds               1.09   1.13          1.18   1.24   consumers no longer wait until TMA has read the dQ before
 7  walks that go round, and no barrier that another one implies      (with 6)
 
-Steps 6 and 7 were found with Nsight Compute, D 128, 16 384 tokens, full. The tensor cores were busy in 59 % of all cycles before step
+Steps 6 and 7 were found with Nsight Compute, D 128, 16,384 tokens, full. The tensor cores were busy in 59 % of all cycles before step
 4, in 68 % before step 6, and in 75 % after step 7 (causal: 73 and 75 %). For each instruction issued, warps stood at barriers for 5.6
 cycles before and for 3.7 after: each step waited until the dQ of the step before had left, and a consumer's four warps for the one that
 waits. Stores to shared memory met 14 million bank conflicts with what TMA read, and 0.6 million since. Full walks suffered most, at 0.95
 of cuDNN and 0.83 of FlashAttention-4; they reach 1.11 and 0.95 now. The warp alone brought 13 % there, going round 2 % (all programs of
 a head add to the same rows at the same time without it), and both 16 %.
 
-What did not help, D 128, 16 384 tokens, full, of cuDNN (1.11 with what stands here): dQ added from registers, red.global.add.v4.f32
+What did not help, D 128, 16,384 tokens, full, of cuDNN (1.11 with what stands here): dQ added from registers, red.global.add.v4.f32
 (0.97); a third tile in the ring (1.04); a second place for each dQ on its way out (0.95: one place makes the consumers take turns, with
 two they drift into step); the order of FlashAttention-4, S and dP at once and dQ in the same step (1.11); S of the next step before dS of
 this one (ptxas then waits after each product).

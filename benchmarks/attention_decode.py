@@ -10,7 +10,7 @@ time (`STAGES`). It runs on any GPU that Triton knows, and under the course's tr
 
 What it took, on an H100, 32 heads of q on 8 of k and v, D 128, bfloat16; microseconds, and the share of a copy's speed with as many bytes:
 
-                                   8192 keys   65 536 keys   both in pages of 16
+                                   8192 keys   65,536 keys   both in pages of 16
 unit 09, two launches, best shares    24.0       106.1
 the last share merges, head by head   24.9       105.5    27.5  112.6       each head's states are loaded when the head before is done
 all heads' states at once             22.1       102.4    23.7  107.8       loads wait for memory once
@@ -18,7 +18,7 @@ k, v lie alike, lengths are a number  21.8       101.8    24.1  107.7       half
 
 The last line is that of results/decode.md, those above it are the best of many settings. In pages of 16 the kernel needs 10 and 6 % more
 time (none with 64 texts). Where the table is asked in the step that fetches, Triton does not fetch early at all; asked a step ahead, it
-does. A random order of pages costs 2 % of that at 65 536 keys, the addresses of each key the rest. Tiles of 32 or 128 keys, 2 or 8 warps,
+does. A random order of pages costs 2 % of that at 65,536 keys, the addresses of each key the rest. Tiles of 32 or 128 keys, 2 or 8 warps,
 and more programs were slower, or no faster. Of the 22 us at 8192 keys about 8 are there with 1024 keys, too: a launch, a first tile, the
 count and the merge, one after another.
 """

@@ -719,7 +719,7 @@ def tables(found: dict[str, Any]) -> str:
         apart = ", ".join(f"{row['logits_apart']:.1e}" for row in t["rows"] if "logits_apart" in row)
         lines += ["", f"Logits, the course's and torch's, relative difference: {apart}."]
     if t := found.get("optimizer"):
-        lines += ["", "## AdamW, 28 bytes a parameter", ""]
+        lines += ["", "## AdamW, 28 bytes per parameter", ""]
         rows = [[name, f"{way['ms']:.2f}", f"{t['bytes'] / way['ms'] / 1e9:.2f}"] for name, way in t["ways"].items()]
         lines += table(["way", "ms", "TB/s"], rows)
     if t := found.get("right"):

@@ -14,10 +14,10 @@
 # # 00 · Start here
 #
 # **After this unit you can** say what a GPU is made of and where it wins against a CPU, write and launch two small
-# Triton kernels, and read the report of a *trace*: a run on the CPU that counts what a kernel does to memory. This
-# unit takes about {{unit hours}}, of which {{unit minutes}} are for the {{unit exercises}}. You need Python and a little
-# torch (what a tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to bottom,
-# with Shift+Enter.
+# Triton kernels, and read the report of a *trace*: a run on the CPU that counts what a kernel does to memory. This unit
+# takes about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need Python and a little torch
+# (what a tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to bottom, with
+# Shift+Enter.
 #
 # ## The question
 #
@@ -41,7 +41,7 @@ print(
 )
 
 # %% predict="start.guess_elements"
-# From how many elements on is the GPU faster? Write a number before you run the next cell; it earns no points.
+# How many elements does it take for the GPU to be faster? Write a number before you run the next cell; it earns no points.
 guess_elements = ...
 
 # %% gpu="start.one_or_many"
@@ -107,8 +107,8 @@ figures.start.explore_programs_over_elements()
 # ## From a kernel to a function
 #
 # A kernel returns nothing, and it cannot make a tensor for its result. So you write a Python function around each
-# kernel. This *host function* runs on the CPU. It has four lines: one each for the sizes, the output, the launch and
-# the return.
+# kernel. This *host function* runs on the CPU. It has four lines: one for the sizes, one for the output, one for the
+# launch, and one for the return.
 #
 # `triton.cdiv(a, b)` is *ceiling division*: it divides and rounds up. You will meet it in every grid.
 
@@ -141,8 +141,8 @@ with trace():
 #
 # Full marks require
 # * the right result for any number of elements ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
-# * for a large x, at least 8 programs, which together read each of its elements once and write each element of the
-#   result once ({{traffic.performance}}).
+# * for a large x, at least 8 programs; together they read each element of x once and write each element of the result
+#   once ({{traffic.performance}}).
 
 
 # %% exercise="start.add_one"
@@ -171,19 +171,19 @@ check("start.add_one", add_one)
 
 # %% [markdown]
 # The verdict begins with the result: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not
-# begun*. Below the result you see what cost you points, and what the check found. A wrong result is shown next to
-# the right one. Of bytes (or of launches) there are two bars: how many your answer used, and how many would have been
-# enough. Click the triangle below the verdict to see which of the exercise's requirements you met.
+# begun*. Below the result you see what cost you points, and what the check found. A wrong result is shown next to the
+# right one. For bytes (or launches) you see two bars: one shows how many your answer used, and the other how many would
+# have been enough. Click the triangle below the verdict to see which of the exercise's requirements you met.
 #
-# Three of the requirements earn no points: your kernel does the work, the result is right on a plain
-# case, and the kernel compiles for a GPU. All three must hold before any point is given. If one of them fails, the
-# rest is not judged.
+# Three of the requirements earn no points: your kernel must do the work, the result must be right on a plain case, and
+# the kernel must compile for a GPU. You get points only if all three hold. If one of them fails, the rest is not
+# judged.
 #
 # How large should BLOCK be? The results do not depend on it. For speed, take a power of two that gives each thread of a
 # program a few elements. (Threads are explained further down. A program has 128 of them unless you ask for another
 # number.) Any BLOCK from 256 to 4096 is fine, and you will see 1024 most often.
 #
-# If the tensors are on a GPU, you can leave out `with trace()`: then the same launch runs on the GPU, and it gives the
+# If the tensors are on a GPU, you can leave out `with trace()`. Then the same launch runs on the GPU, and gives the
 # same result. Such a launch only *queues* the work. Python goes on at once, and `torch.cuda.synchronize()` waits until
 # the GPU is done.
 #
@@ -197,8 +197,9 @@ check("start.add_one", add_one)
 # hint("start.add_one")
 
 # %% [markdown]
-# Your best result for each check is kept in a file outside the course's folder. So neither a restart nor a new copy of
-# the course loses it. `progress()` tells you the name of this file, and which exercise comes next.
+# Your best result for each check is kept in a file outside the course's folder. So you keep it when you restart, or
+# when you install a new copy of the course. `progress()` tells you the name of this file, and which exercise comes
+# next.
 
 # %%
 progress()
@@ -212,7 +213,7 @@ progress()
 # | --- | --- |
 # | a demonstration | run it; change a number; run it again |
 # | a prediction | write your answer *before* you run the cell below it |
-# | an exercise | replace `...  # your code here` by your code, and in a dict each `...` by your answer |
+# | an exercise | replace `...  # your code here` with your code; if the exercise is a dict, replace each `...` with an answer |
 # | a check | run it: it says what is right and what is not, and gives points |
 #
 # A check applies the grader's own criteria. When you hand in the notebook, the grader applies them again, and also uses
@@ -222,8 +223,9 @@ progress()
 #
 # Three more functions are for later: `from course_lib import reset, validate, make_zip`.
 # * `reset("start.num_programs")` puts the exercise back as it was handed out, and keeps what was there in a file.
-# * `validate()` reads the notebook as you last saved it. It says what would be graded and which names are missing.
-# * `make_zip()` says the same, and makes the zip file that you hand in.
+# * `validate()` reads the notebook as you last saved it. It lists what would be graded, and which of the functions and
+#   variables that the exercises ask for are missing.
+# * `make_zip()` gives the same list, and makes the zip file that you hand in.
 #
 # An unsolved exercise scores zero and breaks nothing. If Python says that a name is not defined, run the cells above
 # again (*Run All Above*). If the notebook is stuck, restart it (*Restart Kernel*) and run its cells from the top.
@@ -252,12 +254,12 @@ progress()
 # There are n elements, and each program takes `block` of them. How many programs must a launch have so that every
 # element has a program and no program is without an element? Full marks require the right number
 # * where `block` divides n ({{correct.whole}}) and where it does not ({{correct.ragged}}),
-# * for n smaller than `block`, and for n = 0 ({{correct.small}}).
+# * where n is smaller than `block`, and where n is 0 ({{correct.small}}).
 
 
 # %% exercise="start.num_programs"
 def num_programs(n: int, block: int) -> int:
-    """Elements, elements a program -> programs."""
+    """Number of elements, elements per program -> number of programs."""
     ### BEGIN SOLUTION
     return (n + block - 1) // block  # divide and round up
     ### END SOLUTION
@@ -271,12 +273,14 @@ check("start.num_programs", num_programs)
 #
 # {{exercise start.predictions}}
 #
-# Predictions are graded, too. The check finds the right numbers with a trace. `double_kernel` is launched on **5000**
-# elements with **BLOCK = 1024** and as many programs as it needs. This time x is **float16** (2 bytes an element) and
-# out is **float32** (4 bytes); `tl.store` converts to the dtype of the tensor that it writes. How many programs are
-# there? How many positions of the *load* are masked, over all programs? How many bytes are loaded, and how many stored?
+# Predictions are graded, too. The check finds the right numbers with a trace.
 #
-# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
+# `double_kernel` is launched on **5000** elements with **BLOCK = 1024** and as many programs as it needs. This time x
+# is **float16** (2 bytes per element) and out is **float32** (4 bytes); `tl.store` converts to the dtype of the tensor
+# that it writes. How many programs are there? How many positions of the *load* are masked, over all programs? How many
+# bytes are loaded, and how many stored?
+#
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
 
 # %% exercise="start.predictions"
@@ -349,7 +353,7 @@ figures.start.ladder()
 # * Such a switch is a **transistor**. Four transistors make a **NAND gate**, which computes not (a and b). Everything
 #   else can be built from NAND gates. Two gates that feed each other form a *latch*, which keeps one bit. Two latches
 #   form a **flip-flop**, which keeps its bit until the next tick of the clock. 32 flip-flops side by side form a
-#   **register**, which holds one number. The next cell builds an adder and a latch from this one kind of gate.
+#   **register**, which holds one number. The next cell builds an adder and a latch from NAND gates alone.
 
 
 # %%
@@ -367,7 +371,10 @@ def add_bits(a: int, b: int, carry: int) -> tuple[int, int]:
 
 
 def latch(set_: int, reset: int, q: int) -> int:
-    """Two gates, each with the other's output as an input: the bit that they settle on, from q. Both inputs are 1 at rest."""
+    """Two gates, each with the other's output as an input. Start from bit q, and return the bit on which they settle.
+
+    At rest set_ and reset are both 1.
+    """
     for _ in range(2):
         q = nand(set_, nand(reset, q))
     return q
@@ -380,15 +387,15 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
     print({(1, 1): "rest", (0, 1): "set", (1, 0): "reset"}[set_, reset], "->", q)
 
 # %% [markdown]
-# At rest the inputs are always the same. Yet the output is 1 after *set* and 0 after *reset*. The output depends on the
-# past, so the latch has a memory. The next rungs of the ladder are:
+# At rest the two inputs are always 1. Yet the output is 1 if *set* came last, and 0 if *reset* came last. The output
+# depends on the past, so the latch has a memory. The next rungs of the ladder are:
 #
 # * An **ALU** (arithmetic logic unit) is a network of gates between registers. Its main operation is the **FMA**, the
 #   *fused multiply-add*, which computes a × b + c for three numbers. Nothing is computed *in* registers: they hold the
 #   numbers before and after.
 # * A **tensor core** does something larger in one instruction: it computes A B + C for three small *matrices*. The
 #   **special-function unit** (SFU; in machine code `MUFU`) computes exp2, sine or 1/x. Neither of them has an
-#   instruction set of its own. Like the ALUs, they carry out some of the instructions of the program that runs.
+#   instruction set of its own. Like the ALUs, they carry out some of the instructions of the running program.
 # * A **streaming multiprocessor** (SM) consists of ALUs, tensor cores, special-function units, registers, a memory of
 #   its own, and schedulers that hand out the instructions. A **GPU** consists of many SMs, a cache that they share, and
 #   main memory next to the chip.
@@ -401,7 +408,7 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 # * **CUDA** is NVIDIA's software for GPUs: a driver, libraries, and an extension of C++ in which one writes
 #   **kernels**. **Triton** is another language for kernels. You write it inside Python, and its compiler writes PTX,
 #   too.
-# * **PyTorch** keeps tensors and gradients. When you write `x + 1`, it calls a kernel for addition that was compiled
+# * **PyTorch** manages tensors and gradients. When you write `x + 1`, it calls a kernel for addition that was compiled
 #   when PyTorch was built. This is called *eager* mode. Nothing is compiled while your code runs, unless you use
 #   `torch.compile`.
 # * A **transformer**, as the GPU sees it, is a sequence of kernel launches. The end of this unit says more about
@@ -445,7 +452,7 @@ for architecture in ("sm_80", "sm_90"):
                 line for line in sass.splitlines() if any(word in line for word in ("LDG", "STG", "FADD", "FMUL"))
             )
         )
-    except ValueError as error:  # it takes NVIDIA's disassembler, which comes with Triton's wheels or with CUDA
+    except ValueError as error:  # this needs NVIDIA's disassembler, which comes with Triton's wheels or with CUDA
         print(error)
 
 # %% [markdown]
@@ -454,10 +461,10 @@ for architecture in ("sm_80", "sm_90"):
 #
 # ## Two chips
 #
-# A CPU is built to finish *one* task as soon as possible. It has large caches and much control logic. This logic
+# A CPU is built to finish *one* task as soon as possible. It has large caches and a lot of control logic. This logic
 # guesses which way a branch will go, and finds work that can be done early. A GPU is built to finish *many* tasks per
-# second. Most of its area is given over to computing, and its control logic is simple because 32 threads share it. What do the two
-# chips look like?
+# second. Most of its area is given over to computing. Its control logic is simple, because 32 threads share it. What do
+# the two chips look like?
 
 # %%
 figures.start.two_dies()
@@ -483,8 +490,8 @@ figures.start.two_dies()
 #
 # The widget below shows one scheduler with a few warps. Each warp works for some cycles, then waits for memory, then
 # works again, and so on. Move the sliders; *work* and *wait* are in cycles.
-# * Set 4 warps, 40 cycles of work and a wait of 400 cycles. For what share of the time are the ALUs busy? Why is it
-#   this share?
+# * Set the sliders to 4 warps, 40 cycles of work and 400 cycles of waiting. For what share of the time are the ALUs
+#   busy? Why is it this share?
 # * Leave the wait as it is. What else, apart from more warps, keeps the ALUs busy?
 
 # %%
@@ -492,8 +499,8 @@ figures.start.explore_hiding_latency()
 
 # %% [markdown]
 # With 4 warps the ALUs work 160 cycles of every 440, which is 36 %. When you add warps, no single warp becomes faster,
-# but the scheduler has more warps to choose from. More work before each wait has the same effect. Most of this course
-# is about doing more work for each wait.
+# but the scheduler has more warps to choose from. More work before each wait has the same effect. Much of this course
+# is about doing more work before each wait.
 #
 # ## Exercise: how many warps hide a wait?
 #
@@ -523,7 +530,7 @@ check("start.warps_needed", warps_needed)
 slots = card.sms * card.threads_per_sm
 ahead = card.sms * figures.start.lanes(card)
 print(f"{card.name}: {card.sms} SMs x {card.threads_per_sm} thread slots = {slots:,} threads, {slots // 32:,} warps")
-print(f"ALUs that start an FMA in a cycle: {ahead:,}. So there are {slots / ahead:.0f} threads for each of them.")
+print(f"In one cycle all ALUs together start {ahead:,} FMAs. For each of these there are {slots / ahead:.0f} threads.")
 print(
     f"A cycle is {1e9 / figures.start.clock(card):.2f} ns: {figures.start.clock(card) / 1e9:.2f} billion of them in a second."
 )
@@ -546,11 +553,12 @@ figures.start.thread_hierarchy()
 # | thread, or lane | a lane of the ALUs | its registers |
 #
 # A block of numbers may have more positions than the program has threads. With 128 threads and a block of 1024, each
-# thread holds 8 numbers. Take care: in the reports of a trace, *lane* means a position in a block.
+# thread holds 8 numbers. Take care: in the reports of a trace, *lane* means something else, namely a position in a
+# block.
 #
-# Two consequences surprise most people at first. First, programs start **in any order**, as SMs become free, and
-# nobody knows which one will finish first. Second, a Triton program cannot see another program's shared memory or
-# registers. If it needs a result of another program, this result goes through L2 or main memory. (From the Hopper
+# Two consequences surprise most people at first. First, programs start **in any order**, whenever an SM has room for
+# one, and nobody knows which one will finish first. Second, a Triton program cannot see another program's shared memory
+# or registers. If it needs a result of another program, this result goes through L2 or main memory. (From the Hopper
 # generation on, CUDA can launch thread blocks in **clusters**. The blocks of a cluster can read each other's shared
 # memory.)
 #
@@ -592,11 +600,11 @@ for fault in t.faults:
     print(fault.sentence)
 
 # %% [markdown]
-# In a **race** two programs touch the same element, at least one of them writes to it, and the result depends on which
-# program comes last. Here all programs happen to write the same number, so a test of the values would not notice the
-# race. The trace notices it, because it remembers which program wrote each element. (It counts 3072 elements, because
-# programs 1, 2 and 3 each store to the same 1024 elements that program 0 has written. The *atomics* that it mentions
-# are for programs that must share an element. Unit 04 explains them.)
+# In a **race** two programs touch the same element, at least one of them writes to it, and the result may depend on
+# which program comes last. Here it does not, because all programs happen to write the same number. So a test of the
+# values would not notice the race. The trace notices it, because it remembers which program wrote each element. (It
+# counts 3072 elements, because programs 1, 2 and 3 each store to the same 1024 elements that program 0 has written. The
+# *atomics* that it mentions are for programs that must share an element. Unit 04 explains them.)
 #
 # Because of races, "it worked when I tried it" says little about a kernel. In a trace, which runs on the CPU, the
 # programs run one after the other. On a GPU they do not.
@@ -606,13 +614,13 @@ for fault in t.faults:
 # {{exercise start.fixed_copy}}
 #
 # Write `fixed_copy` and its kernel. Copy the broken code to begin with, and use the report above to find the first
-# mistake. There is a second mistake, which this report does not name, but the check does. To try your function
-# yourself, run `with trace(): print(fixed_copy(torch.arange(5.0)))`.
+# mistake. There is a second mistake. The check reports it, but this trace does not. To try your function yourself, run
+# `with trace(): print(fixed_copy(torch.arange(5.0)))`.
 #
 # Full marks require
 # * the right result for any number of elements ({{correct.ragged}}),
 # * that each element is read once and written once ({{traffic.performance}}),
-# * that at least 8 programs share 65 536 elements ({{shared_work.performance}}). A single program with one huge block
+# * that at least 8 programs share 65,536 elements ({{shared_work.performance}}). A single program with one huge block
 #   would have no race either, but it would use only one SM.
 
 
@@ -665,11 +673,11 @@ figures.start.working_sets()
 # step is not sharp: when a list is twice as large as L2, half of it is still found there. In the right picture all SMs
 # read as fast as they can, and L1 is not used. Data comes from L2 as long as it fits there, and otherwise from main
 # memory. (At the far left of this picture several programs read the same block at the same time, and this seems to be
-# less work for L2. The bump where L2 is nearly full was measured on an H200. We cannot explain it.)
+# less work for L2. On an H200 the curve also has a bump where L2 is nearly full. We cannot explain it.)
 #
 # Now put the two pictures together. If a pipe delivers 5 litres a second, and water takes 3 seconds to run through it,
-# then the pipe holds 15 litres. Memory is such a pipe. To keep it full, the number of bytes on their way at any
-# moment must be bandwidth × waiting time. This is the area of a pipe in the picture of the memories.
+# then the pipe holds 15 litres. Memory is such a pipe. To keep it full, the number of bytes on their way at any moment
+# must be bandwidth × waiting time. In the picture of the memories, this product is the area of each pipe.
 
 # %% gpu="start.bytes_under_way"
 slots = card.sms * card.threads_per_sm  # threads that the GPU holds, as above
@@ -692,15 +700,16 @@ else:
 # area than SRAM does. But it lies on chips of its own, and takes longer to read. (Smaller cards have GDDR memory, which
 # is DRAM as well.)
 #
-# *Shared memory* has a misleading name. It is shared by the threads of one program, on one SM, and not by the whole GPU
-# (the clusters above are the one exception). It lies in the same SRAM as the **L1 cache**. You write to shared memory on
-# purpose; a cache keeps by itself what was read a moment ago. (In Triton the compiler uses shared memory for you.)
+# *Shared memory* has a misleading name. It is shared by the threads of one program, on one SM, not by the whole GPU
+# (the clusters above are the one exception). It lies in the same SRAM as the **L1 cache**. You write to shared memory
+# on purpose, but a cache automatically keeps whatever was read recently. (In Triton the compiler uses shared memory for
+# you.)
 #
-# CUDA's manual has two more names for memory. They say who can see a number, and not where the number lies. **Local
+# CUDA's manual has two more names for memory. They say who can see a number, not where the number lies. **Local
 # memory** belongs to one thread. It is a part of HBM, and it holds the numbers that did not fit into the thread's
 # registers. **Constant memory** is 64 KB of HBM that kernels can read but not write. It has a cache of its own, which
-# is fast when all lanes of a warp ask for the same number. The arguments of a launch are kept in constant memory,
-# too. In Triton you declare neither local nor constant memory yourself.
+# is fast when all lanes of a warp ask for the same number. The arguments of a launch are kept in constant memory, too.
+# In Triton you declare neither local nor constant memory yourself.
 #
 # Distance matters as well. The next picture shows the chip on its package. Main memory lies next to the chip,
 # millimetres away, and L2 lies in the middle of the chip.
@@ -712,29 +721,32 @@ figures.start.floor_plan()
 # ## Where the speed came from
 #
 # **History.** GPUs were made to draw triangles. The word *GPU* was coined for the GeForce 256 of 1999. In 2001 Larsen
-# and McAllister multiplied matrices on a GPU (*Fast matrix multiplies using graphics hardware*). Their matrices were
-# textures, and the product was the brightness of a picture. CUDA (2007) made this detour unnecessary. AlexNet (2012)
-# was trained on two gaming cards. Tensor cores came with the V100 (2017).
+# and McAllister multiplied matrices on a GPU (*Fast matrix multiplies using graphics hardware*). They had to store the
+# matrices as images (*textures*), let the GPU draw with them, and read the product from the brightness of the picture.
+# CUDA (2007) made this detour unnecessary. AlexNet (2012) was trained on two gaming cards. Tensor cores came with the
+# V100 (2017).
 #
 # **Moore and Dennard.** Moore's law says that the number of transistors on a chip doubles about every two years. It
 # says nothing about speed. Speed was the subject of Dennard's law: smaller transistors need less voltage, so clocks can
-# rise while each square millimetre stays as cool as before. This scaling ended around 2005. The voltage could not fall any
-# further, because transistors that are switched off would have let too much current leak. Since then a single thread
-# has hardly become faster. The additional transistors go into more units side by side, and into larger units: a tensor
-# core does more work for each instruction than an ALU.
+# rise while each square millimetre stays as cool as before. This scaling ended around 2005. The voltage could not fall
+# any further, because transistors that are switched off would have let too much current leak. Since then a single
+# thread has hardly become faster. The additional transistors go into more units side by side, and into larger units: a
+# tensor core does more work for each instruction than an ALU.
 #
-# **SRAM** shrinks more slowly than logic. TSMC's process N5 has an SRAM cell of 0.021 µm², and so does the later
-# process N3E (TSMC at IEDM 2022, as WikiChip reports). For N2 the company announced 0.0175 µm² (IEDM 2024). So caches
-# grow more slowly than the number of ALUs.
+# **SRAM** shrinks more slowly than logic. In N5, a manufacturing process of TSMC, one bit of SRAM takes 0.021 µm². In
+# the later process N3E it takes just as much, although logic has become smaller (TSMC at IEDM 2022, as WikiChip
+# reports). For the next process, N2, the company announced 0.0175 µm² (IEDM 2024). So caches grow more slowly than the
+# number of ALUs.
 #
-# **HBM** has become faster in four ways at once. Each wire has a higher rate, there are more stacks next to the chip,
-# each stack has more layers, and with HBM4 a stack has 2048 data wires instead of 1024. A card of the first generation
-# had 4 stacks of 128 GB/s. The H200 has 6 stacks of 800 GB/s.
+# **HBM** consists of *stacks*, which are DRAM chips piled on top of each other. It has become faster in four ways at
+# once. Each wire has a higher rate, there are more stacks next to the chip, each stack has more layers, and with HBM4 a
+# stack has 2048 data wires instead of 1024. A card of the first generation had 4 stacks of 128 GB/s. The H200 has 6
+# stacks of 800 GB/s.
 #
 # HBM is expensive. Epoch AI estimates that it made up 52 % of the cost of an AI chip's parts at the beginning of 2024,
-# and 63 % at the end of 2025. The compute dies made up about 13 %. HBM also has many transistors: 80 GB are 6.4 ×
-# 10¹¹ bits, and each bit needs one transistor and one capacitor. This is eight times as many transistors as the H100's
-# own chip has.
+# and 63 % at the end of 2025. The chips that compute made up about 13 %. HBM also has many transistors: 80 GB are 6.4 ×
+# 10¹¹ bits, and each bit needs one transistor and one capacitor. The H100's own chip has only an eighth as many
+# transistors.
 #
 # ## Why compute outgrew memory
 #
@@ -749,14 +761,15 @@ figures.start.compute_outgrew_memory()
 # %% [markdown]
 # Today each byte that is fetched from memory must be used in hundreds of operations, or the tensor cores will have to
 # wait. (The dip is the H200, which is an H100 with faster memory.) The links between chips have grown as slowly as
-# memory. From the V100 to the H100, fp16 products became 7.9 times as fast, memory 3.7 times, the link to the CPU
-# (PCIe) 4 times, from 32 to 128 GB/s, and the link between GPUs (NVLink) 3 times, from 300 to 900 GB/s. (NVIDIA's
-# datasheets count both directions of a link.) How many operations does `x + 1` do for each byte?
+# memory. From the V100 to the H100, fp16 products became 7.9 times as fast, and memory 3.7 times. The link to the CPU
+# (PCIe) became 4 times as fast (from 32 to 128 GB/s), and the link between GPUs (NVLink) 3 times (from 300 to 900
+# GB/s). (NVIDIA's datasheets count both directions of a link.) How many operations does `x + 1` do for each byte?
 
 # %% gpu="start.idle"
 flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 written
 could = card.fp32_flops / card.hbm_bandwidth
-print(f"x + 1: {flops / moved} FLOPs a byte. {card.name}: {could:.1f} fp32 FLOPs in the time of a byte.")
+print(f"x + 1 does {flops / moved} FLOPs per byte.")
+print(f"While {card.name} moves one byte, its ALUs could do {could:.1f} FLOPs in fp32.")
 busy = 2 * flops / moved / could  # the peak counts FMAs, two FLOPs each; an addition takes as long as an FMA
 print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the arithmetic.")
 
@@ -768,7 +781,7 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # * Once a byte is on the chip, use it often (05, tiling).
 # * Do not send it back to memory between two operations (06, fusion).
 # * Compute a number again if that is cheaper than keeping it (07, recomputation).
-# * Do all four at once, as FlashAttention does (08 to 10).
+# * Do all four things at once, as FlashAttention does (08 to 10).
 #
 # ## What the hardware is used for
 #
@@ -781,17 +794,22 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # 3. In **attention**, three learned matrices turn each token's vector into a **query**, a **key** and a **value**.
 #    Queries are then compared with keys, by dot products. The embeddings themselves are not compared.
 # 4. A **softmax** turns one query's dot products into weights that are positive and sum to 1.
-# 5. Each value is multiplied by its weight, and the sum of these products is the update.
+# 5. Each value is multiplied by its weight, and these products are added up. A fourth learned matrix, the *output
+#    projection*, turns the sum into the update.
 # 6. At the end an **unembedding** turns each vector into one number for each token that could come next. In GPT-2 small
-#    (Radford and others, 2019) it makes 50 257 numbers out of 768. So the vector grows, despite the name *unembedding*.
+#    (Radford and others, 2019) it makes 50,257 numbers out of 768. So the vector becomes longer, despite the name
+#    *unembedding*.
 #
 # Between the attention of one layer and the attention of the next lies an **MLP**. In it a matrix makes the vector
 # about four times as long, a nonlinear function is applied to each number, and another matrix brings the vector back to
 # its old length. A **normalisation** comes before the attention and before the MLP.
 #
-# Two common statements about the MLP are wrong. It is not the only nonlinear part, because softmax and normalisation
-# are nonlinear, too. And it does not consist of single FMAs, but of matrix products. (The first transformer had an
-# *encoder*, which read one text, and a *decoder*, which wrote another. Today's language models have only a decoder.)
+# Two things are often said about the MLP, and both are wrong. One is that it is the only nonlinear part; but softmax
+# and normalisation are nonlinear, too. The other is that it consists of single FMAs; in fact it consists of matrix
+# products, as attention does.
+#
+# (The first transformer had an *encoder*, which read one text, and a *decoder*, which wrote another. Today's language
+# models have only a decoder.)
 #
 # Which unit of an SM does which step?
 #
@@ -799,12 +817,12 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # | --- | --- | --- | --- | --- |
 # | embedding of a token | | | | a row of a table: a gather |
 # | normalisation | | sums, multiplications | 1/√x | reads and writes all of x: the limit |
-# | q, k, v, and the last product of attention | products | | | weights, once |
-# | scores, and the sum of values | products | | | in unit 09 they never leave the chip |
+# | q, k, v, and the output projection | products | | | weights, once |
+# | scores (dot products of q and k), and the sum of values | products | | | in unit 09 they never leave the chip |
 # | softmax | | maximum, sum | exp2 for each score: the limit in unit 09 | |
-# | MLP | products | activation | tanh or erf of it | weights, once |
+# | MLP | products | activation (the nonlinear function) | tanh or erf, for the activation | weights, once |
 # | residual | | additions | | reads and writes all of x: the limit |
-# | unembedding | products | | | a matrix of width × tokens |
+# | unembedding | products | | | a matrix of (length of a vector) × (number of possible tokens) |
 #
 # Tensor cores have gained the most speed. So everything that is not a matrix product takes an ever larger share of the
 # time. Fusion (06) reduces this share. The speed of tensor cores shapes models, too: they are designed around matrix
@@ -819,8 +837,8 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 figures.start.dots_and_weights()
 
 # %% [markdown]
-# The bar is near 64, and not near 1. The dot product of a vector with itself is the sum of 64 squares, and each square
-# is 1 on average. (This query is a little longer than most.) The *weight* of key 3, on the other hand, is near 1,
+# The bar is near 64, not near 1. The dot product of a vector with itself is the sum of 64 squares, and each square is 1
+# on average. (For this query the sum is a little larger than 64.) The *weight* of key 3, on the other hand, is near 1,
 # because the other dot products are so much smaller.
 #
 # ## An aside: TPUs
@@ -832,7 +850,7 @@ figures.start.dots_and_weights()
 # | --- | --- | --- |
 # | SM | TensorCore | the unit that programs run on; a GPU has many small ones, a TPU one or two large ones |
 # | tensor core | MXU | the unit for matrix products; a *TensorCore* is not a *tensor core*, despite its name |
-# | ALUs (32 lanes a warp) | VPU | the unit for elementwise work |
+# | ALUs (32 lanes for a warp) | VPU | the unit for elementwise work |
 # | shared memory, L1 | VMEM | memory on the chip; on a TPU the compiler plans all of it |
 # | HBM | HBM | the same kind of memory |
 # | CUDA, Triton | XLA, Pallas | compiler, and language for kernels |
@@ -844,9 +862,9 @@ figures.start.dots_and_weights()
 # Model*, see the end of this page). How do the two compare in the balance of compute and memory?
 
 # %% gpu="start.tpu"
-tpu_flops, tpu_bandwidth = 459e12, 2765e9  # TPU v5p, bf16, a chip: Google Cloud's documentation, page "TPU v5p"
+tpu_flops, tpu_bandwidth = 459e12, 2765e9  # one TPU v5p chip, bf16: Google Cloud's documentation, page "TPU v5p"
 print(
-    f"TPU v5p: {tpu_flops / tpu_bandwidth:.0f} FLOPs a byte; {card.name}: {(card.fp16_flops or 0) / card.hbm_bandwidth:.0f}"
+    f"TPU v5p: {tpu_flops / tpu_bandwidth:.0f} FLOPs per byte; {card.name}: {(card.fp16_flops or 0) / card.hbm_bandwidth:.0f}"
 )
 
 # %% [markdown]
@@ -986,8 +1004,8 @@ progress()
 # * From registers to HBM, memories get slower and further away, and HBM is by far the largest. Arithmetic has gained
 #   more speed than memory, so most kernels wait for memory.
 #
-# The unit is worth {{unit points}}, over {{unit exercises}}. The next unit, 01, shows what a tensor is, and why a transpose
-# moves nothing.
+# The unit is worth {{unit points}}, over {{unit exercises}}. The next unit, 01, shows what a tensor is, and why a
+# transpose moves nothing.
 #
 # ## Further reading
 #
@@ -997,7 +1015,5 @@ progress()
 #   and throughput of every unit, for three generations.
 # * The Triton documentation, first tutorial: vector addition.
 # * Google, *How to Scale Your Model*: TPUs and GPUs side by side.
-# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs and why they look as they do.
-# * The video that climbs from atoms to transformers, and the corrections of its commenters: the ladder of this unit
-#   comes from both.
+# * Stanford, *CS336: Language Modeling from Scratch*: the lecture that explains why GPUs look as they do.
 # * C. Petzold, *Code*: from a switch to a processor, for the lower rungs of the ladder.

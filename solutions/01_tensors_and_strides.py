@@ -13,10 +13,10 @@
 # %% [markdown]
 # # 01 · Tensors and strides
 #
-# **After this unit you can** say where in memory any element of any tensor lies, which torch operations copy and which
-# only look at the same memory in another way, how many bytes a tensor takes, and write a kernel that reads a matrix of
-# any layout. This unit takes about {{unit hours}}, of which {{unit minutes}} are for the {{unit exercises}}. You need 00 (a
-# first kernel, how checks and hints work). No GPU is needed.
+# **After this unit you can** say where in memory any element of any tensor lies, and how many bytes a tensor takes. You
+# can say which torch operations copy, and which only read the same memory in another way. And you can write a kernel
+# that reads a matrix of any layout. This unit takes about {{unit hours}}, {{unit minutes}} of that for the
+# {{unit exercises}}. You need 00 (a first kernel, how checks and hints work). You need no GPU.
 
 # %%
 import time
@@ -35,7 +35,8 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # %% [markdown]
 # ## The question
 #
-# Here is a matrix of 4096 by 4096 floats. A float takes 4 bytes, so the matrix takes 64 MiB. Two ways to turn it:
+# Here is a matrix of 4096 by 4096 floats. A float takes 4 bytes, so the matrix takes 64 MiB. There are two ways to
+# transpose it:
 #
 # ```python
 # x.T                # rows become columns
@@ -68,28 +69,29 @@ print(f"x.T.contiguous()   {1e6 * copy:12.1f} microseconds, {copy / view:,.0f} t
 print("your guess:", "none yet" if guess_times is ... else guess_times)
 
 # %% [markdown]
-# Nothing moves 16 million numbers in about a microsecond. So what did `x.T` do? It did not touch a single number. How that
-# can be is the subject of this unit.
+# Nothing moves 16 million numbers in about a microsecond. So what did `x.T` do? It did not touch a single number. This
+# unit explains how that is possible.
 #
 # ## A tensor is a header
 #
-# Memory has no rows and columns. It is one long row of bytes, and each has an address. So a tensor consists of two things:
+# Memory has no rows and columns. It is one long line of bytes, and each byte has an address. So a tensor consists of
+# two things:
 #
-# * the **storage**: the numbers, one after the other;
-# * a small **header** that says how to read them: the shape, the **strides**, the **offset** and the dtype.
+# * the **storage**, which holds the numbers, one after the other;
+# * a small **header**, which says how to read them: the shape, the **strides**, the **offset** and the dtype.
 #
-# The stride of an axis is how far apart in storage two neighbours along that axis are. The offset is where element
-# (0, 0, ...) lies. Both count elements, not bytes.
+# The stride of an axis is how far apart in storage two neighbours along that axis are. The offset is the position in
+# storage of element (0, 0, ...). Both count elements, not bytes.
 #
-# Before you look at the picture: a matrix of 3 rows and 4 columns lies in storage row after row. What are its two strides?
-# And what are those of its transpose, over the *same* storage?
+# Before you look at the picture, think of a matrix of 3 rows and 4 columns that lies in storage row after row. What are
+# its two strides? And what are the strides of its transpose, over the *same* storage?
 
 # %%
 figures.strides.tensor_anatomy()
 
 # %% [markdown]
-# One step down in x skips a whole row: 4 elements. One step to the right is 1 element. In the transpose the two axes have
-# changed places, and so have their strides. Nothing else is different. That is why it is free.
+# One step down in x skips a row of 4 elements, and one step to the right goes to the next element. In the transpose the
+# two axes have changed places, and so have their strides. Nothing else is different, so transposing moves no numbers.
 #
 # You can ask any tensor for its header.
 
@@ -103,18 +105,21 @@ for name, tensor in {"x": x, "x.T": x.T, "x[1:, 2:]": x[1:, 2:]}.items():
     )
 
 # %% [markdown]
-# `untyped_storage().data_ptr()` is the address at which the storage begins. Equal addresses: the same memory.
+# `untyped_storage().data_ptr()` is the address at which the storage begins. Tensors with equal addresses share their
+# memory.
 #
-# The slice `x[1:, 2:]` shows what the offset is for. It begins at element 6 of the storage, in row 1 and column 2.
+# The slice `x[1:, 2:]` shows what the offset is for. It begins at position 6 of the storage, which is row 1 and column
+# 2 of x.
 #
 # ## The stride explorer
 #
-# Below is a storage of 24 numbers, each of which is its own position. On the left is a view of it, on the right the
-# **walk** through storage that you make when you read the view row by row. Choose a view, then move its numbers; *reset*
-# brings the chosen view back. Five things to try:
-# * `x.view(8, 3)`. Its shape is not that of `x`. Is its walk?
+# Below is a storage of 24 numbers. Each number is its own position. On the left, a tensor reads this storage; it is
+# called a *view*. On the right you see the **walk** through storage that you make when you read the view row by row.
+# Choose a view, and move the sliders; *reset* brings the chosen view back. Try five things:
+# * `x.view(8, 3)`. Its shape differs from that of `x`. Does its walk differ, too?
 # * `x.T`. Why does the walk jump back and forth? What is the longest step to the right?
-# * `x[1].expand(4, 6)`, which repeats row 1 four times. A row stride of 0! How many numbers of the storage does the view use?
+# * `x[1].expand(4, 6)`, which repeats row 1 four times with a row stride of 0. How many numbers of the storage does the
+#   view use?
 # * `x`, and then a row stride of 5. Which numbers are read twice now?
 # * *reset*, and then an offset of 1. Why does torch refuse?
 
@@ -122,22 +127,24 @@ for name, tensor in {"x": x, "x.T": x.T, "x[1:, 2:]": x[1:, 2:]}.items():
 figures.strides.explore_strides()
 
 # %% [markdown]
-# `x.view(8, 3)` makes the same walk as `x`, and only starts new rows elsewhere. In `x.T` the next element of a row is 6 to
-# the right, and each new row begins 17 to the left of where the last one ended. The expanded row uses 6 numbers for 24
-# elements. With a row stride of 5 each row begins on the last number of the one above, so 5, 10 and 15 are read twice. And
-# with an offset of 1 the last element would lie at position 24, behind the end.
+# `x.view(8, 3)` has the same walk as `x`; only its rows begin elsewhere. In `x.T` the next element of a row is 6
+# positions to the right, and each new row begins 17 positions to the left of the end of the last row. The expanded row
+# uses 6 numbers for 24 elements. With a row stride of 5 each row begins with the last number of the row above, so 5, 10
+# and 15 are read twice. And with an offset of 1 the last element would lie at position 24, past the end.
 #
 # ## Exercise: where is the element?
 #
 # {{exercise strides.flat_index}}
 #
-# `index` says which element, one number for each axis; `strides` has as many. At which position in storage does the
-# element lie? Full marks require the right position
+# `index` and `strides` have one number for each axis. At which position in storage does element `index` lie? Full marks
+# require the right position
 # * in matrices and with three axes ({{correct.plain}}),
 # * with an offset, and with a stride of 0 ({{correct.offset}}),
-# * with any number of axes, none at all included ({{correct.any rank}}). A tensor without axes holds one number, at its offset.
+# * with any number of axes, even with none ({{correct.any rank}}); a tensor without axes holds one number, at its
+#   offset.
 #
-# `hint("strides.flat_index")` gives a hint, and a stronger one each time. This holds for every exercise here.
+# `hint("strides.flat_index")` gives a hint, and a stronger one each time you call it. Every exercise in this unit has
+# such hints.
 
 
 # %% exercise="strides.flat_index"
@@ -152,20 +159,21 @@ def flat_index(index: list[int], strides: list[int], offset: int) -> int:
 check("strides.flat_index", flat_index)
 
 # %% [markdown]
-# This one line is the most frequent one in the whole course. Every kernel begins by computing where its elements lie.
+# You will write this line again and again, because every kernel begins by computing where its elements lie.
 #
 # ## Row-major order
 #
-# A new tensor lies in **row-major** order: the last axis is the dense one, with stride 1. What is the stride of the axis
-# before it? One step along it skips one whole row. And with three axes, one step along the first skips one whole matrix.
+# A new tensor lies in **row-major** order: neighbours along the last axis lie side by side, with stride 1. What is the
+# stride of the axis before the last? One step along that axis skips a whole row. With three axes, one step along the
+# first skips a matrix.
 
 # %%
 for shape in ((4,), (3, 4), (2, 3, 4), (8, 2, 3, 4)):
     print(f"{str(shape):14} strides {torch.empty(shape).stride()}")
 
 # %% [markdown]
-# Fortran, MATLAB and the BLAS libraries count the other way round: in **column-major** order the *first* axis has stride 1.
-# To torch a column-major matrix is the transpose of a row-major one, and nothing special.
+# Fortran, MATLAB and the BLAS libraries use **column-major** order, in which the *first* axis has stride 1. To torch a
+# column-major matrix is the transpose of a row-major one.
 #
 # ## Exercise: row-major strides
 #
@@ -194,21 +202,22 @@ check("strides.row_major_strides", row_major_strides)
 # %% [markdown]
 # ## Views
 #
-# A **view** is a new header over storage that is there already. Transposing, slicing and expanding only write headers.
-# Here are six views of one matrix, `x = torch.arange(24).reshape(4, 6)`. Take each title first: can you say which of the 24
-# numbers will be coloured?
+# A **view** is a new header over a storage that exists already. Transposing, slicing and expanding only write headers.
+# Here are six views of one matrix, `x = torch.arange(24).reshape(4, 6)`. Read each title first: can you say which of
+# the 24 numbers will be coloured?
 
 # %%
 figures.strides.views_of_one_storage()
 
 # %% [markdown]
 # Three of them deserve a second look.
-# * `x[::2, ::3]` takes every second row and every third column: the strides are multiplied by 2 and 3.
-# * `x[1].expand(4, 6)` shows one row four times. A **stride of 0** takes no step: four rows, one memory.
-# * `x.flatten()` has all 24 numbers in one dimension, and `unfold(axis, size, step)` cuts windows out of an axis: here, along
-#   axis 0, windows of 6 numbers, a new one every 3. Neighbouring windows share numbers, and nothing is copied for that.
+# * `x[::2, ::3]` takes every second row and every third column, so the strides are multiplied by 2 and 3.
+# * `x[1].expand(4, 6)` shows one row four times. With a **stride of 0** the next row lies where the last one did.
+# * `x.flatten()` has all 24 numbers in one dimension, and `unfold(axis, size, step)` cuts windows out of an axis. Here
+#   it cuts windows of 6 numbers out of axis 0, and a new window begins every 3 numbers. Neighbouring windows share
+#   numbers, and nothing is copied.
 #
-# If views share memory, what happens when you write through one? Say what this prints before you run it.
+# If views share memory, what happens when you write through one? Say what the next cell prints before you run it.
 
 # %%
 x = torch.zeros(2, 3)
@@ -219,10 +228,10 @@ print("x:     ", x.tolist())
 print("copied:", copied.tolist())
 
 # %% [markdown]
-# Both writes reached x, and the copy saw neither. This is a feature: `x[0] += 1` would be useless otherwise. It is
-# also a common bug: a function that changes a slice changes its caller's tensor.
+# Both writes reached x, and the copy saw neither. This is useful, because otherwise `x[0] += 1` could not change x. It
+# also causes a common bug: a function that changes a slice of its argument changes its caller's tensor.
 #
-# What if several elements of a view are one number in memory? Adding 1 to each could add 1 or 4.
+# What if four elements of a view are one number in memory? Adding 1 to each could add 1 or 4 to this number.
 
 # %%
 many = torch.zeros(3).expand(4, 3)
@@ -241,23 +250,24 @@ del big
 print(f"small has {small.numel() * 4:,} bytes of elements and holds {small.untyped_storage().nbytes():,} bytes")
 
 # %% [markdown]
-# All 64 MiB of them. `small.clone()` would let go of the rest.
+# It holds on to all 64 MiB. `small.clone()` would hold only its own elements.
 #
 # ## Contiguous, or not
 #
-# A tensor is **contiguous** if reading it row by row is walking through storage one step at a time. In other words: its
-# strides are those that a new tensor of its shape would get. Many kernels take contiguous tensors only, since "the next element"
-# is then simply the next address.
+# A tensor is **contiguous** if its walk, row by row, takes one step at a time through storage. In other words, its
+# strides are those that a new tensor of its shape would get. Many kernels take only contiguous tensors, because then
+# the next element lies at the next address.
 #
-# Two odd cases. Along an axis of size 1 nobody takes a step, so its stride does not matter. And a tensor without
-# elements has nothing to walk over: torch calls it contiguous.
+# Along an axis of size 1 nobody takes a step, so its stride does not matter. And a tensor without elements has nothing
+# to walk over, so torch calls it contiguous.
 #
 # ## Exercise: is it contiguous?
 #
 # {{exercise strides.is_contiguous}}
 #
-# You may call `row_major_strides`, once it is solved. (If yours returns a tuple: `[4, 1] == (4, 1)` is False in Python.
-# `list(...)` makes a list of it.) Full marks require what torch answers
+# Is a tensor with this shape and these strides contiguous? You may call `row_major_strides`, if you have solved it. (If
+# yours returns a tuple, make it a list with `list(...)`, because `[4, 1] == (4, 1)` is False in Python.) Full marks
+# require what torch answers
 # * for matrices and three axes ({{correct.plain}}),
 # * where sizes are 1 ({{correct.size 1}}),
 # * for tensors without elements, where a size is 0 ({{correct.empty}}).
@@ -280,37 +290,39 @@ check("strides.is_contiguous", is_contiguous)
 # %% [markdown]
 # ## View, or copy?
 #
-# Some operations cannot be done by a header. Take `x.T`, and ask for all its elements in *one* dimension. One dimension
-# has one stride. Is there a stride with which you can walk over a transposed matrix, row by row?
+# For some operations a new header is not enough. Suppose you want all elements of `x.T` in *one* dimension. One
+# dimension has one stride. Is there one with which you can walk over a transposed matrix, row by row?
 
 # %%
 figures.strides.flat_walks()
 
 # %% [markdown]
-# The second walk takes two places at every step and is still one straight line: it can be a view. The other two bend.
+# The second walk moves two positions at every step, but it is still one straight line, so it can be a view. The last
+# two walks bend.
 #
 # So when does torch copy?
 #
-# | you write | if nothing needs to move | if something does |
+# | you write | if no number has to move | if numbers have to move |
 # | --- | --- | --- |
 # | `x.view(shape)` | a view | an error |
-# | `x.reshape(shape)` | a view | a copy, without a word |
+# | `x.reshape(shape)` | a view | a copy, without a warning |
 # | `x.contiguous()` | x itself, if it is contiguous | a copy |
-# | `x.half()`, `x.float()`: to float16, float32 | x itself, if it has that dtype | a copy: the bits are other ones |
-# | `x + 0`, `x * y`, `x.exp()`: elementwise operations | | always new: each has a result of its own, unless it ends in `_` (`x.add_(1)`) |
-# | `x[[2, 0, 3]]`: a list of rows | | always a copy: in general no stride leads from one row to the next |
+# | `x.half()`, `x.float()`: to float16, float32 | x itself, if it has that dtype | a copy, because the bits differ |
+# | `x + 0`, `x * y`, `x.exp()`: elementwise operations | | always a new tensor, unless the name ends in `_` (`x.add_(1)`) |
+# | `x[[2, 0, 3]]`: a list of rows | | always a copy, because in general no stride leads from one row to the next |
 #
-# `reshape` is convenient. It is also where memory disappears unnoticed.
+# `reshape` is convenient, but it can use up memory unnoticed.
 #
 # ## Exercise: predict ten expressions
 #
 # {{exercise strides.predictions}}
 #
-# `x = torch.randn(64, 64)` is contiguous, in float32: 4096 elements of 4 bytes, 16384 bytes. How many bytes of **new** storage
-# does each expression allocate? Write 0 for a view, and for x itself. An element of float16 takes 2 bytes. Each is
-# worth {{correct.plain / 10}}.
+# `x = torch.randn(64, 64)` is contiguous, in float32. It has 4096 elements of 4 bytes, so it takes 16,384 bytes. How
+# many bytes of **new** storage does each expression allocate? Write 0 for a view, and for x itself. An element of
+# float16 takes 2 bytes. Each right answer is worth {{correct.plain / 10}}.
 #
-# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
+# earns nothing.
 
 # %% exercise="strides.predictions"
 predicted_new_bytes = {
@@ -344,8 +356,8 @@ predicted_new_bytes = {
 check("strides.predictions", predicted_new_bytes)
 
 # %% [markdown]
-# How was that counted? With one question to torch: is the storage of the result that of x? Here are three more expressions.
-# Predict them, then run; and add your own.
+# How was that counted? The check asks torch whether the result has the storage of x. Predict three more expressions,
+# run the cell, and add your own.
 
 # %%
 x = torch.randn(64, 64)
@@ -357,9 +369,10 @@ for name in ("x[3]", "x[:, :32].reshape(2048)", "x + 0"):
 # %% [markdown]
 # ## Bytes
 #
-# How large is a tensor? Its elements times the bytes of each, which torch calls `itemsize`. That is worth knowing *before*
-# you allocate it. GPT-3 has 96 layers, and the first feed-forward matrix of each has 12288 × 49152 numbers (Brown and
-# others, 2020, section 2.1). Does one of them fit into the memory of a GPU? Into its cache?
+# How large is a tensor? Multiply the number of its elements by the number of bytes of one element, which torch calls
+# `itemsize`. Compute this *before* you allocate the tensor. GPT-3 has 96 layers, and the first feed-forward matrix of
+# each layer has 12288 × 49152 numbers (Brown and others, 2020, section 2.1). Does one such matrix fit into the memory
+# of a GPU? Does it fit into its cache?
 
 # %% gpu="strides.one_matrix_in_bytes"
 figures.strides.one_matrix_in_bytes()
@@ -369,9 +382,10 @@ figures.strides.one_matrix_in_bytes()
 #
 # {{exercise strides.tensor_bytes}}
 #
-# `dtype` is a name such as `"bfloat16"`. `getattr(torch, dtype)` is the dtype of that name, and a dtype has an `itemsize`.
-# The tensor itself is not needed for that, and one of the cases is GPT-3's matrix. Full marks require the right number
-# * for any shape in float32, without axes and without elements as well ({{correct.float32}}),
+# `dtype` is a name such as `"bfloat16"`. `getattr(torch, dtype)` is the dtype of that name, and a dtype has an
+# `itemsize`. Do not allocate the tensor, because one of the cases is GPT-3's matrix. Full marks require the right
+# number
+# * for any shape in float32, even without axes or without elements ({{correct.float32}}),
 # * for other dtypes ({{correct.dtypes}}).
 
 
@@ -390,34 +404,34 @@ def tensor_bytes(shape: list[int], dtype: str) -> int:
 check("strides.tensor_bytes", tensor_bytes)
 
 # %% [markdown]
-# A header without a storage is possible, too: torch calls that the **meta** device. It answers questions about
-# shapes, strides and bytes, and costs nothing.
+# On torch's **meta** device, a tensor is a header without a storage. It answers questions about shapes, strides and
+# bytes, and costs nothing.
 
 # %%
 w = torch.empty(12288, 49152, device="meta")
 print(f"{w.nbytes:,} bytes = {w.nbytes / 2**30:.2f} GiB = {w.nbytes / 1e9:.2f} GB; strides {w.stride()}, on {w.device}")
 
 # %% [markdown]
-# A GiB is 2³⁰ bytes, a GB is 10⁹. Datasheets of GPUs count in GB, torch's error messages in GiB. The difference is 7 %: the
-# 141 GB of an H200 in 00 are the 131 GiB in the picture above.
+# A GiB is 2³⁰ bytes, and a GB is 10⁹ bytes. Datasheets of GPUs count in GB, but torch's error messages count in GiB.
+# The difference is 7 %, so the 141 GB of an H200 in unit 00 are the 131 GiB in the picture above.
 #
 # ## What lives where
 #
-# A GPU has memory of its own. A tensor lives either there or in the CPU's memory, and `x.device` says where. Moving it, with
-# `x.to("cuda")`, is always a copy. Both operands of an operation must be on the same device, or torch raises an error. There
-# is one exception: a CPU tensor without axes, which is a single number, may be combined with a GPU tensor.
+# A GPU has memory of its own. A tensor lives either there or in the CPU's memory, and `x.device` says where. Moving it,
+# with `x.to("cuda")`, is always a copy. Both operands of an operation must be on the same device, or torch raises an
+# error. Only a CPU tensor without axes, which is a single number, may be combined with a GPU tensor.
 #
-# Moving takes time. The link between the two, PCIe, carries 64 GB/s each way in its fifth generation; an H200's own memory
-# gives 4800 GB/s, 75 times as much. A copy waits for its end, unless the CPU's tensor lies in *pinned* memory, which cannot
-# be moved to disk, and you write `x.pin_memory().to("cuda", non_blocking=True)`. So know where each tensor lives, and let
-# code say so: `assert x.device == w.device`.
+# Moving takes time. The link between the two memories, PCIe, carries 64 GB/s each way in its fifth generation. An
+# H200's own memory delivers 4800 GB/s, 75 times as much. The CPU waits for the end of a copy, unless you write
+# `x.pin_memory().to("cuda", non_blocking=True)`. (*Pinned* memory cannot be moved to disk.) So know where each tensor
+# lives, and say so in code: `assert x.device == w.device`.
 #
-# A tensor may also be made where it is needed: `torch.zeros(n, device="cuda")`, `torch.randn`, and `torch.empty`, which only
-# allocates and leaves whatever bits were there. It is for results that a kernel will fill, or for weights that an
-# initialisation writes next.
+# You can also make a tensor where it is needed: with `torch.zeros(n, device="cuda")`, `torch.randn` or `torch.empty`.
+# `torch.empty` only allocates, and leaves whatever bits were there. Use it for results that a kernel will fill, or for
+# weights that an initialisation writes next.
 #
 # How do you know what a line of code allocates on a GPU? torch counts: `torch.cuda.memory_allocated()` is the number of
-# bytes in live tensors, and `torch.cuda.max_memory_allocated()` is the most it has ever been. A view must not move the
+# bytes in live tensors, and `torch.cuda.max_memory_allocated()` is its maximum so far. A view must not change the
 # counter. Does it?
 
 
@@ -456,7 +470,7 @@ else:
     print("and +512 bytes for a tensor of one float: torch hands out GPU memory in pieces of 512 bytes.")
 
 # %% [markdown]
-# On a CPU torch keeps no such counter. What it can tell is which storages tensors hold, and each is counted once:
+# On a CPU torch keeps no such counter. But you can ask tensors for their storages, and count each storage once:
 
 
 # %%
@@ -474,14 +488,14 @@ print(f"but y.nbytes is {y.nbytes:,}: it counts elements of the view, {y.numel()
 # %% [markdown]
 # ## Writing headers yourself
 #
-# `x.as_strided(shape, strides, offset)` makes a view from the numbers you give it. So a view is a **recipe**: a shape and
-# strides. The next four exercises take the recipe of a tensor and return the recipe of a view of it.
+# `x.as_strided(shape, strides, offset)` makes a view from the numbers that you give it. We call a shape and strides the
+# **recipe** of a view. The next four exercises take the recipe of a tensor, and return the recipe of a view of it.
 #
 # Why recipes, and not tensors? A function that returns a tensor may copy on the way, and its result looks right all the
-# same. A recipe cannot copy: there are no numbers in it. The check follows yours with `as_strided`, and compares what it
-# reads with torch's own view. The offset stays as it is in all four.
+# same. A recipe cannot copy, because it holds none of the tensor's numbers. The check follows your recipe with
+# `as_strided`, and compares what it reads with torch's own view. The offset stays the same.
 #
-# To try a recipe yourself, on a storage in which each number is its own position:
+# Try a recipe yourself, on a storage in which each number is its own position:
 
 # %%
 x = torch.arange(12).reshape(3, 4)
@@ -489,16 +503,16 @@ shape, strides = [4, 3], [1, 4]
 print(x.as_strided(shape, strides))
 
 # %% [markdown]
-# Return a pair: `return shape, strides`, two lists.
+# Return a pair of two lists: `return shape, strides`.
 #
 # ## Exercise: transpose
 #
 # {{exercise strides.transpose_view}}
 #
-# Axes i and j change places, the others stay. i and j are from 0 up, and may be equal. In torch: `x.transpose(i, j)`.
-# Full marks require a recipe that reads the same elements
+# Axes i and j change places, and the others stay. Both are at least 0, and they may be equal. In torch this is
+# `x.transpose(i, j)`. Full marks require a recipe that reads the same elements
 # * for contiguous x ({{holds.problem.plain}}),
-# * for x that is a view itself ({{holds.problem.strided}}).
+# * where x is a view itself ({{holds.problem.strided}}).
 
 
 # %% exercise="strides.transpose_view"
@@ -520,15 +534,15 @@ check("strides.transpose_view", transpose_view)
 #
 # {{exercise strides.broadcast_view}}
 #
-# When you add a bias of shape (4,) to a batch of shape (2, 3, 4), nobody makes six copies of the bias. torch reads it through a
-# view of shape (2, 3, 4). The rule is called **broadcasting**: line the shapes up at their right ends; an axis that is
-# missing on the left, or has size 1, is repeated.
+# When you add a bias of shape (4,) to a batch of shape (2, 3, 4), nobody makes six copies of the bias. torch reads the
+# bias through a view of shape (2, 3, 4). The rule is called **broadcasting**. Line the shapes up at their right ends.
+# An axis that is missing on the left, or has size 1, is repeated.
 #
-# The target fits: every size of x is 1 or that of the target. In torch: `x.expand(target)`. Full marks require a recipe that
-# reads the same elements
+# The target always fits: every size of x is 1, or equals the target's size. In torch this is `x.expand(target)`. Full
+# marks require a recipe that reads the same elements
 # * where sizes of 1 are repeated ({{holds.problem.plain}}),
 # * where axes are added in front ({{holds.problem.leading}}),
-# * for x that is a view itself ({{holds.problem.strided}}).
+# * where x is a view itself ({{holds.problem.strided}}).
 
 
 # %% exercise="strides.broadcast_view"
@@ -549,9 +563,9 @@ check("strides.broadcast_view", broadcast_view)
 #
 # {{exercise strides.tile_view}}
 #
-# Fast kernels cut matrices into **tiles**. A matrix of shape (M, N) becomes a tensor of shape (M // bm, N // bn, bm, bn):
-# element (i, j, p, q) is in tile (i, j), at row p and column q within it. bm divides M, and bn divides N. Where are the four
-# axes' neighbours?
+# Fast kernels cut matrices into **tiles**. A matrix of shape (M, N) becomes a tensor of shape (M // bm, N // bn, bm,
+# bn). Its element (i, j, p, q) lies in tile (i, j), at row p and column q of this tile. bm divides M, and bn divides N.
+# How far away is the next element along each of the four axes?
 #
 # ```
 #  0  1  2 |  3  4  5
@@ -563,7 +577,7 @@ check("strides.broadcast_view", broadcast_view)
 #
 # Full marks require a recipe that reads the same elements
 # * for contiguous x ({{holds.problem.plain}}),
-# * for x that is a view itself ({{holds.problem.strided}}).
+# * where x is a view itself ({{holds.problem.strided}}).
 
 
 # %% exercise="strides.tile_view"
@@ -579,16 +593,16 @@ def tile_view(shape: list[int], strides: list[int], bm: int, bn: int) -> tuple[l
 check("strides.tile_view", tile_view)
 
 # %% [markdown]
-# Four axes, and still not one number moved. Units 05 to 10 cut matrices in this way, tile by tile, inside kernels.
+# The view has four axes, and still no number was moved. Kernels in units 05 to 10 cut matrices in this way.
 #
 # ## Exercise: sliding windows
 #
 # {{exercise strides.sliding_windows}}
 #
-# A moving average, a convolution and local attention all look at windows. Along the last axis of x, take windows of `width`
-# elements, one every `step`. Those that would reach past the end are left out. x has shape (..., L) with L at
-# least `width`; the result has shape (..., windows, width). In torch: `x.unfold(-1, width, step)`. Full marks require a
-# recipe that reads the same elements
+# A moving average, a convolution and local attention all look at windows. Along the last axis of x, cut windows of
+# `width` elements, and begin a new window every `step` elements. Windows that would reach past the end are left out.
+# The shape of x is (..., L), with L at least `width`, and that of the result is (..., windows, width). In torch this is
+# `x.unfold(-1, width, step)`. Full marks require a recipe that reads the same elements
 # * for a contiguous row of numbers ({{holds.problem.plain}}),
 # * for more axes, and for x that is a view itself ({{holds.problem.batch}}).
 
@@ -607,7 +621,7 @@ def sliding_windows(shape: list[int], strides: list[int], width: int, step: int)
 check("strides.sliding_windows", sliding_windows)
 
 # %% [markdown]
-# How much memory did that save? 100 000 numbers, windows of 1000, one at every number:
+# How much memory does this save for 100,000 numbers, if a window of 1000 begins at each of them?
 
 # %%
 signal = torch.randn(100_000)
@@ -619,12 +633,13 @@ print(
 # %% [markdown]
 # ## Axes with names
 #
-# `x.reshape(B, S, 12, 64).transpose(1, 2)`: what is axis 1 here? Code for attention is full of such lines, and a wrong
-# one often runs. Two libraries let you write the names down.
+# What is axis 1 of `x.reshape(B, S, 12, 64).transpose(1, 2)`? Code for attention is full of such lines, and a wrong
+# line often runs without an error. Two libraries let you write down the names of axes.
 #
-# **einops** describes a rearrangement by the axes before and after it. `(h d)` is one axis that is made of two, h the
-# slow one. How many heads there are, you say; the rest follows from the shape. Below, x holds 2 sequences (b) of 5 tokens
-# (s), each with 3 heads (h) of 4 channels (d). Is y a view? And what becomes of 5 heads?
+# **einops** describes a rearrangement by the axes before and after it. `(h d)` is one axis that is made of two, and d,
+# the last one, changes fastest. You say how many heads there are, and einops finds the rest from the shape. Below, x
+# holds 2 sequences (b) of 5 tokens (s), each with 3 heads (h) of 4 channels (d). Is y a view? And what happens if you
+# ask for 5 heads?
 
 # %%
 x = torch.arange(2 * 5 * 12.0).reshape(2, 5, 12)
@@ -637,12 +652,12 @@ except EinopsError as error:
     print("5 heads:", str(error).strip().splitlines()[-1].strip())
 
 # %% [markdown]
-# Look at the strides of the result, (60, 4, 12, 1). Cutting the axis (h d) gave h the stride 4 and d the stride 1. Swapping s
-# and h moved the strides along. Two headers, no copy. To a kernel that wants each head's rows side by side,
-# it has to be copied in the end.
+# Look at the strides of the result, (60, 4, 12, 1). Cutting the axis (h d) gave h the stride 4 and d the stride 1.
+# Swapping s and h swapped their strides, too. Nothing was copied. But a kernel that needs each head's rows side by side
+# needs a copy.
 #
-# **jaxtyping** puts dtype and shape into a signature: `x: Float[torch.Tensor, "batch seq dim"]`. A word names an axis, a
-# number fixes its size. Python itself does not look; a reader does, and a checker can.
+# **jaxtyping** puts dtype and shape into a signature: `x: Float[torch.Tensor, "batch seq dim"]`. A word names an axis,
+# and a number fixes its size. Python ignores this, but readers do not, and a checker can test it.
 
 # %%
 Tokens = Float[torch.Tensor, "batch seq 12"]
@@ -654,18 +669,18 @@ for tensor in (torch.zeros(2, 5, 12), torch.zeros(2, 5, 16), torch.zeros(5, 12),
 #
 # {{exercise strides.split_heads}}
 #
-# Attention cuts the query of each token (00) into parts, called **heads**, and works on each head alone. But the queries of
-# all heads are computed at once, as x of shape (B, S, heads · D): for each of B sequences and S tokens, D numbers
-# (*channels*) of head 0, then D of head 1, and so on. Return a tensor of shape (B, heads, S, D) that shares no memory with
-# x: **a copy, not a view**. So there are three steps: cut the last axis in two, swap two axes, copy.
+# Attention cuts the query of each token (unit 00) into parts, called **heads**, and works on each head alone. But the
+# queries of all heads are computed at once, as x of shape (B, S, heads · D). For each token of each sequence, x holds D
+# numbers (*channels*) of head 0, then D of head 1, and so on. Return a tensor of shape (B, heads, S, D) that shares no
+# memory with x: **a copy, not a view**. There are three steps: cut the last axis in two, swap two axes, copy.
 #
-# `x.reshape(B, heads, S, D)` has the right shape and is wrong. It goes through storage in order, and calls the first S · D
-# numbers "head 0", whichever tokens they belong to.
+# `x.reshape(B, heads, S, D)` has the right shape, but its elements are in the wrong places. It goes through storage in
+# order, and calls the first S · D numbers "head 0", whichever tokens they belong to.
 #
-# Here einops and torch may do everything that makes views. To copy, take `.contiguous()` or `.clone()`: both are right here.
-# There are at least 2 tokens and 2 heads. Full marks require the right elements in the right places
+# Use whatever makes views, and then `.contiguous()` or `.clone()` to copy; both are right here. There are at least 2
+# tokens and 2 heads. Full marks require the right elements in the right places
 # * for contiguous x ({{correct.plain}}), in float16 as well,
-# * for x that is a view itself ({{correct.strided}}).
+# * where x is a view itself ({{correct.strided}}).
 
 
 # %% exercise="strides.split_heads"
@@ -682,12 +697,13 @@ check("strides.split_heads", split_heads)
 # %% [markdown]
 # ## Products by name
 #
-# `torch.einsum` gives the axes of a *product* their names. `"mk,kn->mn"` says: for each m and n, multiply `x[m, k]` by `y[k, n]`,
-# and add up over the axis that is not named on the right, k. That is `x @ y`, and nobody has to remember which of the two
-# is transposed. `...` stands for all leading axes, however many there are: `"...d,df->...f"` is a linear layer on anything.
+# `torch.einsum` gives names to the axes of a *product*. `"mk,kn->mn"` says: for each m and n, multiply `x[m, k]` by
+# `y[k, n]`, and add up over k, the axis that is not named on the right. That is `x @ y`, and nobody has to remember
+# which of the two is transposed. `...` stands for all leading axes, however many there are, so `"...d,df->...f"` is a
+# linear layer on a tensor of any rank.
 #
-# It reads as if it were a loop over five or six axes. Is it one? What does torch run, in which order does it sum, and what
-# does it copy on the way? Here is every operation that is no view:
+# An einsum reads like a loop over five or six axes. Is it one? What does torch run, in which order does it sum, and
+# what does it copy on the way? The next cell prints every operation that is not a view:
 
 
 # %%
@@ -714,22 +730,23 @@ for equation, shapes in {
     print(f"{equation:12} {', '.join(running.noted)}")
 
 # %% [markdown]
-# An einsum of two operands is at most **one** product: torch moves axes, joins those that it can into one of rows, one of columns
-# and one of the batch, and calls `bmm`. In the second line all 8 matrices became one of 512 rows, since one stride leads through
-# both axes. In the last, both sums that need no product come first. Where no stride leads through axes that must be joined,
-# they are **copied**, without a word, as `reshape` does.
+# For an einsum of two operands torch computes at most **one** product. It joins the axes into one axis of rows, one of
+# columns and one of the batch, and calls `bmm` (a batch of matrix products). In the second line all 8 matrices became
+# one matrix of 512 rows, because one stride leads through both axes. In the last line the two sums that need no product
+# come first. If no stride leads through axes that must be joined, torch **copies** the operand without a warning, as
+# `reshape` does.
 #
-# With three operands torch multiplies **from left to right**, unless the package opt_einsum is installed, which looks for the
-# cheapest order. How much that matters is your last prediction.
+# With three operands torch multiplies **from left to right**, unless the package opt_einsum is installed, which looks
+# for the cheapest order. The last two predictions of the next exercise show how much the order matters.
 #
 # ## Exercise: predict nine numbers
 #
 # {{exercise strides.einsum_predictions}}
 #
-# All matrices are (64, 64) in float32, z of `nv` is (64, 1), and both operands of `bshd,bthd->bhst` are (2, 64, 4, 16). The
-# second operand of `...d,df->...f` is (16, 5), the first (2, 64, 4, 16). *Products* are calls of `bmm`, *bytes copied* are
-# those that torch copies before a product, *elements* are those of the result. Nothing else is installed that looks for a
-# better order. Each number is worth {{correct.plain / 9}}.
+# All matrices are (64, 64) in float32, except that `nv` is (64, 1). Both operands of `bshd,bthd->bhst` are (2, 64, 4,
+# 16). The operands of `...d,df->...f` are (2, 64, 4, 16) and (16, 5). *Products* are calls of `bmm`, *bytes copied* are
+# bytes that torch copies before a product, and *elements* are elements of the result. No package that looks for a
+# better order is installed. Each number is worth {{correct.plain / 9}}.
 
 # %% exercise="strides.einsum_predictions"
 predicted_einsum = {
@@ -761,17 +778,18 @@ predicted_einsum = {
 check("strides.einsum_predictions", predicted_einsum)
 
 # %% [markdown]
-# From the right it takes 32 times fewer FLOPs, and the equation is the same. Write brackets, two einsums, where it matters.
+# From the right the product takes 32 times fewer FLOPs, although the equation is the same. Where this matters, write
+# two einsums, so that you set the order yourself.
 #
 # ## Exercise: heads that share keys
 #
 # {{exercise strides.grouped_scores}}
 #
-# The score of query s and key t, in each head, is the sum of `q[b, s, h, d] * k[b, t, h, d]` over d. In many models several
-# heads of queries share one head of keys: q has H heads, k has G, and query heads 0 to H / G - 1 use key head 0, the next H /
-# G use key head 1, and so on. Return all scores, (B, H, S, T). Torch and einops do the work: einsum, `rearrange`, `@`. First,
-# G = H; the points are for
-# * fewer heads of keys than of queries ({{correct.grouped}}).
+# The score of query s and key t, in each head, is the sum of `q[b, s, h, d] * k[b, t, h, d]` over d. In many models
+# several heads of queries share one head of keys. If q has H heads and k has G heads, query heads 0 to H / G - 1 use
+# key head 0, the next H / G use key head 1, and so on. Return all scores, as (B, H, S, T). Use torch and einops:
+# einsum, `rearrange`, `@`. If the result is wrong for G = H, you get no points. Full marks require the right result
+# * for fewer heads of keys than of queries ({{correct.grouped}}).
 
 
 # %% exercise="strides.grouped_scores"
@@ -791,10 +809,11 @@ check("strides.grouped_scores", grouped_scores)
 #
 # {{exercise strides.mean_pool}}
 #
-# `einops.reduce` is `rearrange` with one more word: axes that are missing on the right are reduced by "sum", "mean", "max" or
-# "min". `reduce(x, "b s c -> b c", "mean")` is the mean over all tokens. Return the mean of each window of `width`
-# neighbouring tokens, (B, S / width, C); `width` divides S. It must be right for ordinary x, and the points are for
-# * windows of one token and of all of them, x that is a view, and float16 ({{correct.other}}).
+# `einops.reduce` is `rearrange` with one more argument. Axes that are missing on the right are reduced by "sum",
+# "mean", "max" or "min". `reduce(x, "b s c -> b c", "mean")` is the mean over all tokens. Return the mean of each
+# window of `width` neighbouring tokens, as (B, S / width, C); `width` divides S. If the result is wrong for ordinary x,
+# you get no points. Full marks require the right result
+# * for windows of one token and of all tokens, for x that is a view, and for float16 ({{correct.other}}).
 
 
 # %% exercise="strides.mean_pool"
@@ -809,14 +828,15 @@ def mean_pool(x: Float[torch.Tensor, "b s c"], width: int) -> Float[torch.Tensor
 check("strides.mean_pool", mean_pool)
 
 # %% [markdown]
-# The two ways to copy a view differ in the strides that they leave: `.contiguous()` writes row after row, `.clone()` keeps
-# the order that the view has in storage. A kernel that takes the next element for the next address needs the first.
+# The two ways to copy a view leave different strides: `.contiguous()` writes row after row, while `.clone()` keeps the
+# order that the view has in storage. A kernel that expects the next element at the next address needs `.contiguous()`.
 #
 # ## Strides in a kernel
 #
-# A kernel gets a pointer, and no header. Shape and strides are numbers that you pass along. The offset you need not pass: the
-# pointer is that of element (0, 0), since torch has added the offset before it hands the pointer over. In 00, a program had a
-# block of offsets in one dimension. For a matrix it needs two, and they come from broadcasting, in the kernel as in torch:
+# A kernel gets a pointer, but no header. You pass the shape and the strides as numbers. You need not pass the offset,
+# because torch adds it to the pointer, which is the address of element (0, 0). In unit 00, a program had a
+# one-dimensional block of offsets. For a matrix it needs a two-dimensional block, which it gets by broadcasting, as in
+# torch:
 #
 # ```python
 # rows = tl.arange(0, 4)                 # (4,)
@@ -824,12 +844,13 @@ check("strides.mean_pool", mean_pool)
 # rows[:, None] * 100 + cols[None, :]    # (4, 8): a row number for each row, a column number for each column
 # ```
 #
-# `rows[:, None]` is a block of shape (4, 1), `cols[None, :]` one of shape (1, 8). Any operation on the two gives a block of
-# shape (4, 8). This is `flat_index` for 32 elements at once.
+# `rows[:, None]` is a block of shape (4, 1), and `cols[None, :]` is a block of shape (1, 8). Any operation on the two
+# gives a block of shape (4, 8). The last line is `flat_index` for 32 elements at once.
 #
-# Here is a whole kernel: an addition table, out[m, n] = a[m] + b[n]. A launch with two numbers in its grid starts programs
-# that are numbered in two dimensions; each finds its place with `tl.program_id(0)` and `tl.program_id(1)`. Which of
-# the programs have positions to mask? (`other=0` says what a masked position of a load gets. Without it, that is undefined.)
+# The next kernel makes an addition table: out[m, n] = a[m] + b[n]. A launch with two numbers in its grid starts
+# programs that are numbered in two dimensions. Each program finds its place with `tl.program_id(0)` and
+# `tl.program_id(1)`. Which of the programs have positions to mask? (`other=0` says what a masked position of a load
+# gets. Without `other`, its value is undefined.)
 
 
 # %%
@@ -854,25 +875,26 @@ positions = t.stores.masked + t.stores.elements
 print(f"{t.programs} programs, {positions:,} positions, {t.stores.masked:,} masked; {t.stores.bytes:,} bytes stored")
 
 # %% [markdown]
-# 50 rows do not fill two tiles of 32, and 70 columns do not fill three: the programs in the last row and in the last
-# column of the grid mask positions. 6 programs of 32 · 32 positions are 6144, and 50 · 70 of them stored 4 bytes each: masked
-# positions write nothing.
+# 50 rows do not fill two tiles of 32, and 70 columns do not fill three. So the programs in the last row and in the last
+# column of the grid mask positions. 6 programs have 6 · 32 · 32 = 6144 positions, of which 50 · 70 stored 4 bytes each.
+# The others wrote nothing.
 #
 # ## Exercise: copy a matrix of any strides
 #
 # {{exercise strides.strided_copy}}
 #
-# Return a contiguous copy of a matrix x of *any* strides: contiguous, transposed, a slice, expanded. In torch:
-# `x.contiguous()`, except that yours always copies. Inputs are float32 or float16, of any size from 1 up.
+# Return a contiguous copy of a matrix x, which may be contiguous, transposed, sliced or expanded. In torch this is
+# `x.contiguous()`, except that you always copy. x is float32 or float16, of any size from 1 up.
 #
-# Torch may allocate and make views; the copying is your kernel's. `torch.empty(M, N)` is float32 unless you give it a
-# `dtype`; `torch.empty_like(x)` has the dtype of x, but keeps its strides where it can. `x.stride()` is the pair of strides.
-# To try it yourself: `with trace(): print(strided_copy(torch.randn(3, 5).T))`.
+# Torch may allocate and make views, but your kernel must do the copying. `torch.empty(M, N)` is float32 unless you give
+# it a `dtype`. `torch.empty_like(x)` has the dtype of x, but keeps its strides where it can. `x.stride()` gives both
+# strides. Try your function with `with trace(): print(strided_copy(torch.randn(3, 5).T))`.
 #
 # Full marks require
 # * the right result for sizes that the tile does not divide, in float16 as well ({{correct.ragged}}),
-# * for transposed, sliced and stepped inputs ({{correct.strided}}), and for expanded ones ({{correct.zero strides}}),
-# * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
+# * the right result for transposed, sliced and stepped inputs ({{correct.strided}}), and for expanded inputs
+#   ({{correct.zero strides}}),
+# * that each element is read once and written once, by at least 32 programs if x is large ({{traffic.performance}}).
 
 
 # %% exercise="strides.strided_copy"
@@ -907,25 +929,25 @@ check("strides.strided_copy", strided_copy)
 progress()
 
 # %% [markdown]
-# One kernel now reads every layout. Does it read them all equally fast? That depends on which addresses are neighbours, and
-# it is the subject of 04.
+# One kernel now reads every layout. Does it read them all equally fast? That depends on which addresses are neighbours,
+# as unit 04 shows.
 #
 # ## What you now know
 #
-# * A tensor is a storage and a header: shape, strides, offset, dtype. Element (i, j, ...) lies at offset + i · s₀ + j · s₁ + ...
-# * Transposing, slicing and expanding write headers. They cost about a microsecond, whatever the size, and share memory: a write
-#   through one view shows in all.
+# * A tensor is a storage and a header: shape, strides, offset, dtype. Element (i, j, ...) lies at offset + i · s₀ + j ·
+#   s₁ + ...
+# * Transposing, slicing and expanding write headers. They cost about a microsecond, whatever the size. Views share
+#   memory, so a write through one view shows in all.
 # * A stride of 0 repeats an element without storing it again.
-# * Contiguous means that the strides are those of a new tensor. `reshape` copies, without a word, where the walk through
+# * Contiguous means that the strides are those of a new tensor. `reshape` copies without a warning if the walk through
 #   storage is not a straight line.
-# * Bytes are elements times itemsize. A matrix of GPT-3 takes 2.25 GiB in float32.
+# * The bytes of a tensor are its elements times their itemsize. A matrix of GPT-3 takes 2.25 GiB in float32.
 # * On a GPU, `torch.cuda.memory_allocated()` says what a line really allocated.
-# * A kernel gets a pointer to the first element and the strides as numbers. A two-dimensional block of offsets is
+# * A kernel gets a pointer to the first element, and the strides as numbers. A two-dimensional block of offsets is
 #   `rows[:, None] * stride_m + cols[None, :] * stride_n`.
 #
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
-# that you have
-# not seen. In 02, the question is what the bits of a single element mean.
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen. Unit 02 asks what the bits of a single element mean.
 #
 # ## Further reading
 #
@@ -934,4 +956,5 @@ progress()
 #   semantics*, the section on memory management.
 # * The NumPy documentation, *Internal memory layout of an ndarray*: the same idea, older, with strides in bytes.
 # * The einops documentation, its tutorial *einops basics*, and the jaxtyping documentation on array annotations.
-# * The Triton documentation, the tutorial on matrix multiplication, under *Pointer arithmetic*: offsets in two dimensions.
+# * The Triton documentation, the tutorial on matrix multiplication, under *Pointer arithmetic*: offsets in two
+#   dimensions.

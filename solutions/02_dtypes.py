@@ -14,9 +14,9 @@
 # # 02 · Dtypes
 #
 # **After this unit you can** read a number off its bits, say before you run it where a computation in 16 bits will go
-# wrong, and choose what to store in few bits and what to compute in many. This unit takes about {{unit hours}}, of
-# which {{unit minutes}} are for the {{unit exercises}}. You need 00 (a first kernel) and 01 (a tensor is storage with
-# a shape). No GPU is needed.
+# wrong, and choose what to store in few bits and what to compute in many. This unit takes about {{unit hours}},
+# {{unit minutes}} of that for the {{unit exercises}}. You need 00 (a first kernel) and 01 (a tensor is storage with a
+# shape). You need no GPU.
 
 # %%
 import math
@@ -31,9 +31,9 @@ from course_lib.hardware.measurements import measured
 # %% [markdown]
 # ## The question
 #
-# A number in float32 takes 4 bytes, in float16 two. Half the bytes cross the memory bus (the
-# wires between the chip and its memory) in half the time. And the
-# arithmetic? Here is what datasheets promise for matrix products, in 10¹² operations per second.
+# A number takes 4 bytes in float32, and 2 bytes in float16. Half the bytes cross the memory bus (the wires between the
+# chip and its memory) in half the time. And how fast is the arithmetic? Here is what datasheets promise for matrix
+# products, in 10¹² operations per second.
 
 # %%
 print(f"{'':>10}{'fp32':>8}{'tf32':>8}{'fp16':>8}{'bf16':>8}")
@@ -46,10 +46,11 @@ h200 = gpu.datasheet("H200")
 print(f"\nH200, bf16 against fp32: {h200.bf16_flops / h200.fp32_flops:.1f} times")
 
 # %% [markdown]
-# (The fp32 column is arithmetic on ordinary cores. The others run on tensor cores, and add up in fp32 inside.) Each
-# generation brought a format with fewer bits, and most of what GPUs have gained since came that way. Dense products of one
-# card, in 10¹² operations per second, from NVIDIA's datasheets of these cards (K20X, P100, V100, A100, H100 SXM) and, for the
-# B200, its *Blackwell Architecture Technical Brief* (an HGX of 1000 W a GPU):
+# (The fp32 column is arithmetic on ordinary cores. The other columns run on tensor cores, which add up in fp32.) Each
+# generation brought a format with fewer bits, and most of the speed that GPUs have gained came that way. The table
+# shows dense products of one card, in 10¹² operations per second. It comes from NVIDIA's datasheets of these cards
+# (K20X, P100, V100, A100, H100 SXM). The numbers of the B200 come from NVIDIA's *Blackwell Architecture Technical
+# Brief* (an HGX with 1000 W for each GPU):
 #
 # | | 32 bits | 16 bits | 8 bits | 4 bits |
 # | --- | --- | --- | --- | --- |
@@ -60,11 +61,12 @@ print(f"\nH200, bf16 against fp32: {h200.bf16_flops / h200.fp32_flops:.1f} times
 # | H100, 2022 | 67 | 989 | 1979 (fp8, int8) | |
 # | B200, 2024 | 80 | 2250 | 4500 (fp8, int8) | 9000 (fp4) |
 #
-# From the first line to the last, 32 bits gained a factor of 20, and the narrowest format of each a factor of 2278. So
-# hardware shapes models: what can be done in few bits, by products of matrices, is cheap.
+# From the first line to the last, products in 32 bits became 20 times as fast. If you compare each card's narrowest
+# format, products became 2278 times as fast. So hardware shapes models: whatever a model can do with matrix products in
+# few bits is cheap.
 #
-# So nobody trains large models in float32. What is lost? Begin with the least that a number can do: count. A counter
-# starts at 0, and 1 is added to it 4000 times, in float16. Where does it end?
+# So nobody trains large models in float32. What is lost? Begin with the simplest task, counting. A counter starts at 0,
+# and 1 is added to it 4000 times, in float16. Where does it end?
 
 # %% predict="dtypes.guess_counter"
 # What does a float16 counter show after 4000 additions of 1? Write a number before you run the next cell; it earns no points.
@@ -74,70 +76,74 @@ guess_counter = ...
 figures.dtypes.counting(guess_counter)
 
 # %% [markdown]
-# It stops, without an error. From a certain size on, adding 1 gives back the same number. To say where, you need to
-# know which numbers exist.
+# It stops, without an error. From a certain size on, adding 1 gives back the same number. To find this size, you need
+# to know which numbers exist.
 #
 # ## Three fields
 #
-# 16 bits have 65 536 patterns, so at most as many numbers exist. Which ones? A float is written like 6.02 × 10²³, in
-# base 2. Its bits are cut into three fields: a **sign**, an **exponent** that says where the point goes, and a **mantissa**
-# with the digits.
+# 16 bits have 65,536 patterns, so at most 65,536 numbers exist. Which are they? A float is written like 6.02 × 10²³,
+# but in base 2. Its bits are cut into three fields: a **sign**, an **exponent** that says where the point goes, and a
+# **mantissa** with the digits.
 
 # %%
 figures.dtypes.formats()
 
 # %% [markdown]
-# The names in code: `torch.float32`, `torch.float16` (also `half`), `torch.bfloat16`, `torch.float8_e4m3fn`,
-# `torch.float8_e5m2`, `torch.int8`. There is no dtype for **tf32**: it is what tensor cores keep of a float32 when you allow
-# it (`torch.set_float32_matmul_precision("high")`). In memory it still takes 4 bytes.
+# In code these formats are `torch.float32`, `torch.float16` (also `half`), `torch.bfloat16`, `torch.float8_e4m3fn`,
+# `torch.float8_e5m2` and `torch.int8`. There is no dtype for **tf32**. It is the part of a float32 that tensor cores
+# use if you allow it (`torch.set_float32_matmul_precision("high")`). In memory it still takes 4 bytes.
 #
-# The value of a pattern, with E exponent bits and M mantissa bits:
+# A pattern with E exponent bits and M mantissa bits has the value
 #
 # > **(−1)^sign × (1 + mantissa / 2^M) × 2^(exponent − bias)**,  bias = 2^(E − 1) − 1
 #
-# Why *1 +*? In base 2 the first digit of a number is always 1, so it need not be stored. Why a bias? So that the
-# exponent field, which has no sign, can mean small numbers too.
+# Why *1 +*? In base 2 the first digit of a number is always 1, so it need not be stored. Why a bias? The exponent field
+# has no sign, but with a bias it can mean small numbers, too.
 #
-# Two values of the exponent field are kept for something else:
+# Two values of the exponent field have a special meaning:
 #
 # | exponent field | mantissa 0 | other mantissas |
 # | --- | --- | --- |
 # | all zeros | 0 (there is +0 and −0) | **subnormal**: (0 + mantissa / 2^M) × 2^(1 − bias) |
 # | all ones | infinity | NaN, *not a number* |
 #
-# Subnormals fill the hole around zero with evenly spaced numbers. They have no hidden 1, and so fewer digits the smaller
-# they are.
+# Subnormals fill the hole around zero with evenly spaced numbers. They have no hidden 1, so the smaller they are, the
+# fewer digits they have.
 #
-# Now flip bits. Three things to try:
-# * fp16, 1.5. Flip the lowest bit. How far does the number move? Type 1000 and flip it again.
-# * fp16, 65504, the largest. Flip the lowest exponent bit. What is it now?
-# * The number 0.1 in each format. Which holds it exactly?
+# Now flip bits. Try three things:
+# * Type 1.5 in fp16, and flip the lowest bit. How far does the number move? Type 1000, and flip the same bit.
+# * Type 65504, the largest number of fp16, and flip the lowest exponent bit. What is the number now?
+# * Type 0.1 in each format. Which format holds it exactly?
 
 # %%
 figures.dtypes.explore_bits()
 
 # %% [markdown]
-# 1.5 moves by 2⁻¹⁰, about 0.001, and 1000 by 0.5. 65504 becomes NaN: its exponent field was 30, and 31 is kept for infinity
-# and NaN. None holds 0.1 exactly: in base 2 it has no end, as 1/3 has none in base 10. int8 has no exponent at all: it is a
-# whole number from −128 to 127, and the highest bit counts −128 (*two's complement*).
+# 1.5 moves by 2⁻¹⁰, about 0.001, and 1000 by 0.5. 65504 becomes NaN, because its exponent field was 30, and 31 is kept
+# for infinity and NaN. No format holds 0.1 exactly, because in base 2 its digits have no end, as those of 1/3 have none
+# in base 10. int8 has no exponent at all. It is a whole number from −128 to 127, and its highest bit counts −128
+# (*two's complement*).
 #
-# e4m3 is an exception to the table above. With so few patterns, eight of each sign are too many to spend on infinity and NaN.
-# It has no infinity, and one NaN for each sign. So it reaches 448; by the table it would end at 240.
+# e4m3 is an exception to the table above. By the table, eight patterns of each sign would be infinity or NaN, and these
+# are too many for a format with only 256 patterns. So e4m3 has no infinity, and only one NaN for each sign. Therefore
+# it reaches 448, while by the table it would end at 240.
 #
 # ## Exercise: decode floats
 #
 # {{exercise dtypes.decode_float}}
 #
-# `patterns` is a list of whole numbers, each the bits of one float with a sign, `exponent_bits` and `mantissa_bits`, the
-# sign highest. Return the list of their values, as Python floats. The format follows the rules above, without the
-# exception of e4m3. Use whole numbers, `>>`, `&` and powers of two; `math.inf` and `math.nan` are there for you.
+# `patterns` is a list of whole numbers. Each holds the bits of one float. The highest bit is the sign. Then come
+# `exponent_bits` bits, and then `mantissa_bits` bits. Return the list of their values, as Python floats. The format
+# follows the rules above, without the exception of e4m3. Use whole numbers, `>>`, `&`, powers of two, `math.inf` and
+# `math.nan`.
 #
 # Full marks require
-# * normal numbers ({{holds.decoded.normal}}), subnormal numbers ({{holds.decoded.subnormal}}),
+# * normal numbers ({{holds.decoded.normal}}) and subnormal numbers ({{holds.decoded.subnormal}}),
 # * zeros, with their sign, infinities and NaN ({{holds.decoded.special}}),
-# * all 65 536 patterns of float16, and all of bfloat16, equal to what torch reads ({{holds.decoded.all}}).
+# * all 65,536 patterns of float16, and all of bfloat16, equal to what torch reads ({{holds.decoded.all}}).
 #
-# `hint("dtypes.decode_float")` gives a hint, and a stronger one each time. This holds for every exercise here.
+# `hint("dtypes.decode_float")` gives a hint, and a stronger one each time you call it. Every exercise here has such
+# hints.
 
 
 # %% exercise="dtypes.decode_float"
@@ -165,22 +171,22 @@ def decode_float(patterns: list[int], exponent_bits: int, mantissa_bits: int) ->
 check("dtypes.decode_float", decode_float)
 
 # %% [markdown]
-# Floats have a property that will be of use: among positive numbers, the next larger number is the next larger pattern.
-# Add 1 to the bits, and you are at the neighbour, even across a power of two.
+# Floats have a useful property: among positive numbers, the next larger number has the next larger pattern. If you add
+# 1 to the bits, you get the neighbour, even across a power of two.
 #
 # ## Range against resolution
 #
-# fp16 and bf16 both have 16 bits. What does each do with them? Two numbers decide: how large and how small a number may be
-# (**range**), and how far it is to the next one (**resolution**). The figure divides that distance by the number, so that all
-# sizes fit into it: a line further down is finer.
+# fp16 and bf16 both have 16 bits. What does each format do with them? They differ in how large and how small a number
+# may be (**range**), and in how far the next one is (**resolution**). The figure divides this distance by the number,
+# so that all sizes fit into it. The lower a line is, the finer is the resolution.
 
 # %%
 figures.dtypes.range_against_resolution()
 
 # %% [markdown]
-# Follow the dotted line at 1e-8. That is the square of 1e-4, an everyday size for a *gradient*: how much the error of a net
-# changes with one of its weights. Adam, a common *optimizer* (the rule that changes weights), keeps such squares. What
-# becomes of this one?
+# Follow the dotted line at 1e-8. This is the square of 1e-4, an everyday size for a *gradient*. (It says how much the
+# error of a net changes with one of its weights.) Adam, a common *optimizer* (the rule that changes weights), keeps
+# such squares. What becomes of this square?
 
 # %%
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -190,21 +196,21 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
     )
 
 # %% [markdown]
-# In fp16 it **underflows**: the smallest number above zero is 6e-8, and 1e-8 is nearer to 0. bf16 keeps it, with an error of
-# 0.12 %. At the other end fp16 **overflows**: 65 504 is its largest number, and what lies half a gap further, from 65 520
-# on, becomes infinite. bf16 goes as far as fp32 does.
+# In fp16 it **underflows**, because the smallest number above zero is 6e-8, and 1e-8 is nearer to 0. bf16 keeps it,
+# with an error of 0.12 %. At the other end fp16 **overflows**. Its largest number is 65,504, and whatever lies half a
+# gap further, from 65,520 on, becomes infinite. bf16 goes as far as fp32 does.
 #
-# The price is resolution. The distance from a number to the next larger one is called **ulp**, *unit in the last place*.
-# Between 1 and 2 it is 2⁻¹⁰ in fp16 and 2⁻⁷ in bf16. Between 2 and 4 it is twice that. Where is it 1? In fp16 from 1024 on, in
-# bf16 from 128 on.
+# The price of bf16 is its resolution. The distance from a number to the next larger one is called **ulp**, *unit in the
+# last place*. Between 1 and 2 it is 2⁻¹⁰ in fp16 and 2⁻⁷ in bf16. Between 2 and 4 it is twice as large. Where is it 1?
+# In fp16 it is 1 from 1024 on, and in bf16 from 128 on.
 #
 # ## Exercise: the distance to the next number
 #
 # {{exercise dtypes.ulp}}
 #
-# `x` is a number that `dtype` holds exactly, below the largest. How far is it from |x| to the next larger number of that
-# dtype? `dtype` is a name such as `"float16"`; `torch.finfo(getattr(torch, dtype))` knows `eps`, the gap above 1, and `tiny`,
-# the smallest normal number. Full marks require the exact distance for
+# `x` is a number that `dtype` holds exactly, but not the largest number of `dtype`. How far is it from |x| to the next
+# larger number of that dtype? `dtype` is a name such as `"float16"`; `torch.finfo(getattr(torch, dtype))` has `eps`,
+# the gap above 1, and `tiny`, the smallest normal number. Full marks require the exact distance for
 # * numbers in float32, float16 and bfloat16 ({{holds.is_gap.plain}}),
 # * powers of two, numbers just below them, and 8-bit formats ({{holds.is_gap.powers}}),
 # * zero and subnormal numbers ({{holds.is_gap.tiny}}).
@@ -226,38 +232,39 @@ check("dtypes.ulp", ulp)
 # %% [markdown]
 # ## Rounding
 #
-# A result that falls between two numbers goes to the nearer one. What if it lies exactly halfway? Here is bf16 between 256 and
-# 264, where the gap is 2.
+# A result that falls between two numbers goes to the nearer one. What if it lies exactly halfway? Here is bf16 between
+# 256 and 264, where the gap is 2.
 
 # %%
 figures.dtypes.rounding_staircase()
 
 # %% [markdown]
-# A **tie** goes to the neighbour whose last mantissa bit is 0, the even one: 257 down to 256, 259 up to 260. Half of all ties
-# go up and half go down, so their errors cancel in a sum. Cutting the lower bits off would be less work. It always errs
-# towards zero, and sums of many numbers drift.
+# Such a **tie** goes to the *even* neighbour, whose last mantissa bit is 0: 257 goes down to 256, and 259 up to 260.
+# Half of all ties go up and half go down, so their errors cancel in a sum. Cutting the lower bits off would be less
+# work. But then the error always goes towards zero, so sums of many numbers drift.
 #
-# Now the counter is explained. At 2048 in fp16 the gap becomes 2. So 2048 + 1 = 2049 is a tie, and goes to even: back
-# to 2048. Every time.
+# Now the counter is explained. At 2048 in fp16 the gap becomes 2. So 2048 + 1 = 2049 is a tie, and every time it goes
+# back to the even neighbour, 2048.
 #
 # ## Exercise: round to bf16
 #
 # {{exercise dtypes.round_to_bf16}}
 #
-# A bf16 is the upper half of a float32. So rounding to it needs no arithmetic on floats: take the 32 bits as a whole
-# number, and round that to a multiple of 65 536. This is how it is done where there is no instruction for it.
+# A bf16 is the upper half of a float32. So rounding to bf16 needs no arithmetic on floats. Take the 32 bits as a whole
+# number, and round this number to a multiple of 65,536. On hardware without an instruction for this rounding, software
+# does it in this way.
 #
 # `x` is an int32 vector with the bits of float32 numbers, as `numbers.view(torch.int32)` gives them. Return an int32
-# vector with the bits of the rounded numbers: the lower 16 are 0. To see numbers again, `.view(torch.float32)`.
+# vector with the bits of the rounded numbers, of which the lower 16 are 0. `.view(torch.float32)` shows them as numbers
+# again.
 #
-# torch may do whole-number arithmetic (`+`, `-`, `&`, `|`, `>>`, `<<`, in place too: `+=`), comparisons and `torch.where`; no
-# casts. An int32 has a sign: `-0x10000` is the number whose upper 16 bits are 1 and whose lower 16 bits are 0, and what you would
-# write as 0xFFFF0000 is too large for it. Full marks require
+# torch may do whole-number arithmetic (`+`, `-`, `&`, `|`, `>>`, `<<`, also in place, as in `+=`), comparisons and
+# `torch.where`, but no casts. An int32 has a sign. Write `-0x10000` for the number whose upper 16 bits are 1 and whose
+# lower 16 bits are 0, because 0xFFFF0000 is too large. Full marks require
 # * every number as torch rounds it, to the last bit ({{holds.bit_exact.plain}}),
 # * ties to even ({{holds.bit_exact.ties}}),
 # * zeros with their sign, infinities, numbers that round up to infinity, subnormals, and NaN that stays NaN
-#   ({{holds.bit_exact.special}}):
-#   any NaN will do whose lower 16 bits are 0.
+#   ({{holds.bit_exact.special}}); any NaN whose lower 16 bits are 0 will do.
 
 
 # %% exercise="dtypes.round_to_bf16"
@@ -279,7 +286,8 @@ check("dtypes.round_to_bf16", round_to_bf16)
 #
 # {{exercise dtypes.predictions}}
 #
-# What does each give? Write down six numbers, `math.inf` among them if need be. The cell after the check runs them.
+# What does each program give? Write down six numbers (`math.inf` is allowed). The cell after the check runs the
+# programs.
 #
 # | name | program |
 # | --- | --- |
@@ -287,10 +295,11 @@ check("dtypes.round_to_bf16", round_to_bf16)
 # | `square_fp16` | 300 × 300 in fp16 |
 # | `weight_bf16` | 1 + 0.003 in bf16 |
 # | `weight_fp16` | 1 + 2⁻¹⁰ in fp16 |
-# | `counter_bf16` | 0 + 1 + 1 + ... in bf16, when it no longer grows |
+# | `counter_bf16` | 0 + 1 + 1 + ... in bf16, continued until the sum no longer grows |
 # | `above_2048_fp16` | the distance from 2048 to the next number of fp16 |
 #
-# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds them out is no prediction: it earns nothing.
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
+# earns nothing.
 
 # %% exercise="dtypes.predictions"
 predicted = {
@@ -304,7 +313,7 @@ predicted = {
 ### BEGIN SOLUTION
 predicted = {
     "tiny_fp16": 0,  # it was 0 before the product
-    "square_fp16": math.inf,  # 90 000 is beyond 65 504
+    "square_fp16": math.inf,  # 90,000 is beyond 65,504
     "weight_bf16": 1.0,  # the gap is 1/128, and 0.003 is less than half of it
     "weight_fp16": 1 + 2**-10,  # exactly one gap
     "counter_bf16": 256,  # the gap becomes 2 there
@@ -330,17 +339,17 @@ print("above_2048_fp16", float((torch.tensor(2048.0, dtype=half).view(torch.int1
 # %% [markdown]
 # ## Store low, add high
 #
-# A sum is a counter with other steps. Below, up to 16 384 numbers between 0 and 1 are added, all stored in fp16. Where will a sum
-# that is also *kept* in fp16 end? (Half a gap must be more than a typical number.)
+# A sum is a counter with other steps. Below, up to 16,384 numbers between 0 and 1 are added, all stored in fp16. Where
+# will a sum that is also *kept* in fp16 end? (It ends where half a gap is more than a typical number.)
 
 # %%
 figures.dtypes.running_sum()
 
 # %% [markdown]
-# The inputs were the same in all three. What differed is the number they were added to, the **accumulator**. Adding in pairs,
-# then pairs of pairs, keeps the parts of alike size, and helps a lot. A float32 accumulator is better still by a factor of
-# hundreds, and costs no memory traffic: it lives in a register. This is why tensor cores multiply 16-bit numbers and add in
-# fp32.
+# All three sums have the same inputs. They differ in the number that the inputs are added to, the **accumulator**. It
+# helps a lot to add in pairs, and then in pairs of pairs, because then the parts have similar sizes. A float32
+# accumulator is better still by a factor of hundreds, and costs no memory traffic, because it lives in a register. This
+# is why tensor cores multiply 16-bit numbers and add in fp32.
 #
 # > **The rule of this unit:** store in few bits, compute in many, and round once, at the end.
 #
@@ -348,13 +357,13 @@ figures.dtypes.running_sum()
 #
 # {{exercise dtypes.half_sum}}
 #
-# Return the sum of each row of a float16 matrix, in float32. Write it in torch: `help(torch.sum)` names an argument for the
-# dtype that it adds in. In the torch exercises from here on, torch may
-# cast, compare, do arithmetic on elements, round, and take sums and maxima; ready-made answers, and what lies in `torch.linalg`
-# and `torch.nn.functional`, are refused. Full marks require
+# Return the sum of each row of a float16 matrix, in float32. Write it in torch. `help(torch.sum)` names an argument
+# that says in which dtype torch adds. In the torch exercises from here on, torch may cast, compare, do arithmetic on
+# elements, round, and take sums and maxima. Functions that solve the whole exercise are refused, and so is everything
+# in `torch.linalg` and `torch.nn.functional`. Full marks require
 # * rows of thousands of numbers ({{correct.long}}),
-# * sums, and parts of sums, beyond 65 504 ({{correct.large}}),
-# * no float32 copy of x: everything that is allocated in addition to the result is together smaller than x
+# * sums, and parts of sums, beyond 65,504 ({{correct.large}}),
+# * no float32 copy of x: all that is allocated in addition to the result must be smaller than x
 #   ({{buffers_below.performance}}).
 
 
@@ -372,8 +381,8 @@ check("dtypes.half_sum", half_sum)
 # %% [markdown]
 # ## When more bits do not help
 #
-# A classifier gives one score for each class, its **logits** x₁, x₂, ... Its loss needs log(exp(x₁) + exp(x₂) + ...). Try that on
-# two logits of 1000.
+# A classifier gives one score for each class. These scores x₁, x₂, ... are called **logits**. The loss needs
+# log(exp(x₁) + exp(x₂) + ...). Try this on two logits of 1000.
 
 # %%
 x = torch.tensor([1000.0, 1000.0])
@@ -382,23 +391,24 @@ for dtype in (torch.float16, torch.float32, torch.float64):
 print(f"the right answer: 1000 + log 2 = {1000 + math.log(2):.4f}")
 
 # %% [markdown]
-# exp(1000) is beyond float64, too. The answer is small; a number on the way is not. Can you go another way? For any m,
+# exp(1000) is too large even for float64. The answer is small, but an intermediate result is not. Can you avoid this
+# intermediate result? For any m,
 #
 # > log Σ exp(xᵢ) = m + log Σ exp(xᵢ − m)
 #
-# With m the largest of the xᵢ, each xᵢ − m is at most 0 and one of them is 0. So the sum lies between 1 and N. This step will
-# come back in every softmax and in FlashAttention, so it pays to get its corner cases right once.
+# If m is the largest of the N logits xᵢ, each xᵢ − m is at most 0, and one of them is 0. So the sum lies between 1 and
+# N. This step will come back in every softmax and in FlashAttention, so it pays to get its special cases right once.
 #
 # ## Exercise: log-sum-exp
 #
 # {{exercise dtypes.stable_logsumexp}}
 #
-# Return log(sum(exp(row))) of each row in float32. `x` is float32 or float16. A logit that must not count is *masked*: it is
-# −inf, and its exp is 0. Where a whole row is masked the result is −inf. Write it in torch, without `logsumexp`, `softmax` and
-# `log_softmax`. Full marks require
+# Return log(sum(exp(row))) of each row in float32. `x` is float32 or float16. A logit that must not count is *masked*:
+# it is −inf, and its exp is 0. If a whole row is masked, the result is −inf. Write it in torch, without `logsumexp`,
+# `softmax` and `log_softmax`. Full marks require
 # * logits near 1000, near −1000 and far apart ({{correct.large}}),
-# * masked logits, and a row of nothing else ({{correct.masked}}),
-# * float16 logits, 70 000 in a row, as exact as float32 allows ({{correct.float16}}).
+# * masked logits, and rows of masked logits alone ({{correct.masked}}),
+# * float16 logits, 70,000 in a row, as exact as float32 allows ({{correct.float16}}).
 
 
 # %% exercise="dtypes.stable_logsumexp"
@@ -418,9 +428,9 @@ check("dtypes.stable_logsumexp", stable_logsumexp)
 # %% [markdown]
 # ## Fewer bytes for each operation
 #
-# Why go to this trouble? A ReLU, max(x, 0), does one operation on each element. It reads the element and writes it back. How many
-# operations is that for each byte that moves? A trace counts both. (FLOP: *floating-point operation*; 03 is about counting
-# them.)
+# Why go to this trouble? A ReLU, max(x, 0), does one operation on each element. It reads the element and writes it
+# back. How many operations is that for each byte that moves? A trace counts both. (A FLOP is a *floating-point
+# operation*; unit 03 counts them.)
 
 
 # %%
@@ -442,9 +452,9 @@ print(f"float32: {flops} operations, {moved} bytes moved: {moved / flops:.0f} by
 #
 # {{exercise dtypes.relu_intensity}}
 #
-# How many operations does a ReLU do for each byte that it moves, if the tensor has that dtype? `dtype` is a name such as
-# `"float16"`. Full marks require your numbers to equal those of a traced kernel in 32 and 16 bits ({{correct.plain}}), and
-# in 8 bits ({{correct.small}}).
+# How many operations does a ReLU do for each byte that it moves, if the tensor has the given dtype? `dtype` is a name
+# such as `"float16"`. Full marks require your numbers to equal those of a traced kernel in 32 and 16 bits
+# ({{correct.plain}}), and in 8 bits ({{correct.small}}).
 
 
 # %% exercise="dtypes.relu_intensity"
@@ -460,8 +470,8 @@ def relu_intensity(dtype: str) -> float:
 check("dtypes.relu_intensity", relu_intensity)
 
 # %% [markdown]
-# Bytes for each operation halve with the dtype. A ReLU waits for memory whatever you do, so in float16 it should take half as
-# long. Does it?
+# In a dtype of half the size, each operation moves half the bytes. A ReLU waits for memory in any dtype, so in float16
+# it should take half as long. Does it?
 
 # %% gpu="dtypes.relu"
 if bench.has_gpu():
@@ -479,17 +489,17 @@ else:
     print("There is no GPU here: with one (sm_80 or newer), this cell times a ReLU in float32 and in float16.")
 
 # %% [markdown]
-# A number near 2 says that bytes set the pace, and that the arithmetic never did.
+# A number near 2 says that bytes set the pace, not arithmetic.
 #
 # ## Load low, compute high, store low
 #
-# In a kernel you choose the dtype of each step. Three rules of Triton's decide what you get:
+# In a kernel you choose the dtype of each step. Three rules of Triton decide what you get:
 # * A block has the dtype of the tensor that it was loaded from.
 # * `block.to(tl.float32)` makes another block, in registers. Memory is not touched.
 # * `tl.store` casts to the dtype of the tensor that it writes to.
 #
-# And a trap. In the next two kernels the factor is 1e-8 both times, once as a **literal** and once as an **argument**. x
-# holds 30 000 in fp16, so the product is 0.0003, which fp16 can hold. Do both print it?
+# There is a trap. In both of the next kernels the factor is 1e-8, once as a **literal** and once as an **argument**. x
+# holds 30,000 in fp16, so the product is 0.0003, which fp16 can hold. Do both kernels give it?
 
 
 # %%
@@ -513,23 +523,25 @@ for kernel in (literal, argument):
     print(f"{kernel.__name__:>9}: {float(out[0]):.3g}")
 
 # %% [markdown]
-# A literal takes the dtype of the block: 1e-8 in fp16 is 0. A float argument is a float32, and lifts the whole product to
-# float32. Do not rely on remembering which is which. Cast what you load, and there is nothing to remember.
+# A literal takes the dtype of the block, and in fp16 1e-8 is 0. A float argument is a float32, so the whole product is
+# computed in float32. You need not remember this if you always cast what you load.
 #
 # ## Exercise: scaled squares
 #
 # {{exercise dtypes.scaled_square}}
 #
-# Adam keeps a running mean of squared gradients. Write `scaled_square(x, scale)`: `scale * x * x` for a contiguous vector `x` in
-# float32, float16 or bfloat16, returned in the same dtype. The result fits into that dtype. x² may not. torch may
-# allocate and make views; the work is done by your kernel. (`scale` is a float argument, so where you write it matters unless
-# you cast.) Full marks require
-# * the right result in three dtypes for *ragged* sizes, those that no block divides ({{correct.ragged}}),
-# * for float16 up to 60 000, with a small scale ({{correct.large}}), and below 1e-4, with a large one ({{correct.tiny}}),
-# * every element read once and written once, in its own dtype, by at least 32 programs where the input is large
+# Adam keeps a running mean of squared gradients. Write `scaled_square(x, scale)`, which returns `scale * x * x` for a
+# contiguous vector `x` in float32, float16 or bfloat16, in the same dtype. The result fits into this dtype, but x² may
+# not. torch may allocate and make views, but your kernel must do the work. (`scale` is a float argument. So unless you
+# cast, it matters in which order you multiply.) Full marks require
+# * the right result in three dtypes for *ragged* sizes, which no block divides ({{correct.ragged}}),
+# * the right result in float16 for numbers up to 60,000 with a small scale ({{correct.large}}), and for numbers below
+#   1e-4 with a large scale ({{correct.tiny}}),
+# * that each element is read once and written once, in its own dtype, by at least 32 programs if x is large
 #   ({{traffic.performance}}).
 #
-# Extra credit on a GPU: {{speed}} at {{speed.full}} of a copy's speed, a share of them from {{speed.none}} on (2^27, float16).
+# There is extra credit on a GPU, for 2^27 numbers of float16. You get {{speed}} if your kernel reaches {{speed.full}}
+# of a copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="dtypes.scaled_square"
@@ -559,39 +571,39 @@ check("dtypes.scaled_square", scaled_square)
 # %% [markdown]
 # ## Training in 16 bits
 #
-# Why not hold everything in bf16, weights and all? A step of training subtracts something small from each weight:
-# `weight -= rate * gradient`. Suppose that a weight is 1.5 and the step is 0.003. Between 1 and 2 half a gap of bf16 is 1/256,
-# which is more. So nothing happens, as with your 1 + 0.003.
+# Why not keep everything in bf16, even the weights? A step of training subtracts something small from each weight:
+# `weight -= rate * gradient`. Suppose a weight is 1.5 and the step is 0.003. Between 1 and 2 half a gap of bf16 is
+# 1/256, or 0.0039, which is more than the step. So the weight does not change, as in 1 + 0.003 above.
 #
-# Below, one small net is trained three times from the same start: in float32; in pure bf16; and in bf16 with **master
-# weights**: the weights are kept in float32, each step is added there, and a bf16 copy is made for computing. Which share of
-# the weights does a step of the pure bf16 run change? Say a number before you run the cell.
+# Below, one small net is trained three times from the same start: in float32, in pure bf16, and in bf16 with **master
+# weights**. These are kept in float32. Each step is added to them, and a bf16 copy is made for computing. Which share
+# of the weights does a step of the pure bf16 run change? Say a number before you run the cell.
 
 # %%
 figures.dtypes.training_run()
 
 # %% [markdown]
-# The gradients were good enough: computed in bf16, they led the third run along the curve of float32. What failed was adding
-# small steps to large weights. It is the counter once more. The loss did not explode, and nothing warned: the run was only
-# worse. That makes this mistake expensive.
+# Gradients in bf16 are good enough, because the third run follows the curve of float32. What failed was adding small
+# steps to large weights, as in the counter. The loss did not explode, and there was no warning. The run only gave a
+# worse model. This makes the mistake expensive, because you may not notice it.
 #
-# So a **mixed-precision** run computes in 16 bits and keeps weights and optimizer state in 32. What does this cost in memory, for
-# each parameter trained with Adam?
+# So a **mixed-precision** run computes in 16 bits and keeps weights and optimizer state in 32 bits. What does this cost
+# in memory, for each parameter trained with Adam?
 
 # %%
 plain = {"weights, fp32": 4, "gradients, fp32": 4, "Adam's two means, fp32": 8}
 mixed = {"weights, bf16": 2, "gradients, bf16": 2, "master weights, fp32": 4, "Adam's two means, fp32": 8}
 for name, parts in (("float32", plain), ("mixed", mixed)):
-    print(f"{name:>8}: {sum(parts.values())} bytes a parameter ({', '.join(f'{k}: {v}' for k, v in parts.items())})")
+    print(f"{name:>8}: {sum(parts.values())} bytes per parameter ({', '.join(f'{k}: {v}' for k, v in parts.items())})")
 
 # %% [markdown]
-# No memory is saved here. What is saved is time, in the matrix products, and memory for what flows between the layers
-# (*activations*). The 16 bytes a parameter will return in 03.
+# This saves no memory for parameters. It saves time in the matrix products, and memory for what flows between the
+# layers (*activations*). The 16 bytes for each parameter will return in unit 03.
 #
 # ### Loss scaling
 #
-# In fp16 there is a second trouble, at the other end. Gradients are small. Here are those of a net with eight layers, by
-# size, and below them the same for a loss times 65,536. Which of them can fp16 hold?
+# fp16 has a second problem, at the other end: gradients are small. The upper picture shows the gradients of a net with
+# eight layers, by size. The lower picture shows the same for a loss times 65,536. Which of them can fp16 hold?
 
 # %%
 figures.dtypes.loss_scaling()
@@ -603,28 +615,30 @@ for power in (0, 4, 8, 12, 16, 24, 36, 38):
     print(f"loss × 2^{power:<2}: {zeros:7.2%} become 0, {infinite:7.2%} infinite")
 
 # %% [markdown]
-# A gradient of a loss that is 65,536 = 2¹⁶ times as large is 65,536 times as large. So scale the loss, compute the gradients
-# in fp16, and divide them by the scale again **in float32**, before the step:
+# If the loss is 65,536 = 2¹⁶ times as large, so is each gradient. So scale the loss, compute the gradients in fp16, and
+# divide them by the scale again **in float32**, before the step:
 #
 # ```python
 # (loss * scale).backward()
 # gradients = [w.grad.float() / scale for w in weights]
 # ```
 #
-# A gradient of 0 leaves its weight alone. Does it matter to a run? Here a net of three layers learns to give small numbers,
-# of about 0.003, so its errors are small, and its gradients smaller. It keeps fp32 master weights in each of four runs. What
-# will the run in fp16 do without a scale? And does bf16 need one? Guess before you run the cell, which takes some seconds.
+# A gradient of 0 does not change its weight. Does this matter to a run? Here a net of three layers learns to give small
+# numbers, of about 0.003, so its errors are small, and its gradients are smaller still. Each of four runs keeps fp32
+# master weights. What will the run in fp16 do without a scale? And does bf16 need a scale? Guess before you run the
+# cell, which takes some seconds.
 
 # %%
 figures.dtypes.fp16_training()
 
 # %% [markdown]
-# Without a scale two thirds of the gradients are 0, on the right: all of the two lower
-# layers, of three alike. The last one learns what it can on top of them, and there it stays.
-# Again nothing warned.
+# The right picture shows that without a scale two thirds of the gradients are 0. The net has three layers of equal
+# size, and these gradients belong to the lower two. So only the last layer learns, and the loss stays high. Again there
+# was no warning.
 #
-# Which scale? Too small loses the small ones, too large makes infinities. `torch.amp.GradScaler` tries: it skips a step and
-# lowers the scale when it sees an infinity, and raises it after many good steps.
+# Which scale is right? If it is too small, small gradients are lost; if it is too large, there are infinities.
+# `torch.amp.GradScaler` finds a scale by trying. When it sees an infinity, it skips the step and lowers the scale.
+# After many good steps it raises the scale.
 
 # %%
 scaler = torch.amp.GradScaler("cpu")
@@ -632,13 +646,13 @@ print(f"it begins at {scaler.get_scale():,.0f}, multiplies by {scaler.get_backof
 print(f"and by {scaler.get_growth_factor():.0f} after {scaler.get_growth_interval():,} steps without one")
 
 # %% [markdown]
-# bf16 has the range of float32, and the run above needs none of this. It pays with its resolution, and master weights give
-# that back. (Kalamkar and others, below, train many kinds of nets in bf16 this way, without a scale.)
+# bf16 has the range of float32, so the run above needs no scale. bf16 pays with its resolution, and master weights make
+# up for that. (Kalamkar and others, below, train many kinds of nets in bf16 this way, without a scale.)
 #
 # ### Autocast
 #
-# Who decides which operation runs in which dtype? `torch.autocast` does, operation by operation. Weights and inputs stay in
-# float32, and each operation on a list gets copies in 16 bits. Which of these come out in bf16?
+# Who decides which operation runs in which dtype? `torch.autocast` does, operation by operation. Weights and inputs
+# stay in float32, and the operations on a list get copies in 16 bits. Which of the results below come out in bf16?
 
 # %%
 x, weight, labels = torch.randn(8, 16), torch.randn(16, 4), torch.arange(8) % 4
@@ -655,17 +669,18 @@ for name, result in results.items():
 print(f"{'weight':>22}: {weight.dtype}, as before: it is the master weight")
 
 # %% [markdown]
-# Matrix products are on the list for 16 bits, losses on the list for 32. What is on neither list takes the dtype that comes in.
-# CUDA has lists of its own. There `exp`, `log`, `sum`, `softmax` and the norms run in float32, too (so says the documentation of
-# `torch.amp`). You have seen why: each of them sums many terms, or leaves the range.
+# Matrix products are on the list for 16 bits, and losses are on the list for 32 bits. An operation on neither list runs
+# in the dtype of its inputs. CUDA has lists of its own. There `exp`, `log`, `sum`, `softmax` and the norms run in
+# float32, too (see the documentation of `torch.amp`). You have seen why: each of these sums many terms, or leaves the
+# range.
 #
 # | stays in float32 | because |
 # | --- | --- |
 # | the accumulator of a sum, a mean, a product of matrices | a large sum swallows small terms |
 # | the maximum and the log-sum-exp of a softmax | exp overflows fp16 at 11.1; sums of many terms |
-# | mean and variance in a norm, which brings rows to one size | squares run over and under |
+# | mean and variance in a norm, which brings rows to one size | squares overflow and underflow |
 # | master weights | steps are smaller than half a gap |
-# | Adam's running mean of squares | 1e-4 squared is 0 in fp16; it moves by about 0.1 % a step, less than half a gap in bf16 |
+# | Adam's running mean of squares | 1e-4 squared is 0 in fp16; the mean changes by about 0.1 % a step, less than half a gap in bf16 |
 # | the loss, and the division by the loss scale | a mean over many terms; small gradients |
 
 # %%
@@ -683,9 +698,10 @@ print(
 figures.dtypes.number_lines()
 
 # %% [markdown]
-# e4m3 has the finer steps, e5m2 has the range of fp16. So the paper that proposes them (*FP8 Formats for Deep Learning*, below)
-# takes e4m3 for weights and activations, and e5m2 for gradients. int8 knows only whole numbers, so it always comes with a
-# **scale**: x ≈ q × scale, where q is an int8. The scale is the step. A good one sends the largest |x| to 127.
+# e4m3 has the finer steps, and e5m2 has the range of fp16. So the paper that proposes them (*FP8 Formats for Deep
+# Learning*, below) takes e4m3 for weights and activations, and e5m2 for gradients. int8 has only whole numbers, so it
+# always comes with a **scale**: x ≈ q × scale, where q is an int8. The scale is the step between neighbours. A good
+# scale sends the largest |x| to 127.
 #
 # The largest of what? One scale may serve a whole matrix, or each row may have its own. How much can that matter?
 
@@ -693,19 +709,19 @@ figures.dtypes.number_lines()
 figures.dtypes.quantization_error()
 
 # %% [markdown]
-# A trained model stands this well, as a rule, since its weights no longer change: only rounding is added, once. *Training* in
-# 8 bits is harder. Gradients are small and spread over many orders of magnitude, errors add up over steps, and so it takes
-# scales for each block of a tensor, sums in float32, and master copies of the weights. For inference even 4 bits are used
-# (int4, with a scale for every 32 to 128 weights).
+# A trained model usually tolerates this well, because its weights no longer change, so they are rounded only once.
+# *Training* in 8 bits is harder, because gradients are small and spread over many orders of magnitude, and errors add
+# up over steps. So training needs scales for each block of a tensor, sums in float32, and master copies of the weights.
+# For inference even 4 bits are used (int4, with a scale for every 32 to 128 weights).
 #
-# A single row with large numbers, an *outlier*, takes the digits away from all others if they must share its step.
+# If all rows must share one step, a single row with large numbers (an *outlier*) takes digits away from the others.
 #
 # ## Exercise: quantize rows
 #
 # {{exercise dtypes.quantize_rows}}
 #
-# `quantize_rows(x)` returns q, int8 with the shape of x, and `scale`, float32 with one step for each row, so that
-# `q * scale[:, None]` is near x. Write it in torch. Full marks require
+# `quantize_rows(x)` returns q, an int8 tensor with the shape of x, and `scale`, a float32 tensor with one step for each
+# row, so that `q * scale[:, None]` is near x. Write it in torch. Full marks require
 # * every element at most half a step away ({{holds.within_half_a_step.plain}}), for rows of all sizes
 #   ({{holds.within_half_a_step.sizes}}),
 # * no step larger than it must be: the largest |x| of a row becomes 127 ({{holds.least_step.sizes}}),
@@ -728,7 +744,8 @@ check("dtypes.quantize_rows", quantize_rows)
 # %% [markdown]
 # ### A scaled cast
 #
-# e4m3 has an exponent of its own. Does it need a scale, too? Four rows, of size 0.0001, 0.01, 1 and 30, go to e4m3 and back.
+# Each number of e4m3 has an exponent of its own. Does e4m3 need a scale, too? Four rows, of size 0.0001, 0.01, 1 and
+# 30, go to e4m3 and back.
 
 # %%
 generator = torch.Generator().manual_seed(1)
@@ -739,10 +756,10 @@ for name, scale in (("as it is", torch.ones(4)), ("a scale for each row", x.abs(
     print(f"{name:>21}: errors of " + ", ".join(f"{error:.1%}" for error in errors.tolist()))
 
 # %% [markdown]
-# The rows of size 1 and 30 are as good without one: that is what an exponent is for. The row of 0.01 lies among the
-# subnormals, with fewer digits, and the row of 0.0001 is gone. A **scaled cast** divides by the scale in float32, casts,
-# and keeps the scale next to the row. A kernel for it needs no new idea: it loads low, computes high and stores lower
-# still.
+# The rows of size 1 and 30 are as good without a scale, thanks to the exponent. The row of size 0.01 lies among the
+# subnormals, which have fewer digits, and the row of size 0.0001 is gone. A **scaled cast** divides by the scale in
+# float32, casts, and keeps the scale next to the row. A kernel for this needs no new idea: it loads few bits, computes
+# in many, and stores fewer still.
 
 # %% gpu="dtypes.progress"
 progress()
@@ -750,27 +767,28 @@ progress()
 # %% [markdown]
 # ## What you now know
 #
-# * A float is a sign, an exponent and a mantissa. Exponent bits buy range, mantissa bits resolution.
-# * fp16 has fine steps and ends at 65 504 and 6e-8; bf16 has the range of fp32 and steps of 1/128 of a number.
-# * The gap doubles at each power of two. What is less than half a gap, added to a number, is lost, without a warning.
-# * Store in few bits, compute in many, round once. An accumulator costs a register; a float32 copy costs memory.
-# * If a number on the way does not fit, go another way: subtract the maximum before exp.
-# * Training computes in 16 bits and adds its steps to float32 master weights. fp16 needs a scaled loss, bf16 does not.
-# * int8 is a whole number and a scale; rows that differ in size need scales of their own.
-# * Half the bytes: half the traffic for the same operations.
+# * A float is a sign, an exponent and a mantissa. Exponent bits buy range, and mantissa bits buy resolution.
+# * fp16 has fine steps, and reaches from 6e-8 to 65,504. bf16 has the range of fp32, and steps of 1/128 of a number.
+# * The gap doubles at each power of two. If you add less than half a gap to a number, it is lost without a warning.
+# * Store in few bits, compute in many, and round once. An accumulator costs a register; a float32 copy costs memory.
+# * If an intermediate result does not fit, compute in another way: for example, subtract the maximum before exp.
+# * Training computes in 16 bits and adds its steps to float32 master weights. fp16 needs a scaled loss, but bf16 does
+#   not.
+# * An int8 is a whole number, and comes with a scale. Rows that differ in size need scales of their own.
+# * With half the bytes for each number, the same operations need half the traffic.
 #
-# How many operations, and how many bytes, does a whole model need? 03 counts them, and says which of the two you wait for.
+# How many operations, and how many bytes, does a whole model need? Unit 03 counts them, and says which of the two you
+# wait for.
 #
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
-# that you have not
-# seen.
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen.
 #
 # ## Further reading
 #
-# * David Goldberg, *What Every Computer Scientist Should Know About Floating-Point Arithmetic* (1991): rounding, ulps, and why.
+# * David Goldberg, *What Every Computer Scientist Should Know About Floating-Point Arithmetic* (1991): rounding, ulps,
+#   and why.
 # * Micikevicius and others, *Mixed Precision Training* (2018): master weights and loss scaling, with the experiments.
 # * Micikevicius and others, *FP8 Formats for Deep Learning* (2022): e4m3 and e5m2.
 # * The PyTorch documentation on `torch.amp`: which operations autocast runs in which dtype, on the CPU and on CUDA.
-# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on low precision
-#   as one of the ways to be fast.
+# * Stanford, *CS336: Language Modeling from Scratch*: the part of the lecture on GPUs that covers low precision.
 # * Kalamkar and others, *A Study of BFLOAT16 for Deep Learning Training* (2019).

@@ -15,7 +15,7 @@
 #
 # **After this unit you can** count the arithmetic and the bytes of a model on a napkin, check the count with a tool
 # that you wrote, say whether arithmetic or memory sets the pace, and time a GPU without fooling yourself. This unit
-# takes about {{unit hours}}, of which {{unit minutes}} are for the {{unit exercises}}. You need 00 (a first kernel), 01
+# takes about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need 00 (a first kernel), 01
 # (shapes) and 02 (bytes of a dtype). No GPU is needed. Where there is none, speeds come from a datasheet or from a
 # recorded run on an NVIDIA H200, and each picture says which.
 
@@ -31,8 +31,8 @@ from course_lib.workloads import RealGPU, SimulatedGPU, workload
 # ## The question
 #
 # A language model has 70 billion **parameters**: the numbers in its weight matrices. You want to train it on 15
-# trillion **tokens**, pieces of text that are a little shorter than a word. You have 1024 H100 GPUs. How long will the
-# training take?
+# trillion **tokens**. A token is a piece of text, a little shorter than a word on average. You have 1024 H100 GPUs. How
+# long will the training take?
 #
 # To answer, you need no model, no data and no cluster. At the end of this unit the answer takes one line.
 
@@ -45,7 +45,7 @@ guess_days = ...
 #
 # A **FLOP** is one floating-point operation: an addition or a multiplication. **FLOPs**, with a small s, are a *count*:
 # how many operations a task needs. **FLOP/s** is a *speed*: how many operations a machine does in a second. Some papers
-# write FLOPS for both; what they give for each second is a speed.
+# write FLOPS for both. If they give a number for each second, they mean a speed.
 #
 # | prefix | | example |
 # | --- | --- | --- |
@@ -73,12 +73,12 @@ figures.flops.product_anatomy()
 # {{exercise flops.matmul_cost}}
 #
 # The product is (m, k) @ (k, n), and each element takes `itemsize` bytes. Return two whole numbers: the FLOPs, and the
-# bytes if each of the three matrices is moved once. Full marks require both numbers right
-# * for square matrices ({{correct.square}}),
+# bytes if each of the three matrices is moved once. Full marks require both numbers right * for square matrices
+# ({{correct.square}}),
 # * for any other sizes ({{correct.other}}).
 #
-# Before you solve it, the check prints that nothing is returned yet. `hint("flops.matmul_cost")` gives a hint, and a
-# stronger one each time. Every exercise works like this.
+# Until you solve an exercise, its check says that nothing has been returned yet. `hint("flops.matmul_cost")` gives a
+# hint, and a stronger one each time you call it. Every exercise in this unit has such a check and such hints.
 
 
 # %% exercise="flops.matmul_cost"
@@ -96,8 +96,9 @@ check("flops.matmul_cost", matmul_cost)
 # ## Torch counts, too
 #
 # Torch has a counter of its own. It watches the operations that run, and adds 2 m n k for each matrix product.
-# Everything else, such as a ReLU or a sum, counts as 0, because it has few FLOPs compared with the products, and other
-# things set its pace. (How few, and what else? The second half of this unit answers that.)
+# Everything else, such as a ReLU or a sum, counts as 0, because it has few FLOPs compared with the products, and its
+# time does not depend on FLOPs. (How few are they, and what does the time depend on? The second half of this unit
+# answers both questions.)
 #
 # A tensor on the device `"meta"` has a shape and a dtype, but no data. Operations on it compute shapes and nothing
 # else. So you can count the FLOPs of a product that no GPU could hold.
@@ -117,8 +118,8 @@ print(f"{counter.get_total_flops():,} FLOPs for a result of {c.numel() * 4 / 1e9
 # counter.
 #
 # ```python
-# x = torch.empty(100, 64)                            # data: wants no gradient
-# w = torch.empty(64, 32, requires_grad=True)
+# x = torch.empty(100, 64)                            # data: needs no gradient w = torch.empty(64, 32,
+# requires_grad=True)
 #
 # A, B, v = torch.empty(1000, 1000), torch.empty(1000, 1000), torch.empty(1000, 1)
 #
@@ -130,11 +131,11 @@ print(f"{counter.get_total_flops():,} FLOPs for a result of {c.numel() * 4 / 1e9
 # (A @ B) @ v                                         # left to right
 # ```
 #
-# In *backward*, torch computes only the gradients that somebody wants. The gradient for w is `x.T @ dy`, where dy is
-# the gradient for y, here all ones.
+# In *backward*, torch computes only the gradients that are needed: here the gradient for w, because only w has
+# `requires_grad=True`. This gradient is `x.T @ dy`, where dy is the gradient for y, here all ones.
 #
-# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds the numbers out earns nothing, because it is
-# no prediction.
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
+# earns nothing.
 
 
 # %% exercise="flops.predictions"
@@ -152,7 +153,7 @@ predicted_flops = {
     "batch of 8": 8 * 2 * 100 * 32 * 64,
     "gram matrix": 2 * 64 * 64 * 100,  # (64, 100) @ (100, 64)
     "relu": 0,
-    "backward": 2 * 64 * 32 * 100,  # x.T @ dy; nobody wants the gradient for x
+    "backward": 2 * 64 * 32 * 100,  # x.T @ dy; no gradient for x is needed
     "left to right": 2 * 1000**3 + 2 * 1000 * 1000,
 }
 ### END SOLUTION
@@ -180,13 +181,14 @@ print(f"left to right {count(lambda: (A @ B) @ v):>13,}")
 print(f"right to left {count(lambda: A @ (B @ v)):>13,}")
 
 # %% [markdown]
-# The last two lines compute the same vector, but where the brackets stand is worth a factor of 500.
+# The last two lines compute the same vector with different brackets, and one of them needs 500 times as many FLOPs as
+# the other.
 #
 # ## How the counter sees
 #
 # Whatever you write in torch is carried out by a few hundred basic operations, whose names begin with `aten.`. A
-# **dispatch mode** is an object that torch calls in place of each of them. It gets the operation as a function, with
-# its arguments, and must return the result.
+# **dispatch mode** is an object that torch calls instead of these operations. It gets each operation as a function,
+# together with its arguments, and must return the result.
 
 
 # %%
@@ -207,11 +209,11 @@ with Watch():
 
 # %% [markdown]
 # Read the first lines slowly. The linear layer is one operation, `aten.addmm`, which computes bias + x @ w. Its
-# matrices are the second and the third argument. The backward pass, which you never wrote, goes by in the same way:
-# there, `aten.mm` computes the gradient for the weights.
+# matrices are the second and the third argument. The operations of the backward pass, which you never wrote, are
+# printed in the same way. Among them, `aten.mm` computes the gradient for the weights.
 #
 # `function` is one variant of an operation, such as `aten.mm.default`. `function.overloadpacket` is the operation
-# itself, the same for all of its variants, so compare that. Four operations multiply matrices:
+# itself. It is the same for all variants, so compare this one. Four operations multiply matrices:
 #
 # | operation | arguments | |
 # | --- | --- | --- |
@@ -225,17 +227,17 @@ with Watch():
 # {{exercise flops.count_flops}}
 #
 # Write `count_flops(fn, *args)`. It calls `fn(*args)` and returns the FLOPs of all matrix products inside, as torch's
-# counter would, but without that counter. In each pair of matrices, k is the last size of the first one. Adding c to a
+# counter would, but without that counter. In each product, k is the last size of the first matrix. Adding c to a
 # product counts as 0.
 #
 # Full marks require torch's count for
 # * products of two matrices ({{correct.products}}),
-# * batches of them ({{correct.batches}}),
+# * batches of products ({{correct.batches}}),
 # * products with an addition ({{correct.with an addition}}),
-# * loops, a backward pass, and no product at all ({{correct.whole programs}}).
+# * programs with loops, with a backward pass, and without any product ({{correct.whole programs}}).
 #
-# A verdict that says `mlp [5, 4, 6]` names a function and sizes. `fn, args = workload("mlp", [5, 4, 6])` gives them to
-# you. Try `count_flops(fn, *args)`, or watch the operations by `with Watch(): fn(*args)`.
+# If a verdict says `mlp [5, 4, 6]`, it names a function and its sizes. `fn, args = workload("mlp", [5, 4, 6])` gives
+# them to you. Try `count_flops(fn, *args)`, or watch the operations with `with Watch(): fn(*args)`.
 
 
 # %% exercise="flops.count_flops"
@@ -294,8 +296,9 @@ for name, sizes in (("attention", [2, 9, 8]), ("mlp_step", [6, 4, 5])):
 #
 # > **forward**: 2 FLOPs for each parameter and token.
 #
-# And backward? From dy, the gradient for the output, a layer computes two gradients: one for its weights, to train
-# them, and one for its input, to hand on to the layer before. How many FLOPs does each take? Guess, then look.
+# What does the backward pass take? From dy, the gradient for the output, a layer computes two gradients. One is for its
+# weights, which it trains, and one is for its input, and goes on to the layer before. How many FLOPs does each take?
+# Guess before you look.
 
 # %%
 figures.flops.three_products()
@@ -317,17 +320,17 @@ print(f"forward  {forward:>10,} = {forward / (parameters * tokens):.2f} × param
 print(f"backward {backward:>10,} = {backward / (parameters * tokens):.2f} × parameters × tokens")
 
 # %% [markdown]
-# Here the data wanted a gradient, which data seldom does. What changes if it does not?
+# Here a gradient for the data was computed, too, which is seldom needed. What changes if it is not?
 #
 # ## Exercise: backward, product by product
 #
 # {{exercise flops.backward_flops}}
 #
 # A net has two layers: `h = relu(x @ W1)` and `y = h @ W2`, with x (batch, d_in), W1 (d_in, d_hidden) and W2 (d_hidden,
-# d_out). How many FLOPs do the products of its backward pass have? `input_needs_grad` says whether x wants a gradient.
-# Full marks require torch's count
-# * where x wants one ({{correct.with}}),
-# * where x wants none ({{correct.without}}).
+# d_out). How many FLOPs do the products of its backward pass have? `input_needs_grad` says whether a gradient for x is
+# needed. Full marks require torch's count
+# * where it is needed ({{correct.with}}),
+# * where it is not needed ({{correct.without}}).
 
 
 # %% exercise="flops.backward_flops"
@@ -350,15 +353,16 @@ check("flops.backward_flops", backward_flops)
 # d_model numbers.
 #
 # **Attention** lets tokens look at each other. From the rows x it makes queries q, keys k and values v, each by a
-# product with a weight matrix. It cuts them into *heads* of d numbers. For each head, S = q @ k.T says how well each
-# query fits each key; P = softmax(S) turns each row of S into weights that add up to 1; o = P @ v mixes the values. A
-# last product combines the heads. (Unit 08 is about why this works; here we count.)
+# product with a weight matrix. It cuts them into *heads* of d numbers. Three things happen in each head. S = q @ k.T
+# says how well each query fits each key. P = softmax(S) turns each row of S into weights that add up to 1. And o = P @
+# v mixes the values. A last product, the *output projection*, combines the heads. (Unit 08 is about why this works;
+# here we count.)
 #
-# **An MLP** treats each token alone. One product turns its d_model numbers into d_ff, then come a nonlinear function
-# and a product back.
+# **An MLP** treats each token alone. One product turns its d_model numbers into d_ff numbers. Then comes a nonlinear
+# function, and then a product that brings them back to d_model numbers.
 #
-# The products in the middle of the attention, S and o, have no parameters. So "2 × parameters" leaves their cost out,
-# and you count them by themselves.
+# The products in the middle of the attention, S and o, have no parameters. So "2 FLOPs for each parameter" leaves their
+# cost out, and you must count it separately.
 #
 # ## Exercise: the cost of attention
 #
@@ -371,7 +375,7 @@ check("flops.backward_flops", backward_flops)
 #
 # Return the FLOPs of the two products, and the bytes of all three operations. Full marks require the right pair
 # * for one head ({{correct.one head}}),
-# * for several batches and heads, and n_q different from n_k ({{correct.many}}).
+# * for several batches and heads, and for n_q different from n_k ({{correct.many}}).
 
 
 # %% exercise="flops.attention_cost"
@@ -399,8 +403,8 @@ for n in (512, 2048, 8192):
     print(f"{n:6}   {found[0]:.2e}   {found[1]:.2e}   {32 * 4 * n * n * 2 / found[1]:.0%}")
 
 # %% [markdown]
-# Four times as many tokens take about sixteen times the FLOPs. Nearly all bytes belong to S and P, which nobody asked
-# for. This course is heading for a kernel that never writes S and P to memory.
+# Four times as many tokens take about sixteen times as many FLOPs. Nearly all bytes belong to S and P, which are only
+# intermediate results. This course is heading for a kernel that never writes S and P to memory.
 #
 # ## Exercise: a whole block
 #
@@ -410,17 +414,18 @@ for n in (512, 2048, 8192):
 #
 # | product | its weight matrix |
 # | --- | --- |
-# | queries, and the last product of the attention | (d_model, d_model) each |
+# | queries, and the output projection | (d_model, d_model) each |
 # | keys, values | (d_model, d_model × kv_heads / heads) each: several heads may share keys and values |
 # | S and o, for each of `heads` heads of d_model / heads numbers | none; each token attends to all tokens of its text |
 # | MLP, up and down | (d_model, d_ff) and (d_ff, d_model) |
 #
-# (Many models of today, such as Llama, have a third matrix in the MLP, (d_model, d_ff), for a gate. Here there are two.)
+# (Many models of today, such as Llama, have a third matrix in the MLP, (d_model, d_ff), for a gate. Here there are
+# two.)
 #
-# Return the FLOPs; within 1 % is near enough. Full marks require that
+# Return the FLOPs. They may be off by at most 1 %. Full marks require this
 # * where each head has its own keys and values ({{holds.within_a_percent.plain}}),
-# * where heads share them ({{holds.within_a_percent.shared keys}}). For S and o, torch repeats the shared ones, so S
-#   and o cost what they cost without sharing.
+# * where heads share keys and values ({{holds.within_a_percent.shared keys}}). For S and o, torch repeats the shared
+#   keys and values, so S and o cost as much as without sharing.
 
 
 # %% exercise="flops.block_cost"
@@ -440,7 +445,8 @@ check("flops.block_cost", block_cost)
 
 # %% [markdown]
 # How good is "2 × parameters × tokens" then? It leaves out S and o, which grow with the square of the number of tokens.
-# Here is a block with d_model = 4096. From how many tokens on does the shortcut miss more than a tenth of the FLOPs?
+# Here is a block with d_model = 4096. At how many tokens does this shortcut begin to miss more than a tenth of the
+# FLOPs?
 
 # %%
 d_model, heads, kv_heads, d_ff = 4096, 32, 8, 14336
@@ -455,13 +461,13 @@ for tokens in (512, 2048, 8192, 32768):
     )
 
 # %% [markdown]
-# It does so from just above 2048 tokens on. At 32768 tokens more than half of the FLOPs are in S and o, and the
-# shortcut misleads.
+# It misses more than a tenth just above 2048 tokens. At 32,768 tokens more than half of the FLOPs are in S and o, and
+# the shortcut misleads.
 #
 # ## One more thing a product does
 #
-# You have counted the additions of a product. They also decide how large the numbers in its result are. Take random
-# weights, `torch.randn(d, d)`, and random inputs. How large are the numbers after 8 layers?
+# You have counted the additions in a product. Their number also decides how large the numbers in the result are. Take
+# random weights, `torch.randn(d, d)`, and random inputs. How large are the numbers after 8 layers?
 
 # %%
 figures.flops.blow_up()
@@ -476,9 +482,9 @@ figures.flops.blow_up()
 # {{exercise flops.init_scale}}
 #
 # With the weights `torch.randn(fan_in, fan_out) * init_scale(fan_in)`, a layer should keep the spread of random inputs:
-# a standard deviation of 1 goes in, and about 1 comes out. Full marks require that
+# if they have a standard deviation of 1, the outputs should have about 1, too. Full marks require this
 # * after one layer ({{holds.keeps_one_layer.one}}),
-# * after twelve ({{holds.keeps_twelve_layers.deep}}).
+# * after twelve layers ({{holds.keeps_twelve_layers.deep}}).
 
 
 # %% exercise="flops.init_scale"
@@ -503,9 +509,9 @@ check("flops.init_scale", init_scale)
 # drawn again until it lies inside.
 #
 # `noise`, of shape (rounds, n), holds several rounds of random numbers. Weight i is the first number of column i that
-# lies within (-3, 3), times `fan_in**-0.5`. The last row always lies within. Use torch's operations on whole tensors.
-# An answer must be right for ordinary noise; the points are for
-# * noise of which few numbers lie within 3, and noise of a single round ({{correct.rounds}}).
+# lies within (-3, 3), times `fan_in**-0.5`. All numbers in the last row lie within (-3, 3). Use torch's operations on
+# whole tensors. If the result is wrong for ordinary noise, you get no points. Full marks require the right result
+# * for noise of which few numbers lie within (-3, 3), and for noise of a single round ({{correct.rounds}}).
 
 
 # %% exercise="flops.truncated_init"
@@ -523,27 +529,28 @@ def truncated_init(noise: torch.Tensor, fan_in: int) -> torch.Tensor:
 check("flops.truncated_init", truncated_init)
 
 # %% [markdown]
-# `torch.nn.init.trunc_normal_(weight, std=s, a=-3 * s, b=3 * s)` does this in one call. What does the cut cost? Nothing
-# that matters: the standard deviation falls to 0.987 of what it was.
+# `torch.nn.init.trunc_normal_(weight, std=s, a=-3 * s, b=3 * s)` does this in one call. The cut changes little: the
+# standard deviation falls to 0.987 of what it was.
 #
-# A **seed** decides which random numbers come. To repeat a run, set a seed for each source of them: `torch.manual_seed`
-# for weights and dropout, on every GPU as well, and `numpy.random.seed` and `random.seed` for whatever shuffles the
-# data. One shared generator is not enough, because one more dropout layer would then change the order of the texts.
+# A **seed** decides which random numbers are drawn. To repeat a run, set a seed for each source of random numbers:
+# `torch.manual_seed` for weights and dropout, on every GPU as well, and `numpy.random.seed` and `random.seed` for
+# whatever shuffles the data. One shared generator is not enough, because one more dropout layer would then change the
+# order of the texts.
 #
 # ## Exercise: a module by hand
 #
 # {{exercise flops.deep_linear}}
 #
 # In torch, a **parameter** is a tensor that is trained, and a **module** is a function that knows its parameters. Write
-# `DeepLinear`. It applies `layers` weight matrices (width, width), one after the other, as `x @ w`, and then a head of
-# (width,) numbers, so that x (rows, width) becomes (rows,). All of these are random numbers times `width**-0.5`. How
-# many are there? layers × width² + width.
+# `DeepLinear`. It applies `layers` weight matrices (width, width), one after the other, as `x @ w`. Then it multiplies
+# by a head of (width,) numbers, so that x (rows, width) becomes (rows,). All of these weights begin as random numbers
+# times `width**-0.5`. There are layers × width² + width of them.
 #
-# The check makes modules of several sizes, asks each for its parameters, calls it, and goes backward from the sum of its
-# output. Full marks require that
-# * `module.parameters()` has them all ({{holds.registers_its_parameters.plain}}),
+# The check makes modules of several sizes, asks each for its parameters, calls it, and goes backward from the sum of
+# its output. Full marks require that
+# * `module.parameters()` has all weights ({{holds.registers_its_parameters.plain}}),
 # * the output is computed with them ({{holds.computes_with_them.plain}}),
-# * each gets its gradient ({{holds.gets_gradients.other}}),
+# * each weight gets its gradient ({{holds.gets_gradients.other}}),
 # * the weights begin as random numbers of the right scale ({{holds.starts_fresh.other}}).
 
 
@@ -573,8 +580,8 @@ check("flops.deep_linear", DeepLinear)
 # %% [markdown]
 # ## Arithmetic or memory?
 #
-# A GPU can do two things at the same time: compute on what it has, and fetch what comes next. Whichever takes longer
-# sets the pace. Which one will it be?
+# A GPU can do two things at the same time: compute with the numbers that it has, and fetch the next numbers. Whichever
+# takes longer sets the pace. Which one will it be?
 #
 # That depends on two numbers. The task has an **arithmetic intensity**: its FLOPs for each byte moved. The machine has
 # a **ridge**: its FLOP/s divided by its bytes/s.
@@ -591,7 +598,7 @@ print(f"ridge: {fastest / sheet.hbm_bandwidth:.0f} FLOPs for each byte")
 # its arithmetic waits for memory. A task with more is *compute-bound*.
 #
 # For each element, a ReLU in bf16 reads 2 bytes, does one comparison and writes 2 bytes. That makes 1/4 FLOP for each
-# byte. On which side of the ridge is it?
+# byte. On which side of the ridge is the ReLU?
 #
 # ## Exercise: intensity
 #
@@ -618,19 +625,20 @@ check("flops.intensity", intensity)
 # flat part is the limit of arithmetic. No program gets above the roof of the datasheet. Both axes are logarithmic.
 #
 # Move the sliders. Before each move, say on which side of the ridge the point will be:
-# * Set m = 1: a vector times a matrix. A model that writes one text does this for each token.
+# * Set m = 1, which is a vector times a matrix. A model that writes one text does this for each token.
 # * Raise m from 1. How many rows does it take until arithmetic is the limit?
-# * Set m = n = k = 512. And 64? And 64 in fp32?
-# * Try the same on a T4 (a small card of 2018) and on a B200 (a large one of 2024).
+# * Set m = n = k = 512. Then set all three to 64, and then change to fp32.
+# * Try the same steps on a T4 (a small card of 2018) and on a B200 (a large one of 2024).
 
 # %%
 figures.flops.explore_roofline()
 
 # %% [markdown]
-# On the H200, m = 1 has about 1 FLOP for each byte, far on the side of memory. Arithmetic takes over above 229 rows, on
-# the slider at m = 256. The sizes 512 and 64 stay on the side of memory, with 171 and 21 against a ridge of 206. So
-# does 64 in fp32, with 11 against 14. The T4 has no bf16, so the picture takes fp32, and its ridge is 25: there, 512 is
-# on the side of arithmetic. The ridge of the B200 is 281. Newer cards need more FLOPs for each byte.
+# On the H200, m = 1 has about 1 FLOP for each byte. This is far on the memory side of the ridge. Arithmetic takes over
+# above 229 rows (on the slider, at m = 256). The sizes 512 and 64 stay on the side of memory: their intensities are 171
+# and 21, and the ridge is 206. 64 in fp32 stays there, too, with an intensity of 11 and a ridge of 14. The T4 has no
+# bf16, so the picture takes fp32. The T4's ridge is 25, so 512 is on the side of arithmetic there. The ridge of the
+# B200 is 281. Newer cards need more FLOPs for each byte.
 #
 # ## Exercise: the least time
 #
@@ -639,7 +647,7 @@ figures.flops.explore_roofline()
 # A GPU does `flops_per_second` and, at the same time, moves `bytes_per_second`. How many seconds does a task of `cost`
 # = (FLOPs, bytes) take at least? Full marks require the right time
 # * where arithmetic takes longer ({{holds.is_the_earliest.compute}}),
-# * where memory does ({{holds.is_the_earliest.memory}}).
+# * where memory takes longer ({{holds.is_the_earliest.memory}}).
 
 
 # %% exercise="flops.roofline_seconds"
@@ -657,9 +665,9 @@ check("flops.roofline_seconds", roofline_seconds)
 # %% [markdown]
 # Is this time a good prediction? The next cell compares it with measured times of ten operations. They are measured
 # here if there is a GPU, and otherwise come from the recorded run on an H200. The two limits are measured as well, with
-# a large copy and a product of 8192 by 8192 matrices; they give a second, lower ridge. For everything but the products,
-# FLOPs are counted by hand: softmax has 5 for each element (maximum, subtract, exp, add, divide), and gelu has 8 by its
-# tanh formula. Which of the ten will take much longer than predicted?
+# a large copy and a product of 8192 by 8192 matrices. They give a second, lower ridge. Torch counts only the FLOPs of
+# products, so the others are counted by hand: softmax has 5 for each element (maximum, subtract, exp, add, divide), and
+# gelu has 8 by its tanh formula. Which of the ten will take much longer than predicted?
 
 # %% gpu="flops.operations"
 ceilings, whose = figures.flops.speeds("ceilings")
@@ -683,13 +691,13 @@ figures.flops.operations_under_the_roof()
 #
 # * *Add* and *gelu* are near the slope. Gelu does 8 times as many FLOPs for each element and yet takes less time,
 #   because it moves fewer bytes.
-# * *16 rows × matrix*, and even *128 rows*, take about as long as *matrix × vector*: 128 answers for the price of one.
-#   All three take some 40 % longer than predicted, because their beginning and end weigh more than those of a long
-#   copy.
-# * *Softmax* lies far below the roof. Its cost does not tell you that, because a roof is a limit, not a promise. Unit
-#   06 makes softmax faster.
-# * *Matmul 512*, with an intensity of 171, lies between the two ridges, so either limit would let it be fast. But it
-#   has too little work: starting up takes a few microseconds, and there are too few pieces for 132 SMs.
+# * *16 rows × matrix*, and even *128 rows*, take about as long as *matrix × vector*, so you get 128 answers for the
+#   price of one. All three take some 40 % longer than predicted. They are shorter than a long copy, so the time to
+#   start and to finish weighs more.
+# * *Softmax* lies far below the roof. You cannot see this from its FLOPs and bytes, because a roof is a limit, not a
+#   promise. Unit 06 makes softmax faster.
+# * *Matmul 512*, with an intensity of 171, lies between the two ridges, so both limits would let it be fast. But it has
+#   too little work. Starting up takes a few microseconds, and there are too few tiles of the result for 132 SMs.
 # * *1024 rows × matrix* may lie above the flat roof. That roof was measured on a longer product, in which the chip
 #   comes to its power limit and lowers its clock.
 #
@@ -700,12 +708,13 @@ figures.flops.operations_under_the_roof()
 # Specifications 1/2 lower without sparsity."
 #
 # Sparsity here is a trick of the hardware. If two of every four weights are zero, the hardware skips these two, and the
-# datasheet counts the skipped FLOPs as done. (Which two these are may differ from one four to the next, so it is stored
-# with the weights.) Ordinary models have no such zeros, so they can get half of the printed number. This course's
-# table, `gpu.DATASHEETS`, holds these halves, which are called **dense** figures, and names its sources.
+# datasheet counts the skipped FLOPs as done. (The positions of these two may differ from one group of four to the next,
+# so they are stored with the weights.) Ordinary models have no such zeros, so they can get half of the printed number.
+# This course's table, `gpu.DATASHEETS`, holds these halves, which are called **dense** figures, and names its sources.
 #
-# Where does the dense figure come from? NVIDIA multiplies it out: 132 SMs, each with 4 tensor cores, which do 512 FMAs of
-# bf16 in a cycle, at 1.83 GHz. 132 × 4 × 512 × 2 × 1.83 × 10⁹ is 989 × 10¹² FLOP/s. A chip that lowers its clock reaches less.
+# Where does the dense figure come from? It is a product. There are 132 SMs with 4 tensor cores each, a tensor core does
+# 512 FMAs of bf16 in a cycle, and the clock is 1.83 GHz: 132 × 4 × 512 × 2 × 1.83 × 10⁹ is 989 × 10¹² FLOP/s. A chip
+# that lowers its clock reaches less.
 #
 # And how much of the dense figure does a plain `a @ b` reach?
 
@@ -722,9 +731,10 @@ print(f"measured: {share:.0%} of the dense peak; you guessed", "nothing" if gues
 
 # %% [markdown]
 # Both measured bars are the same product, of the same size, by the same kernel, but one of them multiplies zeros. A
-# transistor that does not switch draws hardly any power. And on a large product, power is what limits the clock.
+# transistor that does not switch draws hardly any power, and in a large product the power limits the clock. So the
+# product of zeros runs at a higher clock.
 #
-# > Time your kernels on random data, because zeros flatter.
+# > Time your kernels on random data, because zeros are too fast.
 #
 # ## MFU and HFU
 #
@@ -741,22 +751,23 @@ for dtype in ("fp32", "tf32", "fp16", "bf16"):
 
 # %% [markdown]
 # For a training run, the FLOPs that the model needs are 6 × parameters × tokens. (This leaves out S and o of the
-# attention; the count of a block above says when you may do so. The PaLM paper, which introduced MFU, includes them, so
-# its MFU of the same run is a little higher.)
+# attention. The count of a block above says when you may do so. The PaLM paper, which introduced MFU, includes S and o,
+# so it would give the same run a slightly higher MFU.)
 #
-# Some runs do more than they need. To save memory they throw away what layers computed, and run the forward pass again
-# when the backward pass needs it (unit 07). Then the hardware does 2 + 2 + 4 = 8 FLOPs for each parameter and token.
-# **HFU**, *hardware* FLOPs utilisation, counts those. A run cannot raise its MFU by doing more work than needed, so MFU
-# is the honest number.
+# Some runs do more FLOPs than the model needs. To save memory they throw away what layers computed, and run the forward
+# pass again when the backward pass needs it (unit 07). Then the hardware does 2 + 2 + 4 = 8 FLOPs for each parameter
+# and token. **HFU**, *hardware* FLOPs utilisation, counts all of these. A run cannot raise its MFU by doing more work
+# than needed, so MFU is the honest number.
 #
-# MFU does not tell where the rest went: communication between GPUs, loading of data, launches, operations that are no
-# products. And 6 for each parameter is wrong where a parameter is not used exactly once for each token: shared layers
-# are used more often, most experts of a mixture not at all, and an embedding table is only looked up.
+# MFU does not say where the rest of the time went. It may go to communication between GPUs, to loading data, to
+# launches, or to operations that are not products. And 6 FLOPs for each parameter is wrong if a parameter is not used
+# exactly once for each token. Shared layers are used more often. Most experts of a *mixture of experts* are not used at
+# all. And an embedding table is only looked up.
 #
-# Does the number of FLOPs depend on how the chip multiplies? It could: Strassen's algorithm makes a product of 2 × 2
-# blocks from 7 products, not 8. Libraries for GPUs do not use it, because it needs more memory traffic and loses
-# digits. They do 2 m n k. And are tensor cores used by default? They are for bfloat16 and float16, but for float32 only
-# if you allow TF32 (unit 02). `torch.compile` does not change that.
+# Does the number of FLOPs depend on how the chip multiplies? It could: Strassen's algorithm computes a product of 2 × 2
+# blocks with 7 products of blocks instead of 8. Libraries for GPUs do not use it, because it needs more memory traffic
+# and loses digits. They do 2 m n k FLOPs. And are tensor cores used by default? For bfloat16 and float16 they are, but
+# for float32 only if you allow TF32 (unit 02). `torch.compile` does not change that.
 #
 # ## Exercise: utilisation
 #
@@ -791,8 +802,8 @@ check("flops.utilisation", utilisation)
 #
 # {{exercise flops.training_days}}
 #
-# Each of `gpus` GPUs has a peak of `peak_flops` FLOP/s, and the run has an MFU of `mfu`. Return the number of days in
-# which these GPUs do all FLOPs of the training ({{holds.delivers.plain}}).
+# Each of `gpus` GPUs has a peak of `peak_flops` FLOP/s, and the run has an MFU of `mfu`. Return how many days these
+# GPUs need for all FLOPs of the training ({{holds.delivers.plain}}).
 
 
 # %% exercise="flops.training_days"
@@ -847,9 +858,9 @@ figures.flops.sixteen_bytes()
 # %% [markdown]
 # * the **parameter** itself, 4 bytes,
 # * its **gradient**, 4 bytes,
-# * the **optimizer's state**, what it remembers. Plain SGD has none. SGD with momentum has a velocity, AdaGrad a sum of
-#   squared gradients, and Adam and AdamW have two running averages, of the gradient and of its square. Each of these is
-#   one more float32 for every parameter.
+# * the **optimizer's state**, which is what the optimizer remembers. Plain SGD has none. SGD with momentum has a
+#   velocity. AdaGrad has a sum of squared gradients. Adam and AdamW have two running averages, one of the gradient and
+#   one of its square. Each of these is one more float32 for every parameter.
 #
 # (Mixed precision, as in unit 02, saves nothing here: 2 bytes for a bf16 parameter, 2 for its gradient, and 12 for the
 # master copy and the two averages make 16 again.)
@@ -889,8 +900,8 @@ print(f"8 H100s: {room / 1e9:.0f} GB / 16 bytes = {room / 16 / 1e9:.0f} billion 
 # A deep linear model has `layers` matrices of (width, width) without bias, one after the other. All of it is in
 # float32, and it is trained on `batch` rows. `optimizer` is `"sgd"`, `"momentum"`, `"adagrad"` or `"adam"`. Return four
 # numbers of bytes: parameters, gradients, the optimizer's state, and activations. Activations are what autograd keeps
-# for the backward pass besides the parameters, the data included. A counter of steps is no state. Full marks require what
-# torch really holds:
+# for the backward pass besides the parameters; the data counts, too. An optimizer's counter of steps does not count as
+# state. Full marks require the bytes that torch really holds:
 # * parameters, gradients and activations, with sgd ({{correct.sgd}}),
 # * the states of the other optimizers ({{correct.states}}).
 
@@ -911,18 +922,19 @@ check("flops.training_memory", training_memory)
 
 # %% [markdown]
 # When do activations outgrow the rest? With Adam, the rest takes 16 × layers × width² bytes here, and activations take
-# 4 × layers × batch × width. The two are equal at batch = 4 × width, where batch counts rows: all tokens of all texts
-# together. Unit 07 saves activations at the price of FLOPs.
+# 4 × layers × batch × width. The two are equal at batch = 4 × width. Here batch is the number of rows, that is, of all
+# tokens of all texts together. Unit 07 saves activations at the price of FLOPs.
 #
 # ## A training run, all of it
 #
 # Everything that this unit counted happens in a loop of a few lines. The **data** is a file of whole numbers, one for
-# each token. It may be far larger than memory: 15 T tokens of 2 bytes are 30 TB. So `np.memmap` makes an array that is
-# read from disk only where you look at it. A **loader** picks random places in it. Each **step** goes forward and
-# backward, and lets the optimizer change the parameters. Then the gradients are dropped, or the next step would add to
-# them. (Adding them up on purpose is *gradient accumulation*: a large batch in several small parts. Add in float32.)
-# And since every long run breaks some day, it **saves** three things: the parameters, the optimizer's state and the
-# number of the step. What happens if you forget the optimizer's state?
+# each token. It may be far larger than memory: 15 trillion tokens of 2 bytes are 30 TB. So `np.memmap` makes an array
+# that is read from disk only where you look at it. A **loader** picks random places in it. Each **step** goes forward
+# and backward, and lets the optimizer change the parameters. Then the gradients are dropped, because otherwise the next
+# step would add to them. (To add them up on purpose is called *gradient accumulation*: a large batch is computed in
+# several small parts. Add the gradients in float32.) And since every long run is interrupted some day, the loop
+# **saves** three things: the parameters, the optimizer's state and the number of the step. What happens if you forget
+# the optimizer's state?
 
 # %%
 import os  # noqa: E402
@@ -963,8 +975,8 @@ parameters = sum(p.numel() for p in model.parameters())
 print(f"{parameters:,} parameters: {4 * parameters:,} bytes, and {state:,} of the optimizer's")
 
 # %% [markdown]
-# The loss begins near ln 50 = 3.91, the loss of a blind guess among 50 tokens. If you forget its state, AdamW starts
-# again with empty averages: the loss jumps, and the run has to find its pace again.
+# The loss begins near ln 50 = 3.91, the loss of a blind guess among 50 tokens. If you forget the optimizer's state,
+# AdamW starts again with empty averages. Then the loss jumps, and it takes a while until the run is as good as before.
 #
 # ## How to time a GPU
 #
@@ -982,19 +994,19 @@ print(f"{parameters:,} parameters: {4 * parameters:,} bytes, and {state:,} of th
 figures.flops.launch_timeline()
 
 # %% [markdown]
-# Not waiting is one of six ways to be wrong:
+# Reading the clock without waiting is one of six traps:
 #
 # | trap | what goes wrong | cure |
 # | --- | --- | --- |
 # | no waiting | you time the queueing | wait for the device before you read the clock, both times |
 # | the first runs | code is loaded or compiled, clocks rise | warm up, and leave those runs out |
-# | the mean | one disturbed run in twenty spoils it | the median of many runs |
+# | the mean | one disturbed run in twenty changes the mean | take the median of many runs |
 # | a warm cache | the second run finds its data in L2 | overwrite the cache before each run |
-# | zeros | no switching, little power, a higher clock | random data |
-# | the host's clock | it counts the launch, too: 5 to 10 µs | work of a millisecond needs none; shorter work needs the device's own clock |
+# | zeros | transistors do not switch, so the chip needs little power and raises its clock | use random data |
+# | the host's clock | it counts the launch, too: 5 to 10 µs | for work of a millisecond no cure is needed; shorter work needs the device's own clock |
 #
-# How wrong? Here several timers time the same work, and one of them is right. (*host clock* waits and takes the median,
-# but times short work from a warm cache: two of the six traps.)
+# How wrong can a time be? Here several timers time the same work, and one of them is right. (*host clock* waits and
+# takes the median, but it falls into two of the six traps: the work is short, and its data is in the cache.)
 
 # %% gpu="flops.timers"
 figures.flops.timers()
@@ -1003,8 +1015,8 @@ figures.flops.timers()
 # A number that cannot be true does no harm, because you notice it. The others look plausible: in the lower half of the
 # recorded picture, no timer is on the wrong side of the line, and yet three of four are wrong.
 #
-# The next exercise is about the first four cures. Its GPU is simulated, so the true time is known. It has the host's
-# clock alone, and work so long that a launch is within the 3 % that the check allows.
+# The next exercise is about the first four cures. Its GPU is simulated, so the true time is known. It has only the
+# host's clock. Its work is so long that a launch takes less than the 3 % by which the check allows a time to be off.
 
 # %%
 simulated = SimulatedGPU(cold=900, hot=400)  # the work takes 900 µs from memory, and 400 if its data is in the cache
@@ -1021,20 +1033,20 @@ print(f"with waiting, from the cache: {(simulated.clock() - before) * 1e6:.0f} �
 # The simulated `gpu` has three methods:
 # * `gpu.clock()`: the host's clock, in seconds,
 # * `gpu.synchronize()`: waits until the device has done all that is queued,
-# * `gpu.flush()`: *queues* other work, which overwrites the cache, and returns at once. That takes time on the device,
-#   too, and you must not count it.
+# * `gpu.flush()`: *queues* other work, which overwrites the cache, and returns at once. This other work takes time on
+#   the device, too, and you must not count it.
 #
 # ## Exercise: a timer
 #
 # {{exercise flops.measure}}
 #
 # Write `measure(work, gpu, warm_up, runs)`. It first calls `work()` `warm_up` times. Then it times `runs` calls, each
-# from a cold cache, and returns their median time in seconds. The check hands it a `SimulatedGPU` and repeats your
-# calls on another, whose clock must have shown the right time in half of the runs. Full marks require a time within 3 % of
-# the true one
+# from a cold cache, and returns their median time in seconds. The check hands it a `SimulatedGPU`. Then it repeats your
+# calls on another one, whose clock must have shown the right time in half of the runs. Full marks require a time within
+# 3 % of the true one
 # * for steady work ({{timed.near_the_truth.steady}}),
-# * where the first runs are slow, or any run after the last that you were asked for, because a chip that gets warm
-#   lowers its clock ({{timed.near_the_truth.warm-up}}),
+# * where the first runs are slow, and where runs beyond those that you were asked for are slow, because a chip that
+#   gets warm lowers its clock ({{timed.near_the_truth.warm-up}}),
 # * where other work disturbs some runs, early, in the middle or late ({{timed.near_the_truth.median}}),
 # * where the cache would help ({{timed.near_the_truth.cold}}).
 
@@ -1065,7 +1077,7 @@ check("flops.measure", measure)
 
 # %% [markdown]
 # Now time a real GPU. `RealGPU` has the same three methods. The next cell times a product of 4096 by 4096 matrices with
-# your `measure`, and with Triton's own timer, `do_bench`. Without a GPU the cell says so.
+# your `measure`, and with Triton's own timer, `do_bench`. If there is no GPU, the cell says so.
 
 # %% gpu="flops.measure"
 if bench.has_gpu():
@@ -1077,13 +1089,13 @@ if bench.has_gpu():
     print(f"do_bench {theirs * 1e6:.1f} µs; yours {'not solved' if mine is None else f'{mine * 1e6:.1f} µs'}")
 else:
     print(
-        "There is no GPU here that the course times on. On one, your timer and Triton's would differ by a few microseconds."
+        "This machine has no GPU on which the course can time kernels. With such a GPU, your timer and Triton's would differ by a few microseconds."
     )
 
 # %% [markdown]
-# Your time is a little longer, because it includes the launch: about 5 to 10 microseconds on the host. When the work
-# itself is that short, do as `do_bench` does: put *events* into the queue before and after the work, and let the device
-# read its own clock.
+# Your time is a little longer, because it includes the launch: about 5 to 10 microseconds on the host. If the work
+# itself is that short, do what `do_bench` does: put *events* into the queue before and after the work, and let the
+# device read its own clock.
 #
 # ## A mystery
 #
@@ -1096,7 +1108,7 @@ else:
 guess_odd = ...
 
 # %% gpu="flops.mystery_plot"
-figures.flops.mystery_plot()  # measured here in about half a minute on a GPU, recorded on an H200 else
+figures.flops.mystery_plot()  # measured here in about half a minute on a GPU, otherwise recorded on an H200
 
 # %% gpu="flops.cliff"
 points = dict(figures.flops.speeds("curve")[0]["points"])
@@ -1111,26 +1123,27 @@ progress()
 # Some points lie above the measured roof from before. That roof was one long product at its power limit, and these
 # products are short. No point passes the roof of the datasheet.
 #
-# The curve has branches, and what divides N decides between them. It also has waves, and dips at sizes that look
-# innocent. The FLOPs grow smoothly all the while, so the count does not explain the curve. Write down your guesses;
-# unit 05 takes the plot apart, and you will predict it.
+# The curve has branches. The branch of a size N depends on which numbers divide N. The curve also has waves, and it
+# dips at sizes that look harmless. But the FLOPs grow smoothly, so the count does not explain the curve. Write down
+# what you think is the reason. Unit 05 explains the plot, and there you will predict it.
 #
 # ## What you now know
 #
-# * FLOPs are a count, FLOP/s a speed. A product has 2 m n k FLOPs.
-# * For each parameter and token, forward takes 2 FLOPs, backward 4, and training 6, or 8 with the forward pass done
-#   twice. Attention adds a term with the square of the tokens.
+# * FLOPs are a count, and FLOP/s is a speed. A product has 2 m n k FLOPs.
+# * For each parameter and token, the forward pass takes 2 FLOPs and the backward pass 4, so training takes 6 (or 8 if
+#   the forward pass is done twice). Attention adds a term that grows with the square of the number of tokens.
 # * A dispatch mode sees every operation, and a counter that uses it needs a dozen lines.
-# * Below the ridge memory sets the pace, above it arithmetic does. The roof is a limit, not a promise.
+# * Below the ridge memory sets the pace, and above it arithmetic does. The roof is a limit, not a promise.
 # * An asterisk on a datasheet is worth a factor of two. MFU is measured against the dense number.
 # * AdamW in float32 takes 16 bytes for each parameter, and activations come on top.
-# * A time needs warm-up, waiting, a median, a cold cache, random data, and for short work the device's clock.
+# * To time a kernel, warm up, wait for the device, take a median, and use a cold cache and random data. For short work
+#   use the device's clock.
 #
-# Most of the operations of a model lie on the slope, where bytes decide. The next unit shows that a byte asked for
-# and a byte moved are not the same.
+# Most of the operations of a model lie on the slope, where bytes decide. The next unit shows that memory may move more
+# bytes than a kernel asks for.
 #
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs that
-# you have not seen.
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen.
 #
 # ## Further reading
 #

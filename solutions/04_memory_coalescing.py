@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say from a kernel's index arithmetic how many bytes the memory will really move, read the
 # same number off a trace, and rewrite a kernel that wastes seven eighths of them. This unit takes about {{unit hours}},
-# of which {{unit minutes}} are for the {{unit exercises}}. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what
+# {{unit minutes}} of that for the {{unit exercises}}. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what
 # you need from them is repeated below. You need no GPU, because traffic is counted on the CPU. If there is a GPU,
 # kernels are timed as well.
 
@@ -31,7 +31,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # %% [markdown]
 # ## What you need
 #
-# Skip this if you wrote a kernel yesterday.
+# Skip this section if you wrote a kernel yesterday.
 #
 # A **Triton kernel** is a function that many **programs** run, each with its own number `tl.program_id(0)`. A program
 # works on whole **blocks**. `tl.arange(0, BLOCK)` is the block 0, 1, ..., BLOCK - 1, and arithmetic on it is
@@ -39,17 +39,17 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 #
 # A tensor arrives as a **pointer** to its first element. `x_ptr + offsets` is a block of pointers, where offsets count
 # elements, not bytes. `tl.load` reads through all of them, and `tl.store` writes through them. Each place in a block is
-# a **lane**. The last program usually reaches past the end, so load and store take a **mask**: lanes where it is false
-# touch nothing. After a load, such a lane holds `other` if you gave one, and *anything* if you did not.
+# a **lane**. The last program usually reaches past the end, so load and store take a **mask**. Lanes where the mask is
+# false touch nothing. After a load, such a lane holds `other` if you gave this argument, and otherwise *anything*.
 #
 # A matrix with shape (M, N) and **strides** (s0, s1) keeps element (m, n) at offset `m * s0 + n * s1`. A contiguous
-# matrix has s0 = N and s1 = 1, so the next element of a row is the neighbour in memory. A two-dimensional block of
+# matrix has s0 = N and s1 = 1, so the next element of a row is also the next in memory. A two-dimensional block of
 # offsets comes from broadcasting: `rows[:, None] * s0 + cols[None, :] * s1`.
 #
 # The hardware has lanes, too: 32 of them form a **warp** and execute each instruction together. You write blocks, and
 # the compiler deals their elements out to these lanes.
 #
-# Here is all of it in one kernel.
+# Here is all of this in one kernel.
 
 
 # %%
@@ -75,8 +75,8 @@ print(f"{t.loads.bytes} bytes loaded, {t.stores.bytes} bytes stored")
 # Outside `with trace()`, the same line would launch the kernel on a GPU, and would fail where there is none. In this
 # notebook every demonstration is traced. You can try your own functions in the same way: `with trace(): print(f(x))`.
 #
-# The second kernel has what the larger exercises need: a tile, a mask in two dimensions, a loop, and a sum that is kept
-# from round to round. Which elements does program 1 read?
+# The second kernel has what the larger exercises need: a tile, a mask in two dimensions, a loop, and a sum that is
+# carried from one round of the loop to the next. Which elements does program 1 read?
 
 
 # %%
@@ -109,15 +109,15 @@ print("right:", torch.allclose(out, x.mean(1), atol=1e-6))
 # | word | meaning |
 # | --- | --- |
 # | SM | streaming multiprocessor: one of the GPU's processors (an H200 has 132), on which programs run |
-# | register | memory of one lane, inside the SM; blocks live there |
-# | shared memory, L1 | memory of one SM: lanes pass data through it, and as a cache it keeps what was read a moment ago |
+# | register | memory of one lane, inside the SM; it holds the lane's elements of each block |
+# | shared memory, L1 | memory of one SM: lanes exchange data through it, and as a cache it keeps what was read recently |
 # | L2 | a cache that all SMs share |
 # | DRAM, HBM | the GPU's main memory, where tensors are |
 # | ragged | a size is ragged if blocks do not divide it |
-# | dense | without gaps: neighbouring lanes want neighbouring bytes |
+# | dense | without gaps: neighbouring lanes read or write neighbouring bytes |
 # | trace | a count of what a kernel does to memory, made on the CPU from what Triton's compiler reads in the kernel |
 #
-# Numbers measured on an H200, and how they were taken, are in `benchmarks/results/h200_measurements.md` and
+# Numbers measured on an H200, and how they were measured, are in `benchmarks/results/h200_measurements.md` and
 # `coalescing.md` of the course's repository.
 
 # %% [markdown]
@@ -141,15 +141,15 @@ guess_columns = ...
 figures.coalescing.rows_against_columns(guess_columns)  # runs both here: counted on a CPU, timed too on a GPU
 
 # %% [markdown]
-# Whatever you guessed, the useful bytes were the same. What differs is how many bytes the memory had to *move* to serve
-# the kernels. (It also costs time: on an H200 the column kernel took 10.4 times as long for a matrix of 8192 by 8192.)
+# Both kernels used equally many bytes. What differs is how many bytes the memory had to *move* for them. (It also costs
+# time: on an H200 the column kernel took 10.4 times as long for a matrix of 8192 by 8192.)
 #
 # ## A memory answers in sectors
 #
 # Why would a memory that is asked for 4 bytes send 32? DRAM keeps its bits in long rows of tiny capacitors. A *word
 # line* connects a whole row to the *bit lines* of its columns, where sense amplifiers turn faint charges into bits and
-# write them back. Opening a row is the slow part; once it is open, the neighbours are almost free. So no part of the
-# machine handles single elements:
+# write them back. Opening a row is the slow part. Once it is open, neighbouring bits cost almost no more time. So no
+# part of the machine handles single elements:
 #
 # | unit | bytes | who handles it |
 # | --- | --- | --- |
@@ -164,18 +164,19 @@ figures.coalescing.memory_anatomy()
 # The 32 lanes of a warp ask at the same time. The hardware collects their addresses and asks for each sector
 # **once**. This is *coalescing*: requests that fall into one sector become one request.
 #
-# So what does a warp cost? 32 neighbouring floats lie in 128 bytes, which are 4 sectors. And 32 floats from 32
-# different rows? Each lies in a sector of its own, and 32 sectors are 1024 bytes, for the same 128 useful ones.
+# So what does a warp cost? 32 neighbouring floats lie in 128 bytes, which are 4 sectors. But 32 floats from 32
+# different rows lie in 32 different sectors. These are 1024 bytes, and still only 128 of them are useful.
 #
 # > **efficiency** = useful bytes / (32 × sectors)
 #
-# This also solves an old puzzle. In C on a CPU, each thread should walk along a row of its own, because its next number
-# is then a neighbour. On a GPU that is wrong. What counts there is not what one thread reads next, but what the 32
-# lanes read *at the same time*. With a row for each lane, these are 32 places, a row apart. So neighbouring lanes take
-# neighbouring *columns*, and each lane walks down its own.
+# This also explains why a good loop for a CPU can be a bad one for a GPU. On a CPU, each thread should walk along a row
+# of its own, because then the next number that it reads lies next to the last one. On a GPU it does not matter what one
+# thread reads next. What matters is what the 32 lanes read *at the same time*. If each lane has a row of its own, they
+# read 32 places that are a row apart. So neighbouring lanes should take neighbouring *columns*, and each lane should
+# walk down its column.
 #
-# Move the sliders until you can say the number before it appears. Try these three:
-# * float32, stride 2, as drawn at first. Which bytes are moved and thrown away?
+# Move the sliders until you can predict the number of sectors. Try these three settings:
+# * float32, stride 2, as drawn at first. Which bytes are moved although no lane needs them?
 # * float32, stride 8, then 9, 16, 32. Why does the number of sectors stop growing?
 # * float32, stride 1, offset 1. Where does the fifth sector come from?
 
@@ -195,12 +196,13 @@ figures.coalescing.explore_lanes_over_memory()
 # * addresses in any order, and an empty list ({{correct.order}}),
 # * elements that straddle two sectors ({{correct.straddling}}): address 30 with `itemsize` 4 means bytes 30 to 33.
 #
-# `hint("coalescing.sectors_touched")` gives a hint, and a stronger one each time. Every exercise has such hints.
+# `hint("coalescing.sectors_touched")` gives a hint, and a stronger one each time you call it. Every exercise in this
+# unit has such hints.
 
 
 # %% exercise="coalescing.sectors_touched"
 def sectors_touched(addresses: list[int], itemsize: int) -> int:
-    """Byte addresses of one warp's lanes, bytes per lane -> number of 32-byte sectors that hold the bytes they want."""
+    """Byte addresses of one warp's lanes, bytes per lane -> number of 32-byte sectors that hold the bytes they read."""
     ### BEGIN SOLUTION
     first_and_last = [(a // 32, (a + itemsize - 1) // 32) for a in addresses]
     return len({sector for first, last in first_and_last for sector in range(first, last + 1)})
@@ -215,8 +217,8 @@ check("coalescing.sectors_touched", sectors_touched)
 #
 # {{exercise coalescing.strided_efficiency}}
 #
-# Lane i of 32 reads element `i * stride`, and element 0 is at the start of a sector. What is the efficiency? `stride`
-# is at least 1. You may call `sectors_touched`, or find a formula.
+# There are 32 lanes. Lane i reads element `i * stride`, and element 0 is at the start of a sector. What is the
+# efficiency? `stride` is at least 1. You may call `sectors_touched`, or find a formula.
 #
 # Full marks require your numbers to equal those of a traced copy
 # * at strides 1, 2, 4, 8, 32 in float32 ({{correct.float32}}),
@@ -243,19 +245,19 @@ figures.coalescing.sectors_against_stride()
 
 # %% [markdown]
 # At stride 2 the efficiency is 0.5 for every dtype, because half of each sector is skipped. A smaller dtype moves fewer
-# bytes, but wastes the same share of them. The curves part where each lane gets a sector of its own. From there on,
-# float32 uses 4 of 32 bytes, and int8 only 1.
+# bytes, but wastes the same share of them. The curves separate where each lane needs a sector of its own. From there
+# on, float32 uses 4 of the 32 bytes of a sector, and int8 uses only 1.
 #
-# In float32 the number of sectors stops growing at stride 8, but the cost does not quite. On an H200, stride 8 read 8.0
-# times the useful bytes from DRAM, and stride 32 read 16.0 times (Nsight Compute, `dram__bytes_read.sum`). Why twice as
-# many? At stride 8, each 64-byte fetch brings two wanted sectors. At stride 32 it brings one, and its other half is
-# thrown away.
+# In float32 the number of sectors stops growing at stride 8, but the cost still grows after that. On an H200,
+# stride 8 read 8.0 times the useful bytes from DRAM, and stride 32 read 16.0 times (Nsight Compute,
+# `dram__bytes_read.sum`). Why twice as many? At stride 8, each 64-byte fetch brings two sectors that are needed. At
+# stride 32 it brings only one, and its other half is thrown away.
 
 # %% [markdown]
 # ## Reading a trace
 #
-# You will not count addresses by hand for long. `trace` records each load and each store, and counts their sectors as
-# you did: for each group of 32 lanes, each sector once.
+# You need not count addresses by hand. `trace` records each load and each store, and counts their sectors as you did:
+# for each group of 32 lanes, each sector once.
 
 
 # %%
@@ -277,8 +279,8 @@ load, store = t.accesses_to("x_ptr", "load"), t.accesses_to("out_ptr", "store")
 print(f"\nload efficiency {load.efficiency:.0%}, store efficiency {store.efficiency:.0%}")
 
 # %% [markdown]
-# Read the table row by row. Both accesses moved the same 16 384 bytes for the kernel, but the load touched four times
-# as many sectors as the store. Change `stride`, run the cell again, and compare with your `strided_efficiency`.
+# Read the table row by row. For the kernel, both accesses moved 16,384 bytes, but the load touched four times as many
+# sectors as the store. Change `stride`, run the cell again, and compare with your `strided_efficiency`.
 #
 # Can you also say what a kernel will touch before you run it?
 
@@ -290,8 +292,8 @@ print(f"\nload efficiency {load.efficiency:.0%}, store efficiency {store.efficie
 # **One** program runs each of these kernels. `x_ptr` points to the start of a 128-byte line. How many sectors does the
 # **load** of each kernel touch? Write down five numbers first. The cell after the check counts them.
 #
-# Write numbers, or arithmetic on them such as `4 * 1024`. Code that finds the numbers out earns nothing, because it is
-# no prediction.
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
+# earns nothing.
 
 
 # %%
@@ -355,9 +357,9 @@ for kernel, dtype in (
     print(f"{kernel.__name__:>12}: {loads.sectors:4} sectors, efficiency {loads.efficiency:.0%}")
 
 # %% [markdown]
-# Look at two of them again. *Half masked* asks for half the bytes and saves no sector, because a mask helps only when
-# it empties a whole sector. *Shifted* asks for as many bytes as *neighbours* and pays a quarter more: each group of 32
-# lanes begins 4 bytes late and ends in a fifth sector.
+# Look at two of them again. *Half masked* asks for half the bytes, but it saves no sector, because a mask helps only if
+# no lane needs any part of a sector. *Shifted* asks for as many bytes as *neighbours*, but it touches a quarter more
+# sectors: each group of 32 lanes begins 4 bytes later, and so ends in a fifth sector.
 #
 # ## Is the count true?
 #
@@ -369,10 +371,11 @@ for kernel, dtype in (
 figures.counters.predicted_against_counted()
 
 # %% [markdown]
-# Most points lie on the line, to the last sector. One of them is *shifted*, which should surprise you. Each of its
-# groups of 32 lanes asks for a fifth sector, a quarter too many, and yet the GPU counted less than 1 % too many. Why?
-# The fifth sector of one group is the first of the next, and the SM's **L1 cache** still holds it when the next group
-# asks, a moment later. A trace gives both numbers: the lanes ask for `sectors`, and `l2_sectors` of them come from L2.
+# Most points lie exactly on the line. One of them is *shifted*, which should surprise you. Each of its groups of 32
+# lanes asks for a fifth sector, which is a quarter more than needed. Yet the GPU counted less than 1 % more. Why? The
+# fifth sector of one group is the first sector of the next group. The next group asks for it a moment later, when the
+# SM's **L1 cache** still holds it. A trace gives both numbers: the lanes ask for `sectors`, and `l2_sectors` of these
+# come from L2.
 
 # %%
 with trace() as t:
@@ -383,24 +386,24 @@ print(f"the lanes ask for {loads.sectors} sectors; {loads.l2_sectors} come from 
 # %% [markdown]
 # Now look at the points that are off the line. What does a trace not know?
 #
-# * **Reading twice.** A softmax that reads its row a second time finds part of it still in L1. The trace counts both
-#   readings, but the cache may spare you part of the second. How much depends on what else runs on that SM, so do not
-#   build on it.
-# * **Spills.** When a program needs more registers than there are, the compiler *spills* some of them to memory. Your
-#   source does not show those bytes. CUDA calls the place *local memory*, because no other thread sees it, but it lies
-#   in DRAM, like every tensor, behind L1 and L2. A tiled matmul with tiles of 128 in float32 stored 2.6 times the bytes
-#   of its source. Unit 05 comes back to spills.
-# * **Half-filled sectors.** A store that fills a sector only in part makes the memory read the rest of it, some time
-#   later.
+# * **Reading twice.** A softmax that reads its row a second time finds a part of it still in L1. The trace counts both
+#   reads, but L1 may deliver a part of the second. How large this part is depends on what else runs on the SM, so do
+#   not rely on it.
+# * **Spills.** If a program needs more registers than there are, the compiler *spills* some of them: it keeps their
+#   numbers in memory. Your source does not show the bytes that this moves. CUDA calls the place *local memory*, because
+#   no other thread sees it, but it lies in DRAM, like every tensor, behind L1 and L2. For example, a tiled matmul with
+#   tiles of 128 in float32 stored 2.6 times as many bytes as its source says. Unit 05 comes back to spills.
+# * **Half-filled sectors.** If a store fills only a part of a sector, the memory has to read the rest of the sector
+#   some time later.
 
 # %% [markdown]
 # ## Tiles: whole rows of neighbours
 #
-# From here on you write kernels. All of them follow the same rule: give a program a **tile** of a few rows, with enough
-# neighbours along the axis whose stride is 1.
+# From here on you write kernels. All of them follow the same rule: give a program a **tile** that has a few rows, and
+# enough neighbours along the axis whose stride is 1.
 #
-# How many are enough? A sector holds 8 floats, or 16 halves. Below are tiles of 1024 elements in six shapes, each loaded from the
-# corner of a contiguous 1024 by 1024 matrix. Which of them will be as good as the best?
+# How many are enough? A sector holds 8 floats, or 16 halves. Below are tiles of 1024 elements in six shapes, each
+# loaded from the corner of a contiguous 1024 by 1024 matrix. Which of them will have the best efficiency?
 
 
 # %%
@@ -417,8 +420,8 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
     print(f"{block_m:4} x {block_n:<4} {t.loads.sectors:5} sectors, efficiency {t.loads.efficiency:.1%}")
 
 # %% [markdown]
-# From 8 floats in a row on, the shape makes no difference to the sectors; in float16 it would take 16 elements. (Longer
-# runs help in another way: fewer instructions move the same bytes. See *Alignment*.)
+# If a row of the tile has at least 8 floats, the shape makes no difference to the number of sectors. In float16 a row
+# needs 16 elements. (Longer rows help in another way: fewer instructions move the same bytes. See *Alignment*.)
 #
 # ## Exercise: copy rows
 #
@@ -433,16 +436,17 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
 #
 # Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}) and for rows that lie apart ({{correct.strided}}),
-# * loads and stores that touch no more sectors than they must ({{coalesced.load.performance + coalesced.store.performance}}),
+# * loads and stores that touch no more sectors than they must
+#   ({{coalesced.load.performance + coalesced.store.performance}}),
 # * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
 # Give each program some thousands of elements, because on a GPU this keeps enough bytes in flight.
 #
-# Know one limit: `rows * row_stride` is 32-bit arithmetic, which is right for offsets below 2³¹ elements (8 GiB of
+# There is one limit: `rows * row_stride` is 32-bit arithmetic, which is right for offsets below 2³¹ elements (8 GiB of
 # floats). A larger tensor needs `rows.to(tl.int64)`. No test here is that large.
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (8192 × 8192).
+# There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="coalescing.row_copy"
@@ -481,18 +485,19 @@ check("coalescing.row_copy", row_copy)
 #
 # An embedding layer looks up one row of a table for each token. The rows come in any order. So is this access random,
 # and slow? The rows are random, but the elements within a row are not. A random row of 1024 floats is 128 sectors, and
-# all of them are wanted.
+# all of their bytes are needed.
 #
 # Write `gather_rows(x, index)`, which returns `x[index]`. `index` is a contiguous int64 tensor of K row numbers, each
 # from 0 to M - 1, in any order and possibly repeated. Rows of x may lie apart, as in `row_copy`.
 #
 # Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}), repeated rows and rows that lie apart ({{correct.strided}}),
-# * loads and stores that touch no more sectors than they must ({{coalesced.load.performance + coalesced.store.performance}}),
+# * loads and stores that touch no more sectors than they must
+#   ({{coalesced.load.performance + coalesced.store.performance}}),
 # * no more bytes read from x than are returned ({{traffic.performance}}).
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (8192 of 8192 rows).
+# There is extra credit on a GPU, for 8192 rows from a table of 8192 rows. You get {{speed}} if your kernel reaches
+# {{speed.full}} of a copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="coalescing.gather_rows"
@@ -528,31 +533,33 @@ check("coalescing.gather_rows", gather_rows)
 # %% [markdown]
 # ## Turning a matrix
 #
-# A transpose reads along rows and writes down columns, or the other way round. Must one of the two be wasteful? Suppose
-# that each program has 64 elements to turn. It can take them as one row, or as a square.
+# A transpose reads along rows and writes down columns, or the other way round. Must either the reads or the writes be
+# wasteful? Suppose that each program transposes 64 elements. They can form one row, or a square.
 
 # %%
 figures.coalescing.tile_footprints()
 
 # %% [markdown]
-# A row that is turned becomes a column, so its 64 stores touch 64 sectors. A square of 8 by 8 stays a square, with 8
-# runs of 8 neighbours before the turn and 8 runs of 8 neighbours after it. For floats, both sides are dense. (A run of
-# 8 halves fills half a sector.)
+# A row becomes a column, so its 64 stores touch 64 sectors. A square of 8 by 8 stays a square, with 8 runs of 8
+# neighbours before the turn and 8 runs of 8 neighbours after it. For floats, both loads and stores are dense. (For
+# float16 a run of 8 elements fills only half a sector.)
 #
-# What turns the tile? In CUDA you would do it by hand: copy the tile to shared memory along one axis, wait, and read it
-# back along the other. In Triton you do not write that. The compiler chooses the layout of the lanes for each load and
-# for each store separately, along the axis with stride 1. Where the two differ, it passes the block through shared
-# memory. **Your part is a tile with enough neighbours along both axes.** A tile with too few of them is wasteful: a
-# one-dimensional block, a (BLOCK, 1) tile, or one with a stride.
+# What turns the tile? In CUDA you would write the steps yourself: copy the tile to shared memory along one axis, wait,
+# and read it back along the other axis. In Triton you do not write these steps. The compiler chooses the layout of the
+# lanes for each load and for each store separately, along the axis with stride 1. If the two layouts differ, it passes
+# the block through shared memory. **Your part is a tile with enough neighbours along both axes.** Tiles with too few
+# neighbours are wasteful. Such tiles are a one-dimensional block, a tile of (BLOCK, 1), or a tile with a stride.
 #
-# On an H200, a float32 transpose of 8192 by 8192 was compared with a plain copy of as many bytes in the same run:
+# On an H200, a float32 transpose of 8192 by 8192 was compared with a plain copy of as many bytes. Both were timed in
+# the same run:
 #
 # | one program turns | one row | 16 × 16 | 32 × 32 | 64 × 64 | 128 × 128 |
 # | --- | --- | --- | --- | --- | --- |
 # | speed, copy = 1 | 0.115 | 0.69 | 0.93 | 0.97 | 0.89 |
 #
-# All the square tiles touch the fewest sectors possible, and still a tile of 16 × 16 is slower than one of 64 × 64.
-# Sectors are not everything: 256 elements are little work for a program, and runs of 64 bytes fill only half of a line.
+# All the square tiles touch as few sectors as possible, and yet a tile of 16 × 16 is slower than a tile of 64 × 64.
+# There are other costs besides sectors: 256 elements are little work for a program, and runs of 64 bytes fill only half
+# of a line.
 #
 # ## Exercise: transpose, dense on both sides
 #
@@ -561,12 +568,12 @@ figures.coalescing.tile_footprints()
 # Write `transpose(x)` for any (M, N) float32 or float16 matrix with any strides. It may be a slice, or itself a
 # transposed view. In torch this is `x.T.contiguous()`. Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}) and for strided views ({{correct.strided}}),
-# * loads ({{coalesced.load.performance}}) **and** stores ({{coalesced.store.performance}}) that touch no more sectors than they
-#   must, in float16 as well,
+# * loads ({{coalesced.load.performance}}) **and** stores ({{coalesced.store.performance}}) that touch no more sectors
+#   than they must, in float16 as well,
 # * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (8192 × 8192).
+# There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="coalescing.transpose"
@@ -602,16 +609,17 @@ check("coalescing.transpose", transpose)
 #
 # {{exercise coalescing.break_transpose}}
 #
-# A test is an input, and somebody has to think of it. Below is a correct kernel. There are also wrong versions of
-# it, *mutants*. Each has one change, such as a missing mask, a stride that is taken for another, or a grid that is
-# turned. On most inputs a mutant gives the right result. Write inputs on which it does not.
+# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also wrong
+# versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is confused
+# with another, or the axes of the grid are swapped. On many inputs a mutant still gives the right result. Write inputs
+# on which it gives a wrong one.
 #
 # `breaking_inputs()` returns a list of at most three dicts, `{"x": tensor}`. Each tensor has two axes and any strides,
-# and may span at most 16,384 numbers of float32 or float16. The check runs the given kernel on all of them, and **if it
-# fails on one, you earn nothing**. Then the check runs the mutants. A mutant is *killed* if, on one of your inputs, its
-# result is wrong or it reaches outside of a tensor. The check here knows four mutants, and the grader knows more.
-# Random numbers of ordinary sizes kill about half of them, so you earn points for those beyond that half
-# ({{kills.mutants}}).
+# and may span at most 16,384 numbers of float32 or float16. The check first runs the given kernel on all of your
+# inputs. **If the given kernel fails on one of them, you earn nothing.** Then the check runs the mutants. A mutant is
+# *killed* if its result is wrong on one of your inputs, or if it reaches outside a tensor. The check in this notebook
+# has four mutants, and the grader has more. Random matrices of ordinary sizes kill about half of the mutants, so only
+# the mutants that you kill beyond this half earn points ({{kills.mutants}}).
 
 
 # %%
@@ -634,7 +642,7 @@ def given_transpose(x):
 
 # %% exercise="coalescing.break_transpose"
 def breaking_inputs() -> list[dict]:
-    """At most three inputs, `{"x": tensor}`, on which wrong versions of the kernel show."""
+    """At most three inputs, `{"x": tensor}`, that expose wrong versions of the kernel."""
     ### BEGIN SOLUTION
     large, tiny = 1e6 * torch.randn(80, 150) + 0.25, 1e-9 * torch.randn(131, 37)
     apart = large[::2, ::3]  # neither rows nor columns are neighbours
@@ -649,8 +657,8 @@ check("coalescing.break_transpose", breaking_inputs)
 # ## Summing the slow axis
 #
 # The sum of each *row* is easy: a program loads a row with its lanes side by side, and adds. The sum of each *column*
-# adds numbers that are N elements apart. The first idea is one program for each column. Before you run it, what
-# efficiency do you expect?
+# adds numbers that are N elements apart. A first idea is to have one program for each column. What efficiency do you
+# expect? Answer before you run the cell.
 
 
 # %%
@@ -670,9 +678,9 @@ print("right:", torch.allclose(out, x.sum(0), atol=1e-4))
 print(f"{t.loads.sectors} sectors loaded, {x.numel() * 4 // 32} would do, efficiency {t.loads.efficiency:.1%}")
 
 # %% [markdown]
-# The result is right, but seven eighths of the traffic are wasted. Who says that a program must finish *one* column?
-# Give it a band of 64 neighbouring columns. It walks down the band in tiles and adds the tiles on top of each other. At
-# the end the program adds up the rows of the resulting tile. Every load is then a tile with 64 neighbours.
+# The result is right, but seven eighths of the traffic are wasted. A program need not work on *one* column. Give it a
+# band of 64 neighbouring columns. It walks down the band in tiles and adds the tiles on top of each other. At the end
+# the program adds up the rows of the resulting tile. Every load is then a tile with 64 neighbours.
 #
 # But how many programs does that make?
 
@@ -683,29 +691,29 @@ for columns in (8192, 1024, 64):
 
 # %% [markdown]
 # With fewer programs than SMs some SMs idle, however tall the matrix is. So cut the bands across, too: each program
-# adds up a *part* of the rows of its band, say 512. Who adds the parts? There are two ways:
+# adds up a *part* of the rows of its band, say 512. How are the parts added? There are two ways:
 # * Use `tl.atomic_add(pointers, values, mask=...)` into an output of zeros (`torch.zeros`). This takes one launch. But
 #   the parts arrive in any order, and float addition is not associative, so the last bits may change from run to run.
 # * Store the parts as a small (parts, N) matrix. Its column sums are the answer, and you have a kernel for column sums.
-#   The bits never change. But a second launch costs some microseconds, and an H200 needs only 75 for 8192 by 8192
-#   floats.
+#   With this way the bits never change. But a second launch costs some microseconds, and for 8192 by 8192 floats an
+#   H200 needs only 75 microseconds in all.
 #
-# Either earns full marks.
+# Either way earns full marks.
 #
 # ## Exercise: column sums without slow reads
 #
 # {{exercise coalescing.column_sum}}
 #
 # Write `column_sum(x)`: (M, N) in float32 or float16 → (N,) in **float32**. Rows of x may lie apart. Add in float32,
-# because in float16, 2048 + 1 is 2048. Full marks require
+# because 2048 + 1 is 2048 in float16. Full marks require
 # * the right result for ragged sizes and rows that lie apart ({{correct.ragged}}), and for long columns in float16
 #   ({{correct.float16}}),
 # * loads that touch no more sectors than they must ({{coalesced.load.performance}}),
 # * every element of x read once ({{traffic.performance}}),
-# * a tall matrix, 4096 by 128, shared by at least 8 programs ({{programs.tall}}).
+# * that at least 8 programs share a tall matrix, 4096 by 128 ({{programs.tall}}).
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (8192 × 8192).
+# There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="coalescing.column_sum"
@@ -744,8 +752,9 @@ check("coalescing.column_sum", column_sum)
 # %% [markdown]
 # ## A stride that you cannot avoid
 #
-# Some data comes interleaved: real and imaginary parts, left and right channels, the pairs that a rotary embedding
-# turns. You want the even elements in one tensor and the odd ones in another. Each of the two is a read with stride 2.
+# Some data comes interleaved, such as real and imaginary parts, left and right channels, or the pairs that a rotary
+# embedding turns. You want the even elements in one tensor and the odd elements in another. To fill either of them, you
+# read with stride 2.
 
 
 # %%
@@ -768,11 +777,12 @@ print(t.source())
 # `t.source()` writes the bytes and the efficiency of each line next to it. Each load skips every other element, and the
 # second load asks for the same sectors again. How could one load be enough?
 #
-# Load a dense block of twice the length, and sort its elements in registers, where moving is cheap. A block of 2 n
-# neighbours, seen as (n, 2), has the even elements in its first column and the odd ones in its second.
+# Load a dense block of twice the length, and separate its elements in registers, where moving them is cheap. If you
+# reshape a block of 2 n neighbours to (n, 2), the even elements are in the first column and the odd elements in the
+# second.
 #
 # * `tl.reshape(block, (n, 2))` keeps the order and gives n rows of 2.
-# * `tl.split(pairs)` takes (n, 2) apart into two blocks (n,): the first column and the second.
+# * `tl.split(pairs)` divides a block (n, 2) into two blocks (n,): the first column and the second.
 #
 # ## Exercise: deinterleave
 #
@@ -783,10 +793,11 @@ print(t.source())
 # * the right result for ragged sizes ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
 # * loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}) that touch no more sectors than
 #   they must,
-# * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
+# * every element read once and written once, by at least 32 programs where the input is large
+#   ({{traffic.performance}}).
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (2 × 33554432).
+# There is extra credit on a GPU, for 2 × 33,554,432 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of
+# a copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="coalescing.deinterleave"
@@ -830,12 +841,13 @@ figures.coalescing.padding_drift()
 
 # %% [markdown]
 # 1000 floats are 4000 bytes, exactly 125 sectors, so each row starts where a sector starts. 1001 floats are 4004 bytes,
-# and each row starts 4 bytes further into its sector than the row above. A run of 8 floats then touches two sectors in
-# 7 of 8 rows, which makes 1.88 times as many sectors in all. Longer runs lose less, because only their ends reach into
+# and each row starts 4 bytes further into its sector than the row above. So a run of 8 floats touches two sectors in 7
+# of 8 rows, which makes 1.88 times as many sectors in all. Longer runs lose less, because only their ends reach into
 # another sector.
 #
-# The cure is to let rows lie further apart than they are long. 1001 elements with a row stride of 1008 waste 28 bytes a
-# row, but every row starts a sector again. Libraries call the row stride *leading dimension* or *pitch*.
+# The cure is to let rows lie further apart than they are long. With a row stride of 1008, rows of 1001 elements waste
+# 28 bytes each, but every row starts at the beginning of a sector again. Libraries call the row stride *leading
+# dimension* or *pitch*.
 #
 # ## Exercise: pad the rows
 #
@@ -843,7 +855,7 @@ figures.coalescing.padding_drift()
 #
 # What is the smallest row stride, in elements, that is at least `n` and starts every row on a sector boundary?
 # `itemsize` is 1, 2, 4, 8 or 16 bytes, and row 0 is at the start of a sector. Full marks require a stride
-# * with which every row starts a sector, as a trace of four rows confirms ({{holds.starts_sectors.plain}}),
+# * with which every row starts on a sector boundary, as a trace of four rows confirms ({{holds.starts_sectors.plain}}),
 # * that is no larger than it must be ({{correct.plain}}).
 
 
@@ -863,20 +875,19 @@ check("coalescing.padded_stride", padded_stride)
 # ### When an index no longer fits
 #
 # Triton gives an integer argument below 2³¹ only 32 bits, so `rows * stride_m` is a product of two 32-bit numbers. At
-# 2³¹ elements it wraps and becomes negative, and the load goes somewhere else. A cast afterwards,
-# `(rows * stride_m).to(tl.int64)`, comes too late; `rows.to(tl.int64) * stride_m` is right. This error is among the
-# most frequent in kernels that have worked for years (megablocks #185, flash-linear-attention #1082), because it shows
-# only in large batches.
+# 2³¹ elements it wraps and becomes negative, and the load goes somewhere else. A cast afterwards, `(rows *
+# stride_m).to(tl.int64)`, comes too late; `rows.to(tl.int64) * stride_m` is right. This error often appears in kernels
+# that have worked for years (megablocks #185, flash-linear-attention #1082), because it shows only in large batches.
 #
 # ### Vector loads
 #
 # Alignment has a second benefit. Up to Hopper, a lane can load at most 16 bytes with one instruction: four floats, 128
-# bits. (From Blackwell on, sm_100, it can load 32.) Then a quarter of the instructions move the same bytes. For this,
-# the address must be a multiple of 16 bytes, **and the compiler must know that it is**.
+# bits. (From Blackwell on, sm_100, it can load 32.) With such loads, a quarter of the instructions move the same bytes.
+# For this, the address must be a multiple of 16 bytes, **and the compiler must know that it is**.
 #
-# How would it know? When you launch a kernel, Triton checks whether 16 divides each integer argument. If so, it
-# compiles a version that relies on that. `compile_for` does the same without a GPU, and reads the width of the loads
-# from the PTX, NVIDIA's portable assembly.
+# How would it know? When you launch a kernel, Triton checks for each integer argument whether it is divisible by 16. If
+# it is, Triton compiles a version of the kernel that relies on this. `compile_for` does the same without a GPU, and
+# reads the width of the loads from the PTX, NVIDIA's portable assembly.
 
 # %%
 x, out = torch.randn(32, 1024), torch.empty(32, 128)
@@ -885,11 +896,11 @@ for row_stride in (1008, 1000, 1001):
     print(f"row stride {row_stride}: a lane loads {facts.load_bits} bits at a time and stores {facts.store_bits}")
 
 # %% [markdown]
-# 1001 is no surprise. But why does 1000 get narrow loads? Its rows start at multiples of 4000 bytes, which 16 divides.
-# So the *kernel* could load 128 bits. But the *compiler* is only told whether 16 divides the number of elements, and
-# 1000 = 62 × 16 + 8. This is a second reason to pad, and to pad to 16 elements. A load of 128 bits appears in the PTX
-# as `ld.global.v4.b32`, and in SASS, the machine code that `cuobjdump -sass` prints from a compiled kernel, as
-# `LDG.E.128`.
+# 1001 is no surprise. But why does 1000 get narrow loads? Its rows start at multiples of 4000 bytes, and 4000 is
+# divisible by 16. So the *kernel* could load 128 bits. But the *compiler* is only told whether the stride in elements
+# is divisible by 16, and 1000 = 62 × 16 + 8. This is a second reason to pad, and to pad to 16 elements. A load of 128
+# bits appears in the PTX as `ld.global.v4.b32`, and in SASS, the machine code that `cuobjdump -sass` prints from a
+# compiled kernel, as `LDG.E.128`.
 #
 # How much can alignment matter in the end? A bfloat16 matmul on an H200 ran at 694 TFLOP/s for N = 4096 and at 135 for
 # N = 4097 (cuBLAS, measured). Alignment is not the only cause; unit 05 explains the others.
@@ -897,9 +908,10 @@ for row_stride in (1008, 1000, 1001):
 # %% [markdown]
 # ## Divergence: both branches run
 #
-# The 32 lanes of a warp share one instruction at a time. What happens at an `if` where some lanes say yes and others
-# no? The warp goes through **both** branches, one after the other, while the lanes that take the other branch wait.
-# Here are three warps: in one all lanes agree, in one they alternate, and one is short and agrees.
+# The 32 lanes of a warp share one instruction at a time. What happens at an `if` whose condition is true for some lanes
+# and false for others? The warp goes through **both** branches, one after the other, while the lanes that take the
+# other branch wait. The picture shows three warps. In the first all lanes agree, in the second they alternate, and the
+# third is short, and all its lanes agree.
 
 # %%
 figures.coalescing.divergence_timeline([True] * 32 + [lane % 2 == 0 for lane in range(32)] + [False] * 20)
@@ -910,11 +922,11 @@ figures.coalescing.divergence_timeline([True] * 32 + [lane % 2 == 0 for lane in 
 # {{exercise coalescing.divergence_passes}}
 #
 # `taken[i]` says whether thread i (a lane) takes the if. Threads are dealt to warps in order, `warp` at a time, and the
-# last warp may be short. A warp that agrees makes one pass, and a divided one makes two. How many passes do all warps
-# make together?
+# last warp may be short. A warp whose threads agree makes one pass, and a divided warp makes two. How many passes do
+# all warps make together?
 #
-# Full marks require the right number for whole warps ({{correct.whole warps}}) and for short last warps, other warp sizes and no
-# threads at all ({{correct.short warps}}).
+# Full marks require the right number for whole warps ({{correct.whole warps}}) and for short last warps, for other warp
+# sizes, and for no threads at all ({{correct.short warps}}).
 
 
 # %% exercise="coalescing.divergence_passes"
@@ -929,12 +941,12 @@ def divergence_passes(taken: list[bool], warp: int = 32) -> int:
 check("coalescing.divergence_passes", divergence_passes)
 
 # %% [markdown]
-# In Triton you seldom meet this as an `if`. An `if` on a *number* sends the whole program one way. An `if` on a *block*
-# is not allowed. There you write `tl.where(condition, a, b)`, which computes both a and b for every lane. So both
-# branches always run, and you can see it in the code.
+# In Triton you seldom see divergence in an `if`. An `if` on a *number* sends the whole program one way. An `if` on a
+# *block* is not allowed. For a block you write `tl.where(condition, a, b)`, which computes both a and b for every lane.
+# So both branches always run, and the code shows this.
 #
 # What about memory? Through the mask, a lane can leave out the loads of the branch that it does not take. When does
-# that save sectors? Guess the four numbers in each row before you run the cell.
+# this save sectors? Guess the four numbers in each row before you run the cell.
 
 
 # %%
@@ -966,16 +978,16 @@ for name, condition in conditions.items():
 
 # %% [markdown]
 # With *runs of 8* every warp is divided, and yet the masks halve the sectors, because 8 floats are a whole sector. With
-# *alternating* the masks save nothing. For instructions, what counts is whether the lanes of a warp agree; for memory,
-# whether the lanes of a sector do.
+# *alternating* the masks save nothing. For instructions it matters whether the lanes of a warp agree. For memory it
+# matters whether the lanes that share a sector agree.
 #
 # ## Exercise: name it
 #
 # {{exercise coalescing.name_lanes}}
 #
-# A verdict on waste shows one request: 32 lanes, and the sectors that they touch. Here are six, of six kernels. Which
-# cause belongs to which? Write one of these causes into each line, in quotes, and run the check. The explanation of a
-# picture comes with the right answer.
+# If a kernel is wasteful, the verdict shows one of its requests: 32 lanes, and the sectors that they touch. Here are
+# such pictures of six kernels. Which cause belongs to which picture? Write one of the following causes on each line, in
+# quotes. Then run the check, which explains each picture that you have named correctly.
 #
 # * `"a gather of rows by index"`
 # * `"a tile whose rows are half a sector"`
@@ -984,8 +996,8 @@ for name, condition in conditions.items():
 # * `"one number for all"`
 # * `"the rows of a matrix that is not padded"`
 #
-# Guessing alone gets some right, so the first three right answers earn nothing. Each of the others earns a third of the
-# points ({{names.plain}}).
+# Guessing alone gets some answers right, so the first three right answers earn nothing, and each further right answer
+# earns {{names.plain / 3}} ({{names.plain}} in all).
 
 # %%
 figures.coalescing.name_lanes()
@@ -1017,16 +1029,17 @@ check("coalescing.name_lanes", named_lanes)
 # ## What you now know
 #
 # * Memory moves sectors of 32 bytes, not elements. Efficiency is the bytes that you wanted divided by the bytes that
-#   were moved. A stride of 2 halves it, and from a stride of 8 floats on it is one eighth.
+#   were moved. A stride of 2 halves the efficiency, and from a stride of 8 floats on it is one eighth.
 # * A mask saves a sector only if it hides the whole sector.
 # * Triton lays out the lanes of each load and each store along the axis with stride 1. Your part is a tile with
 #   enough neighbours there: 8 floats or 16 halves fill a sector, longer runs fill lines.
 # * If a stride cannot be avoided, load densely and rearrange in registers.
 # * If an axis is slow, let a program take a band of neighbours across it, and cut the long axis into parts so that
 #   all SMs have work.
-# * Rows that start on sector boundaries touch fewer sectors. With strides that 16 divides, a lane loads 128 bits at a
-#   time.
-# * A trace names the load that is wasteful. Where nothing spills and no cache helps, its count is that of the hardware.
+# * Rows that start on sector boundaries touch fewer sectors. If the strides are divisible by 16, a lane loads 128 bits
+#   at a time.
+# * A trace names the load that is wasteful. If nothing spills and no cache helps, the trace counts as many sectors as
+#   the hardware does.
 #
 # Every kernel in this unit read its input once. In unit 05, a matrix product reads each element hundreds of times, and
 # the question becomes how to keep elements close by.
@@ -1035,8 +1048,8 @@ check("coalescing.name_lanes", named_lanes)
 progress()
 
 # %% [markdown]
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
-# that you have not seen.
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen.
 #
 # ## Further reading
 #
@@ -1048,5 +1061,6 @@ progress()
 # * Horace He, *Making Deep Learning Go Brrrr From First Principles*: which of compute, bandwidth and overhead a
 #   model waits for.
 # * GPU MODE, a lecture series and community: the lectures on memory, and on profiling CUDA kernels in PyTorch.
-# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on coalescing and bursts.
+# * Stanford, *CS336: Language Modeling from Scratch*: the part of the lecture on GPUs that covers coalescing and
+#   bursts.
 # * NVIDIA, *Nsight Compute* documentation, the memory tables: where each counter sits between an SM and DRAM.

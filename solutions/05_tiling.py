@@ -14,10 +14,10 @@
 # # 05 · Tiling
 #
 # **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands
-# of times. You can say beforehand how many bytes it moves, and explain why one more row can halve a GPU's speed. This
-# unit takes several sittings and about {{unit hours}} in all, of which {{unit minutes}} are for the {{unit exercises}}. You
-# need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces). You need no GPU: traffic is counted on the
-# CPU. Times were measured on an NVIDIA H200, and each picture says so.
+# of times. You can say beforehand how many bytes it moves, and explain why one more row in the matrices can halve a
+# GPU's speed. This unit takes several sittings, about {{unit hours}} in all, {{unit minutes}} of that for the
+# {{unit exercises}}. You need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces). You need no GPU,
+# because traffic is counted on the CPU. Times were measured on an NVIDIA H200, and each picture says so.
 
 # %%
 import torch
@@ -31,19 +31,20 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # %% [markdown]
 # ## The question
 #
-# Unit 03 ended with a mystery. The plot below shows the speed of an (N, N) by (N, N) product in bfloat16, for 230 sizes
-# N.
+# Unit 03 ended with a mystery. The plot below shows how fast a GPU multiplies two (N, N) matrices in bfloat16, for 230
+# sizes N.
 
 # %% gpu="tiling.mystery_plot"
 figures.flops.mystery_plot()
 
 # %% [markdown]
-# The plot has branches, waves and cliffs. At the end of this unit you will predict it with ten lines of your own code.
-# To get there, we ask the question that decides the speed of every matrix product: how often is each element *read*?
+# The points form branches, and along a branch the speed often drops from one size to the next. At the end of this unit
+# you will predict this plot with ten lines of your own code. To get there, we ask the question that decides the speed
+# of every matrix product: how often is each element *read*?
 #
 # The product c of two 4096 by 4096 matrices a and b takes 2 × 4096³ FLOPs. In bfloat16 each of a and b takes 32 MiB.
 # Suppose that a kernel computes each element of c separately. For each element it reads a row of a and a column of b,
-# multiplies their numbers, and adds the products up.
+# multiplies their numbers pair by pair, and adds the products up.
 
 # %% predict="tiling.guess_bytes"
 # How many GiB does that kernel read in all? Write a number before you go on; it earns no points.
@@ -57,11 +58,11 @@ naive = 4096**2 * 2 * 4096 * 2
 print(f"{naive / 2**30:,.0f} GiB (you said {guess_gib if guess_gib is not ... else 'nothing'})")
 card = gpu.datasheet("H200")
 reading, computing = naive / card.hbm_bandwidth * 1e3, 2 * 4096**3 / card.bf16_flops * 1e3
-print(f"if each read went to DRAM, an H200 would read for {reading:.0f} ms; the arithmetic takes {computing:.2f} ms")
+print(f"if every read went to DRAM, an H200 would read for {reading:.0f} ms; the arithmetic takes {computing:.2f} ms")
 
 # %% [markdown]
 # The number of FLOPs cannot be reduced. But each element of a and b is read 4096 times, and these reads take most of
-# the time. Here is such a kernel, traced on small matrices.
+# the time. Here is such a kernel. A trace counts its reads on small matrices.
 
 
 # %%
@@ -81,22 +82,22 @@ print("right:", torch.allclose(c, a @ b, atol=1e-4))
 print(f"each element of a is read {t.reread(a):.0f} times, of b {t.reread(b):.0f} times")
 
 # %% [markdown]
-# The result has 32 columns, and each element of a is read 32 times. What more could a program do with a row of a once it
+# The result has 32 columns, so each element of a is read 32 times. What more could a program do with a row of a once it
 # has loaded it?
 #
 # ## A product is a sum of outer products
 #
-# You know a matrix product as rows times columns. Each element is an *inner* product, and 2 K numbers are read to make
-# one element. Now turn the loops around. Take *column* k of a and *row* k of b. Their **outer product** is a whole (M,
-# N) matrix, in which every number of the column is multiplied by every number of the row. The sum of these matrices
-# over all k is a @ b.
+# You know a matrix product as rows times columns. Each element of c is the *inner* product of a row and a column, so a
+# kernel reads 2 K numbers to compute one element. Now let the outer loop run over k instead of over the elements of c.
+# Take *column* k of a and *row* k of b. Their **outer product** is a whole (M, N) matrix, in which every number of the
+# column is multiplied by every number of the row. The sum of these matrices over all k is a @ b.
 
 # %%
 figures.tiling.outer_products()
 
 # %% [markdown]
-# Now count the work for one k. M + N numbers are read, and M × N multiplications are done with them. This is the idea of the
-# whole unit: **read a few numbers, and use each of them many times.**
+# Now count the work for one k. M + N numbers are read, and M × N multiplications are done with them. This is the idea
+# of the whole unit: **read a few numbers, and use each of them many times.**
 #
 # ## Exercise: outer products
 #
@@ -107,7 +108,7 @@ figures.tiling.outer_products()
 # * the right result for any sizes ({{correct.ragged}}),
 # * one outer product for each k ({{counted.plain}}).
 #
-# Until you solve an exercise, its check says that nothing is returned yet. `hint("tiling.outer_product_matmul")`
+# Until you solve an exercise, its check says that nothing has been returned yet. `hint("tiling.outer_product_matmul")`
 # gives a hint, and a stronger one each time you call it. Every exercise in this unit has such a check and such hints.
 
 
@@ -128,11 +129,10 @@ check("tiling.outer_product_matmul", outer_product_matmul)
 # %% [markdown]
 # ## Tiles
 #
-# There is a catch. The sum c has M × N numbers, and each step adds to all of them. A result of 4096 by 4096 does not
-# fit into registers: an SM has registers for only 65,536 numbers. So we cut c into **tiles** that do fit. A program
-# keeps one tile of c, of shape (BLOCK_M, BLOCK_N), in registers from the first k to the last. For this tile it needs
-# BLOCK_M rows of a and BLOCK_N columns of b. It loads the rows in pieces that are BLOCK_K long, and the columns
-# likewise.
+# There is a catch. The sum c has M × N numbers, and each step adds to all of them. A result of 4096 by 4096 has 16.8
+# million numbers, but the registers of an SM hold only 65,536. So we cut c into **tiles** that do fit. A program keeps
+# one tile of c, of shape (BLOCK_M, BLOCK_N), in registers from the first k to the last. For this tile it needs BLOCK_M
+# rows of a and BLOCK_N columns of b. It loads the rows in pieces that are BLOCK_K long, and the columns likewise.
 
 # %%
 figures.tiling.tile_anatomy()
@@ -141,15 +141,15 @@ figures.tiling.tile_anatomy()
 # How often is row 0 of a loaded now? Every program whose tile lies in the first row of tiles loads it once, and there
 # are N / BLOCK_N such programs.
 #
-# > Each element of **a** is read **N / BLOCK_N** times, each element of **b** **M / BLOCK_M** times.
+# > Each element of **a** is read **N / BLOCK_N** times, and each element of **b** is read **M / BLOCK_M** times.
 #
 # ## Exercise: tiles in torch
 #
 # {{exercise tiling.tiled_matmul}}
 #
-# Write the tiled product first in torch, on the CPU. Cut the result into tiles of bm × bn. For each of these tiles, add
-# up the products of a tile (bm, bk) of a and a tile (bk, bn) of b. Compute each of these products with `@`. M, N and K
-# need not be multiples of the sides of the tiles. Full marks require
+# Write the tiled product first in torch, on the CPU. Cut the result into tiles of bm × bn. For each tile of c, multiply
+# tiles (bm, bk) of `a` by tiles (bk, bn) of `b` with `@`, and add these products up. M, N and K need not be multiples
+# of the sides of the tiles. Full marks require
 # * the right result for such ragged sizes ({{correct.ragged}}),
 # * one product for each combination of a tile of c and a piece of K ({{counted.plain}}).
 
@@ -176,14 +176,14 @@ check("tiling.tiled_matmul", tiled_matmul)
 #
 # {{exercise tiling.predictions}}
 #
-# Think of a product of two 256 by 256 matrices. How many times is each element of a, and of b, loaded
+# Think of a product of two 256 by 256 matrices. How many times is each element of `a` loaded, and each element of `b`,
 # * with tiles of 64 × 64 (BLOCK_M × BLOCK_N),
 # * with tiles of 32 × 128, which hold as many elements as tiles of 64 × 64,
 # * with tiles of 64 × 64, if BLOCK_K (the length of the pieces) is doubled from 32 to 64?
 #
-# Write down five numbers. The check then counts with a trace.
+# Write down five numbers; the last question asks only about `a`. The check then counts with a trace.
 #
-# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
 
 
@@ -209,17 +209,17 @@ predicted_reads = {
 check("tiling.predictions", predicted_reads)
 
 # %% [markdown]
-# With tiles of 32 × 128, each element of `a` is read 2 times instead of 4, and each element of `b` 8 times instead
-# of 4. In all, this is more: 2 + 8 instead of 4 + 4. A program with a tile of BLOCK_M × BLOCK_N does 2 × BLOCK_M ×
-# BLOCK_N FLOPs for each BLOCK_M + BLOCK_N numbers that it reads. Of all tiles with the same area, the **square** has
-# the smallest sum of its sides.
+# With tiles of 32 × 128, each element of `a` is read 2 times instead of 4, and each element of `b` is read 8 times
+# instead of 4. In all, this is more: 2 + 8 instead of 4 + 4. A program with a tile of BLOCK_M × BLOCK_N does 2 ×
+# BLOCK_M × BLOCK_N FLOPs for every BLOCK_M + BLOCK_N numbers that it reads. Of all tiles with the same area, the
+# **square** has the smallest sum of its sides.
 #
 # ## Exercise: bytes of a tiled product
 #
 # {{exercise tiling.matmul_bytes}}
 #
 # Every program loads its rows of a and its columns of b once, and stores its tile of c once. Positions outside the
-# matrices are masked and move nothing. How many bytes are moved in all? Your number must equal that of a trace
+# matrices are masked and move nothing. How many bytes are moved in all? Your number must match a trace's
 # * where tiles divide the sizes ({{correct.whole}}),
 # * and where they do not ({{correct.ragged}}).
 
@@ -246,9 +246,9 @@ for tile in (1, 16, 64, 128, 256):
     print(f"tile {tile:3}: {moved / 2**30:7.2f} GiB, {2 * 4096**3 / moved:6.1f} FLOP/byte")
 
 # %% [markdown]
-# All of these intensities are below the ridge of unit 03, which is 206 FLOP/byte on an H200. If every read went to
-# DRAM, no product with these tiles would reach the speed of the tensor cores. The L2 cache closes the gap, as *Which
-# tile first?* shows near the end of the unit.
+# On an H200, arithmetic and DRAM take the same time at 206 FLOP/byte (the ridge of unit 03). All these tiles have a
+# lower intensity. So if every read went to DRAM, no product with these tiles would reach the speed of the tensor cores.
+# The L2 cache closes the gap, as *Which tile first?* shows near the end of the unit.
 #
 # ## Where tiles live
 #
@@ -256,34 +256,33 @@ for tile in (1, 16, 64, 128, 256):
 #
 # * **Registers.** The tile of c is called the **accumulator**. It lies in registers, as BLOCK_M × BLOCK_N float32
 #   numbers. The registers of an SM hold 65,536 such numbers in all, and some registers are needed for addresses. In
-#   practice half of them is the limit: 32,768 numbers, which is a tile of 128 × 256.
+#   practice an accumulator can have half of them: 32,768 numbers, as in a tile of 128 × 256.
 # * **Shared memory.** The tiles of a and b pass through shared memory. This is what shared memory is for: a number is
 #   loaded once, and all threads of the program use it. With tiles of 128 × 128, each number of a's tile is used in 128
 #   multiplications, but it is loaded from L2 only once. One program can have at most 227 KiB of shared memory on an
 #   H200, and 163 KiB on an A100. In CUDA you write the copy into shared memory, the wait for it, and the reads
 #   yourself. In Triton you use `tl.load` and `tl.dot` on blocks, and the compiler writes all three.
-# * **The shape of a tensor core's instruction.** Hopper's instruction for tensor cores is called `wgmma`. It takes
-#   its operands directly from shared memory. One `wgmma` multiplies 64 rows of a by 8 to 256 columns of b. Along K it
-#   takes 32 bytes at once, which are 16 numbers of half precision. Four warps share this work. The older instruction
-#   `mma.sync`, the only one that an A100 has, works on 16 rows and 8 columns. It takes its operands from registers,
-#   so each warp first loads its part of the tiles into its registers. If BLOCK_M is below 64, Triton uses `mma.sync`
-#   on Hopper, too. A TPU's unit is a square of 128 × 128 (256 × 256 from v6e on), and smaller blocks are padded to
-#   this size. This is why sides of 64 and 128 are usual.
+# * **The shape of a tensor core's instruction.** Hopper's instruction for tensor cores is called `wgmma`. It takes its
+#   operands directly from shared memory. One `wgmma` multiplies 64 rows of a by 8 to 256 columns of b. Along K it takes
+#   32 bytes at once, which are 16 numbers of half precision. Four warps share this work. The older instruction
+#   `mma.sync`, the only one that an A100 has, works on 16 rows and 8 columns. It takes its operands from registers, so
+#   each warp first loads its part of the tiles into its registers. If BLOCK_M is below 64, Triton uses `mma.sync` on
+#   Hopper, too. A TPU's unit is a square of 128 × 128 (256 × 256 from v6e on), and smaller blocks are padded to this
+#   size. So tiles usually have sides of 64 or 128: `wgmma` takes 64 rows, and a TPU 128.
 # * **Pipelining.** While the tensor cores work on one pair of tiles, the next pairs should be on their way. With
-#   `num_stages=3` the compiler keeps three pairs of tiles in shared memory: one is in use, and two are arriving. This
-#   takes three times the space of one pair.
+#   `num_stages=3` there are three **stages**. Each stage is a buffer in shared memory for one pair of tiles: one pair
+#   is in use, and two are arriving. Three stages take three times the space of one.
 
 # %%
 figures.tiling.pipelining()
 
 # %% [markdown]
 # * **Occupancy.** If several programs fit onto one SM, one program may work while another waits. The **occupancy** of
-#   an SM is the number of warps on it, divided by the number of warps that it has room for. With BLOCK_M = 128,
-#   BLOCK_N = 256, BLOCK_K = 64 and three stages, a program takes 144 KiB of shared memory. An H200's SM has 228 KiB
-#   (and the system takes 1 KiB for each program), so only one such program fits. Its 8 warps are 12.5 % of the 64
-#   warps that the SM has room for. For a kernel without a pipeline this would be too few: when its warps wait for
-#   memory, there are no other warps to take over. A matmul can live with so few warps, because its pipeline hides the
-#   waits.
+#   an SM is the number of warps on it, divided by the number of warps that it has room for. With BLOCK_M = 128, BLOCK_N
+#   = 256, BLOCK_K = 64 and three stages, a program takes 144 KiB of shared memory. An H200's SM has 228 KiB (and the
+#   system takes 1 KiB for each program), so only one such program fits. Its 8 warps are 12.5 % of the 64 warps that the
+#   SM has room for. For a kernel without a pipeline this would be too few, because no other warps take over while all
+#   of these wait for memory. A matmul can live with so few warps, because its pipeline hides the waits.
 #
 # Move the sliders. Of the tiles that fit, which one has the highest intensity? What does a third stage cost? And why is
 # a tile of 256 × 256 impossible?
@@ -301,9 +300,9 @@ figures.tiling.explore_tile_sizes()
 # {{exercise tiling.best_tile}}
 #
 # The sides bm and bn are powers of two: 16, 32, 64, 128 or 256. Numbers have 2 bytes, BLOCK_K is 64, and there are
-# three stages. So a tile fits if
-# * 3 × 64 × (bm + bn) × 2 bytes are at most `shared_bytes`, and
-# * bm × bn is at most 32,768.
+# three stages. So a tile fits if * it needs at most `shared_bytes` of shared memory (it needs 3 × 64 × (bm + bn) × 2
+# bytes), and
+# * its accumulator has at most 32,768 numbers (it has bm × bn).
 #
 # Of the tiles that fit, return the pair (bm, bn) that moves the fewest bytes in an (m, k) @ (k, n) product. (If there
 # are several such pairs, return any of them.) You may call `matmul_bytes`. Full marks require the best tile
@@ -335,12 +334,12 @@ check("tiling.best_tile", best_tile)
 #
 # | limit | what a program takes | an H200's SM has |
 # | --- | --- | --- |
-# | `"registers"` | for each of its warps, 32 × `registers`, rounded up to a multiple of 256 | 65,536 |
+# | `"registers"` | for each of its warps, 32 × the `registers` of a thread, rounded up to a multiple of 256 | 65,536 |
 # | `"shared memory"` | `shared_bytes`, plus 1024 bytes that the system takes for each program | 233,472 bytes |
 # | `"warps"` | `warps` | 64 (which are 2048 threads) |
 # | `"programs"` | 1 (CUDA's manuals call programs *blocks*) | 32 |
 #
-# The argument `sm` holds the numbers of the last column for some GPU, as `sm["registers"]`, `sm["shared_bytes"]`,
+# The argument `sm` holds the numbers of the last column for one GPU, as `sm["registers"]`, `sm["shared_bytes"]`,
 # `sm["warps"]` and `sm["programs"]`. Return how many programs fit, and the name (from the first column) of the limit
 # that leaves no room for one more program. If there are several such limits, name any of them. Full marks require the
 # right pair
@@ -351,7 +350,7 @@ check("tiling.best_tile", best_tile)
 
 # %% exercise="tiling.occupancy"
 def programs_per_sm(warps: int, registers: int, shared_bytes: int, sm: dict[str, int]) -> tuple[int, str]:
-    """(programs that fit onto one SM at the same time, the limit that keeps one more from it)."""
+    """(programs that fit onto one SM at the same time, the limit that leaves no room for one more)."""
     ### BEGIN SOLUTION
     of_a_warp = triton.cdiv(32 * registers, 256) * 256
     fit = {
@@ -383,26 +382,26 @@ for name, kernel in {
     print(f"{name:28} {found[0]:2} programs, occupancy {found[0] * kernel[0] / 64:4.0%}; limit: {found[1]}")
 
 # %% [markdown]
-# High occupancy is not a goal in itself. A copy needs many warps, because only other warps can use the time in which
-# one warp waits. A matmul has work of its own to fill this time. Its pipeline loads the next tiles, and its warps have many
-# independent multiplications to do in a row (*instruction-level parallelism*). So it can afford fewer warps, and use
-# the registers and the shared memory for a larger tile.
+# High occupancy is not a goal in itself. A copy needs many warps, because while one warp waits, only other warps can
+# make use of the time. A matmul has work of its own to fill this time. Its pipeline loads the next tiles, and its warps
+# have many independent multiplications to do in a row (*instruction-level parallelism*). So it can afford fewer warps,
+# and use the registers and the shared memory for a larger tile.
 #
 # ## A roof for each level
 #
 # Unit 03 drew one roof, that of DRAM. But a tile passes through three memories. Each memory has its own rate, and each
 # delivers a different number of bytes:
-# * **DRAM** delivers a and b once, and takes c once, if the L2 cache does its job.
-# * **L2** delivers to every program its rows of a and its columns of b, and takes its tile of c. `matmul_bytes` counts
-#   these bytes.
-# * **Shared memory** delivers to every *warp* the rows and columns that it needs for its own part of the tile. If the 4
-#   warps of a program share a tile of 128 × 128, each warp computes a part of 64 × 64. Two of these parts lie side by
-#   side and need the same rows of a, so each row is read twice.
+# * **DRAM** delivers `a` and `b` once, and receives `c` once, if the L2 cache does its job.
+# * **L2** delivers the rows of `a` and the columns of `b` that each program needs, and receives the program's tile of
+#   `c`. `matmul_bytes` counts these bytes.
+# * **Shared memory** delivers the rows and columns that each *warp* needs for its own part of the tile. If the 4 warps
+#   of a program share a tile of 128 × 128, each warp computes a part of 64 × 64. Two of these parts lie side by side
+#   and need the same rows of a, so each row is read twice.
 #
-# So there are tiles within tiles. A program's tile saves reads from L2, and a warp's part of it saves reads from
-# shared memory. If the ALUs do the arithmetic instead of the tensor cores, there is a third level: each thread has a
-# small tile of its own inside the warp's tile, and this saves reads from shared memory, too. Each level has its own
-# intensity, and the question is always the same: which level is the slowest?
+# So there are tiles within tiles. A program's tile saves reads from L2, and a warp's part of it saves reads from shared
+# memory. If the ALUs do the arithmetic instead of the tensor cores, there is a third level: each thread has a small
+# tile of its own inside the warp's tile, and this saves reads from shared memory, too. Each level has its own
+# intensity. The question is always the same: which level is the slowest?
 #
 # ## Exercise: the slowest level
 #
@@ -411,9 +410,9 @@ for name, kernel in {
 # A product (m, k) @ (k, n) is cut into tiles of `tile = [bm, bn]`, one for each program. Each tile is cut into parts of
 # `warp_tile = [wm, wn]`, one for each warp. The dict `rates` holds FLOP/s for `"tensor cores"`, and bytes/s for
 # `"DRAM"`, `"L2"` and `"shared memory"`. Each warp reads its rows of a and its columns of b once from shared memory,
-# and masked positions move nothing. The result goes from registers to L2, and not through shared memory. The tensor
-# cores and the three memories all work at the same time. Return the seconds that the slowest of these four takes, and
-# its name. Full marks require the right pair
+# and masked positions move nothing. The result goes straight from registers to L2, not through shared memory. The
+# tensor cores and the three memories all work at the same time. Return the time in seconds that the slowest of these
+# four takes, and the name of the slowest. Full marks require the right pair
 # * where the L2 cache is the slowest ({{holds.is_the_slowest.L2}}),
 # * where another of the four is the slowest ({{holds.is_the_slowest.the others}}).
 
@@ -438,29 +437,30 @@ def slowest_level(m, n, k, tile, warp_tile, itemsize, rates) -> tuple[float, str
 check("tiling.roofs", slowest_level)
 
 # %%
-# an H200: datasheet; datasheet; unit 00's measurement; 128 bytes a cycle for each of 132 SMs at 1.98 GHz
+# an H200's rates: two from its datasheet, that of L2 as unit 00 measured it, and that of shared memory from
+# 128 bytes per cycle for each of 132 SMs at 1.98 GHz
 rates = {"tensor cores": 989.4e12, "DRAM": 4.8e12, "L2": 9.7e12, "shared memory": 128 * 132 * 1.98e9}
 for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128), (64, 64)), ((128, 256), (64, 64))):
     found = slowest_level(4096, 4096, 4096, tile, warp_tile, 2, rates)
     if found is None:
         print("solve slowest_level to see the numbers")
         break
-    print(f"tile {tile!s:10}, warps' part {warp_tile!s:8}: {found[0] * 1e6:6.0f} µs, by {found[1]}")
+    print(f"tile {tile!s:10}, warps' part {warp_tile!s:8}: {found[0] * 1e6:6.0f} µs, limited by {found[1]}")
 
 # %% [markdown]
 # With small tiles L2 is by far the slowest level. DRAM is never the slowest. Even with the largest tile that fits, L2
-# takes a little longer than the tensor cores would take at the speed of their datasheet. In practice the gap is
-# smaller, because no product reaches the datasheet's speed, as we measured in unit 03. Hopper also has two ways to
-# reduce reads, one at each level. With `wgmma`, four warps read b from shared memory together. And the programs of a
-# *thread-block cluster* can read each other's shared memory, so that one load from L2 can serve several of them at
-# once (*multicast*).
+# takes a little longer than the tensor cores would at their datasheet's speed. In practice the gap is smaller, because
+# no product reaches the datasheet's speed, as we measured in unit 03. Hopper also has a way to reduce reads from shared
+# memory, and a way to reduce reads from L2. With `wgmma`, four warps read b from shared memory together. And the
+# programs of a *thread-block cluster* can read each other's shared memory, so that one load from L2 can serve several
+# of them at once (*multicast*).
 #
 # ## Up from the naive kernel, rung by rung
 #
-# How does the simplest kernel do, and how much does each idea save? Here are three kernels, as three rungs of a ladder.
-# In the first kernel, each program computes one element of c, from a row of a and a column of b. In the second, each
-# program computes a strip of a row of c. In each step it multiplies one number of a by a piece of a row of b. In the
-# third, each program computes a tile.
+# How many bytes does the simplest kernel move, and how much does each idea save? Here are three kernels, as three rungs
+# of a ladder. In the first kernel, each program computes one element of c, from a row of a and a column of b. In the
+# second, each program computes a strip of a row of c. In each step it multiplies one number of `a` by a piece of a row
+# of `b`. In the third, each program computes a tile.
 
 
 # %%
@@ -502,11 +502,11 @@ def tile(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr):
 #
 # {{exercise tiling.ladder}}
 #
-# The matrices a, b and c are 128 × 128 matrices of float16. The naive kernel has BLOCK_K = 64, and 128 × 128 programs.
-# The second kernel computes strips of 64 elements, and the third computes tiles of 32 × 32. How often does each kernel
-# read each element of a and of b? The naive kernel loads 64 numbers of a column of b at a time. How many sectors of 32
-# bytes does one such load touch? And how many bytes does the third kernel move in all, loads and stores together? Each
-# right answer is worth {{correct.plain / 7}}.
+# All matrices are 128 × 128, in float16. The first kernel, `naive`, has BLOCK_K = 64, and 128 × 128 programs. The
+# second kernel computes strips of 64 elements, and the third computes tiles of 32 × 32. How often does each kernel read
+# each element of a and of b? The naive kernel loads 64 numbers of a column of b at a time. How many sectors of 32 bytes
+# does one such load touch? And how many bytes does the third kernel move in all, loads and stores together? Each right
+# answer is worth {{correct.plain / 7}}.
 
 # %% exercise="tiling.ladder"
 predicted_ladder = {
@@ -551,25 +551,25 @@ for name, kernel, grid, block in (
 
 # %% [markdown]
 # Each rung reads less than the one before it. The naive kernel reads most often, and it also wastes most of each read
-# of b. Every load of a column touches one sector for each number, so it moves 16 times the bytes that it needs. Tiles
-# have two advantages: there are fewer reads, and tensor cores can do the sums.
+# of b. Every load of a column touches one sector of 32 bytes for each number of 2 bytes, so it moves 16 times the bytes
+# that it needs. Tiles have two advantages: there are fewer reads, and tensor cores can do the sums.
 #
 # The next rungs in this unit are larger tiles, a pipeline, and a good order of the tiles. With them a kernel reaches
 # about nine tenths of the speed of cuBLAS, NVIDIA's library for matrix products. For the last tenth a kernel needs
 # techniques that plain Triton leaves to its compiler:
 #
-# * The hardware can load whole tiles by itself. The unit that does this is called the TMA.
-# * Some warps can do nothing but load, while other warps do nothing but multiply.
+# * The hardware can load whole tiles by itself. The unit that does this is called the TMA (Tensor Memory Accelerator).
+# * Some warps can be reserved for loading, while the other warps only multiply.
 # * A *persistent* matmul has one program for each SM. With P programs, program p computes the tiles p, p + P, p + 2 P
 #   and so on, until none is left. While it stores one tile, the first loads of its next tile are already under way.
 # * The store can be asynchronous as well. The threads put the tile into shared memory, and the TMA unit copies it from
 #   there to global memory. The threads wait only before they use this part of shared memory again.
 #
-# In such kernels, *barriers* make one part wait for another. A barrier is a counter in shared memory. It counts the
-# threads that have arrived, or the bytes that have been copied. Triton has no functions for barriers. Gluon, a language
-# at a lower level that comes with Triton, has them. `course_lib.hopper` runs kernels in Gluon without a GPU and says
-# what is wrong with their barriers (unit 12). Under *Further reading*, Boehm's text covers the rungs of this unit, and
-# Gordić's text covers the techniques listed here.
+# In such kernels, *barriers* make some warps wait for other warps, or for a copy to finish. A barrier is a counter in
+# shared memory. It counts the threads that have arrived, or the bytes that have been copied. Triton has no functions
+# for barriers. Gluon, a lower-level language that comes with Triton, has them. `course_lib.hopper` runs Gluon kernels
+# without a GPU, and says what is wrong with their barriers (unit 12). Under *Further reading*, Boehm's text covers the
+# rungs of this unit, and Gordić's text covers the techniques listed here.
 #
 # ## Exercise: sums of rows
 #
@@ -577,8 +577,9 @@ for name, kernel, grid, block in (
 #
 # A matmul is a loop along K that keeps sums in registers. Write the loop first, without the product: compute the sum of
 # each row of a, in float32. Each program has a block of rows, and goes through all columns from left to right. K may be
-# any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Full marks require
-# * the right sums for any sizes, also if there are gaps between the rows in memory ({{correct.ragged}}),
+# any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Full marks
+# require
+# * the right sums for any sizes, even if there are gaps between the rows in memory ({{correct.ragged}}),
 # * the right sums for long rows of float16 ({{correct.float16}}),
 # * dense loads ({{coalesced.load.performance}}),
 # * at least 32 programs that together read each element once ({{traffic.performance}}).
@@ -615,22 +616,23 @@ check("tiling.row_sums", row_sums)
 # %% [markdown]
 # ## The kernel
 #
-# Now comes the product. Three things are new.
+# Now the product joins the loop. You need to know three new things.
 #
 # **`tl.dot(a, b, acc)`** multiplies two blocks on the tensor cores, and adds the product to an accumulator. The blocks
 # have the shapes (BLOCK_M, BLOCK_K) and (BLOCK_K, BLOCK_N). Their sides are powers of two. BLOCK_K, the side that is
-# summed over, is at least 16 (32 for numbers of one byte). Blocks with fewer than 16 rows or columns are padded. The
-# accumulator is float32 even for blocks of float16 or bfloat16, because thousands of products are added. Unit 02 showed
-# how wrong such a sum becomes in half precision.
+# summed over, is at least 16 (32 for numbers of one byte). BLOCK_M and BLOCK_N may be smaller than 16, and then the
+# compiler pads the blocks. The accumulator is float32 even for blocks of float16 or bfloat16, because thousands of
+# products are added up. Unit 02 showed how wrong such a sum becomes in half precision.
 #
 # **Float32 blocks** are rounded to TF32 (10 bits after the point) on their way into the tensor cores, unless you write
 # `tl.dot(a, b, acc, input_precision="ieee")`. A trace rounds them, too, so you can see the effect on the CPU. For other
-# dtypes the option does nothing.
+# dtypes `input_precision` does nothing.
 #
 # **Pointers that move.** Inside the loop only the position along K changes. So make two blocks of pointers before the
 # loop, and advance them in each step: `a_ptrs += BLOCK_K * stride_ak`.
 #
-# The next kernel uses all three. A single program computes a result that is just one tile, in several steps along K. It needs no
+# The next kernel uses `tl.dot` and pointers that move. It is run twice, with float16 and with float32, so that you see
+# the rounding to TF32. A single program computes a result that is just one tile, in several steps along K. It needs no
 # mask.
 
 
@@ -658,7 +660,7 @@ print(f"each element of a is read {t.reread(a):.0f} time; {t.flops.dot:,} FLOPs 
 a32, b32, c32 = a.float(), torch.randn(128, 32), torch.empty(32, 32)
 with trace():
     one_tile[(1,)](a32, b32, c32, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32)
-print(f"in float32, as TF32: off by {(c32 - a32 @ b32).abs().max():.4f}; such sums are exact to about 0.00001")
+print(f"float32, rounded to TF32: off by {(c32 - a32 @ b32).abs().max():.4f}; without this rounding, by about 0.00001")
 print(compile_for(one_tile, a, b, c, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, gpu="sm_90"))
 
 # %% [markdown]
@@ -677,13 +679,13 @@ for num_warps in (4, 8):
     shape = dict(BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, num_warps=num_warps, num_stages=3)
     facts = compile_for(one_tile, a, b, c, 1024, gpu="sm_90", **shape)
     print(
-        f"{num_warps} warps: {facts.registers} registers a thread, {facts.spill_bytes} bytes a thread spill to memory"
+        f"{num_warps} warps: {facts.registers} registers per thread; {facts.spill_bytes} bytes per thread are spilled to memory"
     )
 
 # %% [markdown]
 # With 4 warps the sums **spill**: a part of the accumulator lies in memory, and the program has to load it and store it
-# again and again. The result is still right, and a trace does not count these bytes. So look at what `compile_for`
-# says, and give large tiles 8 warps.
+# again and again. The result is still right, and a trace does not count these bytes, so neither of them shows the
+# spill. So look at what `compile_for` says, and give large tiles 8 warps.
 #
 # **Any strides.** `x.T`, a slice, and a head of an attention layer are views, with strides of their own (unit 01). If a
 # kernel takes both strides of each matrix as arguments, it can read all of these views without a copy. `.contiguous()`
@@ -700,9 +702,9 @@ for num_warps in (4, 8):
 #
 # A matmul is like `row_sums`, with a product in each step. Now write one step alone. K is at most 64, so one block
 # holds all of K, and there is no loop. The matrices a and b are contiguous, in float16. Blocks can reach past the last
-# row of a and past the last column of b. If K is smaller than the block, the blocks of both also reach past the end of
-# K. There a masked load needs `other=0`. Otherwise undefined values are multiplied and added to the sums. Full marks
-# need
+# row of `a` and past the last column of `b`. If K is smaller than BLOCK_K, they also reach past the end of K. Masked
+# loads need `other=0`. Otherwise undefined values past the end of K would be multiplied and added to the sums. Full
+# marks require
 # * the right result for any sizes of c ({{correct.ragged}}),
 # * the right result for any K up to 64 ({{correct.short}}),
 # * one program for each tile, so that at least 8 programs share a tall c ({{programs.tall}}).
@@ -742,15 +744,15 @@ check("tiling.one_step", one_step)
 # {{exercise tiling.matmul}}
 #
 # Write `matmul(a, b)` for matrices of float16, bfloat16 and float32, with any sizes and any strides. The result has the
-# dtype of a. Use one kernel, and plain pointers. Begin with a single product in float16. Then earn the points one by
-# one:
+# dtype of a. Use one kernel, and ordinary pointers, as in `one_tile`. Begin with a single product in float16. Then earn
+# the points one by one:
 # * The result is right for ragged sizes ({{correct.ragged}}), for transposed matrices and slices ({{correct.strided}}),
 #   and for batches ({{correct.batched}}).
 # * Sums over a long K keep their precision ({{correct.long}}), and products of float32 matrices are as precise as
 #   float32 ({{correct.float32}}).
-# * Each element of `a` is read at most N / 64 times ({{rereads.a.performance}}), and each element of `b` at most M /
-#   64 times ({{rereads.b.performance}}). There is no second pass over memory ({{traffic.performance}}). To earn any
-#   of these three, at least 32 programs must share a large product.
+# * Each element of `a` is read at most N / 64 times ({{rereads.a.performance}}), and each element of `b` at most M / 64
+#   times ({{rereads.b.performance}}). In all, the kernel moves no more bytes than tiles of 64 × 64 need
+#   ({{traffic.performance}}). You earn these three only if at least 32 programs share a large product.
 # * Loads are dense ({{coalesced.load.performance}}), and so are stores ({{coalesced.store.performance}}).
 #
 # A function in which torch makes a copy earns nothing at all, and `a.contiguous()` can make one.
@@ -761,10 +763,11 @@ check("tiling.one_step", one_step)
 #
 # Which tile should you take? For float16 and bfloat16, the tile that `best_tile` returns is a good start, with 8 warps
 # and three stages. Float32 numbers take twice the space, and the exact product of float32 blocks takes many registers.
-# For float32, BLOCK_M = BLOCK_N = 64 and BLOCK_K = 32 are large enough.
+# So BLOCK_M = BLOCK_N = 64 and BLOCK_K = 32 are large enough for float32.
 #
 # There is extra credit on a GPU, for a product of 4096 × 4096 × 4096 in bfloat16. You get {{speed}} if your kernel
-# reaches {{speed.full}} of the speed of `torch.matmul`, and a part of these points from {{speed.none}} on.
+# reaches {{speed.full}} of the speed of `torch.matmul`, and a part of the points if it reaches more than
+# {{speed.none}}.
 
 
 # %% exercise="tiling.matmul"
@@ -832,7 +835,7 @@ if bench.has_gpu():
         found = bench.ratio(lambda: matmul(a, b), lambda: torch.matmul(a, b))
         print(f"{2 * 4096**3 / found.own_ms / 1e9:.0f} TFLOP/s, {found.speedup:.2f} of torch's speed")
 else:
-    print("There is no GPU here that the course times on.")
+    print("This machine has no GPU on which the course can time kernels.")
 
 # %% [markdown]
 # ## Exercise: name it
@@ -840,9 +843,9 @@ else:
 # {{exercise tiling.name_maps}}
 #
 # When a product is wrong, the verdict shows a map of where it is wrong. With some practice you can tell from the map
-# why it is wrong. Here are six maps, one for each of six kernels with one mistake. Which mistake belongs to which map?
-# Write one of the following names on each line, in quotes. Then run the check, which explains each map that you have
-# named correctly.
+# why it is wrong. Here are the maps of six kernels, each with one mistake. Which mistake belongs to which map? Write
+# one of the following names on each line, in quotes. Then run the check, which explains each map that you have named
+# correctly.
 #
 # * `"all programs load the first columns of b"`
 # * `"no mask on the store's columns"`
@@ -851,7 +854,7 @@ else:
 # * `"the grid rounds down"`
 # * `"the last step along K is missing"`
 #
-# Guessing alone gets some answers right. So the first three right answers earn nothing, and each further right answer
+# Guessing alone gets some answers right, so the first three right answers earn nothing, and each further right answer
 # earns {{names.plain / 3}} ({{names.plain}} in all).
 
 # %%
@@ -885,10 +888,10 @@ check("tiling.name_maps", named_maps)
 #
 # {{exercise tiling.break_matmul}}
 #
-# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also
-# wrong versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is
-# confused with another, or a sum is kept in float16. On many inputs a mutant still gives the right result. Write inputs
-# on which it does not.
+# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also wrong
+# versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is confused
+# with another, or a sum is kept in float16. On many inputs a mutant still gives the right result. Write inputs on which
+# it gives a wrong one.
 #
 # `breaking_inputs()` returns a list of at most three inputs, each a dict `{"a": tensor, "b": tensor}`. The shapes are
 # (M, K) and (K, N), with any strides, and no side is longer than 256. The dtype is float32 or float16. In memory,
@@ -925,7 +928,7 @@ def given_matmul(a, b):
 
 # %% exercise="tiling.break_matmul"
 def breaking_inputs() -> list[dict]:
-    """At most three inputs, `{"a": tensor, "b": tensor}`, on which wrong versions of the kernel show."""
+    """At most three inputs, `{"a": tensor, "b": tensor}`, that expose wrong versions of the kernel."""
     ### BEGIN SOLUTION
     apart = torch.randn(120, 140)[:100:2, ::3]  # (50, 47)
     turned = torch.randn(90, 47).T  # (47, 90)
@@ -959,7 +962,7 @@ check("tiling.break_matmul", breaking_inputs)
 # ```
 #
 # The grid becomes a function, because it depends on the tile. A check does not time the configurations. It takes the
-# first one, even when it times your kernel on a GPU, so put a good one first. The next cell shows the times of the
+# first one, even when it times your kernel on a GPU, so put a good one first. The next cell shows the speed of the
 # published solution with several configurations.
 
 # %%
@@ -988,10 +991,10 @@ figures.tiling.tile_quantization()
 figures.tiling.explore_waves()
 
 # %% [markdown]
-# Sizes just above a cliff waste the most. At N = 1793 there is a full wave of 108 tiles, and a second wave of only 12.
-# In these two waves, only 45 % of the SMs' time goes into elements of the result. The rest is lost in tiles and waves
-# that are not full. The larger N is, the more waves there are, and
-# the less the last wave matters. Very small sizes do not even fill the first wave.
+# Sizes just above a **cliff**, where one more wave begins, waste the most. At N = 1793 there is a full wave of 108
+# tiles, and a second wave of only 12. In these two waves, only 45 % of the SMs' time goes into elements of the result.
+# The rest is lost in tiles and waves that are not full. The larger N is, the more waves there are, and the less the
+# last wave matters. Very small sizes do not even fill the first wave.
 #
 # ## Exercise: tiles and waves
 #
@@ -1020,22 +1023,23 @@ for n in (1792, 1793, 1794):
     print(n, tiles_and_waves(n, n, 256, 128, 108))
 
 # %% [markdown]
-# From N = 1792 to N = 1793, a matrix has 0.06 % more columns, and the product takes twice the time. On an H200 the
-# cliffs are at other sizes, because it has 132 SMs.
+# Matrices with N = 1793 have only 0.06 % more columns than those with N = 1792, but their product takes twice the time.
+# On an H200 the cliffs are at other sizes, because it has 132 SMs.
 #
 # ## The branches
 #
-# Where do the branches of the mystery plot come from? They follow from the largest power of two that divides N. A row
-# of N bfloat16 numbers is 2 N bytes long. When tiles are copied into shared memory, each thread can copy 16 bytes at a
-# time, if these bytes begin at a multiple of 16 bytes. If 8 divides N, every row begins at such a multiple. If N is 4
-# times an odd number, only every second row does, so a kernel can rely only on multiples of 8 bytes. If N is 2 times an
-# odd number, it can rely on multiples of 4 bytes, and if N is odd, on multiples of 2 bytes. If 8 does
-# not divide N, the TMA, the unit of an H200 that copies whole tiles, cannot be used at all.
+# Where do the branches of the mystery plot come from? The branch of a size N depends on the largest power of two that
+# divides N. A row of N bfloat16 numbers is 2 N bytes long. When tiles are copied into shared memory, each thread can
+# copy 16 bytes at a time, if these bytes begin at a multiple of 16 bytes. If N is divisible by 8, every row begins at
+# such a multiple: the rows are **aligned**. If N is 4 times an odd number, only every second row is aligned. Then a
+# kernel can rely only on multiples of 8 bytes. If N is twice an odd number, it can rely on multiples of 4 bytes, and if
+# N is odd, on multiples of 2 bytes. If N is not divisible by 8, a kernel cannot use the TMA (the unit of an H200 that
+# copies whole tiles) at all.
 #
-# So four branches are possible. But the plot shows only three, because the sizes that are 2 times an odd number and
-# those that are 4 times an odd number are equally fast. So the width of a copy does not explain everything. The plot
-# does not say which kernels cuBLAS uses for these sizes. It does show what share of the top branch's speed each
-# branch reaches, and you will need these shares below.
+# So four branches are possible. But the plot shows only three, because sizes that are twice an odd number and sizes
+# that are 4 times an odd number are equally fast. Hence the width of a copy does not explain everything. The plot does
+# not say which kernels cuBLAS uses for these sizes. It does show what share of the top branch's speed each branch
+# reaches, and you will need these shares below.
 #
 # You can see the effect of alignment in a kernel of your own, without a GPU, because the compiler says how wide the
 # kernel's loads are.
@@ -1055,7 +1059,8 @@ for stride in (4096, 4100, 4098, 4097):
     print(f"rows {stride} numbers apart: a thread loads {facts.load_bits} bits at a time")
 
 # %% [markdown]
-# (Triton asks only whether 16 divides the stride. It makes no difference to Triton whether 8, 4 or 2 divides it.)
+# (Triton asks only whether the stride is divisible by 16. If it is not, it makes no difference to Triton whether it is
+# divisible by 8, 4 or 2.)
 #
 # ## Exercise: predict the mystery plot
 #
@@ -1063,23 +1068,25 @@ for stride in (4096, 4100, 4098, 4097):
 #
 # Write a model of four parts, for products of (n, n) matrices with 2-byte numbers:
 #
-# 1. **Waves.** Each SM does `flops_per_second` / `sms`. A tile takes 2 × bm × bn × n FLOPs, and this gives the time of
-#    one tile. Together the waves take as long as one tile, times the number of waves, even if the last wave is not full.
+# 1. **Waves.** Each SM does `flops_per_second` / `sms` FLOPs in a second. A tile takes 2 × bm × bn × n FLOPs, and this
+#    gives the time of one tile. Each wave takes this time, even if the last wave is not full.
 # 2. **Memory.** Each of the three matrices passes through memory once, at `bytes_per_second`. This gives the time of
 #    the memory.
 # 3. **Launch.** The waves and the memory work at the same time, so take the longer of the two times. Then add
 #    `launch_seconds`.
-# 4. **Alignment.** If 8 does not divide n, the product reaches only a share of this speed. Which share is it if n is
-#    odd, 2 times odd, or 4 times odd? Read the shares off the mystery plot at the beginning of this unit.
+# 4. **Alignment.** If n is not divisible by 8, the product reaches only a share of the speed that parts 1 to 3 give.
+#    Which share is it if n is odd, twice an odd number, or 4 times an odd number? Read the shares off the mystery plot
+#    at the beginning of this unit.
 #
 # The speed is 2 n³ FLOPs divided by the seconds. Return a list of speeds in FLOP/s, one for each size in `sizes`. You
 # may call `tiles_and_waves`. Full marks require
-# * the model's numbers for small sizes ({{holds.follows_the_model.roofline}}) and for large ones
-#   ({{holds.follows_the_model.waves}}), all of them multiples of 8,
-# * for sizes that 8 does not divide, a lower speed than for the next multiple of 8 ({{holds.slows_down.alignment}}),
+# * for sizes that are multiples of 8, the model's numbers: for small sizes ({{holds.follows_the_model.roofline}}) and
+#   for large sizes ({{holds.follows_the_model.waves}}),
+# * for sizes that are not divisible by 8, a lower speed than for the next multiple of 8
+#   ({{holds.slows_down.alignment}}),
 # * for the 230 sizes that were measured on an H200, a **rank correlation** of at least 0.95 between your speeds and the
-#   measured ones ({{holds.ranks_the_measured.measured}}). It is 1 if your model puts all sizes into the measured order
-#   of speed, and 0 if its order has nothing to do with the measured one.
+#   measured ones ({{holds.ranks_the_measured.measured}}). A rank correlation is 1 if your model puts all sizes into the
+#   measured order of speed, and 0 if its order has nothing to do with the measured one.
 
 
 # %% exercise="tiling.predicted_throughput"
@@ -1121,27 +1128,28 @@ print(figures.tiling.how_well(predicted_throughput))
 
 # %% [markdown]
 # The rest of this cell describes an H200. (If there is a GPU here, the picture was measured on it just now. Which of
-# the statements hold for your GPU?) Look at the picture first. For multiples of 8 the lines lie about 15 % below the
-# marks. This does no harm: the same factor for all sizes does not change their order, and a rank correlation depends
-# only on the order. Now take the shares of the published solution. Below N = 1000, the measured speed of sizes that 8
-# does not divide is 2 to 3 times the predicted speed. The reason is part 4 of the model. It slows down the launch as
-# well, but a launch takes the same time for every size.
+# the statements hold for your GPU?) Look at the picture first. For multiples of 8 the lines (the model) lie about 15 %
+# below the marks (the measurement). This does no harm, because a rank correlation depends only on the order of the
+# sizes, and the same factor for all sizes does not change their order. Next look at sizes below N = 1000 that are not
+# divisible by 8. Their measured speed is 2 to 3 times the speed predicted with the published solution's shares. The
+# reason is part 4 of the model: its share slows down the launch as well, although a launch takes the same time for
+# every size.
 #
 # Then read the table, in three steps.
-# * Over *all* sizes the model sorts almost perfectly. But much of this is easy, because large sizes are faster than
-#   small ones, and aligned sizes are faster than odd ones. Without part 4 the correlation is lower, as the column *no
-#   alignment* shows. (Among the odd sizes alone, part 4 changes almost nothing, because all of them have the same
+# * The model puts *all* sizes into almost the right order. But much of this is easy, because large sizes are faster
+#   than small ones, and aligned sizes are faster than odd ones. Without part 4 the correlation is lower, as the column
+#   *no alignment* shows. (Among the odd sizes alone, part 4 changes almost nothing, because all of them have the same
 #   share.)
 # * Among *large* multiples of 8, size and alignment say little, and the waves decide the order. There the model does
-#   better than *size alone*, but it is far from perfect.
-# * The worst misses show why. Among them, look first at sizes that are multiples of 8, if there are any. Their last
-#   wave has only a few tiles, and there the product is *faster* than predicted. There are two reasons. cuBLAS has
-#   many kernels, and uses another tile if one tile would leave a nearly empty last wave. And the speed of a large
-#   product is limited by power: when some SMs have nothing to do, the other SMs can use their power and run at a
-#   higher clock. (The other sizes among the worst misses depend on your shares.)
+#   better than the column *size alone*, but it is far from perfect.
+# * The worst misses, listed below the table, show why. Among them, look first at multiples of 8, if there are any.
+#   Their last wave has only a few tiles, and there the product is *faster* than predicted. There are two reasons.
+#   cuBLAS has kernels with many different tiles, and takes another one if the last wave would be nearly empty. And the
+#   speed of a large product is limited by power: when some SMs have nothing to do, the other SMs can use their power
+#   and run at a higher clock. (The other sizes among the worst misses depend on your shares.)
 #
-# How well does the model predict a kernel that has only *one* tile? The next picture shows the published matmul with a
-# fixed tile, on the same GPU.
+# How well does the model predict a kernel that uses the *same* tile for all sizes? The next picture shows the published
+# matmul with one fixed tile, on an H200.
 
 # %%
 figures.tiling.one_tile_for_all(predicted_throughput)
@@ -1149,9 +1157,9 @@ figures.tiling.one_tile_for_all(predicted_throughput)
 # %% [markdown]
 # ## Why a vocabulary is padded
 #
-# GPT-2 has 50 257 tokens in its vocabulary. The last layer multiplies by a (d_model, 50257) matrix. This size is odd,
-# so the product lies on the lowest branch. If 47 tokens that never occur are added to the vocabulary, the size becomes
-# 50 304 = 64 × 786.
+# GPT-2 has 50,257 tokens in its vocabulary. Its last layer multiplies by a matrix with 50,257 columns, one for each
+# token. This number is odd, so the product lies on the lowest branch. If 47 tokens that never occur are added to the
+# vocabulary, there are 50,304 = 64 × 786 columns.
 #
 # ## Exercise: pad
 #
@@ -1180,7 +1188,8 @@ print(figures.tiling.vocabulary())
 #
 # What if you cannot choose the size, because the matrices come from elsewhere? You can copy the matrices into longer
 # rows that begin at multiples of 16 bytes, multiply these copies, and copy the result back. Does this save time?
-# Predict it for matrices of (4097, 4097). Each of the three copies reads and writes 2 bytes for each number, and the
+# Predict two times for matrices of (4097, 4097): the time of the product of the original matrices, and the time of the
+# three copies and their product together. Each of the three copies reads and writes 2 bytes for each number, and the
 # memory of an H100 moves about 3 TB in a second. The product of the original matrices runs at the speed of the lowest
 # branch, and the product of the copies at the speed of the highest branch.
 
@@ -1191,28 +1200,30 @@ print(figures.tiling.copied_first())
 # %% [markdown]
 # The copies take less time than the product. The copies and the product together take less than half of the time that
 # cuBLAS needs for the original rows. The time of the copies grows with N², and the time that they save grows with N³.
-# So the larger the product, the more the copies pay off. (The kernel is `benchmarks/matmul_persistent.py`. It is about
-# as fast as cuBLAS when rows are aligned. For 4097 it needs one more row of tiles than for 4096, for a single row of
-# numbers, and likewise one more column of tiles. So it also loses time to wave quantization.)
+# So the larger the product, the more the copies pay off. (The kernel that multiplies the copies is in
+# `benchmarks/matmul_persistent.py`. It is about as fast as cuBLAS when rows are aligned. At 4097 a single extra row of
+# numbers needs a whole extra row of tiles, and a single extra column needs an extra column of tiles. So the kernel also
+# loses time to wave quantization.)
 #
 # ## Which tile first?
 #
-# One question is left. A trace says that a is read N / BLOCK_N times, which is 16 times for 4096 columns and tiles
-# of 256. Must all of these reads go to DRAM? Between the SMs and DRAM lies the **L2** cache, which has 60 MB on an
-# H200. If two programs that run at the same time need the same tile of a, DRAM delivers it only once.
+# One question is left. A trace says that `a` is read N / BLOCK_N times. With 4096 columns and tiles of 256, this is 16
+# times. Must all of these reads go to DRAM? Between the SMs and DRAM lies the **L2** cache, which has 60 MB on an H200.
+# If two programs that run at the same time need the same tile of `a`, DRAM delivers it only once.
 #
 # So it matters *which* tiles are computed at the same time. This depends on how a kernel turns its program number into
-# a tile. An H200 runs 132 programs at a time. In row order their tiles lie in a few long rows. Together they need few
-# rows of `a`, but all columns of `b`. Which order would be better?
+# a tile. An H200 runs 132 programs at a time, one on each SM. If tiles are numbered row by row (**row order**), the
+# tiles of these programs lie in a few long rows. Together these tiles need few rows of `a`, but all columns of `b`.
+# Which order would be better?
 
 # %%
 figures.tiling.orders()
 
 # %% [markdown]
 # It would be better if the tiles formed a compact patch. With the same number of tiles, a patch has a smaller sum of
-# rows and columns than a long strip has. This is the advantage of the square again, now for tiles instead of numbers.
-# The common way to get a patch is **grouped order**: take `group` rows of tiles, go through them column by column,
-# and then take the next `group` rows.
+# rows and columns than a long strip. This is the advantage of the square again, now for tiles instead of numbers. The
+# common way to get a patch is **grouped order**: take `group` rows of tiles, go through them column by column, and then
+# take the next `group` rows.
 #
 # ## Exercise: grouped order
 #
@@ -1222,9 +1233,10 @@ figures.tiling.orders()
 # tiles of column 0 in the first `group` rows. The next `group` programs take the tiles of column 1 in the same rows,
 # and so on. After the last column come the next `group` rows. The last group may have fewer rows. Full marks require
 # * each tile exactly once ({{holds.is_an_order.plain}}),
-# * one group after the other, each column by column ({{holds.finishes_groups.plain}}), also when the last group has
-#   fewer rows ({{holds.finishes_groups.ragged}}),
-# * at most 0.65 of the DRAM bytes of row order, in a model of an L2 cache ({{holds.saves_traffic.cache}}).
+# * one group after the other, and within each group one column after the other ({{holds.finishes_groups.plain}}), even
+#   when the last group has fewer rows ({{holds.finishes_groups.ragged}}),
+# * in a model of an L2 cache, at most 0.65 times as many bytes from DRAM as with row order
+#   ({{holds.saves_traffic.cache}}).
 #
 # Plain arithmetic (`//`, `%`, `min`) is enough, so the same lines also work inside a kernel.
 
@@ -1244,26 +1256,28 @@ def grouped_order(pid: int, grid_m: int, grid_n: int, group: int) -> tuple[int, 
 check("tiling.grouped_order", grouped_order)
 
 # %% [markdown]
-# Now go back to your matmul. Replace the lines that number the tiles in row order by these lines, with `GROUP` instead
-# of `group`, and with grid_m = tl.cdiv(M, BLOCK_M). `GROUP=8` in the launch is a good start. Run the check again: the
-# result must still be right.
+# Now go back to your matmul. Replace the lines that number the tiles in row order with the lines of `grouped_order`,
+# with `GROUP` instead of `group`, and with grid_m = tl.cdiv(M, BLOCK_M). `GROUP=8` in the launch is a good start. Run
+# the check again: the result must still be right.
 #
 # Is there an order that needs no parameter such as `group`? **Hilbert's curve** visits each cell of a square once and
 # always steps to a neighbouring cell. Cells that follow one another along the curve lie close together, however many
 # you take. So the tiles of the programs that run at the same time form a patch, however many programs there are. The
-# curve is built from itself: it consists of four Hilbert curves of half the side, and the first and the last of these
-# are turned.
+# curve is built from smaller copies of itself. It consists of four Hilbert curves with half as many cells on a side,
+# and the first and the last of these are turned.
 #
 # ## Exercise: Hilbert's order
 #
 # {{exercise tiling.hilbert_order}}
 #
-# This exercise is for those who want more. `side` is a power of two (1 included). You may return any of the curve's
+# This exercise is for readers who want more. Which tile (m, n) belongs to program `pid`, if the programs follow
+# Hilbert's curve through side × side tiles? `side` is a power of two (1 included). You may use any of the curve's
 # mirror images. Full marks require
 # * each tile exactly once, next to the one before it ({{holds.touches.plain}}),
 # * squares within squares: the first 4 tiles fill a square, and so do the first 16, the first 64 and so on
 #   ({{holds.stays_near.plain}}),
-# * at most 0.65 of the DRAM bytes of row order ({{holds.saves_traffic.cache}}).
+# * in the model of an L2 cache, at most 0.65 times as many bytes from DRAM as with row order
+#   ({{holds.saves_traffic.cache}}).
 
 
 # %% exercise="tiling.hilbert_order"
@@ -1297,37 +1311,36 @@ check("tiling.hilbert_order", hilbert_order)
 figures.tiling.order_traffic()
 
 # %% [markdown]
-# In the model the bytes fall to about a quarter. On the GPU the speed rises by only a few percent. Why so little? At
-# these sizes the product is limited by arithmetic, and seldom waits for DRAM. In the model Hilbert's curve needs the
-# fewest bytes. On the GPU, at 16384, sometimes Hilbert's order was faster and sometimes grouped order
-# (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step, but on a real GPU they
-# drift apart. A model explains, but only a measurement decides. Grouped order costs five lines of code, and it is
-# worth them.
+# In the model of an H200, grouped order reads about a quarter as many bytes as row order. On the GPU it is only a few
+# percent faster. Why so little? At these sizes the product is limited by arithmetic, and seldom waits for DRAM. In the
+# model Hilbert's curve needs the fewest bytes. On the GPU, at N = 16384, sometimes Hilbert's order was faster and
+# sometimes grouped order (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step,
+# but on a real GPU they drift apart. A model explains, but only a measurement can say which order is faster. Grouped
+# order costs five lines of code, and it is worth them.
 #
 # ## What you now know
 #
 # * A matrix product is a sum of outer products: few numbers are read, and each is used many times. Without tiles a
-#   product reads each element of a N times. With tiles of BLOCK_N columns, it reads each element of a N / BLOCK_N
+#   product reads each element of `a` N times. With tiles of BLOCK_N columns, it reads each element of `a` N / BLOCK_N
 #   times.
 # * Square tiles have the highest intensity. Registers limit the size of the accumulator. Shared memory limits the size
 #   of the tiles of a and b, and the number of stages.
-# * One column too many costs a column of tiles, and one tile too many costs a wave. A size that 8 does not divide costs
-#   most of the speed, and padding gets this speed back.
+# * One column too many costs a column of tiles, and one tile too many costs a wave. A size that is not divisible by 8
+#   costs most of the speed, and padding gets this speed back.
 # * Programs that run at the same time should compute a compact patch of tiles. Then L2 already has most of what the
 #   next program needs.
-# * A model of ten lines sorts 230 measured sizes. Where the model fails, the library does something that you did not
-#   think of, and you learn what it is.
+# * A ten-line model puts 230 measured sizes almost into their order of speed. Where the model fails, the library does
+#   something that you did not think of, and you learn what it is.
 #
-# Every kernel so far did one operation. In unit 06 several operations become one kernel, and the bytes that were moved
-# between them are saved.
+# Every kernel so far did one operation. In unit 06 several operations become one kernel, so their intermediate results
+# need not pass through memory.
 
 # %% gpu="tiling.progress"
 progress()
 
 # %% [markdown]
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
-# that you have not
-# seen.
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen.
 #
 # ## Further reading
 #

@@ -15,8 +15,8 @@
 #
 # **After this unit you can** say how many bytes a chain of operations must move and how many it does move. You can
 # write the chain as one kernel that moves the fewest bytes, reduce rows of any length without overflow, and read what
-# torch.compile makes of the same function. This unit takes about {{unit hours}}, of which {{unit minutes}} are for
-# the {{unit exercises}}. You need 00 (a first kernel), 03 (bytes and FLOPs) and 04 (tiles, traces); the first section
+# torch.compile makes of the same function. This unit takes about {{unit hours}}, {{unit minutes}} of that for the
+# {{unit exercises}}. You need 00 (a first kernel), 03 (bytes and FLOPs) and 04 (tiles, traces); the first section
 # repeats what you need from them. You need no GPU, because traffic is counted on the CPU. If you have none, the
 # notebook shows times that were recorded on a GPU, and says so.
 
@@ -252,7 +252,7 @@ generated("sin2_plus_cos2")
 # The next cell prints seven functions. How many kernels does a GPU run for one call of each of them under
 # torch.compile? Do not count kernels that only set or copy memory. Each function is worth {{correct.plain / 7}}.
 #
-# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
 
 # %%
@@ -459,7 +459,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     M, N = x.shape
     out = torch.empty((M, N), dtype=x.dtype, device=x.device)
     BLOCK = triton.next_power_of_2(N)
-    num_warps = min(32, max(1, BLOCK // 512))  # 16 elements a lane, 32 in the longest rows
+    num_warps = min(32, max(1, BLOCK // 512))  # 16 elements per lane, 32 in the longest rows
     softmax_kernel[(M,)](x, out, N, x.stride(0), BLOCK=BLOCK, num_warps=num_warps)
     return out
     ### END SOLUTION
@@ -482,7 +482,7 @@ generated("softmax, rows of 1024")
 #
 # ## Rows that do not fit
 #
-# How long may such a row be? A block lives in the registers of one program. An SM has 65 536 registers of four bytes
+# How long may such a row be? A block lives in the registers of one program. An SM has 65,536 registers of four bytes
 # each, so a program of 32 warps has 64 registers for each lane. The compiler can say, without a GPU, how many registers
 # a lane needs, and how many bytes *spill* to memory if there are too few registers.
 
@@ -499,7 +499,9 @@ def softmax_of_a_row(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
 for N, num_warps in ((1024, 4), (8192, 4), (32768, 4), (32768, 16), (32768, 32), (65536, 32)):
     x = torch.empty(4, N)
     facts = compile_for(softmax_of_a_row, x, x, N, BLOCK=N, gpu="sm_90", num_warps=num_warps)
-    print(f"N = {N:5}, {num_warps:2} warps: {facts.registers} registers a lane, {facts.spill_bytes} bytes a lane spill")
+    print(
+        f"N = {N:5}, {num_warps:2} warps: {facts.registers} registers per lane; {facts.spill_bytes} bytes per lane are spilled"
+    )
 
 # %% [markdown]
 # Rows of 32768 floats are the limit: with 32 warps each lane holds 32 of them. With rows of 65536, registers spill, and
@@ -674,7 +676,7 @@ def rmsnorm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     out = torch.empty((M, N), dtype=x.dtype, device=x.device)
     BLOCK = triton.next_power_of_2(N)
     num_warps = min(32, max(1, BLOCK // 512))
-    maxnreg = 32 if BLOCK == 16384 else None  # registers a lane, so that an SM takes two programs of 32 warps
+    maxnreg = 32 if BLOCK == 16384 else None  # registers per lane, so that an SM takes two programs of 32 warps
     rmsnorm_kernel[(M,)](x, weight, out, N, x.stride(0), eps, BLOCK=BLOCK, num_warps=num_warps, maxnreg=maxnreg)
     return out
     ### END SOLUTION
@@ -737,8 +739,8 @@ check("fusion.add_rmsnorm", add_rmsnorm)
 # %% [markdown]
 # ## The loss
 #
-# A language model ends with logits (M, V) over a vocabulary of V = 50 000 to 250 000 words, and a target word for each
-# of the M positions. The loss of a row x with target t is -log(softmax(x)[t]). For M = 8192 and V = 128 256 the logits
+# A language model ends with logits (M, V) over a vocabulary of V = 50,000 to 250,000 words, and a target word for each
+# of the M positions. The loss of a row x with target t is -log(softmax(x)[t]). For M = 8192 and V = 128,256 the logits
 # alone take 2.1 GB in bfloat16. The softmax would take as much again. It would be written and read back, and only one
 # number of each row would be used. Do you need it?
 #
@@ -903,7 +905,7 @@ def given_softmax(x):
 
 # %% exercise="fusion.break_softmax"
 def breaking_inputs() -> list[dict]:
-    """At most three inputs, `{"x": tensor}`, on which wrong versions of the kernel show."""
+    """At most three inputs, `{"x": tensor}`, that expose wrong versions of the kernel."""
     ### BEGIN SOLUTION
     rising = torch.arange(200.0).repeat(3, 1) - 400  # the maximum moves with each block, and is far below 0
     window = torch.cat([torch.randn(4, 270) - 20000, torch.zeros(4, 130)], 1)[

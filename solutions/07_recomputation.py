@@ -16,7 +16,7 @@
 # **After this unit you can** say what autograd keeps between the forward and the backward pass, and what that costs.
 # You can write backward kernels that compute numbers again instead of storing them, and drop elements at random without
 # storing which ones. And you can train a deep model in a fraction of its memory. This unit takes about {{unit hours}},
-# of which {{unit minutes}} are for the {{unit exercises}}. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm);
+# {{unit minutes}} of that for the {{unit exercises}}. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm);
 # what you need from them is repeated below. You need no GPU, because traffic and live bytes are counted on the CPU.
 
 # %%
@@ -80,7 +80,7 @@ print("you guessed", "nothing" if guess_flops is ... else guess_flops)
 # How many tensors **of the size of x** does autograd keep for each expression? Do not count the arguments. A tensor of
 # four times the size of x counts as four. "three sigmoids" is `x.sigmoid().sigmoid().sigmoid()`.
 #
-# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
 #
 # `hint("recomputation.kept_tensors")` gives a hint, and a stronger one each time you call it. Every exercise in this
@@ -412,7 +412,7 @@ class RecomputedGelu(torch.autograd.Function):
 check("recomputation.recomputed_gelu", RecomputedGelu)
 
 # %% [markdown]
-# ## Keep one number a row
+# ## Keep one number per row
 #
 # Recomputing is cheap if every element depends only on itself. A softmax is different: its derivative needs
 # probabilities, and a probability needs the sum over its row. Must the row be read once for the sum and once more for
@@ -558,7 +558,7 @@ def rmsnorm_backward_kernel(
         rstd = tl.load(rstd_ptr + offs_m, mask=offs_m < end, other=0)
         x = tl.load(x_ptr + offs_m * N + offs_n, mask=inside, other=0).to(tl.float32)
         dy = tl.load(dy_ptr + offs_m * N + offs_n, mask=inside, other=0).to(tl.float32)
-        normed = x * rstd  # computed again: one number a row was kept, not a row
+        normed = x * rstd  # computed again: one number per row was kept, not a row
         total += tl.sum(dy * normed, axis=0)
         g = dy * weight
         dx = rstd * (g - normed * (tl.sum(g * normed, axis=1)[:, None] / N))
@@ -719,7 +719,7 @@ check("recomputation.seeded_dropout", SeededDropout)
 # Now consider a whole model. It has 24 layers. Each layer is `x + gelu(x @ w1) @ w2`, and x @ w1 is four times as wide
 # as x. We call a tensor that passes from one layer to the next a **boundary**. A layer keeps x, x @ w1 and gelu(x @
 # w1), which have the size of 1 + 4 + 4 = 9 boundaries. So all layers together keep 24 × 9 = 216 boundaries. The next
-# cell computes how many bytes these are for 16 384 tokens, a width of 1024 and two bytes for each element.
+# cell computes how many bytes these are for 16,384 tokens, a width of 1024 and two bytes for each element.
 
 # %%
 boundary = 16384 * 1024 * 2
@@ -881,7 +881,7 @@ figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 # | | recompute inside a kernel | checkpoint a piece of the model |
 # | --- | --- | --- |
 # | what for | speed: fewer bytes moved | memory: fewer bytes alive |
-# | what is computed again | cheap things: elementwise, one number a row | everything, matrix products too |
+# | what is computed again | cheap things: elementwise, one number per row | everything, matrix products too |
 # | costs | nothing, while memory sets the pace | about a third more compute |
 # | who does it for you | torch.compile (it chooses what to keep by a minimum cut), FlashAttention | torch.utils.checkpoint |
 #

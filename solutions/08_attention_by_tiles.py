@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say what attention computes and which of its parts know where a token stands, compute it
 # and its gradients tile by tile without ever holding the matrix of scores, and say beforehand how many bytes that
-# moves. This unit takes about {{unit hours}}, of which {{unit minutes}} are for the {{unit exercises}}. You need 02 (stable
+# moves. This unit takes about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need 02 (stable
 # sums, half precision), 05 (tiles), 06 (the online softmax) and 07 (recomputation, log-sum-exp). Everything here is
 # torch and runs on a CPU; in unit 09 the same loops become a kernel.
 
@@ -32,7 +32,7 @@ from course_lib import check, figures, gpu, hint, progress  # noqa: F401 (hint i
 #
 # A layer of a language model compares every token with every other. With n tokens this gives a matrix of n × n
 # **scores** for each of its heads. (A head is one such comparison; a layer has many.) Take 32 heads, 2 bytes for each
-# score, and a text of 32 768 tokens.
+# score, and a text of 32,768 tokens.
 
 # %% predict="attention.guess_scores"
 # How many GB do the scores of one layer take? Write a number before you run the next cell; it earns no points.
@@ -40,7 +40,7 @@ guess_gb = ...
 
 # %%
 print(f"the scores: {32 * 32768**2 * 2 / 1e9:.1f} GB ({'no guess yet' if guess_gb is ... else f'you said {guess_gb}'})")
-print(f"what goes in and comes out, 4 x 128 numbers a token and head: {4 * 32 * 32768 * 128 * 2 / 1e9:.1f} GB")
+print(f"what goes in and comes out, 4 x 128 numbers per token and head: {4 * 32 * 32768 * 128 * 2 / 1e9:.1f} GB")
 print(f"all memory of an H200: {gpu.datasheet('H200').hbm_bytes / 1e9:.0f} GB")
 
 # %% [markdown]
@@ -172,7 +172,7 @@ check("attention.attention", attention)
 # of these lines copies data?
 
 # %%
-B, N, H, D = 2, 10, 4, 16  # batch, tokens, heads, numbers a head
+B, N, H, D = 2, 10, 4, 16  # batch, tokens, heads, numbers per head
 x = torch.randn(B, N, H * D)  # what the layer is given: one vector a token
 w_q, w_k, w_v = torch.randn(3, H * D, H * D) * (H * D) ** -0.5  # learned, in a model
 
@@ -251,8 +251,8 @@ figures.attention.rotary_positions()
 # Turning (x, y) by the angle t gives (x cos t − y sin t, x sin t + y cos t). Use real numbers and no complex ones. Full
 # marks need
 # * right results with leading dimensions and any even D ({{correct.shapes}}),
-# * positions in any order, up to 30 000 ({{correct.anywhere}}),
-# * inputs and outputs in half precision, with angles in float32 ({{correct.half}}). What would 20 001 be in bfloat16?
+# * positions in any order, up to 30,000 ({{correct.anywhere}}),
+# * inputs and outputs in half precision, with angles in float32 ({{correct.half}}). What would 20,001 be in bfloat16?
 
 
 # %% exercise="attention.rotary"
@@ -585,7 +585,7 @@ torch.set_num_threads(threads)
 
 # %% exercise="attention.flash_bytes"
 def flash_bytes(n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -> int:
-    """Bytes loaded and stored for one head: q, k, v, o are (n, d) of itemsize bytes an element, lse (n,) float32."""
+    """Bytes loaded and stored for one head: q, k, v, o are (n, d) of itemsize bytes per element, lse (n,) float32."""
     ### BEGIN SOLUTION
     rows = 0  # of k, and as many of v, that all programs load together
     for pid in range(-(-n // bm)):
@@ -609,7 +609,7 @@ if flash_bytes(n, d, 64, 64, 2, False) is None:
 else:
     for bm, bn in ((16, 64), (64, 64), (128, 64), (256, 64), (128, 16), (128, 256)):
         moved = flash_bytes(n, d, bm, bn, 2, False)
-        print(f"tiles of {bm:3} x {bn:3}: {moved / 1e6:6.1f} MB, {4 * n * n * d / moved:4.0f} FLOPs a byte")
+        print(f"tiles of {bm:3} x {bn:3}: {moved / 1e6:6.1f} MB, {4 * n * n * d / moved:4.0f} FLOPs per byte")
 
 # %% [markdown]
 # Which of the two tile sizes matters, bm or bn? Only the *query* tile matters, because k and v are read n / bm times.
@@ -631,7 +631,7 @@ else:
 # | forward | backward |
 # | --- | --- |
 # | o = P v | dv = Pᵀ do,  dP = do vᵀ |
-# | P = softmax(S), row by row | dS = P × (dP − delta), elementwise; delta is one number a row, explained below |
+# | P = softmax(S), row by row | dS = P × (dP − delta), elementwise; delta is one number per row, explained below |
 # | S = scale · q kᵀ | dq = scale · dS k,  dk = scale · dSᵀ q |
 #
 # Where does delta come from? A softmax has the derivative ∂P_j / ∂S_i = P_j ([i = j] − P_i), with [i = j] for 1 if i =
@@ -724,8 +724,8 @@ else:
 
 # %%
 n, d, heads = 32768, 128, 32
-print(f"P of {heads} heads, {n} tokens, 2 bytes an element: {heads * n * n * 2 / 1e9:7.1f} GB")
-print(f"lse, 4 bytes an element:                       {heads * n * 4 / 1e6:7.1f} MB")
+print(f"P of {heads} heads, {n} tokens, 2 bytes per element: {heads * n * n * 2 / 1e9:7.1f} GB")
+print(f"lse, 4 bytes per element:                       {heads * n * 4 / 1e6:7.1f} MB")
 
 # %% [markdown]
 # ## What you now know

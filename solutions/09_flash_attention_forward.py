@@ -13,12 +13,12 @@
 # %% [markdown]
 # # 09 · FlashAttention, forward
 #
-# **After this unit you can** write attention as one Triton kernel that takes any shape, any strides and any dtype.
-# You can say beforehand how many bytes it moves and how many products it computes. And you can adapt it to what real
-# models use: causal masks, windows, grouped heads and a cache. This unit takes about {{unit hours}}, of which
-# {{unit minutes}} are for the {{unit exercises}}. You need 05 (tiles, `tl.dot`), 06 (the online softmax in Triton)
-# and 08 (attention by tiles). You need no GPU: the kernels are traced and compiled on the CPU. If there is a GPU,
-# they are timed as well.
+# **After this unit you can** write attention as one Triton kernel that takes any shape, any strides and any dtype. You
+# can say beforehand how many bytes it moves and how many products it computes. And you can adapt it to what real models
+# use: causal masks, windows, grouped heads and a cache. This unit takes about {{unit hours}}, {{unit minutes}} of that
+# for the {{unit exercises}}. You need 05 (tiles, `tl.dot`), 06 (the online softmax in Triton) and 08 (attention by
+# tiles). You need no GPU, because the kernels are traced and compiled on the CPU. If there is a GPU, they are timed as
+# well.
 
 # %%
 import torch
@@ -34,25 +34,25 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # ## The question
 #
 # In unit 08 you wrote attention in tiles, in torch. Your `tiled_attention` never holds anything of size n × n, and it
-# needs few bytes. So it should be as fast as its matrix products. Take one layer with 16 heads of 128 numbers each, and
-# 16 384 tokens. It does 4 · 16 · 16384² · 128 FLOPs. How long would this take at the speed of a matrix product? And how
-# long does `tiled_attention` take on the same GPU?
+# moves few bytes. So it should be as fast as its matrix products. Take one layer with 16 heads of 128 numbers each, and
+# 16,384 tokens. The layer does 4 · 16 · 16384² · 128 FLOPs. How long would this take at the speed of a matrix product?
+# And how long does `tiled_attention` take on the same GPU?
 
 # %%
 ceiling = measured("attention")["ceiling"]  # TFLOP/s of torch's matrix product, measured on an H200
 tera = 4 * 16 * 16384**2 * 128 / 1e12
-tiles = (16384 // 128) ** 2  # of all heads at once
+tiles = (16384 // 128) ** 2  # one torch operation handles the same tile of all 16 heads
 print(f"{tera:.1f} TFLOP at {ceiling:.0f} TFLOP/s: {1000 * tera / ceiling:.1f} ms")
 print(
-    f"{tiles:,} tiles of 128 x 128, about ten operations of torch each: {10 * tiles * 5e-3:.0f} ms of launches, at 5 us each"
+    f"{tiles:,} tiles of 128 x 128, about ten torch operations each: {10 * tiles * 5e-3:.0f} ms of launches, at 5 us each"
 )
 
 # %% [markdown]
-# Each torch operation is a launch, and each operation hands its tiles to the next one *through memory*. (The number of
-# launches above is not multiplied by 16 heads, because one torch operation handles the same tile of all heads at once.)
-# But a tile of scores is small enough to stay in registers, if one kernel does everything with it: the first product,
-# the mask, the exponentials and the second product. In this unit you write this kernel. The outer loop of
-# `tiled_attention` becomes the grid, and the inner loop becomes the body of the kernel.
+# Each torch operation is a launch, and each operation hands its tiles to the next one *through memory*. (One torch
+# operation handles the same tile of all heads at once, so the number of launches is not multiplied by 16.) But a tile
+# of scores is small enough to stay in registers, if one kernel does all the work on it: the first product, the mask,
+# the exponentials and the second product. In this unit you write this kernel. The outer loop of `tiled_attention`
+# becomes the grid, and the inner loop stays a loop, inside the kernel.
 #
 # The picture below shows one program of such a kernel at work. The attention is causal. A program has 64 queries, and
 # the keys come in tiles of 32. The steps are those of a traced launch. Move *step*, then *program*. What does each
@@ -67,7 +67,7 @@ figures.flash.explore_program_walk()
 # the program's *walk*. Program 0 has the shortest walk, and the last program has the longest. No program needs a
 # result of another program.
 #
-# Where do these programs run? Three answers are often heard, and all three are wrong.
+# Where do these programs run? You will often hear one of three answers, and all three are wrong.
 #
 # * *"The heads are divided among the cores of the CPU."* In fact the CPU makes a single launch. Its grid has one
 #   program for each tile of queries of each head, and the GPU hands these programs out to its SMs. The cell below
@@ -81,17 +81,17 @@ figures.flash.explore_program_walk()
 
 # %%
 programs, sms = 16 * 16384 // 64, gpu.datasheet("H200").sms
-print(f"16 heads of 16,384 queries, 64 queries a program: {programs:,} programs for the {sms} SMs of an H200")
+print(f"16 heads of 16,384 queries, 64 queries for each program: {programs:,} programs for the {sms} SMs of an H200")
 
 # %% [markdown]
 # ## Exercise: six numbers
 #
 # {{exercise flash.predictions}}
 #
-# Take one head with 1024 queries, 1024 keys and D = 128, in bfloat16. The attention is not causal, unless a line says
+# Take one head with 1024 queries, 1024 keys and D = 128, in bfloat16. The attention is causal only where a line says
 # so. Each number is worth {{correct.plain / 6}}.
 #
-# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
 
 
@@ -120,17 +120,17 @@ predictions = {
 check("flash.predictions", predictions)
 
 # %% [markdown]
-# The fifth number, the size of the accumulator, decides how large a tile may be. An SM has 65 536 registers of 4 bytes,
-# which is 256 KiB. The accumulator of 128 queries takes a quarter of them, and the tile of scores needs registers, too.
+# The fifth number, the size of the accumulator, decides how large a tile may be. An SM has 65,536 registers of 4 bytes,
+# which is 256 KiB. The accumulator of 128 queries takes a quarter of this, and the tile of scores needs registers, too.
 # (The tiles of q, k and v are in shared memory.) This is why all such kernels use tiles of 64 or 128 queries.
 #
 # ## One tile
 #
-# A program keeps a state for its queries: the maximum m of the scores so far, the sum l of the weights, and the sum
-# acc of the weighted values. What happens to this state when the next tile comes? You know the answer from `merge` in
-# unit 08: two states are rescaled to the larger of their maxima, and then added. In the loop one of the two states
-# comes from the new tile, and this allows a shortcut. Compute the weights of the tile relative to the *new* maximum
-# from the start. Then only the old state has to be corrected.
+# A program keeps a state for its queries: the maximum m of the scores so far, the sum l of the weights, and the sum acc
+# of the weighted values. What happens to this state when the next tile comes? You know the answer from `merge` in unit
+# 08: two states are rescaled to the larger of their maxima, and then added. In the loop one of the two states comes
+# from the new tile, and this allows a shortcut. Compute the weights of the tile relative to the *new* maximum from the
+# start. Then only the old state has to be corrected. Let s be the scores of the new tile, and p its weights. Then:
 #
 # > m_new = max(m, max of each row of s)
 # >
@@ -149,36 +149,38 @@ print("m_new ", m_new.tolist())
 print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 
 # %% [markdown]
+# In row 0 alpha is 1, so its old sums stay. Row 1 loses nearly all of its sums, and row 2 had none.
+#
 # Three things matter on a GPU.
 #
 # * **Tensor cores** multiply numbers of half precision, but p is float32. So round p to v's dtype for the product:
 #   `p.to(v.dtype)`. The weights in p lie between 0 and 1, and rounding changes each of them by at most half a unit in
-#   its last place. The numbers in v are not more precise than this. The state m, l and acc stays float32.
+#   its last place. The numbers in v are not more precise than this. The state (m, l and acc) stays in float32.
 # * **Adding is free.** `tl.dot(a, b, acc)` adds the product to `acc`, and this takes the tensor cores no extra time.
 # * **Float32 blocks** would be rounded to TF32. With `input_precision="ieee"` they stay float32. For half precision
 #   this option changes nothing.
 #
-# You know one more problem from unit 08: −inf − −inf is NaN. This happens when a row has seen no key before this tile,
-# and sees none in this tile either.
+# You know one more problem from unit 08: −inf − (−inf) is NaN. This happens when a row has seen no key before this
+# tile, and sees none in this tile either.
 #
 # ## Exercise: update the state
 #
 # {{exercise flash.online_update}}
 #
-# Write `online_update`, a `@triton.jit` function that other kernels call. Its arguments are blocks, and not pointers.
-# The two functions below it are given. They go through a matrix of scores tile by tile, and the check calls
+# Write `online_update`, a `@triton.jit` function that other kernels call. Its arguments are blocks, not pointers. The
+# two functions below it are given. They go through a matrix of scores tile by tile, and the check calls
 # `weighted_mean`.
 #
-# In every exercise of this unit, the check begins with one plain case. If its result is wrong, no points are given. The
-# same holds if your kernels did not compute the result: you may use torch only to allocate memory and to make views.
-# Full marks require the right result
+# In every exercise of this unit, the check begins with one plain case. If its result is wrong, you get no points. A
+# result that torch computed earns no points either: you may use torch only to allocate memory and to make views. Full
+# marks require the right result
 # * for any size ({{correct.ragged}}), and with the precision of float32 if v is float32 ({{correct.float32}}),
 # * for scores far from 0 that rise or fall from tile to tile ({{correct.hard}}),
 # * for v in half precision, with 4096 keys ({{correct.half}}),
 # * for rows whose first tiles are all −inf, and for rows that are −inf everywhere ({{correct.late}}).
 #
-# In the plain case and in the case with 4096 keys, v is in half precision. In all other cases v is float32, and the result
-# is too inexact without `"ieee"`.
+# In the plain case and in the case with 4096 keys, v is in half precision. In all other cases v is float32, and without
+# `"ieee"` the result is not accurate enough.
 #
 # `hint("flash.online_update")` gives a hint, and a stronger one each time you call it. Every exercise in this unit has
 # such hints.
@@ -235,8 +237,7 @@ check("flash.online_update", weighted_mean)
 # %% [markdown]
 # ## One head
 #
-# From here on the scores are no longer given. For its BLOCK_M queries, a program
-# 1. loads its tile of q,
+# From here on the scores are no longer given. For its BLOCK_M queries, a program 1. loads its tile of q,
 # 2. for each tile of keys, loads k and v, computes the scores s = scale · q @ k.T with the scale 1 / √D of unit 08, and
 #    updates the state,
 # 3. divides acc by l, and stores o and lse.
@@ -244,11 +245,11 @@ check("flash.online_update", weighted_mean)
 # For a block of half precision, `k.T` costs nothing, because a tile in shared memory can be read by rows or by columns.
 # (On Hopper the tensor cores do this themselves. On older GPUs the loads from shared memory into registers do it.)
 #
-# Multiply the scores s by the scale, in float32. If you multiplied q by the scale instead, the product would be rounded
-# to half precision, and lse would be less exact.
+# Multiply the scores s by the scale, in float32. If you multiplied q by the scale instead, the scaled q would be
+# rounded to half precision, and lse would be less exact.
 #
-# The last tile of keys may reach past the last key. What must the scores of these missing keys be? A masked load gives
-# 0, so the scores would be 0 as well. But 0 is a score like any other:
+# The last tile of keys may reach past the last key. What must the scores of the missing keys be? A masked load gives 0
+# for such keys, so their scores would be 0 as well. But 0 is a score like any other:
 
 # %%
 s = torch.tensor([-3.0, -2.5, 0.0, 0.0])  # two keys, and two that are not there
@@ -264,8 +265,8 @@ print("with -inf:", [round(x, 3) for x in torch.softmax(s.where(torch.arange(4) 
 # must be right before any point is given, is in float16. Full marks require
 # * the right o and lse for any Nq and Nk, in float16, bfloat16 and float32 ({{correct.ragged}}),
 # * the right o and lse for scores far from 0 ({{correct.hard}}),
-# * that each element of k is read at most Nq / 64 times, and that at least 32 programs share a large Nq
-#   ({{rereads.k.performance}}); reads of a copy of k count, too,
+# * that each element of k is read at most Nq / 64 times (reads of a copy of k count, too), and that at least 32
+#   programs share the work if Nq is large ({{rereads.k.performance}}),
 # * a single launch ({{launches.performance}}), and dense loads ({{coalesced.load.performance}}).
 
 
@@ -325,7 +326,7 @@ else:
     programs = t.programs
     predicted = 2 * n * d * 2 + 4 * n + programs * 2 * n * d * 2
     print(f"{programs} programs, predicted {predicted:,} bytes, traced {t.bytes:,}")
-    print(f"{t.flops.dot:,} FLOPs in tl.dot: {t.flops.dot / t.bytes:.0f} a byte")
+    print(f"{t.flops.dot:,} FLOPs in tl.dot: {t.flops.dot / t.bytes:.0f} for each byte")
 
 # %% [markdown]
 # The next picture shows the walk of your own kernel. (If you have not solved the exercise yet, you see the walk from
@@ -342,7 +343,7 @@ figures.flash.explore_program_walk(**mine)
 if done is None:
     print("solve one_head to see what becomes of it")
 elif "one_head_kernel" not in globals():
-    print("here a kernel called one_head_kernel is compiled, with the parameters of the stub")
+    print("this cell can compile only a kernel that is called one_head_kernel and has the parameters of the exercise's")
 else:
     shape = dict(D=64, BLOCK_M=64, BLOCK_N=64, num_warps=4)
     print(compile_for(one_head_kernel, q, k, v, *done, 0.125, n, n, gpu="sm_90", **shape))
@@ -353,10 +354,10 @@ else:
 #
 # ## Causal: two loops
 #
-# In causal attention, only the tiles on the diagonal need a mask. How many keys does row i see? In causal attention it
-# sees i + 1 + Nk − Nq keys, but at least 0 and at most Nk. In full attention it sees all Nk keys. Call this number
-# `sees`. A score is kept where **key < sees**. This one comparison serves as the causal mask, and it also masks the
-# missing keys past Nk. Moreover, `sees` tells a program where its walk begins and ends:
+# In causal attention, only the tiles on the diagonal need a mask. Query i is row i of the scores. How many keys does it
+# see? In causal attention it sees i + 1 + Nk − Nq keys, but at least 0 and at most Nk. In full attention it sees all Nk
+# keys. Call this number `sees`. A score is kept where **key < sees**. This one comparison serves as the causal mask,
+# and it also masks the missing keys past Nk. Moreover, `sees` divides the walk of a program into parts:
 # * From key 0 to the smallest `sees` of its rows, rounded down to whole tiles, all rows see all keys. There no mask is
 #   needed, not even on the loads.
 # * From there to the largest `sees` of its rows, a mask is needed.
@@ -371,8 +372,8 @@ else:
 figures.attention.explore_causal_map()
 
 # %% [markdown]
-# Such a row of tiles has two masked tiles, even when it is 256 tiles long. The mask costs one comparison and one selection for each
-# score of a masked tile.
+# Such a row of tiles has two masked tiles, even when it is 256 tiles long. The mask costs one comparison and one
+# selection for each score of a masked tile.
 #
 # ## Heads and strides
 #
@@ -381,9 +382,9 @@ figures.attention.explore_causal_map()
 # kernel need to know to read any of these tensors without a copy?
 #
 # It needs a pointer and four strides. `x[None]` adds a dimension in front, so repeat it until there are four
-# dimensions. If there are more than four, `x.flatten(0, -4)` folds all dimensions but the last three into one. Both
-# give views. (Folding gives a view only if the folded dimensions follow each other without gaps in memory, as batch
-# dimensions in front do. Otherwise it would make a copy.)
+# dimensions. If there are more than four, `x.flatten(0, -4)` folds all dimensions but the last three into one. Adding a
+# dimension always gives a view. Folding gives a view only if the folded dimensions follow one another in memory without
+# gaps, as leading batch dimensions usually do. (Otherwise it makes a copy.)
 #
 # The number of a program gives its batch and its head. Each of these two is multiplied by its stride, and the sum gives
 # the start of the program's matrix. The rows and columns of a tile use the other two strides.
@@ -426,13 +427,13 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 #
 # Full marks also need
 # * no more bytes than `flash_bytes` predicts, with at least 32 programs for 64 heads ({{traffic.performance}}),
-# * all products by `tl.dot`, and only half as many in causal attention ({{dot_flops.performance}}),
+# * that `tl.dot` computes all products, and only half as many of them in causal attention ({{dot_flops.performance}}),
 # * a single launch ({{launches.performance}}), and nothing of size Nq × Nk in memory ({{buffers_below.performance}}),
 # * dense loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
 #
-# There is extra credit on a GPU, for 16 heads of 128, 8192 tokens and bfloat16. You get {{speed}} if your kernel
-# reaches {{speed.full}} times the speed of torch's FlashAttention-2, and a part of these points from {{speed.none}}
-# times its speed on.
+# There is extra credit on a GPU, for 16 heads of 128, 8192 tokens and bfloat16. Your speed is compared with that of
+# torch's FlashAttention-2. You get {{speed}} if your kernel is as fast (a ratio of {{speed.full}}), and a part of the
+# points if the ratio is above {{speed.none}}.
 
 
 # %% exercise="flash.flash_attention_forward"
@@ -546,12 +547,12 @@ check("flash.flash_attention_forward", flash_attention_forward)
 
 # %% [markdown]
 # Does your function agree with torch on the views that a real layer uses? In the next cell, tensors (B, N, H, D) are
-# passed as views (B, H, N, D). If your o has the same strides as q, the last matrix of the layer can multiply it
-# without a copy.
+# passed as views (B, H, N, D). If your o has the same strides as q, the output projection at the end of the layer can
+# read it without a copy.
 #
 # How large a difference from torch can rounding explain? The first rows of causal attention are means of only a few
-# values, so some of their numbers are large, between 2 and 4. There bfloat16 has steps of 0.0156, so rounding can be
-# off by half a step, 0.0078. (The cell also prints the step of bfloat16 just below 1.)
+# values, so some of their numbers are large, between 2 and 4. Between 2 and 4 bfloat16 has steps of 0.0156, so a
+# rounded number can be off by half a step, 0.0078. (The cell also prints the step of bfloat16 just below 1.)
 
 # %%
 B, N, H, D = 1, 200, 4, 64
@@ -573,8 +574,8 @@ else:
 # %% [markdown]
 # ## How fast?
 #
-# Specialists wrote torch's FlashAttention-2, in CUDA. Guess before you look: what share of its speed does your kernel
-# reach?
+# Torch's FlashAttention-2 was written by specialists, in CUDA. Guess before you look: what share of its speed does your
+# kernel reach?
 
 # %% gpu="flash.speed"
 if bench.has_gpu() and done is not None:
@@ -597,7 +598,7 @@ figures.flash.ladder()
 # %% [markdown]
 # The lowest bar, "unit 09", is the published solution of this unit, with pointers, `tl.exp` and two loops. It is 1.33
 # times as fast as FlashAttention-2 in full attention, and 1.48 times as fast in causal attention. The next three
-# kernels use the same algorithm. They only express it in a way that suits the hardware better:
+# kernels use the same algorithm. They express it in ways that suit the hardware better:
 # * **exp2.** The hardware can compute 2ˣ, but not eˣ. So `tl.exp` first multiplies each score by log₂ e. You can put
 #   log₂ e into the scale, and use `tl.exp2`. Then multiplying by the scale and subtracting the maximum become one fused
 #   operation.
@@ -609,13 +610,14 @@ figures.flash.ladder()
 #   heads of 128, the bars of this step and of the one before it show the same kernel, timed twice. With heads of 64,
 #   tuning gains up to 10 % in speed. (A check does not try configurations. It times the first one.)
 #
-# The code of these three kernels is in benchmarks/attention_ladder.py. They are less general: a descriptor needs rows
-# of unit stride, and the kernels in that file need a length that is a multiple of the tile.
+# The code of these three kernels is in benchmarks/attention_ladder.py. They are less general than yours, because a
+# descriptor needs rows without gaps between their elements, and the kernels in that file need a length that is a
+# multiple of the tile.
 #
 # The last step, "overlapped", is different. With heads of 128 it is a quarter faster than the step before it. It is
-# also a little faster than cuDNN, which NVIDIA writes for its own GPUs. What does this kernel do that the others do
-# not? The next cell shows how busy the parts of an SM are, as counted by NVIDIA's profiler Nsight Compute. Find the
-# busiest part of "unit 09" and of "descriptors" before you read on.
+# also a little faster than cuDNN, a library that NVIDIA writes for its own GPUs. What does this kernel do that the
+# others do not? The next cell shows how busy the parts of an SM are, as counted by NVIDIA's profiler Nsight Compute.
+# Find the busiest part of "unit 09" and of "descriptors" before you read on.
 
 # %%
 print("              tensor cores  special functions  issuing instructions  between L2 and the SMs")
@@ -624,39 +626,41 @@ for row in measured("attention")["counters"]:
     print(f"{row['name']:>12}: {shares} {row['l2'] / 1e12:18.1f} TB/s")
 
 # %% [markdown]
-# In the first two kernels no part is busy all the time, because in each program the products and the softmax *take
-# turns*. While a program computes exponentials, its tensor cores wait, and while the tensor cores work, the special
-# functions wait. Only a second program on the same SM can fill these gaps, if it happens to be in the other phase.
+# In "unit 09" and "descriptors" no part is busy all the time, because in each program the products and the softmax
+# *take turns*. While a program computes exponentials, its tensor cores wait, and while the tensor cores work, the
+# special functions wait. Only a second program on the same SM can fill these gaps, if it happens to be in the other
+# phase.
 #
-# **Overlap.** The last kernel, like FlashAttention-3 and cuDNN, gives different jobs to different warps of a program.
-# One warp fetches tiles. The other warps form two groups of four warps, and each group has 64 queries. For each tile of
-# keys, a group does three things:
+# **Overlap.** The kernel "overlapped", like FlashAttention-3 and cuDNN, gives different jobs to different warps of a
+# program. One warp fetches tiles. The other warps form two groups of four warps, and each group has 64 queries. For
+# each tile of keys, a group does three things:
 # 1. It starts the product s = q @ k.T of this tile.
-# 2. Right after that, the kernel starts the product p @ v of the tile *before*.
-# 3. It computes its softmax, while the tensor cores work on products of both groups.
+# 2. Without waiting for s, it starts the product p @ v of the *previous* tile.
+# 3. When s is ready, it computes the softmax of s. Meanwhile the tensor cores work on its product p @ v of the previous
+#    tile, and on the products of the other group.
 #
 # There are two more differences. A program has 128 queries instead of 64, so k and v are read by half as many programs,
 # and fewer bytes pass between L2 and the SMs. And there are only as many programs as SMs. Each program works on one
-# block of 128 queries after another, and fetches its next block while it finishes the one before.
+# block of 128 queries after another. While it finishes one block, it already fetches the next.
 #
 # Can Triton do this? In the loop of a plain matmul, Triton's compiler starts the next product before the last one has
-# finished. In the loop of attention it does not: the softmax needs s, and the accumulator is rescaled. So the
-# compiled program starts a product and at once waits for it, and you cannot change this in Triton. The last kernel is
-# therefore written in **Gluon**, a language at a lower level in the same package. In Gluon you control layouts,
-# shared memory, barriers and waits yourself. The kernel is in benchmarks/attention_overlapped.py, and has 197 lines
-# for this one GPU. Read it when you have finished this unit; you will know every line of its arithmetic.
-# `course_lib.hopper.simulate` runs such kernels without a GPU, in many orders, and reports every place where a wait
-# is missing (unit 12).
+# finished. In the loop of attention it does not, because the softmax needs the finished s, and the accumulator must be
+# rescaled before the next product is added to it. So the compiled program starts a product and then waits for it at
+# once, and you cannot change this in Triton. The kernel "overlapped" is therefore written in **Gluon**, a lower-level
+# language in the same package. In Gluon you control layouts, shared memory, barriers and waits yourself. The kernel is
+# in benchmarks/attention_overlapped.py, and takes 197 lines, for this one kind of GPU. Read it when you have finished
+# this unit; you will know every line of its arithmetic. `course_lib.hopper.simulate` runs such kernels without a GPU,
+# in many orders, and reports every place where a wait is missing (unit 12).
 #
 # **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first version,
 # from 2022, runs on Turing cards such as the T4. FlashAttention-2 needs an Ampere, Ada or Hopper card. FlashAttention-3
-# is written for Hopper: it needs `wgmma` and the TMA, and an A10G, which is an Ampere card, has neither. On an A10G you
-# can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
+# is written for Hopper, because it needs `wgmma` and the TMA. An A10G, which is an Ampere card, has neither. On an A10G
+# you can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
 #
-# Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline. On
-# Hopper there is a tile of k and a tile of v for every stage. On older cards there are tiles for one stage less, but
-# a tile of p takes space as well. The next cell counts the bytes for 64 queries, heads of 128, half precision and 3
-# stages. Guess first: with how many keys does a tile become too large for an A10G?
+# Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline (unit
+# 05). On Hopper there is a tile of k and a tile of v for every stage. On older cards there are tiles for one stage
+# fewer, but a tile of p takes space as well. The next cell counts the bytes for 64 queries, heads of 128, half
+# precision and 3 stages. Guess first: at how many keys does a tile become too large for an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
@@ -672,12 +676,12 @@ for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
 
 # %% [markdown]
 # Tiles of 128 keys fit on an A100. They do not fit on an A10G or an L4, where a program may have at most 99 KiB. On
-# these cards use tiles of 64 keys, or fewer stages. A launch that asks for more shared memory than the card allows
-# fails. For your own kernel, ask the compiler, which needs no such card: `compile_for(..., gpu="sm_86")` says how
-# much a program takes.
+# these cards use tiles of 64 keys, or fewer stages. If a launch asks for more shared memory than the card allows, it
+# fails. For your own kernel, ask the compiler, which needs no such card: `compile_for(..., gpu="sm_86")` says how much
+# shared memory a program takes.
 #
 # How do speed and memory change with the length of a text? The left picture shows the speed. The right picture shows
-# the memory that is needed in addition to q, k and v.
+# how much memory is needed besides q, k and v.
 
 # %%
 figures.flash.against_length()
@@ -686,16 +690,16 @@ figures.flash.against_length()
 # ## What models add: windows
 #
 # With a **sliding window** (as in Mistral, Gemma and others), a query sees only the last `window` keys, including its
-# own key. The cost of a text of n tokens then grows with n, and not with n². Look at the left picture below. Which
-# tiles must be computed? What is the largest number of them in one row of tiles? (The right picture belongs to grouped
-# heads, further down.)
+# own key. The cost of a text of n tokens then grows with n, not with n². Look at the left picture below. Which tiles
+# must be computed? What is the largest number of them in one row of tiles? (The right picture belongs to grouped heads,
+# further down.)
 
 # %%
 figures.flash.windows_and_groups()
 
 # %% [markdown]
-# The rows of a tile together see window + BLOCK_M − 1 keys. In the picture these are 111 keys, which lie in 4 tiles
-# of 32. So the walk of a program no longer begins at key 0, and the mask needs a second comparison.
+# Together the rows of a tile see window + BLOCK_M − 1 keys. In the picture these are 111 keys, which lie in 4 tiles of
+# 32 keys. With a window, the walk of a program no longer begins at key 0, and the mask needs a second comparison.
 #
 # There is a trap. The windows of the later queries of a tile begin later, so these queries may see no key in the first
 # tile of the walk. `online_update` must work for rows that have seen nothing yet. With a causal mask alone, such rows
@@ -706,7 +710,7 @@ figures.flash.windows_and_groups()
 # {{exercise flash.sliding_window}}
 #
 # Write causal attention with a window. The tensors q, k and v are contiguous, of shape (H, N, D), and D is 16, 32, 64
-# or 128. Start from `one_head`. You may mask all tiles. Full marks require
+# or 128. Start from `one_head`. You need not write two loops: you may apply the mask to every tile. Full marks require
 # * the right result for any N and any window ({{correct.ragged}}), and for scores far from 0 ({{correct.hard}}),
 # * that no program reads tiles of keys that lie outside the windows of its queries, with at least 32 programs for 40
 #   heads ({{traffic.performance}}),
@@ -760,13 +764,13 @@ check("flash.sliding_window", sliding_window)
 # %% [markdown]
 # ## What models add: grouped heads
 #
-# While a model writes a text, it keeps k and v of all tokens so far, in what is called the **cache**. How large is the cache
-# of one layer with 32 heads of 128, for 100 000 tokens?
+# While a model writes a text, it keeps k and v of all tokens so far, in what is called the **cache**. How large is the
+# cache of one layer with 32 heads of 128, for 100,000 tokens?
 
 # %%
 for kv_heads in (32, 8, 1):
     size = 2 * kv_heads * 128 * 100_000 * 2
-    print(f"32 heads of q, {kv_heads:2} of k and v: {size / 1e9:.2f} GB a layer, for each text")
+    print(f"32 heads of q, {kv_heads:2} of k and v: {size / 1e9:.2f} GB for each layer and each text")
 
 # %% [markdown]
 # This is why many models have fewer heads of k and v than of q (**grouped-query attention**; Ainslie and others, 2023).
@@ -774,10 +778,10 @@ for kv_heads in (32, 8, 1):
 # which uses head 0 of k and v. The next Hq / Hkv heads of q use head 1, and so on.
 #
 # This makes the cache smaller. Are fewer bytes read, too? If each head of q has its own programs, each program reads
-# the k and v of its group, and nothing is saved. But a program need not know which head a row of q belongs to. So put
-# the queries of all heads of a group one below the other, and cut this longer matrix into tiles, as in the right
-# picture of the section on windows. Then 8 heads of 16 queries are 128 rows together, and one pass over k and v
-# serves 64 or 128 rows of queries. (In the picture one pass serves 32 rows, and a tile holds two heads.)
+# the k and v of its group, and nothing is saved. But a program need not know which head a row of q belongs to. So stack
+# the queries of all heads of a group, one head below the other, and cut this longer matrix into tiles, as in the right
+# picture of the section on windows. Then 8 heads of 16 queries make up 128 rows, and one pass over k and v serves 64 or
+# 128 rows of queries. (In the picture one pass serves 32 rows, and a tile holds two heads.)
 #
 # ## Exercise: grouped heads
 #
@@ -787,8 +791,8 @@ for kv_heads in (32, 8, 1):
 # or 128. Full marks require
 # * the right result for any sizes and groups ({{correct.ragged}}), and for causal attention ({{correct.causal}}),
 # * the right result for queries that see no key ({{correct.nothing}}), and for scores far from 0 ({{correct.hard}}),
-# * that k is read at most once for each 64 rows of a group, with at least 32 programs for 40 groups
-#   ({{rereads.k.performance}}); reads of a copy of k count, too,
+# * that k is read at most once for every 64 rows of a group (reads of a copy of k count, too), with at least 32
+#   programs for 40 groups ({{rereads.k.performance}}),
 # * a single launch ({{launches.performance}}).
 
 
@@ -841,13 +845,14 @@ check("flash.grouped_attention", grouped_attention)
 # %% [markdown]
 # ## What models add: one token
 #
-# While it writes, a model has *one* query per head, and a cache of perhaps 65 536 keys. Take a layer with 32 heads of q
+# While a model writes, it has *one* query per head, and a cache of perhaps 65,536 keys. Take a layer with 32 heads of q
 # and 8 heads of k and v. `grouped_attention` would launch only 8 programs, but an H200 has 132 SMs. Each of the 8
-# programs would go through 65 536 keys, and most of the chip would be idle.
+# programs would go through 65,536 keys, and most of the chip would be idle.
 #
-# In unit 08 you saw the solution: states can be merged in any order. So cut the keys into `splits` shares. Each program
-# takes one share of the keys, for one group of heads, and stores the state that it ends with. A second kernel then
-# merges the states of each head. (This is called *flash decoding*; Dao and others, 2023.)
+# In unit 08 you saw the solution: states can be merged in any order. So cut the keys into shares; the argument `splits`
+# says into how many. Each program takes one share of the keys, for one group of heads, and stores the state that it
+# ends with. A second kernel then merges the states of each head. (This is called *flash decoding*; Dao and others,
+# 2023.)
 
 # %%
 figures.flash.decode_splits()
@@ -859,19 +864,21 @@ figures.flash.decode_splits()
 #
 # The shape of q is (Hq, D), with one query per head. The shape of k and v is (Hkv, Nk, D). All are contiguous, and D is
 # 16, 32, 64 or 128. Tensor cores need at least 16 rows, so a smaller group is padded with empty rows, by the compiler
-# or by you. (The axis that `tl.dot` sums over must have at least 16 elements, too. D is large enough, and a tile must
-# have at least 16 keys.) `share_kernel` gets the length of a share. If it needs the number of shares,
-# `tl.num_programs(axis)` returns the size of the grid along an axis. Full marks require
+# or by you. (The axis that `tl.dot` sums over must have at least 16 elements, too. In the first product this axis is D,
+# which is large enough. In the second it is the keys of a tile, so a tile needs at least 16 keys.) `share_kernel` gets
+# the length of a share. If it needs the number of shares, `tl.num_programs(axis)` returns the size of the grid along an
+# axis. Full marks require
 # * the right result for any sizes and groups ({{correct.ragged}}),
 # * the right result if some shares have no key, such as for 5 keys in 8 shares ({{correct.empty}}),
-# * the right result for scores far from 0 ({{correct.hard}}), and for half precision with 8192 values around 20, which
-#   needs states in float32 ({{correct.half}}),
-# * at least 16 programs for 2 heads of k and v in 8 shares ({{programs.performance}}), and two launches
+# * the right result for scores far from 0 ({{correct.hard}}), and in half precision for 8192 keys with all numbers in v
+#   near 20 ({{correct.half}}); there the stored states must be float32,
+# * at least 16 programs for 2 heads of k and v in 8 shares ({{programs.performance}}), and no more than two launches
 #   ({{launches.performance}}),
 # * that k and v are read only once ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 32 heads of q, 8 heads of k and v, 65,536 keys and bfloat16. You get {{speed}} if
-# your kernels reach {{speed.full}} of the speed of a copy, and a part of these points from {{speed.none}} on.
+# your kernels reach {{speed.full}} of the speed of a copy, and a part of the points if they reach more than
+# {{speed.none}}.
 
 
 # %% exercise="flash.flash_decode"
@@ -920,7 +927,7 @@ def merge_kernel(m_ptr, l_ptr, acc_ptr, o_ptr, splits, D: tl.constexpr, BLOCK: t
 
 
 def flash_decode(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, splits: int) -> torch.Tensor:
-    """q (Hq, D), one query a head; k and v (Hkv, Nk, D); all contiguous, Hq a multiple of Hkv -> o (Hq, D)."""
+    """q (Hq, D), one query per head; k and v (Hkv, Nk, D); all contiguous, Hq a multiple of Hkv -> o (Hq, D)."""
     ### BEGIN SOLUTION
     (Hq, D), (Hkv, Nk, _) = q.shape, k.shape
     group, o = Hq // Hkv, torch.empty_like(q)
@@ -942,9 +949,9 @@ check("flash.flash_decode", flash_decode)
 #
 # {{exercise flash.name_maps}}
 #
-# Here are six kernels of causal attention, with one mistake each. The maps show where their results are wrong. The
+# The maps below show where the results of six kernels of causal attention are wrong. Each kernel has one mistake. The
 # matrix v is the identity, so o is the matrix of weights: element (i, j) is the weight that query i gives to key j. A
-# weight counts as wrong if it is off by more than half a percent, or if it should be 0 and is not. Which mistake
+# weight counts as wrong if it is off by more than half a percent, or if it is not 0 where it should be. Which mistake
 # belongs to which map? Write one of the following names on each line, in quotes. Then run the check, which explains
 # each map that you have named correctly.
 #
@@ -955,7 +962,7 @@ check("flash.flash_decode", flash_decode)
 # * `"the grid rounds down"`
 # * `"tiles on the diagonal are not masked"`
 #
-# Guessing alone gets some answers right. So the first three right answers earn nothing, and each further right answer
+# Guessing alone gets some answers right, so the first three right answers earn nothing, and each further right answer
 # earns {{names.plain / 3}} ({{names.plain}} in all).
 
 # %%
@@ -985,14 +992,14 @@ named_maps = {
 check("flash.name_maps", named_maps)
 
 # %% [markdown]
-# ## Exercise: break a FlashAttention
+# ## Exercise: break FlashAttention
 #
 # {{exercise flash.break_attention}}
 #
-# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also
-# wrong versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is
-# confused with another, or alpha is forgotten. On many inputs a mutant still gives the right result. Write inputs on
-# which it does not.
+# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also wrong
+# versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is confused
+# with another, or alpha is forgotten. On many inputs a mutant still gives the right result. Write inputs on which it
+# gives a wrong one.
 #
 # `breaking_inputs()` returns a list of at most three inputs. Each input is a dict with four keys: `"q"` of shape (N,
 # D), `"k"` and `"v"` of shape (S, D), and `"causal"`, which is True or False. The tensors are contiguous float32, D is
@@ -1041,7 +1048,7 @@ def given_attention(q, k, v, causal):
 
 # %% exercise="flash.break_attention"
 def breaking_inputs() -> list[dict]:
-    """At most three inputs, {"q": (N, D), "k": (S, D), "v": (S, D), "causal": True or False}, on which wrong versions show."""
+    """At most three inputs, {"q": (N, D), "k": (S, D), "v": (S, D), "causal": True or False}, that expose wrong versions."""
     ### BEGIN SOLUTION
     late = torch.randn(75, 16) * torch.arange(75)[:, None] / 10  # keys grow: the maximum comes late
     low = -8 * torch.rand(70, 64)  # all scores are near -128
@@ -1062,8 +1069,7 @@ check("flash.break_attention", breaking_inputs)
 #
 # * One kernel computes all of attention, and a tile of scores never leaves the chip. The outer loop becomes the grid.
 #   The inner loop is a walk along k and v, with a state of three blocks: m, l and acc.
-# * The weights p are rounded for the tensor cores, but the state is not. The scale is
-#   applied to the scores, and not to q.
+# * The weights p are rounded for the tensor cores, but the state is not. The scale is applied to the scores, not to q.
 # * `sees`, one number for each row, gives the causal mask, the mask past the last key, and the ends of two loops.
 # * With a pointer and four strides, a kernel can read any view. Rows of several heads can share a tile if these heads
 #   share k and v.
@@ -1076,15 +1082,15 @@ check("flash.break_attention", breaking_inputs)
 progress()
 
 # %% [markdown]
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
-# that you have not seen.
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen.
 #
 # ## Further reading
 #
 # * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: algorithm 1 is your kernel; section 3.3
-#   of the second is about who does what within a program.
+#   of the second paper is about which warp does what within a program.
 # * Shah and others, *FlashAttention-3*, 2024: how softmax and products run at the same time on Hopper.
-# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on FlashAttention.
+# * Stanford, *CS336: Language Modeling from Scratch*: the part of the lecture on GPUs that covers FlashAttention.
 # * The Triton tutorial *Fused Attention*: the same kernel with descriptors and autotuning.
 # * Ainslie and others, *GQA*, 2023; Jiang and others, *Mistral 7B*, 2023 (section 2, the window).
 # * Dao, Haziza, Massa and Sizov, *Flash-Decoding for long-context inference*, 2023.

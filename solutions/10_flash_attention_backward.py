@@ -16,9 +16,9 @@
 # **After this unit you can** write the gradients of attention as kernels that never hold the matrix of scores. You can
 # give every sum a program of its own, so that two runs agree bit for bit. You can hand all of it to autograd as one
 # function, which keeps one number for each query. And you can say beforehand how long a text fits into a given memory.
-# This unit takes about {{unit hours}}, of which {{unit minutes}} are for the {{unit exercises}}. You need 07 (a function with
-# a backward of its own), 08 (the gradients, tile by tile, in torch) and 09 (the forward kernel; its ideas, not your
-# solution). All of it runs on a CPU.
+# This unit takes about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need 07 (a function
+# with a backward of its own), 08 (the gradients, tile by tile, in torch) and 09 (the forward kernel; its ideas, not
+# your solution). All of it runs on a CPU.
 
 # %%
 import math
@@ -90,7 +90,7 @@ figures.flash_backward.explore_backward_walk()
 # Count the matrix products for one tile, from the table above. A product of two N × D matrices that gives N × N takes 2
 # N² D FLOPs, and so does each other product here. B is the number of heads in all batches together.
 #
-# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that finds the answers out is not a prediction, and
+# Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
 
 # %% exercise="flash_backward.costs"
@@ -686,7 +686,7 @@ print(t.table())
 # * `"the grid of dkdv rounds down"`
 # * `"tiles on the diagonal are not masked in dkdv"`
 #
-# Guessing alone gets some answers right. So the first three right answers earn nothing, and each further right answer
+# Guessing alone gets some answers right, so the first three right answers earn nothing, and each further right answer
 # earns {{names.plain / 3}} ({{names.plain}} in all).
 
 # %%

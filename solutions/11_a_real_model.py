@@ -18,9 +18,8 @@
 # money a training run takes, stop a run and go on without a difference of one bit, and put kernels of your own into a
 # model so that every parameter learns. In part two you tell a model where its tokens stand, write the function that
 # every layer of a real model calls, and write text with a cache that is never copied. This unit takes several sittings
-# and about {{unit hours}} in all, of which {{unit minutes}} are for the {{unit exercises}}. You need 06
-# (fusion), 07 (autograd functions, what is kept for backward) and 10 (attention as one such function). No GPU is
-# needed.
+# and about {{unit hours}} in all, {{unit minutes}} of that for the {{unit exercises}}. You need 06 (fusion), 07
+# (autograd functions, what is kept for backward) and 10 (attention as one such function). No GPU is needed.
 
 # %%
 import math
@@ -229,7 +228,7 @@ for way, size in adamw_bytes.items():
 # * decay that never meets m and v ({{correct.decay}}), ε added to √v̂, which is the root of the corrected v
 #   ({{correct.small}}),
 # * a float32 master ({{correct.half}}),
-# * one launch ({{launches.performance}}), 28 bytes a parameter ({{traffic.performance}}), no memory besides
+# * one launch ({{launches.performance}}), 28 bytes per parameter ({{traffic.performance}}), no memory besides
 #   ({{buffers_below.performance}}).
 
 
@@ -1423,7 +1422,7 @@ check("model.kv_cache", KVCache)
 # pass over the whole text, and the check compares the two.
 #
 # What does this step move? Each number of the cached k and v is read once and takes part in one multiplication and one
-# addition for each head of q in the group: in half precision the intensity is near 1 FLOP a byte for each of these heads. So
+# addition for each head of q in the group: in half precision the intensity is near 1 FLOP per byte for each of these heads. So
 # the bytes decide the time. One program cannot ask for the bytes fast enough. That is why the keys are cut into shares, as in
 # unit 09's `flash_decode`, whose `merge_kernel` is given. Three things are new: a batch, strides, and a cache with more slots
 # than tokens.
@@ -1761,7 +1760,7 @@ check("model.mended", mended)
 # ## What you now know
 #
 # * The matrix products of a block move only a part of its bytes. Kernels in the slots save most of the rest.
-# * AdamW is bound by memory: it moves 28 bytes a parameter, in float32 as in mixed precision. Decay does not meet the moments, the
+# * AdamW is bound by memory: it moves 28 bytes per parameter, in float32 as in mixed precision. Decay does not meet the moments, the
 #   first steps need both corrections, and ε is added to the corrected root.
 # * A mean over micro-batches weighs each of them by its targets. Losses hide a mistake in these weights; gradients show it.
 # * A training step holds 16 bytes for each parameter, and for each token what the kernels keep for backward.

@@ -16,7 +16,7 @@
 # **After this unit you can** say what limits a card (power, registers, latency, each level of memory) and read its
 # machine code, write Hopper's instructions by hand (copies by TMA, barriers with phases, `wgmma`, warps with roles),
 # and say which wait is missing in a kernel that is wrong in one run of a thousand. This unit takes several sittings and
-# about {{unit hours}} in all, of which {{unit minutes}} are for the {{unit exercises}}. You need 05 (tiles, a matmul) and 09
+# about {{unit hours}} in all, {{unit minutes}} of that for the {{unit exercises}}. You need 05 (tiles, a matmul) and 09
 # (FlashAttention). No Hopper is needed, and no GPU: kernels in **Gluon**, the language below Triton, run here in a
 # simulator that is as asynchronous as the chip. It tries many orders, and names what goes wrong in any of them.
 
@@ -410,7 +410,7 @@ def warp_tile_bytes(
 check("hopper.warp_tile_bytes", warp_tile_bytes)
 
 # %%
-l2 = 9.7e12 / 132 / 1.83e9  # bytes a cycle for an SM, from unit 00's measurement; its shared memory gives 128
+l2 = 9.7e12 / 132 / 1.83e9  # bytes per cycle for an SM, from unit 00's measurement; its shared memory gives 128
 for tile, warp_tile, thread_tile in (
     ((128, 128), (64, 32), (8, 8)),
     ((128, 128), (64, 32), (4, 4)),
@@ -423,7 +423,7 @@ for tile, warp_tile, thread_tile in (
     flops = 2 * tile[0] * tile[1] * 8
     roofs = [flops / moved * rate for moved, rate in zip(found, (l2, 128, 128), strict=True)]
     print(f"{tile!s:10} {warp_tile!s:8} {thread_tile!s:6} FLOP/byte:", *(f"{flops / moved:5.1f}" for moved in found),
-          "   roofs, FLOP a cycle:", *(f"{roof:5.0f}" for roof in roofs))  # fmt: skip
+          "   roofs, FLOP per cycle:", *(f"{roof:5.0f}" for roof in roofs))  # fmt: skip
 
 # %% [markdown]
 # An SM does 256 float32 FLOPs in a cycle on its ordinary cores. A roof below 256 holds the kernel back: with threads of 4 × 4

@@ -46,21 +46,21 @@ def remarks(found: Compiled) -> list[str]:
 def _rows(found: Compiled) -> Iterator[tuple[str, str]]:
     for op, widths, widest in (("load", found.loads, found.load_bits), ("store", found.stores, found.store_bits)):
         for place, bits in widths.items():
-            yield op, f"{bits} bits a thread, {place}"
+            yield op, f"{bits} bits per thread, {place}"
         if widest and not widths:
-            yield op, f"{widest} bits a thread"
+            yield op, f"{widest} bits per thread"
     if found.dots or found.tensor_cores:
         yield "tensor cores", ", ".join(found.tensor_instructions) or "none: tl.dot runs on ordinary cores"
     if found.copies:
         yield "copies", ", ".join(found.copies)
     limit = f" of {found.shared_limit:,}" if found.shared_limit else ""
-    yield "shared memory", f"{found.shared_bytes:,}{limit} bytes a program"
+    yield "shared memory", f"{found.shared_bytes:,}{limit} bytes per program"
     if found.registers is not None:
         yield "registers", f"{found.registers} of {REGISTERS} a thread"
     if found.spill_bytes is None:
         yield "spills", "unknown: NVIDIA's cuobjdump did not run here"
     else:
-        yield "spills", f"{found.spill_bytes:,} bytes a thread" if found.spill_bytes else "none"
+        yield "spills", f"{found.spill_bytes:,} bytes per thread" if found.spill_bytes else "none"
 
 
 def _title(found: Compiled) -> str:

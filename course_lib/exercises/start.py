@@ -205,8 +205,8 @@ SEALED = {
         "^&5u%NoitX?E"
     ),
     "unembedding_widens": (
-        "9wV&P0K@hkWv2b*(kTtTiPEeRWwRw^CUpAsbK3VF=IwYD_NFl33>HQu-<v_wGoL28ipHfSB?i~l%nasVT=ey8@#CgCBy%lHGUygi"
-        "sNZ*4+2Z~ncGn~*bgt!pMF"
+        "9wV&P0K@hkWv2b*(kYGTg3_!KWwRw^9lQJWbK3VF=IwYD_NFl33>HQu--AKZGli+%ulzo&JqFi?`i5LBZuIqQiPEf7;=KxsTfDvt"
+        "UCdX7cOdejvZAP?=B^cgc>"
     ),
     "gpus_before_cuda": (
         "r0HNwZMy8&e-!kIS$6wytiF9$oV}=5>`h9jYf2JC;SHuIujA7qv8m_1S}5A))G1vDkQSJ<Q9A4Z^<}G_Hv3$;?*r48Y6BI+HiFx+"

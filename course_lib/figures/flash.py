@@ -59,8 +59,8 @@ def name_maps() -> Figure:
         MAPS,
         "query",
         "key",
-        "Six wrong kernels of causal attention, 100 queries and 100 keys in tiles of 32 x 32 (dotted). v is the identity matrix, so "
-        "that o shows the weight of each key. Right of the diagonal the right weight is 0.",
+        "These are the results of six wrong kernels of causal attention, for 100 queries and 100 keys in tiles of 32 x 32 (dotted). v is "
+        "the identity matrix, so o shows the weight of each key. To the right of the diagonal each weight should be 0.",
     )
 
 
@@ -341,10 +341,9 @@ def windows_and_groups(
     taken = int((kinds(window_mask, bm, bn) > 0).sum())
     causal = int((kinds(visible(n, n, True, None, None).numpy(), bm, bn) > 0).sum())
     figure.caption(
-        f"Tiles of {bm} × {bn}. Left: a window needs {taken} tiles, and causal attention without a window {causal}. Right: the rows "
-        f"of {group} "
-        f"heads, one head below the other (dashed lines). A tile of {bm} rows holds {bm // queries} heads, and its program reads k "
-        "and v once."
+        f"The tiles are {bm} × {bn}. Left: a window needs {taken} tiles, and causal attention without a window needs {causal}. Right: "
+        f"the rows of {group} heads lie one head below the other (dashed lines). A tile of {bm} rows holds {bm // queries} heads, and "
+        "its program reads k and v once."
     )
     return figure
 
@@ -382,7 +381,7 @@ def ladder(d: int = 128, length: int = 16384) -> Figure:
     gain = full[best]["tflops"] / full[first]["tflops"]
     figure.caption(
         f'{_whose()}: bfloat16, heads of {d}, {length:,} tokens. From the lowest bar to "overlapped", the same algorithm becomes '
-        f"{gain:.2f} times as fast. The red line is torch's matrix product, {measured('attention')['ceiling']:.0f} TFLOP/s."
+        f"{gain:.2f} times as fast. The red line is the speed of torch's matrix product, {measured('attention')['ceiling']:.0f} TFLOP/s."
     )
     return figure
 
@@ -420,10 +419,10 @@ def against_length() -> Figure:
     longest = max((r for r in rows if "peak_bytes" in r["contenders"].get("naive", {})), key=lambda r: r["length"])
     naive, own = (longest["contenders"][name]["peak_bytes"] for name in ("naive", "unit 09"))
     figure.caption(
-        f"{_whose()}: one causal sequence, bfloat16, 16 heads of 128. At {longest['length'] // 1024}k tokens the naive way needs "
-        f"{naive / own:.0f} times as much memory, and for longer texts it does not fit. At {rows[-1]['length'] // 1024}k the unit's "
-        "kernel needs "
-        f"{last['unit 09']['peak_bytes'] / 1e9:.2f} GB, for o and lse, and runs at {last['unit 09']['tflops']:.0f} TFLOP/s."
+        f"{_whose()}: one causal sequence, bfloat16, 16 heads of 128. At {longest['length'] // 1024}k tokens the naive way, which "
+        f"stores all scores, needs {naive / own:.0f} times as much memory, and for longer texts it does not fit. "
+        f"At {rows[-1]['length'] // 1024}k the unit's kernel needs {last['unit 09']['peak_bytes'] / 1e9:.2f} GB, "
+        f"for o and lse, and runs at {last['unit 09']['tflops']:.0f} TFLOP/s."
     )
     return figure
 
@@ -450,7 +449,7 @@ def decode_splits() -> Figure:
     splits = sorted({r["splits"] for r in rows})
     ax.set_xticks(splits, splits)
     ax.minorticks_off()
-    ax.set(xlabel="splits; 8 times as many programs", ylabel="share of a copy's speed", ylim=(0, 1.1))
+    ax.set(xlabel="splits (there are 8 times as many programs)", ylabel="share of a copy's speed", ylim=(0, 1.1))
     ax.legend()
     ax.grid(alpha=0.3)
     bare(ax)
@@ -458,8 +457,8 @@ def decode_splits() -> Figure:
     one, best = long[0], min(long, key=lambda r: r["ms"])
     figure.caption(
         f"{_whose()}: 32 heads of q on 8 of k and v, D = 128, bfloat16. With {sizes[-1]:,} keys, one program for each group takes "
-        f"{1000 * one['ms']:,.0f} us. {best['splits']} splits take {1000 * best['ms']:,.0f} us, which is "
-        f"{one['ms'] / best['ms']:.0f} times as fast and reads {best['bytes'] / best['ms'] / 1e9:.1f} TB/s."
+        f"{1000 * one['ms']:,.0f} us. With {best['splits']} splits the kernels take {1000 * best['ms']:,.0f} us. They are "
+        f"{one['ms'] / best['ms']:.0f} times as fast, and read {best['bytes'] / best['ms'] / 1e9:.1f} TB/s."
     )
     return figure
 

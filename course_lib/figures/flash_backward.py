@@ -285,8 +285,8 @@ def context_against_memory(card: str = "H200") -> Figure:
     ax.grid(alpha=0.3)
     bare(ax)
     figure.caption(
-        f"{MODEL['layers']} layers of {MODEL['heads']} heads of {MODEL['head_dim']}, {MODEL['itemsize']} bytes a number, as autograd keeps "
-        f"them. The line of slope 2 ends at {limits[True]:,} tokens, that of slope 1 at {limits[False]:,}. Nothing else is counted."
+        f"{MODEL['layers']} layers of {MODEL['heads']} heads of {MODEL['head_dim']}, {MODEL['itemsize']} bytes per number, as autograd "
+        f"keeps them. The line of slope 2 ends at {limits[True]:,} tokens, that of slope 1 at {limits[False]:,}. Nothing else is counted."
     )
     return figure
 

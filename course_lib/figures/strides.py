@@ -103,7 +103,9 @@ def tensor_anatomy() -> Figure:
     store.set_ylabel("memory")
     store.set_title("one storage: 48 bytes, in one row", loc="right")
     bare(store, *store.spines)
-    figure.caption("A tensor is a header. Both headers point to the same 12 numbers and read them with other strides.")
+    figure.caption(
+        "A tensor is a header. Both headers point to the same 12 numbers and read them with different strides."
+    )
     return figure
 
 
@@ -182,7 +184,7 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     figure.suptitle(f"{recipe}:  {verdict}", fontweight="bold", color=INK)
     figure.caption(
         f"Element (m, n) lies at {offset} + {strides[0]} m + {strides[1]} n{more}. "
-        "Contiguous: every step of the walk is one to the right."
+        "A view is contiguous if every step of its walk is one to the right."
     )
     return figure
 
@@ -285,7 +287,7 @@ def views_of_one_storage() -> Figure:
         title="row of the view (from row 4 on the colours repeat)",
     )
     figure.caption(
-        "None of these views copied a number. ×4: four elements of the view are this one number; it has the colour of the "
+        "None of these views copied a number. ×4 means that four elements of the view are this one number, which has the colour of the "
         "first row that reads it."
     )
     return figure
@@ -358,7 +360,8 @@ def one_matrix_in_bytes(rows: int = 12288, columns: int = 49152) -> Figure:
     bare(ax)
     source = "as this machine's driver reports" if card.measured else "from its datasheet, since there is no GPU here"
     figure.caption(
-        f"Bytes are elements times itemsize: half the dtype, half the bytes. Hatched: room on one GPU ({source})."
+        f"Bytes are elements times itemsize, so a dtype of half the size takes half the bytes. "
+        f"Hatched bars are the room on one GPU ({source})."
     )
     return figure
 

@@ -69,7 +69,7 @@ def test_a_copy_on_every_architecture(gpu):
         (X, 4095, 1, 32, 32),  # the mask may end anywhere
         (X[1:], 4080, 1, 32, 128),  # starts 4 bytes past a boundary
         (X.half(), 4096, 1, 128, 128),
-        (X.to(torch.int8), 4096, 1, 64, 128),  # eight elements a thread: 1024 / 128
+        (X.to(torch.int8), 4096, 1, 64, 128),  # eight elements per thread: 1024 / 128
     ],
 )
 def test_width_of_loads(x, n, stride, load_bits, store_bits):
@@ -81,7 +81,7 @@ def test_width_of_loads(x, n, stride, load_bits, store_bits):
 def test_matmul_uses_tensor_cores_and_shared_memory(gpu):
     found = compile_for(matmul, HALF, HALF, FLOAT, 256, 256, BM=64, BK=32, gpu=gpu, num_warps=4, num_stages=3)
     assert found.accepted and found.tensor_cores
-    assert found.load_bits == 128  # cp.async copies 16 bytes a thread
+    assert found.load_bits == 128  # cp.async copies 16 bytes per thread
     assert found.shared_bytes >= 2 * 2 * 64 * 32 * 2  # at least two stages of both tiles
 
 
@@ -103,7 +103,7 @@ def hold_many_values(x_ptr, o_ptr, BLOCK: tl.constexpr):
 def test_registers_and_spills(block, spills):
     found = compile_for(hold_many_values, FLOAT, FLOAT, BLOCK=block, num_warps=4)
     assert found.spills == spills
-    if spills:  # two 128 x 128 blocks are 256 values a thread, and it has 255 registers
+    if spills:  # two 128 x 128 blocks are 256 values per thread, and it has 255 registers
         assert found.registers == 255 and found.spill_bytes > 16
         assert f"Each thread keeps {found.spill_bytes:,} bytes in slow memory" in str(found)
     else:
@@ -169,7 +169,7 @@ def test_too_much_shared_memory():
 def test_shared_memory_stands_beside_its_limit():
     found = compile_for(matmul, HALF, HALF, FLOAT, 256, 256, BM=64, BK=32, gpu="sm_86")
     assert found.shared_limit == 99 * 1024
-    assert f"{found.shared_bytes:,} of 101,376 bytes a program" in str(found)
+    assert f"{found.shared_bytes:,} of 101,376 bytes per program" in str(found)
 
 
 # ----------------------------------------------------------------------------------------------------- dots
@@ -884,18 +884,18 @@ FOUND = Compiled(
 def test_as_text():
     assert show.text(FOUND).splitlines() == [
         "k for sm_90: accepted",
-        "    load           32 bits a thread, line 2: `x = tl.load(x_ptr < 3)`",
-        "    store          128 bits a thread, line 4: `tl.store(o_ptr, x)`",
+        "    load           32 bits per thread, line 2: `x = tl.load(x_ptr < 3)`",
+        "    store          128 bits per thread, line 4: `tl.store(o_ptr, x)`",
         "    tensor cores   wgmma.mma_async m64n64k8 f32.tf32.tf32",
-        "    shared memory  40,960 of 232,448 bytes a program",
+        "    shared memory  40,960 of 232,448 bytes per program",
         "    registers      255 of 255 a thread",
-        "    spills         1,400 bytes a thread",
+        "    spills         1,400 bytes per thread",
         "kernel `k`, line 3: `x = tl.dot(x, x)`: sm_90 multiplies these fp32 blocks as TF32, which keeps 10 of the 23 bits "
         'after the point. Write tl.dot(..., input_precision="ieee") for fp32.',
         "Each thread keeps 1,400 bytes in slow memory, as its registers do not suffice. Use smaller blocks, or more warps.",
     ]
     quiet = replace(FOUND, spills=False, spill_bytes=0, tf32_dots=[], loads={}, stores={})
-    assert "    load           128 bits a thread" in show.text(quiet).splitlines()  # no line information
+    assert "    load           128 bits per thread" in show.text(quiet).splitlines()  # no line information
     assert "    spills         none" in show.text(quiet).splitlines()
     assert len(show.text(quiet).splitlines()) == 7
 
@@ -912,7 +912,7 @@ def test_a_refusal_as_text():
 def test_as_html():
     page = show.html(FOUND)
     assert "<code>x = tl.load(x_ptr &lt; 3)</code>" in page and "x_ptr < 3" not in page
-    assert "40,960 of 232,448 bytes a program" in page and "as TF32" in page
+    assert "40,960 of 232,448 bytes per program" in page and "as TF32" in page
     assert "color: inherit" in page and "#" not in page  # colours of the page: dark themes
 
 

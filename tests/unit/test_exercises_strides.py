@@ -182,7 +182,7 @@ HALVES, PAIRS = "both halves of the mask", "Only a diagonal of each tile"
             [("out_ptr + rows * N + cols", "out_ptr + rows * stride_m + cols * stride_n")],
             "Does the store use the strides",
         ),
-        ([(FROM_X, "x_ptr + rows * N + cols")], "does each load use both of x's own strides"),
+        ([(FROM_X, "x_ptr + rows * N + cols")], "Does each load use both of x's own strides"),
         ([(OUT, "torch.empty_like(x)")], "torch.empty_like takes over the strides"),
         ([("[:, None]", ""), ("[None, :]", "")], PAIRS),
         ([("[:, None]", "[:None]"), ("[None, :]", "[:None]")], PAIRS),

@@ -63,7 +63,7 @@ def test_kinds_of_tiles_by_hand():
 def test_windows_and_groups_counts_its_tiles(picture):
     said = words(picture("windows_and_groups"))
     assert (
-        "needs 26 tiles, and causal attention without a window 36" in said
+        "needs 26 tiles, and causal attention without a window needs 36" in said
     )  # by hand: 1 + 2 + 3 + 4 and four times 4; 8 * 9 / 2
     assert "tile of 32 rows holds 2 heads" in said
 

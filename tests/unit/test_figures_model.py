@@ -103,7 +103,7 @@ def test_the_widget_follows_its_sliders(notebook):
 
 
 def test_a_step_by_hand():
-    """One token after 9: 2 FLOPs a parameter, and 10 keys for 32 heads in 32 layers; 2 bytes a parameter, and 10 rows of k and of v."""
+    """One token after 9: 2 FLOPs per parameter, and 10 keys for 32 heads in 32 layers; 2 bytes per parameter, and 10 rows of k and of v."""
     flops, nbytes = F.serving.step(1, 1, 9)
     assert flops == 16e9 + 4 * 32 * 32 * 128 * 10
     assert nbytes == 16e9 + 2 * 32 * 8 * 128 * 10 * 2

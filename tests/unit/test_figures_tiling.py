@@ -61,7 +61,9 @@ def test_outer_products_add_up(picture):
 
 def test_the_picture_of_a_tile_does_not_answer_the_predictions(picture):
     told = words(picture("tile_anatomy"))
-    assert "128 × 192 in tiles of 64 × 64: a is read 3 times, b 2 times" in told and "256" not in told
+    assert (
+        "128 × 192 result in tiles of 64 × 64 says that a is read 3 times, and b 2 times" in told and "256" not in told
+    )
 
 
 def test_a_tile_costs_what_a_hand_counts():
@@ -106,7 +108,7 @@ def test_quantization_counts_the_tiles(picture):
 
 @without_gpu
 def test_the_model_is_laid_over_the_measurement(picture):
-    assert "Rank correlation over 230 sizes: 0.98" in words(picture("predicted_against_measured"))
+    assert "The rank correlation over 230 sizes is 0.98" in words(picture("predicted_against_measured"))
     assert "There is no model yet" in words(F.predicted_against_measured(nothing))
     assert "Solve predicted_throughput" in words(F.one_tile_for_all(nothing))
     assert F.how_well(nothing).startswith("solve predicted_throughput")
@@ -167,7 +169,9 @@ def test_orders_count_bands(picture):
     titles = [ax.get_title("left") for ax in picture("orders").axes[:3]]
     bands = [int(title.split("= ")[1].split()[0]) for title in titles]
     assert bands == [16 + 1, 2 + 8, 4 + 4]
-    assert "they need 51, 25, 26 bands" in words(picture("orders"))
+    assert "need 51 bands (row order), 25 bands (grouped, 8 rows), 26 bands (Hilbert's curve)" in words(
+        picture("orders")
+    )
 
 
 def test_waves_are_whole_numbers():

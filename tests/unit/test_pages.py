@@ -216,3 +216,11 @@ def test_docstrings_begin_with_a_verb_or_a_noun():
                 if WITHOUT_A_NOUN.match(text):
                     found.append(f"{path.relative_to(ROOT)}: {text.splitlines()[0]}")
     assert found == []
+
+
+def test_thousands_have_a_comma():
+    """Find no number such as 65,536 that is written with a space, in guides, modules and units."""
+    texts = [*PAGES, *(ROOT / "course_lib").rglob("*.py"), *(ROOT / "solutions").glob("*.py")]
+    spaced = re.compile(r"(?<![\w.,])(?<!\d )\d{1,3}(?: \d{3})+\b(?![.,]?\d| \d)")
+    found = [(path.name, text) for path in texts for text in spaced.findall(path.read_text("utf-8"))]
+    assert found == []

@@ -34,10 +34,10 @@ decode_float = Exercise(
     ],
     hints=[
         "Cut a pattern into three whole numbers with >> and &: sign, exponent field, mantissa field.",
-        "The bias is 2 ** (exponent_bits - 1) - 1. Field 0 has no hidden 1, and the exponent 1 - bias. The highest field "
-        "is not a number.",
-        "fraction = mantissa / 2 ** mantissa_bits. Field 0: fraction * 2.0 ** (1 - bias). Highest field: math.inf if "
-        "mantissa == 0 else math.nan. Else: (1 + fraction) * 2.0 ** (field - bias). Negate if the sign bit is set.",
+        "The bias is 2 ** (exponent_bits - 1) - 1. If the exponent field is 0, there is no hidden 1, and the exponent is 1 - bias. If all "
+        "its bits are 1, the value is infinity or NaN.",
+        "Let fraction = mantissa / 2 ** mantissa_bits. For field 0 take fraction * 2.0 ** (1 - bias). For the highest field take math.inf "
+        "if mantissa == 0 else math.nan. Else take (1 + fraction) * 2.0 ** (field - bias). Negate the number if the sign bit is set.",
     ],
     mistakes=[no_hidden_one],
 )
@@ -73,16 +73,20 @@ ulp = Exercise(
     ],
     hints=[
         "Between 1 and 2 the gap is torch.finfo(...).eps. How large is it between 2 and 4, and between 2 ** k and 2 ** (k + 1)?",
-        "math.frexp(8.0) is (0.5, 4): its exponent is one too large for us.",
-        "Subnormal numbers are as far apart as the smallest normal ones: use the exponent of max(abs(x), finfo.tiny).",
+        "math.frexp(8.0) is (0.5, 4), because 8 = 0.5 * 2 ** 4. So its exponent is one too large for us.",
+        "Subnormal numbers are as far apart as the smallest normal numbers, so use the exponent of max(abs(x), finfo.tiny).",
     ],
     mistakes=[
         times(
             2,
-            "Twice too far: math.frexp writes 8 as 0.5 * 2 ** 4, so its exponent is one larger than the field says.",
+            "This is twice the gap. math.frexp writes 8 as 0.5 * 2 ** 4, so its exponent is one larger than the field says.",
             gap,
         ),
-        times(0.5, "Half of it: that is how far a number may be off after rounding. The gap is twice that.", gap),
+        times(
+            0.5,
+            "Half of it is right: this is how far a number may be off after rounding. The gap is twice as large.",
+            gap,
+        ),
     ],
 )
 
@@ -98,9 +102,9 @@ predictions = Exercise(
     oracle=outcomes,
     criteria=[Correct("plain", 6, "results, as torch computes them")],
     hints=[
-        "For each, ask: how far is the next number of this format, and how far are its ends?",
+        "Ask of each program: how far is the next number of this format, and which are its largest and smallest numbers?",
         "A result that lies less than half a gap from where you began goes back there. A tie goes to the even mantissa.",
-        "fp16 begins at 6e-8 and ends at 65 504; its gap is 1 from 1024 on. bf16 has a gap of 1/128 above 1, and of 1 from 128 on.",
+        "fp16 begins at 6e-8 and ends at 65,504, and its gap is 1 from 1024 on. In bf16 the gap is 1/128 above 1, and 1 from 128 on.",
     ],
 )
 
@@ -129,7 +133,7 @@ relu_intensity = Exercise(
     mistakes=[
         times(
             2,
-            "Twice too much: one operation on each element, which crosses the bus twice, read and written.",
+            "This is twice too much. There is one operation on each element, and it crosses the bus twice: it is read and written.",
             traced_intensity,
         ),
         upside_down,

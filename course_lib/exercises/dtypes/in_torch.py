@@ -48,7 +48,9 @@ def loses_nan(trials: Sequence[Trial]) -> str:
     pairs = bits_in_and_out(trials)
     lost = any(bool((is_nan(x) & ~is_nan(out)).any()) for x, out in pairs)
     else_right = all(bool(((out == rounded(x)) | is_nan(x)).all()) for x, out in pairs)
-    sentence = "A NaN went in, and an infinity or a number came out: rounding changed the bits that made it a NaN."
+    sentence = (
+        "A NaN went in, and an infinity or a number came out, because rounding changed the bits that made it a NaN."
+    )
     return sentence if lost and else_right else ""
 
 
@@ -57,7 +59,9 @@ def shifted_down(trials: Sequence[Trial]) -> str:
     pairs = bits_in_and_out(trials)
     below = pairs and all(bool((((out << 16) == rounded(x)) | is_nan(x)).all()) for x, out in pairs)
     return (
-        "These are the upper halves, shifted down. Leave them where they are: the lower 16 bits are 0." if below else ""
+        "These are the upper halves, shifted down. Leave them where they are, with 0 in the lower 16 bits."
+        if below
+        else ""
     )
 
 
@@ -94,7 +98,7 @@ round_to_bf16 = Exercise(
         Holds(bit_exact, 2, "zeros, infinities, NaN, subnormal numbers", "special"),
     ],
     hints=[
-        "What does adding 0x8000, and then clearing the lower 16 bits, do to a number? To a tie?",
+        "What does adding 0x8000, and then clearing the lower 16 bits, do to a number? And what does it do to a tie?",
         "It rounds to nearest, and every tie up. In a tie the lower half is exactly 0x8000, so adding 0x7FFF sends it down. The "
         "lowest bit that stays is x >> 16 & 1: for which of its values should a tie go up?",
         "up = (x + 0x7FFF + (x >> 16 & 1)) & -0x10000. The carry runs into the exponent, which is right. A NaN could become "
@@ -107,7 +111,7 @@ round_to_bf16 = Exercise(
         ),
         torch_did(
             ["lift_fresh"],
-            "`r[mask] = number` makes a tensor of the number: torch.where(mask, number, r) does not.",
+            "`r[mask] = number` makes a tensor of the number, but torch.where(mask, number, r) does not.",
         ),
         shifted_down,
         loses_nan,
@@ -124,7 +128,11 @@ def rounded_at_the_end(trials: Sequence[Trial]) -> str:
     rounded = sums and all(
         o.dtype == torch.float32 and o.numel() > 1 and torch.equal(o, o.half().float()) for o in sums
     )
-    return "Each result is a float16 in a float32: the sum was rounded to float16 before the cast." if rounded else ""
+    return (
+        "Each result is a float16 in a float32, because the sum was rounded to float16 before the cast."
+        if rounded
+        else ""
+    )
 
 
 half_sum = Exercise(
@@ -152,14 +160,22 @@ half_sum = Exercise(
         BuffersBelow(lambda x: x.nbytes, 1, "no float32 copy of x"),
     ],
     hints=[
-        "The numbers may stay in float16. What must not is the number that they are added to.",
+        "The numbers may stay in float16. But the number that they are added to must not be float16.",
         "torch.sum takes a dtype, in which it adds.",
-        "x.sum(1, dtype=torch.float32). x.float().sum(1) is as exact, and writes 4 bytes an element to memory first.",
+        "Return x.sum(1, dtype=torch.float32). x.float().sum(1) is as exact, but first writes 4 bytes for each element to memory.",
     ],
     mistakes=[
         rounded_at_the_end,
-        any_of(torch.isinf, ("large",), "A sum is infinite: float16 ends at 65,504, and a part of the sum passed it."),
-        any_of(torch.isnan, ("large",), "A sum is NaN: one part ran to infinity, another to minus infinity."),
+        any_of(
+            torch.isinf,
+            ("large",),
+            "A sum is infinite, because float16 ends at 65,504, and a part of the sum passed this limit.",
+        ),
+        any_of(
+            torch.isnan,
+            ("large",),
+            "A sum is NaN, because one part became infinity, and another became minus infinity.",
+        ),
     ],
 )
 
@@ -193,18 +209,22 @@ stable_logsumexp = Exercise(
     gates=[Correct("plain")],
     criteria=[
         Correct("large", 2, "logits near 1000, and near -1000"),
-        Correct("masked", 2, "logits of -inf, a row of nothing else"),
+        Correct("masked", 2, "logits of -inf, and rows of them alone"),
         Correct("float16", 2, "float16 in, float32 inside"),
     ],
     hints=[
         "exp(89) overflows float32, and exp(-104) is 0. log(sum(exp(x))) = m + log(sum(exp(x - m))) for any m: which m is safe?",
-        "Take the row's maximum, x.amax(1). Then the largest term is exp(0) = 1. Cast to float32 before, not after.",
-        "A row of -inf has the maximum -inf, and -inf - -inf is NaN: where m is -inf subtract 0 instead, "
+        "Take the row's maximum, x.amax(1). Then the largest term is exp(0) = 1. Cast to float32 before you subtract, not after.",
+        "A row of -inf has the maximum -inf, and -inf - -inf is NaN. So where m is -inf, subtract 0 instead: "
         "m = torch.where(m == -math.inf, 0, m). Then exp gives 0, and log(0) is -inf, which is right.",
     ],
     mistakes=[
         nan_where_all_is_masked,
-        any_of(torch.isinf, ("large",), "Infinite: exp ran over (or all terms under) before log could bring it back."),
+        any_of(
+            torch.isinf,
+            ("large",),
+            "Infinite results: exp overflowed (or all terms became 0) before log could bring it back.",
+        ),
     ],
 )
 
@@ -226,21 +246,22 @@ quantize_rows = Exercise(
     gates=[Ran()],
     criteria=[
         Holds(within_half_a_step, 2, "at most half a step away"),
-        Holds(within_half_a_step, 1, "so for rows of all sizes", "sizes"),
+        Holds(within_half_a_step, 1, "the same for rows of all sizes", "sizes"),
         Holds(least_step, 2, "no step larger than it must be", "sizes"),
         Holds(zeros_stay, 1, "rows of zeros", "zeros"),
     ],
     hints=[
         "int8 reaches from -128 to 127. Which step sends the largest element of a row to 127 or to -127?",
-        "scale = largest / 127, for each row. q = x / scale, rounded to the nearest whole number, not cut off.",
-        "A row of zeros has scale 0, and 0 / 0 is NaN: divide by torch.where(scale == 0, 1, scale). Then "
+        "For each row, scale = largest / 127. Then q is x / scale, rounded to the nearest whole number, not cut off.",
+        "A row of zeros has scale 0, and 0 / 0 is NaN, so divide by torch.where(scale == 0, 1, scale). Then "
         "q = (x / scale[:, None]).round().to(torch.int8).",
     ],
     mistakes=[
         wraps_around,
         cut_off,
         raised(
-            "The size of tensor a", "scale has one number for each row: beside (M, N) that is scale[:, None], (M, 1)."
+            "The size of tensor a",
+            "scale has one number for each row. To divide (M, N) by it, use scale[:, None], which is (M, 1).",
         ),
     ],
 )

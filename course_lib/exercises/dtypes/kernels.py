@@ -56,15 +56,23 @@ scaled_square = Exercise(
     ],
     hints=[
         "Which of the values along the way does not fit into float16, although the result does?",
-        "A block has the dtype of the tensor that it was loaded from. x.to(tl.float32) makes another block; memory is not touched.",
+        "A block has the dtype of the tensor that it was loaded from. x.to(tl.float32) makes another block, and does not touch memory.",
         "x = tl.load(x_ptr + i, mask=i < n).to(tl.float32), then store scale * x * x: tl.store casts to the dtype of out_ptr.",
     ],
     mistakes=[
         if_plain_is_right(
             any_of(
-                torch.isinf, ("large",), "Infinite: x * x was computed in float16, and 300 * 300 is more than it holds."
+                torch.isinf,
+                ("large",),
+                "Infinite results: x * x was computed in float16, and 300 * 300 is more than it holds.",
             )
         ),
-        if_plain_is_right(any_of(lambda o: o == 0, ("tiny",), "Zero: x * x was computed in float16, where 1e-8 is 0.")),
+        if_plain_is_right(
+            any_of(
+                lambda o: o == 0,
+                ("tiny",),
+                "Some results are 0, because x * x was computed in float16, where 1e-8 is 0.",
+            )
+        ),
     ],
 )

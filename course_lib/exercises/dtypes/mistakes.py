@@ -52,7 +52,7 @@ def upside_down(trials: Sequence[Trial]) -> str:
     """Say that the intensity is upside down, if it is so in each result."""
     pairs = [(c, o) for t in trials for c, o in zip(t.inputs, t.evidence.outputs, strict=False)]
     turned = pairs and all(type(o) in (int, float) and o * traced_intensity(**c) == 1 for c, o in pairs)
-    return "These are bytes for each operation: turn it round." if turned else ""
+    return "These are bytes for each operation, so turn it round." if turned else ""
 
 
 renamed = raised("unexpected keyword argument", "Keep the parameter's name: the check calls relu_intensity(dtype=...).")
@@ -68,7 +68,7 @@ def no_hidden_one(trials: Sequence[Trial]) -> str:
                 for pattern, number in zip(call["patterns"], out, strict=True):
                     power = read(pattern >> call["mantissa_bits"] << call["mantissa_bits"])  # the same with mantissa 0
                     found.append(same(number, read(pattern) - power))
-    return "The 1 before the mantissa is missing: it is not stored, and counts." if found and all(found) else ""
+    return "The 1 before the mantissa is missing. It is not stored, but it counts." if found and all(found) else ""
 
 
 def wraps_around(trials: Sequence[Trial]) -> str:
@@ -91,7 +91,11 @@ def nan_where_all_is_masked(trials: Sequence[Trial]) -> str:
     masked = [p for t in trials if t.case.group == "masked" for p in zip(t.inputs, t.evidence.outputs, strict=False)]
     empty = [(call["x"].isneginf().all(1), out) for call, out in masked]
     found = empty and all(isinstance(out, torch.Tensor) and torch.equal(out.isnan(), rows) for rows, out in empty)
-    return "NaN: in a row of -inf the maximum is -inf too, and -inf - -inf is not a number." if found else ""
+    return (
+        "The result is NaN, because in a row of -inf the maximum is -inf, too, and -inf - -inf is not a number."
+        if found
+        else ""
+    )
 
 
 def cut_off(trials: Sequence[Trial]) -> str:
@@ -104,4 +108,4 @@ def cut_off(trials: Sequence[Trial]) -> str:
                 steps = call["x"] / found[1][:, None]
                 cut.append(bool((steps.abs() < 128).all()) and torch.equal(found[0], steps.trunc().to(torch.int8)))
                 matters |= not torch.equal(steps.trunc(), steps.round())
-    return "A cast to int8 cuts off what is behind the point: round before it." if matters and all(cut) else ""
+    return "A cast to int8 cuts off what is behind the point. Round before the cast." if matters and all(cut) else ""

@@ -70,8 +70,8 @@ sliding_window = Exercise(
     ],
     hints=[
         "A causal mask says where the keys of a row end. A window also says where they begin. Where does the loop over keys begin?",
-        "Because Nq = Nk, sees = offs_m + 1, and first = max(sees - window, 0). The loop goes from the first key of the tile's first row "
-        "to the last key of its last row.",
+        "Because Nq = Nk, sees = offs_m + 1. The first key that a row sees is first = max(sees - window, 0). The loop goes from the first "
+        "key of the tile's first row to the last key of the tile's last row.",
         "start = max(tile * BLOCK_M + 1 - window, 0) // BLOCK_N * BLOCK_N, stop = min((tile + 1) * BLOCK_M, N), and the scores "
         "stay where (offs_n >= first) & (offs_n < sees). In the first tiles some rows see nothing yet; online_update handles them.",
     ],
@@ -211,8 +211,8 @@ flash_decode = Exercise(
         )
     ],
     hints=[
-        "One query makes a single tile of rows, so one program would do all the work. Let several programs take a share of the keys each. "
-        "What must each program store, so that the shares can be merged?",
+        "A group makes a single tile of rows, so one program would go through all its keys. Let several programs take a share of the keys "
+        "each. What must each program store, so that the shares can be merged?",
         "The first kernel has the grid (splits, Hkv). Each program stores the state (m, l, acc) of its group's rows after its share of the "
         "keys, as float32 of (Hq, splits) and (Hq, splits, D). The second kernel has the grid (Hq,), and merges the states of one head.",
         "To merge, compute m = tl.load(...) of all shares, top = tl.max(m), alpha = tl.exp(m - top), o = tl.sum(alpha[:, None] * acc, 0) / "

@@ -142,7 +142,7 @@ online_update = Exercise(
     criteria=[
         Correct("ragged", 1),
         Correct("hard", 2, "large, rising, low scores"),
-        Correct("late", 2, "rows that have seen nothing yet, or ever"),
+        Correct("late", 2, "rows that have seen nothing yet, or never do"),
         Correct("half", 2, "half precision in, float32 inside"),
         Correct("float32", 1, "float32 stays float32"),
     ],
@@ -201,8 +201,8 @@ one_head = Exercise(
         Coalesced("load", 1),
     ],
     hints=[
-        "Take your tiled_attention of unit 08 without its outer loop, which becomes the grid. What does a program load once, and what does "
-        "it load again and again?",
+        "Take your tiled_attention of unit 08 without its outer loop, which becomes the grid. What does a program load once? What does it "
+        "load in each step of the inner loop?",
         "Load q once, as a (BLOCK_M, D) block. In the loop, offs_n = j + tl.arange(0, BLOCK_N). Load (BLOCK_N, D) tiles of k and v "
         "with the "
         "mask offs_n < Nk, and compute s = tl.dot(q, k.T) * scale. Scores of missing keys must become -inf, because 0 is a score "

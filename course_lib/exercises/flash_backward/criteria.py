@@ -41,7 +41,7 @@ class KeepsOneNumberARow(OnceRight):
 
     missed = "too much kept for the backward pass"
     points: float
-    title: str = "keeps q, k, v, o and one number a query"
+    title: str = "keeps q, k, v, o and one number per query"
     group: str = "performance"
 
     def count(self, group: Sequence[Trial]) -> Finding:

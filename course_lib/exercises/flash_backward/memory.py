@@ -107,7 +107,7 @@ longest_context = Exercise(
     ],
     hints=[
         "Write down what one layer keeps for n tokens. Which tensors are they, how many numbers has each, and how many bytes has a number?",
-        "FlashAttention keeps q, k, v and o, of heads * head_dim * itemsize bytes a token each, and 4 bytes a token and head. With "
+        "FlashAttention keeps q, k, v and o, of heads * head_dim * itemsize bytes per token each, and 4 bytes per token and head. With "
         "scores q, k, v, and the probabilities: heads * n * n * itemsize. Every layer keeps all of it.",
         "The first is budget // bytes_per_token. The second is layers * heads * itemsize * (3 * head_dim * n + n * n) <= budget: "
         " solve it with whole numbers, so that the last token is right, by halving an interval or by math.isqrt.",

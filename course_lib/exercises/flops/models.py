@@ -99,7 +99,7 @@ attention_cost = Exercise(
     ],
     hints=[
         "Three operations, one after the other: S = q @ k.T, P = softmax(S), o = P @ v. What are their shapes?",
-        "Both products have 2 n_q n_k d FLOPs a head. The softmax counts as no FLOPs here, but it reads S and writes P.",
+        "Both products have 2 n_q n_k d FLOPs per head. The softmax counts as no FLOPs here, but it reads S and writes P.",
         "Bytes a head: q and k in, S out; S in, P out; P and v in, o out. S and P have n_q n_k elements each.",
     ],
     mistakes=[
@@ -254,7 +254,7 @@ training_days = Exercise(
     hints=[
         "How many FLOPs does the training take? How many does the cluster do in a second, at this MFU?",
         "FLOPs: 6 * parameters * tokens. FLOP/s: gpus * peak_flops * mfu.",
-        "Divide one by the other, and by the 86 400 seconds of a day.",
+        "Divide one by the other, and by the 86,400 seconds of a day.",
     ],
     mistakes=[
         every(lambda out, factor=factor, **run: math.isclose(work_done(out, **run), factor, rel_tol=1e-6), sentence)

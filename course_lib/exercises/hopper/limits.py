@@ -384,7 +384,7 @@ chains = Exercise(
         issue("one warp, four chains", "busy", 1, 4),
         issue("eight warps, one chain", "busy", 8, 1),
         issue("eight warps, four chains", "busy", 8, 4, steps=30),
-        issue("exponentials: 16 lanes an SM", "slow pipe", 2, 1, steps=50, latency=20, interval=8),
+        issue("exponentials: 16 lanes per SM", "slow pipe", 2, 1, steps=50, latency=20, interval=8),
         issue("exponentials, two chains", "slow pipe", 2, 2, steps=50, latency=20, interval=8),
         issue("exponentials, another latency", "slow pipe", 1, 1, steps=50, latency=24, interval=8),
         issue("half as many lanes", "slow pipe", 3, 1, steps=40, latency=5, interval=2),

@@ -157,7 +157,7 @@ training_memory = Exercise(
         ),
         every(
             off_by(lambda batch, n, **_: -8 * batch * n, 2),
-            "8 bytes a token are missing: the token and its target are both kept, and an int64 has 8 bytes.",
+            "8 bytes per token are missing: the token and its target are both kept, and an int64 has 8 bytes.",
         ),
         every(
             off_by(lambda vocab, width, **_: -vocab * width, 0),

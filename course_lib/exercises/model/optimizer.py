@@ -203,7 +203,7 @@ def near(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) 
 
 
 def least_bytes(p: torch.Tensor, g: torch.Tensor, low: torch.Tensor | None, **_: Any) -> int:
-    """p, m, v read and written, g read, low written: 28 bytes a parameter, in half precision, too."""
+    """p, m, v read and written, g read, low written: 28 bytes per parameter, in half precision, too."""
     return 24 * p.numel() + g.nbytes + (0 if low is None else low.nbytes)
 
 
@@ -250,7 +250,7 @@ adamw_step = Exercise(
         Correct("small", 1, "eps beside the corrected root"),
         Correct("half", 2, "bfloat16 weights, a float32 master"),
         Launches(1, 1),
-        Traffic(least_bytes, 3, at_most=1.01, title="28 bytes a parameter"),
+        Traffic(least_bytes, 3, at_most=1.01, title="28 bytes per parameter"),
         BuffersBelow(lambda p, **_: p.nbytes / 8, 1, "in place"),
     ],
     hints=[

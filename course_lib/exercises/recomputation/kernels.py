@@ -1,4 +1,4 @@
-"""Kernels that recompute, keep one number a row, or draw the same numbers again."""
+"""Kernels that recompute, keep one number per row, or draw the same numbers again."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ recomputed_gelu = Exercise(
 )
 
 
-# ------------------------------------------------------------------------------------------------ keeping less: one number a row
+# ------------------------------------------------------------------------------------------------ keeping less: one number per row
 
 
 cross_entropy_backward = Exercise(

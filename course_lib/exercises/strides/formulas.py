@@ -43,7 +43,7 @@ flat_index = Exercise(
         Correct("any rank", 1, "any number of axes"),
     ],
     hints=[
-        "How far apart in storage are two elements that are neighbours along axis 0? Along axis 1?",
+        "How far apart in storage are two elements that are neighbours along axis 0? And along axis 1?",
         "Start at the offset. Each axis takes you index times stride further.",
         "offset + sum(i * s for i, s in zip(index, strides)).",
     ],
@@ -81,17 +81,17 @@ row_major_strides = Exercise(
     hints=[
         "What is the stride of the last axis, whatever the shape? How many elements does one step along the axis before it skip?",
         "The stride of an axis is the product of all the sizes to its right.",
-        "Walk over the shape from its end with `step = 1`: the stride is `step`, then `step *= size`. Turn the list round at "
-        "the end.",
+        "Go over the shape from its end, and begin with `step = 1`. The stride of an axis is `step`; then multiply `step` by the size of "
+        "this axis. Reverse the list at the end.",
     ],
     mistakes=[
         gives(
             lambda shape: [math.prod(shape[:axis]) for axis in range(len(shape))],
-            "These are the strides of column-major order, where the first axis has stride 1. In torch the last one has.",
+            "These are the strides of column-major order, where the first axis has stride 1. In torch the last axis has stride 1.",
         ),
         gives(
             lambda shape: [math.prod(shape[axis:]) for axis in range(len(shape))],
-            "A step along an axis skips what lies to its right; its own size does not count.",
+            "A step along an axis skips what lies to the right of this axis, so its own size does not count.",
         ),
     ],
 )
@@ -133,21 +133,21 @@ is_contiguous = Exercise(
         "True if any size is 0. Otherwise all(s == r for n, s, r in zip(shape, strides, row_major_strides(shape)) if n != 1).",
     ],
     mistakes=[
-        raised("NoneType", "If you call row_major_strides: is it solved? Unsolved, it returns None."),
+        raised("NoneType", "If you call row_major_strides: is it solved? It returns None as long as it is not."),
         gives(
             lambda shape, strides: False,
-            "Never? A list does not equal a tuple, whatever is in them: is one of the two that you compare a tuple? And if you "
-            "call row_major_strides: is it solved?",
+            "Is no tensor contiguous? A list does not equal a tuple, whatever is in them. Is one of the two that you compare a tuple? And "
+            "if you call row_major_strides: is it solved?",
             besides="empty",
         ),
         gives(
             lambda shape, strides: list(strides) == list(torch.empty(shape, device="meta").stride()),
-            "Equal strides are enough, and not needed: whose stride does not matter, because nobody takes a step along it?",
+            "Equal strides are enough, but they are not needed. Along which axis does the stride not matter, because nobody takes a step?",
             besides="empty",
         ),
         gives(
             lambda shape, strides: list(strides) == sorted(strides, reverse=True),
-            "Falling strides are not enough: the slice x[:, :2] has them too, and skips elements.",
+            "Falling strides are not enough. The slice x[:, :2] has them, too, but it skips elements.",
             besides="empty",
         ),
     ],
@@ -165,10 +165,10 @@ predictions = Exercise(
     oracle=lambda: {name: new_bytes(make) for name, make in VIEWS.items()},
     criteria=[Correct("plain", 5, "new bytes, as torch allocates them")],
     hints=[
-        "For each: can the result be described by a shape, strides and an offset over the storage that is there?",
-        "A list of row numbers could be any rows, in any order, and another dtype needs other bits. And what does "
+        "Ask of each expression: can its result be described by a shape, strides and an offset over the storage that exists already?",
+        "A list of row numbers could name any rows, in any order, and another dtype needs other bits. And what does "
         "`contiguous` have to do if x is contiguous already?",
-        "Four of them are new: two copies of x.T, one of two rows, and one in 2 bytes an element. The rest is 0.",
+        "Four results are new: two copies of x.T, one copy of two rows, and one with 2 bytes for each element. The others are 0.",
     ],
 )
 
@@ -196,9 +196,9 @@ tensor_bytes = Exercise(
         Correct("dtypes", 2, "other dtypes"),
     ],
     hints=[
-        "How many elements does the shape hold, and how many bytes does each take?",
-        "getattr(torch, 'bfloat16') is torch.bfloat16, and torch.bfloat16.itemsize is its bytes.",
-        "Multiply the sizes, starting from 1 so that an empty shape holds one element; then times the itemsize.",
+        "How many elements does the shape hold, and how many bytes does each element take?",
+        "getattr(torch, 'bfloat16') is torch.bfloat16, and torch.bfloat16.itemsize is the bytes of one element.",
+        "Begin with 1, so that a shape without axes has one element, and multiply by each size. Then multiply by the itemsize.",
     ],
     mistakes=[
         gives(

@@ -31,14 +31,14 @@ def contiguous_alone(trials: Sequence[Trial]) -> str:
         outside[contiguous] += [f.sentence for f in t.evidence.faults if f.kind == "out of bounds"]
     if any(right[True]) and outside[True]:
         return (
-            "Out of bounds where tiles do not divide x: do the load and the store both have both halves of the mask, "
+            "The kernel reaches out of bounds where tiles do not divide x. Do the load and the store both have both halves of the mask, "
             "(rows < M) & (cols < N)?"
         )
     if not right[True] or not all(right[True]) or all(right[False]):
         return ""
     if any("stores to" in sentence for sentence in outside[False]):
         return "Does the store use the strides of the output, N and 1, or those of x?"
-    return "Right where x is contiguous: does each load use both of x's own strides, x.stride(0) and x.stride(1)?"
+    return "The copy is right where x is contiguous. Does each load use both of x's own strides, x.stride(0) and x.stride(1)?"
 
 
 def diagonals_alone(trials: Sequence[Trial]) -> str:
@@ -53,7 +53,7 @@ def diagonals_alone(trials: Sequence[Trial]) -> str:
     if not any(same and all(torch.equal(s, diagonals(s.shape, side)) for s in same) for side in sides):
         return ""
     return (
-        "Only a diagonal of each tile is copied: offsets of one dimension pair row 0 with column 0 and row 1 with column 1. "
+        "Only a diagonal of each tile is copied, because offsets of one dimension pair row 0 with column 0 and row 1 with column 1. "
         "rows[:, None] and cols[None, :] make all pairs."
     )
 

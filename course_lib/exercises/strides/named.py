@@ -133,13 +133,14 @@ grouped_scores = Exercise(
     criteria=[Correct("grouped", 3, "where several heads of queries share keys")],
     hints=[
         "Begin with as many heads of keys as of queries: which letters do q, k and the result have, and which one is summed?",
-        "H is two axes, (G R): which of them does k have? Cut it with rearrange, and give each its own letter.",
+        "H consists of two axes, (G R). Which of the two does k have? Cut H with rearrange, and give each part its own letter.",
         'q5 = rearrange(q, "b s (g r) d -> b s g r d", g=k.shape[2]); torch.einsum("bsgrd,btgd->bgrst", q5, k); then join g and r.',
     ],
     mistakes=[
         Slip(
             with_neighbours_apart,
-            "Query head h has got the keys of head h % G. Neighbours share: heads 0 to R - 1 use key head 0, so (g r), not (r g).",
+            "Here query head h uses the keys of head h % G. But neighbours share keys: heads 0 to R - 1 use key head 0. So write (g r), "
+            "not (r g).",
             scores_of_each_head,
         ),
         raised("EinopsError", "einops says which axis does not divide: H is made of G groups of R heads."),
@@ -188,19 +189,20 @@ mean_pool = Exercise(
     gates=[Correct("plain")],
     criteria=[Correct("other", 2, "windows of one token and of all, views, float16")],
     hints=[
-        "Which axis is made of two, windows and the tokens of a window? Which of the two disappears?",
+        "Which axis consists of two: the windows, and the tokens of a window? Which of the two disappears?",
         "einops.reduce takes a pattern, and what to do with the axes that are missing on its right side.",
         'reduce(x, "b (n w) c -> b n c", "mean", w=width).',
     ],
     mistakes=[
         Slip(
             every_nth,
-            "These windows are made of tokens that lie far apart: of the two parts of S the window is the slow one, (n w), not (w n).",
+            "These windows are made of tokens that lie far apart. The tokens of a window lie side by side, so they are the last part of S: "
+            "write (n w), not (w n).",
             window_by_window,
         ),
         Slip(
             lambda x, width: window_by_window(x, width) * width,
-            "These are sums, and the mean is asked for.",
+            "These are sums, but the exercise asks for means.",
             window_by_window,
         ),
     ],

@@ -34,7 +34,7 @@ split_heads = Exercise(
     allows=frozenset(["clone", "copy_"]),
     criteria=[
         Correct("plain", 4, "each head gets its own channels of each token"),
-        Correct("strided", 2, "so it does where x is a view"),
+        Correct("strided", 2, "the same where x is a view"),
     ],
     hints=[
         "Which axis holds the heads? Cut that one, and no other, into two.",
@@ -44,12 +44,12 @@ split_heads = Exercise(
     mistakes=[
         equals(
             cut_in_the_wrong_order,
-            "This cuts the numbers in the order in which they lie, and mixes tokens: cut the last axis, then swap two.",
+            "This cuts the numbers in the order in which they lie, and so mixes tokens. Cut the last axis, and then swap two axes.",
         ),
         equals(
             channels_before_heads,
-            "Every head has got each `heads`-th channel. The D channels of a head lie side by side, so of the two parts of the "
-            "last axis the heads are the slow one: (h d), not (d h).",
+            "Here every head gets each `heads`-th channel. But the D channels of a head lie side by side, so they are the last part of the "
+            "axis: write (h d), not (d h).",
         ),
     ],
 )
@@ -85,7 +85,7 @@ strided_copy = Exercise(
     ],
     hints=[
         "Where does x keep element (m, n), and where does the contiguous result keep it? You wrote that formula: `flat_index`.",
-        "Two program ids give a tile: rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), cols alike. Then rows[:, None] * "
+        "Two program ids give a tile: rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), and cols likewise. Then rows[:, None] * "
         "stride_m + cols[None, :] * stride_n is a block (BLOCK, BLOCK) of offsets.",
         "Mask both with (rows[:, None] < M) & (cols[None, :] < N). Load at x_ptr + the offsets above, store at out_ptr + "
         "rows[:, None] * N + cols[None, :], and launch triton.cdiv(M, BLOCK) by triton.cdiv(N, BLOCK) programs.",

@@ -37,17 +37,17 @@ transpose_view = Exercise(
     oracle=recipe_of(transposed),
     criteria=[
         Holds(reads_like(transposed), 2, "reads like x.transpose(i, j)"),
-        Holds(reads_like(transposed), 1, "so it does where x is a view itself", "strided"),
+        Holds(reads_like(transposed), 1, "the same where x is a view itself", "strided"),
     ],
     hints=[
         "Element (m, n) of the transpose is element (n, m) of x. Where did x keep it?",
-        "The stride belongs to the axis: where the size goes, the stride goes.",
+        "The stride belongs to the axis, so the stride goes where the size goes.",
         "Copy both lists, then swap entries i and j in each: shape[i], shape[j] = shape[j], shape[i].",
     ],
     mistakes=[
         gives(
             lambda shape, strides, i, j: [list(torch.empty(shape, device="meta").transpose(i, j).shape), strides],
-            "You swapped the sizes and not the strides. The stride belongs to its axis: the two travel together.",
+            "You swapped the sizes and not the strides. The stride belongs to its axis, so the two travel together.",
         ),
     ],
 )
@@ -81,7 +81,7 @@ broadcast_view = Exercise(
     criteria=[
         Holds(reads_like(broadcast), 2, "sizes of 1 are repeated"),
         Holds(reads_like(broadcast), 1, "new axes in front", "leading"),
-        Holds(reads_like(broadcast), 1, "so it is where x is a view itself", "strided"),
+        Holds(reads_like(broadcast), 1, "the same where x is a view itself", "strided"),
     ],
     hints=[
         "Along a repeated axis every step must lead to the same element. How far is a step, then?",
@@ -93,7 +93,7 @@ broadcast_view = Exercise(
     mistakes=[
         gives(
             lambda shape, strides, target: [target, torch.empty(target, device="meta").stride()],
-            "These are the strides of a real copy. A repeated axis stays where it is: its stride is 0.",
+            "These are the strides of a real copy. A step along a repeated axis stays where it is, so its stride is 0.",
         ),
     ],
 )
@@ -132,8 +132,8 @@ tile_view = Exercise(
                 [shape[0] // bm, shape[1] // bn, bm, bn],
                 torch.empty([shape[0] // bm, shape[1] // bn, bm, bn], device="meta").stride(),
             ],
-            "These strides walk through storage from its start to its end: the first tile would be the first bm * bn numbers. Is "
-            "a tile's second row there?",
+            "These strides walk through storage from its start to its end, so the first tile would be the first bm * bn numbers. Are the "
+            "numbers of a tile's second row among these?",
         ),
     ],
 )
@@ -170,7 +170,8 @@ sliding_windows = Exercise(
     hints=[
         "Within a window, how far is the next element? And how far is the start of the next window?",
         "How many starts 0, step, 2 step, ... leave room for a whole window before the end?",
-        "The last axis of size L and stride s becomes two: sizes (L - width) // step + 1 and width, strides step * s and s.",
+        "The last axis, of size L and stride s, becomes two axes. Their sizes are (L - width) // step + 1 and width, and their strides "
+        "are step * s and s.",
     ],
     mistakes=[
         gives(

@@ -206,6 +206,6 @@ ladder = Exercise(
         "Row 0 of a is read by each program that computes an element of row 0 of c. Count these programs.",
         "A load of a column of b takes 64 numbers. Each number lies one row (256 bytes) after the one before it. "
         "How many of them lie in the same 32 bytes?",
-        "With tiles of 32, a and b are each read 128 / 32 times, and c is written once. Each of them has 128 · 128 numbers of 2 bytes.",
+        "With tiles of 32, a and b are each read 128 / 32 times, and c is written once. Each matrix has 128 · 128 numbers of 2 bytes.",
     ],
 )

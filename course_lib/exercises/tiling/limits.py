@@ -52,7 +52,7 @@ def most_programs(warps: int, registers: int, shared_bytes: int, sm: dict[str, i
 
 def fills_the_sm(output: Any, warps: int, registers: int, shared_bytes: int, sm: dict[str, int]) -> str:
     """Check (programs, limit); "" if so many programs fit, and the limit is what one more lacks."""
-    said = f"{warps} warps, {registers} registers a thread, {shared_bytes:,} bytes"
+    said = f"{warps} warps, {registers} registers per thread, {shared_bytes:,} bytes"
     if (
         not isinstance(output, (list, tuple))
         or len(output) != 2
@@ -107,8 +107,8 @@ occupancy = Exercise(
     oracle=lambda **_: None,
     criteria=[
         Holds(fills_the_sm, 2, "where shared memory is the limit", "shared memory"),
-        Holds(fills_the_sm, 2, "where registers are", "registers"),
-        Holds(fills_the_sm, 2, "where warps or programs are, and where none fits", "the rest"),
+        Holds(fills_the_sm, 2, "where registers are the limit", "registers"),
+        Holds(fills_the_sm, 2, "where warps or programs are the limit, or none fits", "the rest"),
     ],
     hints=[
         "There are four limits. For each of them, how many programs would fit if this were the only limit?",
@@ -222,12 +222,12 @@ roofs = Exercise(
     oracle=lambda **_: None,
     criteria=[
         Holds(is_the_slowest, 3, "where the L2 cache is the slowest", "L2"),
-        Holds(is_the_slowest, 3, "where another level is, or the tensor cores", "the others"),
+        Holds(is_the_slowest, 3, "where another of the four is the slowest", "the others"),
     ],
     hints=[
         "Compute four times, each an amount divided by a rate. How many bytes does each memory deliver?",
-        "DRAM moves each matrix once. L2 moves matmul_bytes of the program's tile. Shared memory delivers the part of matmul_bytes that "
-        "is read of a and b, for the warps' tile instead of the program's.",
+        "DRAM moves each matrix once. L2 moves matmul_bytes of the program's tile. Shared memory delivers matmul_bytes of the warp's tile, "
+        "without the bytes of the result.",
         "seconds = {level: amount / rates[level] for level, amount in amounts.items()}; slowest = max(seconds, key=seconds.get).",
     ],
     mistakes=[

@@ -98,10 +98,10 @@ name_maps = name_pictures(
     SEALED,
     CAUSES,
     hints=[
-        "Which of the edges 32, 64, 80 and 96 do you see in a map, and along which axis? A map without edges shows a mistake of the "
-        "numbers, and not of their places.",
+        "Which of the edges 32, 64, 80 and 96 do you see in a map, and along which axis? If a map has no edges, the numbers are wrong, "
+        "but they are in the right places.",
         "At the right edge, 16 columns of a tile stick out. What would happen to them without a mask?",
-        "Count the wrong rows and columns: 4 rows at the bottom are 100 - 96, and 20 rows are 100 - 80. At the left, 16 columns are "
-        "96 - 80; at the right, they are 80 - 64.",
+        "Count the wrong rows and columns. If 4 rows at the bottom are wrong, think of 100 - 96; if 20 rows are, of 100 - 80. If 16 "
+        "columns at the left are wrong, think of 96 - 80; if they are at the right, of 80 - 64.",
     ],
 )

@@ -98,7 +98,7 @@ tiled_matmul = Exercise(
     ],
     hints=[
         "Write three loops: one over tiles of rows, one over tiles of columns, and one over the pieces of K, whose products are added up.",
-        "a[i : i + bm, k : k + bk] is a tile of a. Python cuts a slice off that reaches past the end.",
+        "a[i : i + bm, k : k + bk] is a tile of a. If a slice reaches past the end, Python cuts it off there.",
         "c[i : i + bm, j : j + bn] += a[i : i + bm, k : k + bk] @ b[k : k + bk, j : j + bn], where i, j and k go in steps of bm, bn "
         "and bk.",
     ],
@@ -177,10 +177,10 @@ matmul = Exercise(
         )
     ],
     hints=[
-        "A program keeps a tile of c in registers, which is (BLOCK_M, BLOCK_N) float32 zeros at first. In each step along K it loads a "
-        "tile of a and a tile of b, and adds their product with tl.dot.",
-        "Use two strides for each matrix, and one more for the batch: a_ptr + rows[:, None] * stride_am + k[None, :] * stride_ak. "
-        "a[None] turns a single matrix into a batch of one, without a copy.",
+        "A program keeps a tile of c in registers, which begins as (BLOCK_M, BLOCK_N) float32 zeros. In each step along K the program "
+        "loads a tile of a and a tile of b, and adds their product with tl.dot.",
+        "Use two strides for each matrix, as in a_ptr + rows[:, None] * stride_am + k[None, :] * stride_ak, and one more stride for the "
+        "batch. a[None] turns a single matrix into a batch of one, without a copy.",
         'Write acc = tl.dot(a, b, acc, input_precision="ieee"). Load a and b with the masks (rows < M) & (k < K) and (k < K) & (cols < N), '
         "and other=0. Store acc.to(c_ptr.dtype.element_ty) with the mask (rows < M) & (cols < N). Take tiles of 64 x 64 x 32 for "
         "float32, and of 128 x 256 x 64 for float16, with num_warps=8.",

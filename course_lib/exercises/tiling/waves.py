@@ -86,7 +86,7 @@ pad_to_multiple = Exercise(
     mistakes=[
         every(
             lambda out, n, multiple: out == (n // multiple + 1) * multiple,
-            "A number that is a multiple already needs no padding.",
+            "A number that is already a multiple needs no padding.",
         )
     ],
 )
@@ -120,7 +120,7 @@ predicted_throughput = Exercise(
     oracle=lambda **_: None,
     criteria=[
         Holds(follows_the_model, 2, "memory and the launch set the pace of small sizes", "roofline"),
-        Holds(follows_the_model, 4, "waves of tiles set that of large ones", "waves"),
+        Holds(follows_the_model, 4, "waves of tiles set the pace of large sizes", "waves"),
         Holds(slows_down, 2, "sizes that 8 does not divide are slower", "alignment"),
         Holds(
             ranks_the_measured,

@@ -52,8 +52,8 @@ def formats() -> Figure:
     ax.set_title("S: sign.  E: exponent, which sets the range.  M: mantissa, which sets the resolution")
     bare(ax, *ax.spines)
     figure.caption(
-        "bf16 is fp32 with 16 mantissa bits cut off: the same range, coarse steps. fp16 spends its bits the other way. "
-        "int8 is a whole number: its S counts −128."
+        "bf16 is fp32 with 16 mantissa bits cut off, so it has the same range, but coarse steps. fp16 has fewer exponent bits and more "
+        "mantissa bits. int8 is a whole number, and its S counts −128."
     )
     return figure
 
@@ -126,7 +126,7 @@ def _neighbours(pattern: int, f: Format) -> list[float]:
 
 def _gaps(near: list[float], value: float, pattern: int, f: Format) -> str:
     if not near:
-        return "All exponent bits set: no number, but a sign that something overflowed or was not defined."
+        return "All exponent bits are set. This is not a finite number, but a sign that something overflowed or was not defined."
     at = near.index(value)
     below = f"{value - near[at - 1]:.3g} below" if at else ""
     above = f"{near[at + 1] - value:.3g} above" if at + 1 < len(near) else "nothing finite above"

@@ -126,8 +126,8 @@ def range_against_resolution() -> Figure:
     ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     bare(ax)
     figure.caption(
-        "Length is range, depth is resolution. fp16 is deep and short, bf16 long and shallow. Lines rise on the left where "
-        "subnormals run out of bits. 1e-8 lies on bf16's line and not on fp16's."
+        "A long line means a wide range, and a low line means fine steps. fp16 is low and short, and bf16 is high and long. Lines rise "
+        "on the left, where subnormals run out of bits. 1e-8 lies on the line of bf16, but not on that of fp16."
     )
     return figure
 
@@ -163,7 +163,8 @@ def rounding_staircase() -> Figure:
         ax.grid(alpha=0.25)
         bare(ax)
     figure.caption(
-        "The gap here is 2, so rounding errs by at most 1, up as often as down; cutting off errs by up to 2, always down."
+        "The gap here is 2. So rounding to nearest is off by at most 1, up as often as down. "
+        "Cutting off is off by up to 2, and always down."
     )
     return figure
 
@@ -185,7 +186,7 @@ def number_lines(upto: float = 16.0) -> Figure:
     ax.set_title(f"all numbers of 8 bits from 0 to {upto:g}")
     bare(ax, "top", "right", "left")
     figure.caption(
-        "Floats crowd near zero: the gap doubles at each power of two. A scaled int8 has the same gap everywhere."
+        "Floats crowd near zero, because the gap doubles at each power of two. A scaled int8 has the same gap everywhere."
     )
     return figure
 
@@ -238,8 +239,8 @@ def running_sum() -> Figure:
         bare(ax)
     lost = 1 - found["fp16, one after the other"][-1] / exact[-1]
     figure.caption(
-        f"Added one after the other in fp16, {n[-1]:,} numbers lose {lost:.0%} of their sum: it grows until the next number "
-        "is less than half a gap. Pairs help, and an fp32 accumulator helps most."
+        f"Added one after the other in fp16, {n[-1]:,} numbers lose {lost:.0%} of their sum, because the sum grows only until the next "
+        "number is less than half a gap. Adding in pairs helps, and an fp32 accumulator helps most."
     )
     return figure
 
@@ -267,6 +268,6 @@ def quantization_error(rows: int = 6, columns: int = 256) -> Figure:
     ax.legend(loc="upper left", ncols=2)
     bare(ax)
     figure.caption(
-        "One large row sets the step for all, and small rows drown in it. With a step of its own, each row keeps its digits."
+        "One large row sets the step for all rows, and small rows are lost in it. With a step of its own, each row keeps its digits."
     )
     return figure

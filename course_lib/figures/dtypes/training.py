@@ -78,8 +78,8 @@ def training_run() -> Figure:
         bare(ax)
     ends = [runs[way]["loss"][-1] for way in WAYS]
     figure.caption(
-        f"Pure bf16 ends at a loss of {ends[1]:.3f}, fp32 at {ends[0]:.3f}: most steps are less than half a gap of their "
-        f"weight and change nothing. With fp32 master weights bf16 ends at {ends[2]:.3f}."
+        f"Pure bf16 ends at a loss of {ends[1]:.3f}, and fp32 at {ends[0]:.3f}. In pure bf16 most steps are less than half a gap of "
+        f"their weight, and change nothing. With fp32 master weights bf16 ends at {ends[2]:.3f}."
     )
     return figure
 

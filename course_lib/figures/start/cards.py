@@ -34,7 +34,7 @@ def lanes(card: gpu.GPU) -> int:
 
 
 def clock(card: gpu.GPU) -> float:
-    """Cycles a second at which the datasheet's fp32 figure holds: 2 FLOPs a lane and cycle."""
+    """Cycles a second at which the datasheet's fp32 figure holds: 2 FLOPs per lane and cycle."""
     return card.fp32_flops / (2 * card.sms * lanes(card))
 
 

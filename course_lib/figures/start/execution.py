@@ -42,7 +42,7 @@ def _from(first: int, sizes: Sequence[int]) -> str:
 
 @on_white
 def one_or_many(guess: float = ...) -> Figure:
-    """x + 1 for 1 to 16 777 216 floats: the CPU timed here; the GPU timed here too, or as recorded on an H200.
+    """x + 1 for 1 to 16,777,216 floats: the CPU timed here; the GPU timed here too, or as recorded on an H200.
 
     guess: the number of elements from which the GPU wins. Anything that is not a number, `...` included, is no guess.
     """

@@ -91,8 +91,8 @@ def predicted_against_measured(predict: Predict) -> Figure:
             ha="center",
         )
     figure.caption(
-        f"Rank correlation over {len(sizes)} sizes: {rank_correlation(model, measured):.3f}. The numbers below name the worst misses "
-        "from N = 1024 on."
+        f"The rank correlation over {len(sizes)} sizes is {rank_correlation(model, measured):.3f}. The lower plot names the worst misses "
+        "from N = 1024 on by their N."
     )
     return figure
 
@@ -202,5 +202,5 @@ def vocabulary() -> str:
             f"    {row['vocabulary']}: {row['seconds'] * 1e3:.2f} ms, {flops / row['seconds'] / TERA:.0f} TFLOP/s"
         )
     faster, more = rows[0]["seconds"] / rows[1]["seconds"], rows[1]["vocabulary"] - rows[0]["vocabulary"]
-    lines.append(f"    {faster:.1f} times faster with {more} columns more")
+    lines.append(f"    {faster:.1f} times faster with {more} more columns")
     return "\n".join(lines)

@@ -42,14 +42,14 @@ def orders(side: int = 16, at_once: int = 16) -> Figure:
         rows, columns = bands(first)
         large[name] = sum(bands(order(48, 48)[:132]))
         ax.set(xlim=(-1.9, side + 0.1), ylim=(side + 0.1, -1.9), aspect="equal", xticks=[], yticks=[])
-        ax.set_title(f"{name}:\n{rows} + {columns} = {rows + columns} bands wanted")
+        ax.set_title(f"{name}:\n{rows} + {columns} = {rows + columns} bands needed")
         ax.set_xlabel("columns of tiles, bands of b")
         bare(ax, *ax.spines)
     figure.axes[0].set_ylabel("rows of tiles, bands of a")
     figure.caption(
-        f"The line is the order in which {side * side} tiles of c start, from the dot on. The first {at_once} run together (green). They "
-        "need the marked bands of a (blue) and b (orange): a compact patch needs the fewest. An H200 runs 132 at once: of 48 × 48 tiles, "
-        f"they need {', '.join(map(str, large.values()))} bands in these orders."
+        f"The line is the order in which {side * side} tiles of c start, from the dot on. The first {at_once} run together (green), and "
+        "need the marked bands of a (blue) and b (orange). A compact patch needs the fewest. An H200 runs 132 tiles at once. If c has "
+        f"48 × 48 tiles, these need {', '.join(f'{count} bands ({name})' for name, count in large.items())}."
     )
     return figure
 

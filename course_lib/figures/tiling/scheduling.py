@@ -45,8 +45,8 @@ def tile_quantization(sizes: tuple[int, int] = (256, 257), block: int = 128) -> 
         bare(ax)
         told.append(tiles)
     figure.caption(
-        f"The red frame is the matrix. One row and one column more take {told[1]} tiles instead of {told[0]}: "
-        "a masked element of tl.dot costs as much as any other."
+        f"The red frame is the matrix. With one more row and column it takes {told[1]} tiles instead of {told[0]}. Each tile costs as "
+        "much as a full one, because a masked element of tl.dot takes as long as any other."
     )
     return figure
 

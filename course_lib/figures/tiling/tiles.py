@@ -98,16 +98,16 @@ def tile_anatomy(side: int = 8, block: int = 2, block_k: int = 2) -> Figure:
         "    meets BLOCK_N of b, each of b\n"
         "    BLOCK_M of a,\n"
         "3. adds to acc, in registers.\n\n"
-        "Behind the last step it stores acc."
+        "After the last step it stores acc."
     )
     ax.text(-side - gap, -side - gap + 0.2, told, fontsize=10, va="top", linespacing=1.5)
     ax.set(xlim=(-side - gap - 0.1, side + 0.1), ylim=(side + 1, -side - gap - 1), aspect="equal")
     _empty(ax, "columns", "rows")
     found = traced(128, 192, 128, 64, 64)  # other numbers than the exercise asks for
     figure.caption(
-        f"The tile of c lies where its band of a meets its band of b. "
-        f"Traced, a result of 128 × 192 in tiles of 64 × 64: a is read {found.reread('a_ptr'):.0f} times, "
-        f"b {found.reread('b_ptr'):.0f} times."
+        f"The tile of c lies where its band of a (the rows that it needs) meets its band of b (the columns). "
+        f"A trace of a 128 × 192 result in tiles of 64 × 64 says that a is read {found.reread('a_ptr'):.0f} times, "
+        f"and b {found.reread('b_ptr'):.0f} times."
     )
     return figure
 
@@ -172,7 +172,7 @@ def tile_sizes(
             cost["intensity"],
             peak / sheet.hbm_bandwidth,
             "FLOP/byte",
-            f"{card}'s ridge, were all of it from DRAM",
+            f"{card}'s ridge, if DRAM delivers all",
         ),
     ]
     for ax, (name, value, limit, unit, what) in zip(axes.values(), gauges, strict=True):
@@ -191,7 +191,7 @@ def tile_sizes(
     figure.caption(
         f"A product of 4096 × 4096 {dtype} matrices in these tiles loads {cost['loaded'] / GIB:.2f} GiB. "
         f"A square of the same area would load {_square(block_m, block_n, dtype) / GIB:.2f} GiB. "
-        f"By their shared memory, {fit}."
+        f"As far as shared memory is concerned, {fit}."
     )
     return figure
 
@@ -245,8 +245,8 @@ def pipelining(load: float = 2.0, dot: float = 1.0, steps: int = 6) -> Figure:
         bare(ax)
     axes[-1].set(xlabel="time, in no unit (a drawing: a load takes twice as long as a dot)")
     figure.caption(
-        f"With one buffer, loads and products take turns. With three buffers, the tensor cores wait only for the first load: "
-        f"{ends[1] / ends[3]:.1f} times faster, for three times the shared memory."
+        f"With one buffer, loads and products take turns. With three buffers, the tensor cores wait only for the first load. "
+        f"This is {ends[1] / ends[3]:.1f} times faster, and takes three times the shared memory."
     )
     return figure
 
@@ -275,8 +275,8 @@ def autotuned() -> Figure:
     bare(ax)
     best, worst = rows[0]["flops"], rows[-1]["flops"]
     figure.caption(
-        f"One kernel, {len(rows)} configurations, a factor of {best / worst:.1f} between the best and the worst. "
-        "The intensity sorts them roughly. The rest depends on warps and stages, and has to be measured. All intensities are below the "
-        "ridge (206), so DRAM alone could not deliver these bytes fast enough; L2 does."
+        f"The best of these {len(rows)} configurations of one kernel is {best / worst:.1f} times as fast as the worst. "
+        "Their intensities give roughly the same order. The rest depends on warps and stages, and has to be measured. All intensities "
+        "are below the ridge (206), so DRAM alone could not deliver these bytes fast enough, but L2 can."
     )
     return figure

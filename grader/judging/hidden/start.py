@@ -103,7 +103,7 @@ MYTHS: dict[str, tuple[bool, str]] = {
     ),
     "unembedding_widens": (
         True,
-        "It maps a vector of the model's width, 768 in GPT-2 small, to one number for each of 50 257 tokens.",
+        "It maps a vector of the model's width, 768 in GPT-2 small, to one number for each of 50,257 tokens.",
     ),
     "gpus_before_cuda": (
         True,

@@ -237,7 +237,7 @@ MEMORY = [
     wrong("training_memory", "lse forgotten", [KEPT], ("4 * (2 + heads)", "4 * 2"), says="lse is missing"),
     wrong("training_memory", "v alone, not all of qkv", [KEPT], ("* D + qkv  #", "* D + kv_heads * D  #"), says="q and k have"),
     wrong("training_memory", "one table of angles", [KEPT], ("4 * n * D", "2 * n * D"), says="One table of angles"),
-    wrong("training_memory", "targets forgotten", [KEPT], ("tokens * per_token + 4 * n * D", "tokens * (per_token - 8) + 4 * n * D"), says="8 bytes a token"),
+    wrong("training_memory", "targets forgotten", [KEPT], ("tokens * per_token + 4 * n * D", "tokens * (per_token - 8) + 4 * n * D"), says="8 bytes per token"),
     wrong("training_memory", "scores kept", [KEPT], ("4 * (2 + heads)", "4 * (2 + heads) + 2 * heads * n")),
     wrong("training_memory", "silu(gate) kept", [KEPT], ("2 * hidden + hidden", "3 * hidden + hidden")),
     honest("training_memory", "summed over layers", ("tokens * per_token + 4 * n * D", "sum([tokens * per_token]) + 2 * (2 * n * D)")),
