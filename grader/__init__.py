@@ -20,12 +20,17 @@ course_lib never imports this package, and this package never imports a solution
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from course_lib.exercise import Exercise
+
+# With it, jsonschema, and so nbformat, builds a parser for addresses when it is loaded, which takes a second. No schema of
+# notebooks asks for one, and without the package jsonschema takes every address for a good one.
+cast("dict[str, Any]", sys.modules).setdefault("rfc3987_syntax", None)
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ROOT / "grader" / "templates"

@@ -1,6 +1,7 @@
 """Fixtures and settings of all tests."""
 
 import os
+import sys
 
 import pytest
 import torch
@@ -11,6 +12,14 @@ torch.set_num_threads(1)  # as graders do; threads of small work fight for two c
 @pytest.fixture(scope="session", autouse=True)
 def no_progress_of_whoever_tests(tmp_path_factory):
     os.environ["COURSE_PROGRESS"] = str(tmp_path_factory.mktemp("progress") / "progress.json")
+
+
+@pytest.fixture(autouse=True)
+def no_notebook_is_left():
+    """With one, whatever the process tests next would show itself as in a notebook."""
+    yield
+    if IPython := sys.modules.get("IPython"):
+        assert IPython.get_ipython() is None
 
 
 @pytest.fixture

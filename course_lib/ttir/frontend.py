@@ -27,7 +27,7 @@ from course_lib.ttir.sources import Source, compiled_language, functions_of, sou
 TARGET = GPUTarget("cuda", 90, 32)  # whose front end accepts all that the course speaks of
 LAUNCH_OPTIONS = set(CUDAOptions.__dataclass_fields__) | {"device", "stream"}  # not parameters of the kernel
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")  # those of them that shape the code
-TF32_DOT = re.compile(r"\btt\.dot [^\n]*inputPrecision = tf32 : tensor<[\dx]*xf32\b")
+TF32_DOT = re.compile(r"tt\.dot [^\n]*inputPrecision = tf32 : tensor<[\dx]*xf32\b")
 ALIGNED = 16  # bytes, or a number's divisor: what a launch looks for and the compiler makes use of
 
 

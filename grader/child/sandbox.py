@@ -130,20 +130,21 @@ def readable(*, gpu: bool = False) -> list[Path]:
     facts = [*FACTS.split(), *(f"/proc/self/{name}" for name in OF_ITSELF.split())]
     paths += [Path(p) for p in facts] if not gpu else [Path("/proc"), Path("/sys")]
     python = {Path(sys.prefix), Path(sys.base_prefix), *packages(), *_libraries()}
-    hidden = [path for pattern in HIDDEN for path in (ROOT / "course_lib").glob(pattern) if path.name != NAMES_ALONE]
-    course = _course([] if gpu else hidden)
+    hidden = {path for pattern in HIDDEN for path in (ROOT / "course_lib").glob(pattern) if path.name != NAMES_ALONE}
+    course = _course(set() if gpu else hidden)
     own = [ROOT / "grader" / name for name in ("__init__.py", "child")]
     return [p for p in [*paths, *sorted(python), *course, *own] if os.path.exists(p)]
 
 
-def _course(hidden: list[Path]) -> list[Path]:
+def _course(hidden: set[Path]) -> list[Path]:
     """The files and folders of course_lib without these. A folder that holds one of them is replaced by all others in it."""
+    above = {folder for path in hidden for folder in path.parents}
 
     def seen(folder: Path) -> Iterator[Path]:
         for path in sorted(folder.iterdir()):
             if path in hidden:
                 continue
-            if any(path in each.parents for each in hidden):
+            if path in above:
                 yield from seen(path)
             else:
                 yield path

@@ -37,6 +37,12 @@ def test_gradients_for_a_gradient_load_no_algebra():
     assert "sympy" in loaded(torchs), "torch loads it no more: course_lib/workloads/gradients.py can go"
 
 
+def test_the_gradebook_builds_no_parser_for_addresses():
+    """jsonschema builds one, for a second, where a package for it is installed: grader/__init__.py keeps it from that."""
+    assert "lark" not in loaded("import grader.gradebook.books")
+    assert "lark" in loaded("import rfc3987_syntax"), "it is cheap now: the lines in grader/__init__.py can go"
+
+
 def test_a_zygote_loads_algebra_when_a_gradient_is_asked_for():
     """Most units ask for none, and a class waits for its zygotes."""
     answer = (

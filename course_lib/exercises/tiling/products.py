@@ -74,7 +74,7 @@ tiled_matmul = Exercise(
         Case("32 x 48 x 64, tiles of 16 x 16 x 32", "plain", tiled(32, 48, 64, 16, 16, 32)),
         Case("33 x 50 x 70, tiles of 16 x 32 x 32", "ragged", tiled(33, 50, 70, 16, 32, 32)),
         Case("5 x 7 x 9, tiles of 16", "ragged", tiled(5, 7, 9, 16, 16, 16)),
-        Case("20 x 60 x 33, tiles of 8 x 32 x 1", "ragged", tiled(20, 60, 33, 8, 32, 1)),
+        Case("20 x 60 x 9, tiles of 8 x 32 x 1", "ragged", tiled(20, 60, 9, 8, 32, 1)),
     ],
     oracle=product,
     budget=in_float32,
