@@ -692,7 +692,7 @@ for num_warps in (4, 8):
 # kernel takes both strides of each matrix as arguments, it can read all of these views without a copy. `.contiguous()`
 # would launch another kernel, with its own traffic, so it is not allowed here.
 #
-# **Batches.** If a has the shape (B, M, K) and b has (B, K, N), there are B products to compute. Either `a` and `b`
+# **Batches.** If `a` has the shape (B, M, K) and `b` has (B, K, N), there are B products to compute. Either `a` and `b`
 # both have two dimensions, or both have three. Use the second axis of the grid, `tl.program_id(1)`, for the number of
 # the product, and pass one more stride for each matrix. A single product is a batch of one, and `a[None]` gives such a
 # batch, as a view.
