@@ -96,9 +96,9 @@ check("flops.matmul_cost", matmul_cost)
 # ## Torch counts, too
 #
 # Torch has a counter of its own. It watches the operations that run, and adds 2 m n k for each matrix product.
-# Everything else, such as a ReLU or a sum, counts as 0, because it has few FLOPs compared with the products, and its
-# time does not depend on FLOPs. (How few are they, and what does the time depend on? The second half of this unit
-# answers both questions.)
+# Everything else, such as a ReLU or a sum, counts as 0, because it has few FLOPs compared with the products. Its time
+# does not depend on them. (How few are they, and what does the time depend on? The second half of this unit answers
+# both questions.)
 #
 # A tensor on the device `"meta"` has a shape and a dtype, but no data. Operations on it compute shapes and nothing
 # else. So you can count the FLOPs of a product that no GPU could hold.
