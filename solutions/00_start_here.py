@@ -339,7 +339,7 @@ except Exception as fault:
 # ## The ladder
 #
 # Between silicon and the kernel that you wrote lies a ladder of simple ideas. Each rung rests on those below it, and
-# nobody works on all of them. You need not remember the names now. Each one comes back where it is used.
+# nobody works on all of them. You need not remember the names now. Each name comes back where it is used.
 
 # %%
 figures.start.ladder()
@@ -735,7 +735,7 @@ figures.start.floor_plan()
 #
 # **SRAM** shrinks more slowly than logic. In N5, a manufacturing process of TSMC, one bit of SRAM takes 0.021 µm². In
 # the later process N3E it takes just as much, although logic has become smaller (TSMC at IEDM 2022, as WikiChip
-# reports). For the next process, N2, the company announced 0.0175 µm² (IEDM 2024). So caches grow more slowly than the
+# reports). For N2, a still later process, TSMC announced 0.0175 µm² (IEDM 2024). So caches grow more slowly than the
 # number of ALUs.
 #
 # **HBM** consists of *stacks*, which are DRAM chips piled on top of each other. It has become faster in four ways at
@@ -856,10 +856,10 @@ figures.start.dots_and_weights()
 # | CUDA, Triton | XLA, Pallas | compiler, and language for kernels |
 #
 # A TPU has no warps. One stream of instructions drives a whole TensorCore, and each instruction may start several
-# units. The compiler hides latency by planning the copies into VMEM ahead of time. TPUs are also networked
-# differently. Each TPU has wires to its four or six neighbours, in a grid whose opposite edges are joined. GPUs are
-# joined by switches, in groups of 8 to 72, and within a group each GPU can reach any other (*How to Scale Your
-# Model*, see the end of this page). How do the two compare in the balance of compute and memory?
+# units. The compiler hides latency by planning the copies into VMEM ahead of time. TPUs are also networked differently.
+# Each TPU has wires to its four or six neighbours, in a grid whose opposite edges are joined. GPUs are joined by
+# switches, in groups of 8 to 72, and within a group each GPU can reach any other (*How to Scale Your Model*, see the
+# end of this page). How many FLOPs can each of the two do while one byte arrives from memory?
 
 # %% gpu="start.tpu"
 tpu_flops, tpu_bandwidth = 459e12, 2765e9  # one TPU v5p chip, bf16: Google Cloud's documentation, page "TPU v5p"

@@ -96,9 +96,9 @@ check("flops.matmul_cost", matmul_cost)
 # ## Torch counts, too
 #
 # Torch has a counter of its own. It watches the operations that run, and adds 2 m n k for each matrix product.
-# Everything else, such as a ReLU or a sum, counts as 0, because it has few FLOPs compared with the products, and its
-# time does not depend on FLOPs. (How few are they, and what does the time depend on? The second half of this unit
-# answers both questions.)
+# Everything else, such as a ReLU or a sum, counts as 0, because it has few FLOPs compared with the products. Its time
+# does not depend on them. (How few are they, and what does the time depend on? The second half of this unit answers
+# both questions.)
 #
 # A tensor on the device `"meta"` has a shape and a dtype, but no data. Operations on it compute shapes and nothing
 # else. So you can count the FLOPs of a product that no GPU could hold.
@@ -1002,8 +1002,8 @@ figures.flops.launch_timeline()
 # | the first runs | code is loaded or compiled, clocks rise | warm up, and leave those runs out |
 # | the mean | one disturbed run in twenty changes the mean | take the median of many runs |
 # | a warm cache | the second run finds its data in L2 | overwrite the cache before each run |
-# | zeros | transistors do not switch, so the chip needs little power and raises its clock | use random data |
-# | the host's clock | it counts the launch, too: 5 to 10 µs | for work of a millisecond no cure is needed; shorter work needs the device's own clock |
+# | zeros | no switching, so little power and a higher clock | use random data |
+# | the host's clock | it counts the launch, too: 5 to 10 µs | none for work of a millisecond; else the device's own clock |
 #
 # How wrong can a time be? Here several timers time the same work, and one of them is right. (*host clock* waits and
 # takes the median, but it falls into two of the six traps: the work is short, and its data is in the cache.)
@@ -1089,7 +1089,7 @@ if bench.has_gpu():
     print(f"do_bench {theirs * 1e6:.1f} µs; yours {'not solved' if mine is None else f'{mine * 1e6:.1f} µs'}")
 else:
     print(
-        "This machine has no GPU on which the course can time kernels. With such a GPU, your timer and Triton's would differ by a few microseconds."
+        "This machine has no GPU on which the course can time. On one, your timer and Triton's would differ by a few microseconds."
     )
 
 # %% [markdown]

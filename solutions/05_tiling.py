@@ -42,16 +42,16 @@ figures.flops.mystery_plot()
 # you will predict this plot with ten lines of your own code. To get there, we ask the question that decides the speed
 # of every matrix product: how often is each element *read*?
 #
-# The product c of two 4096 by 4096 matrices a and b takes 2 × 4096³ FLOPs. In bfloat16 each of a and b takes 32 MiB.
-# Suppose that a kernel computes each element of c separately. For each element it reads a row of a and a column of b,
-# multiplies their numbers pair by pair, and adds the products up.
+# The product `c` of two 4096 by 4096 matrices `a` and `b` takes 2 × 4096³ FLOPs. In bfloat16 each of `a` and `b` takes
+# 32 MiB. Suppose that a kernel computes each element of `c` separately. For each element it reads a row of `a` and a
+# column of `b`, multiplies their numbers pair by pair, and adds the products up.
 
 # %% predict="tiling.guess_bytes"
 # How many GiB does that kernel read in all? Write a number before you go on; it earns no points.
 guess_gib = ...
 
 # %% [markdown]
-# Each element of c needs 2 × 4096 numbers of 2 bytes, and there are 4096² elements:
+# Each element of `c` needs 2 × 4096 numbers of 2 bytes, and there are 4096² elements:
 
 # %%
 naive = 4096**2 * 2 * 4096 * 2
@@ -61,8 +61,8 @@ reading, computing = naive / card.hbm_bandwidth * 1e3, 2 * 4096**3 / card.bf16_f
 print(f"if every read went to DRAM, an H200 would read for {reading:.0f} ms; the arithmetic takes {computing:.2f} ms")
 
 # %% [markdown]
-# The number of FLOPs cannot be reduced. But each element of a and b is read 4096 times, and these reads take most of
-# the time. Here is such a kernel. A trace counts its reads on small matrices.
+# The number of FLOPs cannot be reduced. But each element of `a` and `b` is read 4096 times, and these reads take most
+# of the time. Here is such a kernel. A trace counts its reads on small matrices.
 
 
 # %%
@@ -82,15 +82,15 @@ print("right:", torch.allclose(c, a @ b, atol=1e-4))
 print(f"each element of a is read {t.reread(a):.0f} times, of b {t.reread(b):.0f} times")
 
 # %% [markdown]
-# The result has 32 columns, so each element of a is read 32 times. What more could a program do with a row of a once it
-# has loaded it?
+# The result has 32 columns, so each element of `a` is read 32 times. What more could a program do with a row of `a`
+# once it has loaded it?
 #
 # ## A product is a sum of outer products
 #
-# You know a matrix product as rows times columns. Each element of c is the *inner* product of a row and a column, so a
-# kernel reads 2 K numbers to compute one element. Now let the outer loop run over k instead of over the elements of c.
-# Take *column* k of a and *row* k of b. Their **outer product** is a whole (M, N) matrix, in which every number of the
-# column is multiplied by every number of the row. The sum of these matrices over all k is a @ b.
+# You know a matrix product as rows times columns. Each element of `c` is the *inner* product of a row and a column, so
+# a kernel reads 2 K numbers to compute one element. Now let the outer loop run over k instead of over the elements of
+# `c`. Take *column* k of `a` and *row* k of `b`. Their **outer product** is a whole (M, N) matrix, in which every
+# number of the column is multiplied by every number of the row. The sum of these matrices over all k is a @ b.
 
 # %%
 figures.tiling.outer_products()
@@ -129,16 +129,17 @@ check("tiling.outer_product_matmul", outer_product_matmul)
 # %% [markdown]
 # ## Tiles
 #
-# There is a catch. The sum c has M × N numbers, and each step adds to all of them. A result of 4096 by 4096 has 16.8
-# million numbers, but the registers of an SM hold only 65,536. So we cut c into **tiles** that do fit. A program keeps
-# one tile of c, of shape (BLOCK_M, BLOCK_N), in registers from the first k to the last. For this tile it needs BLOCK_M
-# rows of a and BLOCK_N columns of b. It loads the rows in pieces that are BLOCK_K long, and the columns likewise.
+# There is a catch. The sum `c` has M × N numbers, and each step adds to all of them. A result of 4096 by 4096 has 16.8
+# million numbers, but the registers of an SM hold only 65,536. So we cut `c` into **tiles** that do fit. A program
+# keeps one tile of `c`, of shape (BLOCK_M, BLOCK_N), in registers from the first k to the last. For this tile it needs
+# BLOCK_M rows of `a` and BLOCK_N columns of `b`. It loads the rows in pieces that are BLOCK_K long, and the columns
+# likewise.
 
 # %%
 figures.tiling.tile_anatomy()
 
 # %% [markdown]
-# How often is row 0 of a loaded now? Every program whose tile lies in the first row of tiles loads it once, and there
+# How often is row 0 of `a` loaded now? Every program whose tile lies in the first row of tiles loads it once, and there
 # are N / BLOCK_N such programs.
 #
 # > Each element of **a** is read **N / BLOCK_N** times, and each element of **b** is read **M / BLOCK_M** times.
@@ -147,11 +148,11 @@ figures.tiling.tile_anatomy()
 #
 # {{exercise tiling.tiled_matmul}}
 #
-# Write the tiled product first in torch, on the CPU. Cut the result into tiles of bm × bn. For each tile of c, multiply
-# tiles (bm, bk) of `a` by tiles (bk, bn) of `b` with `@`, and add these products up. M, N and K need not be multiples
-# of the sides of the tiles. Full marks require
+# Write the tiled product first in torch, on the CPU. Cut the result into tiles of bm × bn. For each tile of `c`,
+# multiply tiles (bm, bk) of `a` by tiles (bk, bn) of `b` with `@`, and add these products up. M, N and K need not be
+# multiples of the sides of the tiles. Full marks require
 # * the right result for such ragged sizes ({{correct.ragged}}),
-# * one product for each combination of a tile of c and a piece of K ({{counted.plain}}).
+# * one product for each combination of a tile of `c` and a piece of K ({{counted.plain}}).
 
 
 # %% exercise="tiling.tiled_matmul"
@@ -218,8 +219,8 @@ check("tiling.predictions", predicted_reads)
 #
 # {{exercise tiling.matmul_bytes}}
 #
-# Every program loads its rows of a and its columns of b once, and stores its tile of c once. Positions outside the
-# matrices are masked and move nothing. How many bytes are moved in all? Your number must match a trace's
+# Every program loads its rows of `a` and its columns of `b` once, and stores its tile of `c` once. Positions outside
+# the matrices are masked and move nothing. How many bytes are moved in all? Your number must match a trace's
 # * where tiles divide the sizes ({{correct.whole}}),
 # * and where they do not ({{correct.ragged}}).
 
@@ -254,17 +255,17 @@ for tile in (1, 16, 64, 128, 256):
 #
 # So tiles should be as large as possible. What limits their size?
 #
-# * **Registers.** The tile of c is called the **accumulator**. It lies in registers, as BLOCK_M × BLOCK_N float32
+# * **Registers.** The tile of `c` is called the **accumulator**. It lies in registers, as BLOCK_M × BLOCK_N float32
 #   numbers. The registers of an SM hold 65,536 such numbers in all, and some registers are needed for addresses. In
 #   practice an accumulator can have half of them: 32,768 numbers, as in a tile of 128 × 256.
-# * **Shared memory.** The tiles of a and b pass through shared memory. This is what shared memory is for: a number is
-#   loaded once, and all threads of the program use it. With tiles of 128 × 128, each number of a's tile is used in 128
-#   multiplications, but it is loaded from L2 only once. One program can have at most 227 KiB of shared memory on an
+# * **Shared memory.** The tiles of `a` and `b` pass through shared memory. This is what shared memory is for: a number
+#   is loaded once, and all threads of the program use it. With tiles of 128 × 128, each number of a's tile is used in
+#   128 multiplications, but it is loaded from L2 only once. One program can have at most 227 KiB of shared memory on an
 #   H200, and 163 KiB on an A100. In CUDA you write the copy into shared memory, the wait for it, and the reads
 #   yourself. In Triton you use `tl.load` and `tl.dot` on blocks, and the compiler writes all three.
 # * **The shape of a tensor core's instruction.** Hopper's instruction for tensor cores is called `wgmma`. It takes its
-#   operands directly from shared memory. One `wgmma` multiplies 64 rows of a by 8 to 256 columns of b. Along K it takes
-#   32 bytes at once, which are 16 numbers of half precision. Four warps share this work. The older instruction
+#   operands directly from shared memory. One `wgmma` multiplies 64 rows of `a` by 8 to 256 columns of `b`. Along K it
+#   takes 32 bytes at once, which are 16 numbers of half precision. Four warps share this work. The older instruction
 #   `mma.sync`, the only one that an A100 has, works on 16 rows and 8 columns. It takes its operands from registers, so
 #   each warp first loads its part of the tiles into its registers. If BLOCK_M is below 64, Triton uses `mma.sync` on
 #   Hopper, too. A TPU's unit is a square of 128 × 128 (256 × 256 from v6e on), and smaller blocks are padded to this
@@ -396,7 +397,7 @@ for name, kernel in {
 #   `c`. `matmul_bytes` counts these bytes.
 # * **Shared memory** delivers the rows and columns that each *warp* needs for its own part of the tile. If the 4 warps
 #   of a program share a tile of 128 × 128, each warp computes a part of 64 × 64. Two of these parts lie side by side
-#   and need the same rows of a, so each row is read twice.
+#   and need the same rows of `a`, so each row is read twice.
 #
 # So there are tiles within tiles. A program's tile saves reads from L2, and a warp's part of it saves reads from shared
 # memory. If the ALUs do the arithmetic instead of the tensor cores, there is a third level: each thread has a small
@@ -409,10 +410,10 @@ for name, kernel in {
 #
 # A product (m, k) @ (k, n) is cut into tiles of `tile = [bm, bn]`, one for each program. Each tile is cut into parts of
 # `warp_tile = [wm, wn]`, one for each warp. The dict `rates` holds FLOP/s for `"tensor cores"`, and bytes/s for
-# `"DRAM"`, `"L2"` and `"shared memory"`. Each warp reads its rows of a and its columns of b once from shared memory,
-# and masked positions move nothing. The result goes straight from registers to L2, not through shared memory. The
-# tensor cores and the three memories all work at the same time. Return the time in seconds that the slowest of these
-# four takes, and the name of the slowest. Full marks require the right pair
+# `"DRAM"`, `"L2"` and `"shared memory"`. Each warp reads its rows of `a` and its columns of `b` once from shared
+# memory, and masked positions move nothing. The result goes straight from registers to L2, not through shared memory.
+# The tensor cores and the three memories all work at the same time. Return the time in seconds that the slowest of
+# these four takes, and the name of the slowest. Full marks require the right pair
 # * where the L2 cache is the slowest ({{holds.is_the_slowest.L2}}),
 # * where another of the four is the slowest ({{holds.is_the_slowest.the others}}).
 
@@ -458,9 +459,9 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
 # ## Up from the naive kernel, rung by rung
 #
 # How many bytes does the simplest kernel move, and how much does each idea save? Here are three kernels, as three rungs
-# of a ladder. In the first kernel, each program computes one element of c, from a row of a and a column of b. In the
-# second, each program computes a strip of a row of c. In each step it multiplies one number of `a` by a piece of a row
-# of `b`. In the third, each program computes a tile.
+# of a ladder. In the first kernel, each program computes one element of `c`, from a row of `a` and a column of `b`. In
+# the second, each program computes a strip of a row of `c`. In each step it multiplies one number of `a` by a piece of
+# a row of `b`. In the third, each program computes a tile.
 
 
 # %%
@@ -504,9 +505,9 @@ def tile(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr):
 #
 # All matrices are 128 × 128, in float16. The first kernel, `naive`, has BLOCK_K = 64, and 128 × 128 programs. The
 # second kernel computes strips of 64 elements, and the third computes tiles of 32 × 32. How often does each kernel read
-# each element of a and of b? The naive kernel loads 64 numbers of a column of b at a time. How many sectors of 32 bytes
-# does one such load touch? And how many bytes does the third kernel move in all, loads and stores together? Each right
-# answer is worth {{correct.plain / 7}}.
+# each element of `a` and of `b`? The naive kernel loads 64 numbers of a column of `b` at a time. How many sectors of 32
+# bytes does one such load touch? And how many bytes does the third kernel move in all, loads and stores together? Each
+# right answer is worth {{correct.plain / 7}}.
 
 # %% exercise="tiling.ladder"
 predicted_ladder = {
@@ -551,8 +552,8 @@ for name, kernel, grid, block in (
 
 # %% [markdown]
 # Each rung reads less than the one before it. The naive kernel reads most often, and it also wastes most of each read
-# of b. Every load of a column touches one sector of 32 bytes for each number of 2 bytes, so it moves 16 times the bytes
-# that it needs. Tiles have two advantages: there are fewer reads, and tensor cores can do the sums.
+# of `b`. Every load of a column touches one sector of 32 bytes for each number of 2 bytes, so it moves 16 times the
+# bytes that it needs. Tiles have two advantages: there are fewer reads, and tensor cores can do the sums.
 #
 # The next rungs in this unit are larger tiles, a pipeline, and a good order of the tiles. With them a kernel reaches
 # about nine tenths of the speed of cuBLAS, NVIDIA's library for matrix products. For the last tenth a kernel needs
@@ -576,8 +577,8 @@ for name, kernel, grid, block in (
 # {{exercise tiling.row_sums}}
 #
 # A matmul is a loop along K that keeps sums in registers. Write the loop first, without the product: compute the sum of
-# each row of a, in float32. Each program has a block of rows, and goes through all columns from left to right. K may be
-# any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Full marks
+# each row of `a`, in float32. Each program has a block of rows, and goes through all columns from left to right. K may
+# be any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Full marks
 # require
 # * the right sums for any sizes, even if there are gaps between the rows in memory ({{correct.ragged}}),
 # * the right sums for long rows of float16 ({{correct.float16}}),
@@ -691,9 +692,9 @@ for num_warps in (4, 8):
 # kernel takes both strides of each matrix as arguments, it can read all of these views without a copy. `.contiguous()`
 # would launch another kernel, with its own traffic, so it is not allowed here.
 #
-# **Batches.** If a has the shape (B, M, K) and b has (B, K, N), there are B products to compute. Either a and b both
-# have two dimensions, or both have three. Use the second axis of the grid, `tl.program_id(1)`, for the number of the
-# product, and pass one more stride for each matrix. A single product is a batch of one, and `a[None]` gives such a
+# **Batches.** If `a` has the shape (B, M, K) and `b` has (B, K, N), there are B products to compute. Either `a` and `b`
+# both have two dimensions, or both have three. Use the second axis of the grid, `tl.program_id(1)`, for the number of
+# the product, and pass one more stride for each matrix. A single product is a batch of one, and `a[None]` gives such a
 # batch, as a view.
 #
 # ## Exercise: one step
@@ -701,13 +702,13 @@ for num_warps in (4, 8):
 # {{exercise tiling.one_step}}
 #
 # A matmul is like `row_sums`, with a product in each step. Now write one step alone. K is at most 64, so one block
-# holds all of K, and there is no loop. The matrices a and b are contiguous, in float16. Blocks can reach past the last
-# row of `a` and past the last column of `b`. If K is smaller than BLOCK_K, they also reach past the end of K. Masked
-# loads need `other=0`. Otherwise undefined values past the end of K would be multiplied and added to the sums. Full
-# marks require
-# * the right result for any sizes of c ({{correct.ragged}}),
+# holds all of K, and there is no loop. The matrices `a` and `b` are contiguous, in float16. Blocks can reach past the
+# last row of `a` and past the last column of `b`. If K is smaller than BLOCK_K, they also reach past the end of K.
+# Masked loads need `other=0`. Otherwise undefined values past the end of K would be multiplied and added to the sums.
+# Full marks require
+# * the right result for any sizes of `c` ({{correct.ragged}}),
 # * the right result for any K up to 64 ({{correct.short}}),
-# * one program for each tile, so that at least 8 programs share a tall c ({{programs.tall}}).
+# * one program for each tile, so that at least 8 programs share a tall `c` ({{programs.tall}}).
 
 
 # %% exercise="tiling.one_step"
@@ -744,8 +745,8 @@ check("tiling.one_step", one_step)
 # {{exercise tiling.matmul}}
 #
 # Write `matmul(a, b)` for matrices of float16, bfloat16 and float32, with any sizes and any strides. The result has the
-# dtype of a. Use one kernel, and ordinary pointers, as in `one_tile`. Begin with a single product in float16. Then earn
-# the points one by one:
+# dtype of `a`. Use one kernel, and ordinary pointers, as in `one_tile`. Begin with a single product in float16. Then
+# earn the points one by one:
 # * The result is right for ragged sizes ({{correct.ragged}}), for transposed matrices and slices ({{correct.strided}}),
 #   and for batches ({{correct.batched}}).
 # * Sums over a long K keep their precision ({{correct.long}}), and products of float32 matrices are as precise as
@@ -1324,7 +1325,7 @@ figures.tiling.order_traffic()
 #   product reads each element of `a` N times. With tiles of BLOCK_N columns, it reads each element of `a` N / BLOCK_N
 #   times.
 # * Square tiles have the highest intensity. Registers limit the size of the accumulator. Shared memory limits the size
-#   of the tiles of a and b, and the number of stages.
+#   of the tiles of `a` and `b`, and the number of stages.
 # * One column too many costs a column of tiles, and one tile too many costs a wave. A size that is not divisible by 8
 #   costs most of the speed, and padding gets this speed back.
 # * Programs that run at the same time should compute a compact patch of tiles. Then L2 already has most of what the

@@ -175,8 +175,8 @@ check("fusion.chain_bytes", chain_bytes)
 # * each element read once and written once, by at least 32 programs where the input is large: not a byte more than 3 n
 #   elements ({{traffic.performance}}).
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (33554432).
+# There is extra credit on a GPU, for 33,554,432 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="fusion.sin2_plus_cos2"
@@ -351,17 +351,17 @@ print(f"(65536 x 1024 float32, recorded on an {measured('fusion')['machine']})")
 #
 # {{exercise fusion.bias_gelu}}
 #
-# Write `bias_gelu(x, bias)` with the exact GELU (with erf, and not with the approximation by tanh). The elements of a
+# Write `bias_gelu(x, bias)` with the exact GELU (with erf, not with the approximation by tanh). The elements of a
 # row of x lie side by side, but there may be gaps between the rows, so use `x.stride(0)`. Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}), rows that lie apart ({{correct.strided}}), float16 and
 #   bfloat16 ({{correct.half}}),
 # * one launch ({{launches.performance}}),
-# * x read once, the result written once, the bias read at most once for each row, by at least 32 programs where the input
-#   is large ({{traffic.performance}}),
+# * x read once, the result written once, the bias read at most once for each row, by at least 32 programs where the
+#   input is large ({{traffic.performance}}),
 # * loads that touch no more sectors than they must ({{coalesced.load.performance}}).
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (8192 × 8192).
+# There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="fusion.bias_gelu"
@@ -430,14 +430,15 @@ figures.fusion.softmax_passes()
 #
 # Write `softmax(x)` along the rows of an (M, N) matrix. N is at most 32768, and there may be gaps between the rows. A
 # block of `triton.next_power_of_2(N)` holds a row. (The next section says how many warps a long row needs.) For masked
-# lanes use `other=-float("inf")`. It is never the maximum, and exp(-inf) = 0 adds nothing to the sum. Full marks require
+# lanes use `other=-float("inf")`. It is never the maximum, and exp(-inf) = 0 adds nothing to the sum. Full marks
+# require
 # * the right result for ragged sizes ({{correct.ragged}}) and rows that lie apart ({{correct.strided}}),
 # * the right result for large, very negative and partly masked (-inf) logits ({{correct.hard}}),
 # * one launch ({{launches.performance}}), every element read once and written once, by at least 32 programs where the
 #   input is large ({{traffic.performance}}).
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (8192 × 8192).
+# There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="fusion.softmax"
@@ -553,8 +554,8 @@ print("alpha, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e38) -
 # Begin such a loop with `for start in range(0, N, BLOCK):`. A variable that the loop changes must have the right type
 # before the loop: `m, l = -3.4e38, 0.0`.
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of the speed of `torch.compile`, and a part of that from
-# {{speed.none}} on (2048 × 32768).
+# There is extra credit on a GPU, for 2048 × 32,768 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of
+# the speed of `torch.compile`, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="fusion.online_softmax"
@@ -651,8 +652,8 @@ print(f"({measured('fusion')['machine']}, recorded)")
 # * x read once, the result written once, the weights read at most once for each row, by at least 32 programs where the
 #   input is large ({{traffic.performance}}).
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (8192 × 8192).
+# There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="fusion.rmsnorm"
@@ -699,8 +700,8 @@ check("fusion.rmsnorm", rmsnorm)
 # * both inputs read once, both results written once, by at least 32 programs where the input is large
 #   ({{traffic.performance}}).
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (8192 × 8192).
+# There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="fusion.add_rmsnorm"
@@ -772,8 +773,8 @@ print(
 #   ({{traffic.performance}}),
 # * no probabilities stored: buffers of less than an eighth of the logits ({{buffers_below.performance}}).
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (8192 × 32768).
+# There is extra credit on a GPU, for 8192 × 32,768 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of
+# a copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="fusion.cross_entropy"

@@ -267,9 +267,9 @@ print(t.table())
 #
 # {{exercise recomputation.sigmoid3}}
 #
-# Write `Sigmoid3`. `Sigmoid3.apply(x)` is `x.sigmoid().sigmoid().sigmoid()` for a contiguous x of any shape, in float32,
-# float16 or bfloat16. A kernel may see it as one-dimensional: `x.numel()` elements. Compute in float32. Gradients are
-# compared with autograd's in float64. Full marks require
+# Write `Sigmoid3`. `Sigmoid3.apply(x)` is `x.sigmoid().sigmoid().sigmoid()` for a contiguous x of any shape, in
+# float32, float16 or bfloat16. A kernel may see it as one-dimensional: `x.numel()` elements. Compute in float32.
+# Gradients are compared with autograd's in float64. Full marks require
 # * the right result and gradient at odd sizes ({{correct.ragged}}) and for large numbers ({{correct.hard}}),
 # * only x kept for the backward pass ({{saves.performance}}), which may read x and dy, and nothing that the forward
 #   pass wrote,
@@ -280,8 +280,8 @@ print(t.table())
 # Here and below, the check counts as kept what the backward pass *reads*. It does not see a tensor that is kept but
 # never read, although this tensor takes memory, too. So give `save_for_backward` only what the backward pass needs.
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (8192 × 8192).
+# There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="recomputation.sigmoid3"
@@ -353,8 +353,8 @@ check("recomputation.sigmoid3", Sigmoid3)
 # * one launch in the backward pass ({{launches.performance.backward}}), and eight memory operations in all, by at least
 #   32 programs where the input is large ({{traffic.performance}}). Which eight are they?
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (8192 × 4096).
+# There is extra credit on a GPU, for 8192 × 4096 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="recomputation.recomputed_gelu"
@@ -452,8 +452,8 @@ print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  ls
 #   ({{traffic.performance}}), with dense loads ({{coalesced.load.performance}}),
 # * no table of probabilities in addition to the result ({{buffers_below.performance}}).
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (8192 rows of 8192).
+# There is extra credit on a GPU, for 8192 rows of 8192. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="recomputation.cross_entropy_backward"
@@ -526,8 +526,8 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 #
 # So a program should do several rows, but not too many: 16 is a fair choice, and more where M is very large.
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (8192 rows of 4096).
+# There is extra credit on a GPU, for 8192 rows of 4096. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="recomputation.rmsnorm_backward"
@@ -648,8 +648,8 @@ for seed, first in ((7, 0), (7, 4), (8, 0)):
 #
 # Philox is long code, so choose blocks of 512 to 2048 elements, which compile fast. With 8192 you wait.
 #
-# On a GPU there is extra credit: {{speed}} at {{speed.full}} of a copy's speed, and a part of that from {{speed.none}}
-# on (8192 × 8192).
+# There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="recomputation.seeded_dropout"
@@ -839,7 +839,8 @@ check("recomputation.checkpoint", checkpoint)
 # The peak comes when the last segment has just been recomputed. Then s boundaries are alive, and the insides of one
 # segment. (This counts the segment's input twice. Leave it so: one segment of our 24 layers then counts 217, not 216.)
 #
-# Return the number of segments with the least peak (any one, if several have the same), and that peak. Full marks require
+# Return the number of segments with the least peak (any one, if several have the same), and that peak. Full marks
+# require
 # * a number of segments that no other one beats ({{holds.has_the_least_peak.plain}}),
 # * the right peak for it ({{holds.says_its_peak.plain}}),
 # * a prediction that holds for a real model of 24 layers, whose live bytes are counted operation by operation. The
@@ -907,12 +908,13 @@ figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 progress()
 
 # %% [markdown]
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
-# that you have not seen.
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen.
 #
 # ## Further reading
 #
-# * Chen, Xu, Zhang, Guestrin, *Training Deep Nets with Sublinear Memory Cost* (2016): √n segments, and recursion below that.
+# * Chen, Xu, Zhang, Guestrin, *Training Deep Nets with Sublinear Memory Cost* (2016): √n segments, and recursion below
+#   that.
 # * Horace He, *Min-cut optimal(*) recomputation*, PyTorch developers' forum (2022): recomputation that makes training
 #   faster, found by a minimum cut; what torch.compile does.
 # * Korthikanti et al., *Reducing Activation Recomputation in Large Transformer Models* (2022): what each part of a transformer

@@ -169,7 +169,7 @@ class Kills(Criterion):
 
     @property
     def title(self) -> str:
-        return "inputs on which mutants show, and the kernel does not fail"
+        return "inputs that expose mutants, and on which the given kernel is right"
 
     @property
     def missed(self) -> str:

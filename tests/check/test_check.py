@@ -149,7 +149,7 @@ def test_points_are_numbers_to_all_others():
 def test_a_formula_is_judged(capsys):
     assert checking.check(FORMULA, padded_stride) == 4
     assert checking.check(FORMULA, lambda n, itemsize: n) == 0
-    assert "✗ no larger than that takes" in capsys.readouterr().out
+    assert "✗ no larger than it must be" in capsys.readouterr().out
 
 
 # ------------------------------------------------------------------------------------------------ what is no solution
@@ -448,7 +448,7 @@ def test_a_plain_script(tmp_path):
         [sys.executable, script], env={"PYTHONPATH": "."}, capture_output=True, text=True, timeout=60
     )
     assert found.returncode == 0, found.stderr
-    assert "✓ every row starts a sector" in found.stdout and found.stdout.endswith("points 4\n")
+    assert "✓ every row starts on a sector boundary" in found.stdout and found.stdout.endswith("points 4\n")
 
 
 # ------------------------------------------------------------------------------------------------ hints

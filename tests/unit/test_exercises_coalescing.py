@@ -57,7 +57,7 @@ def test_a_row_stride_that_is_larger_than_needed_still_starts_sectors(answered, 
         each = unit // itemsize if unit == 128 else unit
         return -(-n // each) * each
 
-    assert lost(answered("coalescing.padded_stride", padded)) == ["no larger than that takes"]
+    assert lost(answered("coalescing.padded_stride", padded)) == ["no larger than it must be"]
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def test_what_does_not_fit_is_told_with_its_numbers():
         ("measure", lambda **case: flops.timing.simulated(**case, pick=lambda t: t[0]), "the first timed run"),
         ("measure", lambda **case: flops.timing.simulated(**case, pick=lambda t: t[len(t) // 2]), "not sorted"),
         ("measure", lambda **case: flops.timing.simulated(**case, flush=False), "in the cache"),
-        ("measure", lambda **case: flops.timing.simulated(**case, wait=False), "The flush is in these times"),
+        ("measure", lambda **case: flops.timing.simulated(**case, wait=False), "These times include the flush"),
         ("measure", lambda **case: 5e-6, "These are launches"),
         ("measure", lambda **case: 10e-6, "These are launches"),
         ("measure", lambda **case: 1.3e-6, "Python's clock"),
@@ -195,7 +195,7 @@ def test_what_does_not_fit_is_told_with_its_numbers():
         ("attention_cost", lambda **a: list(flops.oracles.attention(**a))[::-1], "the FLOPs come first"),
         ("attention_cost", lambda **a: list(flops.oracles.attention(**a)), ""),
         ("attention_cost", without_the_softmax, "reads S and writes P"),
-        ("backward_flops", with_its_forward_pass, "The forward pass is in it"),
+        ("backward_flops", with_its_forward_pass, "This includes the forward pass"),
         ("block_cost", lambda **a: flops.oracles.block_flops(**a) - up(**a), "missing: up or down"),
         ("block_cost", flops.oracles.block_flops, ""),
         (

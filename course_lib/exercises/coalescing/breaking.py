@@ -59,7 +59,7 @@ break_transpose = Exercise(
     hints=[
         "Which parts of the kernel do nothing at all for a contiguous 64 x 64 matrix? An input that shows a "
         "mistake in a part must need it.",
-        "Try sizes that 32 does not divide; M larger and smaller than N; rows that lie apart, columns that lie apart; values that a "
+        "Try sizes that are not divisible by 32; M larger and smaller than N; rows that lie apart, columns that lie apart; values that a "
         "careless conversion would change: large, tiny, negative, more than 10 bits.",
         "Three inputs are enough: a tall ragged x, a wide ragged x[::2, ::3] of a larger matrix with values such as 1e6 + 0.25, and a "
         "single row.",

@@ -45,14 +45,14 @@ sectors_touched = Exercise(
     # every byte that is wanted, one by one
     oracle=lambda addresses, itemsize: len({b // 32 for a in addresses for b in range(a, a + itemsize)}),
     criteria=[
-        Correct("strides", 2, "neighbours, strides, repeats"),
-        Correct("order", 1, "any order, no lane at all"),
+        Correct("strides", 2, "neighbours, strides, repeated addresses"),
+        Correct("order", 1, "any order, and no lane at all"),
         Correct("straddling", 2, "elements that straddle sectors"),
     ],
     hints=[
         "Which sector holds byte 100? Which holds byte 127, and byte 128?",
         "A set keeps each sector once. Put the sector of each lane's first byte into it, and look at its length.",
-        "The last byte that a lane wants is address + itemsize - 1. If it lies in another sector, that sector counts, too.",
+        "The last byte that a lane reads is address + itemsize - 1. If it lies in another sector, that sector counts, too.",
     ],
 )
 
@@ -110,8 +110,8 @@ predictions = Exercise(
     criteria=[Correct("plain", 5, "sectors, as the trace counts them")],
     hints=[
         "Take one group of 32 lanes. How many sectors does it touch? How many groups are there?",
-        "A sector holds 8 floats or 16 halves. A masked lane touches nothing, but its neighbour may want the same sector.",
-        "shifted: a group starts 4 bytes into a sector and is 128 bytes long, so it ends 4 bytes into a fifth.",
+        "A sector holds 8 floats or 16 halves. A masked lane touches nothing, but its neighbour may need the same sector.",
+        "shifted: a group starts 4 bytes into a sector and is 128 bytes long, so it ends 4 bytes into a fifth sector.",
     ],
 )
 
@@ -132,8 +132,8 @@ padded_stride = Exercise(
     ],
     oracle=lambda n, itemsize: next(s for s in itertools.count(n) if s * itemsize % 32 == 0),
     criteria=[
-        Holds(starts_sectors, 2, "every row starts a sector"),
-        Correct("plain", 2, "no larger than that takes"),
+        Holds(starts_sectors, 2, "every row starts on a sector boundary"),
+        Correct("plain", 2, "no larger than it must be"),
     ],
     hints=[
         "How many elements fill a sector?",
@@ -167,11 +167,11 @@ divergence_passes = Exercise(
     oracle=passes,
     criteria=[
         Correct("whole warps", 2, "whole warps"),
-        Correct("short warps", 2, "short warps, other sizes, none"),
+        Correct("short warps", 2, "short warps, other warp sizes, and no threads"),
     ],
     hints=[
         "Cut the list into pieces of `warp` threads. Which answers can there be in one piece?",
         "A piece makes as many passes as there are different answers in it.",
-        "len(set(piece)) is 1 or 2; add it up over taken[start : start + warp] for every start.",
+        "len(set(piece)) is 1 or 2. Add it up over all pieces taken[start : start + warp].",
     ],
 )

@@ -56,7 +56,7 @@ row_copy = Exercise(
     ],
     bonus=[against_copy("8192 x 8192", matrix(8192, 8192), copy_bytes)],
     hints=[
-        "A tile has rows and columns: which of the two should `tl.arange` run along with neighbours in memory?",
+        "A tile has rows and columns. Along which of the two are neighbours in the block also neighbours in memory?",
         "rows[:, None] * row_stride + cols[None, :] addresses a whole tile of x; out has row stride N.",
         "Mask with (rows < M) & (cols < N) in both the load and the store, and start triton.cdiv(M, BLOCK_M) by "
         "triton.cdiv(N, BLOCK_N) programs of some thousand elements each.",
@@ -87,7 +87,7 @@ gather_rows = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("strided", 2, "repeated rows, rows that lie apart"),
+        Correct("strided", 2, "repeated rows, and rows that lie apart"),
         Coalesced("load", 2),
         Coalesced("store", 1),
         Traffic(gather_bytes, 1, title="no more bytes than are returned"),
@@ -169,7 +169,7 @@ column_sum = Exercise(
     budget=SUMS,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2, "ragged sizes, rows that lie apart"),
+        Correct("ragged", 2, "ragged sizes, and rows that lie apart"),
         Correct("float16", 2, "long columns in float16"),
         Coalesced("load", 3),
         Traffic(read_bytes, 1, at_most=1.15, title="reads once", programs=0),
@@ -177,7 +177,7 @@ column_sum = Exercise(
     ],
     bonus=[against_copy("8192 x 8192", matrix(8192, 8192), read_bytes)],
     hints=[
-        "Which axis has stride 1? Let the lanes run along that one, whatever axis you add along.",
+        "Which axis has stride 1? Let the lanes run along this axis, whichever axis you add along.",
         "Keep a (BLOCK_M, BLOCK_N) tile of float32 zeros, add tile after tile of the band to it, and tl.sum it once.",
         "Cut the rows into parts of 512: program (band, part) adds up its part and ends with tl.atomic_add(out_ptr + "
         "cols, tl.sum(total, axis=0), mask=cols < N) into torch.zeros.",

@@ -110,13 +110,13 @@ roofline_seconds = Exercise(
     ],
     oracle=lambda cost, flops_per_second, bytes_per_second: None,
     criteria=[
-        Holds(is_the_earliest, 2, "where arithmetic is what takes long", group="compute"),
-        Holds(is_the_earliest, 2, "where memory is what takes long", group="memory"),
+        Holds(is_the_earliest, 2, "where arithmetic takes longer", group="compute"),
+        Holds(is_the_earliest, 2, "where memory takes longer", group="memory"),
     ],
     hints=[
-        "How long does the arithmetic take alone? And the moving of bytes?",
+        "How long does the arithmetic take alone? And how long does it take to move the bytes?",
         "A GPU computes on one part while it fetches another. So the two times overlap.",
-        "The longer of flops / flops_per_second and nbytes / bytes_per_second.",
+        "Return the longer of flops / flops_per_second and nbytes / bytes_per_second.",
     ],
 )
 
@@ -151,8 +151,9 @@ predictions = Exercise(
     criteria=[Correct("plain", 6, "FLOPs, as torch counts them")],
     hints=[
         "Find m, n and k of each product first. Which calls have no product at all?",
-        "x.T @ x is (64, 100) @ (100, 64). Of the backward pass torch does only the products whose result somebody wants.",
-        "backward: x wants no gradient, so there is one product, x.T @ dy. Left to right: first (1000, 1000) @ (1000, 1000).",
+        "x.T @ x is (64, 100) @ (100, 64). In the backward pass torch computes only the gradients that are needed.",
+        "backward: no gradient for x is needed, so there is one product, x.T @ dy. left to right: the first product "
+        "is (1000, 1000) @ (1000, 1000).",
     ],
 )
 
@@ -197,9 +198,9 @@ count_flops = Exercise(
         Correct("whole programs", 3, "loops, a backward pass, no product at all"),
     ],
     hints=[
-        "Print `function` and the shapes of `args` inside __torch_dispatch__, and call relu(x @ w + b) under the mode.",
-        "Four operations matter: aten.mm, aten.bmm, aten.addmm, aten.baddbmm. `function.overloadpacket` names each without "
-        "its variant.",
+        "Inside __torch_dispatch__, print `function` and the shapes of `args`. Then call relu(x @ w + b) inside `with Counter():`.",
+        "Four operations matter: aten.mm, aten.bmm, aten.addmm, aten.baddbmm. `function.overloadpacket` is the operation "
+        "without its variant.",
         "For mm and bmm the matrices are args[0] and args[1], for addmm and baddbmm args[1] and args[2]. The result has "
         "out.numel() elements, each of 2 k FLOPs, and k is the last size of the first matrix.",
     ],
@@ -213,7 +214,7 @@ count_flops = Exercise(
         ),
         raised(
             "NotImplementedError",
-            "Has the mode its __torch_dispatch__ yet? torch calls that method for each operation.",
+            "Does the mode have its __torch_dispatch__ yet? Torch calls this method for each operation.",
         ),
         raised(
             "takes from",

@@ -61,7 +61,7 @@ without_softmax = mistakes.every(
     lambda out, batch, heads, n_q, n_k, d, itemsize: (
         is_pair(out) and out[1] == batch * heads * (2 * (n_q + n_k) * d + 2 * n_q * n_k) * itemsize
     ),
-    "The softmax is an operation of its own, which reads S and writes P: these bytes are missing.",
+    "The softmax is an operation of its own, which reads S and writes P. These bytes are missing.",
 )
 
 
@@ -78,7 +78,7 @@ with_forward = every(
         out - two_layers_backward(batch, d_in, d_hidden, d_out, input_needs_grad)
         == counted(lambda: meta(batch, d_in) @ meta(d_in, d_hidden) @ meta(d_hidden, d_out))
     ),
-    "The forward pass is in it: its two products are not asked for.",
+    "This includes the forward pass, but its two products are not asked for.",
 )
 
 

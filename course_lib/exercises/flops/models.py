@@ -56,13 +56,13 @@ backward_flops = Exercise(
     ],
     oracle=two_layers_backward,
     criteria=[
-        Correct("with", 3, "where x wants a gradient, too"),
+        Correct("with", 3, "where a gradient for x is needed, too"),
         Correct("without", 2, "where x is data"),
     ],
     hints=[
         "Write the shapes of dW2, dh, dW1 and dx. Each is a product: of what with what?",
         "dW2 = h.T @ dy and dh = dy @ W2.T each cost as much as the forward product h @ W2.",
-        "Nobody wants dx when x is data, so then the first layer does one product, not two.",
+        "If x is data, dx is not needed, so the first layer does one product instead of two.",
     ],
     mistakes=[
         times(0.5, "Half of it: a multiplication and an addition are two operations, in each product.", two_layers_backward),
@@ -95,12 +95,13 @@ attention_cost = Exercise(
     oracle=attention,
     criteria=[
         Correct("one head", 3, "one head"),
-        Correct("many", 2, "batches, heads, unlike lengths"),
+        Correct("many", 2, "several batches and heads, and different lengths"),
     ],
     hints=[
-        "Three operations, one after the other: S = q @ k.T, P = softmax(S), o = P @ v. What are their shapes?",
+        "Three operations run one after the other: S = q @ k.T, P = softmax(S), o = P @ v. What are the shapes of S, P and o?",
         "Both products have 2 n_q n_k d FLOPs per head. The softmax counts as no FLOPs here, but it reads S and writes P.",
-        "Bytes a head: q and k in, S out; S in, P out; P and v in, o out. S and P have n_q n_k elements each.",
+        "For each head, the first product reads q and k and writes S, the softmax reads S and writes P, and the "
+        "second product reads P and v and writes o. S and P have n_q n_k elements each.",
     ],
     mistakes=[
         swapped(attention),
@@ -141,8 +142,8 @@ block_cost = Exercise(
     hints=[
         "List the products of a block: four projections, two in the attention, two in the MLP. What is (m, n, k) of each?",
         "Every projection has m = batch * tokens. q and o are d_model wide; k and v are d_model * kv_heads / heads wide.",
-        "2 T (2 d² + 2 d d kv_heads / heads + 2 d d_ff) for the weights, with T = batch * tokens, and 4 batch tokens² d for "
-        "the attention.",
+        "With T = batch * tokens, the weights take 2 T (2 d² + 2 d d kv_heads / heads + 2 d d_ff) FLOPs. S and o take "
+        "4 batch tokens² d.",
     ],
     mistakes=[
         times(0.5, "Half of it: a multiplication and an addition are two operations.", block_flops),
@@ -176,13 +177,13 @@ utilisation = Exercise(
     ],
     oracle=lambda **arguments: second_by_second(**arguments),
     criteria=[
-        Correct("plain", 2, "MFU, and HFU equal to it"),
+        Correct("plain", 2, "MFU, and an HFU that equals it"),
         Correct("recompute", 1, "HFU where the forward pass is done twice"),
     ],
     hints=[
         "How many FLOPs does training do in a second, at 6 for each parameter and token? How many could the GPUs do?",
-        "MFU counts what the model needs: forward 2, backward 4. HFU counts what the hardware did.",
-        "With recomputation the hardware does forward 2, forward again 2, backward 4: 8 for each parameter and token.",
+        "MFU counts the FLOPs that the model needs: 2 forward and 4 backward. HFU counts the FLOPs that the hardware did.",
+        "With recomputation the hardware does 2 FLOPs forward, 2 forward again and 4 backward. That makes 8 for each parameter and token.",
     ],
     mistakes=[
         times(1 / 3, "This is the forward pass alone: training takes 6 FLOPs for each parameter and token.",
@@ -216,12 +217,13 @@ init_scale = Exercise(
     oracle=lambda fan_in: None,
     criteria=[
         Holds(keeps_one_layer, 2, "one layer keeps the spread at 1", group="one"),
-        Holds(keeps_twelve_layers, 1, "so do twelve", group="deep"),
+        Holds(keeps_twelve_layers, 1, "twelve layers keep the spread at 1", group="deep"),
     ],
     hints=[
-        "One output is a sum of fan_in products of two random numbers. What is the variance of one product, of the sum?",
+        "One output is a sum of fan_in products of two random numbers. What is the variance of one product? "
+        "And what is the variance of the sum?",
         "The variance of the sum is fan_in. Which factor on the weights brings it to 1?",
-        "A factor s multiplies the variance by s²: s² fan_in = 1.",
+        "A factor s multiplies the variance by s², so s² fan_in must be 1.",
     ],
 )  # fmt: skip
 
@@ -253,7 +255,7 @@ training_days = Exercise(
     criteria=[Holds(delivers, 3, "so many days deliver the FLOPs")],
     hints=[
         "How many FLOPs does the training take? How many does the cluster do in a second, at this MFU?",
-        "FLOPs: 6 * parameters * tokens. FLOP/s: gpus * peak_flops * mfu.",
+        "The training takes 6 * parameters * tokens FLOPs. The cluster does gpus * peak_flops * mfu FLOP/s.",
         "Divide one by the other, and by the 86,400 seconds of a day.",
     ],
     mistakes=[
@@ -318,7 +320,8 @@ training_memory = Exercise(
     ],
     hints=[
         "How many numbers does one weight matrix hold? How many of those does the optimizer keep for each weight?",
-        "sgd keeps none; momentum keeps a velocity, adagrad a sum of squares, adam two averages: each as large as the weights.",
-        "The backward of x @ W needs x. So autograd keeps the input of every layer: layers * batch * width numbers.",
+        "sgd keeps nothing. momentum keeps a velocity, adagrad a sum of squares, and adam two averages. Each of these is as large "
+        "as the weights.",
+        "The backward pass of x @ W needs x. So autograd keeps the input of every layer: layers * batch * width numbers.",
     ],
 )

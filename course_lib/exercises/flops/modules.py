@@ -55,7 +55,7 @@ truncated_init = Exercise(
     criteria=[Correct("rounds", 3, "where few numbers lie within 3")],
     hints=[
         "Do you move a number that is too large, or throw it away? Which of the two leaves a bell, and which leaves two spikes?",
-        "Begin with the first row. Where it lies outside of (-3, 3), the next row has another number for the same place; and so on.",
+        "Begin with the first row. Where a number lies outside of (-3, 3), take the number at the same place of the next row, and so on.",
         "for row in noise[1:]: out = torch.where(out.abs() < 3, out, row). Scale at the end, by fan_in**-0.5.",
     ],
     mistakes=[
@@ -67,7 +67,7 @@ truncated_init = Exercise(
         ),
         Slip(
             lambda noise, fan_in: noise[0].double().clamp(-3, 3) * fan_in**-0.5,
-            "This moves what lies outside to ±3, so two values come up far too often. Truncated means: draw it again.",
+            "This moves what lies outside to ±3, so two values come up far too often. A truncated distribution draws such a number again.",
             first_within,
             times=1000,
         ),
@@ -78,7 +78,7 @@ truncated_init = Exercise(
         ),
         Slip(
             lambda noise, fan_in: first_within(noise, fan_in, 2.0),
-            "This cuts at 2 standard deviations; the task says 3.",
+            "This cuts at 2 standard deviations, but the exercise says 3.",
             first_within,
             times=4,
         ),
@@ -204,7 +204,7 @@ deep_linear = Exercise(
     oracle=lambda **_: None,
     criteria=[
         Holds(registers_its_parameters, 2, "the module knows all its parameters"),
-        Holds(computes_with_them, 2, "and computes with them"),
+        Holds(computes_with_them, 2, "the module computes with them"),
         Holds(gets_gradients, 2, "each of them gets its gradient", group="other"),
         Holds(starts_fresh, 1, "weights begin at random, at the right scale", group="other"),
     ],

@@ -104,7 +104,9 @@ def as_if_many_runs(trials: Sequence[Trial]) -> str:
     wrong = [(case, out) for case, out in pairs if near_the_truth(out, **case)]
     found = wrong and all(case["stamina"] and isinstance(out, float) and near(out / 2, **case) for case, out in wrong)
     return (
-        "Longer the more often it runs: call work() `warm_up` times, then `runs` times, and no more." if found else ""
+        "The more runs, the longer is this time. Call work() `warm_up` times, then `runs` times, and no more."
+        if found
+        else ""
     )
 
 
@@ -138,7 +140,7 @@ measure = Exercise(
     ],
     hints=[
         "work() and gpu.flush() return at once. What must happen before you read the clock, at the start and at the end?",
-        "A run: flush, synchronize, read the clock, work, synchronize, read the clock again.",
+        "In each run: flush, synchronize, read the clock, work, synchronize, read the clock again.",
         "First call work() warm_up times. Then collect the times of `runs` runs, and return statistics.median of them.",
     ],
     mistakes=[
@@ -146,12 +148,12 @@ measure = Exercise(
         every(is_launches, "These are launches: the clock stops before the device is done."),
         every(
             lambda out, **_: 0 < out < 20e-6 and not is_launches(out),
-            "Too short for any work here: is it Python's clock that you read, in place of gpu.clock()?",
+            "This time is too short for any work here. Do you read Python's clock instead of gpu.clock()?",
         ),
         every(lambda out, **case: near(out / 1e6, **case), "These are microseconds: return seconds."),
         as_if(
             "steady",
-            "The flush is in these times: it is queued, too, so wait for it before you start the clock.",
+            "These times include the flush. It is queued, too, so wait for it before you start the clock.",
             wait=False,
         ),
         as_if("median", "This is the mean: one disturbed run spoils it. Take the median.", pick=statistics.mean),

@@ -121,7 +121,7 @@ predicted_throughput = Exercise(
     criteria=[
         Holds(follows_the_model, 2, "memory and the launch set the pace of small sizes", "roofline"),
         Holds(follows_the_model, 4, "waves of tiles set the pace of large sizes", "waves"),
-        Holds(slows_down, 2, "sizes that 8 does not divide are slower", "alignment"),
+        Holds(slows_down, 2, "sizes that are not divisible by 8 are slower", "alignment"),
         Holds(
             ranks_the_measured,
             2,
@@ -134,6 +134,6 @@ predicted_throughput = Exercise(
         "How long does one SM take for one tile of c, with all of K? How many times as long does it take until the last tile is done?",
         "A wave takes 2 * bm * bn * n / (flops_per_second / sms) seconds. tiles_and_waves(n, n, bm, bn, sms) gives the number of waves.",
         "seconds = launch_seconds + max(waves * wave, 6 * n * n / bytes_per_second), speed = 2 * n ** 3 / seconds. For sizes "
-        "that 8 does not divide, multiply the speed by a share that you read off the plot. Odd sizes reach about 0.2.",
+        "that are not divisible by 8, multiply the speed by a share that you read off the plot. Odd sizes reach about 0.2.",
     ],
 )
