@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# **After this unit you can** say what a GPU is made of and where it wins against a CPU, write and launch two small
+# **After this unit you can** say what a GPU is made of and where it beats a CPU, write and launch two small
 # Triton kernels, and read the report of a *trace*: a run on the CPU that counts what a kernel does to memory. This unit
 # takes about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need Python and a little torch
 # (what a tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to bottom, with
@@ -23,7 +23,7 @@
 #
 # Take `x + 1`. You write the same line of code for one core of a CPU and for a GPU. With one element in x the GPU is
 # *slower*. With 16 million elements it is much faster. At what number of elements does the GPU begin to win? (We assume
-# that x is already in the memory of the chip that does the addition.) The first cell of every unit takes some seconds,
+# that x is already in the memory of the chip that does the addition.) The first cell of every unit takes a few seconds,
 # because it loads torch.
 
 # %% gpu="start.card"
@@ -41,7 +41,8 @@ print(
 )
 
 # %% predict="start.guess_elements"
-# How many elements does it take for the GPU to be faster? Write a number before you run the next cell; it earns no points.
+# How many elements does it take for the GPU to be faster? Write a number before you run the next cell; it earns no
+# points.
 guess_elements = ...
 
 # %% gpu="start.one_or_many"
@@ -50,7 +51,7 @@ figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too,
 # %% [markdown]
 # At the right end of the plot both lines rise, and the GPU's line lies far below the CPU's. From the left end to the
 # middle, the GPU's line is flat. The reason is that starting work on the GPU (a *launch*) and getting the answer back
-# takes some microseconds, even for a single element. Adding 1 to a quarter of a million elements takes hardly any
+# takes a few microseconds, even for a single element. Adding 1 to a quarter of a million elements takes hardly any
 # longer. The CPU has much less to do before it can start.
 #
 # Two questions follow. The first is how you write a program for such a machine; you will have written one in a few
@@ -223,8 +224,8 @@ progress()
 #
 # Three more functions are for later: `from course_lib import reset, validate, make_zip`.
 # * `reset("start.num_programs")` puts the exercise back as it was handed out, and keeps what was there in a file.
-# * `validate()` reads the notebook as you last saved it. It lists what would be graded, and which of the functions and
-#   variables that the exercises ask for are missing.
+# * `validate()` reads the notebook as you last saved it. It lists what would be graded. It also names any function or
+#   variable that an exercise asks for and that the notebook does not have.
 # * `make_zip()` gives the same list, and makes the zip file that you hand in.
 #
 # An unsolved exercise scores zero and breaks nothing. If Python says that a name is not defined, run the cells above
@@ -498,9 +499,9 @@ figures.start.two_dies()
 figures.start.explore_hiding_latency()
 
 # %% [markdown]
-# With 4 warps the ALUs work 160 cycles of every 440, which is 36 %. When you add warps, no single warp becomes faster,
-# but the scheduler has more warps to choose from. More work before each wait has the same effect. Much of this course
-# is about doing more work before each wait.
+# With 4 warps the ALUs are busy for 160 of every 440 cycles, which is 36 %. When you add warps, no single warp becomes
+# faster, but the scheduler has more warps to choose from. More work before each wait has the same effect. Much of this
+# course is about doing more work before each wait.
 #
 # ## Exercise: how many warps hide a wait?
 #
@@ -558,7 +559,7 @@ figures.start.thread_hierarchy()
 #
 # Two consequences surprise most people at first. First, programs start **in any order**, whenever an SM has room for
 # one, and nobody knows which one will finish first. Second, a Triton program cannot see another program's shared memory
-# or registers. If it needs a result of another program, this result goes through L2 or main memory. (From the Hopper
+# or registers. If it needs a result from another program, that result must go through L2 or main memory. (From the Hopper
 # generation on, CUDA can launch thread blocks in **clusters**. The blocks of a cluster can read each other's shared
 # memory.)
 #
@@ -677,7 +678,7 @@ figures.start.working_sets()
 #
 # Now put the two pictures together. If a pipe delivers 5 litres a second, and water takes 3 seconds to run through it,
 # then the pipe holds 15 litres. Memory is such a pipe. To keep it full, the number of bytes on their way at any moment
-# must be bandwidth × waiting time. In the picture of the memories, this product is the area of each pipe.
+# must be bandwidth × waiting time. In the picture under *Where numbers live*, the area of each pipe is this product.
 
 # %% gpu="start.bytes_under_way"
 slots = card.sms * card.threads_per_sm  # threads that the GPU holds, as above
@@ -777,7 +778,7 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # So `x + 1` waits for memory, and a GPU with twice the FLOP/s would not run it any faster. The same is true of most
 # operations. The plan of the course follows from this:
 #
-# * Move no byte that nobody asked for (04, coalescing).
+# * Move only bytes that somebody asked for (04, coalescing).
 # * Once a byte is on the chip, use it often (05, tiling).
 # * Do not send it back to memory between two operations (06, fusion).
 # * Compute a number again if that is cheaper than keeping it (07, recomputation).
@@ -800,7 +801,7 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 #    (Radford and others, 2019) it makes 50,257 numbers out of 768. So the vector becomes longer, despite the name
 #    *unembedding*.
 #
-# Between the attention of one layer and the attention of the next lies an **MLP**. In it a matrix makes the vector
+# Between the attention of one layer and the attention of the next lies an **MLP**. There, one matrix makes the vector
 # about four times as long, a nonlinear function is applied to each number, and another matrix brings the vector back to
 # its old length. A **normalisation** comes before the attention and before the MLP.
 #
@@ -816,12 +817,12 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # | step | tensor cores | ALUs | special functions | memory |
 # | --- | --- | --- | --- | --- |
 # | embedding of a token | | | | a row of a table: a gather |
-# | normalisation | | sums, multiplications | 1/√x | reads and writes all of x: the limit |
+# | normalisation | | sums, multiplications | 1/√x | reads and writes all of x (the bottleneck) |
 # | q, k, v, and the output projection | products | | | weights, once |
 # | scores (dot products of q and k), and the sum of values | products | | | in unit 09 they never leave the chip |
-# | softmax | | maximum, sum | exp2 for each score: the limit in unit 09 | |
+# | softmax | | maximum, sum | exp2 for each score (the bottleneck in unit 09) | |
 # | MLP | products | activation (the nonlinear function) | tanh or erf, for the activation | weights, once |
-# | residual | | additions | | reads and writes all of x: the limit |
+# | residual | | additions | | reads and writes all of x (the bottleneck) |
 # | unembedding | products | | | a matrix of (length of a vector) × (number of possible tokens) |
 #
 # Tensor cores have gained the most speed. So everything that is not a matrix product takes an ever larger share of the
@@ -1000,7 +1001,7 @@ progress()
 #   with blocks of numbers.
 # * A program finds its block with `tl.program_id` and its elements with `tl.arange`. A mask switches off the positions
 #   past the end. The number of programs is rounded up.
-# * Programs run in any order. If two programs write to the same element, this is a race, and a trace reports it.
+# * Programs run in any order. If two programs write to the same element, that is a race, and a trace reports it.
 # * From registers to HBM, memories get slower and further away, and HBM is by far the largest. Arithmetic has gained
 #   more speed than memory, so most kernels wait for memory.
 #

@@ -541,7 +541,7 @@ for kernel in (literal, argument):
 #   ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 2^27 numbers of float16. You get {{speed}} if your kernel reaches {{speed.full}}
-# of a copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# of a copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="dtypes.scaled_square"

@@ -446,7 +446,7 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
 # floats). A larger tensor needs `rows.to(tl.int64)`. No test here is that large.
 #
 # There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="coalescing.row_copy"
@@ -497,7 +497,7 @@ check("coalescing.row_copy", row_copy)
 # * no more bytes read from x than are returned ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 8192 rows from a table of 8192 rows. You get {{speed}} if your kernel reaches
-# {{speed.full}} of a copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# {{speed.full}} of a copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="coalescing.gather_rows"
@@ -573,7 +573,7 @@ figures.coalescing.tile_footprints()
 # * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="coalescing.transpose"
@@ -713,7 +713,7 @@ for columns in (8192, 1024, 64):
 # * that at least 8 programs share a tall matrix, 4096 by 128 ({{programs.tall}}).
 #
 # There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="coalescing.column_sum"
@@ -797,7 +797,7 @@ print(t.source())
 #   ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 2 × 33,554,432 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of
-# a copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# a copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="coalescing.deinterleave"

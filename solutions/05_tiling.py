@@ -265,7 +265,7 @@ for tile in (1, 16, 64, 128, 256):
 #   yourself. In Triton you use `tl.load` and `tl.dot` on blocks, and the compiler writes all three.
 # * **The shape of a tensor core's instruction.** Hopper's instruction for tensor cores is called `wgmma`. It takes its
 #   operands directly from shared memory. One `wgmma` multiplies 64 rows of `a` by 8 to 256 columns of `b`. Along K it
-#   takes 32 bytes at once, which are 16 numbers of half precision. Four warps share this work. The older instruction
+#   takes 32 bytes at once, that is, 16 half-precision numbers. Four warps share this work. The older instruction
 #   `mma.sync`, the only one that an A100 has, works on 16 rows and 8 columns. It takes its operands from registers, so
 #   each warp first loads its part of the tiles into its registers. If BLOCK_M is below 64, Triton uses `mma.sync` on
 #   Hopper, too. A TPU's unit is a square of 128 × 128 (256 × 256 from v6e on), and smaller blocks are padded to this
@@ -301,9 +301,10 @@ figures.tiling.explore_tile_sizes()
 # {{exercise tiling.best_tile}}
 #
 # The sides bm and bn are powers of two: 16, 32, 64, 128 or 256. Numbers have 2 bytes, BLOCK_K is 64, and there are
-# three stages. So a tile fits if * it needs at most `shared_bytes` of shared memory (it needs 3 × 64 × (bm + bn) × 2
-# bytes), and
-# * its accumulator has at most 32,768 numbers (it has bm × bn).
+# three stages. So a tile fits if both of these hold:
+#
+# * A tile needs 3 × 64 × (bm + bn) × 2 bytes of shared memory, and this is at most `shared_bytes`.
+# * Its accumulator has bm × bn numbers, and this is at most 32,768.
 #
 # Of the tiles that fit, return the pair (bm, bn) that moves the fewest bytes in an (m, k) @ (k, n) product. (If there
 # are several such pairs, return any of them.) You may call `matmul_bytes`. Full marks require the best tile
@@ -685,8 +686,8 @@ for num_warps in (4, 8):
 
 # %% [markdown]
 # With 4 warps the sums **spill**: a part of the accumulator lies in memory, and the program has to load it and store it
-# again and again. The result is still right, and a trace does not count these bytes, so neither of them shows the
-# spill. So look at what `compile_for` says, and give large tiles 8 warps.
+# again and again. The result is still right, and a trace does not count these bytes. So neither the result nor the
+# trace shows the spill. So look at what `compile_for` says, and give large tiles 8 warps.
 #
 # **Any strides.** `x.T`, a slice, and a head of an attention layer are views, with strides of their own (unit 01). If a
 # kernel takes both strides of each matrix as arguments, it can read all of these views without a copy. `.contiguous()`
@@ -701,7 +702,7 @@ for num_warps in (4, 8):
 #
 # {{exercise tiling.one_step}}
 #
-# A matmul is like `row_sums`, with a product in each step. Now write one step alone. K is at most 64, so one block
+# A matmul is like `row_sums`, with a product in each step. Now write just one step. K is at most 64, so one block
 # holds all of K, and there is no loop. The matrices `a` and `b` are contiguous, in float16. Blocks can reach past the
 # last row of `a` and past the last column of `b`. If K is smaller than BLOCK_K, they also reach past the end of K.
 # Masked loads need `other=0`. Otherwise undefined values past the end of K would be multiplied and added to the sums.
@@ -749,11 +750,11 @@ check("tiling.one_step", one_step)
 # earn the points one by one:
 # * The result is right for ragged sizes ({{correct.ragged}}), for transposed matrices and slices ({{correct.strided}}),
 #   and for batches ({{correct.batched}}).
-# * Sums over a long K keep their precision ({{correct.long}}), and products of float32 matrices are as precise as
-#   float32 ({{correct.float32}}).
+# * Sums over a long K keep their precision ({{correct.long}}), and products of float32 matrices have the full precision
+#   of float32 ({{correct.float32}}).
 # * Each element of `a` is read at most N / 64 times ({{rereads.a.performance}}), and each element of `b` at most M / 64
 #   times ({{rereads.b.performance}}). In all, the kernel moves no more bytes than tiles of 64 × 64 need
-#   ({{traffic.performance}}). You earn these three only if at least 32 programs share a large product.
+#   ({{traffic.performance}}). You earn the points in this line only if at least 32 programs share a large product.
 # * Loads are dense ({{coalesced.load.performance}}), and so are stores ({{coalesced.store.performance}}).
 #
 # A function in which torch makes a copy earns nothing at all, and `a.contiguous()` can make one.
@@ -767,7 +768,7 @@ check("tiling.one_step", one_step)
 # So BLOCK_M = BLOCK_N = 64 and BLOCK_K = 32 are large enough for float32.
 #
 # There is extra credit on a GPU, for a product of 4096 × 4096 × 4096 in bfloat16. You get {{speed}} if your kernel
-# reaches {{speed.full}} of the speed of `torch.matmul`, and a part of the points if it reaches more than
+# reaches {{speed.full}} of the speed of `torch.matmul`, and some of the points if it reaches more than
 # {{speed.none}}.
 
 
@@ -1071,8 +1072,7 @@ for stride in (4096, 4100, 4098, 4097):
 #
 # 1. **Waves.** Each SM does `flops_per_second` / `sms` FLOPs in a second. A tile takes 2 × bm × bn × n FLOPs, and this
 #    gives the time of one tile. Each wave takes this time, even if the last wave is not full.
-# 2. **Memory.** Each of the three matrices passes through memory once, at `bytes_per_second`. This gives the time of
-#    the memory.
+# 2. **Memory.** Each of the three matrices passes through memory once, at `bytes_per_second`. This gives the memory time.
 # 3. **Launch.** The waves and the memory work at the same time, so take the longer of the two times. Then add
 #    `launch_seconds`.
 # 4. **Alignment.** If n is not divisible by 8, the product reaches only a share of the speed that parts 1 to 3 give.
@@ -1132,8 +1132,8 @@ print(figures.tiling.how_well(predicted_throughput))
 # the statements hold for your GPU?) Look at the picture first. For multiples of 8 the lines (the model) lie about 15 %
 # below the marks (the measurement). This does no harm, because a rank correlation depends only on the order of the
 # sizes, and the same factor for all sizes does not change their order. Next look at sizes below N = 1000 that are not
-# divisible by 8. Their measured speed is 2 to 3 times the speed predicted with the published solution's shares. The
-# reason is part 4 of the model: its share slows down the launch as well, although a launch takes the same time for
+# divisible by 8. They are measured to be 2 to 3 times as fast as the published solution predicts. The reason is part 4
+# of the model: the published share multiplies the time of the launch as well, although a launch takes the same time for
 # every size.
 #
 # Then read the table, in three steps.
@@ -1188,10 +1188,10 @@ print(figures.tiling.vocabulary())
 # The padded product is more work, yet it takes less time.
 #
 # What if you cannot choose the size, because the matrices come from elsewhere? You can copy the matrices into longer
-# rows that begin at multiples of 16 bytes, multiply these copies, and copy the result back. Does this save time?
-# Predict two times for matrices of (4097, 4097): the time of the product of the original matrices, and the time of the
-# three copies and their product together. Each of the three copies reads and writes 2 bytes for each number, and the
-# memory of an H100 moves about 3 TB in a second. The product of the original matrices runs at the speed of the lowest
+# rows that begin at multiples of 16 bytes, multiply these copies, and copy the result back. Does this save time? For
+# matrices of (4097, 4097), predict how long two things take: multiplying the original matrices, and making all three
+# copies and multiplying the copied matrices. Each of the three copies reads and writes 2 bytes for each number, and the
+# memory of an H100 moves about 3 TB per second. The product of the original matrices runs at the speed of the lowest
 # branch, and the product of the copies at the speed of the highest branch.
 
 # %%

@@ -176,7 +176,7 @@ check("fusion.chain_bytes", chain_bytes)
 #   elements ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 33,554,432 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="fusion.sin2_plus_cos2"
@@ -361,7 +361,7 @@ print(f"(65536 x 1024 float32, recorded on an {measured('fusion')['machine']})")
 # * loads that touch no more sectors than they must ({{coalesced.load.performance}}).
 #
 # There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="fusion.bias_gelu"
@@ -438,7 +438,7 @@ figures.fusion.softmax_passes()
 #   input is large ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="fusion.softmax"
@@ -555,7 +555,7 @@ print("alpha, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e38) -
 # before the loop: `m, l = -3.4e38, 0.0`.
 #
 # There is extra credit on a GPU, for 2048 × 32,768 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of
-# the speed of `torch.compile`, and a part of the points if it reaches more than {{speed.none}}.
+# the speed of `torch.compile`, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="fusion.online_softmax"
@@ -653,7 +653,7 @@ print(f"({measured('fusion')['machine']}, recorded)")
 #   input is large ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="fusion.rmsnorm"
@@ -701,7 +701,7 @@ check("fusion.rmsnorm", rmsnorm)
 #   ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="fusion.add_rmsnorm"
@@ -774,7 +774,7 @@ print(
 # * no probabilities stored: buffers of less than an eighth of the logits ({{buffers_below.performance}}).
 #
 # There is extra credit on a GPU, for 8192 × 32,768 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of
-# a copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# a copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="fusion.cross_entropy"

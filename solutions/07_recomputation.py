@@ -281,7 +281,7 @@ print(t.table())
 # never read, although this tensor takes memory, too. So give `save_for_backward` only what the backward pass needs.
 #
 # There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="recomputation.sigmoid3"
@@ -354,7 +354,7 @@ check("recomputation.sigmoid3", Sigmoid3)
 #   32 programs where the input is large ({{traffic.performance}}). Which eight are they?
 #
 # There is extra credit on a GPU, for 8192 × 4096 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="recomputation.recomputed_gelu"
@@ -453,7 +453,7 @@ print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  ls
 # * no table of probabilities in addition to the result ({{buffers_below.performance}}).
 #
 # There is extra credit on a GPU, for 8192 rows of 8192. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="recomputation.cross_entropy_backward"
@@ -527,7 +527,7 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 # So a program should do several rows, but not too many: 16 is a fair choice, and more where M is very large.
 #
 # There is extra credit on a GPU, for 8192 rows of 4096. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="recomputation.rmsnorm_backward"
@@ -649,7 +649,7 @@ for seed, first in ((7, 0), (7, 4), (8, 0)):
 # Philox is long code, so choose blocks of 512 to 2048 elements, which compile fast. With 8192 you wait.
 #
 # There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and a part of the points if it reaches more than {{speed.none}}.
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="recomputation.seeded_dropout"

@@ -62,10 +62,10 @@ print(
 figures.flash.explore_program_walk()
 
 # %% [markdown]
-# Each program loads its rows of q once, at the beginning, and stores its rows of o once, at the end. In between it
-# goes through k and v tile by tile, and each tile of scores exists only for a moment. We call this pass over the keys
-# the program's *walk*. Program 0 has the shortest walk, and the last program has the longest. No program needs a
-# result of another program.
+# Each program loads its rows of q once, at the beginning, and stores its rows of o once, at the end. In between it goes
+# through k and v tile by tile, and each tile of scores exists only for a moment. We call this pass over the keys the
+# program's *walk*. Program 0 has the shortest walk, and the last program has the longest. No program needs a result
+# from another program.
 #
 # Where do these programs run? You will often hear one of three answers, and all three are wrong.
 #
@@ -153,7 +153,7 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 #
 # Three things matter on a GPU.
 #
-# * **Tensor cores** multiply numbers of half precision, but p is float32. So round p to v's dtype for the product:
+# * **Tensor cores** multiply half-precision numbers, but p is float32. So round p to v's dtype for the product:
 #   `p.to(v.dtype)`. The weights in p lie between 0 and 1, and rounding changes each of them by at most half a unit in
 #   its last place. The numbers in v are not more precise than this. The state (m, l and acc) stays in float32.
 # * **Adding is free.** `tl.dot(a, b, acc)` adds the product to `acc`, and this takes the tensor cores no extra time.
@@ -237,10 +237,12 @@ check("flash.online_update", weighted_mean)
 # %% [markdown]
 # ## One head
 #
-# From here on the scores are no longer given. For its BLOCK_M queries, a program 1. loads its tile of q,
-# 2. for each tile of keys, loads k and v, computes the scores s = scale · q @ k.T with the scale 1 / √D of unit 08, and
-#    updates the state,
-# 3. divides acc by l, and stores o and lse.
+# From here on the scores are no longer given. For its BLOCK_M queries, a program does three things:
+#
+# 1. It loads its tile of q.
+# 2. For each tile of keys, it loads k and v, computes the scores s = scale · q @ k.T with the scale 1 / √D of unit 08,
+#    and updates the state.
+# 3. It divides acc by l, and stores o and lse.
 #
 # For a block of half precision, `k.T` costs nothing, because a tile in shared memory can be read by rows or by columns.
 # (On Hopper the tensor cores do this themselves. On older GPUs the loads from shared memory into registers do it.)
@@ -343,7 +345,7 @@ figures.flash.explore_program_walk(**mine)
 if done is None:
     print("solve one_head to see what becomes of it")
 elif "one_head_kernel" not in globals():
-    print("this cell can compile only a kernel that is called one_head_kernel and has the parameters of the exercise's")
+    print("this cell can compile only a kernel that is called one_head_kernel and has the same parameters as the one in the exercise")
 else:
     shape = dict(D=64, BLOCK_M=64, BLOCK_N=64, num_warps=4)
     print(compile_for(one_head_kernel, q, k, v, *done, 0.125, n, n, gpu="sm_90", **shape))
@@ -422,10 +424,10 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # * for any scale ({{correct.scale}}),
 # * for causal attention in which the last query sees the last key ({{correct.causal}}); a query that sees no key gets
 #   o = 0 and lse = −inf ({{correct.nothing}}),
-# * for scores that are large, that rise or fall from tile to tile, or that are all low ({{correct.hard}}); one of these
-#   cases has its own scale, too.
+# * for scores that are large, that rise or fall from tile to tile, or that are all low ({{correct.hard}}); in one of
+#   these cases `scale` is given.
 #
-# Full marks also need
+# Full marks also require
 # * no more bytes than `flash_bytes` predicts, with at least 32 programs for 64 heads ({{traffic.performance}}),
 # * that `tl.dot` computes all products, and only half as many of them in causal attention ({{dot_flops.performance}}),
 # * a single launch ({{launches.performance}}), and nothing of size Nq × Nk in memory ({{buffers_below.performance}}),
@@ -628,16 +630,16 @@ for row in measured("attention")["counters"]:
 # %% [markdown]
 # In "unit 09" and "descriptors" no part is busy all the time, because in each program the products and the softmax
 # *take turns*. While a program computes exponentials, its tensor cores wait, and while the tensor cores work, the
-# special functions wait. Only a second program on the same SM can fill these gaps, if it happens to be in the other
-# phase.
+# special-function units wait. Only a second program on the same SM can fill these gaps, if it happens to be in the
+# other phase.
 #
 # **Overlap.** The kernel "overlapped", like FlashAttention-3 and cuDNN, gives different jobs to different warps of a
 # program. One warp fetches tiles. The other warps form two groups of four warps, and each group has 64 queries. For
 # each tile of keys, a group does three things:
 # 1. It starts the product s = q @ k.T of this tile.
 # 2. Without waiting for s, it starts the product p @ v of the *previous* tile.
-# 3. When s is ready, it computes the softmax of s. Meanwhile the tensor cores work on its product p @ v of the previous
-#    tile, and on the products of the other group.
+# 3. When s is ready, it computes the softmax of s. Meanwhile the tensor cores work on this group's product p @ v for
+#    the previous tile, and on the other group's products.
 #
 # There are two more differences. A program has 128 queries instead of 64, so k and v are read by half as many programs,
 # and fewer bytes pass between L2 and the SMs. And there are only as many programs as SMs. Each program works on one
@@ -645,8 +647,8 @@ for row in measured("attention")["counters"]:
 #
 # Can Triton do this? In the loop of a plain matmul, Triton's compiler starts the next product before the last one has
 # finished. In the loop of attention it does not, because the softmax needs the finished s, and the accumulator must be
-# rescaled before the next product is added to it. So the compiled program starts a product and then waits for it at
-# once, and you cannot change this in Triton. The kernel "overlapped" is therefore written in **Gluon**, a lower-level
+# rescaled before the next product is added to it. So the compiled program starts a product and then immediately waits
+# for it, and you cannot change this in Triton. The kernel "overlapped" is therefore written in **Gluon**, a lower-level
 # language in the same package. In Gluon you control layouts, shared memory, barriers and waits yourself. The kernel is
 # in benchmarks/attention_overlapped.py, and takes 197 lines, for this one kind of GPU. Read it when you have finished
 # this unit; you will know every line of its arithmetic. `course_lib.hopper.simulate` runs such kernels without a GPU,
@@ -658,9 +660,9 @@ for row in measured("attention")["counters"]:
 # you can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
 #
 # Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline (unit
-# 05). On Hopper there is a tile of k and a tile of v for every stage. On older cards there are tiles for one stage
-# fewer, but a tile of p takes space as well. The next cell counts the bytes for 64 queries, heads of 128, half
-# precision and 3 stages. Guess first: at how many keys does a tile become too large for an A10G?
+# 05). On Hopper there is a tile of k and a tile of v for every stage. Older cards keep tiles for one stage fewer, but a
+# tile of p takes space as well. The next cell counts the bytes for 64 queries, heads of 128, half precision and 3
+# stages. Guess first: at how many keys does a tile become too large for an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
@@ -802,7 +804,7 @@ def grouped_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, scale, group, Nq, Nk,
     CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """BLOCK_M of the group * Nq rows that share one head of k and v."""
+    """Attention for BLOCK_M rows of q, out of the group * Nq rows that share one head of k and v."""
     ### BEGIN SOLUTION
     tile, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
     offs_m, offs_d = tile * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D)
@@ -877,7 +879,7 @@ figures.flash.decode_splits()
 # * that k and v are read only once ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 32 heads of q, 8 heads of k and v, 65,536 keys and bfloat16. You get {{speed}} if
-# your kernels reach {{speed.full}} of the speed of a copy, and a part of the points if they reach more than
+# your kernels reach {{speed.full}} of the speed of a copy, and some of the points if they reach more than
 # {{speed.none}}.
 
 

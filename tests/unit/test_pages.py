@@ -224,3 +224,16 @@ def test_thousands_have_a_comma():
     spaced = re.compile(r"(?<![\w.,])(?<!\d )\d{1,3}(?: \d{3})+\b(?![.,]?\d| \d)")
     found = [(path.name, text) for path in texts for text in spaced.findall(path.read_text("utf-8"))]
     assert found == []
+
+
+def test_a_list_begins_on_a_line_of_its_own():
+    """Find no list of a unit whose first item stands in the sentence before it: `fits if * it needs`, then a line `* and`."""
+    item, rest = r"(?:\* [a-z]|1\. )[^\n]*\n(?:#  +[^\n]*\n|# \([^\n]*\n)*", r"# (?:\*|2\.) "
+    swallowed = re.compile(rf"^# [^*\n]*\w:? {item}{rest}", re.MULTILINE)
+    texts = {
+        path.name: re.sub(r"`[^`\n]*`", "code", path.read_text("utf-8")) for path in (ROOT / "solutions").glob("*.py")
+    }
+    assert [(name, found) for name, text in texts.items() for found in swallowed.findall(text)] == []
+    assert swallowed.search("# So a tile fits if * it needs few\n# * it has few\n")
+    assert swallowed.search("# both numbers right * for squares\n# (1 point),\n# * for others\n")
+    assert swallowed.search("# a program 1. loads q,\n# 2. divides\n")

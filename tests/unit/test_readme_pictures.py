@@ -44,5 +44,5 @@ def test_early_keys_are_loaded_by_every_block_of_queries(pictures):
 
 
 def test_the_model_sorts_as_well_as_is_said(pictures):
-    assert "Rank correlation over 230 sizes: 0.986" in repr(pictures.mystery_plot())
+    assert "The rank correlation over 230 sizes is 0.986" in repr(pictures.mystery_plot())
     assert "230 sizes with a rank correlation of 0.986" in README
