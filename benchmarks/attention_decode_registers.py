@@ -1,0 +1,298 @@
+"""One token's attention to a long cache, keys in registers, in Gluon: a step beyond attention_decode.py.
+
+Shares, their states and the last one's merge are as they are there. What differs is the walk: **each warp walks over its own keys**, 16
+at a time, from memory to registers to tensor cores. Nothing passes through shared memory and no warp waits for another one until all
+its keys are done. A warp asks for its next 16 keys and values as soon as the last ones are in a product.
+
+A thread has whole pieces of 16 bytes of a row, where the tensor cores want two numbers here and two there. But which of a row's numbers
+are called first is free, if q's are called alike, and so is which keys are called first, if the probabilities are: `keys_for_mma` and
+`values_for_mma` rename, and move nothing from thread to thread (`assert_trivial` makes the compiler say so). For lines of 128 bytes
+to be read whole, the two halves of each stand as two keys, and q as 16 rows: 8 heads with a row's first halves, the same 8 with the
+second. Of the four sums that make two are scores, when added. P V is done as V^T P^T, whose rows are no multiple of anything unused.
+
+It takes groups of up to 8 heads, D of 64 or 128, numbers of 16 bits, and pages whose keys are a multiple of 16: then a warp's 16 keys
+have one page, and one number of the table. It needs sm_80 and Gluon; importing this needs neither.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+import triton
+import triton.language as tl
+
+try:
+    from triton.experimental import gluon
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.language.nvidia.ampere import mma_v2
+
+    jit, constexpr_function = gluon.jit, gluon.constexpr_function
+    barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier  # until Triton 3.6
+except ImportError:  # an older Triton: this can be read, not run
+
+    def jit(fn):
+        return fn
+
+    constexpr_function = jit
+
+
+LOG2_E = 1.4426950408889634
+KEYS, ROWS = tl.constexpr(16), tl.constexpr(8)  # keys of a warp's tile, heads of q that there is room for
+LOWEST = tl.constexpr(-3.4028234663852886e38)  # a maximum of nothing: unlike -inf it can be subtracted from itself
+STATES = tl.constexpr(16)  # that are merged at once
+WARPS = 8
+
+
+@constexpr_function
+def values_layout(W, D):
+    """Who loads what of a tile of v, two numbers in a word: four lanes the keys, eight a line of a row."""
+    registers = [[0, 0, 1], [0, 0, 2], [0, 4, 0], [0, 8, 0]] + [[0, 0, 32]] * (D == 128)
+    lanes = [[0, 1, 0], [0, 2, 0], [0, 0, 4], [0, 0, 8], [0, 0, 16]]
+    return gl.DistributedLinearLayout(registers, lanes, [[1 << i, 0, 0] for i in range(W.bit_length() - 1)], [], [W, 16, D // 2])
+
+
+@jit
+def places(shape: gl.constexpr, layout: gl.constexpr):
+    """The three coordinates of each element of a block, to be broadcast."""
+    x = gl.arange(0, shape[0], gl.SliceLayout(1, gl.SliceLayout(2, layout)))[:, None, None]
+    y = gl.arange(0, shape[1], gl.SliceLayout(0, gl.SliceLayout(2, layout)))[None, :, None]
+    z = gl.arange(0, shape[2], gl.SliceLayout(0, gl.SliceLayout(1, layout)))[None, None, :]
+    return x, y, z
+
+
+@jit
+def page_of(table_ptr, at, stop, layout: gl.constexpr, W: gl.constexpr, PAGE: gl.constexpr):
+    """The page of each warp's keys."""
+    first = at + gl.arange(0, W, layout) * KEYS
+    return gl.load(table_ptr + first // PAGE, mask=first < stop, other=0) if PAGE else first
+
+
+@jit
+def start_of(page, at, page_words, row_words, layout: gl.constexpr, W: gl.constexpr, PAGE: gl.constexpr):
+    """Where each warp's keys begin."""
+    first = at + gl.arange(0, W, layout) * KEYS
+    if PAGE:
+        return page.to(gl.int64) * page_words + first % PAGE * row_words
+    else:
+        return first.to(gl.int64) * row_words
+
+
+@jit
+def fetch(ptr, start, at, stop, row_words, layout: gl.constexpr, W: gl.constexpr, D: gl.constexpr, POLICY: gl.constexpr):
+    """(W, 16, D / 2) words. They stay words until they are used: whoever takes them apart waits for them."""
+    w, key, word = places([W, KEYS, D // 2], layout)
+    start = gl.convert_layout(start, gl.SliceLayout(1, gl.SliceLayout(2, layout)))[:, None, None]
+    there = at + w * KEYS + key < stop
+    return gl.load(ptr + start + (key * row_words + word), mask=there, other=0, eviction_policy=POLICY)
+
+
+@jit
+def numbers(words, dtype: gl.constexpr):
+    """(..., 2): both numbers of each word."""
+    return gl.join(words.to(gl.int16).to(dtype, bitcast=True), (words >> 16).to(gl.int16).to(dtype, bitcast=True))
+
+
+@jit
+def q_for_mma(q, layout: gl.constexpr):
+    """(W, 8, D) -> (W, 2 halves x 8, D / 2)."""
+    W: gl.constexpr = q.shape[0]
+    D: gl.constexpr = q.shape[2]
+    q = q.reshape((W, ROWS, D // 64, 2, 4, 4, 2)).permute((0, 3, 1, 2, 5, 4, 6)).reshape((W, 2 * ROWS, D // 2))
+    return gl.convert_layout(q, layout, assert_trivial=True)
+
+
+@jit
+def keys_for_mma(k, layout: gl.constexpr, dtype: gl.constexpr):
+    """-> (W, D / 2, 16 x 2 halves), the numbers of a row in q's order."""
+    W: gl.constexpr = k.shape[0]
+    D: gl.constexpr = 2 * k.shape[2]
+    k = numbers(k, dtype).reshape((W, KEYS, D // 64, 2, 4, 4, 2)).permute((0, 2, 5, 4, 6, 1, 3)).reshape((W, D // 2, 2 * KEYS))
+    return gl.convert_layout(k, layout, assert_trivial=True)
+
+
+@jit
+def scores(products):
+    """(W, 2 x 8, 16 x 2) -> (W, 8, 16): q's first halves times k's first ones, and second times second."""
+    W: gl.constexpr = products.shape[0]
+    first, second = products.reshape((W, 2, ROWS, KEYS, 2)).split()
+    return first.permute((0, 2, 3, 1)).split()[0] + second.permute((0, 2, 3, 1)).split()[1]
+
+
+@jit
+def values_for_mma(v, layout: gl.constexpr, dtype: gl.constexpr):
+    """-> (W, D, 16)."""
+    W: gl.constexpr = v.shape[0]
+    D: gl.constexpr = 2 * v.shape[2]
+    v = numbers(v, dtype).reshape((W, 2, 2, 4, D // 64, 8, 8)).permute((0, 4, 6, 5, 1, 3, 2)).reshape((W, D, KEYS))
+    return gl.convert_layout(v, layout, assert_trivial=True)
+
+
+@jit
+def p_for_mma(p, layout: gl.constexpr, dtype: gl.constexpr):
+    """(W, 8, 16) -> (W, 16, 8), keys in the values' order."""
+    W: gl.constexpr = p.shape[0]
+    p = p.to(dtype).reshape((W, ROWS, 2, 2, 4)).permute((0, 2, 4, 3, 1)).reshape((W, KEYS, ROWS))
+    return gl.convert_layout(p, layout, assert_trivial=True)
+
+
+@jit
+def empty(D: gl.constexpr, layout: gl.constexpr):
+    """The state of no keys: m and l of 8 rows, and acc. `layout` is that of many states, (states, 8, D)."""
+    m = gl.full((ROWS,), LOWEST, gl.float32, gl.SliceLayout(0, gl.SliceLayout(2, layout)))
+    return m, gl.zeros_like(m), gl.zeros((ROWS, D), gl.float32, gl.SliceLayout(0, layout))
+
+
+@jit
+def column(x, like):
+    """(8) -> (8, 1), to be broadcast."""
+    return gl.convert_layout(x, gl.SliceLayout(1, like.type.layout))[:, None]
+
+
+@jit
+def absorb(m, l, acc, m_part, l_part, acc_part):
+    """A state and many more, as one."""
+    m_new = gl.maximum(m, gl.max(m_part, 0))
+    alpha, factor = gl.exp2(m - m_new), gl.exp2(m_part - m_new[None, :])
+    l = l * alpha + gl.sum(l_part * factor, 0)
+    return m_new, l, acc * column(alpha, acc) + gl.sum(acc_part * factor[:, :, None], 0)
+
+
+@jit
+def merge(
+    o_ptr, m_ptr, l_ptr, acc_ptr, first, splits,
+    GROUP: gl.constexpr, D: gl.constexpr, SPLITS: gl.constexpr, layout: gl.constexpr,
+):  # fmt: skip
+    """All shares' states to o. What lies behind the last share are states of no keys."""
+    m, l, acc = empty(D, layout)
+    part, row, dim = places([STATES, ROWS, D], layout)
+    parts = gl.arange(0, STATES, gl.SliceLayout(1, gl.SliceLayout(2, layout)))[:, None]
+    rows = gl.arange(0, ROWS, gl.SliceLayout(0, gl.SliceLayout(2, layout)))[None, :]
+    for at in range(first, first + splits, STATES):
+        acc_part = gl.load(acc_ptr + at * D + ((row * SPLITS + part) * D + dim), mask=row < GROUP, other=0)
+        m_part = gl.load(m_ptr + at + (rows * SPLITS + parts), mask=rows < GROUP, other=0)
+        l_part = gl.load(l_ptr + at + (rows * SPLITS + parts), mask=rows < GROUP, other=0)
+        m, l, acc = absorb(m, l, acc, m_part, l_part, acc_part)
+    row = gl.arange(0, ROWS, gl.SliceLayout(1, acc.type.layout))[:, None]
+    dim = gl.arange(0, D, gl.SliceLayout(0, acc.type.layout))[None, :]
+    gl.store(o_ptr + (row * D + dim), (acc / column(l, acc)).to(o_ptr.dtype.element_ty), mask=row < GROUP)
+
+
+@jit
+def decode(
+    q_ptr, k_ptr, v_ptr, table_ptr, lengths, o_ptr, m_ptr, l_ptr, acc_ptr, done_ptr, strides, table_stride, scale,
+    GROUP: gl.constexpr, D: gl.constexpr, PAGE: gl.constexpr, ALIKE: gl.constexpr, SPLITS: gl.constexpr, POLICY: gl.constexpr,
+):  # fmt: skip
+    """A share of the keys, for the heads of q of one text that read one head of k and v. PAGE is 0 for keys that are not in pages;
+    `lengths` is a number if all texts are ALIKE; SPLITS is num_programs(0), rounded up to a multiple of STATES."""
+    W: gl.constexpr = gl.num_warps()
+    dtype: gl.constexpr = q_ptr.dtype.element_ty
+    # Who holds what: a warp the products of its own tile. K, Q: four lanes and two halves a line, V: see above.
+    MMA: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [W, 1, 1], [1, 16, 8])
+    LEFT: gl.constexpr = gl.DotOperandLayout(0, MMA, 2)
+    RIGHT: gl.constexpr = gl.DotOperandLayout(1, MMA, 2)
+    Q_LAYOUT: gl.constexpr = gl.BlockedLayout([1, 1, 8], [1, 8, 4], [W, 1, 1], [2, 1, 0])
+    K_LAYOUT: gl.constexpr = gl.BlockedLayout([1, 1, 4], [1, 4, 8], [W, 1, 1], [2, 1, 0])
+    V_LAYOUT: gl.constexpr = values_layout(W, D)
+    OF_A_WARP: gl.constexpr = gl.SliceLayout(1, gl.SliceLayout(2, K_LAYOUT))
+    OF_WARPS: gl.constexpr = gl.BlockedLayout([W, 1, D // 32], [1, 1, 32], [1, W, 1], [2, 0, 1])  # all states of a head
+    OF_SHARES: gl.constexpr = gl.BlockedLayout([STATES, 1, D // 32], [1, 1, 32], [1, W, 1], [2, 0, 1])
+    STEP: gl.constexpr = W * KEYS
+
+    split, splits, batch = gl.program_id(0), gl.num_programs(0), gl.program_id(2).to(gl.int64)
+    j = batch * gl.num_programs(1) + gl.program_id(1)
+    length = lengths if ALIKE else gl.load(lengths + batch)
+    share = gl.cdiv(gl.cdiv(length, splits), KEYS) * KEYS
+    first, stop = split * share, gl.minimum((split + 1) * share, length)
+    head = gl.program_id(1) * strides[1].to(gl.int64)
+    if PAGE:
+        table_ptr += batch * table_stride
+    else:
+        head += batch * strides[0]
+    k_ptr = (k_ptr + head).to(gl.pointer_type(gl.int32), bitcast=True)
+    v_ptr = (v_ptr + head).to(gl.pointer_type(gl.int32), bitcast=True)
+    page_words, row_words = strides[0] // 2, strides[2] // 2
+
+    page = page_of(table_ptr, first, stop, OF_A_WARP, W, PAGE)
+    start = start_of(page, first, page_words, row_words, OF_A_WARP, W, PAGE)
+    page = page_of(table_ptr, first + STEP, stop, OF_A_WARP, W, PAGE)  # a step ahead of the keys
+    k = fetch(k_ptr, start, first, stop, row_words, K_LAYOUT, W, D, POLICY)
+    v = fetch(v_ptr, start, first, stop, row_words, V_LAYOUT, W, D, POLICY)
+    w, row, dim = places([W, ROWS, D], Q_LAYOUT)
+    q = gl.load(q_ptr + j * GROUP * D + (row * D + dim + 0 * w), mask=row < GROUP, other=0)
+    q = q_for_mma(q, LEFT)
+
+    none = gl.zeros((W, 2 * ROWS, 2 * KEYS), gl.float32, MMA)
+    S_LAYOUT: gl.constexpr = scores(none).type.layout
+    m = gl.full((W, ROWS), LOWEST, gl.float32, gl.SliceLayout(2, S_LAYOUT))
+    l = gl.zeros((W, ROWS), gl.float32, gl.SliceLayout(2, S_LAYOUT))
+    acc = gl.zeros((W, D, ROWS), gl.float32, MMA)
+    w, row, key = places([W, ROWS, KEYS], S_LAYOUT)
+    for at in range(first, stop, STEP):
+        start = start_of(page, at + STEP, page_words, row_words, OF_A_WARP, W, PAGE)
+        page = page_of(table_ptr, at + 2 * STEP, stop, OF_A_WARP, W, PAGE)
+        s = scores(mma_v2(q, keys_for_mma(k, RIGHT, dtype), none))
+        k = fetch(k_ptr, start, at + STEP, stop, row_words, K_LAYOUT, W, D, POLICY)
+        s = gl.where(at + w * KEYS + key < stop, s * scale, -float("inf"))
+        m_new = gl.maximum(m, gl.max(s, 2))
+        alpha, p = gl.exp2(m - m_new), gl.exp2(s - m_new[:, :, None])
+        l = l * alpha + gl.sum(p, 2)
+        acc *= gl.convert_layout(alpha, gl.SliceLayout(1, MMA))[:, None, :]
+        acc = mma_v2(values_for_mma(v, LEFT, dtype), p_for_mma(p, RIGHT, dtype), acc)
+        v = fetch(v_ptr, start, at + STEP, stop, row_words, V_LAYOUT, W, D, POLICY)
+        m = m_new
+
+    # The warps' states meet in shared memory, the numbers of a row in memory's order again.
+    acc = acc.reshape((W, D // 64, 8, 8, ROWS)).permute((0, 4, 1, 3, 2)).reshape((W, ROWS, D))
+    BANKS: gl.constexpr = gl.SwizzledSharedLayout(4, 1, 8, [2, 1, 0])
+    FLAT: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [1, 0])
+    ms = gl.allocate_shared_memory(gl.float32, [W, ROWS], FLAT, m)
+    ls = gl.allocate_shared_memory(gl.float32, [W, ROWS], FLAT, l)
+    accs = gl.allocate_shared_memory(gl.float32, [W, ROWS, D], BANKS, acc)
+    OF_MAXIMA: gl.constexpr = gl.SliceLayout(2, OF_WARPS)
+    m, l, acc = empty(D, OF_WARPS)
+    m, l, acc = absorb(m, l, acc, ms.load(OF_MAXIMA), ls.load(OF_MAXIMA), accs.load(OF_WARPS))
+    row = gl.arange(0, ROWS, gl.SliceLayout(1, acc.type.layout))[:, None]
+    dim = gl.arange(0, D, gl.SliceLayout(0, acc.type.layout))[None, :]
+    state = j * GROUP * SPLITS + split
+    gl.store(acc_ptr + state * D + (row * SPLITS * D + dim), acc, mask=row < GROUP)
+    row = gl.arange(0, ROWS, m.type.layout)
+    gl.store(m_ptr + state + row * SPLITS, m, mask=row < GROUP)
+    gl.store(l_ptr + state + row * SPLITS, l, mask=row < GROUP)
+    barrier()  # all threads have stored before one of them counts
+    if gl.atomic_add(done_ptr + j, 1, sem="acq_rel") == splits - 1:
+        merge(o_ptr + j * GROUP * D, m_ptr, l_ptr, acc_ptr, j * GROUP * SPLITS, splits, GROUP, D, SPLITS, OF_SHARES)
+        gl.store(done_ptr + j, 0)
+
+
+@cache
+def room(heads: int, splits: int, D: int, groups: int, device: torch.device) -> tuple[torch.Tensor, ...]:
+    """m, l and acc of all states, those that no share fills with no keys, and a count for each head of k and v, which each launch
+    leaves at 0. Launches that share it must come one after another: in one stream."""
+    m = torch.full((heads, splits), -torch.inf, device=device)
+    done = torch.zeros(groups, dtype=torch.int32, device=device)
+    return m, torch.zeros_like(m), torch.zeros(heads, splits, D, device=device), done
+
+
+def launch(q, k, v, lengths: torch.Tensor | int, table=None, splits: int | None = None) -> torch.Tensor:
+    """q (B, Hq, D), one query a head -> o (B, Hq, D); the arguments are those of attention_decode.launch, as far as this kernel takes
+    them."""
+    (B, Hq, D), (_, Hkv, slots, _) = q.shape, k.shape
+    if k.stride() != v.stride():
+        raise ValueError(f"k and v must lie alike: their strides are {k.stride()} and {v.stride()}")
+    if D not in (64, 128) or q.element_size() != 2 or Hq // Hkv > ROWS.value or (table is not None and slots % KEYS.value):
+        raise ValueError("this kernel takes D of 64 or 128, numbers of 16 bits, groups of up to 8 heads, pages of 16, 32, 48, ... keys")
+    gpu = torch.cuda.get_device_properties(q.device)
+    most = slots if table is None else table.shape[1] * slots
+    if splits is None:
+        splits = max(1, min(triton.cdiv(most, 64), gpu.multi_processor_count // (B * Hkv)))
+    whole = triton.cdiv(splits, STATES.value) * STATES.value
+    fits = 2 * B * Hkv * most * D * q.element_size() <= gpu.L2_cache_size
+    o = torch.empty_like(q)
+    decode[(splits, Hkv, B)](
+        q, k, v, table, lengths, o, *room(B * Hq, whole, D, B * Hkv, q.device),
+        k.stride(), 0 if table is None else table.stride(0), D**-0.5 * LOG2_E,
+        GROUP=Hq // Hkv, D=D, PAGE=0 if table is None else slots, ALIKE=isinstance(lengths, int), SPLITS=whole,
+        POLICY="evict_first" if fits else "", num_warps=WARPS,
+    )  # fmt: skip
+    return o
