@@ -49,7 +49,9 @@ def values_layout(W, D):
     """Who loads what of a tile of v, two numbers in a word: four lanes the keys, eight a line of a row."""
     registers = [[0, 0, 1], [0, 0, 2], [0, 4, 0], [0, 8, 0]] + [[0, 0, 32]] * (D == 128)
     lanes = [[0, 1, 0], [0, 2, 0], [0, 0, 4], [0, 0, 8], [0, 0, 16]]
-    return gl.DistributedLinearLayout(registers, lanes, [[1 << i, 0, 0] for i in range(W.bit_length() - 1)], [], [W, 16, D // 2])
+    return gl.DistributedLinearLayout(
+        registers, lanes, [[1 << i, 0, 0] for i in range(W.bit_length() - 1)], [], [W, 16, D // 2]
+    )
 
 
 @jit
@@ -79,7 +81,9 @@ def start_of(page, at, page_words, row_words, layout: gl.constexpr, W: gl.conste
 
 
 @jit
-def fetch(ptr, start, at, stop, row_words, layout: gl.constexpr, W: gl.constexpr, D: gl.constexpr, POLICY: gl.constexpr):
+def fetch(
+    ptr, start, at, stop, row_words, layout: gl.constexpr, W: gl.constexpr, D: gl.constexpr, POLICY: gl.constexpr
+):
     """(W, 16, D / 2) words. They stay words until they are used: whoever takes them apart waits for them."""
     w, key, word = places([W, KEYS, D // 2], layout)
     start = gl.convert_layout(start, gl.SliceLayout(1, gl.SliceLayout(2, layout)))[:, None, None]
@@ -107,7 +111,12 @@ def keys_for_mma(k, layout: gl.constexpr, dtype: gl.constexpr):
     """-> (W, D / 2, 16 x 2 halves), the numbers of a row in q's order."""
     W: gl.constexpr = k.shape[0]
     D: gl.constexpr = 2 * k.shape[2]
-    k = numbers(k, dtype).reshape((W, KEYS, D // 64, 2, 4, 4, 2)).permute((0, 2, 5, 4, 6, 1, 3)).reshape((W, D // 2, 2 * KEYS))
+    k = (
+        numbers(k, dtype)
+        .reshape((W, KEYS, D // 64, 2, 4, 4, 2))
+        .permute((0, 2, 5, 4, 6, 1, 3))
+        .reshape((W, D // 2, 2 * KEYS))
+    )
     return gl.convert_layout(k, layout, assert_trivial=True)
 
 
@@ -267,11 +276,16 @@ def decode(
 
 @cache
 def room(heads: int, splits: int, D: int, groups: int, device: torch.device) -> tuple[torch.Tensor, ...]:
-    """m, l and acc of all states, those that no share fills with no keys, and a count for each head of k and v, which each launch
-    leaves at 0. Launches that share it must come one after another: in one stream."""
-    m = torch.full((heads, splits), -torch.inf, device=device)
+    """m, l and acc of all states, of no keys where there is no share, and a count for each head of k and v, which each launch leaves
+    at 0. Launches that share it must come one after another: in one stream."""
+    m = torch.full((heads, whole(splits)), -torch.inf, device=device)
     done = torch.zeros(groups, dtype=torch.int32, device=device)
-    return m, torch.zeros_like(m), torch.zeros(heads, splits, D, device=device), done
+    return m, torch.zeros_like(m), torch.zeros(*m.shape, D, device=device), done
+
+
+def whole(splits: int) -> int:
+    """As many states as are merged in whole rounds."""
+    return triton.cdiv(splits, STATES.value) * STATES.value
 
 
 def launch(q, k, v, lengths: torch.Tensor | int, table=None, splits: int | None = None) -> torch.Tensor:
@@ -280,19 +294,25 @@ def launch(q, k, v, lengths: torch.Tensor | int, table=None, splits: int | None 
     (B, Hq, D), (_, Hkv, slots, _) = q.shape, k.shape
     if k.stride() != v.stride():
         raise ValueError(f"k and v must lie alike: their strides are {k.stride()} and {v.stride()}")
-    if D not in (64, 128) or q.element_size() != 2 or Hq // Hkv > ROWS.value or (table is not None and slots % KEYS.value):
-        raise ValueError("this kernel takes D of 64 or 128, numbers of 16 bits, groups of up to 8 heads, pages of 16, 32, 48, ... keys")
+    if (
+        D not in (64, 128)
+        or q.element_size() != 2
+        or Hq // Hkv > ROWS.value
+        or (table is not None and slots % KEYS.value)
+    ):
+        raise ValueError(
+            "this kernel takes D of 64 or 128, numbers of 16 bits, groups of up to 8 heads, pages of 16, 32, 48, ... keys"
+        )
     gpu = torch.cuda.get_device_properties(q.device)
     most = slots if table is None else table.shape[1] * slots
     if splits is None:
         splits = max(1, min(triton.cdiv(most, 64), gpu.multi_processor_count // (B * Hkv)))
-    whole = triton.cdiv(splits, STATES.value) * STATES.value
     fits = 2 * B * Hkv * most * D * q.element_size() <= gpu.L2_cache_size
     o = torch.empty_like(q)
     decode[(splits, Hkv, B)](
-        q, k, v, table, lengths, o, *room(B * Hq, whole, D, B * Hkv, q.device),
+        q, k, v, table, lengths, o, *room(B * Hq, splits, D, B * Hkv, q.device),
         k.stride(), 0 if table is None else table.stride(0), D**-0.5 * LOG2_E,
-        GROUP=Hq // Hkv, D=D, PAGE=0 if table is None else slots, ALIKE=isinstance(lengths, int), SPLITS=whole,
+        GROUP=Hq // Hkv, D=D, PAGE=0 if table is None else slots, ALIKE=isinstance(lengths, int), SPLITS=whole(splits),
         POLICY="evict_first" if fits else "", num_warps=WARPS,
     )  # fmt: skip
     return o
