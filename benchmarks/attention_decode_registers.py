@@ -1,17 +1,39 @@
-"""One token's attention to a long cache, keys in registers, in Gluon: a step beyond attention_decode.py.
+"""One token's attention to a long cache, with keys in registers, in Gluon: a step beyond attention_decode.py.
 
-Shares, their states and the last one's merge are as they are there. What differs is the walk: **each warp walks over its own keys**, 16
-at a time, from memory to registers to tensor cores. Nothing passes through shared memory and no warp waits for another one until all
-its keys are done. A warp asks for its next 16 keys and values as soon as the last ones are in a product.
+Shares, their states and the merge by the last one are as they are there. What differs is the walk: **each warp walks over its own
+keys**, 16 at a time, which go from memory to registers to the tensor cores. Nothing passes through shared memory, and no warp waits for
+another one before all its keys are done. A warp asks for the next 16 keys and values while the last ones are multiplied.
 
-A thread has whole pieces of 16 bytes of a row, where the tensor cores want two numbers here and two there. But which of a row's numbers
-are called first is free, if q's are called alike, and so is which keys are called first, if the probabilities are: `keys_for_mma` and
-`values_for_mma` rename, and move nothing from thread to thread (`assert_trivial` makes the compiler say so). For lines of 128 bytes
-to be read whole, the two halves of each stand as two keys, and q as 16 rows: 8 heads with a row's first halves, the same 8 with the
-second. Of the four sums that make two are scores, when added. P V is done as V^T P^T, whose rows are no multiple of anything unused.
+A thread loads pieces of 16 bytes of a row, and the tensor cores want a few numbers from here and a few from there. But the order of a
+row's numbers is free, if q's have the same order, and so is the order of keys, if the probabilities have it. So `keys_for_mma` and
+`values_for_mma` give new names to what each thread holds, and move nothing between threads; `assert_trivial` lets the compiler check
+that. Eight lanes read one line of 128 bytes. The tensor cores take only four lanes' numbers for one key, so both halves of each line
+stand as keys of their own, and q has 16 rows: the first halves for 8 heads, then the second halves for the same 8. Where first meets
+first and second meets second, the sum of the two products is the score; the other products are thrown away (`scores`).
 
-It takes groups of up to 8 heads, D of 64 or 128, numbers of 16 bits, and pages whose keys are a multiple of 16: then a warp's 16 keys
-have one page, and one number of the table. It needs sm_80 and Gluon; importing this needs neither.
+It takes groups of up to 8 heads, D of 64 or 128, numbers of 16 bits, and pages of 16, 32, 48, ... keys: then the 16 keys of a warp lie
+in one page, and cost one look into the table. It needs Gluon and sm_80; importing this needs neither.
+
+What it took, on an H100, as in attention_decode.py (32 heads of q on 8, D 128, bfloat16); microseconds, each the median of 25 in turns:
+
+                                          8192 keys   65 536 keys   both in pages of 16
+attention_decode.py                           21.9       102.5       24.4   108.9
+each warp its own keys                        22.5       105.3                        no tile in shared memory, no barrier
+evict_first                                   20.0       105.3       20.7   107.0
+lines read whole, O = (V^T P^T)^T             19.6       103.8       20.0   104.9       32 registers of sums, not 64: half were of no head
+evict_first only up to 3 times the L2         19.4       102.2       19.9   104.4       0.82, 0.91 of a copy; pages 2 to 3 % more
+nothing but reading k and v                   17.2       100.0
+
+**What evict_first does**: before a measurement the L2 is full of lines that were written, and each must go to memory before its place is
+free. That slows down whoever reads: reading k and v of 8192 keys takes 19.8 us, or 17.2 if each line may be evicted before all others,
+since then lines of k and v make room for one another. If the L2 holds lines that were only read, both take 14.9 us, and this kernel and
+attention_decode.py both take 17.9 (a copy 12.4). So evict_first is worth 2 us after kernels that wrote much, and nothing otherwise; beyond
+a few times the L2 it costs some 3 % (why, no counter was asked).
+
+Of the 19.4 us at 8192 keys the count takes 0.6 and the merge 0.5. No faster: k two steps ahead; 4 warps, in 1, 2 or 3 programs for each
+SM (20.1, 21.4, 23.2); a ring of three to six tiles that TMA fills (23.5, without evict_first, which Triton 3.6 gives to no copy into
+shared memory). In attention_decode.py: more stages (22.5, 22.9), q asked for after the first tiles (22.6), tiles in registers
+(21.8 with evict_first, but 107.1), and a product for each warp by a third dimension of `tl.dot` (25.5: a sum over warps takes 3 us).
 """
 
 from __future__ import annotations
@@ -38,6 +60,7 @@ except ImportError:  # an older Triton: this can be read, not run
 
 
 LOG2_E = 1.4426950408889634
+L2S = 3  # times the L2: what is no longer is evicted first
 KEYS, ROWS = tl.constexpr(16), tl.constexpr(8)  # keys of a warp's tile, heads of q that there is room for
 LOWEST = tl.constexpr(-3.4028234663852886e38)  # a maximum of nothing: unlike -inf it can be subtracted from itself
 STATES = tl.constexpr(16)  # that are merged at once
@@ -196,7 +219,7 @@ def decode(
     `lengths` is a number if all texts are ALIKE; SPLITS is num_programs(0), rounded up to a multiple of STATES."""
     W: gl.constexpr = gl.num_warps()
     dtype: gl.constexpr = q_ptr.dtype.element_ty
-    # Who holds what: a warp the products of its own tile. K, Q: four lanes and two halves a line, V: see above.
+    # Who holds what: a warp its own tiles, as they lie in memory for K and Q, and the products as the tensor cores make them.
     MMA: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [W, 1, 1], [1, 16, 8])
     LEFT: gl.constexpr = gl.DotOperandLayout(0, MMA, 2)
     RIGHT: gl.constexpr = gl.DotOperandLayout(1, MMA, 2)
@@ -307,12 +330,12 @@ def launch(q, k, v, lengths: torch.Tensor | int, table=None, splits: int | None 
     most = slots if table is None else table.shape[1] * slots
     if splits is None:
         splits = max(1, min(triton.cdiv(most, 64), gpu.multi_processor_count // (B * Hkv)))
-    fits = 2 * B * Hkv * most * D * q.element_size() <= gpu.L2_cache_size
+    short = 2 * B * Hkv * most * D * q.element_size() <= L2S * gpu.L2_cache_size
     o = torch.empty_like(q)
     decode[(splits, Hkv, B)](
         q, k, v, table, lengths, o, *room(B * Hq, splits, D, B * Hkv, q.device),
         k.stride(), 0 if table is None else table.stride(0), D**-0.5 * LOG2_E,
         GROUP=Hq // Hkv, D=D, PAGE=0 if table is None else slots, ALIKE=isinstance(lengths, int), SPLITS=whole(splits),
-        POLICY="evict_first" if fits else "", num_warps=WARPS,
+        POLICY="evict_first" if short else "", num_warps=WARPS,
     )  # fmt: skip
     return o
