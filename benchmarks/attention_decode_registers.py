@@ -317,15 +317,12 @@ def launch(q, k, v, lengths: torch.Tensor | int, table=None, splits: int | None 
     (B, Hq, D), (_, Hkv, slots, _) = q.shape, k.shape
     if k.stride() != v.stride():
         raise ValueError(f"k and v must lie alike: their strides are {k.stride()} and {v.stride()}")
-    if (
-        D not in (64, 128)
-        or q.element_size() != 2
-        or Hq // Hkv > ROWS.value
-        or (table is not None and slots % KEYS.value)
-    ):
-        raise ValueError(
-            "this kernel takes D of 64 or 128, numbers of 16 bits, groups of up to 8 heads, pages of 16, 32, 48, ... keys"
-        )
+    if D not in (64, 128) or q.element_size() != 2 or Hq // Hkv > ROWS.value:
+        raise ValueError("this kernel takes D of 64 or 128, numbers of 16 bits, and groups of up to 8 heads")
+    if table is not None and slots % KEYS.value:
+        raise ValueError(f"this kernel takes pages of 16, 32, 48, ... keys, not of {slots}")
+    if any(stride % 8 for stride in k.stride()[:3]) or k.stride(3) != 1:
+        raise ValueError("this kernel takes rows that begin at multiples of 16 bytes")
     gpu = torch.cuda.get_device_properties(q.device)
     most = slots if table is None else table.shape[1] * slots
     if splits is None:

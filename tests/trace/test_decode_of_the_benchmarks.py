@@ -92,3 +92,5 @@ def test_what_the_registers_have_no_room_for():
             attention_decode_registers.launch(args[0], args[1], args[1], 64)
     with pytest.raises(ValueError, match="pages of 16"):
         attention_decode_registers.launch(q[:, :4], k[:, :, :8], k[:, :, :8], 64, torch.zeros(1, 8).int())
+    with pytest.raises(ValueError, match="multiples of 16 bytes"):
+        attention_decode_registers.launch(q[:, :4], *[torch.randn(1, 2, 64, 65).half()[..., :64]] * 2, 64)
