@@ -16,7 +16,7 @@ in one page, and cost one look into the table. It needs Gluon and sm_80; importi
 
 What it took, on an H100, as in attention_decode.py (32 heads of q on 8, D 128, bfloat16); microseconds, each the median of 25 in turns:
 
-                                          8192 keys   65 536 keys   both in pages of 16
+                                          8192 keys   65,536 keys   both in pages of 16
 attention_decode.py                           21.9       102.5       24.4   108.9
 each warp its own keys                        22.5       105.3                        no tile in shared memory, no barrier
 evict_first                                   20.0       105.3       20.7   107.0

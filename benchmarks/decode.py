@@ -125,7 +125,8 @@ def main() -> int:
             f"k and v, D {D}, bfloat16. `of a copy` is the time of a copy that reads half as many bytes as k and v have and writes as many "
             "/ the kernel's, median of interleaved pairs ± median absolute deviation, cold L2. Results are within one unit in the last "
             "place of the largest number of each text. `tiles` is attention_decode.py, in Triton. Unit 09's kernels are two launches, with "
-            f"the best number of shares of {', '.join(map(str, SPLITS))}.",
+            f"the best number of shares of {', '.join(map(str, SPLITS))}. The L2 is flushed by writing: attention_decode_registers.py says "
+            "what that does to its time at 8192 keys, and to a copy's.",
             "",
             "| texts | keys of each | keys lie | us | TB/s | of a copy | of contiguous keys | tiles, us | unit 09, us |",
             "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
