@@ -69,7 +69,7 @@ WARPS = 8
 
 @constexpr_function
 def values_layout(W, D):
-    """Who loads what of a tile of v, two numbers in a word: four lanes the keys, eight a line of a row."""
+    """Return who loads which words (two numbers) of a tile of v: eight lanes read a line of a row, a warp four rows."""
     registers = [[0, 0, 1], [0, 0, 2], [0, 4, 0], [0, 8, 0]] + [[0, 0, 32]] * (D == 128)
     lanes = [[0, 1, 0], [0, 2, 0], [0, 0, 4], [0, 0, 8], [0, 0, 16]]
     return gl.DistributedLinearLayout(
@@ -95,7 +95,7 @@ def page_of(table_ptr, at, stop, layout: gl.constexpr, W: gl.constexpr, PAGE: gl
 
 @jit
 def start_of(page, at, page_words, row_words, layout: gl.constexpr, W: gl.constexpr, PAGE: gl.constexpr):
-    """Where each warp's keys begin."""
+    """Return where each warp's keys begin, in words."""
     first = at + gl.arange(0, W, layout) * KEYS
     if PAGE:
         return page.to(gl.int64) * page_words + first % PAGE * row_words
@@ -107,7 +107,7 @@ def start_of(page, at, page_words, row_words, layout: gl.constexpr, W: gl.conste
 def fetch(
     ptr, start, at, stop, row_words, layout: gl.constexpr, W: gl.constexpr, D: gl.constexpr, POLICY: gl.constexpr
 ):
-    """(W, 16, D / 2) words. They stay words until they are used: whoever takes them apart waits for them."""
+    """Return (W, 16, D / 2) words. They stay words until they are used: whoever takes them apart waits for them."""
     w, key, word = places([W, KEYS, D // 2], layout)
     start = gl.convert_layout(start, gl.SliceLayout(1, gl.SliceLayout(2, layout)))[:, None, None]
     there = at + w * KEYS + key < stop
@@ -116,13 +116,13 @@ def fetch(
 
 @jit
 def numbers(words, dtype: gl.constexpr):
-    """(..., 2): both numbers of each word."""
+    """Return (..., 2): both numbers of each word."""
     return gl.join(words.to(gl.int16).to(dtype, bitcast=True), (words >> 16).to(gl.int16).to(dtype, bitcast=True))
 
 
 @jit
 def q_for_mma(q, layout: gl.constexpr):
-    """(W, 8, D) -> (W, 2 halves x 8, D / 2)."""
+    """Return q, (W, 8, D), as (W, 2 halves x 8, D / 2)."""
     W: gl.constexpr = q.shape[0]
     D: gl.constexpr = q.shape[2]
     q = q.reshape((W, ROWS, D // 64, 2, 4, 4, 2)).permute((0, 3, 1, 2, 5, 4, 6)).reshape((W, 2 * ROWS, D // 2))
@@ -131,7 +131,7 @@ def q_for_mma(q, layout: gl.constexpr):
 
 @jit
 def keys_for_mma(k, layout: gl.constexpr, dtype: gl.constexpr):
-    """-> (W, D / 2, 16 x 2 halves), the numbers of a row in q's order."""
+    """Return words of k as (W, D / 2, 16 x 2 halves), the numbers of a row in q's order."""
     W: gl.constexpr = k.shape[0]
     D: gl.constexpr = 2 * k.shape[2]
     k = (
@@ -145,7 +145,7 @@ def keys_for_mma(k, layout: gl.constexpr, dtype: gl.constexpr):
 
 @jit
 def scores(products):
-    """(W, 2 x 8, 16 x 2) -> (W, 8, 16): q's first halves times k's first ones, and second times second."""
+    """Return (W, 8, 16) of products (W, 2 x 8, 16 x 2): first halves of q and k, and second ones, added."""
     W: gl.constexpr = products.shape[0]
     first, second = products.reshape((W, 2, ROWS, KEYS, 2)).split()
     return first.permute((0, 2, 3, 1)).split()[0] + second.permute((0, 2, 3, 1)).split()[1]
@@ -153,7 +153,7 @@ def scores(products):
 
 @jit
 def values_for_mma(v, layout: gl.constexpr, dtype: gl.constexpr):
-    """-> (W, D, 16)."""
+    """Return words of v as (W, D, 16)."""
     W: gl.constexpr = v.shape[0]
     D: gl.constexpr = 2 * v.shape[2]
     v = numbers(v, dtype).reshape((W, 2, 2, 4, D // 64, 8, 8)).permute((0, 4, 6, 5, 1, 3, 2)).reshape((W, D, KEYS))
@@ -162,7 +162,7 @@ def values_for_mma(v, layout: gl.constexpr, dtype: gl.constexpr):
 
 @jit
 def p_for_mma(p, layout: gl.constexpr, dtype: gl.constexpr):
-    """(W, 8, 16) -> (W, 16, 8), keys in the values' order."""
+    """Return p, (W, 8, 16), as (W, 16, 8), keys in the values' order."""
     W: gl.constexpr = p.shape[0]
     p = p.to(dtype).reshape((W, ROWS, 2, 2, 4)).permute((0, 2, 4, 3, 1)).reshape((W, KEYS, ROWS))
     return gl.convert_layout(p, layout, assert_trivial=True)
@@ -177,13 +177,13 @@ def empty(D: gl.constexpr, layout: gl.constexpr):
 
 @jit
 def column(x, like):
-    """(8) -> (8, 1), to be broadcast."""
+    """Return (8) as (8, 1), to be broadcast."""
     return gl.convert_layout(x, gl.SliceLayout(1, like.type.layout))[:, None]
 
 
 @jit
 def absorb(m, l, acc, m_part, l_part, acc_part):
-    """A state and many more, as one."""
+    """Merge many states into one."""
     m_new = gl.maximum(m, gl.max(m_part, 0))
     alpha, factor = gl.exp2(m - m_new), gl.exp2(m_part - m_new[None, :])
     l = l * alpha + gl.sum(l_part * factor, 0)
@@ -195,7 +195,7 @@ def merge(
     o_ptr, m_ptr, l_ptr, acc_ptr, first, splits,
     GROUP: gl.constexpr, D: gl.constexpr, SPLITS: gl.constexpr, layout: gl.constexpr,
 ):  # fmt: skip
-    """All shares' states to o. What lies behind the last share are states of no keys."""
+    """Merge all shares' states to o. Behind the last share lie states of no keys."""
     m, l, acc = empty(D, layout)
     part, row, dim = places([STATES, ROWS, D], layout)
     parts = gl.arange(0, STATES, gl.SliceLayout(1, gl.SliceLayout(2, layout)))[:, None]
@@ -307,7 +307,7 @@ def room(heads: int, splits: int, D: int, groups: int, device: torch.device) -> 
 
 
 def whole(splits: int) -> int:
-    """As many states as are merged in whole rounds."""
+    """Return a number of states, rounded up to whole rounds of merging."""
     return triton.cdiv(splits, STATES.value) * STATES.value
 
 
