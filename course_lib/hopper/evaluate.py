@@ -33,13 +33,13 @@ from course_lib.ttir.launching import Site
 
 
 class Code(evaluate.Code):
-    """A module of Gluon's as Python functions. Its programs run one by one, each on a machine of its own."""
+    """A module of Gluon's as Python functions. Each program runs on a machine of its own."""
 
     def __init__(self, front: Front):
         self.name, self.warps = front.kernel.fn.__name__, front.warps
         self.gates: set[object] = set()  # one for each instruction that uses a barrier
         super().__init__(front)
-        self.talks, self.waits = True, False
+        self.talks = True
 
     def body(self, function: ir.Function, way: tuple[tuple[ir.Function, ir.Place], ...]) -> Body:
         return Body(self, function, way)

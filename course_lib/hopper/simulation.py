@@ -345,12 +345,12 @@ class EveryOrder(_Simulation):
 
 
 class _OneByOne:
-    """Code as a trace runs it: one program after another, each on a machine."""
+    """Code as a trace runs it: one program after another, each on a machine; those that may wait for one another take turns."""
 
-    talks, waits, largest = True, False, 1
+    talks, largest = True, 1
 
     def __init__(self, code: Code, simulation: _Simulation):
-        self._code, self._simulation = code, simulation
+        self._code, self._simulation, self.waits = code, simulation, code.waits
 
     @property
     def gates(self) -> set[object]:

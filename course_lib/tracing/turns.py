@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import copy_context
 from typing import TYPE_CHECKING, NamedTuple
 
 from greenlet import getcurrent, greenlet
@@ -128,6 +129,7 @@ class Turns:
         while True:
             while len(alive) < self._at_a_time and (number := next(coming, None)) is not None:
                 alive.append((number, greenlet(one)))
+                alive[-1][1].gr_context = copy_context()  # which floating-point warnings are off, among others
                 self._awake[number] = _always
             if not alive:
                 return
