@@ -301,9 +301,9 @@ figures.tiling.explore_tile_sizes()
 # {{exercise tiling.best_tile}}
 #
 # The sides bm and bn are powers of two: 16, 32, 64, 128 or 256. Numbers have 2 bytes, BLOCK_K is 64, and there are
-# three stages. So a tile fits if * it needs at most `shared_bytes` of shared memory (it needs 3 × 64 × (bm + bn) × 2
-# bytes), and
-# * its accumulator has at most 32,768 numbers (it has bm × bn).
+# three stages. So a tile fits if both of these hold:
+# * it takes 3 × 64 × (bm + bn) × 2 bytes of shared memory, and this is at most `shared_bytes`,
+# * its accumulator has bm × bn numbers, and this is at most 32,768.
 #
 # Of the tiles that fit, return the pair (bm, bn) that moves the fewest bytes in an (m, k) @ (k, n) product. (If there
 # are several such pairs, return any of them.) You may call `matmul_bytes`. Full marks require the best tile
@@ -1060,8 +1060,8 @@ for stride in (4096, 4100, 4098, 4097):
     print(f"rows {stride} numbers apart: a thread loads {facts.load_bits} bits at a time")
 
 # %% [markdown]
-# (Triton asks only whether the stride is divisible by 16. If it is not, it makes no difference to Triton whether it is
-# divisible by 8, 4 or 2.)
+# (Triton asks only whether the stride is divisible by 16. If not, Triton makes no difference between strides that are
+# divisible by 8, 4 or 2 and odd strides.)
 #
 # ## Exercise: predict the mystery plot
 #
