@@ -7,11 +7,26 @@ import pytest
 import torch
 from matplotlib.text import Text
 from mistakes import ATTENTION as WRONG
-from runs import ATTENTION, KERNELS, MATMUL, attention, by_cp_async, by_tma, copied, module_of, persistent, specialised
+from runs import (
+    ATTENTION,
+    KERNELS,
+    MATMUL,
+    attention,
+    by_cp_async,
+    by_tma,
+    copied,
+    module_of,
+    persistent,
+    relayed,
+    specialised,
+    turned,
+)
 
 from course_lib.hardware.measurements import measured
-from course_lib.hopper import Kind, simulate
+from course_lib.hopper import Kind, simulate, simulation
 from course_lib.hopper.language import gl, gluon, mbarrier, mma, new_barriers, tma_load
+from course_lib.hopper.machine import Machine
+from course_lib.hopper.orders import ORDERS
 from course_lib.hopper.timeline import Costs
 from course_lib.picture import SMALLEST, WIDTH
 from course_lib.tracing.work import TooSlow, Work
@@ -33,6 +48,23 @@ def test_counts_and_bytes():
     assert (report.counts.wgmma, report.counts.tma_loads, report.instructions["TMA load"]) == (10, 15, 3)
     assert {product.shape for product in report.products} == {(64, 64, 64)}
     assert {product.who for product in report.products} == {"multiply#0", "multiply#1"}
+
+
+def test_what_can_go_one_way_alone_is_run_in_one_order_and_timed(monkeypatch):
+    machines = []
+    monkeypatch.setattr(simulation, "Machine", lambda *args: machines.append(Machine(*args)) or machines[-1])
+    report, equal = turned(MODULE)
+    assert report.right and equal and len(machines) == 2
+    assert [run.order for run in report.runs] == list(ORDERS)
+    assert all(
+        run.counts == report.counts and (run.timeline is not None) == (run.order == "timed") for run in report.runs
+    )
+    machines.clear()
+    relayed(MODULE)
+    assert len(machines) == len(ORDERS), "two partitions"
+    machines.clear()
+    copied(MODULE)
+    assert len(machines) == len(ORDERS), "copies are under way"
 
 
 def test_who_multiplies_while_copies_are_under_way():
