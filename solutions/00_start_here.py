@@ -340,7 +340,8 @@ except Exception as fault:
 # ## The ladder
 #
 # Between silicon and the kernel that you wrote lies a ladder of simple ideas. Each rung rests on those below it, and
-# nobody works on all of them. You need not remember the names now. Each name comes back where it is used.
+# nobody works on all of them. You need not remember the names now. Each name comes back where it is used. (We owe the
+# idea of this ladder to a video that climbs from atoms to transformers, and to the viewers who corrected it.)
 
 # %%
 figures.start.ladder()

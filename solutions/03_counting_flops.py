@@ -73,7 +73,7 @@ figures.flops.product_anatomy()
 # {{exercise flops.matmul_cost}}
 #
 # The product is (m, k) @ (k, n), and each element takes `itemsize` bytes. Return two whole numbers: the FLOPs, and the
-# bytes if each of the three matrices is moved once. Full marks require both numbers right
+# bytes if each of the three matrices is moved once. Full marks require both numbers
 # * for square matrices ({{correct.square}}),
 # * for any other sizes ({{correct.other}}).
 #

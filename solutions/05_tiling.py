@@ -1061,8 +1061,8 @@ for stride in (4096, 4100, 4098, 4097):
     print(f"rows {stride} numbers apart: a thread loads {facts.load_bits} bits at a time")
 
 # %% [markdown]
-# (Triton asks only whether the stride is divisible by 16. If it is not, it makes no difference to Triton whether it is
-# divisible by 8, 4 or 2.)
+# (Triton asks only whether the stride is divisible by 16. If not, Triton makes no difference between strides that are
+# divisible by 8, 4 or 2 and odd strides.)
 #
 # ## Exercise: predict the mystery plot
 #

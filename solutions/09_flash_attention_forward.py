@@ -67,7 +67,7 @@ figures.flash.explore_program_walk()
 # program's *walk*. Program 0 has the shortest walk, and the last program has the longest. No program needs a result
 # from another program.
 #
-# Where do these programs run? You will often hear one of three answers, and all three are wrong.
+# Where do these programs run? You will often hear one of the following three answers, and all three are wrong.
 #
 # * *"The heads are divided among the cores of the CPU."* In fact the CPU makes a single launch. Its grid has one
 #   program for each tile of queries of each head, and the GPU hands these programs out to its SMs. The cell below
@@ -953,7 +953,7 @@ check("flash.flash_decode", flash_decode)
 #
 # The maps below show where the results of six kernels of causal attention are wrong. Each kernel has one mistake. The
 # matrix v is the identity, so o is the matrix of weights: element (i, j) is the weight that query i gives to key j. A
-# weight counts as wrong if it is off by more than half a percent, or if it is not 0 where it should be. Which mistake
+# weight counts as wrong if it is off by more than half a percent, or if it should be 0 and is not. Which mistake
 # belongs to which map? Write one of the following names on each line, in quotes. Then run the check, which explains
 # each map that you have named correctly.
 #

@@ -16,7 +16,7 @@ def no_progress_of_whoever_tests(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def no_notebook_is_left():
-    """Ask after each test: whatever its process tests next would show itself as in a notebook."""
+    """A shell of IPython would make whatever the process tests next show itself as in a notebook."""
     yield
     if IPython := sys.modules.get("IPython"):
         assert IPython.get_ipython() is None

@@ -228,8 +228,8 @@ def test_thousands_have_a_comma():
 
 def test_a_list_begins_on_a_line_of_its_own():
     """Find no list of a unit whose first item stands in the sentence before it: `fits if * it needs`, then a line `* and`."""
-    item, rest = r"(?:\* [a-z]|1\. )[^\n]*\n(?:#  +[^\n]*\n|# \([^\n]*\n)*", r"# (?:\*|2\.) "
-    swallowed = re.compile(rf"^# [^*\n]*\w:? {item}{rest}", re.MULTILINE)
+    lines = r"[^\n]*\n(?:#  +[^\n]*\n|# \([^\n]*\n)*# "
+    swallowed = re.compile(rf"^# [^*\n]*\w:? (?:\* [a-z]{lines}\* |1\. {lines}2\. )", re.MULTILINE)
     texts = {
         path.name: re.sub(r"`[^`\n]*`", "code", path.read_text("utf-8")) for path in (ROOT / "solutions").glob("*.py")
     }
