@@ -399,8 +399,8 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 #   **special-function unit** (SFU; in machine code `MUFU`) computes exp2, sine or 1/x. Neither of them has an
 #   instruction set of its own. Like the ALUs, they carry out some of the instructions of the running program.
 # * A **streaming multiprocessor** (SM) consists of ALUs, tensor cores, special-function units, registers, a memory of
-#   its own, and schedulers that hand out the instructions. A **GPU** consists of many SMs, a cache that they share, and
-#   main memory next to the chip.
+#   its own, and schedulers that hand out the instructions. A **GPU** consists of many SMs, a cache that they share (the
+#   **L2 cache**), and main memory next to the chip.
 # * The **ISA** (instruction set architecture) is the list of instructions that a chip understands. NVIDIA's list,
 #   written as text that people can read, is called **SASS**. Each generation of GPUs has a new one.
 # * So compilers first write **PTX**, an assembly language that belongs to no particular chip. An assembler translates

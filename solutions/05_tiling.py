@@ -1147,7 +1147,8 @@ print(figures.tiling.how_well(predicted_throughput))
 #   Their last wave has only a few tiles, and there the product is *faster* than predicted. There are two reasons.
 #   cuBLAS has kernels with many different tiles, and takes another one if the last wave would be nearly empty. And the
 #   speed of a large product is limited by power: when some SMs have nothing to do, the other SMs can use their power
-#   and run at a higher clock. (The other sizes among the worst misses depend on your shares.)
+#   and run at a higher clock. (Which other sizes are among the worst misses depends on the shares that you chose in
+#   part 4.)
 #
 # How well does the model predict a kernel that uses the *same* tile for all sizes? The next picture shows the published
 # matmul with one fixed tile, on an H200.
@@ -1191,8 +1192,8 @@ print(figures.tiling.vocabulary())
 # rows that begin at multiples of 16 bytes, multiply these copies, and copy the result back. Does this save time? For
 # matrices of (4097, 4097), predict how long two things take: multiplying the original matrices, and making all three
 # copies and multiplying the copied matrices. Each of the three copies reads and writes 2 bytes for each number, and the
-# memory of an H100 moves about 3 TB per second. The product of the original matrices runs at the speed of the lowest
-# branch, and the product of the copies at the speed of the highest branch.
+# memory of an H100, on which the times below were measured, moves about 3 TB per second. The product of the original
+# matrices runs at the speed of the lowest branch, and the product of the copies at the speed of the highest branch.
 
 # %%
 print("one copy, at 3 TB/s:", round(2 * 2 * 4097**2 / 3e12 * 1e6), "us")
