@@ -782,8 +782,8 @@ for kv_heads in (32, 8, 1):
 # This makes the cache smaller. Are fewer bytes read, too? If each head of q has its own programs, each program reads
 # the k and v of its group, and nothing is saved. But a program need not know which head a row of q belongs to. So stack
 # the queries of all heads of a group, one head below the other, and cut this longer matrix into tiles, as in the right
-# picture of the section on windows. Then 8 heads of 16 queries make up 128 rows, and one pass over k and v serves 64 or
-# 128 rows of queries. (In the picture one pass serves 32 rows, and a tile holds two heads.)
+# picture of the section on windows. Then 8 heads of 16 queries make up 128 rows. One pass over k and v serves all rows
+# of a tile: 64 or 128, depending on BLOCK_M. (In the picture a tile has 32 rows, which are two heads.)
 #
 # ## Exercise: grouped heads
 #
@@ -879,8 +879,8 @@ figures.flash.decode_splits()
 # * that k and v are read only once ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 32 heads of q, 8 heads of k and v, 65,536 keys and bfloat16. You get {{speed}} if
-# your kernels reach {{speed.full}} of the speed of a copy, and some of the points if they reach more than
-# {{speed.none}}.
+# your kernels read k and v at {{speed.full}} of the bytes per second that a copy of a tensor moves, and some of the
+# points if they reach more than {{speed.none}}.
 
 
 # %% exercise="flash.flash_decode"
