@@ -1,34 +1,36 @@
 """FlashAttention whose consumers take turns and whose walks are handed out, in Gluon: one step beyond attention_overlapped.py.
 
-Products and softmax run at the same time there, too, but the tensor cores still wait: at D 64 the exponentials of a tile take as long as its
-two products, and in causal walks over 1024 tokens the GPU waits for memory. As in Shah et al., *FlashAttention-3*, 2024, and its
-successor's kernel for Hopper, with other walks. It needs Hopper (sm_90); importing this needs neither GPU nor Gluon.
+Products and softmax run at the same time there, too, but the tensor cores still wait. At D 64 the exponentials of a tile take as long as
+its two products; causal walks over 1024 tokens read so much that the GPU waits for memory. As in Shah et al., *FlashAttention-3*, 2024,
+three consumers share a tile of keys at D 64, and consumers take turns. It needs Hopper (sm_90); importing this needs neither GPU nor Gluon.
 
 What it took. Each step was measured on an H100 in one run with attention_overlapped.py; a number is the ratio of speeds:
 
-                             D 64: full     causal             D 128: full    causal
-                             4096  16384    1024  4096  16384   4096  16384   1024  4096  16384
-1  three consumers           1.18  1.27     1.07  1.19  1.14                                       at D 64: 192 queries share a tile of keys;
-                                                                                                   while two wait for products, one has exponentials
-2  walks head by head                                           0.99  0.98    1.59  1.07  1.00     not the longest of all heads first: so what
-                                                                                                   programs read stays in L2
-3  a thread adds what is its                                    1.02  1.02    1.60  1.09  1.03     sums of a row leave their thread after the walk
-4  two chains, turns         1.18  1.25     1.10  1.35  1.16    1.03  1.02    1.64  1.10  1.03     the largest of a row by two chains of comparisons; a
-                                                                                                   consumer issues its products when it is its turn
-5  walks handed out          1.21  1.27     1.29  1.34  1.21    1.04  1.05    1.65  1.12  1.07     by a counter, the longest of some heads first
+                           D 64: full   causal              D 128: full  causal
+                           4096  16384  1024  4096  16384   4096  16384  1024  4096  16384
+1  three consumers         1.18   1.27  1.07  1.19   1.14                                    at D 64
+2  walks, head by head                                      0.99   0.98  1.59  1.07   1.00   so that what they read stays in L2
+3  sums of threads                                          1.02   1.02  1.60  1.09   1.03   added up when a walk is over
+4  two chains, turns       1.18   1.25  1.10  1.35   1.16   1.03   1.02  1.64  1.10   1.03   `softmax`, `turn`; 2 and 3 at D 64
+5  walks handed out        1.21   1.27  1.29  1.34   1.21   1.04   1.05  1.65  1.12   1.07   by a counter; a third tile at D 64
 
-The order of instructions decides as much as the kernel's does; `nvdisasm` shows it. A thread holds two rows of S. ptxas compares one row's
-numbers, and begins with its exponentials while it compares the other's, if it has registers to spare. At D 64 a consumer has 160, and in the
-causal kernel ptxas took one row after the other: 0.88 of the speed. `pin` makes it compare both rows first. At D 128 it has registers
-enough, and the pin would cost 3 %.
+From 4096 tokens on this is 0.97 to 1.04 of FlashAttention-4, and at 1024 tokens 0.95 to 1.08 of cuDNN (results/attention_forward_h100.md,
+which also has counters). At D 64 the tensor cores were busy in 49 % of all cycles before and are in 61 %, exponentials in 63 %.
 
-Tried and left out, of attention_overlapped.py's speed on 16,384 tokens, full, where nothing else is said. A quarter of the exponentials
-by a polynomial of degree 3 on the FMA units, D 64: 0.95 with two consumers, 0.97 with three, an eighth 1.04 (1.18 without): they are not
-what is short. S of the next tile before the softmax of this one, D 64: ptxas then waits after each product. Barriers on which each thread
-arrives by itself (cp.async.mbarrier.arrive), so that warps need not wait for one another: 1.24 (1.24 without). The old sums brought to the new maximum after
-the next S is issued: 1.02 (1.02 without). Comparisons as a tree, D 64: 1.06 (1.24 without), since one row's then stand behind the other's
-exponentials. A causal consumer that leaves out the half of its first tile that is masked: 1.00 to 1.01 at D 128. The longest
-walk together with the shortest, and so all programs get as much, without a counter: 0.94 to 0.99 of step 5.
+The order of instructions decides as much as the steps of the kernel do; `nvdisasm` shows it. A thread holds parts of two rows. ptxas begins
+with one row's exponentials while it compares the other's numbers, if registers allow it. At D 64 a consumer has 160, and in the causal
+kernel ptxas took one row after the other. `pin` has both rows compared first: 1.20 instead of 1.10, 16,384 tokens. Where ptxas does well by
+itself, a pin costs 2 to 3 %, so there is none at D 128.
+
+Tried and left out, of attention_overlapped.py's speed, 16,384 tokens, full; in brackets what was there before. Exponentials by a polynomial
+of degree 3 on FMA units, D 64, three consumers: an eighth of them 1.20 (1.27), a quarter of them 0.97 (1.18). No unit is saturated. S of
+the next tile before the softmax of this one, D 64: ptxas then waits after each product. Barriers on which each thread arrives for itself,
+cp.async.mbarrier.arrive, so that warps meet three times less for each tile: 1.27 (1.27) at D 64, 1.03 (1.04) at D 128. The old sums brought
+to the new maximum after the next S is issued: 1.26 (1.27), 1.03 (1.04). No turns: 1.28 (1.27), and 1.27 (1.30) at 1024 tokens, causal.
+Comparisons as a tree, D 64: 1.06 (1.24), since ptxas puts one row's behind the other's exponentials. A causal consumer without the half of
+its first tile that is masked, D 128: 1.07 (1.07). The longest walk together with the shortest, so that all programs have as much to do
+without a counter: 1.16 (1.20), causal, D 64. The next walk asked for when this one is over, not two tiles before: 0.98 (1.02) at 1024
+tokens, D 128.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ def turn(ACTION: gl.constexpr, GROUP: gl.constexpr):
 
 @jit
 def pin():
-    """Keep ptxas from moving anything past this: an event for profilers, one instruction."""
+    """An event for profilers, one instruction: ptxas moved nothing past it, unlike past a barrier, a fence or a branch."""
     gl.inline_asm_elementwise("pmevent 0; mov.b32 $0, 0;", "=r,r", [0], dtype=gl.int32, is_pure=False, pack=1)
 
 
@@ -143,16 +145,19 @@ def keys_of(i, tiles, C: gl.constexpr, CAUSAL: gl.constexpr):
 
 @jit
 def announce(at, qs, seats, r, C: gl.constexpr):
-    """Leave the place of the r-th walk to the consumers, who find it when their queries are there."""
+    """Leave the place of the r-th walk to the consumers. The one before the last is forgotten: all its queries' places are free."""
+    places, full = seats
     for g in gl.static_range(C):
         mbarrier.wait(qs[2].index((C * r + g) % (2 * C)), (r // 2 + 1) & 1)
-    seats.index(r % 2).store(gl.full((1,), at, gl.int32, ONE_NUMBER))
+    places.index(r % 2).store(gl.full((1,), at, gl.int32, ONE_NUMBER))
+    mbarrier.arrive(full.index(r % 2))
 
 
 @jit
-def seat(qs, seats, r, C: gl.constexpr, GROUP: gl.constexpr):
-    wait_full(qs, C * r + GROUP)
-    return gl.max(seats.index(r % 2).load(gl.BlockedLayout([1], [32], [4], [0])), 0)
+def seat(seats, r):
+    places, full = seats
+    mbarrier.wait(full.index(r % 2), r // 2 & 1)
+    return gl.max(places.index(r % 2).load(gl.BlockedLayout([1], [32], [4], [0])), 0)
 
 
 @jit
@@ -175,8 +180,6 @@ def produce(q_desc, k_desc, v_desc, rings, counter, sizes, C: gl.constexpr, CAUS
         done += tiles
         r += 1
     announce(at, qs, seats, r, C)  # there is none left
-    for g in gl.static_range(C):
-        mbarrier.arrive(qs[1].index((C * r + g) % (2 * C)))
 
 
 @jit
@@ -203,12 +206,13 @@ def consume(o_desc, lse_ptr, rings, scale, sizes, GROUP: gl.constexpr, C: gl.con
     if NEXT == 0:
         turn("arrive", 0)
     done, r = 0, 0
-    at = seat(qs, seats, 0, C, GROUP)
+    at = seat(seats, 0)
     while at < walks(N, heads, C):
         head_row, first, tiles = walk(at, N, together, C, CAUSAL)
         row = first + GROUP * GROUP_M
         q = tile_of(qs, C * r + GROUP)
-        skip = 0  # tiles of keys that none of these queries sees, the first ones; all of them where there are no queries
+        wait_full(qs, C * r + GROUP)
+        skip = 0  # tiles that none of these queries sees, the first ones; all of them where there are no queries
         if C == 3:
             if CAUSAL:
                 skip = tiles - (gl.maximum(row + GROUP_M, 0) + BLOCK_N - 1) // BLOCK_N
@@ -268,7 +272,7 @@ def consume(o_desc, lse_ptr, rings, scale, sizes, GROUP: gl.constexpr, C: gl.con
             tma.async_copy_shared_to_global(o_desc, [head_row + row, 0], q)
         done += tiles
         r += 1
-        at = seat(qs, seats, r, C, GROUP)
+        at = seat(seats, r)
     tma.store_wait(0)
 
 
@@ -278,7 +282,10 @@ def in_turns(
 ):
     STAGES: gl.constexpr = C  # tiles in a ring: as many as shared memory holds, and three are enough
     qs, ks, vs = new_ring(q_desc, 2 * C, 1), new_ring(k_desc, STAGES, C), new_ring(v_desc, STAGES, C)
-    seats = gl.allocate_shared_memory(gl.int32, [2, 1], mbarrier.MBarrierLayout())
+    seated = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(2):
+        mbarrier.init(seated.index(i), count=1)
+    seats = (gl.allocate_shared_memory(gl.int32, [2, 1], mbarrier.MBarrierLayout()), seated)
     rings, sizes, scale = (qs, ks, vs, seats), (N, heads, together), scale * LOG2_E
     # warps and registers of all but the first consumer, which has num_warps and what is left of 512 registers
     if C == 2:
