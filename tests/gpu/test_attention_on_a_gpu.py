@@ -1,5 +1,6 @@
 """The kernels in Gluon, which only a GPU can run: right for heads of 64 and 128, where memory held NaN before."""
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -28,20 +29,20 @@ def scripts():
         sys.path.pop(0)
 
 
-@pytest.fixture(scope="module")
-def overlapped(scripts):
-    return scripts[0]
+@pytest.fixture(scope="module", params=["attention_overlapped", "attention_in_turns"])
+def forward(scripts, request):
+    return importlib.import_module(request.param)
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("d", [64, 128])
-def test_the_overlapped_kernel_is_right(overlapped, d, dtype, causal):
+def test_the_forward_pass_is_right(forward, d, dtype, causal):
     for seed, n in enumerate((128, 384, 1024)):
         draw = A.cases.qkv(n, n, d, dtype, lead=(2, 3), scores="rising")
         given = draw(torch.Generator("cuda").manual_seed(seed)) | {"causal": causal}
         torch.full((1 << 26,), torch.nan, device="cuda")  # freed at once: what is not stored shows
-        for got, right in zip(overlapped.launch(**given), F.oracles.attend(**given), strict=True):
+        for got, right in zip(forward.launch(**given), F.oracles.attend(**given), strict=True):
             assert ((got.double() - right).abs() <= F.oracles.kernel_budget(right, dtype, given)).all()
 
 

@@ -1,0 +1,336 @@
+"""FlashAttention whose consumers take turns and whose walks are handed out, in Gluon: one step beyond attention_overlapped.py.
+
+Products and softmax run at the same time there, too, but the tensor cores still wait. At D 64 the exponentials of a tile take as long as
+its two products; causal walks over 1024 tokens read so much that the GPU waits for memory. As in Shah et al., *FlashAttention-3*, 2024,
+three consumers share a tile of keys at D 64, and consumers take turns. It needs Hopper (sm_90); importing this needs neither GPU nor Gluon.
+
+What it took. Each step was measured on an H100 in one run with attention_overlapped.py; a number is the ratio of speeds:
+
+                           D 64: full   causal              D 128: full  causal
+                           4096  16384  1024  4096  16384   4096  16384  1024  4096  16384
+1  three consumers         1.18   1.27  1.07  1.19   1.14                                    at D 64
+2  walks, head by head                                      0.99   0.98  1.59  1.07   1.00   so that what they read stays in L2
+3  sums of threads                                          1.02   1.02  1.60  1.09   1.03   added up when a walk is over
+4  two chains, turns       1.18   1.25  1.10  1.35   1.16   1.03   1.02  1.64  1.10   1.03   `softmax`, `turn`; 2 and 3 at D 64
+5  walks handed out        1.21   1.27  1.29  1.34   1.21   1.04   1.05  1.65  1.12   1.07   by a counter; a third tile at D 64
+
+From 4096 tokens on this is 0.97 to 1.04 of FlashAttention-4, and at 1024 tokens 0.95 to 1.08 of cuDNN (results/attention_forward_h100.md,
+which also has counters). At D 64 the tensor cores were busy in 49 % of all cycles before and are in 61 %, exponentials in 63 %.
+
+The order of instructions decides as much as the steps of the kernel do; `nvdisasm` shows it. A thread holds parts of two rows. ptxas begins
+with one row's exponentials while it compares the other's numbers, if registers allow it. At D 64 a consumer has 160, and in the causal
+kernel ptxas took one row after the other. `pin` has both rows compared first: 1.20 instead of 1.10, 16,384 tokens. Where ptxas does well by
+itself, a pin costs 2 to 3 %, so there is none at D 128.
+
+Tried and left out, of attention_overlapped.py's speed, 16,384 tokens, full; in brackets what was there before. Exponentials by a polynomial
+of degree 3 on FMA units, D 64, three consumers: an eighth of them 1.20 (1.27), a quarter of them 0.97 (1.18). No unit is saturated. S of
+the next tile before the softmax of this one, D 64: ptxas then waits after each product. Barriers on which each thread arrives for itself,
+cp.async.mbarrier.arrive, so that warps meet three times less for each tile: 1.27 (1.27) at D 64, 1.03 (1.04) at D 128. The old sums brought
+to the new maximum after the next S is issued: 1.26 (1.27), 1.03 (1.04). No turns: 1.28 (1.27), and 1.27 (1.30) at 1024 tokens, causal.
+Comparisons as a tree, D 64: 1.06 (1.24), since ptxas puts one row's behind the other's exponentials. A causal consumer without the half of
+its first tile that is masked, D 128: 1.07 (1.07). The longest walk together with the shortest, so that all programs have as much to do
+without a counter: 1.16 (1.20), causal, D 64. The next walk asked for when this one is over, not two tiles before: 0.98 (1.02) at 1024
+tokens, D 128.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+import triton
+import triton.language as tl
+from attention_overlapped import (
+    BLOCK_N,
+    GROUP_M,
+    LN_2,
+    LOG2_E,
+    REGISTERS,
+    descriptors,
+    fetch,
+    jit,
+    new_ring,
+    release,
+    tile_of,
+    wait_full,
+)
+
+try:
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
+    from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma as mma
+    from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma_wait as mma_wait
+
+    ONE_NUMBER = tl.constexpr(gl.BlockedLayout([1], [32], [1], [0]))
+except ImportError:  # an older Triton: this can be read, not run
+    pass
+
+AHEAD = tl.constexpr(2)  # tiles before the end of a walk, when the next one is asked for
+FIRST_TURN = tl.constexpr(8)  # PTX has 16 barriers for warps; Triton takes the first ones
+L2_BYTES = 16 << 20  # of keys and values that walks of a time should read: a third of an H100's L2
+
+
+@jit
+def turn(ACTION: gl.constexpr, GROUP: gl.constexpr):
+    """`sync`: wait until it is a consumer's turn. `arrive`: give it the turn. A barrier of PTX, 128 threads on each side."""
+    code: gl.constexpr = f"bar.{ACTION} {FIRST_TURN + GROUP}, 256; mov.b32 $0, 0;"
+    gl.inline_asm_elementwise(code, "=r,r", [0], dtype=gl.int32, is_pure=False, pack=1)
+
+
+@jit
+def pin():
+    """An event for profilers, one instruction: ptxas moved nothing past it, unlike past a barrier, a fence or a branch."""
+    gl.inline_asm_elementwise("pmevent 0; mov.b32 $0, 0;", "=r,r", [0], dtype=gl.int32, is_pure=False, pack=1)
+
+
+@jit
+def softmax(s, m, scale, PIN: gl.constexpr):
+    """(exponentials, the new maximum, alpha), as in attention_overlapped.py; the largest of a row by two chains of comparisons."""
+    rows: gl.constexpr = m.type.layout
+    largest = gl.max(gl.max(s.reshape((GROUP_M, 2, BLOCK_N // 2)), 1), 1)
+    m_new = gl.maximum(m, gl.convert_layout(largest, rows, assert_trivial=True) * scale)
+    if PIN:
+        pin()
+    return gl.exp2(s * scale - m_new[:, None]), m_new, gl.exp2(m - m_new)
+
+
+@jit
+def sums_of_threads(e):
+    """(64, 128) -> (64, 4): four threads hold a row, and each adds what it has. No number leaves its thread."""
+    e = gl.sum(e.reshape((GROUP_M, 2, 2, 2, 2, 4, 2)), 6)
+    for _ in gl.static_range(4):
+        e = gl.sum(e, 1)
+    return e
+
+
+@jit
+def times_rows(x, rows):
+    """Multiply each row of x by a number."""
+    return x * gl.convert_layout(rows, gl.SliceLayout(1, x.type.layout))[:, None]
+
+
+@jit
+def walk(at, N, together, C: gl.constexpr, CAUSAL: gl.constexpr):
+    """(first row of the head, first query in it, tiles of keys) of a place in the queue of all walks.
+
+    Head by head; causal ones the longest first, of as many heads as go `together`. Their queries are counted from the last one,
+    so that the walk with too few of them, whose first query is negative, is a short one.
+    """
+    QUERIES: gl.constexpr = C * GROUP_M
+    per_head = (N + QUERIES - 1) // QUERIES
+    if CAUSAL:
+        i = at % (together * per_head)
+        head, later = at // (together * per_head) * together + i % together, i // together
+        first = N - (later + 1) * QUERIES
+        return head * N, first, (first + QUERIES + BLOCK_N - 1) // BLOCK_N
+    else:
+        return at // per_head * N, at % per_head * QUERIES, N // BLOCK_N
+
+
+@jit
+def walks(N, heads, C: gl.constexpr):
+    return heads * ((N + C * GROUP_M - 1) // (C * GROUP_M))
+
+
+@jit
+def keys_of(i, tiles, C: gl.constexpr, CAUSAL: gl.constexpr):
+    """Which tile of keys is the i-th: first those on the diagonal, one or two, then from the first key on, as other programs do at
+    the same time."""
+    if CAUSAL:
+        DIAGONAL: gl.constexpr = C - 1
+        return gl.where(i < DIAGONAL, tiles - 1 - i, i - DIAGONAL)
+    else:
+        return i
+
+
+@jit
+def announce(at, qs, seats, r, C: gl.constexpr):
+    """Leave the place of the r-th walk to the consumers. The one before the last is forgotten: all its queries' places are free."""
+    places, full = seats
+    for g in gl.static_range(C):
+        mbarrier.wait(qs[2].index((C * r + g) % (2 * C)), (r // 2 + 1) & 1)
+    places.index(r % 2).store(gl.full((1,), at, gl.int32, ONE_NUMBER))
+    mbarrier.arrive(full.index(r % 2))
+
+
+@jit
+def seat(seats, r):
+    places, full = seats
+    mbarrier.wait(full.index(r % 2), r // 2 & 1)
+    return gl.max(places.index(r % 2).load(gl.BlockedLayout([1], [32], [4], [0])), 0)
+
+
+@jit
+def produce(q_desc, k_desc, v_desc, rings, counter, sizes, C: gl.constexpr, CAUSAL: gl.constexpr):
+    qs, ks, vs, seats = rings
+    N, heads, together = sizes
+    done, r, at = 0, 0, gl.program_id(0)
+    while at < walks(N, heads, C):
+        head_row, first, tiles = walk(at, N, together, C, CAUSAL)
+        announce(at, qs, seats, r, C)
+        for g in gl.static_range(C):
+            fetch(q_desc, head_row + first + g * GROUP_M, qs, C * r + g)
+        for i in range(tiles + 1):  # in the order of use: a tile's values after the next tile's keys
+            if i < tiles:
+                fetch(k_desc, head_row + keys_of(i, tiles, C, CAUSAL) * BLOCK_N, ks, done + i)
+            if i > 0:
+                fetch(v_desc, head_row + keys_of(i - 1, tiles, C, CAUSAL) * BLOCK_N, vs, done + i - 1)
+            if i == gl.maximum(tiles - AHEAD, 0):
+                at = gl.num_programs(0) + gl.atomic_add(counter, 1)
+        done += tiles
+        r += 1
+    announce(at, qs, seats, r, C)  # there is none left
+
+
+@jit
+def give_back(qs, r, C: gl.constexpr, GROUP: gl.constexpr):
+    """The place of the queries before, as soon as their o has left it."""
+    if r > 0:
+        tma.store_wait(0)
+        release(qs, C * (r - 1) + GROUP)
+
+
+@jit
+def consume(o_desc, lse_ptr, rings, scale, sizes, GROUP: gl.constexpr, C: gl.constexpr, CAUSAL: gl.constexpr):
+    """64 of the queries. `done` counts the tiles of keys that went before, as in produce."""
+    qs, ks, vs, seats = rings
+    N, heads, together = sizes
+    D: gl.constexpr = o_desc.block_type.shape[1]
+    S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16])
+    O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
+    P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, O_LAYOUT, 2)
+    ROWS: gl.constexpr = gl.SliceLayout(1, S_LAYOUT)
+    PIN: gl.constexpr = C == 3
+    NEXT: gl.constexpr = (GROUP + 1) % C
+    none = gl.zeros((GROUP_M, BLOCK_N), gl.float32, S_LAYOUT)
+    if NEXT == 0:
+        turn("arrive", 0)
+    done, r = 0, 0
+    at = seat(seats, 0)
+    while at < walks(N, heads, C):
+        head_row, first, tiles = walk(at, N, together, C, CAUSAL)
+        row = first + GROUP * GROUP_M
+        q = tile_of(qs, C * r + GROUP)
+        wait_full(qs, C * r + GROUP)
+        skip = 0  # tiles that none of these queries sees, the first ones; all of them where there are no queries
+        if C == 3:
+            if CAUSAL:
+                skip = tiles - (gl.maximum(row + GROUP_M, 0) + BLOCK_N - 1) // BLOCK_N
+            elif row >= N:
+                skip = tiles
+            for i in range(done, done + skip):
+                if (i > done) | (skip < tiles):  # a walk has a turn less than tiles, for all consumers
+                    turn("sync", GROUP)
+                    turn("arrive", NEXT)
+                wait_full(ks, i)
+                release(ks, i)
+                wait_full(vs, i)
+                release(vs, i)
+        if skip == tiles:
+            give_back(qs, r, C, GROUP)
+        else:
+            start = done + skip
+            acc = gl.zeros((GROUP_M, D), gl.float32, O_LAYOUT)
+            m = gl.full((GROUP_M,), -float("inf"), gl.float32, ROWS)
+            wait_full(ks, start)
+            s = mma(q, tile_of(ks, start).permute((1, 0)), none, use_acc=False, is_async=True)
+            give_back(qs, r, C, GROUP)
+            s = mma_wait(0, deps=[s])
+            release(ks, start)
+            if CAUSAL:
+                offs_m = row % BLOCK_N + gl.arange(0, GROUP_M, ROWS)
+                offs_n = gl.arange(0, BLOCK_N, gl.SliceLayout(0, S_LAYOUT))
+                s = gl.where(offs_n[None, :] <= offs_m[:, None], s, -float("inf"))
+            e, m, alpha = softmax(s, m, scale, False)
+            l = sums_of_threads(e)
+            p = gl.convert_layout(e.to(q.dtype), P_LAYOUT)
+            wait_full(ks, start + 1, tiles - skip > 1)
+            for i in range(start + 1, done + tiles):
+                turn("sync", GROUP)
+                s = mma(q, tile_of(ks, i).permute((1, 0)), none, use_acc=False, is_async=True)
+                wait_full(vs, i - 1)
+                acc = mma(p, tile_of(vs, i - 1), acc, is_async=True)
+                turn("arrive", NEXT)
+                s = mma_wait(1, deps=[s])  # all products but the last one are done: S is there
+                release(ks, i)
+                e, m, alpha = softmax(s, m, scale, PIN)
+                l = times_rows(l, alpha) + sums_of_threads(e)
+                wait_full(ks, i + 1, i + 1 < done + tiles)  # here, since it is a loop: see attention_overlapped.py
+                acc = mma_wait(0, deps=[acc])
+                release(vs, i - 1)
+                p = gl.convert_layout(e.to(q.dtype), P_LAYOUT)
+                acc = times_rows(acc, alpha)
+            last = done + tiles - 1
+            wait_full(vs, last)
+            acc = mma(p, tile_of(vs, last), acc, is_async=True)
+            l = gl.convert_layout(gl.sum(l, 1), ROWS)
+            gl.store(lse_ptr + (head_row + row) + gl.arange(0, GROUP_M, ROWS), (m + gl.log2(l)) * LN_2)
+            acc = mma_wait(0, deps=[acc])
+            release(vs, last)
+            q.store((acc / gl.convert_layout(l, gl.SliceLayout(1, O_LAYOUT))[:, None]).to(q.dtype))
+            fence_async_shared()
+            tma.async_copy_shared_to_global(o_desc, [head_row + row, 0], q)
+        done += tiles
+        r += 1
+        at = seat(seats, r)
+    tma.store_wait(0)
+
+
+@jit
+def in_turns(
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, counter, scale, N, heads, together, C: gl.constexpr, CAUSAL: gl.constexpr
+):
+    STAGES: gl.constexpr = C  # tiles in a ring: as many as shared memory holds, and three are enough
+    qs, ks, vs = new_ring(q_desc, 2 * C, 1), new_ring(k_desc, STAGES, C), new_ring(v_desc, STAGES, C)
+    seated = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(2):
+        mbarrier.init(seated.index(i), count=1)
+    seats = (gl.allocate_shared_memory(gl.int32, [2, 1], mbarrier.MBarrierLayout()), seated)
+    rings, sizes, scale = (qs, ks, vs, seats), (N, heads, together), scale * LOG2_E
+    # warps and registers of all but the first consumer, which has num_warps and what is left of 512 registers
+    if C == 2:
+        gl.warp_specialize(
+            [
+                (consume, (o_desc, lse_ptr, rings, scale, sizes, 0, C, CAUSAL)),
+                (consume, (o_desc, lse_ptr, rings, scale, sizes, 1, C, CAUSAL)),
+                (produce, (q_desc, k_desc, v_desc, rings, counter, sizes, C, CAUSAL)),
+            ],
+            [4, 1],
+            [REGISTERS, 24],
+        )
+    else:
+        gl.warp_specialize(
+            [
+                (consume, (o_desc, lse_ptr, rings, scale, sizes, 0, C, CAUSAL)),
+                (consume, (o_desc, lse_ptr, rings, scale, sizes, 1, C, CAUSAL)),
+                (consume, (o_desc, lse_ptr, rings, scale, sizes, 2, C, CAUSAL)),
+                (produce, (q_desc, k_desc, v_desc, rings, counter, sizes, C, CAUSAL)),
+            ],
+            [4, 4, 1],
+            [160, 160, 24],
+        )
+
+
+def consumers(D: int) -> int:
+    """As many as registers allow: S, O and P of a thread take 128 at D 64, and 160 at D 128."""
+    return 3 if D == 64 else 2
+
+
+@cache
+def heads_together(heads: int, nbytes: int) -> int:
+    """Return how many heads, of as many bytes of keys and values each, causal walks of a time belong to: a divisor of all heads."""
+    return max(n for n in range(1, heads + 1) if heads % n == 0 and (n == 1 or n * nbytes <= L2_BYTES))
+
+
+def launch(q, k, v, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """(o, lse), as attention_overlapped.launch: q, k, v (B, H, N, D), contiguous, N a multiple of 128, D 64 or 128."""
+    B, H, N, D = q.shape
+    o, lse = torch.empty_like(q), torch.empty(B, H, N, device=q.device)
+    counter = torch.zeros(1, dtype=torch.int32, device=q.device)
+    sms = torch.cuda.get_device_properties(q.device).multi_processor_count
+    C, heads = consumers(D), B * H
+    programs = min(sms, heads * triton.cdiv(N, C * GROUP_M.value))
+    together = heads_together(heads, (k[0, 0].nbytes + v[0, 0].nbytes))
+    values = (*descriptors(q, k, v, o), lse, counter, D**-0.5, N, heads, together)
+    in_turns[(programs,)](*values, C=C, CAUSAL=causal, num_warps=4)
+    return o, lse
