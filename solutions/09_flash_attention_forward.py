@@ -345,7 +345,9 @@ figures.flash.explore_program_walk(**mine)
 if done is None:
     print("solve one_head to see what becomes of it")
 elif "one_head_kernel" not in globals():
-    print("this cell can compile only a kernel that is called one_head_kernel and has the same parameters as the one in the exercise")
+    print(
+        "this cell can compile only a kernel that is called one_head_kernel and has the same parameters as the one in the exercise"
+    )
 else:
     shape = dict(D=64, BLOCK_M=64, BLOCK_N=64, num_warps=4)
     print(compile_for(one_head_kernel, q, k, v, *done, 0.125, n, n, gpu="sm_90", **shape))

@@ -853,7 +853,8 @@ figures.hopper.matmul_ladder()
 figures.hopper.attention_ladder()
 
 # %% [markdown]
-# Attention's steps are in benchmarks/attention_ladder.py and benchmarks/attention_overlapped.py. The counters tell what the
+# Attention's steps are in benchmarks/attention_ladder.py and benchmarks/attention_overlapped.py. The next one, which this picture
+# does not have, is in benchmarks/attention_in_turns.py; it comes close to FlashAttention-4. The counters tell what the
 # speeds do not: in unit 09's kernel the tensor cores are at work half of the time, since products and softmax take turns. The
 # largest step is the one that lets them work at the same time.
 #
@@ -2204,5 +2205,6 @@ progress()
 #   and what it does not.
 # * The tutorials on Gluon in Triton's repository, python/tutorials/gluon, from 01-intro on.
 # * Shah et al., *FlashAttention-3: Fast and Accurate Attention with Asynchrony and Low-precision*, 2024, sections 3.1 and 3.2
-# * benchmarks/matmul_persistent.py and benchmarks/attention_overlapped.py: both kernels at full size
+# * benchmarks/matmul_persistent.py and benchmarks/attention_overlapped.py: both kernels at full size; then
+#   benchmarks/attention_in_turns.py, whose first lines tell what each further step brought
 # * CUTLASS, *Efficient GEMM in CUDA*, warp specialisation; `make_producer_start_state` is the parity 1 of above
