@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 import attention_backward_overlapped  # noqa: E402
-import attention_decode  # noqa: E402
-import attention_overlapped  # noqa: E402
+import attention_decode_registers  # noqa: E402
+import attention_in_turns  # noqa: E402
 import matmul_persistent  # noqa: E402
 from attention import flops, in_turns  # noqa: E402
 
@@ -60,7 +60,7 @@ def calls() -> Iterator[tuple[str, Callable[[], object]]]:
     values = (*matmul_persistent.descriptors(a, b, c, False, False), None, None, 256, 256, 256)
     constants = {"A_T": False, "B_T": False, "SCALED": False, "num_warps": 4}
     backward = attention_backward_overlapped.launch
-    given = (q, k, v, *attention_overlapped.launch(q, k, v, False), do, False)
+    given = (q, k, v, *attention_in_turns.launch(q, k, v, False), do, False)
     yield "torch.empty", partial(torch.empty, 256, 256, device="cuda")
     yield "torch.matmul into a given result", partial(torch.matmul, a, b, out=c)
     yield "a Triton kernel of 9 arguments", partial(matmul_persistent.copied, a, c, 256)
@@ -71,7 +71,7 @@ def calls() -> Iterator[tuple[str, Callable[[], object]]]:
     )
     yield "matmul_persistent.product, all in all", partial(matmul_persistent.product, a, b)
     yield "the same as a CUDA graph", replayed(partial(matmul_persistent.product, a, b))
-    yield "attention_overlapped.launch, four descriptors", partial(attention_overlapped.launch, q, k, v, False)
+    yield "attention_in_turns.launch, four descriptors", partial(attention_in_turns.launch, q, k, v, False)
     yield "attention_backward_overlapped.launch, eight descriptors, three kernels", partial(backward, *given)
     yield "the same as a CUDA graph", replayed(partial(backward, *given))
 
@@ -89,10 +89,10 @@ def texts(causal: bool, backward: bool) -> Iterator[Sized]:
     for n in (256, 512, 1024, 2048, 4096, 8192, 16384):
         q, k, v, do = (torch.randn(1, 16, n, 128, device="cuda", dtype=torch.bfloat16) for _ in range(4))
         if backward:
-            o, lse = attention_overlapped.launch(q, k, v, causal)
+            o, lse = attention_in_turns.launch(q, k, v, causal)
             call = partial(attention_backward_overlapped.launch, q, k, v, o, lse, do, causal)
         else:
-            call = partial(attention_overlapped.launch, q, k, v, causal)
+            call = partial(attention_in_turns.launch, q, k, v, causal)
         yield f"{n} tokens", (2.5 if backward else 1.0) * flops(q, causal), call
 
 
@@ -100,16 +100,16 @@ def caches() -> Iterator[Sized]:
     for n in (1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072):
         q = torch.randn(1, 32, 128, device="cuda", dtype=torch.bfloat16)
         k, v = (torch.randn(1, 8, n, 128, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-        yield f"{n} keys", 2.0 * k.nbytes, partial(attention_decode.launch, q, k, v, n)
+        yield f"{n} keys", 2.0 * k.nbytes, partial(attention_decode_registers.launch, q, k, v, n)
 
 
 SERIES: dict[str, Callable[[], Iterator[Sized]]] = {
     "matmul_persistent.product": cubes,
-    "attention_overlapped, full": partial(texts, False, False),
-    "attention_overlapped, causal": partial(texts, True, False),
+    "attention_in_turns, full": partial(texts, False, False),
+    "attention_in_turns, causal": partial(texts, True, False),
     "attention_backward_overlapped, full": partial(texts, False, True),
     "attention_backward_overlapped, causal": partial(texts, True, True),
-    "attention_decode, 8 heads of k and v": caches,
+    "attention_decode_registers, 8 heads of k and v": caches,
 }
 
 
