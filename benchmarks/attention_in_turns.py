@@ -134,8 +134,8 @@ def walks(N, heads, C: gl.constexpr):
 
 @jit
 def keys_of(i, tiles, C: gl.constexpr, CAUSAL: gl.constexpr):
-    """Which tile of keys is the i-th: first those on the diagonal, one or two, then from the first key on, as other programs do at
-    the same time."""
+    """Return which tile of keys is the i-th: first those on the diagonal, one or two, then from the first key on, as other programs
+    do at the same time."""
     if CAUSAL:
         DIAGONAL: gl.constexpr = C - 1
         return gl.where(i < DIAGONAL, tiles - 1 - i, i - DIAGONAL)
@@ -184,7 +184,7 @@ def produce(q_desc, k_desc, v_desc, rings, counter, sizes, C: gl.constexpr, CAUS
 
 @jit
 def give_back(qs, r, C: gl.constexpr, GROUP: gl.constexpr):
-    """The place of the queries before, as soon as their o has left it."""
+    """Give the place of the queries before back, as soon as their o has left it."""
     if r > 0:
         tma.store_wait(0)
         release(qs, C * (r - 1) + GROUP)
@@ -312,7 +312,7 @@ def in_turns(
 
 
 def consumers(D: int) -> int:
-    """As many as registers allow: S, O and P of a thread take 128 at D 64, and 160 at D 128."""
+    """Return how many consumers registers allow: S, O and P of a thread take 128 at D 64, and 160 at D 128."""
     return 3 if D == 64 else 2
 
 
