@@ -1,0 +1,43 @@
+"""The README's words about speed are those of the tables in benchmarks/results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+README = " ".join((ROOT / "README.md").read_text("utf-8").split())
+
+
+def table(page: str) -> list[dict[str, str]]:
+    """Return the rows of the first table of a page of results, by the names of its columns."""
+    lines = (ROOT / "benchmarks" / "results" / page).read_text("utf-8").splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("| D "))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[first:] if line.startswith("|")]
+    until = next((number for number, row in enumerate(rows[2:], 2) if len(row) != len(rows[0])), len(rows))
+    return [dict(zip(rows[0], row, strict=True)) for row in rows[2:until]]
+
+
+def span(rows: list[dict[str, str]], column: str, which: int) -> str:
+    """Say from which to which number a column goes. which: of the kernels whose ratios a cell holds."""
+    ratios = sorted(float(row[column].split(" / ")[which]) for row in rows)
+    return f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+
+
+def test_the_forward_pass_has_the_speed_that_the_readme_says():
+    rows = table("attention_forward_h100.md")
+    assert len(rows) == 12
+    long, short = ([row for row in rows if (int(row["length"]) >= 4096) == far] for far in (True, False))
+    assert f"{span(long, 'of FA-4', 1)} of FlashAttention-4's speed from 4096 tokens on" in README
+    assert f"and {span(short, 'of cuDNN', 1)} of cuDNN's at 1024" in README
+
+
+def test_the_backward_pass_has_the_speed_that_the_readme_says():
+    rows = table("attention_backward_h100.md")
+    assert len(rows) == 12
+    assert (
+        f"{span(rows, 'of FA-4', 1)} of FlashAttention-4's speed and {span(rows, 'of cuDNN', 1)} of cuDNN's" in README
+    )
+
+
+def test_a_wrong_span_would_be_found():
+    assert span([{"x": "0.5 / 1.0"}, {"x": "0.7 / 0.25"}], "x", 1) == "0.25 to 1.00"
