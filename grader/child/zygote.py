@@ -252,7 +252,6 @@ def main() -> None:
     sandbox.become_nobody()
 
     import torch
-    from triton.runtime import cache
 
     from course_lib import compiled
     from course_lib.observe import wire
@@ -260,7 +259,8 @@ def main() -> None:
 
     torch.set_num_threads(1)
     # each child has a cache of its own, so Triton need not hash all of itself to tell its versions apart in there
-    vars(cache)["triton_key"] = lambda: ""
+    cache: Any = importlib.import_module("triton.runtime.cache")
+    cache.triton_key = lambda: ""
     compiled.warm_up()
     with contextlib.suppress(ImportError):  # an older Triton, under which no kernel in Gluon is judged
         import course_lib.hopper.simulation  # noqa: F401
