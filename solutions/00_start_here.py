@@ -389,8 +389,8 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
     print({(1, 1): "rest", (0, 1): "set", (1, 0): "reset"}[set_, reset], "->", q)
 
 # %% [markdown]
-# At rest the two inputs are always 1. Yet the output is 1 if *set* came last, and 0 if *reset* came last. The output
-# depends on the past, so the latch has a memory. The next rungs of the ladder are:
+# At rest the two inputs are always 1. Yet the output is 1 if *set* came last, which means that its input was 0 for a
+# moment, and 0 if *reset* came last. The output depends on the past, so the latch has a memory. The next rungs of the ladder are:
 #
 # * An **ALU** (arithmetic logic unit) is a network of gates between registers. Its main operation is the **FMA**, the
 #   *fused multiply-add*, which computes a × b + c for three numbers. Nothing is computed *in* registers: they hold the
@@ -674,8 +674,9 @@ figures.start.working_sets()
 # In the left picture each memory shows as one step, which ends where the list no longer fits into that memory. The last
 # step is not sharp: when a list is twice as large as L2, half of it is still found there. In the right picture all SMs
 # read as fast as they can, and L1 is not used. Data comes from L2 as long as it fits there, and otherwise from main
-# memory. (At the far left of this picture several programs read the same block at the same time, and this seems to be
-# less work for L2. On an H200 the curve also has a bump where L2 is nearly full. We cannot explain it.)
+# memory. (At the far left of this picture L2 is faster still, probably because several programs read the same block at
+# the same time, and this is less work for L2. On an H200 the curve also has a bump where L2 is nearly full. We cannot
+# explain it.)
 #
 # Now put the two pictures together. If a pipe delivers 5 litres a second, and water takes 3 seconds to run through it,
 # then the pipe holds 15 litres. Memory is such a pipe. To keep it full, the number of bytes on their way at any moment

@@ -754,7 +754,7 @@ check("tiling.one_step", one_step)
 #   of float32 ({{correct.float32}}).
 # * Each element of `a` is read at most N / 64 times ({{rereads.a.performance}}), and each element of `b` at most M / 64
 #   times ({{rereads.b.performance}}). In all, the kernel moves no more bytes than tiles of 64 × 64 need
-#   ({{traffic.performance}}). You earn the points in this line only if at least 32 programs share a large product.
+#   ({{traffic.performance}}). You earn the points of this item only if at least 32 programs share a large product.
 # * Loads are dense ({{coalesced.load.performance}}), and so are stores ({{coalesced.store.performance}}).
 #
 # A function in which torch makes a copy earns nothing at all, and `a.contiguous()` can make one.
@@ -1133,8 +1133,8 @@ print(figures.tiling.how_well(predicted_throughput))
 # below the marks (the measurement). This does no harm, because a rank correlation depends only on the order of the
 # sizes, and the same factor for all sizes does not change their order. Next look at sizes below N = 1000 that are not
 # divisible by 8. They are measured to be 2 to 3 times as fast as the published solution predicts. The reason is part 4
-# of the model: the published share multiplies the time of the launch as well, although a launch takes the same time for
-# every size.
+# of the model: the published solution divides the whole time by the share. So it makes the launch longer, too, although
+# a launch takes the same time for every size.
 #
 # Then read the table, in three steps.
 # * The model puts *all* sizes into almost the right order. But much of this is easy, because large sizes are faster
@@ -1190,10 +1190,11 @@ print(figures.tiling.vocabulary())
 #
 # What if you cannot choose the size, because the matrices come from elsewhere? You can copy the matrices into longer
 # rows that begin at multiples of 16 bytes, multiply these copies, and copy the result back. Does this save time? For
-# matrices of (4097, 4097), predict how long two things take: multiplying the original matrices, and making all three
-# copies and multiplying the copied matrices. Each of the three copies reads and writes 2 bytes for each number, and the
-# memory of an H100, on which the times below were measured, moves about 3 TB per second. The product of the original
-# matrices runs at the speed of the lowest branch, and the product of the copies at the speed of the highest branch.
+# matrices of (4097, 4097), predict two times: (1) the time to multiply the original matrices, and (2) the time for all
+# three copies plus the product of the copied matrices. Each of the three copies reads and writes 2 bytes for each
+# number, and the memory of an H100, on which the times below were measured, moves about 3 TB per second. The product of
+# the original matrices runs at the speed of the lowest branch, and the product of the copies at the speed of the
+# highest branch.
 
 # %%
 print("one copy, at 3 TB/s:", round(2 * 2 * 4097**2 / 3e12 * 1e6), "us")

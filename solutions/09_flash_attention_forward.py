@@ -662,9 +662,10 @@ for row in measured("attention")["counters"]:
 # you can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
 #
 # Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline (unit
-# 05). On Hopper there is a tile of k and a tile of v for every stage. Older cards keep tiles for one stage fewer, but a
-# tile of p takes space as well. The next cell counts the bytes for 64 queries, heads of 128, half precision and 3
-# stages. Guess first: at how many keys does a tile become too large for an A10G?
+# 05). On Hopper there is a tile of k and a tile of v for every stage. Older cards keep tiles of k and v for one stage
+# fewer, but on these cards shared memory must also hold a tile of p. (On Hopper p stays in registers.) The next cell
+# counts the bytes for 64 queries, heads of 128, half precision and 3 stages. Guess first: at how many keys does a tile
+# become too large for an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
