@@ -14,7 +14,7 @@
 # # 00 · Start here
 #
 # **After this unit you can** say what a GPU is made of and where it beats a CPU, write and launch two small
-# Triton kernels, and read the report of a *trace*: a run on the CPU that counts what a kernel does to memory. This unit
+# Triton kernels, and read the report of a *trace*: a run on the CPU that counts a kernel's accesses to memory. This unit
 # takes about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need Python and a little torch
 # (what a tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to bottom, with
 # Shift+Enter.
@@ -171,10 +171,11 @@ def add_one(x: torch.Tensor) -> torch.Tensor:
 check("start.add_one", add_one)
 
 # %% [markdown]
-# The verdict begins with the result: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not
-# begun*. Below the result you see what cost you points, and what the check found. A wrong result is shown next to the
-# right one. For bytes (or launches) you see two bars: one shows how many your answer used, and the other how many would
-# have been enough. Click the triangle below the verdict to see which of the exercise's requirements you met.
+# The verdict begins with the outcome: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not
+# begun*. Below it you see what cost you points, and what the check found. If your function returned wrong values, you
+# see them next to the right ones. For bytes (or launches) you see two bars: one shows how many your answer used, and
+# the other how many would have been enough. Click the triangle below the verdict to see which of the exercise's
+# requirements you met.
 #
 # Three of the requirements earn no points: your kernel must do the work, the result must be right on a plain case, and
 # the kernel must compile for a GPU. You get points only if all three hold. If one of them fails, the rest is not
@@ -223,7 +224,8 @@ progress()
 # your points and the exercise that comes next.
 #
 # Three more functions are for later: `from course_lib import reset, validate, make_zip`.
-# * `reset("start.num_programs")` puts the exercise back as it was handed out, and keeps what was there in a file.
+# * `reset("start.num_programs")` restores the exercise to the way it was handed out, and saves your own code to a file
+#   first.
 # * `validate()` reads the notebook as you last saved it. It lists what would be graded. It also names any function or
 #   variable that an exercise asks for and that the notebook does not have.
 # * `make_zip()` gives the same list, and makes the zip file that you hand in.
@@ -237,7 +239,7 @@ progress()
 # | --- | --- | --- |
 # | figures, widgets, exercises, every point | yes | yes |
 # | what a kernel does to memory | counted on the CPU | counted on the CPU |
-# | what the compiler makes of a kernel | yes: it needs no GPU to compile for one | yes |
+# | what the compiler turns a kernel into | yes: it needs no GPU to compile for one | yes |
 # | how long a kernel takes | no: times recorded on an H200 are shown, and marked as such | timed here |
 # | extra credit for speed (from 04 on) | no | yes |
 #
@@ -390,7 +392,8 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 
 # %% [markdown]
 # At rest the two inputs are always 1. Yet the output is 1 if *set* came last, which means that its input was 0 for a
-# moment, and 0 if *reset* came last. The output depends on the past, so the latch has a memory. The next rungs of the ladder are:
+# moment, and 0 if *reset* came last. The output depends on the past, so the latch has a memory. The next rungs of the
+# ladder are:
 #
 # * An **ALU** (arithmetic logic unit) is a network of gates between registers. Its main operation is the **FMA**, the
 #   *fused multiply-add*, which computes a × b + c for three numbers. Nothing is computed *in* registers: they hold the
@@ -622,8 +625,8 @@ for fault in t.faults:
 # Full marks require
 # * the right result for any number of elements ({{correct.ragged}}),
 # * that each element is read once and written once ({{traffic.performance}}),
-# * that at least 8 programs share 65,536 elements ({{shared_work.performance}}). A single program with one huge block
-#   would have no race either, but it would use only one SM.
+# * that 65,536 elements are divided among at least 8 programs ({{shared_work.performance}}). A single program with one
+#   huge block would have no race either, but it would use only one SM.
 
 
 # %% exercise="start.fixed_copy"
@@ -732,7 +735,7 @@ figures.start.floor_plan()
 # **Moore and Dennard.** Moore's law says that the number of transistors on a chip doubles about every two years. It
 # says nothing about speed. Speed was the subject of Dennard's law: smaller transistors need less voltage, so clocks can
 # rise while each square millimetre stays as cool as before. This scaling ended around 2005. The voltage could not fall
-# any further, because transistors that are switched off would have let too much current leak. Since then a single
+# any further, because transistors that were switched off would have leaked too much current. Since then a single
 # thread has hardly become faster. The additional transistors go into more units side by side, and into larger units: a
 # tensor core does more work for each instruction than an ALU.
 #
@@ -747,7 +750,7 @@ figures.start.floor_plan()
 # stacks of 800 GB/s.
 #
 # HBM is expensive. Epoch AI estimates that it made up 52 % of the cost of an AI chip's parts at the beginning of 2024,
-# and 63 % at the end of 2025. The chips that compute made up about 13 %. HBM also has many transistors: 80 GB are 6.4 ×
+# and 63 % at the end of 2025. The chips that compute made up about 13 %. HBM also has many transistors: 80 GB is 6.4 ×
 # 10¹¹ bits, and each bit needs one transistor and one capacitor. The H100's own chip has only an eighth as many
 # transistors.
 #
@@ -763,10 +766,10 @@ figures.start.compute_outgrew_memory()
 
 # %% [markdown]
 # Today each byte that is fetched from memory must be used in hundreds of operations, or the tensor cores will have to
-# wait. (The dip is the H200, which is an H100 with faster memory.) The links between chips have grown as slowly as
-# memory. From the V100 to the H100, fp16 products became 7.9 times as fast, and memory 3.7 times. The link to the CPU
-# (PCIe) became 4 times as fast (from 32 to 128 GB/s), and the link between GPUs (NVLink) 3 times (from 300 to 900
-# GB/s). (NVIDIA's datasheets count both directions of a link.) How many operations does `x + 1` do for each byte?
+# wait. (The dip is the H200, which is an H100 with faster memory.) The links between chips have gained speed as slowly
+# as memory has. From the V100 to the H100, fp16 products became 7.9 times as fast, and memory 3.7 times. The link to
+# the CPU (PCIe) became 4 times as fast (from 32 to 128 GB/s), and the link between GPUs (NVLink) 3 times (from 300 to
+# 900 GB/s). (NVIDIA's datasheets count both directions of a link.) How many operations does `x + 1` do for each byte?
 
 # %% gpu="start.idle"
 flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 written
@@ -820,10 +823,10 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # | --- | --- | --- | --- | --- |
 # | embedding of a token | | | | a row of a table: a gather |
 # | normalisation | | sums, multiplications | 1/√x | reads and writes all of x (the bottleneck) |
-# | q, k, v, and the output projection | products | | | weights, once |
+# | q, k, v, and the output projection | products | | | reads each weight once |
 # | scores (dot products of q and k), and the sum of values | products | | | in unit 09 they never leave the chip |
 # | softmax | | maximum, sum | exp2 for each score (the bottleneck in unit 09) | |
-# | MLP | products | activation (the nonlinear function) | tanh or erf, for the activation | weights, once |
+# | MLP | products | activation (the nonlinear function) | tanh or erf, for the activation | reads each weight once |
 # | residual | | additions | | reads and writes all of x (the bottleneck) |
 # | unembedding | products | | | a matrix of (length of a vector) × (number of possible tokens) |
 #

@@ -220,8 +220,9 @@ check("tiling.predictions", predicted_reads)
 # {{exercise tiling.matmul_bytes}}
 #
 # Every program loads its rows of `a` and its columns of `b` once, and stores its tile of `c` once. Positions outside
-# the matrices are masked and move nothing. How many bytes are moved in all? Your number must match a trace's
-# * where tiles divide the sizes ({{correct.whole}}),
+# the matrices are masked and move nothing. How many bytes are moved in all? Your number must be the one that a trace
+# counts
+# * where the sides of the tile divide the sides of the matrices ({{correct.whole}}),
 # * and where they do not ({{correct.ragged}}).
 
 
@@ -300,7 +301,7 @@ figures.tiling.explore_tile_sizes()
 #
 # {{exercise tiling.best_tile}}
 #
-# The sides bm and bn are powers of two: 16, 32, 64, 128 or 256. Numbers have 2 bytes, BLOCK_K is 64, and there are
+# The sides bm and bn are powers of two: 16, 32, 64, 128 or 256. Each number takes 2 bytes, BLOCK_K is 64, and there are
 # three stages. So a tile fits if both of these hold:
 #
 # * A tile needs 3 × 64 × (bm + bn) × 2 bytes of shared memory, and this is at most `shared_bytes`.
@@ -401,9 +402,9 @@ for name, kernel in {
 #   and need the same rows of `a`, so each row is read twice.
 #
 # So there are tiles within tiles. A program's tile saves reads from L2, and a warp's part of it saves reads from shared
-# memory. If the ALUs do the arithmetic instead of the tensor cores, there is a third level: each thread has a small
-# tile of its own inside the warp's tile, and this saves reads from shared memory, too. Each level has its own
-# intensity. The question is always the same: which level is the slowest?
+# memory. If the ALUs do the arithmetic instead of the tensor cores, there is a third size of tile: each thread has a
+# small tile of its own inside the warp's tile, and this saves reads from shared memory, too. Each memory has its own
+# intensity. The question is always the same: which is the slowest, one of the memories or the arithmetic?
 #
 # ## Exercise: the slowest level
 #
@@ -439,8 +440,8 @@ def slowest_level(m, n, k, tile, warp_tile, itemsize, rates) -> tuple[float, str
 check("tiling.roofs", slowest_level)
 
 # %%
-# an H200's rates: two from its datasheet, that of L2 as unit 00 measured it, and that of shared memory from
-# 128 bytes per cycle for each of 132 SMs at 1.98 GHz
+# an H200's rates: two are from its datasheet, that of L2 was measured in unit 00, and that of shared memory is
+# calculated: 128 bytes per cycle for each of 132 SMs, at 1.98 GHz
 rates = {"tensor cores": 989.4e12, "DRAM": 4.8e12, "L2": 9.7e12, "shared memory": 128 * 132 * 1.98e9}
 for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128), (64, 64)), ((128, 256), (64, 64))):
     found = slowest_level(4096, 4096, 4096, tile, warp_tile, 2, rates)
@@ -754,7 +755,8 @@ check("tiling.one_step", one_step)
 #   of float32 ({{correct.float32}}).
 # * Each element of `a` is read at most N / 64 times ({{rereads.a.performance}}), and each element of `b` at most M / 64
 #   times ({{rereads.b.performance}}). In all, the kernel moves no more bytes than tiles of 64 × 64 need
-#   ({{traffic.performance}}). You earn the points of this item only if at least 32 programs share a large product.
+#   ({{traffic.performance}}). You earn the points of this item only if a large product is divided among at least 32
+#   programs.
 # * Loads are dense ({{coalesced.load.performance}}), and so are stores ({{coalesced.store.performance}}).
 #
 # A function in which torch makes a copy earns nothing at all, and `a.contiguous()` can make one.
@@ -965,7 +967,7 @@ check("tiling.break_matmul", breaking_inputs)
 #
 # The grid becomes a function, because it depends on the tile. A check does not time the configurations. It takes the
 # first one, even when it times your kernel on a GPU, so put a good one first. The next cell shows the speed of the
-# published solution with several configurations.
+# course's own solution with several configurations.
 
 # %%
 figures.tiling.autotuned()
@@ -1061,8 +1063,8 @@ for stride in (4096, 4100, 4098, 4097):
     print(f"rows {stride} numbers apart: a thread loads {facts.load_bits} bits at a time")
 
 # %% [markdown]
-# (Triton asks only whether the stride is divisible by 16. If not, Triton makes no difference between strides that are
-# divisible by 8, 4 or 2 and odd strides.)
+# (Triton asks only whether the stride is divisible by 16. If not, Triton treats all strides alike, whether they are
+# divisible by 8, 4 or 2, or odd.)
 #
 # ## Exercise: predict the mystery plot
 #
@@ -1132,9 +1134,9 @@ print(figures.tiling.how_well(predicted_throughput))
 # the statements hold for your GPU?) Look at the picture first. For multiples of 8 the lines (the model) lie about 15 %
 # below the marks (the measurement). This does no harm, because a rank correlation depends only on the order of the
 # sizes, and the same factor for all sizes does not change their order. Next look at sizes below N = 1000 that are not
-# divisible by 8. They are measured to be 2 to 3 times as fast as the published solution predicts. The reason is part 4
-# of the model: the published solution divides the whole time by the share. So it makes the launch longer, too, although
-# a launch takes the same time for every size.
+# divisible by 8. In the measurement they are 2 to 3 times as fast as the course's own solution predicts. The reason is
+# part 4 of the model: it multiplies the speed of the whole product by the share. So it makes the launch look longer,
+# too, although a launch takes the same time for every size.
 #
 # Then read the table, in three steps.
 # * The model puts *all* sizes into almost the right order. But much of this is easy, because large sizes are faster
@@ -1201,7 +1203,7 @@ print("one copy, at 3 TB/s:", round(2 * 2 * 4097**2 / 3e12 * 1e6), "us")
 print(figures.tiling.copied_first())
 
 # %% [markdown]
-# The copies take less time than the product. The copies and the product together take less than half of the time that
+# Copying takes less time than multiplying the copied matrices. The two together take less than half of the time that
 # cuBLAS needs for the original rows. The time of the copies grows with N², and the time that they save grows with N³.
 # So the larger the product, the more the copies pay off. (The kernel that multiplies the copies is in
 # `benchmarks/matmul_persistent.py`. It is about as fast as cuBLAS when rows are aligned. At 4097 a single extra row of
@@ -1259,9 +1261,9 @@ def grouped_order(pid: int, grid_m: int, grid_n: int, group: int) -> tuple[int, 
 check("tiling.grouped_order", grouped_order)
 
 # %% [markdown]
-# Now go back to your matmul. Replace the lines that number the tiles in row order with the lines of `grouped_order`,
-# with `GROUP` instead of `group`, and with grid_m = tl.cdiv(M, BLOCK_M). `GROUP=8` in the launch is a good start. Run
-# the check again: the result must still be right.
+# Now go back to your matmul. Replace the lines that number the tiles in row order with the lines of `grouped_order`.
+# Write `GROUP` for `group`, and define `grid_m = tl.cdiv(M, BLOCK_M)`. `GROUP=8` in the launch is a good start. Run the
+# check again: the result must still be right.
 #
 # Is there an order that needs no parameter such as `group`? **Hilbert's curve** visits each cell of a square once and
 # always steps to a neighbouring cell. Cells that follow one another along the curve lie close together, however many
@@ -1332,7 +1334,7 @@ figures.tiling.order_traffic()
 #   costs most of the speed, and padding gets this speed back.
 # * Programs that run at the same time should compute a compact patch of tiles. Then L2 already has most of what the
 #   next program needs.
-# * A ten-line model puts 230 measured sizes almost into their order of speed. Where the model fails, the library does
+# * A ten-line model ranks 230 measured sizes by speed almost correctly. Where the model fails, the library does
 #   something that you did not think of, and you learn what it is.
 #
 # Every kernel so far did one operation. In unit 06 several operations become one kernel, so their intermediate results
@@ -1349,10 +1351,10 @@ progress()
 #
 # * The Triton documentation, the tutorial *Matrix Multiplication*: pointers, grouped order, autotuning.
 # * NVIDIA, *Matrix Multiplication Background User's Guide*: tile and wave quantization, alignment.
-# * Horace He, *What Shapes Do Matrix Multiplications Like?*: the plot that this unit's mystery follows.
+# * Horace He, *What Shapes Do Matrix Multiplications Like?*: the plot on which this unit's mystery plot is modelled.
 # * NVIDIA, CUTLASS documentation, *Efficient GEMM in CUDA*: thread block tiles, warp tiles, pipelining.
 # * Simon Boehm, *How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance*, 2022.
 # * Aleksa Gordić, *Inside NVIDIA GPUs: Anatomy of high performance matmul kernels*, 2025: PTX and SASS, warp tiles,
-#   and on Hopper TMA, barriers and asynchronous stores.
+#   and, for Hopper, the TMA, barriers and asynchronous stores.
 # * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, which has the plot of this unit's mystery.
 # * Andrej Karpathy on padding nanoGPT's vocabulary to 50304, 2023 (about 25 % faster training).

@@ -76,8 +76,8 @@ figures.flash.explore_program_walk()
 #   each tile together. A CUDA core is the arithmetic unit of a single lane, and the products are computed by the SM's
 #   tensor cores.
 # * *"FlashAttention avoids a transfer to the CPU after each step."* In fact there is no such transfer, even without
-#   FlashAttention. The results of torch's operations stay in the GPU's main memory. FlashAttention saves the transfers
-#   to *this* memory and back.
+#   FlashAttention. The results of torch's operations stay in the GPU's main memory. What FlashAttention avoids is the
+#   transfers to *this* memory and back.
 
 # %%
 programs, sms = 16 * 16384 // 64, gpu.datasheet("H200").sms
@@ -339,7 +339,7 @@ mine = {} if done is None else dict(traced=t, q=q, k=k, v=v, o=done[0])
 figures.flash.explore_program_walk(**mine)
 
 # %% [markdown]
-# What does the compiler make of your kernel for an H100 or an H200 (sm_90)? You need neither of these GPUs to find out:
+# What does the compiler turn your kernel into for an H100 or an H200 (sm_90)? You need neither of these GPUs to find out:
 
 # %%
 if done is None:
@@ -353,8 +353,8 @@ else:
     print(compile_for(one_head_kernel, q, k, v, *done, 0.125, n, n, gpu="sm_90", **shape))
 
 # %% [markdown]
-# `wgmma` is Hopper's instruction for tensor cores, and both products should use it. The row *spills* should say "none".
-# If the accumulator did not fit into the registers, it would go to memory and back in every step.
+# `wgmma` is Hopper's instruction for tensor cores, and both products should use it. The line labelled *spills* should
+# say "none". If the accumulator did not fit into the registers, it would go to memory and back in every step.
 #
 # ## Causal: two loops
 #
@@ -362,8 +362,8 @@ else:
 # see? In causal attention it sees i + 1 + Nk − Nq keys, but at least 0 and at most Nk. In full attention it sees all Nk
 # keys. Call this number `sees`. A score is kept where **key < sees**. This one comparison serves as the causal mask,
 # and it also masks the missing keys past Nk. Moreover, `sees` divides the walk of a program into parts:
-# * From key 0 to the smallest `sees` of its rows, rounded down to whole tiles, all rows see all keys. There no mask is
-#   needed, not even on the loads.
+# * From key 0 to the smallest `sees` of its rows, rounded down to whole tiles, all rows see all keys. No mask is needed
+#   there, not even on the loads.
 # * From there to the largest `sees` of its rows, a mask is needed.
 # * Beyond the largest `sees`, there is nothing to do.
 #
@@ -424,13 +424,14 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # * for float32 tensors, with the precision of float32 ({{correct.float32}}),
 # * for tensors of half precision, with 4096 keys ({{correct.half}}),
 # * for any scale ({{correct.scale}}),
-# * for causal attention in which the last query sees the last key ({{correct.causal}}); a query that sees no key gets
-#   o = 0 and lse = −inf ({{correct.nothing}}),
+# * for causal attention, lined up as above, so that the last query sees the last key ({{correct.causal}}); a query that
+#   sees no key gets o = 0 and lse = −inf ({{correct.nothing}}),
 # * for scores that are large, that rise or fall from tile to tile, or that are all low ({{correct.hard}}); in one of
 #   these cases `scale` is given.
 #
 # Full marks also require
-# * no more bytes than `flash_bytes` predicts, with at least 32 programs for 64 heads ({{traffic.performance}}),
+# * no more bytes than `flash_bytes` predicts, and at least 32 programs when there are 64 heads ({{traffic.performance}}
+#   for both together),
 # * that `tl.dot` computes all products, and only half as many of them in causal attention ({{dot_flops.performance}}),
 # * a single launch ({{launches.performance}}), and nothing of size Nq × Nk in memory ({{buffers_below.performance}}),
 # * dense loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
@@ -554,8 +555,8 @@ check("flash.flash_attention_forward", flash_attention_forward)
 # passed as views (B, H, N, D). If your o has the same strides as q, the output projection at the end of the layer can
 # read it without a copy.
 #
-# How large a difference from torch can rounding explain? The first rows of causal attention are means of only a few
-# values, so some of their numbers are large, between 2 and 4. Between 2 and 4 bfloat16 has steps of 0.0156, so a
+# How large a difference from torch can rounding explain? In causal attention the first rows of o are means of only a
+# few values, so some of their numbers are large, between 2 and 4. Between 2 and 4 bfloat16 has steps of 0.0156, so a
 # rounded number can be off by half a step, 0.0078. (The cell also prints the step of bfloat16 just below 1.)
 
 # %%
@@ -609,10 +610,10 @@ figures.flash.ladder()
 # * **Descriptors.** A descriptor tells Hopper's TMA unit where a tensor lies in memory. You make it with
 #   `tl.make_tensor_descriptor` in the kernel, or on the host. The TMA unit then fetches whole tiles by itself, and no
 #   registers are needed for the addresses of a tile.
-# * **Tuning.** Different tile sizes, numbers of warps and numbers of stages are tried, by hand or by
-#   `triton.autotune`, and the fastest are kept. With heads of 128 the first tiles were already the fastest. So, for
-#   heads of 128, the bars of this step and of the one before it show the same kernel, timed twice. With heads of 64,
-#   tuning gains up to 10 % in speed. (A check does not try configurations. It times the first one.)
+# * **Tuning.** Different tile sizes, numbers of warps and numbers of stages are tried, by hand or by `triton.autotune`,
+#   and the fastest are kept. With heads of 128 the tile sizes that we had started from turned out to be the fastest.
+#   So, for heads of 128, the bars of this step and of the one before it show the same kernel, timed twice. With heads
+#   of 64, tuning gains up to 10 % in speed. (A check does not try configurations. It times the first one.)
 #
 # The code of these three kernels is in benchmarks/attention_ladder.py. They are less general than yours, because a
 # descriptor needs rows without gaps between their elements, and the kernels in that file need a length that is a
@@ -658,7 +659,7 @@ for row in measured("attention")["counters"]:
 #
 # **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first version,
 # from 2022, runs on Turing cards such as the T4. FlashAttention-2 needs an Ampere, Ada or Hopper card. FlashAttention-3
-# is written for Hopper, because it needs `wgmma` and the TMA. An A10G, which is an Ampere card, has neither. On an A10G
+# runs only on Hopper, because it needs `wgmma` and the TMA. An A10G, which is an Ampere card, has neither. On an A10G
 # you can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
 #
 # Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline (unit
@@ -717,8 +718,8 @@ figures.flash.windows_and_groups()
 # Write causal attention with a window. The tensors q, k and v are contiguous, of shape (H, N, D), and D is 16, 32, 64
 # or 128. Start from `one_head`. You need not write two loops: you may apply the mask to every tile. Full marks require
 # * the right result for any N and any window ({{correct.ragged}}), and for scores far from 0 ({{correct.hard}}),
-# * that no program reads tiles of keys that lie outside the windows of its queries, with at least 32 programs for 40
-#   heads ({{traffic.performance}}),
+# * that no program reads tiles of keys that lie outside the windows of its queries, and at least 32 programs when there
+#   are 40 heads ({{traffic.performance}} for both together),
 # * that no products are computed for such tiles, and that `tl.dot` computes all products ({{dot_flops.performance}}).
 
 
@@ -874,7 +875,7 @@ figures.flash.decode_splits()
 # the length of a share. If it needs the number of shares, `tl.num_programs(axis)` returns the size of the grid along an
 # axis. Full marks require
 # * the right result for any sizes and groups ({{correct.ragged}}),
-# * the right result if some shares have no key, such as for 5 keys in 8 shares ({{correct.empty}}),
+# * the right result if some shares have no key, as with 5 keys in 8 shares ({{correct.empty}}),
 # * the right result for scores far from 0 ({{correct.hard}}), and in half precision for 8192 keys with all numbers in v
 #   near 20 ({{correct.half}}); there the stored states must be float32,
 # * at least 16 programs for 2 heads of k and v in 8 shares ({{programs.performance}}), and no more than two launches
@@ -882,8 +883,8 @@ figures.flash.decode_splits()
 # * that k and v are read only once ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 32 heads of q, 8 heads of k and v, 65,536 keys and bfloat16. You get {{speed}} if
-# your kernels read k and v at {{speed.full}} of the bytes per second that a copy of a tensor moves, and some of the
-# points if they reach more than {{speed.none}}.
+# your kernels read k and v at {{speed.full}} of the rate, in bytes per second, at which a tensor is copied, and some of
+# the points if they reach more than {{speed.none}}.
 
 
 # %% exercise="flash.flash_decode"

@@ -170,7 +170,7 @@ SPECIALISED_VARIANTS = [
     wrong("warp_specialised_matmul", "the parity flips once", [ORDER], ("full.index(s), i // STAGES & 1", "full.index(s), gl.minimum(i // STAGES, 1) & 1")),
     wrong("warp_specialised_matmul", "ten steps at most", [LONG], ("c, N, K, STAGES=3", "c, N, min(K, 640), STAGES=3")),
     wrong("warp_specialised_matmul", "the half of the other", [PLAIN], ("index(2 * s + HALF)", "index(2 * s + 1 - HALF)")),
-    wrong("warp_specialised_matmul", "outer products", [WGMMA, SPECIALISED, TRAFFIC, LONG], source=OUTER.replace("{name}", "warp_specialised_matmul")),
+    wrong("warp_specialised_matmul", "outer products", [WGMMA, SPECIALISED, TRAFFIC], source=OUTER.replace("{name}", "warp_specialised_matmul")),
     wrong("warp_specialised_matmul", "torch multiplies", [KERNEL], ("    specialised_kernel[", "    return a @ b\n    specialised_kernel[")),
     wrong("warp_specialised_matmul", "short K is left out", [SHORT], ("c, N, K, STAGES=3", "c, N, K if K >= 128 else 0, STAGES=3")),
     wrong("warp_specialised_matmul", "all in one partition", [SPECIALISED, TRAFFIC], source=IN_ONE),
