@@ -776,7 +776,7 @@ flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 writ
 could = card.fp32_flops / card.hbm_bandwidth
 print(f"x + 1 does {flops / moved} FLOPs per byte.")
 print(f"While {card.name} moves one byte, its ALUs could do {could:.1f} FLOPs in fp32.")
-busy = 2 * flops / moved / could  # the peak counts FMAs, two FLOPs each; an addition takes as long as an FMA
+busy = 2 * flops / moved / could  # the datasheet counts an FMA as two FLOPs, and an addition takes as long
 print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the arithmetic.")
 
 # %% [markdown]

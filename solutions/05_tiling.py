@@ -282,9 +282,10 @@ figures.tiling.pipelining()
 # * **Occupancy.** If several programs fit onto one SM, one program may work while another waits. The **occupancy** of
 #   an SM is the number of warps on it, divided by the number of warps that it has room for. With BLOCK_M = 128, BLOCK_N
 #   = 256, BLOCK_K = 64 and three stages, a program takes 144 KiB of shared memory. An H200's SM has 228 KiB (and the
-#   system takes 1 KiB for each program), so only one such program fits. Its 8 warps are 12.5 % of the 64 warps that the
-#   SM has room for. For a kernel without a pipeline this would be too few, because no other warps take over while all
-#   of these wait for memory. A matmul can live with so few warps, because its pipeline hides the waits.
+#   system takes 1 KiB for each program), so only one such program fits. A program of this size has 8 warps. They are
+#   12.5 % of the 64 warps that the SM has room for. For a kernel without a pipeline this would be too few, because no
+#   other warps take over while all of these wait for memory. A matmul can live with so few warps, because its pipeline
+#   hides the waits.
 #
 # Move the sliders. Of the tiles that fit, which one has the highest intensity? What does a third stage cost? And why is
 # a tile of 256 × 256 impossible?
@@ -1207,8 +1208,8 @@ print(figures.tiling.copied_first())
 # cuBLAS needs for the original rows. The time of the copies grows with N², and the time that they save grows with N³.
 # So the larger the product, the more the copies pay off. (The kernel that multiplies the copies is in
 # `benchmarks/matmul_persistent.py`. It is about as fast as cuBLAS when rows are aligned. At 4097 a single extra row of
-# numbers needs a whole extra row of tiles, and a single extra column needs an extra column of tiles. So the kernel also
-# loses time to wave quantization.)
+# numbers needs a whole extra row of tiles, and a single extra column needs an extra column of tiles. These tiles
+# can begin one more wave. So the kernel loses time to quantization, too.)
 #
 # ## Which tile first?
 #

@@ -99,7 +99,7 @@ print(f"16 heads of 16,384 queries, 64 queries for each program: {programs:,} pr
 predictions = {
     "times k is read, tiles of 64 queries": ...,
     "times k is read, tiles of 128 queries": ...,
-    "tiles of a causal pass": ...,  # 128 queries by 128 keys
+    "tiles of a causal pass": ...,  # of all programs together; a tile is 128 queries by 128 keys
     "of these, tiles that need the mask": ...,
     "bytes of the accumulator of a program": ...,  # 128 queries
     "bytes of scores written to memory": ...,
@@ -1093,8 +1093,8 @@ progress()
 #
 # ## Further reading
 #
-# * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: algorithm 1 is your kernel; section 3.3
-#   of the second paper is about which warp does what within a program.
+# * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: algorithm 1 of the second
+#   paper is your kernel, and its section 3.3 is about which warp does what within a program.
 # * Shah and others, *FlashAttention-3*, 2024: how softmax and products run at the same time on Hopper.
 # * Stanford, *CS336: Language Modeling from Scratch*: the part of the lecture on GPUs that covers FlashAttention.
 # * The Triton tutorial *Fused Attention*: the same kernel with descriptors and autotuning.
