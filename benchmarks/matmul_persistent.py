@@ -22,16 +22,31 @@ What was tried on an H100, in turns with cuBLAS; a number is the share of cuBLAS
                                                                                          (2048 rows, 2304 columns), not 8 + 17
 the second consumer lags a step   1.000   1.007  1.022  1.015       1.011         1.024  both no longer store at the same time
 12 rows of tiles at once          1.000   1.010  1.028  1.017       1.020         1.008  12 x 11 tiles are one for each of 132 SMs
-4: the last round is shared          -       -   @TALL  @WIDE           -             -  31 rounds and 4 tiles: 1.6 % of the steps less
+4: the last round is shared       1.000   1.024  1.053  1.058       1.011         0.999  tall and wide: 31 rounds and 4 tiles, which are
+                                                                                         shared: 1.6 % fewer steps in turn
 
-Both sides run at the chip's power limit (780 to 800 TFLOP/s; its highest clock would allow 1,070), so instructions saved do not show,
-and bytes saved hardly. Left: two programs of a cluster sharing a tile by multicast, for which Triton 3.6 has no name. A window of b whose
+The line above the last one was 0.998, 1.008, 1.037, 1.029, 1.010 in turns with the last one, and small products whose tiles are one round
+and a few gained most (2176 x 4096 x 2048: from 0.61 to 0.73). Step 4 has a price where nothing is shared: its code makes 2048 cubed 2 %
+slower, and float8 at 8192 cubed about as much (0.986 of cuBLAS after 1.007 on another day); bfloat16 at 8192 cubed, where nothing is shared either, gained, and why is not known.
+
+What was slower, as a share of step 3's speed or as named:
+
+tiles of every last round shared   4096 cubed 0.87 of cuBLAS: 116 tiles are left to 16 idle programs, 8 pieces each, and a piece's sums cost as much
+                                   time as about 6 steps, which is what was to be saved
+tiles shared by 1 or 2 helpers     8192 cubed, 68 tiles left: 1.001 of cuBLAS, though the work was even to a step
+neighbours in a TPC far apart      0.988 to 0.998: programs 2 i and 2 i + 1 are such neighbours, and mostly share their tile of b
+6 columns of tiles at once         8192 cubed 0.995, vocabulary 0.996
+b in rows of 64 bytes (swizzle)    4096 cubed 0.83, windows 0.98
+
+At 4096 cubed the programs' 256 steps take 262,144 clocks of the tensor cores: 164 of 171 us at the 1.60 GHz that a program counts (1.43
+GHz if it runs on and on; the highest clock is 1.98). So both sides run at the chip's power limit, instructions saved do not show, and
+bytes saved hardly. Left: two programs of a cluster sharing a tile by multicast, for which Triton 3.6 has no name. A window of b whose
 rows begin between two lines of 128 bytes takes 11 % more time: each row of a tile then lies in two lines (of a: nothing to speak of).
 """
 
 from __future__ import annotations
 
-import functools
+from functools import cache, partial
 
 import torch
 import triton
@@ -49,7 +64,7 @@ try:
     all_here = getattr(gl, "thread_barrier", None) or gl.barrier  # its name in Triton 3.6 and since 3.7
 except ImportError:  # an older Triton: this can be read, not run
 
-    def jit(fn):
+    def jit(fn, **_):
         return fn
 
 
@@ -217,7 +232,7 @@ def store(c_desc, place, row, col, values):
     tma.async_copy_shared_to_global(c_desc, [row, col], place)
 
 
-@jit
+@partial(jit, do_not_specialize=["M", "N", "K"])
 def persistent(
     a_desc, b_desc, c_desc, sums, there, a_scales, b_scales, M, N, K,
     A_T: gl.constexpr, B_T: gl.constexpr, SCALED: gl.constexpr,
@@ -297,7 +312,7 @@ def descriptors(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, a_t: bool, b_
     return [TensorDescriptor.from_tensor(*each) for each in zip((a, b, c), blocks, layouts, strict=True)]
 
 
-@functools.cache
+@cache
 def workspace(device: torch.device, stream: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return room for the sums of half a tile for every other SM, and whether they are there: 0, as a launch leaves it for its
     stream's next one."""
