@@ -25,23 +25,26 @@ the second consumer lags a step   1.000   1.007  1.022  1.015       1.011       
 4: the last round is shared       1.000   1.024  1.053  1.058       1.011         0.999  tall and wide: 31 rounds and 4 tiles, which are
                                                                                          shared: 1.6 % fewer steps in turn
 
-The line above the last one was 0.998, 1.008, 1.037, 1.029, 1.010 in turns with the last one, and small products whose tiles are one round
-and a few gained most (2176 x 4096 x 2048: from 0.61 to 0.73). Step 4 has a price where nothing is shared: its code makes 2048 cubed 2 %
-slower, and float8 at 8192 cubed about as much (0.986 of cuBLAS after 1.007 on another day); bfloat16 at 8192 cubed, where nothing is shared either, gained, and why is not known.
+The line above the last one was 0.998, 1.008, 1.037, 1.029, 1.010 in turns with the last one. Products of one round and a few tiles
+gained most (2176 x 4096 x 2048: from 0.61 to 0.73). Step 4 has a price where nothing is shared: its code makes 2048 cubed 2 % slower,
+and float8 at 8192 cubed about as much (0.986 of cuBLAS, after 1.007 on another day). bfloat16 at 8192 cubed, where nothing is shared
+either, gained, and why is not known.
 
-What was slower, as a share of step 3's speed or as named:
+What was slower, as a share of cuBLAS's speed:
 
-tiles of every last round shared   4096 cubed 0.87 of cuBLAS: 116 tiles are left to 16 idle programs, 8 pieces each, and a piece's sums cost as much
-                                   time as about 6 steps, which is what was to be saved
-tiles shared by 1 or 2 helpers     8192 cubed, 68 tiles left: 1.001 of cuBLAS, though the work was even to a step
-neighbours in a TPC far apart      0.988 to 0.998: programs 2 i and 2 i + 1 are such neighbours, and mostly share their tile of b
-6 columns of tiles at once         8192 cubed 0.995, vocabulary 0.996
-b in rows of 64 bytes (swizzle)    4096 cubed 0.83, windows 0.98
+tiles of every last round shared   4096 cubed 0.87 (from 1.00): 116 tiles are left to 16 idle programs, 8 pieces each, and to hand over
+                                   the sums of a piece takes about as long as 6 steps, which is what was to be saved
+tiles shared by 1 or 2 helpers     8192 cubed 1.001 (from 1.008): 68 tiles are left, and the work was even to a step
+neighbours in a TPC far apart      wide 1.004 (from 1.016), 8192 cubed 0.999 (from 1.008), others less: programs 2 i and 2 i + 1 are such
+                                   neighbours, and mostly share their tile of b
+6 columns of tiles at once         8192 cubed 1.008 (from 1.013)
+b in rows of 64 bytes (swizzle)    4096 cubed 0.83 (from 1.00), windows 0.89 (from 0.91)
 
 At 4096 cubed the programs' 256 steps take 262,144 clocks of the tensor cores: 164 of 171 us at the 1.60 GHz that a program counts (1.43
 GHz if it runs on and on; the highest clock is 1.98). So both sides run at the chip's power limit, instructions saved do not show, and
 bytes saved hardly. Left: two programs of a cluster sharing a tile by multicast, for which Triton 3.6 has no name. A window of b whose
 rows begin between two lines of 128 bytes takes 11 % more time: each row of a tile then lies in two lines (of a: nothing to speak of).
+Rows of copies begin at multiples of 32 bytes, so 4097 cubed may lose as much: copies with rows of whole lines are still to be tried.
 """
 
 from __future__ import annotations
