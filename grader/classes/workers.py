@@ -119,14 +119,17 @@ def judge(job: Job, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
     if not hasattr(_own, "judge"):
         torch.set_num_threads(1)  # workers fill the cores, not their threads
         _own.judge, _own.heard = judging.Judge(accept_risk=accept_risk), set()
-        gc.freeze()  # torch and Triton stay: who looks for garbage among them finds none, 0.1 s each time
-        gc.set_threshold(100_000)  # and hardly any in the messages of a submission
+        gc.set_threshold(100_000)  # there is hardly any garbage in the messages of a submission
     if job.canary and job.canary not in _own.heard:
         canary.sing(_own.judge, _answers(job.canary))
         _own.heard.add(job.canary)
     observe.SPENT.clear()
-    found = _own.judge.judge_all(_answers(*job.answers), judging.Budget(hurry=not job.patient))
-    return wire.to_tree(found), dict(observe.SPENT)
+    try:
+        found = _own.judge.judge_all(_answers(*job.answers), judging.Budget(hurry=not job.patient))
+        return wire.to_tree(found), dict(observe.SPENT)
+    finally:
+        gc.collect()  # what refers to itself there holds tensors, some 20 MB of them
+        gc.freeze()  # what is left, torch and Triton above all, stays: to look among it again takes 0.1 s each time
 
 
 def _answers(*answers: Answer) -> list[judging.Answer]:

@@ -1,8 +1,10 @@
 """The published solutions are judged first: where they do not earn everything, nobody else is judged."""
 
+import gc
 import importlib.util
 import os
 import sys
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -194,6 +196,26 @@ def test_each_worker_judges_a_published_kernel_before_its_first_job(monkeypatch,
         with pytest.raises(canary.Broken, match="earns 0 of 10 points, so nothing was judged: PermissionError: torch"):
             workers.judge(job(), True)
         assert len(stub.judged) == 1
+
+
+def test_what_refers_to_itself_is_gone_after_each_job(monkeypatch):
+    """Traces that failed hold the tensors of a submission: 4 GB after a hundred of them."""
+    held = []
+
+    class Littering(Stub):
+        def judge_all(self, answers, budget=None):
+            itself = Stub(0)
+            itself.itself = itself
+            held.append(weakref.ref(itself))
+            return super().judge_all(answers, budget)
+
+    monkeypatch.setattr(workers, "_own", SimpleNamespace(judge=Littering(TRANSPOSE.points), heard=set()))
+    gc.disable()
+    try:
+        workers.judge(job(), True)
+    finally:
+        gc.enable()
+    assert len(held) == 2 and not any(reference() for reference in held)
 
 
 def test_it_is_a_kernel_of_the_unit():
