@@ -173,8 +173,8 @@ check("start.add_one", add_one)
 # %% [markdown]
 # The verdict begins with the outcome: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not
 # begun*. Below it you see what cost you points, and what the check found. If your function returned wrong values, you
-# see them next to the right ones. For bytes (or launches) you see two bars: one shows how many your answer used, and
-# the other how many would have been enough. Click the triangle below the verdict to see which of the exercise's
+# see them next to the right ones. Where bytes or launches count, you see two bars: one for how many your answer used,
+# and one for how many would have been enough. Click the triangle below the verdict to see which of the exercise's
 # requirements you met.
 #
 # Three of the requirements earn no points: your kernel must do the work, the result must be right on a plain case, and
@@ -391,9 +391,9 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
     print({(1, 1): "rest", (0, 1): "set", (1, 0): "reset"}[set_, reset], "->", q)
 
 # %% [markdown]
-# At rest the two inputs are always 1. Yet the output is 1 if *set* came last, which means that its input was 0 for a
-# moment, and 0 if *reset* came last. The output depends on the past, so the latch has a memory. The next rungs of the
-# ladder are:
+# At rest the two inputs are always 1. Yet the output is 1 if *set* came last, and 0 if *reset* came last. (A signal
+# comes when its input is 0 for a moment.) The output depends on the past, so the latch has a memory. The next rungs of
+# the ladder are:
 #
 # * An **ALU** (arithmetic logic unit) is a network of gates between registers. Its main operation is the **FMA**, the
 #   *fused multiply-add*, which computes a × b + c for three numbers. Nothing is computed *in* registers: they hold the
@@ -468,8 +468,8 @@ for architecture in ("sm_80", "sm_90"):
 #
 # A CPU is built to finish *one* task as soon as possible. It has large caches and a lot of control logic. This logic
 # guesses which way a branch will go, and finds work that can be done early. A GPU is built to finish *many* tasks per
-# second. Most of its area is given over to computing. Its control logic is simple, because 32 threads share it. What do
-# the two chips look like?
+# second. Most of its area is given over to computing. Its control logic is simple, and each piece of it serves 32
+# threads at once. What do the two chips look like?
 
 # %%
 figures.start.two_dies()
@@ -512,7 +512,8 @@ figures.start.explore_hiding_latency()
 # {{exercise start.warps_needed}}
 #
 # Each warp works `work` cycles, then waits `latency` cycles, and so on. `work` is at least 1. What is the smallest
-# number of warps with which the ALUs are always busy? Full marks require the number that a simulation finds
+# number of warps that keeps the ALUs busy all the time? Your function must return the number that a simulation finds,
+# in each of these cases:
 # * where `work` divides `latency` ({{correct.even}}), and where it does not ({{correct.ragged}}),
 # * where there is no wait at all ({{correct.no wait}}).
 
@@ -767,9 +768,10 @@ figures.start.compute_outgrew_memory()
 # %% [markdown]
 # Today each byte that is fetched from memory must be used in hundreds of operations, or the tensor cores will have to
 # wait. (The dip is the H200, which is an H100 with faster memory.) The links between chips have gained speed as slowly
-# as memory has. From the V100 to the H100, fp16 products became 7.9 times as fast, and memory 3.7 times. The link to
-# the CPU (PCIe) became 4 times as fast (from 32 to 128 GB/s), and the link between GPUs (NVLink) 3 times (from 300 to
-# 900 GB/s). (NVIDIA's datasheets count both directions of a link.) How many operations does `x + 1` do for each byte?
+# as memory has. From the V100 to the H100, fp16 products became 7.9 times as fast, and memory 3.7 times as fast. The
+# link to the CPU (PCIe) became 4 times as fast (from 32 to 128 GB/s), and the link between GPUs (NVLink) 3 times (from
+# 300 to 900 GB/s). (NVIDIA's datasheets count both directions of a link.) How many operations does `x + 1` do for each
+# byte?
 
 # %% gpu="start.idle"
 flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 written
@@ -865,7 +867,7 @@ figures.start.dots_and_weights()
 # units. The compiler hides latency by planning the copies into VMEM ahead of time. TPUs are also networked differently.
 # Each TPU has wires to its four or six neighbours, in a grid whose opposite edges are joined. GPUs are joined by
 # switches, in groups of 8 to 72, and within a group each GPU can reach any other (*How to Scale Your Model*, see the
-# end of this page). How many FLOPs can each of the two do while one byte arrives from memory?
+# end of this page). How many FLOPs can a TPU do, and how many a GPU, while one byte arrives from memory?
 
 # %% gpu="start.tpu"
 tpu_flops, tpu_bandwidth = 459e12, 2765e9  # one TPU v5p chip, bf16: Google Cloud's documentation, page "TPU v5p"

@@ -1036,10 +1036,10 @@ for n in (1792, 1793, 1794):
 # Where do the branches of the mystery plot come from? The branch of a size N depends on the largest power of two that
 # divides N. A row of N bfloat16 numbers is 2 N bytes long. When tiles are copied into shared memory, each thread can
 # copy 16 bytes at a time, if these bytes begin at a multiple of 16 bytes. If N is divisible by 8, every row begins at
-# such a multiple: the rows are **aligned**. If N is 4 times an odd number, only every second row is aligned. Then a
-# kernel can rely only on multiples of 8 bytes. If N is twice an odd number, it can rely on multiples of 4 bytes, and if
-# N is odd, on multiples of 2 bytes. If N is not divisible by 8, a kernel cannot use the TMA (the unit of an H200 that
-# copies whole tiles) at all.
+# such a multiple: the rows are **aligned**. If N is 4 times an odd number, only every second row is aligned. Then the
+# kernel knows only that every row begins at a multiple of 8 bytes. If N is twice an odd number, every row begins at a
+# multiple of 4 bytes, and if N is odd, at a multiple of 2 bytes. If N is not divisible by 8, a kernel cannot use the
+# TMA (the unit of an H200 that copies whole tiles) at all.
 #
 # So four branches are possible. But the plot shows only three, because sizes that are twice an odd number and sizes
 # that are 4 times an odd number are equally fast. Hence the width of a copy does not explain everything. The plot does
@@ -1153,8 +1153,8 @@ print(figures.tiling.how_well(predicted_throughput))
 #   and run at a higher clock. (Which other sizes are among the worst misses depends on the shares that you chose in
 #   part 4.)
 #
-# How well does the model predict a kernel that uses the *same* tile for all sizes? The next picture shows the published
-# matmul with one fixed tile, on an H200.
+# How well does the model predict a kernel that uses the *same* tile for all sizes? The next picture shows the course's
+# own matmul with one fixed tile, on an H200.
 
 # %%
 figures.tiling.one_tile_for_all(predicted_throughput)

@@ -427,7 +427,7 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # * for causal attention, lined up as above, so that the last query sees the last key ({{correct.causal}}); a query that
 #   sees no key gets o = 0 and lse = −inf ({{correct.nothing}}),
 # * for scores that are large, that rise or fall from tile to tile, or that are all low ({{correct.hard}}); in one of
-#   these cases `scale` is given.
+#   these cases the check passes a `scale` of its own.
 #
 # Full marks also require
 # * no more bytes than `flash_bytes` predicts, and at least 32 programs when there are 64 heads ({{traffic.performance}}
@@ -556,7 +556,7 @@ check("flash.flash_attention_forward", flash_attention_forward)
 # read it without a copy.
 #
 # How large a difference from torch can rounding explain? In causal attention the first rows of o are means of only a
-# few values, so some of their numbers are large, between 2 and 4. Between 2 and 4 bfloat16 has steps of 0.0156, so a
+# few values, so some of their numbers are large, between 2 and 4. In this range the steps of bfloat16 are 0.0156, so a
 # rounded number can be off by half a step, 0.0078. (The cell also prints the step of bfloat16 just below 1.)
 
 # %%
@@ -663,10 +663,10 @@ for row in measured("attention")["counters"]:
 # you can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
 #
 # Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline (unit
-# 05). On Hopper there is a tile of k and a tile of v for every stage. Older cards keep tiles of k and v for one stage
-# fewer, but on these cards shared memory must also hold a tile of p. (On Hopper p stays in registers.) The next cell
-# counts the bytes for 64 queries, heads of 128, half precision and 3 stages. Guess first: at how many keys does a tile
-# become too large for an A10G?
+# 05). On Hopper there is a tile of k and a tile of v for every stage. On older cards shared memory holds one pair of
+# tiles (k and v) fewer than there are stages, but it must also hold a tile of p. (On Hopper p stays in registers.) The
+# next cell counts the bytes for 64 queries, heads of 128, half precision and 3 stages. Guess first: at how many keys
+# does a tile become too large for an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
@@ -882,9 +882,9 @@ figures.flash.decode_splits()
 #   ({{launches.performance}}),
 # * that k and v are read only once ({{traffic.performance}}).
 #
-# There is extra credit on a GPU, for 32 heads of q, 8 heads of k and v, 65,536 keys and bfloat16. You get {{speed}} if
-# your kernels read k and v at {{speed.full}} of the rate, in bytes per second, at which a tensor is copied, and some of
-# the points if they reach more than {{speed.none}}.
+# There is extra credit on a GPU, for 32 heads of q, 8 heads of k and v, 65,536 keys and bfloat16. The bytes of k and v
+# that your kernels read in a second are compared with the bytes that a copy moves in a second. You get {{speed}} if
+# their ratio reaches {{speed.full}}, and some of the points if it is more than {{speed.none}}.
 
 
 # %% exercise="flash.flash_decode"
