@@ -1,12 +1,9 @@
-"""A product at cuBLAS's speed, in Gluon: four steps beyond unit 05's kernel.
+"""A product at cuBLAS's speed, in Gluon: three steps beyond unit 05's kernel.
 
 1  persistent         a program for each SM, which takes tile after tile: what fetches is ahead, into the next tile already
 2  specialised warps  one warp fetches by TMA into a ring of tiles in shared memory; two warpgroups multiply, 64 x 256 each, and
                       neither waits for the other: while one stores, the other one's products run
 3  stores by TMA      results leave through shared memory, while the next tile's products begin
-4  a shared last      where at most half of the programs have a tile in the last round, each of the others takes the second half of
-   round              such a tile's K off one of them: it does so first of all, and leaves its sums in global memory (Stream-K, for the
-                      tail alone). The sums are added in one order, so that results are the same twice
 
 Either operand may be transposed: TMA fetches the tile as it lies, and the tensor cores read it either way. TMA wants rows that begin
 at multiples of 16 bytes: a matrix whose rows do not is copied into one whose rows do (`aligned_copy`), which costs as much as reading
@@ -22,34 +19,13 @@ What was tried on an H100, in turns with cuBLAS; a number is the share of cuBLAS
                                                                                          (2048 rows, 2304 columns), not 8 + 17
 the second consumer lags a step   1.000   1.007  1.022  1.015       1.011         1.024  both no longer store at the same time
 12 rows of tiles at once          1.000   1.010  1.028  1.017       1.020         1.008  12 x 11 tiles are one for each of 132 SMs
-4: the last round is shared       1.000   1.024  1.053  1.058       1.011         0.999  tall and wide: 31 rounds and 4 tiles, which are
-                                                                                         shared: 1.6 % fewer steps in turn
 
-The line above the last one was 0.998, 1.008, 1.037, 1.029, 1.010 in turns with the last one. Products of one round and a few tiles
-gained most (2176 x 4096 x 2048: from 0.61 to 0.73). Step 4 has a price where nothing is shared: its code makes 2048 cubed 2 % slower,
-and float8 at 8192 cubed about as much (0.986 of cuBLAS, after 1.007 on another day). bfloat16 at 8192 cubed, where nothing is shared
-either, gained, and why is not known.
-
-What was slower, as a share of cuBLAS's speed:
-
-tiles of every last round shared   4096 cubed 0.87 (from 1.00): 116 tiles are left to 16 idle programs, 8 pieces each, and to hand over
-                                   the sums of a piece takes about as long as 6 steps, which is what was to be saved
-tiles shared by 1 or 2 helpers     8192 cubed 1.001 (from 1.008): 68 tiles are left, and the work was even to a step
-neighbours in a TPC far apart      wide 1.004 (from 1.016), 8192 cubed 0.999 (from 1.008), others less: programs 2 i and 2 i + 1 are such
-                                   neighbours, and mostly share their tile of b
-6 columns of tiles at once         8192 cubed 1.008 (from 1.013)
-b in rows of 64 bytes (swizzle)    4096 cubed 0.83 (from 1.00), windows 0.89 (from 0.91)
-
-At 4096 cubed the programs' 256 steps take 262,144 clocks of the tensor cores: 164 of 171 us at the 1.60 GHz that a program counts (1.43
-GHz if it runs on and on; the highest clock is 1.98). So both sides run at the chip's power limit, instructions saved do not show, and
-bytes saved hardly. Left: two programs of a cluster sharing a tile by multicast, for which Triton 3.6 has no name. A window of b whose
+Both sides run at the chip's power limit (780 to 800 TFLOP/s; its highest clock would allow 1,070), so instructions saved do not show,
+and bytes saved hardly. Left: two programs of a cluster sharing a tile by multicast, for which Triton 3.6 has no name. A window of b whose
 rows begin between two lines of 128 bytes takes 11 % more time: each row of a tile then lies in two lines (of a: nothing to speak of).
-Rows of copies begin at multiples of 32 bytes, so 4097 cubed may lose as much: copies with rows of whole lines are still to be tried.
 """
 
 from __future__ import annotations
-
-from functools import cache, partial
 
 import torch
 import triton
@@ -64,10 +40,9 @@ try:
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
     jit = gluon.jit
-    all_here = getattr(gl, "thread_barrier", None) or gl.barrier  # its name in Triton 3.6 and since 3.7
 except ImportError:  # an older Triton: this can be read, not run
 
-    def jit(fn, **_):
+    def jit(fn):
         return fn
 
 
@@ -76,7 +51,6 @@ K_BYTES = tl.constexpr(128)  # of a tile of a or b along K: 64 numbers of 16 bit
 ROWS = tl.constexpr(64)  # of a tile, which one warpgroup multiplies
 HALF = tl.constexpr(128)  # columns of a tile, stored at once
 STAGES = tl.constexpr(4)  # tiles of a and b in a ring: they take 192 KiB of an SM's 227, what is stored 32
-FEWEST = tl.constexpr(32)  # steps of a tile that two programs share: to hand its sums over takes as long as 6
 GROUP = tl.constexpr(12)  # rows of tiles that are walked together
 REGISTERS = tl.constexpr(232)  # of a consumer's thread: the sums take 128; the producer gives up its own
 
@@ -92,38 +66,12 @@ def tile_at(at, M, N):
 
 
 @jit
-def planned(M, N, steps):
-    """(tiles, tiles of the last round that are shared, whether this program helps with one, how many works it has)"""
-    tiles, programs, p = gl.cdiv(M, BLOCK_M) * gl.cdiv(N, BLOCK_N), gl.num_programs(0), gl.program_id(0)
-    left = tiles % programs
-    shared = gl.where((2 * left <= programs) & (steps >= FEWEST), left, 0)
-    helps = ((p >= shared) & (p < 2 * shared)).to(gl.int32)
-    return tiles, shared, helps, helps + gl.cdiv(tiles - p, programs)
-
-
-@jit
-def work(n, plan, steps):
-    """(tile, its first step, the one behind its last one) of this program's n-th work. A helper's half comes first of all, so that its
-    sums are there long before the other half begins, and nobody waits for a program that waits."""
-    tiles, shared, helps, _ = plan
-    programs, p = gl.num_programs(0), gl.program_id(0)
-    if n < helps:
-        at, first, end = tiles - 2 * shared + p, steps // 2, steps
-    else:
-        at = p + (n - helps) * programs
-        first, end = 0, gl.where(at >= tiles - shared, steps // 2, steps)
-    return at, first, end
-
-
-@jit
 def produce(a_desc, b_desc, ring, M, N, K, BLOCK_K: gl.constexpr, A_T: gl.constexpr, B_T: gl.constexpr):
     as_, bs, full, empty, _ = ring
-    steps, done = gl.cdiv(K, BLOCK_K), 0
-    plan = planned(M, N, steps)
-    for n in range(plan[3]):
-        at, first, end = work(n, plan, steps)
+    done = 0
+    for at in range(gl.program_id(0), gl.cdiv(M, BLOCK_M) * gl.cdiv(N, BLOCK_N), gl.num_programs(0)):
         row, col = tile_at(at, M, N)
-        for k in range(first * BLOCK_K, end * BLOCK_K, BLOCK_K):
+        for k in range(0, K, BLOCK_K):
             s = done % STAGES
             mbarrier.wait(empty.index(s), (done // STAGES + 1) & 1)
             mbarrier.expect(full.index(s), 2 * a_desc.block_type.nbytes + b_desc.block_type.nbytes)
@@ -150,7 +98,7 @@ def multiply(ring, i, acc, more, WARPGROUP: gl.constexpr, A_T: gl.constexpr, B_T
 
 @jit
 def consume(
-    c_desc, sums, places, ring, scales, M, N, K,
+    c_desc, places, ring, scales, M, N, K,
     BLOCK_K: gl.constexpr, WARPGROUP: gl.constexpr, A_T: gl.constexpr, B_T: gl.constexpr, SCALED: gl.constexpr,
 ):  # fmt: skip
     """The first or the second 64 rows of each tile. `done` counts the products that went before, as in produce."""
@@ -158,63 +106,26 @@ def consume(
     empty, begun, place = ring[3], ring[4], places.index(WARPGROUP)
     steps, done = gl.cdiv(K, BLOCK_K), 0
     none = gl.zeros((ROWS, BLOCK_N), gl.float32, LAYOUT)
-    plan = planned(M, N, steps)
     if WARPGROUP == 1:
-        _, first, end = work(0, plan, steps)
-        mbarrier.wait(begun, 0, pred=end - first > 1)
-    for n in range(plan[3]):
-        at, first, end = work(n, plan, steps)
+        mbarrier.wait(begun, 0, pred=steps > 1)
+    for at in range(gl.program_id(0), gl.cdiv(M, BLOCK_M) * gl.cdiv(N, BLOCK_N), gl.num_programs(0)):
         row, col = tile_at(at, M, N)
-        acc = none
-        if end < steps:
-            acc = handed_over(acc, sums, at, WARPGROUP)
-        acc = multiply(ring, done, acc, end < steps, WARPGROUP, A_T, B_T)
+        acc = multiply(ring, done, none, False, WARPGROUP, A_T, B_T)
         acc = mma_wait(1, deps=[acc])  # none: one may be under way
-        for i in range(done + 1, done + end - first):
+        for i in range(done + 1, done + steps):
             acc = multiply(ring, i, acc, True, WARPGROUP, A_T, B_T)
             acc = mma_wait(1, deps=[acc])  # all but the last one are done
             mbarrier.arrive(empty.index((i - 1) % STAGES))
             if WARPGROUP == 0:
                 mbarrier.arrive(begun, pred=i == 1)
         acc = mma_wait(0, deps=[acc])
-        done += end - first
+        done += steps
         mbarrier.arrive(empty.index((done - 1) % STAGES))
-        if first > 0:
-            hand_over(acc, sums, at, WARPGROUP)
-        else:
-            left, right = acc.reshape((ROWS, 2, HALF)).permute((0, 2, 1)).split()
-            row += WARPGROUP * ROWS
-            store(c_desc, place, row, col, scaled(left, scales, row, col, M, N, SCALED))
-            store(c_desc, place, row, col + HALF, scaled(right, scales, row, col + HALF, M, N, SCALED))
+        left, right = acc.reshape((ROWS, 2, HALF)).permute((0, 2, 1)).split()
+        row += WARPGROUP * ROWS
+        store(c_desc, place, row, col, scaled(left, scales, row, col, M, N, SCALED))
+        store(c_desc, place, row, col + HALF, scaled(right, scales, row, col + HALF, M, N, SCALED))
     tma.store_wait(0)
-
-
-@jit
-def sums_at(like, sums, at, WARPGROUP: gl.constexpr):
-    """(where the sums of half a tile are, what says that they are there), for the rows of one warpgroup."""
-    place = at % gl.num_programs(0) * 2 + WARPGROUP
-    rows = gl.arange(0, ROWS, gl.SliceLayout(1, like.type.layout))
-    cols = gl.arange(0, BLOCK_N, gl.SliceLayout(0, like.type.layout))
-    return sums[0] + place * (ROWS * BLOCK_N) + rows[:, None] * BLOCK_N + cols[None, :], sums[1] + place
-
-
-@jit
-def hand_over(acc, sums, at, WARPGROUP: gl.constexpr):
-    here, there = sums_at(acc, sums, at, WARPGROUP)
-    gl.store(here, acc)
-    all_here()
-    gl.atomic_xchg(there, 1, sem="release")
-
-
-@jit
-def handed_over(like, sums, at, WARPGROUP: gl.constexpr):
-    here, there = sums_at(like, sums, at, WARPGROUP)
-    while gl.atomic_add(there, 0, sem="acquire") == 0:
-        pass
-    acc = gl.load(here)
-    all_here()
-    gl.atomic_xchg(there, 0, sem="relaxed")  # for the next launch
-    return acc
 
 
 @jit
@@ -235,9 +146,9 @@ def store(c_desc, place, row, col, values):
     tma.async_copy_shared_to_global(c_desc, [row, col], place)
 
 
-@partial(jit, do_not_specialize=["M", "N", "K"])
+@jit
 def persistent(
-    a_desc, b_desc, c_desc, sums, there, a_scales, b_scales, M, N, K,
+    a_desc, b_desc, c_desc, a_scales, b_scales, M, N, K,
     A_T: gl.constexpr, B_T: gl.constexpr, SCALED: gl.constexpr,
 ):  # fmt: skip
     BLOCK_K: gl.constexpr = a_desc.block_type.shape[0 if A_T else 1]
@@ -254,8 +165,8 @@ def persistent(
     ring, scales = (as_, bs, full, empty, begun), (a_scales, b_scales)
     gl.warp_specialize(
         [
-            (consume, (c_desc, (sums, there), places, ring, scales, M, N, K, BLOCK_K, 0, A_T, B_T, SCALED)),
-            (consume, (c_desc, (sums, there), places, ring, scales, M, N, K, BLOCK_K, 1, A_T, B_T, SCALED)),
+            (consume, (c_desc, places, ring, scales, M, N, K, BLOCK_K, 0, A_T, B_T, SCALED)),
+            (consume, (c_desc, places, ring, scales, M, N, K, BLOCK_K, 1, A_T, B_T, SCALED)),
             (produce, (a_desc, b_desc, ring, M, N, K, BLOCK_K, A_T, B_T)),
         ],
         [4, 1],  # warps of the second consumer and of the producer; the first consumer is num_warps
@@ -315,15 +226,6 @@ def descriptors(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, a_t: bool, b_
     return [TensorDescriptor.from_tensor(*each) for each in zip((a, b, c), blocks, layouts, strict=True)]
 
 
-@cache
-def workspace(device: torch.device, stream: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return room for the sums of half a tile for every other SM, and whether they are there: 0, as a launch leaves it for its
-    stream's next one."""
-    pieces = torch.cuda.get_device_properties(device).multi_processor_count // 2
-    sums = torch.empty(pieces, BLOCK_M.value, BLOCK_N.value, device=device)
-    return sums, torch.zeros(2 * pieces, dtype=torch.int32, device=device)
-
-
 def launch(
     a, b, c, a_t: bool, b_t: bool, a_scales: torch.Tensor | None = None, b_scales: torch.Tensor | None = None
 ) -> None:
@@ -331,8 +233,7 @@ def launch(
     (M, N), K = c.shape, a.shape[0 if a_t else 1]
     tiles = triton.cdiv(M, BLOCK_M.value) * triton.cdiv(N, BLOCK_N.value)
     programs = min(torch.cuda.get_device_properties(a.device).multi_processor_count, tiles)
-    sums = workspace(a.device, torch.cuda.current_stream(a.device).cuda_stream)
-    values = (*descriptors(a, b, c, a_t, b_t), *sums, a_scales, b_scales, M, N, K)
+    values = (*descriptors(a, b, c, a_t, b_t), a_scales, b_scales, M, N, K)
     persistent[(programs,)](*values, A_T=a_t, B_T=b_t, SCALED=a_scales is not None, num_warps=4)
 
 

@@ -26,25 +26,7 @@ def test_the_product_is_right(size, a_t, b_t, dtype):
     assert ((got.double() - right).abs() <= EXERCISES["tiling.matmul"].budget(right, dtype, {"a": a, "b": b})).all()
 
 
-@pytest.mark.parametrize("K", [2048, 4000])
-def test_tiles_of_the_last_round_are_shared_and_the_sums_are_the_same_each_time(K):
-    sms = torch.cuda.get_device_properties(0).multi_processor_count
-    a, b = (torch.randn(*shape, device="cuda").bfloat16() for shape in ((128 * (sms + 3), K), (K, 256)))
-    right = a.double() @ b.double()
-    sums, there = matmul_persistent.workspace(a.device, torch.cuda.current_stream().cuda_stream)
-    sums.zero_()
-    first = matmul_persistent.product(a, b)
-    assert sums[:4].flatten(1).any(1).tolist() == [True, True, True, False]  # three tiles were shared
-    assert not there.any()  # and all that was handed over was fetched
-    assert ((first.double() - right).abs() <= EXERCISES["tiling.matmul"].budget(right, a.dtype, {"a": a, "b": b})).all()
-    sums.fill_(torch.nan)
-    for _ in range(10):
-        assert torch.equal(matmul_persistent.product(a, b), first)
-
-
-@pytest.mark.parametrize(
-    "size", [(128, 256, 128), (16, 16, 16), (2048, 1536, 512), (1000, 1008, 992), (2176, 2048, 4096)]
-)
+@pytest.mark.parametrize("size", [(128, 256, 128), (16, 16, 16), (2048, 1536, 512), (1000, 1008, 992)])
 def test_the_product_of_8_bits_is_right(size):
     M, N, K = size
     g = torch.Generator("cuda").manual_seed(M)
