@@ -124,7 +124,6 @@ class Shape:
 
 
 MAX_SEEN = 2_000  # shapes remembered at a time
-_seen: dict[tuple, Shape] = {}  # of all traces: what a shape is made from is all that it depends on
 
 
 class Shapes:
@@ -132,6 +131,7 @@ class Shapes:
 
     def __init__(self):
         self._last: dict[object, Shape] = {}  # by the place in the kernel
+        self._seen: dict[tuple, Shape] = {}
 
     def of(
         self, place: object, addresses: np.ndarray, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]
@@ -144,9 +144,9 @@ class Shapes:
                 return shape
         shape = Shape(addresses, mask, itemsize, axes)
         key = (axes, itemsize, shape.relative.tobytes(), None if mask is None else mask.tobytes())
-        if len(_seen) >= MAX_SEEN:
-            _seen.clear()  # a gather makes one for each program
-        shape = self._last[place] = _seen.setdefault(key, shape)
+        if len(self._seen) >= MAX_SEEN:
+            self._seen.clear()  # a gather makes one for each program
+        shape = self._last[place] = self._seen.setdefault(key, shape)
         return shape
 
 
