@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+import hopper
 import pytest
 import torch
 from hopper import SHARED_BYTES, compiled_for_hopper
@@ -12,13 +10,8 @@ from hopper import SHARED_BYTES, compiled_for_hopper
 
 @pytest.fixture(scope="module")
 def script():
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-    try:
-        import attention_backward_overlapped
-
-        yield attention_backward_overlapped
-    finally:
-        sys.path.pop(0)
+    with hopper.scripts("attention_backward_overlapped") as [module]:
+        yield module
 
 
 @pytest.mark.parametrize(

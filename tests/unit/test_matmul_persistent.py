@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+import hopper
 import pytest
 import torch
 from hopper import SHARED_BYTES, compiled_for_hopper
@@ -12,14 +10,8 @@ from hopper import SHARED_BYTES, compiled_for_hopper
 
 @pytest.fixture(scope="module")
 def scripts():
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-    try:
-        import matmul
-        import matmul_persistent
-
-        yield matmul_persistent, matmul
-    finally:
-        sys.path.pop(0)
+    with hopper.scripts("matmul_persistent", "matmul") as modules:
+        yield modules
 
 
 @pytest.mark.parametrize("a_t, b_t", [(False, False), (False, True), (True, False)])
