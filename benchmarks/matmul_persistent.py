@@ -27,6 +27,8 @@ rows begin between two lines of 128 bytes takes 11 % more time: each row of a ti
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 import triton
 import triton.language as tl
@@ -40,6 +42,7 @@ try:
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
     jit = gluon.jit
+    all_here = getattr(gl, "thread_barrier", None) or gl.barrier  # its name in Triton 3.6 and since 3.7
 except ImportError:  # an older Triton: this can be read, not run
 
     def jit(fn):
@@ -51,6 +54,7 @@ K_BYTES = tl.constexpr(128)  # of a tile of a or b along K: 64 numbers of 16 bit
 ROWS = tl.constexpr(64)  # of a tile, which one warpgroup multiplies
 HALF = tl.constexpr(128)  # columns of a tile, stored at once
 STAGES = tl.constexpr(4)  # tiles of a and b in a ring: they take 192 KiB of an SM's 227, what is stored 32
+FEWEST = 32  # steps of a tile that two programs share: to hand its sums over takes as long as 6
 GROUP = tl.constexpr(12)  # rows of tiles that are walked together
 REGISTERS = tl.constexpr(232)  # of a consumer's thread: the sums take 128; the producer gives up its own
 
@@ -66,12 +70,36 @@ def tile_at(at, M, N):
 
 
 @jit
-def produce(a_desc, b_desc, ring, M, N, K, BLOCK_K: gl.constexpr, A_T: gl.constexpr, B_T: gl.constexpr):
+def works(M, N, sums):
+    """(this program's first work, the end, the step between two): works are tiles, and a helper's first one lies before tile 0. So
+    its half's sums are there long before the other half begins, and nobody waits for a program that waits."""
+    shared, p, programs = sums[2], gl.program_id(0), gl.num_programs(0)
+    if shared is not None:
+        p = gl.where((p >= shared) & (p < 2 * shared), p - programs, p)
+    return p, gl.cdiv(M, BLOCK_M) * gl.cdiv(N, BLOCK_N), programs
+
+
+@jit
+def part(at, tiles, K, BLOCK_K: gl.constexpr, sums):
+    """(tile, where its K begins, where it ends) of a work."""
+    tile, first, end, shared = at, 0, K, sums[2]
+    if shared is not None:
+        half = gl.cdiv(K, BLOCK_K) // 2 * BLOCK_K
+        tile = gl.where(at < 0, at + gl.num_programs(0) + tiles - 2 * shared, at)
+        first = gl.where(at < 0, half, 0)
+        end = gl.where((at >= 0) & (at >= tiles - shared), half, K)
+    return tile, first, end
+
+
+@jit
+def produce(a_desc, b_desc, sums, ring, M, N, K, BLOCK_K: gl.constexpr, A_T: gl.constexpr, B_T: gl.constexpr):
     as_, bs, full, empty, _ = ring
     done = 0
-    for at in range(gl.program_id(0), gl.cdiv(M, BLOCK_M) * gl.cdiv(N, BLOCK_N), gl.num_programs(0)):
-        row, col = tile_at(at, M, N)
-        for k in range(0, K, BLOCK_K):
+    begin, tiles, programs = works(M, N, sums)
+    for at in range(begin, tiles, programs):
+        tile, first, end = part(at, tiles, K, BLOCK_K, sums)
+        row, col = tile_at(tile, M, N)
+        for k in range(first, end, BLOCK_K):
             s = done % STAGES
             mbarrier.wait(empty.index(s), (done // STAGES + 1) & 1)
             mbarrier.expect(full.index(s), 2 * a_desc.block_type.nbytes + b_desc.block_type.nbytes)
@@ -98,19 +126,28 @@ def multiply(ring, i, acc, more, WARPGROUP: gl.constexpr, A_T: gl.constexpr, B_T
 
 @jit
 def consume(
-    c_desc, places, ring, scales, M, N, K,
+    c_desc, sums, places, ring, scales, M, N, K,
     BLOCK_K: gl.constexpr, WARPGROUP: gl.constexpr, A_T: gl.constexpr, B_T: gl.constexpr, SCALED: gl.constexpr,
 ):  # fmt: skip
     """The first or the second 64 rows of each tile. `done` counts the products that went before, as in produce."""
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, BLOCK_K // 4])
     empty, begun, place = ring[3], ring[4], places.index(WARPGROUP)
-    steps, done = gl.cdiv(K, BLOCK_K), 0
+    done = 0
     none = gl.zeros((ROWS, BLOCK_N), gl.float32, LAYOUT)
+    begin, tiles, programs = works(M, N, sums)
     if WARPGROUP == 1:
-        mbarrier.wait(begun, 0, pred=steps > 1)
-    for at in range(gl.program_id(0), gl.cdiv(M, BLOCK_M) * gl.cdiv(N, BLOCK_N), gl.num_programs(0)):
-        row, col = tile_at(at, M, N)
-        acc = multiply(ring, done, none, False, WARPGROUP, A_T, B_T)
+        mbarrier.wait(begun, 0, pred=gl.cdiv(K, BLOCK_K) > 1)
+    for at in range(begin, tiles, programs):
+        tile, first, end = part(at, tiles, K, BLOCK_K, sums)
+        steps = gl.cdiv(end - first, BLOCK_K)
+        row, col = tile_at(tile, M, N)
+        if sums[2] is None:
+            acc = multiply(ring, done, none, False, WARPGROUP, A_T, B_T)
+        else:
+            acc = none
+            if end < K:
+                acc = handed_over(acc, sums, tile, WARPGROUP)
+            acc = multiply(ring, done, acc, end < K, WARPGROUP, A_T, B_T)
         acc = mma_wait(1, deps=[acc])  # none: one may be under way
         for i in range(done + 1, done + steps):
             acc = multiply(ring, i, acc, True, WARPGROUP, A_T, B_T)
@@ -121,11 +158,45 @@ def consume(
         acc = mma_wait(0, deps=[acc])
         done += steps
         mbarrier.arrive(empty.index((done - 1) % STAGES))
-        left, right = acc.reshape((ROWS, 2, HALF)).permute((0, 2, 1)).split()
-        row += WARPGROUP * ROWS
-        store(c_desc, place, row, col, scaled(left, scales, row, col, M, N, SCALED))
-        store(c_desc, place, row, col + HALF, scaled(right, scales, row, col + HALF, M, N, SCALED))
+        whole = True
+        if sums[2] is not None:
+            whole = at >= 0
+            if at < 0:
+                hand_over(acc, sums, tile, WARPGROUP)
+        if whole:
+            left, right = acc.reshape((ROWS, 2, HALF)).permute((0, 2, 1)).split()
+            row += WARPGROUP * ROWS
+            store(c_desc, place, row, col, scaled(left, scales, row, col, M, N, SCALED))
+            store(c_desc, place, row, col + HALF, scaled(right, scales, row, col + HALF, M, N, SCALED))
     tma.store_wait(0)
+
+
+@jit
+def sums_at(like, sums, tile, WARPGROUP: gl.constexpr):
+    """(where the sums of half a tile are, what says that they are there), for the rows of one warpgroup."""
+    place = tile % gl.num_programs(0) * 2 + WARPGROUP
+    rows = gl.arange(0, ROWS, gl.SliceLayout(1, like.type.layout))
+    cols = gl.arange(0, BLOCK_N, gl.SliceLayout(0, like.type.layout))
+    return sums[0] + place * (ROWS * BLOCK_N) + rows[:, None] * BLOCK_N + cols[None, :], sums[1] + place
+
+
+@jit
+def hand_over(acc, sums, tile, WARPGROUP: gl.constexpr):
+    here, there = sums_at(acc, sums, tile, WARPGROUP)
+    gl.store(here, acc)
+    all_here()
+    gl.atomic_xchg(there, 1, sem="release")
+
+
+@jit
+def handed_over(like, sums, tile, WARPGROUP: gl.constexpr):
+    here, there = sums_at(like, sums, tile, WARPGROUP)
+    while gl.atomic_add(there, 0, sem="acquire") == 0:
+        pass
+    acc = gl.load(here)
+    all_here()
+    gl.atomic_xchg(there, 0, sem="relaxed")  # for the next launch
+    return acc
 
 
 @jit
@@ -148,7 +219,7 @@ def store(c_desc, place, row, col, values):
 
 @jit
 def persistent(
-    a_desc, b_desc, c_desc, a_scales, b_scales, M, N, K,
+    a_desc, b_desc, c_desc, sums, there, shared, a_scales, b_scales, M, N, K,
     A_T: gl.constexpr, B_T: gl.constexpr, SCALED: gl.constexpr,
 ):  # fmt: skip
     BLOCK_K: gl.constexpr = a_desc.block_type.shape[0 if A_T else 1]
@@ -162,12 +233,12 @@ def persistent(
         mbarrier.init(empty.index(i), count=2)
     begun = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     mbarrier.init(begun, count=1)
-    ring, scales = (as_, bs, full, empty, begun), (a_scales, b_scales)
+    ring, scales, sums = (as_, bs, full, empty, begun), (a_scales, b_scales), (sums, there, shared)
     gl.warp_specialize(
         [
-            (consume, (c_desc, places, ring, scales, M, N, K, BLOCK_K, 0, A_T, B_T, SCALED)),
-            (consume, (c_desc, places, ring, scales, M, N, K, BLOCK_K, 1, A_T, B_T, SCALED)),
-            (produce, (a_desc, b_desc, ring, M, N, K, BLOCK_K, A_T, B_T)),
+            (consume, (c_desc, sums, places, ring, scales, M, N, K, BLOCK_K, 0, A_T, B_T, SCALED)),
+            (consume, (c_desc, sums, places, ring, scales, M, N, K, BLOCK_K, 1, A_T, B_T, SCALED)),
+            (produce, (a_desc, b_desc, sums, ring, M, N, K, BLOCK_K, A_T, B_T)),
         ],
         [4, 1],  # warps of the second consumer and of the producer; the first consumer is num_warps
         [REGISTERS, 24],
@@ -226,6 +297,15 @@ def descriptors(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, a_t: bool, b_
     return [TensorDescriptor.from_tensor(*each) for each in zip((a, b, c), blocks, layouts, strict=True)]
 
 
+@cache
+def workspace(device: torch.device, stream: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return room for the sums of half a tile for every other SM, and whether they are there: 0, as a launch leaves it for its
+    stream's next one."""
+    pieces = torch.cuda.get_device_properties(device).multi_processor_count // 2
+    sums = torch.empty(pieces, BLOCK_M.value, BLOCK_N.value, device=device)
+    return sums, torch.zeros(2 * pieces, dtype=torch.int32, device=device)
+
+
 def launch(
     a, b, c, a_t: bool, b_t: bool, a_scales: torch.Tensor | None = None, b_scales: torch.Tensor | None = None
 ) -> None:
@@ -233,7 +313,10 @@ def launch(
     (M, N), K = c.shape, a.shape[0 if a_t else 1]
     tiles = triton.cdiv(M, BLOCK_M.value) * triton.cdiv(N, BLOCK_N.value)
     programs = min(torch.cuda.get_device_properties(a.device).multi_processor_count, tiles)
-    values = (*descriptors(a, b, c, a_t, b_t), a_scales, b_scales, M, N, K)
+    shared, sums = tiles % programs, (None, None, None)
+    if 0 < 2 * shared <= programs and K >= FEWEST * K_BYTES.value // a.element_size():
+        sums = (*workspace(a.device, torch.cuda.current_stream(a.device).cuda_stream), shared)
+    values = (*descriptors(a, b, c, a_t, b_t), *sums, a_scales, b_scales, M, N, K)
     persistent[(programs,)](*values, A_T=a_t, B_T=b_t, SCALED=a_scales is not None, num_warps=4)
 
 
