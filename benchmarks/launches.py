@@ -57,7 +57,7 @@ def calls() -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield (what it is, a call)."""
     a, b, c = (torch.randn(256, 256, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     q, k, v, do = (torch.randn(1, 2, 256, 128, device="cuda", dtype=torch.bfloat16) for _ in range(4))
-    values = (*matmul_persistent.descriptors(a, b, c, False, False), None, None, 256, 256, 256)
+    values = (*matmul_persistent.descriptors(a, b, c, False, False), *[None] * 5, 256, 256, 256)
     constants = {"A_T": False, "B_T": False, "SCALED": False, "num_warps": 4}
     backward = attention_backward_overlapped.launch
     given = (q, k, v, *attention_in_turns.launch(q, k, v, False), do, False)

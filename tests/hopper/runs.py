@@ -117,7 +117,7 @@ def persistent(
     wanted = a.float() @ b.float()
     (a, a_t), (b, b_t), c = module.as_it_lies(a), module.as_it_lies(b), module.room(M, N, like=a)
     descriptors = module.descriptors(a, b, c, a_t, b_t)
-    values = (*descriptors, None, None, M, N, K)
+    values = (*descriptors, None, None, None, None, None, M, N, K)
     report = simulate(module.persistent[(2,)], *values, A_T=a_t, B_T=b_t, SCALED=False, num_warps=4, orders=orders)
     return report, _close(c, wanted, (2**-10 if dtype == torch.float16 else 2**-7) * float(wanted.abs().max()))
 

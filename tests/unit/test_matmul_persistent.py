@@ -18,7 +18,7 @@ def scripts():
 def test_the_kernel_fits_on_a_hopper_gpu(scripts, a_t, b_t):
     persistent, _ = scripts
     x = torch.empty(512, 512, dtype=torch.bfloat16)
-    values = (*persistent.descriptors(x, x, x, a_t, b_t), None, None, 512, 512, 512)
+    values = (*persistent.descriptors(x, x, x, a_t, b_t), *[None] * 5, 512, 512, 512)
     kernel = compiled_for_hopper(persistent.persistent, *values, A_T=a_t, B_T=b_t, SCALED=False)
     assert kernel.metadata.shared <= SHARED_BYTES
     assert "wgmma.mma_async.sync.aligned.m64n256k16" in kernel.asm["ptx"]
@@ -27,7 +27,7 @@ def test_the_kernel_fits_on_a_hopper_gpu(scripts, a_t, b_t):
 def test_the_kernel_for_8_bits_fits_on_a_hopper_gpu(scripts):
     persistent, _ = scripts
     x, c, scales = torch.empty(512, 512).to(torch.float8_e4m3fn), torch.empty(512, 512).bfloat16(), torch.empty(512)
-    values = (*persistent.descriptors(x, x, c, False, True), scales, scales, 512, 512, 512)
+    values = (*persistent.descriptors(x, x, c, False, True), None, None, None, scales, scales, 512, 512, 512)
     kernel = compiled_for_hopper(persistent.persistent, *values, A_T=False, B_T=True, SCALED=True)
     assert kernel.metadata.shared <= SHARED_BYTES
     assert "wgmma.mma_async.sync.aligned.m64n256k32" in kernel.asm["ptx"]
