@@ -64,7 +64,7 @@ flash_attention = Exercise(
         Case("rising scores, heads of 80, float32", "hard", both(30, 150, 80, FP32, scores="rising", v_mean=20.0)),
         Case("scores near -200", "hard", both(70, 64, 16, scores="low")),
         Case("16 queries, 2048 keys, v around 20, bfloat16", "half", both(16, 2048, 16, BF16, lead=(), v_mean=20.0)),
-        Case("40 heads of 64 queries and keys, float16", "performance", both(64, 64, 16, lead=(40,))),
+        Case("64 heads of 64 queries and keys, float16", "performance", both(64, 64, 16, lead=(64,))),
         Case(
             "64 queries and keys, heads of 128, v around 22, float16",
             "half",
