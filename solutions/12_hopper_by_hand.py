@@ -223,7 +223,7 @@ for name in ("T4", "L4", "H200"):
 
 # %% exercise="hopper.occupancy"
 def occupancy(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> tuple[int, str]:
-    """Return (programs on an SM, the limit that sets this number). gpu: warps, programs, registers, partitions, register_unit, shared_bytes,
+    """(programs on an SM, the limit that sets this number). gpu: warps, programs, registers, partitions, register_unit, shared_bytes,
     reserved_bytes, shared_unit."""
 
     ### BEGIN SOLUTION
