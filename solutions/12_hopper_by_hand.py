@@ -205,7 +205,7 @@ for name in ("T4", "L4", "H200"):
     print(f"{name:5}", gpu.datasheet(name).sm_limits)
 
 # %% [markdown]
-# Into the partitions fits one warp less. A program of 7 warps fits three times into the pool, and twice into the
+# The partitions have room for one warp less. A program of 7 warps fits three times into the pool, and twice into the
 # partitions.
 #
 # ## Exercise: occupancy by four limits

@@ -68,7 +68,7 @@ descriptor_matmul = Exercise(
     ],
     hints=[
         "It is unit 05's kernel without pointers, strides and masks, because a descriptor knows where the matrix lies and where it ends. "
-        "Of `offs_m`, `offs_n` and `offs_k`, only the three numbers remain at which a tile begins.",
+        "Of `rows`, `k` and `cols`, only the three numbers remain at which a tile begins.",
         "On the host, make HostDescriptor.from_tensor(a, [BLOCK_M, BLOCK_K]), and likewise one for b and one for the result, each with "
         "the shape of its own tile. They are arguments of the kernel like any others.",
         "acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc) for k in range(0, K, BLOCK_K); then "
