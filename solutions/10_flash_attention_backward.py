@@ -124,7 +124,7 @@ check("flash_backward.costs", costs)
 # ## First: delta
 #
 # Every tile needs delta = rowsum(dO × O) for each of its queries. So a small kernel of its own computes delta once, n
-# numbers for each head. On this kernel you can learn three things that all kernels of this unit need.
+# numbers for each head. It is also a good place to learn three things that all kernels of this unit need.
 #
 # **Any number of leading dimensions.** A kernel for the shape (B, H, N, D) is enough: `x[None, None].flatten(0, -4)` is
 # a *view* of this shape, whether x has two dimensions or six. In unit 09 a loop did the same. Before you run the next
@@ -731,12 +731,14 @@ check("flash_backward.name_gradients", named_gradients)
 #
 # `breaking_inputs()` returns a list of at most three inputs. Each input is a dict with five keys: `"q"` and `"do"` of
 # shape (N, D), `"k"` and `"v"` of shape (S, D), and `"causal"`, which is True or False. The tensors are contiguous
-# float32, D is 16, 32 or 64, and N and S are at most 256. If a causal input has more queries than keys, its first
-# queries see nothing. This is allowed. The check first runs the given kernel on all of your inputs. **If the given
-# kernel fails on one of them, you earn nothing.** Then the check runs the mutants. A mutant is *killed* if its result
-# is wrong on one of your inputs, or if it reaches outside a tensor. The check in this notebook has four mutants, and
-# the grader has more. Random numbers of ordinary sizes kill about a third of the mutants, so only the mutants that you
-# kill beyond this third earn points ({{kills.mutants}}).
+# float32, D is 16, 32 or 64, and N and S are at most 256. A causal input may have more queries than keys. Then its
+# first queries see nothing.
+#
+# The check first runs the given kernel on all of your inputs. **If the given kernel fails on one of them, you earn
+# nothing.** Then the check runs the mutants. A mutant is *killed* if its result is wrong on one of your inputs, or if
+# it reaches outside a tensor. The check in this notebook has four mutants, and the grader has more. Random numbers of
+# ordinary sizes kill about a third of the mutants, so only the mutants that you kill beyond this third earn points
+# ({{kills.mutants}}).
 
 
 # %%

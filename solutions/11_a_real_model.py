@@ -928,8 +928,8 @@ check("model.touches", touches)
 # two kinds of caches. The picture shows six such calls. The first of them is easy: a prompt of 10 tokens has ten
 # queries and ten keys, and row i sees keys 0 to i.
 #
-# Answer a question before you move the sliders. In the second call six more tokens come after these ten. How many keys
-# does the first of the six see?
+# Before you move the sliders, answer a question. In the second call, six more tokens come after these ten. How many
+# keys does the first of the six see?
 
 # %%
 figures.model.explore_which_rows()

@@ -83,7 +83,7 @@ guess_light = ...
 # dense matrices get half of it.) Which clock does the datasheet's figure assume?
 
 # %%
-macs = {"T4": 512, "A100 80GB": 1024, "L4": 512, "H200": 2048}  # multiply-adds in half precision that an SM does in a cycle
+macs = {"T4": 512, "A100 80GB": 1024, "L4": 512, "H200": 2048}  # half-precision multiply-adds of an SM in a cycle
 for name, of_an_sm in macs.items():
     card = gpu.datasheet(name)
     clock = card.fp16_flops / (card.sms * 2 * of_an_sm)
@@ -711,8 +711,8 @@ print(f"the result: {result / 2**20:.0f} MiB; bias and activation as two kernels
 # {{exercise hopper.linear_silu}}
 #
 # Return y · sigmoid(y), where y = x @ w + bias, in half precision as before. You may use descriptors or pointers. Round
-# only once, at the end. If the bias nearly cancels the product, and the product was rounded before, little is right of
-# what remains. Full marks require
+# only once, at the end. If the product is rounded first, and the bias nearly cancels it, hardly any digit of the result
+# is right. Full marks require
 # * sizes that tiles do not divide ({{correct.ragged}}), and sums that the bias nearly cancels ({{correct.precision}}),
 # * one launch ({{launches.performance}}), and no more bytes than the product in tiles of 64 × 64 and the bias
 #   ({{traffic.performance}}).
@@ -760,9 +760,10 @@ check("hopper.linear_silu", linear_silu)
 #
 # A launch of 2304 tiles on 132 SMs starts 2304 programs. Each program has a beginning, in which its pipeline is empty
 # and the tensor cores wait, and an end, in which the tensor cores have nothing left to do. A **persistent** kernel
-# starts only as many programs as there are SMs, and each program takes tile after tile. (Here it is the program that
-# persists. In unit 06 it was the rows, in registers.) What do you gain? The next tile's loads begin while this tile is
-# stored, barriers and descriptors are set up once, and the kernel itself decides who works on what and when.
+# starts only as many programs as there are SMs, and each program takes tile after tile. (Here the word means programs
+# that stay on their SM. In unit 06 it meant rows that stay in registers.) What do you gain? The next tile's loads begin
+# while this tile is stored, barriers and descriptors are set up once, and the kernel itself decides which program works
+# on what, and when.
 #
 # There are two plans for program `pid`. It may take a piece of the order, tiles pid × 18 to pid × 18 + 17, or every
 # 132nd tile, from tile pid on. Which plan reads less from DRAM? Before you answer, think about which tiles are computed
@@ -1553,8 +1554,8 @@ figures.hopper.pipelines()
 #   come, and the product takes 512.
 # * **Three slots**: for the bytes. Copies follow one another without a gap, so no further slot helps. But a copy of 40
 #   KiB takes longer than its product.
-# * **Two consumers**: for the bytes, but less long. The consumers share the tile of b, so 48 KiB serve two products.
-#   Fewer bytes for each product: that was the lesson of unit 05, and it is a lesson of this unit, too.
+# * **Two consumers**: for the bytes, but for less time. The consumers share the tile of b, so 48 KiB serve two
+#   products. Fewer bytes for each product: that was the lesson of unit 05, and it is a lesson of this unit, too.
 #
 # This is a model. It is right about who waits for whom, but its numbers of cycles may be off by a tenth. Move the
 # sliders. With how many slots does a latency of 2000 cycles vanish?

@@ -164,7 +164,7 @@ WRONG = [
     wrong("dkdv", "off by one", [CAUSAL, NOTHING, DIAGONAL], ("offs_n[:, None] <= offs_m", "offs_n[:, None] < offs_m")),
     wrong("dkdv", "scores of 0 where nothing is seen", [CAUSAL, NOTHING, DIAGONAL], ("        p = tl.exp2(", "        if MASKED:\n            s = tl.where(offs_n[:, None] <= offs_m[None, :] + Nk - Nq, s, 0.0)\n        p = tl.exp2("), ("            p = tl.where(offs_n[:, None] <= offs_m[None, :] + Nk - Nq, p, 0.0)\n", "            p = p\n")),
     wrong("dkdv", "a mask before exp", [NOTHING], ("        p = tl.exp2(", "        if MASKED:\n            s = tl.where(offs_n[:, None] <= offs_m[None, :] + Nk - Nq, s, -float(\"inf\"))\n        p = tl.exp2("), ("            p = tl.where(offs_n[:, None] <= offs_m[None, :] + Nk - Nq, p, 0.0)\n", "            p = p\n")),
-    wrong("dkdv", "begins a tile late", [CAUSAL, NOTHING, DIAGONAL], ("// BLOCK_M * BLOCK_M  # those", "// BLOCK_M * BLOCK_M + BLOCK_M  # those")),
+    wrong("dkdv", "begins a tile late", [CAUSAL, NOTHING, DIAGONAL], ("// BLOCK_M * BLOCK_M  # the queries", "// BLOCK_M * BLOCK_M + BLOCK_M  # the queries")),
     wrong("dkdv", "begins as if Nq were Nk", [CAUSAL], ("tl.maximum(first - (Nk - Nq), 0)", "tl.maximum(first, 0)")),
     wrong("dkdv", "the mask ends too early", [CAUSAL, NOTHING, DIAGONAL], ("first + BLOCK_N - 1 - (Nk - Nq)", "first - (Nk - Nq)")),
     wrong("dkdv", "skips nothing", [DIAGONAL], ("start = tl.maximum(first - (Nk - Nq), 0) // BLOCK_M * BLOCK_M", "start = 0")),
