@@ -1575,7 +1575,7 @@ figures.hopper.explore_pipeline()
 # ({{overlapped.performance}}). K may be shorter than the ring ({{correct.short}}), and nothing should be fetched twice
 # ({{traffic.performance}}).
 #
-# Two things are easily forgotten. A slot is free when the product that read it **has ended**, not when it was issued:
+# Two things are easily forgotten. A slot is free when the product that read it **has ended**, not when it was issued.
 # After `acc = mma_wait(1, deps=[acc])` one product may still run, and the one before it has ended. And a tile beyond
 # the end of K must not be fetched, since no partition would wait for it. If `pred=` is False, `expect` and `tma_load`
 # do nothing.
@@ -1669,7 +1669,7 @@ figures.hopper.timeline_of(pipelined_matmul, a, b)
 # | barrier | opens when | who arrives | arrivals of a phase | who waits | for which parity, in turn i |
 # | --- | --- | --- | --- | --- | --- |
 # | `full[s]` | the tile is there | the producer's expect, and the bytes | 1 | each consumer | i // STAGES & 1 |
-# | `empty[s]` | **both** have read it | each consumer, behind mma_wait | 2 | the producer | (i // STAGES + 1) & 1 |
+# | `empty[s]` | **both** have read it | each consumer, after mma_wait | 2 | the producer | (i // STAGES + 1) & 1 |
 #
 # The consumers do not wait for each other: one may be ahead of the other by a whole ring, but no more. A consumer must
 # be a whole warpgroup, since only a warpgroup can issue a product. So the second consumer has four warps as well, and
@@ -1903,8 +1903,8 @@ figures.hopper.timeline_of(persistent_matmul, a, b, 1)
 # ## Clusters and multicast
 #
 # Two tiles of c, one below the other, need the same tile of b, and two SMs fetch it twice from L2. On Hopper programs
-# may form a *cluster*, whose SMs lie near one another: they can read each other's shared memory, and one TMA load can
-# write a tile into that of several (*multicast*).
+# may form a *cluster*, whose SMs lie near one another. They can read each other's shared memory, and one TMA load can
+# write a tile into the shared memory of several of them (*multicast*).
 #
 # **Question.** With tiles of 128 x 256 of c, which part of the bytes does a cluster of two save? And when may the slot
 # that holds b be written again? Answer both questions, then run the cell.
