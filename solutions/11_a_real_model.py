@@ -501,9 +501,9 @@ check("model.run_cost", run_cost)
 # ## A run that stops
 #
 # Every long run stops: a GPU fails, or your time on it ends. What does the next step depend on? Not on the weights
-# alone. In prototypes of this unit, the ten losses after a stop differed from those of a run without a stop. They
-# differed by 0.03 if the moments were lost, by 0.05 if the schedule began anew, by 0.11 if the loader began anew, and
-# by 0.016 if random numbers were drawn from another state. None of these runs failed, so nobody would have noticed.
+# alone. In prototypes of this unit, the ten losses after a stop differed from those of a run without a stop: by 0.03 if
+# the moments were lost, by 0.05 if the schedule began anew, by 0.11 if the loader began anew, and by 0.016 if random
+# numbers were drawn from another state. None of these runs failed, so nobody would have noticed.
 #
 # ## Exercise: save and load
 #
@@ -1682,10 +1682,10 @@ check("model.serving", serving)
 figures.model.large_decoding()
 
 # %% [markdown]
-# For one text it takes more than twenty times as long. Each launch costs Python some microseconds, and there are
-# hundreds of launches for each token. A **CUDA graph** records all launches once, and replays them without Python.
-# Then a step for one text takes about twice the time of its bytes, and a step for 64 texts takes 1.4 times that of
-# its bytes. The rest of the time goes to small kernels, each of which must end before the next one begins.
+# For one text the step takes more than twenty times as long. Each launch costs Python some microseconds, and there are
+# hundreds of launches for each token. A **CUDA graph** records all launches once, and replays them without Python. Then
+# a step for one text takes about twice the time of its bytes, and a step for 64 texts takes 1.4 times that of its
+# bytes. The rest of the time goes to small kernels, each of which must end before the next one begins.
 #
 # ## What is wrong here?
 #

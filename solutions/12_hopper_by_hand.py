@@ -94,9 +94,9 @@ for name, of_an_sm in macs.items():
 # %% [markdown]
 # The clock of an H200 may go up to 1.98 GHz, and the datasheet assumes 1.83 GHz. Can the chip keep this up? A chip has
 # a power limit, 700 watts for an H200, and its transistors need energy each time they switch. This energy grows with
-# the square of the voltage, and a higher clock needs a higher voltage. Suppose that the voltage grows in proportion to
-# the clock. Then the watts for switching grow with the *cube* of the clock. A chip also draws some watts at any clock.
-# When both together exceed the limit, the chip lowers its clock: it **throttles**.
+# the square of the voltage, and a higher clock needs a higher voltage. If the voltage grows in proportion to the clock,
+# the watts for switching grow with the *cube* of the clock. When these watts and those that a chip draws at any clock
+# exceed the limit together, the chip lowers its clock: it **throttles**.
 #
 # By which factor must the clock fall so that switching takes half as many watts? Guess before you compute it below.
 
@@ -256,8 +256,7 @@ figures.hopper.explore_occupancy()
 # %% [markdown]
 # Occupancy is only a means. It gives a scheduler warps to choose from, so that a wait costs nothing. But the attention
 # in benchmarks/attention_overlapped.py, one of the fastest of this course, has only one program on each SM. Two groups
-# of four warps multiply, and one more warp fetches. These are nine warps, where there is room for 64. What hides its
-# waits?
+# of four warps multiply, and one more warp fetches. That makes nine warps, with room for 64. What hides its waits?
 #
 # ## Chains
 #
@@ -344,8 +343,8 @@ for t in (1, 2, 4, 8, 16):
 
 # %% [markdown]
 # At 8 × 8 both take half a cycle. Smaller tiles wait for shared memory, and 16 × 16 needs more than the 255 registers
-# that a thread can have. Simon Boehm takes his readers through such kernels (see *Further reading*). His last kernel
-# has thread tiles in warp tiles in program tiles, and reaches 93.7 % of cuBLAS for float32 on an A6000.
+# that a thread can have. Simon Boehm's last kernel (see *Further reading*) has thread tiles in warp tiles in program
+# tiles, and reaches 93.7 % of cuBLAS for float32 on an A6000.
 
 # %%
 figures.hopper.nested_tiles()
@@ -631,8 +630,8 @@ check("hopper.machine_code", read_code)
 # addresses itself, and puts the tile into shared memory in the order that the tensor cores need. A load fills elements
 # beyond an edge with zeros, and a store leaves them out. Meanwhile no thread waits, and no register holds the tile.
 #
-# In Triton a descriptor is an argument of the kernel. (Its class is called `TensorDescriptor`. So is Gluon's in part
-# two, and therefore this part says `HostDescriptor`.)
+# In Triton a descriptor is an argument of the kernel. (Its class is called `TensorDescriptor`, as is Gluon's in part
+# two, so this part says `HostDescriptor`.)
 #
 # ```python
 # a_desc = HostDescriptor.from_tensor(a, [64, 32])  # on the host: a matrix in tiles of 64 x 32
@@ -816,8 +815,8 @@ check("hopper.persistent_order", persistent_order)
 # belong to two programs, this costs something: one program leaves its sums in memory, and the other adds them to its
 # own. So no program should cut more tiles than it must.
 #
-# There are 64 steps in each of the 140 tiles. How many steps does the busiest program have if it takes whole tiles, and
-# how many if it takes its share of the steps?
+# Each of the 140 tiles has 64 steps. How many steps does the busiest program have with whole tiles, and how many with
+# its share of the steps?
 
 # %%
 print(2 * 64, "steps with whole tiles,", triton.cdiv(140 * 64, 132), "with shares")
@@ -1542,8 +1541,7 @@ predicted_overlap = {
 check("hopper.predict_overlap", predicted_overlap)
 
 # %% [markdown]
-# The picture shows the four loops. Before you read on, answer this: in each gap of their row, what do the tensor cores
-# wait for?
+# The picture shows the four loops. Before you read on: in each gap of their row, what do the tensor cores wait for?
 
 # %%
 figures.hopper.pipelines()
@@ -1555,7 +1553,7 @@ figures.hopper.pipelines()
 # * **Three slots**: for the bytes. Copies follow one another without a gap, so no further slot helps. But a copy of 40
 #   KiB takes longer than its product.
 # * **Two consumers**: for the bytes, but for less time. The consumers share the tile of b, so 48 KiB serve two
-#   products. Fewer bytes for each product: that was the lesson of unit 05, and it is a lesson of this unit, too.
+#   products. Fewer bytes for each product was unit 05's lesson, and it is this unit's, too.
 #
 # This is a model. It is right about who waits for whom, but its numbers of cycles may be off by a tenth. Move the
 # sliders. With how many slots does a latency of 2000 cycles vanish?
@@ -1570,10 +1568,9 @@ figures.hopper.explore_pipeline()
 #
 # Compute c = a @ b, with one partition of four warps for each tile of 64 x 64. Fetch by TMA into a ring of slots
 # ({{uses.TMA load.performance}}), and multiply by wgmma ({{uses.wgmma.performance}}). While a product runs, at least
-# one copy should be under way. During the last product of a tile no copy can be under way, since nothing is left to
-# fetch. So seven of eight products can run during a copy, and the check requires four of five
-# ({{overlapped.performance}}). K may be shorter than the ring ({{correct.short}}), and nothing should be fetched twice
-# ({{traffic.performance}}).
+# one copy should be under way. During the last product of a tile nothing is left to fetch, so this is possible for
+# seven of eight products. The check requires it for four of five ({{overlapped.performance}}). K may be shorter than
+# the ring ({{correct.short}}), and nothing should be fetched twice ({{traffic.performance}}).
 #
 # Two things are easily forgotten. A slot is free when the product that read it **has ended**, not when it was issued.
 # After `acc = mma_wait(1, deps=[acc])` one product may still run, and the one before it has ended. And a tile beyond
@@ -1688,8 +1685,8 @@ figures.hopper.timeline_of(pipelined_matmul, a, b)
 # case in six orders: as late as possible, as early as possible, timed like a chip, and three times at random, which
 # differ from case to case. If a consumer releases a tile before it waits for the product that reads it, this is found.
 #
-# There is extra credit on a Hopper GPU. You get {{speed}} if your kernel reaches {{speed.full}} of the speed of cuBLAS,
-# and some of the points if it reaches more than {{speed.none}}.
+# The extra credit on a Hopper GPU is {{speed}} at {{speed.full}} of the speed of cuBLAS, and some of the points above
+# {{speed.none}}.
 
 
 # %% exercise="hopper.warp_specialised_matmul"
@@ -1808,8 +1805,8 @@ figures.hopper.timeline_of(warp_specialised_matmul, a, b)
 # runs your kernel as you have written it, and says that it is right. But on a GPU its partitions would wait for one
 # another forever.
 #
-# There is extra credit on a Hopper GPU, with 132 programs. You get {{speed}} if your kernel reaches {{speed.full}} of
-# the speed of cuBLAS, and some of the points if it reaches more than {{speed.none}}.
+# The extra credit on a Hopper GPU, with 132 programs, is {{speed}} at {{speed.full}} of the speed of cuBLAS, and some
+# of the points above {{speed.none}}.
 
 
 # %% exercise="hopper.persistent_matmul"
@@ -1892,8 +1889,8 @@ def persistent_matmul(a, b, programs):
 check("hopper.persistent_matmul", persistent_matmul)
 
 # %% [markdown]
-# The picture shows one program that computes two tiles. Which bar among the copies is the store of the first tile, and
-# what runs during this store?
+# The picture shows one program that computes two tiles. Which bar among the copies is the store of the first one, and
+# what runs meanwhile?
 
 # %%
 a, b = torch.randn(128, 256).half(), torch.randn(256, 64).half()
@@ -1961,9 +1958,8 @@ figures.hopper.clusters()
 # a product adds to it (it is not a block then, and the compiler refuses). So multiply by alpha after the wait
 # ({{correct.large}} if maxima grow). Issue no more products than are needed ({{no_more_products.performance}}).
 #
-# There is extra credit on a Hopper GPU, for 16 heads of 64, 4096 tokens and float16. You get {{speed}} if your kernel
-# reaches {{speed.full}} of the speed of cuDNN's attention, and some of the points if it reaches more than
-# {{speed.none}}.
+# The extra credit on a Hopper GPU, for 16 heads of 64, 4096 tokens and float16, is {{speed}} at {{speed.full}} of the
+# speed of cuDNN's attention, and some of the points above {{speed.none}}.
 
 
 # %% exercise="hopper.overlapped_attention"
@@ -2126,8 +2122,8 @@ figures.hopper.timeline_of(overlapped_attention, q, k, v)
 # benchmarks/attention_overlapped.py with 1024 tokens, it says that the tensor cores are busy for 64 % of the time. An
 # H100's counters say 48 % (45 % from cold caches). With D = 128 the model says 86 %, and the counters say 78 % (71 %).
 # A softmax that runs alone takes 846 cycles in the model and 868 on an H100, and the cycles of a product are right,
-# too. So the model must miss something where one partition's softmax meets the other partition's products. What it
-# misses has not been measured.
+# too. So the model must miss something where one partition's softmax meets the other's products. This has not been
+# measured.
 #
 # On an H200 this was the largest step of attention's ladder, from `tuned` to `overlapped`: 544 to 699 TFLOP/s at D =
 # 128 and 16,384 tokens (benchmarks/results/attention.md).
@@ -2202,8 +2198,8 @@ check("hopper.name_races", named_races)
 #
 # * The speed of tensor cores is their number times multiply-adds times clock, and the watts limit the clock. A large
 #   product on random numbers is held back by power.
-# * Four limits say how many programs fit onto an SM, and the lowest decides. Registers lie in four partitions.
-#   Registers and shared memory are handed out in units.
+# * Of the four limits on programs of an SM, the lowest decides. Registers lie in four partitions, and come in units, as
+#   shared memory does.
 # * A latency is hidden if enough is in flight: warps, chains in a warp, or a tile that TMA fetches. For Little's law
 #   they are all the same.
 # * Programs, warps and threads each have their tile, its bytes, and a roof of their own.
