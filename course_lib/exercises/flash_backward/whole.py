@@ -88,8 +88,8 @@ flash_attention = Exercise(
         Launches(1, 1, phase=0),
         Launches(3, 1, phase=1, programs=FILLS),
         # one kernel for all three gradients does five products, three kernels do seven
-        DotFlops(products(9), of_pairs(2, 5), 1, "18 B N N D, forward and backward"),
-        DotFlops(products(9), of_pairs(2, 5), 1, "causal: half of it, and the diagonal", "half of it"),
+        DotFlops(products(9), of_pairs(2, 5), 1, "18 B N N D FLOPs in both passes together"),
+        DotFlops(products(9), of_pairs(2, 5), 1, "causal: half of these FLOPs, and the diagonal", "half of it"),
         NoAtomics(1),
         BuffersBelow(scores_bytes, 1, "nothing of Nq x Nk in memory"),
     ],
@@ -102,26 +102,26 @@ flash_attention = Exercise(
             none=0.6,
             points=4,
             baseline=torchs_flash,
-            advice="Try dK and dV in 64 x 64 tiles with 4 warps, dQ likewise, and tl.exp2: see *How fast is it?* below.",
+            advice="Try 64 x 64 tiles with 4 warps for dK and dV, and for dQ, too, and use tl.exp2: see *How fast is it?* below.",
         )
     ],
     hints=[
         "forward gets o and lse from your forward pass, keeps both and the three inputs, and returns o. backward launches the three "
-        "kernels that you have.",
-        "ctx.save_for_backward(q, k, v, o, lse), and numbers as ctx.causal, ctx.scale. backward(ctx, do) returns one gradient for each "
-        "argument of forward: dq, dk, dv, None, None.",
-        "d = delta(o, do); dk, dv = dkdv(q, k, v, do, lse, d, ctx.causal, ctx.scale); return dq(q, k, v, do, lse, d, "
-        "ctx.causal, ctx.scale), dk, dv, None, None. do may have any strides, 0 among them; your kernels take them as they come.",
+        "kernels that you have written.",
+        "Keep the tensors with ctx.save_for_backward(q, k, v, o, lse), and the other arguments as ctx.causal and ctx.scale. backward(ctx, "
+        "do) returns one gradient for each argument of forward: dq, dk, dv, None, None.",
+        "d = delta(o, do); dk, dv = dkdv(q, k, v, do, lse, d, ctx.causal, ctx.scale); return dq(q, k, v, do, lse, d, ctx.causal, "
+        "ctx.scale), dk, dv, None, None. do may have any strides, even 0, and your kernels take any strides.",
     ],
     mistakes=[
         raised(
             "got 1)",
-            "backward returns nothing, or one gradient alone: end it with `return`, and dq, dk, dv, None, None.",
+            "backward returns nothing, or only one gradient. End it with `return dq, dk, dv, None, None`.",
         ),
         raised(
             "incorrect number of gradients",
-            "backward returns a result for each of forward's five arguments, dq, dk, dv, None, None. (torch counts those that were "
-            "passed, and takes further ones if they are None.)",
+            "backward must return one result for each of forward's five arguments: dq, dk, dv, None, None. (torch counts the arguments "
+            "that were passed, and accepts further results if they are None.)",
         ),
         raised(
             "takes 2 positional arguments but 3 were given",
