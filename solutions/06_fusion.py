@@ -146,8 +146,8 @@ figures.fusion.explore_chain()
 
 # %% exercise="fusion.chain_bytes"
 def chain_bytes(n: int, ops: list[list[str]], itemsize: int, fused: list[int]) -> int:
-    """Elements of a tensor, operations [result, input, ...], bytes of an element, operations of each kernel -> bytes that
-    all kernels together load and store."""
+    """The bytes that all kernels together load and store. n: elements of each tensor; ops: a list [result, input, ...] for
+    each operation; itemsize: bytes of an element; fused: how many operations each kernel does."""
     ### BEGIN SOLUTION
     tensors = start = 0
     for count in fused:
@@ -322,7 +322,7 @@ x, bias = torch.randn(64, 1024), torch.randn(1024)
 for block_m, block_n in ((1, 1024), (4, 256), (16, 256), (64, 64)):
     with trace() as t:
         add_bias[(64 // block_m, 1024 // block_n)](x, bias, torch.empty_like(x), 1024, BLOCK_M=block_m, BLOCK_N=block_n)
-    # what an H200's L2 cache of 60 MiB leaves to memory, with 132 programs at once
+    # the bytes that DRAM moves with an H200's L2 cache of 60 MiB, if 132 programs run at once
     dram = t.l2(at_once=132).dram_bytes(60 << 20)
     print(
         f"tiles of {block_m:2} x {block_n:4}: the bias is read {t.reread('bias_ptr'):2.0f} times; programs move "
@@ -369,7 +369,7 @@ print(f"(65536 x 1024 float32, recorded on an {measured('fusion')['machine']})")
 def bias_gelu_kernel(x_ptr, bias_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     """out[m, n] = gelu(x[m, n] + bias[n]) for one BLOCK_M x BLOCK_N tile; out is contiguous."""
     ### BEGIN SOLUTION
-    offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]  # neighbouring programs, neighbouring memory
+    offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]  # neighbouring programs read neighbouring memory
     offs_m = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     inside = (offs_m < M) & (offs_n < N)
     bias = tl.load(bias_ptr + offs_n, mask=offs_n < N).to(tl.float32)  # (1, BLOCK_N), once for BLOCK_M rows
@@ -461,7 +461,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     M, N = x.shape
     out = torch.empty((M, N), dtype=x.dtype, device=x.device)
     BLOCK = triton.next_power_of_2(N)
-    num_warps = min(32, max(1, BLOCK // 512))  # 16 elements per lane, 32 in the longest rows
+    num_warps = min(32, max(1, BLOCK // 512))  # 16 elements per thread, 32 in the longest rows
     softmax_kernel[(M,)](x, out, N, x.stride(0), BLOCK=BLOCK, num_warps=num_warps)
     return out
     ### END SOLUTION
@@ -678,7 +678,7 @@ def rmsnorm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     out = torch.empty((M, N), dtype=x.dtype, device=x.device)
     BLOCK = triton.next_power_of_2(N)
     num_warps = min(32, max(1, BLOCK // 512))
-    maxnreg = 32 if BLOCK == 16384 else None  # registers per lane, so that an SM takes two programs of 32 warps
+    maxnreg = 32 if BLOCK == 16384 else None  # registers per thread, so that an SM takes two programs of 32 warps
     rmsnorm_kernel[(M,)](x, weight, out, N, x.stride(0), eps, BLOCK=BLOCK, num_warps=num_warps, maxnreg=maxnreg)
     return out
     ### END SOLUTION
@@ -909,7 +909,7 @@ def given_softmax(x):
 def breaking_inputs() -> list[dict]:
     """At most three inputs, `{"x": tensor}`, that expose wrong versions of the kernel."""
     ### BEGIN SOLUTION
-    rising = torch.arange(200.0).repeat(3, 1) - 400  # the maximum moves with each block, and is far below 0
+    rising = torch.arange(200.0).repeat(3, 1) - 400  # the maximum rises with each block, and is far below 0
     window = torch.cat([torch.randn(4, 270) - 20000, torch.zeros(4, 130)], 1)[
         :, :270
     ]  # rows lie apart, and below -10000
