@@ -369,7 +369,7 @@ print(f"(65536 x 1024 float32, recorded on an {measured('fusion')['machine']})")
 def bias_gelu_kernel(x_ptr, bias_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     """out[m, n] = gelu(x[m, n] + bias[n]) for one BLOCK_M x BLOCK_N tile; out is contiguous."""
     ### BEGIN SOLUTION
-    offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]  # neighbouring programs read neighbouring memory
+    offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]  # neighbours read neighbouring memory
     offs_m = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     inside = (offs_m < M) & (offs_n < N)
     bias = tl.load(bias_ptr + offs_n, mask=offs_n < N).to(tl.float32)  # (1, BLOCK_N), once for BLOCK_M rows
