@@ -798,12 +798,12 @@ figures.recomputation.masks()
 class Checkpoint(torch.autograd.Function):
     @staticmethod
     def forward(ctx, fn, *args):
-        """Runs fn(*args), and keeps only the arguments and the random state"""
+        """Runs fn(*args), keeping its arguments and the random state alone"""
         ### BEGIN SOLUTION
         ctx.fn, ctx.rng = fn, torch.get_rng_state()
         ctx.others = [None if isinstance(a, torch.Tensor) else a for a in args]
         ctx.save_for_backward(*(a if isinstance(a, torch.Tensor) else None for a in args))
-        return fn(*args)  # in no_grad mode, so nothing inside is kept
+        return fn(*args)  # in no_grad mode: nothing inside is kept
         ### END SOLUTION
 
     @staticmethod
@@ -813,7 +813,7 @@ class Checkpoint(torch.autograd.Function):
         saved = zip(ctx.saved_tensors, ctx.others, strict=True)
         args = [other if t is None else t.detach().requires_grad_(t.requires_grad) for t, other in saved]
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            torch.set_rng_state(ctx.rng)  # dropout draws the same numbers again; fork_rng puts the state back
+            torch.set_rng_state(ctx.rng)  # dropout draws what it drew before; fork_rng puts everything back afterwards
             out = ctx.fn(*args)
         leaves = [a for a in args if isinstance(a, torch.Tensor) and a.requires_grad]
         found = dict(zip(map(id, leaves), torch.autograd.grad(out, leaves, dy), strict=True))
@@ -852,7 +852,7 @@ check("recomputation.checkpoint", checkpoint)
 
 # %% exercise="recomputation.segments_for"
 def segments_for(layers: int, boundary: int, inside: int) -> tuple[int, int]:
-    """Layers, bytes between two layers, bytes that a layer keeps (with its input) -> the best number of segments, its peak"""
+    """Layers, bytes between two layers, bytes that a layer keeps (its input included) -> best number of segments, its peak"""
     ### BEGIN SOLUTION
     peaks = {s: s * boundary + -(-layers // s) * inside for s in range(1, layers + 1)}
     best = min(peaks, key=peaks.get)

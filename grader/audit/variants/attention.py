@@ -172,7 +172,13 @@ WRONG = [
         ("torch.stack(turned, -1).flatten(-2)", "torch.cat(turned, -1)"),
         says="as some models do",
     ),
-    wrong("rotary", "the other way round", PLAIN, ("angle = positions", "angle = -positions"), says="in the wrong direction"),
+    wrong(
+        "rotary",
+        "the other way round",
+        PLAIN,
+        ("angle = positions", "angle = -positions"),
+        says="in the wrong direction",
+    ),
     wrong("rotary", "all pairs alike", PLAIN, ("(-torch.arange(0, D, 2,", "(-torch.zeros(D // 2,")),
     wrong("rotary", "counts pairs by one", PLAIN, ("/ D)  #", "/ D / 2)  #")),
     wrong(
