@@ -43,7 +43,7 @@ from course_lib.hardware.measurements import measured
 #
 # New here are **reductions**: `tl.max(x, axis=0)` and `tl.sum(x, axis=0)` turn a block into one number that every lane
 # can use. For a two-dimensional block, `axis=1` gives one number for each row. With `keep_dims=True` the result is a
-# column (BLOCK_M, 1), which broadcasts against the block. The next kernel subtracts its mean from each row:
+# column (BLOCK_M, 1), which broadcasts against the block. The next kernel subtracts the mean of each row from the row:
 
 
 # %%
@@ -172,8 +172,8 @@ check("fusion.chain_bytes", chain_bytes)
 # Write `sin2_plus_cos2(x, y)`, which returns sin(x)² + cos(y)² for contiguous vectors of any length. Full marks require
 # * the right result for ragged lengths ({{correct.ragged}}), and in float16 and bfloat16 ({{correct.half}}),
 # * one launch ({{launches.performance}}),
-# * each input read once and the result written once, so not a byte more than 3 n elements, by at least 32 programs
-#   where the input is large ({{traffic.performance}}).
+# * each input read once and the result written once (3 n elements, and not a byte more), by at least 32 programs where
+#   the input is large ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 33,554,432 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
 # copy's speed, and some of the points if it reaches more than {{speed.none}}.

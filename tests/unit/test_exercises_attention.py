@@ -341,7 +341,7 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
         ),
         ("tiled_attention", ("acc / torch.where(l == 0, 1, l)[..., None]", "acc"), "Divide it by l"),
         ("attention_backward", ("(dp - delta[..., i : i + B, None])", "dp"), "lack delta"),
-        ("attention_backward", ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m + Nq - Nk"), "shifted the wrong way"),
+        ("attention_backward", ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m + Nq - Nk"), "shifted the other way"),
         ("attention_backward", ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"), "aligned at the top left"),
         ("attention_backward", ("torch.where(lse == -inf, 0, lse)", "lse"), "If a query sees nothing, its lse is -inf"),
         ("attention_backward", ("dq[..., i : i + B, :] +=", "dq[..., i : i + B, :] ="), "Add each tile"),

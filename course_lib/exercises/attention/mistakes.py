@@ -333,7 +333,7 @@ def no_scale_on_the_way_back(trials: Sequence[Trial]) -> str:
 
 
 AT_THE_TOP_LEFT = "Your mask is aligned at the top left. The last query must see all keys: j <= i + Nk - Nq."
-THE_OTHER_WAY = "The mask is shifted the wrong way: it needs Nk - Nq, not Nq - Nk."
+THE_OTHER_WAY = "The mask is shifted the other way: it needs Nk - Nq, not Nq - Nk."
 TOP_LEFT = computes(top_left, AT_THE_TOP_LEFT, each=True)
 WITHOUT_SCALE = "These are the results without the scale 1 / sqrt(D)."
 WITHOUT_MASK = "These are the results without the causal mask."
