@@ -53,9 +53,9 @@ figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too,
 # takes a few microseconds, even for a single element. Adding 1 to a quarter of a million elements takes hardly any
 # longer. The CPU has much less to do before it can start.
 #
-# Two questions follow. The first is how you write a program for such a machine; you will have written one in a few
-# minutes. The second is why this machine takes so long for one element, and hardly more time for thousands of them. The
-# rest of the unit answers it.
+# Two questions follow. The first is how to write a program for such a machine. A few minutes from now you will have
+# written one. The second is why this machine takes so long for one element, and hardly more time for thousands of them.
+# The rest of the unit answers it.
 #
 # ## Your first kernel
 #
@@ -519,7 +519,7 @@ figures.start.explore_hiding_latency()
 
 # %% exercise="start.warps_needed"
 def warps_needed(latency: int, work: int) -> int:
-    """Cycles that a warp waits, cycles that it works before each wait -> fewest warps that leave no cycle idle."""
+    """The fewest warps that leave no cycle idle. latency: cycles of each wait; work: cycles of work before each wait."""
     ### BEGIN SOLUTION
     return 1 + triton.cdiv(latency, work)  # cdiv divides and rounds up: the others fill the wait
     ### END SOLUTION

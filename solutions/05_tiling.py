@@ -457,7 +457,7 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
 
 # %% [markdown]
 # With small tiles L2 is by far the slowest level. DRAM is never the slowest. Even with the largest tile that fits, L2
-# takes a little longer than the tensor cores would at the speed on their datasheet. In practice the gap is smaller,
+# takes a little longer than the tensor cores would need at the speed on their datasheet. In practice the gap is smaller,
 # because no product reaches the datasheet's speed, as we measured in unit 03. Hopper also has a way to reduce reads
 # from shared memory, and a way to reduce reads from L2. With `wgmma`, four warps share each read of b from shared
 # memory. And the programs of a *thread-block cluster* can read each other's shared memory, so that one load from L2 can
@@ -1068,8 +1068,8 @@ for stride in (4096, 4100, 4098, 4097):
     print(f"rows {stride} numbers apart: a thread loads {facts.load_bits} bits at a time")
 
 # %% [markdown]
-# (Triton asks only whether the stride is divisible by 16. If not, Triton treats all strides alike, whether they are
-# divisible by 8, 4 or 2, or odd.)
+# (Triton asks only whether the stride is divisible by 16. If it is not, Triton makes no further distinction: it treats
+# a stride that is divisible by 8, 4 or 2 like an odd one.)
 #
 # ## Exercise: predict the mystery plot
 #
@@ -1088,8 +1088,8 @@ for stride in (4096, 4100, 4098, 4097):
 #
 # The speed is 2 n³ FLOPs divided by the seconds. Return a list of speeds in FLOP/s, one for each size in `sizes`. You
 # may call `tiles_and_waves`. Full marks require
-# * the speeds that these four parts give, if the size is a multiple of 8: for small sizes
-#   ({{holds.follows_the_model.roofline}}) and for large sizes ({{holds.follows_the_model.waves}}),
+# * for sizes that are multiples of 8, the speeds that these four parts give ({{holds.follows_the_model.roofline}} for
+#   the small sizes, {{holds.follows_the_model.waves}} for the large ones),
 # * for sizes that are not divisible by 8, a lower speed than for the next multiple of 8
 #   ({{holds.slows_down.alignment}}),
 # * for the 230 sizes that were measured on an H200, a **rank correlation** of at least 0.95 between your speeds and the
@@ -1271,10 +1271,10 @@ check("tiling.grouped_order", grouped_order)
 # check again: the result must still be right.
 #
 # Is there an order that needs no parameter such as `group`? The **Hilbert curve** visits each cell of a square once and
-# always steps to a neighbouring cell. Cells that follow one another along the curve lie close together, however many
-# you take. So the tiles of the programs that run at the same time form a patch, however many programs there are. The
-# curve is built from smaller copies of itself. It consists of four Hilbert curves with half as many cells on a side,
-# and the first and the last of these are flipped across a diagonal.
+# always steps to a neighbouring cell. Any number of cells that follow one another along the curve lie close together.
+# So the tiles of the programs that run at the same time form a patch, however many programs there are. The curve is
+# built from smaller copies of itself. It consists of four Hilbert curves with half as many cells on a side, and the
+# first and the last of these are flipped across a diagonal.
 #
 # ## Exercise: Hilbert order
 #
@@ -1323,8 +1323,8 @@ figures.tiling.order_traffic()
 # %% [markdown]
 # In the model of an H200, grouped order reads about a quarter as many bytes as row order. On the GPU it is only a few
 # percent faster. Why so little? At these sizes the product is limited by arithmetic, and seldom waits for DRAM. In the
-# model the Hilbert curve needs the fewest bytes. On the GPU, at N = 16384, Hilbert order was sometimes faster, and
-# sometimes grouped order was (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in
+# model the Hilbert curve needs the fewest bytes. On the GPU, at N = 16384, sometimes Hilbert order was faster and
+# sometimes grouped order was faster (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in
 # lock-step, but on a real GPU they drift apart. A model explains, but only a measurement can say which order is faster.
 # Grouped order costs five lines of code, and it is worth them.
 #

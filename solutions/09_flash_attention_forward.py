@@ -155,7 +155,8 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 #
 # * **Tensor cores** multiply half-precision numbers, but p is float32. So round p to v's dtype for the product:
 #   `p.to(v.dtype)`. The weights in p lie between 0 and 1, and rounding changes each of them by at most half a unit in
-#   its last place. The numbers in v themselves are no more precise than that. The state (m, l and acc) stays in float32.
+#   its last place. This does little harm, because the numbers in v are no more precise: they, too, are rounded to the
+#   last place. The state (m, l and acc) stays in float32.
 # * **Adding is free.** `tl.dot(a, b, acc)` adds the product to `acc`, and this takes the tensor cores no extra time.
 # * **Float32 blocks** would be rounded to TF32. With `input_precision="ieee"` they stay float32. For half precision
 #   this option changes nothing.
@@ -363,8 +364,8 @@ else:
 # see? In causal attention it sees i + 1 + Nk − Nq keys, but at least 0 and at most Nk. In full attention it sees all Nk
 # keys. Call this number `sees`. A score is kept where **key < sees**. This one comparison serves as the causal mask,
 # and it also masks the missing keys past Nk. Moreover, `sees` divides the walk of a program into parts:
-# * From key 0 to the smallest value of `sees` among the program's rows, rounded down to whole tiles, every row sees
-#   every key. No mask is needed there, not even on the loads.
+# * Up to the smallest `sees` of the program's rows (rounded down to whole tiles), every row sees every key. No mask is
+#   needed here, not even on the loads.
 # * From there to the largest `sees` of its rows, a mask is needed.
 # * Beyond the largest `sees`, there is nothing to do.
 #
@@ -557,10 +558,10 @@ check("flash.flash_attention_forward", flash_attention_forward)
 # passed as views (B, H, N, D). If your o has the same strides as q, the output projection at the end of the layer can
 # read it without a copy.
 #
-# How large a difference from torch's result can rounding explain? In causal attention the first rows of o are means of
-# only a few values, so some of their numbers are large, between 2 and 4. In this range the steps of bfloat16 are
-# 0.0156, so a rounded number can be off by half a step, 0.0078. (The cell also prints the step of bfloat16 just below
-# 1.)
+# The results may differ from torch's because of rounding. How large can such a difference be? In causal attention the
+# first rows of o are means of only a few values, so some of their numbers are large, between 2 and 4. In this range the
+# steps of bfloat16 are 0.0156, so a rounded number can be off by half a step, 0.0078. (The cell also prints the step of
+# bfloat16 just below 1.)
 
 # %%
 B, N, H, D = 1, 200, 4, 64
@@ -666,10 +667,10 @@ for row in measured("attention")["counters"]:
 # you can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
 #
 # Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline (unit
-# 05). On Hopper there is a tile of k and a tile of v for every stage. On older cards there is one fewer pair of tiles
-# of k and v than there are stages, but shared memory must also hold a tile of p. (On Hopper p stays in registers.) The
-# next cell counts the bytes for 64 queries, heads of 128, half precision and 3 stages. Guess first: at how many keys
-# does a tile become too large for an A10G?
+# 05). On Hopper there is a tile of k and a tile of v for every stage. On older cards there is a tile of k and a tile of
+# v for every stage but one, but shared memory must also hold a tile of p. (On Hopper p stays in registers.) The next
+# cell counts the bytes for 64 queries, heads of 128, half precision and 3 stages. Guess first: at how many keys does a
+# tile become too large for an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
@@ -883,8 +884,8 @@ figures.flash.decode_splits()
 # * the right result for scores far from 0 ({{correct.hard}}),
 # * the right result in half precision for 8192 keys, if all numbers in v are near 20 ({{correct.half}}); for this,
 #   store the states in float32,
-# * at least 16 programs for 2 heads of k and v in 8 shares ({{programs.performance}}), and no more than two launches
-#   ({{launches.performance}}),
+# * at least 16 programs if there are 2 heads of k and v and `splits` is 8 ({{programs.performance}}), and no more than
+#   two launches ({{launches.performance}}),
 # * that k and v are read only once ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 32 heads of q, 8 heads of k and v, 65,536 keys and bfloat16. The bytes of k and v
@@ -1019,8 +1020,8 @@ check("flash.name_maps", named_maps)
 # The check first runs the given kernel on all of your inputs. **If the given kernel fails on one of them, you earn
 # nothing.** Then the check runs the mutants. A mutant is *killed* if its result is wrong on one of your inputs, or if
 # it reaches outside a tensor. The check in this notebook has four mutants, and the grader has more. Random matrices of
-# ordinary sizes kill about two thirds of the mutants, so only the mutants that you kill beyond these earn points
-# ({{kills.mutants}}).
+# ordinary sizes kill about two thirds of the mutants, so only the mutants that you kill beyond these two thirds earn
+# points ({{kills.mutants}}).
 
 
 # %%

@@ -78,6 +78,6 @@ def _install_the_course(address, packages):
         if problem:
             print(f"The course is not installed. `{' '.join(step)}` failed: {problem}")
             return
-    sys.path.append(str(folder))  # this kernel started before there was a course to find
+    sys.path.append(str(folder))  # started before the installation, this process cannot find the course by itself
     importlib.invalidate_caches()
     print("The course is installed. Go on with the next cell.")
