@@ -37,8 +37,8 @@ tokens, D 128.
 Tried on step 5, of FlashAttention-4's speed at 16,384 tokens, D 64 full and D 128 full (0.96 and 0.96 before, in that run): S of the next
 walk issued together with the last P V of this one, 0.93 and 0.95, and a tenth at D 128, 1024 tokens, causal. The same with O
 rescaled only where a maximum grows by more than 8 (branch of a warp, as FlashAttention-4 does on Blackwell), 0.99 and 0.98; without the
-former 0.84 and 0.95. Half of the exponentials before the wait, on step 6: 0.99 and 0.99 (1.01 and 0.98). Two consumers at D 64, 1024 tokens,
-causal: 0.92 of cuDNN (0.95).
+former 0.84 and 0.95. Half of the exponentials before the wait, on step 6: 0.99 and 0.99 (1.01 and 0.98). Two consumers at D 64, 1024
+tokens, causal: 0.92 of cuDNN (0.95).
 """
 
 from __future__ import annotations
