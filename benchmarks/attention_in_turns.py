@@ -15,7 +15,7 @@ What it took. Each step was measured on an H100 in one run with attention_overla
 5  walks handed out        1.21   1.27  1.29  1.34   1.21   1.04   1.05  1.65  1.12   1.07   by a counter; a third tile at D 64
 6  P V awaited early       1.26   1.34  1.31  1.36   1.25   1.05   1.06  1.65  1.18   1.08   before the exponentials
 
-From 4096 tokens on this is 0.98 to 1.06 of FlashAttention-4, and at 1024 tokens 0.97 to 1.11 of cuDNN (results/attention_forward_h100.md,
+From 4096 tokens on this is 0.99 to 1.05 of FlashAttention-4, and at 1024 tokens 0.96 to 1.11 of cuDNN (results/attention_forward_h100.md,
 which also has counters of step 5).
 
 The order of instructions decides as much as the steps of the kernel do; `nvdisasm` shows it. A unit takes an exponential of a warp every

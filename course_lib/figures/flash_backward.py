@@ -51,8 +51,8 @@ def name_gradients() -> Figure:
         MAPS,
         "query of dq, key of dk and dv",
         "32 channels of each",
-        "Six wrong backward passes of causal attention, with 100 queries and 100 keys of 32 channels, in tiles of 32 (dotted). Which of "
-        "the three gradients is wrong, and in which rows?",
+        "Which of the three gradients is wrong, and in which rows? The maps are of six wrong backward passes of causal attention, with "
+        "100 queries and 100 keys of 32 channels, in tiles of 32 (dotted).",
         strips=("dq", "dk", "dv"),
     )
 
