@@ -723,7 +723,8 @@ figures.model.large_steps()
 # course's kernels win because they move fewer bytes in norms, rotary positions, SwiGLU and the loss. `torch.compile`
 # fuses these operations as well, and keeps cuDNN's attention. The fourth row has the course's kernels and an attention
 # in Gluon, Triton's language for programming one kind of GPU closely (unit 12). There copies and products run at the
-# same time. It is faster than `torch.compile`. (`benchmarks/results/model.md` has all numbers.)
+# same time. It is faster than `torch.compile`. In the last row `torch.compile` has the course's attention instead of
+# cuDNN's. (`benchmarks/results/model.md` has all numbers.)
 #
 # The peak lies more than a GB below what `training_memory` says. Which row of the table in "What does a training step
 # hold?" is different here? It is the row of v. In this run the slot copies v before it is kept, so the rest of qkv's
