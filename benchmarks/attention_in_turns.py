@@ -11,16 +11,18 @@ What it took. Each step was measured on an H100 in one run with attention_overla
 1  three consumers         1.18   1.27  1.07  1.19   1.14                                    at D 64
 2  walks, head by head                                      0.99   0.98  1.59  1.07   1.00   so that what they read stays in L2
 3  sums of threads                                          1.02   1.02  1.60  1.09   1.03   added up when a walk is over
-4  two chains, turns       1.18   1.25  1.10  1.35   1.16   1.03   1.02  1.64  1.10   1.03   `softmax`, `turn`; 2 and 3 at D 64
+4  two chains, turns       1.18   1.25  1.10  1.35   1.16   1.03   1.02  1.64  1.10   1.03   `larger`, `turn`; 2 and 3 at D 64
 5  walks handed out        1.21   1.27  1.29  1.34   1.21   1.04   1.05  1.65  1.12   1.07   by a counter; a third tile at D 64
+6  P V awaited early       1.26   1.34  1.31  1.36   1.25   1.05   1.06  1.65  1.18   1.08   before the exponentials
 
-From 4096 tokens on this is 0.97 to 1.04 of FlashAttention-4, and at 1024 tokens 0.95 to 1.08 of cuDNN (results/attention_forward_h100.md,
-which also has counters). At D 64 the tensor cores were busy in 49 % of all cycles before and are in 61 %, exponentials in 63 %.
+From 4096 tokens on this is 0.99 to 1.05 of FlashAttention-4, and at 1024 tokens 0.96 to 1.11 of cuDNN (results/attention_forward_h100.md,
+which also has counters of step 5).
 
-The order of instructions decides as much as the steps of the kernel do; `nvdisasm` shows it. A thread holds parts of two rows. ptxas begins
-with one row's exponentials while it compares the other's numbers, if registers allow it. At D 64 a consumer has 160, and in the causal
-kernel ptxas took one row after the other. `pin` has both rows compared first: 1.20 instead of 1.10, 16,384 tokens. Where ptxas does well by
-itself, a pin costs 2 to 3 %, so there is none at D 128.
+The order of instructions decides as much as the steps of the kernel do; `nvdisasm` shows it. A unit takes an exponential of a warp every
+eight cycles, and FlashAttention-4's loop has seven other instructions between two of them: sums, O brought to the new maximum, P
+rounded. Step 5 waited for P V behind all exponentials, so that the last two came after them. Step 6 waits before: other consumers have
+products for the tensor cores. `pin` has both rows of a thread compared and alpha known first; without it 0.96 to 0.99 of the speed at
+D 64, and 0.99 to 1.00 at D 128.
 
 Tried and left out, of attention_overlapped.py's speed, 16,384 tokens, full; in brackets what was there before. Exponentials by a polynomial
 of degree 3 on FMA units, D 64, three consumers: an eighth of them 1.20 (1.27), a quarter of them 0.97 (1.18). No unit is saturated. S of
@@ -31,6 +33,12 @@ Comparisons as a tree, D 64: 1.06 (1.24), since ptxas puts one row's behind the 
 its first tile that is masked, D 128: 1.07 (1.07). The longest walk together with the shortest, so that all programs have as much to do
 without a counter: 1.16 (1.20), causal, D 64. The next walk asked for when this one is over, not two tiles before: 0.98 (1.02) at 1024
 tokens, D 128.
+
+Tried on step 5, of FlashAttention-4's speed at 16,384 tokens, D 64 full and D 128 full (0.96 and 0.96 before, in that run): S of the next
+walk issued together with the last P V of this one, 0.93 and 0.95, and a tenth at D 128, 1024 tokens, causal. The same with O
+rescaled only where a maximum grows by more than 8 (branch of a warp, as FlashAttention-4 does on Blackwell), 0.99 and 0.98; without the
+former 0.84 and 0.95. Half of the exponentials before the wait, on step 6: 0.99 and 0.99 (1.01 and 0.98). Two consumers at D 64, 1024
+tokens, causal: 0.92 of cuDNN (0.95).
 """
 
 from __future__ import annotations
@@ -84,14 +92,10 @@ def pin():
 
 
 @jit
-def softmax(s, m, scale, PIN: gl.constexpr):
-    """(exponentials, the new maximum, alpha), as in attention_overlapped.py; the largest of a row by two chains of comparisons."""
-    rows: gl.constexpr = m.type.layout
+def larger(s, m, scale):
+    """Return the new maximum of each row; the largest of a row is found by two chains of comparisons."""
     largest = gl.max(gl.max(s.reshape((GROUP_M, 2, BLOCK_N // 2)), 1), 1)
-    m_new = gl.maximum(m, gl.convert_layout(largest, rows, assert_trivial=True) * scale)
-    if PIN:
-        pin()
-    return gl.exp2(s * scale - m_new[:, None]), m_new, gl.exp2(m - m_new)
+    return gl.maximum(m, gl.convert_layout(largest, m.type.layout, assert_trivial=True) * scale)
 
 
 @jit
@@ -200,7 +204,6 @@ def consume(o_desc, lse_ptr, rings, scale, sizes, GROUP: gl.constexpr, C: gl.con
     O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, O_LAYOUT, 2)
     ROWS: gl.constexpr = gl.SliceLayout(1, S_LAYOUT)
-    PIN: gl.constexpr = C == 3
     NEXT: gl.constexpr = (GROUP + 1) % C
     none = gl.zeros((GROUP_M, BLOCK_N), gl.float32, S_LAYOUT)
     if NEXT == 0:
@@ -241,11 +244,12 @@ def consume(o_desc, lse_ptr, rings, scale, sizes, GROUP: gl.constexpr, C: gl.con
                 offs_m = row % BLOCK_N + gl.arange(0, GROUP_M, ROWS)
                 offs_n = gl.arange(0, BLOCK_N, gl.SliceLayout(0, S_LAYOUT))
                 s = gl.where(offs_n[None, :] <= offs_m[:, None], s, -float("inf"))
-            e, m, alpha = softmax(s, m, scale, False)
+            m = larger(s, m, scale)
+            e = gl.exp2(s * scale - m[:, None])
             l = sums_of_threads(e)
             p = gl.convert_layout(e.to(q.dtype), P_LAYOUT)
-            wait_full(ks, start + 1, tiles - skip > 1)
             for i in range(start + 1, done + tiles):
+                wait_full(ks, i)
                 turn("sync", GROUP)
                 s = mma(q, tile_of(ks, i).permute((1, 0)), none, use_acc=False, is_async=True)
                 wait_full(vs, i - 1)
@@ -253,13 +257,15 @@ def consume(o_desc, lse_ptr, rings, scale, sizes, GROUP: gl.constexpr, C: gl.con
                 turn("arrive", NEXT)
                 s = mma_wait(1, deps=[s])  # all products but the last one are done: S is there
                 release(ks, i)
-                e, m, alpha = softmax(s, m, scale, PIN)
-                l = times_rows(l, alpha) + sums_of_threads(e)
-                wait_full(ks, i + 1, i + 1 < done + tiles)  # here, since it is a loop: see attention_overlapped.py
+                m_old, m = m, larger(s, m, scale)
+                alpha = gl.exp2(m_old - m)
+                pin()  # from here on ptxas puts the rest between the exponentials
                 acc = mma_wait(0, deps=[acc])
                 release(vs, i - 1)
-                p = gl.convert_layout(e.to(q.dtype), P_LAYOUT)
                 acc = times_rows(acc, alpha)
+                e = gl.exp2(s * scale - m[:, None])
+                l = times_rows(l, alpha) + sums_of_threads(e)
+                p = gl.convert_layout(e.to(q.dtype), P_LAYOUT)
             last = done + tiles - 1
             wait_full(vs, last)
             acc = mma(p, tile_of(vs, last), acc, is_async=True)

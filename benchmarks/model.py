@@ -185,13 +185,13 @@ def both_ways() -> tuple[Callable, Callable]:
 def in_gluon() -> Callable:
     """Attention of this folder's two kernels in Gluon, which know no shared heads: k and v are repeated, dk and dv summed by torch."""
     import attention_backward_overlapped
-    import attention_overlapped
+    import attention_in_turns
 
     def for_each_head(x: Tensor, heads: int) -> Tensor:
         return x.repeat_interleave(heads // x.shape[1], 1)
 
     def there(q: Tensor, k: Tensor, v: Tensor, scale: None) -> tuple[Tensor, Tensor]:
-        return attention_overlapped.launch(q, *(for_each_head(x, q.shape[1]) for x in (k, v)), True)
+        return attention_in_turns.launch(q, *(for_each_head(x, q.shape[1]) for x in (k, v)), True)
 
     def back(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, scale: None) -> tuple[Tensor, ...]:
         wide = [for_each_head(x, q.shape[1]) for x in (k, v)]
@@ -678,7 +678,7 @@ def tables(found: dict[str, Any]) -> str:
         f"{found['parameters'] / 1e9:.2f} B parameters in bfloat16; by `python benchmarks/model.py`. MFU: useful FLOPs, of the "
         f"datasheet's {peak_flops / 1e12:.0f} TFLOP/s; what a kernel computes twice counts once. MBU: bytes of weights and caches, each "
         f"once, of {bandwidth / 1e12:.2f} TB/s. All ways of a table were timed in turns; numbers are medians. Attention in Gluon is "
-        "that of attention_overlapped.py and attention_backward_overlapped.py in this folder, for which k and v are repeated.",
+        "that of attention_in_turns.py and attention_backward_overlapped.py in this folder, for which k and v are repeated.",
     ]
     if t := found.get("training"):
         lines += ["", f"## Training, {t['batch']} texts of {t['length']} tokens", ""]

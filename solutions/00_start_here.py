@@ -13,18 +13,17 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# **After this unit you can** say what a GPU is made of and where it beats a CPU, write and launch two small
-# Triton kernels, and read the report of a *trace*: a run on the CPU that counts a kernel's accesses to memory. This unit
-# takes about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need Python and a little torch
-# (what a tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to bottom, with
-# Shift+Enter.
+# **After this unit you can** say what a GPU is made of and where it beats a CPU, write and launch two small Triton
+# kernels, and read the report of a *trace*: a run on the CPU that counts a kernel's accesses to memory. This unit takes
+# about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need Python and a little torch (what a
+# tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to bottom, with Shift+Enter.
+# The first one that imports torch takes a few seconds.
 #
 # ## The question
 #
 # Take `x + 1`. You write the same line of code for one core of a CPU and for a GPU. With one element in x the GPU is
-# *slower*. With 16 million elements it is much faster. At what number of elements does the GPU begin to win? (We assume
-# that x is already in the memory of the chip that does the addition.) The first cell of every unit takes a few seconds,
-# because it loads torch.
+# *slower*. With 16 million elements it is much faster. How many elements does it take before the GPU wins? (We assume
+# that x is already in the memory of the chip that does the addition.)
 
 # %% gpu="start.card"
 import torch
@@ -54,9 +53,9 @@ figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too,
 # takes a few microseconds, even for a single element. Adding 1 to a quarter of a million elements takes hardly any
 # longer. The CPU has much less to do before it can start.
 #
-# Two questions follow. The first is how you write a program for such a machine; you will have written one in a few
-# minutes. The second is why this machine takes so long for one element, and hardly more time for thousands of them. The
-# rest of the unit answers it.
+# Two questions follow. The first is how to write a program for such a machine. A few minutes from now you will have
+# written one. The second is why this machine takes so long for one element, and hardly more time for thousands of them.
+# The rest of the unit answers it.
 #
 # ## Your first kernel
 #
@@ -87,7 +86,7 @@ print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} by
 # * `@triton.jit` makes the function a kernel. The kernel is compiled when it is launched; Python does not run it.
 # * `double_kernel[(3,)](...)` launches it with a grid of 3 programs. The square brackets say how many programs there
 #   are, and the round ones hold the arguments. Why 3? Each program takes 4 elements, so 10 elements fill two blocks and
-#   a part of a third. The grid is a tuple because it may have up to three numbers; here one is enough.
+#   part of a third. The grid is a tuple because it may have up to three numbers; here one is enough.
 # * `tl.program_id(0)` is the number of the program: 0, 1 or 2. Nothing else differs between the programs.
 # * `tl.arange(0, BLOCK)` is a block of numbers, 0 to BLOCK - 1. BLOCK must be a power of two, and its value must be
 #   known when the kernel is compiled; `tl.constexpr` says so. Adding a number to a block adds it to each number of the
@@ -173,13 +172,13 @@ check("start.add_one", add_one)
 # %% [markdown]
 # The verdict begins with the outcome: *right*; *right, but wasteful*; *partly right*; *wrong*; *did not run*; or *not
 # begun*. Below it you see what cost you points, and what the check found. If your function returned wrong values, you
-# see them next to the right ones. Where bytes or launches count, you see two bars: one for how many your answer used,
-# and one for how many would have been enough. Click the triangle below the verdict to see which of the exercise's
-# requirements you met.
+# see them next to the right ones. If the exercise limits the bytes or the launches, you see two bars: one shows how
+# many your answer used, the other how many would have been enough. Click the triangle below the verdict to see which of
+# the exercise's requirements you met.
 #
-# Three of the requirements earn no points: your kernel must do the work, the result must be right on a plain case, and
-# the kernel must compile for a GPU. You get points only if all three hold. If one of them fails, the rest is not
-# judged.
+# Three further requirements earn no points of their own: your kernel must do the work, the result must be right on a
+# plain case, and the kernel must compile for a GPU. You get points only if all three hold. If one of them fails, the
+# rest is not judged.
 #
 # How large should BLOCK be? The results do not depend on it. For speed, take a power of two that gives each thread of a
 # program a few elements. (Threads are explained further down. A program has 128 of them unless you ask for another
@@ -189,11 +188,11 @@ check("start.add_one", add_one)
 # same result. Such a launch only *queues* the work. Python goes on at once, and `torch.cuda.synchronize()` waits until
 # the GPU is done.
 #
-# In this notebook every launch is traced, whether there is a GPU or not. If you forget `with trace()`, Triton looks for
-# a GPU. Where there is none, the launch fails with Triton's message `0 active drivers`.
+# In this notebook every launch is written inside `with trace()`, whether there is a GPU or not. If you forget `with
+# trace()`, Triton looks for a GPU. Where there is none, the launch fails with Triton's message `0 active drivers`.
 #
 # If you are stuck, remove the first `#` in the next cell and run the cell for a hint. There are three hints; each time
-# you run the cell, you get the next and stronger one.
+# you run the cell, you get the next, stronger one.
 
 # %%
 # hint("start.add_one")
@@ -227,7 +226,7 @@ progress()
 # * `reset("start.num_programs")` restores the exercise to the way it was handed out, and saves your own code to a file
 #   first.
 # * `validate()` reads the notebook as you last saved it. It lists what would be graded. It also names any function or
-#   variable that an exercise asks for and that the notebook does not have.
+#   variable that an exercise asks for but that is missing from the notebook.
 # * `make_zip()` gives the same list, and makes the zip file that you hand in.
 #
 # An unsolved exercise scores zero and breaks nothing. If Python says that a name is not defined, run the cells above
@@ -391,9 +390,9 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
     print({(1, 1): "rest", (0, 1): "set", (1, 0): "reset"}[set_, reset], "->", q)
 
 # %% [markdown]
-# At rest the two inputs are always 1. Yet the output is 1 if *set* came last, and 0 if *reset* came last. (A signal
-# comes when its input is 0 for a moment.) The output depends on the past, so the latch has a memory. The next rungs of
-# the ladder are:
+# At rest the two inputs are always 1. Yet the output is 1 if *set* came last, and 0 if *reset* came last. (To send
+# *set* or *reset*, you make that input 0 for a moment.) The output depends on the past, so the latch has a memory. The
+# next rungs of the ladder are:
 #
 # * An **ALU** (arithmetic logic unit) is a network of gates between registers. Its main operation is the **FMA**, the
 #   *fused multiply-add*, which computes a × b + c for three numbers. Nothing is computed *in* registers: they hold the
@@ -488,10 +487,10 @@ figures.start.two_dies()
 # A *cycle* is one tick of the chip's clock. In each cycle an ALU starts one FMA. An answer from main memory takes
 # hundreds of cycles; you will see how many below.
 #
-# How can a machine with such long waits be fast? It always has other work to do. (A *thread* is one chain of
-# instructions with registers of its own.) An SM holds many **warps**, which are groups of 32 threads. When one warp
-# waits for memory, the scheduler takes an instruction from another warp. Switching costs nothing, since all warps keep
-# their registers in the SM at the same time.
+# How can a machine with such long waits be fast? It always has other work to do. An SM holds many **warps**, which are
+# groups of 32 threads. (A *thread* is one chain of instructions with registers of its own.) When one warp waits for
+# memory, the scheduler takes an instruction from another warp. Switching costs nothing, since all warps keep their
+# registers in the SM at the same time.
 #
 # The widget below shows one scheduler with a few warps. Each warp works for some cycles, then waits for memory, then
 # works again, and so on. Move the sliders; *work* and *wait* are in cycles.
@@ -504,23 +503,23 @@ figures.start.explore_hiding_latency()
 
 # %% [markdown]
 # With 4 warps the ALUs are busy for 160 of every 440 cycles, which is 36 %. When you add warps, no single warp becomes
-# faster, but the scheduler has more warps to choose from. More work before each wait has the same effect. Much of this
-# course is about doing more work before each wait.
+# faster, but the scheduler has more warps to choose from, so the ALUs wait less. More work before each wait keeps the
+# ALUs busier, too. Much of this course is about doing more work before each wait.
 #
 # ## Exercise: how many warps hide a wait?
 #
 # {{exercise start.warps_needed}}
 #
-# Each warp works `work` cycles, then waits `latency` cycles, and so on. `work` is at least 1. What is the smallest
-# number of warps that keeps the ALUs busy all the time? Your function must return the number that a simulation finds,
-# in each of these cases:
+# Each warp works for `work` cycles, then waits for `latency` cycles, and so on. `work` is at least 1. What is the
+# smallest number of warps that keeps the ALUs busy all the time? Your function must return the number that a simulation
+# finds, in each of these cases:
 # * where `work` divides `latency` ({{correct.even}}), and where it does not ({{correct.ragged}}),
 # * where there is no wait at all ({{correct.no wait}}).
 
 
 # %% exercise="start.warps_needed"
 def warps_needed(latency: int, work: int) -> int:
-    """Cycles that a warp waits, cycles that it works before each wait -> fewest warps that leave no cycle idle."""
+    """The fewest warps that leave no cycle idle. latency: cycles of each wait; work: cycles of work before each wait."""
     ### BEGIN SOLUTION
     return 1 + triton.cdiv(latency, work)  # cdiv divides and rounds up: the others fill the wait
     ### END SOLUTION
@@ -559,8 +558,7 @@ figures.start.thread_hierarchy()
 # | thread, or lane | a lane of the ALUs | its registers |
 #
 # A block of numbers may have more positions than the program has threads. With 128 threads and a block of 1024, each
-# thread holds 8 numbers. Take care: in the reports of a trace, *lane* means something else, namely a position in a
-# block.
+# thread holds 8 numbers. Be careful: in a trace's report, *lane* means something else, namely a position in a block.
 #
 # Two consequences surprise most people at first. First, programs start **in any order**, whenever an SM has room for
 # one, and nobody knows which one will finish first. Second, a Triton program cannot see another program's shared memory
@@ -607,10 +605,11 @@ for fault in t.faults:
 
 # %% [markdown]
 # In a **race** two programs touch the same element, at least one of them writes to it, and the result may depend on
-# which program comes last. Here it does not, because all programs happen to write the same number. So a test of the
-# values would not notice the race. The trace notices it, because it remembers which program wrote each element. (It
-# counts 3072 elements, because programs 1, 2 and 3 each store to the same 1024 elements that program 0 has written. The
-# *atomics* that it mentions are for programs that must share an element. Unit 04 explains them.)
+# which program comes last. Here the result does not depend on it, because all the programs that write to an element
+# happen to write the same number. So a test of the values would not notice the race. The trace notices it, because it
+# remembers which program wrote each element. (It counts 3072 elements, because programs 1, 2 and 3 each store to the
+# same 1024 elements that program 0 has written. The *atomics* that it mentions are for programs that must share an
+# element. Unit 04 explains them.)
 #
 # Because of races, "it worked when I tried it" says little about a kernel. In a trace, which runs on the CPU, the
 # programs run one after the other. On a GPU they do not.
@@ -665,19 +664,19 @@ check("start.fixed_copy", fixed_copy)
 figures.start.memory_hierarchy()
 
 # %% [markdown]
-# How does one measure how long a memory takes to answer? Make a list in which each entry holds the address of the
-# next entry, in random order. Then follow these addresses. A load cannot start until the previous load has returned
-# the address that it needs, so the time from one load to the next is the wait for one answer. Now let the list grow
-# from 4 KiB to 1 GiB. (The data that a program uses again and again is called its **working set**. Here it is the
-# list.) What will the curve of these times look like, and how many steps will it have?
+# How does one measure how long a memory takes to answer? Make a list in which each entry holds the address of the next
+# one, with the entries scattered through memory in random order. Then follow these addresses. A load cannot start until
+# the previous load has returned the address that it needs, so the time from one load to the next is the wait for one
+# answer. Now let the list grow from 4 KiB to 1 GiB. (The data that a program uses again and again is called its
+# **working set**. Here it is the list.) What will the curve of these times look like, and how many steps will it have?
 
 # %% gpu="start.working_sets"
 figures.start.working_sets()
 
 # %% [markdown]
-# In the left picture each memory shows as one step, which ends where the list no longer fits into that memory. The last
-# step is not sharp: when a list is twice as large as L2, half of it is still found there. In the right picture all SMs
-# read as fast as they can, and L1 is not used. Data comes from L2 as long as it fits there, and otherwise from main
+# In the left picture each memory shows up as one step, which ends where the list no longer fits into that memory. The
+# last step is not sharp: when a list is twice as large as L2, half of it is still found there. In the right picture all
+# SMs read as fast as they can, and L1 is not used. Data comes from L2 as long as it fits there, and otherwise from main
 # memory. (At the far left of this picture L2 is faster still, probably because several programs read the same block at
 # the same time, and this is less work for L2. On an H200 the curve also has a bump where L2 is nearly full. We cannot
 # explain it.)
@@ -691,13 +690,13 @@ slots = card.sms * card.threads_per_sm  # threads that the GPU holds, as above
 memory = figures.start.memories(card)[-1]
 if memory.wait:
     under_way = memory.rate * memory.wait[1]
-    print(f"{memory.rate / 1e12:.2f} TB/s x {1e9 * memory.wait[1]:.0f} ns = {under_way / 1e6:.1f} MB under way,")
+    print(f"{memory.rate / 1e12:.2f} TB/s x {1e9 * memory.wait[1]:.0f} ns = {under_way / 1e6:.1f} MB in flight,")
     print(f"{under_way / slots:.0f} bytes for each of the {slots:,} thread slots.")
 else:
-    print(f"The wait for {card.name}'s memory is not measured.")
+    print(f"The wait for the {card.name}'s memory has not been measured.")
 
 # %% [markdown]
-# So on a GPU that is full of threads, each thread must have one or two numbers under way all the time. This is why
+# So on a GPU that is full of threads, each thread must have one or two numbers in flight all the time. This is why
 # kernels are launched with so many programs. If there are fewer threads, each thread must ask for more numbers at once.
 #
 # The sizes and speeds follow from what the memories are made of. Registers, shared memory, L1 and L2 are **SRAM**, in
@@ -751,15 +750,15 @@ figures.start.floor_plan()
 # stacks of 800 GB/s.
 #
 # HBM is expensive. Epoch AI estimates that it made up 52 % of the cost of an AI chip's parts at the beginning of 2024,
-# and 63 % at the end of 2025. The chips that compute made up about 13 %. HBM also has many transistors: 80 GB is 6.4 ×
-# 10¹¹ bits, and each bit needs one transistor and one capacitor. The H100's own chip has only an eighth as many
+# and 63 % at the end of 2025. The compute chips themselves made up about 13 %. HBM also has many transistors: 80 GB is
+# 6.4 × 10¹¹ bits, and each bit needs one transistor and one capacitor. The H100's own chip has only an eighth as many
 # transistors.
 #
 # ## Why compute outgrew memory
 #
 # A **FLOP** is one floating-point operation: an addition or a multiplication. So an FMA counts as two FLOPs. The unit
 # **FLOP/s** says how many FLOPs a machine does in a second. (One TB/s, as above, is 10¹² bytes in a second.) From one
-# generation to the next, arithmetic has gained more speed than memory. The picture shows five GPUs of four generations,
+# generation to the next, arithmetic has sped up more than memory. The picture shows five GPUs of four generations,
 # with the numbers from their datasheets.
 
 # %%
@@ -777,8 +776,10 @@ figures.start.compute_outgrew_memory()
 flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 written
 could = card.fp32_flops / card.hbm_bandwidth
 print(f"x + 1 does {flops / moved} FLOPs per byte.")
-print(f"While {card.name} moves one byte, its ALUs could do {could:.1f} FLOPs in fp32.")
-busy = 2 * flops / moved / could  # the datasheet counts an FMA as two FLOPs, and an addition takes as long
+print(f"While the {card.name} moves one byte, its ALUs could do {could:.1f} FLOPs in fp32.")
+busy = (
+    2 * flops / moved / could
+)  # the datasheet counts an FMA as two FLOPs; an addition takes as long as an FMA, but is only one FLOP
 print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the arithmetic.")
 
 # %% [markdown]
@@ -867,7 +868,7 @@ figures.start.dots_and_weights()
 # units. The compiler hides latency by planning the copies into VMEM ahead of time. TPUs are also networked differently.
 # Each TPU has wires to its four or six neighbours, in a grid whose opposite edges are joined. GPUs are joined by
 # switches, in groups of 8 to 72, and within a group each GPU can reach any other (*How to Scale Your Model*, see the
-# end of this page). How many FLOPs can a TPU do, and how many a GPU, while one byte arrives from memory?
+# end of this page). How many FLOPs can a TPU do while one byte arrives from memory, and how many can a GPU?
 
 # %% gpu="start.tpu"
 tpu_flops, tpu_bandwidth = 459e12, 2765e9  # one TPU v5p chip, bf16: Google Cloud's documentation, page "TPU v5p"
@@ -880,7 +881,7 @@ print(
 #
 # {{exercise start.myths}}
 #
-# Much of what is said about GPUs and transformers is only nearly right. Here are 34 statements, worth {{all / 34}}
+# Much of what is said about GPUs and transformers is not quite right. Here are 34 statements, worth {{all / 34}}
 # each. Write `True` or `False` in place of each `...`. The unit has covered all of them. The check shows an explanation
 # next to each statement that you have answered.
 
@@ -936,7 +937,7 @@ myths = {
     "matmul_needs_tensor_cores": ...,
     # Smaller transistors still allow faster clocks at the same power per area.
     "dennard_holds": ...,
-    # With each new manufacturing process, a bit of SRAM shrinks as much as logic does.
+    # With each new manufacturing process, an SRAM cell, which holds one bit, shrinks as much as logic does.
     "sram_shrinks": ...,
     # HBM is fast mainly because it has thousands of wires to the chip, rather than because each wire is fast.
     "hbm_is_wide": ...,
@@ -952,7 +953,7 @@ myths = {
     "clusters_share": ...,
     # Two gates, each of which has the other's output among its inputs, can keep a bit.
     "gates_remember": ...,
-    # Tensor cores have their name because one of their instructions takes tensors of any number of dimensions.
+    # Tensor cores are so called because one of their instructions takes tensors with any number of dimensions.
     "tensor_core_takes_tensors": ...,
 }
 ### BEGIN SOLUTION

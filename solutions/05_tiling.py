@@ -17,7 +17,8 @@
 # of times. You can say beforehand how many bytes it moves, and explain why one more row in the matrices can halve a
 # GPU's speed. This unit takes several sittings, about {{unit hours}} in all, {{unit minutes}} of that for the
 # {{unit exercises}}. You need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces). You need no GPU,
-# because traffic is counted on the CPU. Times were measured on an NVIDIA H200, and each picture says so.
+# because traffic is counted on the CPU. Unless a cell says otherwise, times were measured on an NVIDIA H200, and each
+# picture says so.
 
 # %%
 import torch
@@ -58,7 +59,9 @@ naive = 4096**2 * 2 * 4096 * 2
 print(f"{naive / 2**30:,.0f} GiB (you said {guess_gib if guess_gib is not ... else 'nothing'})")
 card = gpu.datasheet("H200")
 reading, computing = naive / card.hbm_bandwidth * 1e3, 2 * 4096**3 / card.bf16_flops * 1e3
-print(f"if every read went to DRAM, an H200 would read for {reading:.0f} ms; the arithmetic takes {computing:.2f} ms")
+print(
+    f"if every read went to DRAM, an H200 would spend {reading:.0f} ms reading; the arithmetic takes {computing:.2f} ms"
+)
 
 # %% [markdown]
 # The number of FLOPs cannot be reduced. But each element of `a` and `b` is read 4096 times, and these reads take most
@@ -82,7 +85,7 @@ print("right:", torch.allclose(c, a @ b, atol=1e-4))
 print(f"each element of a is read {t.reread(a):.0f} times, of b {t.reread(b):.0f} times")
 
 # %% [markdown]
-# The result has 32 columns, so each element of `a` is read 32 times. What more could a program do with a row of `a`
+# The result has 32 columns, so each element of `a` is read 32 times. What else could a program do with a row of `a`
 # once it has loaded it?
 #
 # ## A product is a sum of outer products
@@ -258,12 +261,13 @@ for tile in (1, 16, 64, 128, 256):
 #
 # * **Registers.** The tile of `c` is called the **accumulator**. It lies in registers, as BLOCK_M × BLOCK_N float32
 #   numbers. The registers of an SM hold 65,536 such numbers in all, and some registers are needed for addresses. In
-#   practice an accumulator can have half of them: 32,768 numbers, as in a tile of 128 × 256.
+#   practice an accumulator can take up half of them: 32,768 numbers, as in a tile of 128 × 256.
 # * **Shared memory.** The tiles of `a` and `b` pass through shared memory. This is what shared memory is for: a number
-#   is loaded once, and all threads of the program use it. With tiles of 128 × 128, each number of a's tile is used in
-#   128 multiplications, but it is loaded from L2 only once. One program can have at most 227 KiB of shared memory on an
-#   H200, and 163 KiB on an A100. In CUDA you write the copy into shared memory, the wait for it, and the reads
-#   yourself. In Triton you use `tl.load` and `tl.dot` on blocks, and the compiler writes all three.
+#   is loaded once, and all threads of the program use it. With tiles of 128 × 128, each number in the tile of `a` is
+#   used in 128 multiplications, but it is loaded from L2 only once. One program can have at most 227 KiB of shared
+#   memory on an H200, and 163 KiB on an A100. In CUDA you program three things yourself: the copy into shared memory,
+#   the wait for it, and the reads from it. In Triton you use `tl.load` and `tl.dot` on blocks, and the compiler
+#   generates all three.
 # * **The shape of a tensor core's instruction.** Hopper's instruction for tensor cores is called `wgmma`. It takes its
 #   operands directly from shared memory. One `wgmma` multiplies 64 rows of `a` by 8 to 256 columns of `b`. Along K it
 #   takes 32 bytes at once, that is, 16 half-precision numbers. Four warps share this work. The older instruction
@@ -282,10 +286,10 @@ figures.tiling.pipelining()
 # * **Occupancy.** If several programs fit onto one SM, one program may work while another waits. The **occupancy** of
 #   an SM is the number of warps on it, divided by the number of warps that it has room for. With BLOCK_M = 128, BLOCK_N
 #   = 256, BLOCK_K = 64 and three stages, a program takes 144 KiB of shared memory. An H200's SM has 228 KiB (and the
-#   system takes 1 KiB for each program), so only one such program fits. A program of this size has 8 warps. They are
-#   12.5 % of the 64 warps that the SM has room for. For a kernel without a pipeline this would be too few, because no
-#   other warps take over while all of these wait for memory. A matmul can live with so few warps, because its pipeline
-#   hides the waits.
+#   system takes 1 KiB for each program), so only one such program fits. A program of this size has 8 warps. That is
+#   12.5 % of the 64 warps that the SM has room for. A kernel without a pipeline would need more than 8 warps: while all
+#   8 waited for memory, there would be no others to take over. A matmul can live with so few warps, because its
+#   pipeline hides the waits.
 #
 # Move the sliders. Of the tiles that fit, which one has the highest intensity? What does a third stage cost? And why is
 # a tile of 256 × 256 impossible?
@@ -305,8 +309,8 @@ figures.tiling.explore_tile_sizes()
 # The sides bm and bn are powers of two: 16, 32, 64, 128 or 256. Each number takes 2 bytes, BLOCK_K is 64, and there are
 # three stages. So a tile fits if both of these hold:
 #
-# * A tile needs 3 × 64 × (bm + bn) × 2 bytes of shared memory, and this is at most `shared_bytes`.
-# * Its accumulator has bm × bn numbers, and this is at most 32,768.
+# * The 3 × 64 × (bm + bn) × 2 bytes of shared memory that the tile needs are at most `shared_bytes`.
+# * The bm × bn numbers of its accumulator are at most 32,768.
 #
 # Of the tiles that fit, return the pair (bm, bn) that moves the fewest bytes in an (m, k) @ (k, n) product. (If there
 # are several such pairs, return any of them.) You may call `matmul_bytes`. Full marks require the best tile
@@ -338,7 +342,7 @@ check("tiling.best_tile", best_tile)
 #
 # | limit | what a program takes | an H200's SM has |
 # | --- | --- | --- |
-# | `"registers"` | for each of its warps, 32 × the `registers` of a thread, rounded up to a multiple of 256 | 65,536 |
+# | `"registers"` | for each warp, 32 × `registers` (what one thread uses), rounded up to a multiple of 256 | 65,536 |
 # | `"shared memory"` | `shared_bytes`, plus 1024 bytes that the system takes for each program | 233,472 bytes |
 # | `"warps"` | `warps` | 64 (which are 2048 threads) |
 # | `"programs"` | 1 (CUDA's manuals call programs *blocks*) | 32 |
@@ -388,8 +392,8 @@ for name, kernel in {
 # %% [markdown]
 # High occupancy is not a goal in itself. A copy needs many warps, because while one warp waits, only other warps can
 # make use of the time. A matmul has work of its own to fill this time. Its pipeline loads the next tiles, and its warps
-# have many independent multiplications to do in a row (*instruction-level parallelism*). So it can afford fewer warps,
-# and use the registers and the shared memory for a larger tile.
+# have many independent multiplications to issue one after the other (*instruction-level parallelism*). So it can afford
+# fewer warps, and use the registers and the shared memory for a larger tile.
 #
 # ## A roof for each level
 #
@@ -399,13 +403,13 @@ for name, kernel in {
 # * **L2** delivers the rows of `a` and the columns of `b` that each program needs, and receives the program's tile of
 #   `c`. `matmul_bytes` counts these bytes.
 # * **Shared memory** delivers the rows and columns that each *warp* needs for its own part of the tile. If the 4 warps
-#   of a program share a tile of 128 × 128, each warp computes a part of 64 × 64. Two of these parts lie side by side
-#   and need the same rows of `a`, so each row is read twice.
+#   of a program share a tile of 128 × 128, each warp computes a part of 64 × 64. The four parts form a 2 × 2 square.
+#   Two parts that lie side by side need the same rows of `a`, so each row is read twice.
 #
 # So there are tiles within tiles. A program's tile saves reads from L2, and a warp's part of it saves reads from shared
 # memory. If the ALUs do the arithmetic instead of the tensor cores, there is a third size of tile: each thread has a
 # small tile of its own inside the warp's tile, and this saves reads from shared memory, too. Each memory has its own
-# intensity. The question is always the same: which is the slowest, one of the memories or the arithmetic?
+# intensity. The question is always the same: which is slowest, the arithmetic or one of the memories?
 #
 # ## Exercise: the slowest level
 #
@@ -453,11 +457,11 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
 
 # %% [markdown]
 # With small tiles L2 is by far the slowest level. DRAM is never the slowest. Even with the largest tile that fits, L2
-# takes a little longer than the tensor cores would at their datasheet's speed. In practice the gap is smaller, because
-# no product reaches the datasheet's speed, as we measured in unit 03. Hopper also has a way to reduce reads from shared
-# memory, and a way to reduce reads from L2. With `wgmma`, four warps read b from shared memory together. And the
-# programs of a *thread-block cluster* can read each other's shared memory, so that one load from L2 can serve several
-# of them at once (*multicast*).
+# takes a little longer than the tensor cores would need at the speed on their datasheet. In practice the gap is smaller,
+# because no product reaches the datasheet's speed, as we measured in unit 03. Hopper also has a way to reduce reads
+# from shared memory, and a way to reduce reads from L2. With `wgmma`, four warps share each read of b from shared
+# memory. And the programs of a *thread-block cluster* can read each other's shared memory, so that one load from L2 can
+# serve several of them at once (*multicast*).
 #
 # ## Up from the naive kernel, rung by rung
 #
@@ -643,7 +647,7 @@ check("tiling.row_sums", row_sums)
 # %%
 @triton.jit
 def one_tile(a_ptr, b_ptr, c_ptr, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
-    """c = a @ b with a (BLOCK_M, K), b (K, BLOCK_N), contiguous; BLOCK_K divides K. One program."""
+    """c = a @ b for contiguous a (BLOCK_M, K) and b (K, BLOCK_N), where BLOCK_K divides K. Launch one program."""
     rows, cols, k = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :], tl.arange(0, BLOCK_K)
     a_ptrs = a_ptr + rows * K + k[None, :]  # (BLOCK_M, BLOCK_K)
     b_ptrs = b_ptr + k[:, None] * BLOCK_N + cols  # (BLOCK_K, BLOCK_N)
@@ -688,17 +692,17 @@ for num_warps in (4, 8):
 
 # %% [markdown]
 # With 4 warps the sums **spill**: a part of the accumulator lies in memory, and the program has to load it and store it
-# again and again. The result is still right, and a trace does not count these bytes. So neither the result nor the
-# trace shows the spill. So look at what `compile_for` says, and give large tiles 8 warps.
+# again and again. The result is still right, and a trace does not count these bytes. Neither the result nor the trace
+# shows the spill, so look at what `compile_for` says, and give large tiles 8 warps.
 #
 # **Any strides.** `x.T`, a slice, and a head of an attention layer are views, with strides of their own (unit 01). If a
 # kernel takes both strides of each matrix as arguments, it can read all of these views without a copy. `.contiguous()`
 # would launch another kernel, with its own traffic, so it is not allowed here.
 #
 # **Batches.** If `a` has the shape (B, M, K) and `b` has (B, K, N), there are B products to compute. Either `a` and `b`
-# both have two dimensions, or both have three. Use the second axis of the grid, `tl.program_id(1)`, for the number of
-# the product, and pass one more stride for each matrix. A single product is a batch of one, and `a[None]` gives such a
-# batch, as a view.
+# both have two dimensions, or both have three. Use the second axis of the grid, `tl.program_id(1)`, to say which
+# product of the batch a program works on, and pass one more stride for each matrix. A single product is a batch of one,
+# and `a[None]` gives such a batch, as a view.
 #
 # ## Exercise: one step
 #
@@ -768,7 +772,7 @@ check("tiling.one_step", one_step)
 #
 # Which tile should you take? For float16 and bfloat16, the tile that `best_tile` returns is a good start, with 8 warps
 # and three stages. Float32 numbers take twice the space, and the exact product of float32 blocks takes many registers.
-# So BLOCK_M = BLOCK_N = 64 and BLOCK_K = 32 are large enough for float32.
+# So use smaller tiles for float32: BLOCK_M = BLOCK_N = 64 and BLOCK_K = 32 are large enough.
 #
 # There is extra credit on a GPU, for a product of 4096 × 4096 × 4096 in bfloat16. You get {{speed}} if your kernel
 # reaches {{speed.full}} of the speed of `torch.matmul`, and some of the points if it reaches more than
@@ -1064,8 +1068,8 @@ for stride in (4096, 4100, 4098, 4097):
     print(f"rows {stride} numbers apart: a thread loads {facts.load_bits} bits at a time")
 
 # %% [markdown]
-# (Triton asks only whether the stride is divisible by 16. If not, Triton treats all strides alike, whether they are
-# divisible by 8, 4 or 2, or odd.)
+# (Triton asks only whether the stride is divisible by 16. If it is not, Triton makes no further distinction: it treats
+# a stride that is divisible by 8, 4 or 2 like an odd one.)
 #
 # ## Exercise: predict the mystery plot
 #
@@ -1074,7 +1078,7 @@ for stride in (4096, 4100, 4098, 4097):
 # Write a model of four parts, for products of (n, n) matrices with 2-byte numbers:
 #
 # 1. **Waves.** Each SM does `flops_per_second` / `sms` FLOPs in a second. A tile takes 2 × bm × bn × n FLOPs, and this
-#    gives the time of one tile. Each wave takes this time, even if the last wave is not full.
+#    gives the time of one tile. Every wave takes this long, even a last wave that is not full.
 # 2. **Memory.** Each of the three matrices passes through memory once, at `bytes_per_second`. This gives the memory time.
 # 3. **Launch.** The waves and the memory work at the same time, so take the longer of the two times. Then add
 #    `launch_seconds`.
@@ -1084,8 +1088,8 @@ for stride in (4096, 4100, 4098, 4097):
 #
 # The speed is 2 n³ FLOPs divided by the seconds. Return a list of speeds in FLOP/s, one for each size in `sizes`. You
 # may call `tiles_and_waves`. Full marks require
-# * for sizes that are multiples of 8, the model's numbers: for small sizes ({{holds.follows_the_model.roofline}}) and
-#   for large sizes ({{holds.follows_the_model.waves}}),
+# * for sizes that are multiples of 8, the speeds that these four parts give ({{holds.follows_the_model.roofline}} for
+#   the small sizes, {{holds.follows_the_model.waves}} for the large ones),
 # * for sizes that are not divisible by 8, a lower speed than for the next multiple of 8
 #   ({{holds.slows_down.alignment}}),
 # * for the 230 sizes that were measured on an H200, a **rank correlation** of at least 0.95 between your speeds and the
@@ -1135,9 +1139,9 @@ print(figures.tiling.how_well(predicted_throughput))
 # the statements hold for your GPU?) Look at the picture first. For multiples of 8 the lines (the model) lie about 15 %
 # below the marks (the measurement). This does no harm, because a rank correlation depends only on the order of the
 # sizes, and the same factor for all sizes does not change their order. Next look at sizes below N = 1000 that are not
-# divisible by 8. In the measurement they are 2 to 3 times as fast as the course's own solution predicts. The reason is
-# part 4 of the model: it multiplies the speed of the whole product by the share. So it makes the launch look longer,
-# too, although a launch takes the same time for every size.
+# divisible by 8. In the measurement they are 2 to 3 times as fast as the published solution of this exercise predicts.
+# The reason is part 4 of the model: it multiplies the speed of the whole product by the share. So it makes the launch
+# look longer, too, although a launch takes the same time for every size.
 #
 # Then read the table, in three steps.
 # * The model puts *all* sizes into almost the right order. But much of this is easy, because large sizes are faster
@@ -1148,10 +1152,10 @@ print(figures.tiling.how_well(predicted_throughput))
 #   better than the column *size alone*, but it is far from perfect.
 # * The worst misses, listed below the table, show why. Among them, look first at multiples of 8, if there are any.
 #   Their last wave has only a few tiles, and there the product is *faster* than predicted. There are two reasons.
-#   cuBLAS has kernels with many different tiles, and takes another one if the last wave would be nearly empty. And the
-#   speed of a large product is limited by power: when some SMs have nothing to do, the other SMs can use their power
-#   and run at a higher clock. (Which other sizes are among the worst misses depends on the shares that you chose in
-#   part 4.)
+#   cuBLAS has many kernels, each with its own size of tile, and switches to another kernel if the last wave would be
+#   nearly empty. And the speed of a large product is limited by power: when some SMs have nothing to do, the other SMs
+#   can use the power that the idle ones leave, and run at a higher clock. (The shares that you chose in part 4
+#   determine which other sizes are among the worst misses.)
 #
 # How well does the model predict a kernel that uses the *same* tile for all sizes? The next picture shows the course's
 # own matmul with one fixed tile, on an H200.
@@ -1189,13 +1193,13 @@ print("50257 padded to a multiple of 64:", pad_to_multiple(50257, 64))
 print(figures.tiling.vocabulary())
 
 # %% [markdown]
-# The padded product is more work, yet it takes less time.
+# The padded product does more work, yet it takes less time.
 #
 # What if you cannot choose the size, because the matrices come from elsewhere? You can copy the matrices into longer
 # rows that begin at multiples of 16 bytes, multiply these copies, and copy the result back. Does this save time? For
-# matrices of (4097, 4097), predict two times: (1) the time to multiply the original matrices, and (2) the time for all
-# three copies plus the product of the copied matrices. Each of the three copies reads and writes 2 bytes for each
-# number, and the memory of an H100, on which the times below were measured, moves about 3 TB per second. The product of
+# matrices of shape (4097, 4097), predict how long each of these takes: (1) multiplying the original matrices, and (2)
+# making all three copies and multiplying the copied matrices. For each number, each of the three copies reads 2 bytes
+# and writes 2 bytes. The times below were measured on an H100, whose memory moves about 3 TB per second. The product of
 # the original matrices runs at the speed of the lowest branch, and the product of the copies at the speed of the
 # highest branch.
 
@@ -1208,8 +1212,8 @@ print(figures.tiling.copied_first())
 # cuBLAS needs for the original rows. The time of the copies grows with N², and the time that they save grows with N³.
 # So the larger the product, the more the copies pay off. (The kernel that multiplies the copies is in
 # `benchmarks/matmul_persistent.py`. It is about as fast as cuBLAS when rows are aligned. At 4097 a single extra row of
-# numbers needs a whole extra row of tiles, and a single extra column needs an extra column of tiles. These tiles
-# can begin one more wave. So the kernel loses time to quantization, too.)
+# numbers needs a whole extra row of tiles, and a single extra column needs an extra column of tiles. If these extra
+# tiles no longer fit into the last wave, they need one more wave. So the kernel loses time to quantization, too.)
 #
 # ## Which tile first?
 #
@@ -1266,19 +1270,19 @@ check("tiling.grouped_order", grouped_order)
 # Write `GROUP` for `group`, and define `grid_m = tl.cdiv(M, BLOCK_M)`. `GROUP=8` in the launch is a good start. Run the
 # check again: the result must still be right.
 #
-# Is there an order that needs no parameter such as `group`? **Hilbert's curve** visits each cell of a square once and
-# always steps to a neighbouring cell. Cells that follow one another along the curve lie close together, however many
-# you take. So the tiles of the programs that run at the same time form a patch, however many programs there are. The
-# curve is built from smaller copies of itself. It consists of four Hilbert curves with half as many cells on a side,
-# and the first and the last of these are turned.
+# Is there an order that needs no parameter such as `group`? The **Hilbert curve** visits each cell of a square once and
+# always steps to a neighbouring cell. Any number of cells that follow one another along the curve lie close together.
+# So the tiles of the programs that run at the same time form a patch, however many programs there are. The curve is
+# built from smaller copies of itself. It consists of four Hilbert curves with half as many cells on a side, and the
+# first and the last of these are flipped across a diagonal.
 #
-# ## Exercise: Hilbert's order
+# ## Exercise: Hilbert order
 #
 # {{exercise tiling.hilbert_order}}
 #
-# This exercise is for readers who want more. Which tile (m, n) belongs to program `pid`, if the programs follow
-# Hilbert's curve through side × side tiles? `side` is a power of two (1 included). You may use any of the curve's
-# mirror images. Full marks require
+# This exercise is for readers who want more. Which tile (m, n) belongs to program `pid`, if the programs follow the
+# Hilbert curve through side × side tiles? `side` is a power of two (1 included). You may use any of the curve's mirror
+# images. Full marks require
 # * each tile exactly once, next to the one before it ({{holds.touches.plain}}),
 # * squares within squares: the first 4 tiles fill a square, and so do the first 16, the first 64 and so on
 #   ({{holds.stays_near.plain}}),
@@ -1288,7 +1292,7 @@ check("tiling.grouped_order", grouped_order)
 
 # %% exercise="tiling.hilbert_order"
 def hilbert_order(pid: int, side: int) -> tuple[int, int]:
-    """The tile (m, n) of program pid along Hilbert's curve through side x side tiles."""
+    """The tile (m, n) of program pid along the Hilbert curve through side x side tiles."""
     ### BEGIN SOLUTION
     if side == 1:
         return 0, 0
@@ -1319,10 +1323,10 @@ figures.tiling.order_traffic()
 # %% [markdown]
 # In the model of an H200, grouped order reads about a quarter as many bytes as row order. On the GPU it is only a few
 # percent faster. Why so little? At these sizes the product is limited by arithmetic, and seldom waits for DRAM. In the
-# model Hilbert's curve needs the fewest bytes. On the GPU, at N = 16384, sometimes Hilbert's order was faster and
-# sometimes grouped order (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step,
-# but on a real GPU they drift apart. A model explains, but only a measurement can say which order is faster. Grouped
-# order costs five lines of code, and it is worth them.
+# model the Hilbert curve needs the fewest bytes. On the GPU, at N = 16384, sometimes Hilbert order was faster and
+# sometimes grouped order was faster (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in
+# lock-step, but on a real GPU they drift apart. A model explains, but only a measurement can say which order is faster.
+# Grouped order costs five lines of code, and it is worth them.
 #
 # ## What you now know
 #
@@ -1338,8 +1342,8 @@ figures.tiling.order_traffic()
 # * A ten-line model ranks 230 measured sizes by speed almost correctly. Where the model fails, the library does
 #   something that you did not think of, and you learn what it is.
 #
-# Every kernel so far did one operation. In unit 06 several operations become one kernel, so their intermediate results
-# need not pass through memory.
+# Every kernel so far has done one operation. In unit 06 several operations become one kernel, so their intermediate
+# results need not pass through memory.
 
 # %% gpu="tiling.progress"
 progress()
@@ -1357,5 +1361,5 @@ progress()
 # * Simon Boehm, *How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance*, 2022.
 # * Aleksa Gordić, *Inside NVIDIA GPUs: Anatomy of high performance matmul kernels*, 2025: PTX and SASS, warp tiles,
 #   and, for Hopper, the TMA, barriers and asynchronous stores.
-# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, which has the plot of this unit's mystery.
+# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, which has the plot behind this unit's mystery.
 # * Andrej Karpathy on padding nanoGPT's vocabulary to 50304, 2023 (about 25 % faster training).

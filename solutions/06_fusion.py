@@ -17,8 +17,8 @@
 # write the chain as one kernel that moves the fewest bytes, reduce rows of any length without overflow, and read what
 # torch.compile makes of the same function. This unit takes about {{unit hours}}, {{unit minutes}} of that for the
 # {{unit exercises}}. You need 00 (a first kernel), 03 (bytes and FLOPs) and 04 (tiles, traces); the first section
-# repeats what you need from them. You need no GPU, because traffic is counted on the CPU. If you have none, the
-# notebook shows times that were recorded on a GPU, and says so.
+# repeats what you need from them. You need no GPU, because traffic is counted on the CPU. Times were recorded on an
+# NVIDIA H200.
 
 # %%
 import torch
@@ -34,16 +34,16 @@ from course_lib.hardware.measurements import measured
 #
 # A **Triton kernel** is run by many **programs**, each with its own number `tl.program_id(0)`. A program works on
 # blocks. `tl.arange(0, BLOCK)` is the block 0, 1, ..., BLOCK - 1, and BLOCK must be a power of two. `tl.load` and
-# `tl.store` take blocks of pointers, and a **mask** that switches off the lanes that must not touch memory. A masked
-# lane of a load gets the value `other` if you pass one, and an undefined value otherwise.
+# `tl.store` take blocks of pointers, and a **mask** that switches off the lanes that must not touch memory. After a
+# load, such a lane holds the value `other` if you gave this argument, and otherwise *anything*.
 #
-# A block lives in **registers**, inside the processor (SM) that runs the program. Loaded numbers stay there until the
-# program ends, and using them again costs nothing. A tensor lives in **memory** (DRAM). This unit is about the traffic
-# between registers and memory.
+# A block lives in **registers**, inside the processor (SM) that runs the program. Numbers that were loaded can stay
+# there until the program ends, and using them again costs nothing. A tensor lives in **memory** (DRAM). This unit is
+# about the traffic between registers and memory.
 #
 # New here are **reductions**: `tl.max(x, axis=0)` and `tl.sum(x, axis=0)` turn a block into one number that every lane
 # can use. For a two-dimensional block, `axis=1` gives one number for each row. With `keep_dims=True` the result is a
-# column (BLOCK_M, 1), which broadcasts against the block. The next kernel uses all of this:
+# column (BLOCK_M, 1), which broadcasts against the block. The next kernel subtracts the mean of each row from the row:
 
 
 # %%
@@ -64,17 +64,17 @@ print("right:", torch.allclose(out, x - x.mean(1, keepdim=True), atol=1e-6))
 print(f"{t.loads.bytes} bytes loaded, {t.stores.bytes} stored, {x.nbytes} in x; {len(t.launches)} launch")
 
 # %% [markdown]
-# In every kernel exercise you may use torch to allocate memory (`torch.empty`, `torch.zeros`) and to make views. Your
-# kernel must do the work. Inputs are float32, float16 or bfloat16. Load them, convert them with `.to(tl.float32)`,
-# compute, and store the result; `tl.store` converts it back.
+# In every kernel exercise you may use torch to allocate memory (`torch.empty`, `torch.zeros`) and to make views. All
+# arithmetic must happen in your kernel. Inputs are float32, float16 or bfloat16. Load them, convert them with
+# `.to(tl.float32)`, compute, and store the result. `tl.store` converts the result back.
 #
 # These words will come up:
 #
 # | word | meaning |
 # | --- | --- |
-# | fuse | do several operations in one kernel, so that the next operation finds the result of the one before in registers |
+# | fuse | do several operations in one kernel, so that each operation finds the result of the one before it in registers |
 # | eager | how torch runs without torch.compile: it launches one ready-made kernel for each operation |
-# | launch | one start of a kernel; it costs some microseconds, and registers keep nothing from the kernel before |
+# | launch | one start of a kernel; a launch costs some microseconds, and registers keep nothing of the kernel before it |
 # | elementwise | element i of the result needs element i of the inputs and nothing else |
 # | reduction | many elements become one: a maximum, a sum, a mean |
 # | row | the elements that one program reduces; they lie side by side in memory |
@@ -90,7 +90,7 @@ print(f"{t.loads.bytes} bytes loaded, {t.stores.bytes} stored, {x.nbytes} in x; 
 #
 # Each element of x and y must be read once, and each element of the result must be written once. So three numbers are
 # moved for each number that is computed. Torch runs this line as five operations, with one kernel for each. How many
-# times as long does this take as a single kernel that does everything?
+# times as long do these kernels take as a single kernel that does everything?
 
 # %% predict="fusion.guess_chain"
 # How many times as long do the five kernels take? Write a number before you run the next cell; it earns no points.
@@ -100,7 +100,7 @@ guess_chain = ...
 figures.fusion.five_against_one(guess_chain)
 
 # %% [markdown]
-# Both ways compute the same sines. Torch's way is slower because of the traffic: `x.sin()` writes a whole tensor to
+# Both ways compute the same sines. Torch's way is slower because of the traffic. `x.sin()` writes a whole tensor to
 # memory, and the square reads it back.
 #
 # ## A factory and its conveyor belt
@@ -114,28 +114,28 @@ figures.fusion.five_against_one(guess_chain)
 # press, say how many tensors will be carried between factory and warehouse. Here are three things to try:
 # * Fuse each square with what comes before it. What is saved?
 # * Fuse everything. Which tensors never exist in memory?
-# * Choose the chain *SwiGLU*, fused completely. Why is `a` carried once, though two operations need it?
+# * Choose the chain *SwiGLU*, fused completely. Why is `a` carried only once, though two operations need it?
 
 # %%
 figures.fusion.explore_chain()
 
 # %% [markdown]
-# In *SwiGLU* `a` is loaded for the first operation that needs it, and it is still in a register when the second
-# operation needs it. With four kernels the chain loads `a` twice.
+# In *SwiGLU* a single kernel loads `a` for the first operation that needs it. When the second operation needs `a`, it
+# is still in a register. With four kernels the chain loads `a` twice.
 #
 # ## Exercise: the bytes of a chain
 #
 # {{exercise fusion.chain_bytes}}
 #
 # A chain is a list of operations `[result, input, ...]`, in order, such as `["out", "sin²", "cos²"]`. Every name stands
-# for a tensor of `n` elements of `itemsize` bytes. Names that are not the result of any operation are the inputs of the
-# chain, and the last result is its output. `fused` says how many operations each kernel does, in order: `[1, 1, 1, 1,
-# 1]` is eager, and `[5]` is a single kernel.
+# for a tensor of `n` elements of `itemsize` bytes. If a name is not the result of any operation, it is an input of the
+# chain. The last result is the output of the chain. `fused` says how many operations each kernel does, in order: `[1,
+# 1, 1, 1, 1]` is eager, and `[5]` is a single kernel.
 #
-# A kernel loads each tensor that it needs and does not compute itself. It loads each of them once, even if the tensor
-# is named twice. A kernel stores those of its results that a later kernel needs, and the output of the chain. A result
-# that only its own kernel uses is not stored. How many bytes do all kernels together move? For full marks, your number
-# must equal that of a trace
+# A kernel loads each tensor that it needs but does not compute, and it loads such a tensor once, even if several of its
+# operations need it. A kernel stores those of its results that a later kernel needs, and the output of the chain. A
+# result that only its own kernel uses is not stored. How many bytes do all kernels together move? For full marks, your
+# number must equal the number that a trace counts
 # * with one kernel for each operation ({{correct.one by one}}),
 # * with everything in one kernel ({{correct.all in one}}),
 # * with cuts anywhere ({{correct.cuts}}).
@@ -146,8 +146,8 @@ figures.fusion.explore_chain()
 
 # %% exercise="fusion.chain_bytes"
 def chain_bytes(n: int, ops: list[list[str]], itemsize: int, fused: list[int]) -> int:
-    """Elements of a tensor, operations [result, input, ...], bytes of an element, operations of each kernel -> bytes that
-    all kernels together load and store."""
+    """The bytes that all kernels together load and store. n: elements of each tensor; ops: a list [result, input, ...] for
+    each operation; itemsize: bytes of an element; fused: how many operations each kernel does."""
     ### BEGIN SOLUTION
     tensors = start = 0
     for count in fused:
@@ -172,8 +172,8 @@ check("fusion.chain_bytes", chain_bytes)
 # Write `sin2_plus_cos2(x, y)`, which returns sin(x)² + cos(y)² for contiguous vectors of any length. Full marks require
 # * the right result for ragged lengths ({{correct.ragged}}), and in float16 and bfloat16 ({{correct.half}}),
 # * one launch ({{launches.performance}}),
-# * each element read once and written once, by at least 32 programs where the input is large: not a byte more than 3 n
-#   elements ({{traffic.performance}}).
+# * each input read once and the result written once (3 n elements, and not a byte more), by at least 32 programs where
+#   the input is large ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 33,554,432 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
 # copy's speed, and some of the points if it reaches more than {{speed.none}}.
@@ -210,8 +210,9 @@ check("fusion.sin2_plus_cos2", sin2_plus_cos2)
 #
 # A sine takes about twenty instructions, and yet the sines do not slow the fused kernel down. How many operations can
 # you add to a kernel before it takes longer? In principle you know the answer from unit 03: as many as you like, until
-# its intensity reaches the ridge of the roofline. The next picture shows a measurement. A kernel reads a vector, does k
-# multiply-adds with each element, and writes the result. Guess at which k it begins to take longer.
+# the kernel's intensity reaches the ridge of the roofline. The next picture shows a measurement. A kernel reads a
+# vector, does k multiply-adds with each element, and writes the result. From which k on does the kernel take longer?
+# Guess first.
 
 # %%
 figures.fusion.free_operations()
@@ -223,23 +224,22 @@ figures.fusion.free_operations()
 # ## What torch.compile fuses
 #
 # `torch.compile` records the operations of a function, and its back end, **Inductor**, writes Triton kernels for them.
-# The next cell shows the kernel that it wrote for `x.sin() ** 2 + y.cos() ** 2`. You can read all of it. Where are the
-# five operations?
+# The next cell shows the kernel that it wrote for `x.sin() ** 2 + y.cos() ** 2`. Where are the five operations?
 
 # %% gpu="fusion.generated_sin2_plus_cos2"
 generated("sin2_plus_cos2")
 
 # %% [markdown]
 # Apart from names like `tmp3`, this is your kernel: two loads, five operations, one store. (`xindex` is the block of
-# offsets, `xnumel` the length, `XBLOCK` the block size, which Inductor picks at the first launch. There is no mask,
-# because Inductor compiled the kernel for this one length and knows that blocks divide it.)
+# offsets, and `xnumel` is the length of the vectors. Inductor picks the block size `XBLOCK` at the first launch. There
+# is no mask, because Inductor compiled the kernel for this one length and knows that blocks divide it.)
 #
 # When can Inductor not fuse? Fusion hands a value from one operation to the next inside a *program*. This is impossible
 # in three cases:
-# * An operation needs values that **other programs** compute, such as the sum of a whole tensor. All programs must have
-#   finished before the sum is known, and as a rule this means the end of a kernel. (Inductor adds up a large tensor
-#   with two kernels. The first adds up parts, and the second adds up their sums.) A row that one program holds can be
-#   fused.
+# * An operation needs values that **other programs** compute, such as the sum of a whole tensor. The sum is known only
+#   when all programs have finished, and as a rule this means the end of the kernel. (Inductor adds up a large tensor
+#   with two kernels. The first adds up parts, and the second adds up their sums.) The sum of a row that one program
+#   holds can be fused.
 # * There is a **library call**. By default, large matrix products go to cuBLAS, and Inductor cannot add anything to a
 #   library's kernel. (With `mode="max-autotune"` it may choose a Triton product instead, and fuse operations into it.)
 # * **Python needs the value**, for a print, for an `if` on a result, or for a call that torch cannot record. Torch
@@ -249,8 +249,8 @@ generated("sin2_plus_cos2")
 #
 # {{exercise fusion.predicted_launches}}
 #
-# The next cell prints seven functions. How many kernels does a GPU run for one call of each of them under
-# torch.compile? Do not count kernels that only set or copy memory. Each function is worth {{correct.plain / 7}}.
+# The next cell prints seven functions. Under torch.compile, how many kernels does a GPU run for one call of each
+# function? Do not count kernels that only set or copy memory. Each function is worth {{correct.plain / 7}}.
 #
 # Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
@@ -262,8 +262,8 @@ for name in ("sin2_plus_cos2", "softmax", "add_rmsnorm", "product_gelu", "over_i
     print(inspect.getsource(FUNCTIONS[name]))
 
 # %% [markdown]
-# Where x and y are vectors, they have 16 million elements. Matrices are 4096 by 4096; only in `attention`, q, k and v
-# are 4096 by 1024. Everything is in float32.
+# Where x and y are vectors, they have 16 million elements. Matrices are 4096 by 4096, except in `attention`, where q, k
+# and v are 4096 by 1024. Everything is in float32.
 
 # %% exercise="fusion.predicted_launches"
 predicted_launches = {
@@ -291,11 +291,11 @@ predicted_launches = {
 check("fusion.predicted_launches", predicted_launches)
 
 # %% [markdown]
-# Three of these functions deserve a second look. `add_rmsnorm` has two results, but needs only one kernel, because a
-# kernel can store several results. `over_its_sum` needs the sum of all 16 million elements before the first division.
-# The programs of a first kernel add up parts, a second kernel adds up these sums, and a third kernel divides. And
-# `attention` writes its 4096 by 4096 matrix of scores to memory twice, because the products before and after the
-# softmax are library calls. FlashAttention never writes this matrix to memory. You build it in units 08 to 10.
+# `add_rmsnorm` has two results, but needs only one kernel, because a kernel can store several results. `over_its_sum`
+# needs the sum of all 16 million elements before the first division. A first kernel adds up parts of the tensor, a
+# second kernel adds up their sums, and a third kernel divides. And `attention` writes its 4096 by 4096 matrix of scores
+# to memory twice, because the products before and after the softmax are library calls. FlashAttention never writes this
+# matrix to memory. You build it in units 08 to 10.
 #
 # ## A vector along the rows
 #
@@ -304,9 +304,9 @@ check("fusion.predicted_launches", predicted_launches)
 # > gelu(z) = z / 2 · (1 + erf(z / √2)), with z = x + bias
 #
 # (erf is the error function, `tl.erf` in Triton.) The shape of x is (M, N). The bias has the shape (N,), and is the
-# same for all rows. It is small, but how often is it read? In the next cell, programs hold tiles of different heights.
-# Before you run it, answer this: if each program has one row, how many bytes of bias are loaded, compared with the
-# bytes of x?
+# same for all rows. The bias is small, but how often is it read? In the next cell, the tiles of the programs have
+# different heights. If each program has one row, how many bytes of bias do the programs load, compared with the bytes
+# of x? Answer before you run the cell.
 
 
 # %%
@@ -322,7 +322,7 @@ x, bias = torch.randn(64, 1024), torch.randn(1024)
 for block_m, block_n in ((1, 1024), (4, 256), (16, 256), (64, 64)):
     with trace() as t:
         add_bias[(64 // block_m, 1024 // block_n)](x, bias, torch.empty_like(x), 1024, BLOCK_M=block_m, BLOCK_N=block_n)
-    # what an H200's L2 cache of 60 MiB leaves to memory, with 132 programs at once
+    # the bytes that DRAM moves with an H200's L2 cache of 60 MiB, if 132 programs run at once
     dram = t.l2(at_once=132).dram_bytes(60 << 20)
     print(
         f"tiles of {block_m:2} x {block_n:4}: the bias is read {t.reread('bias_ptr'):2.0f} times; programs move "
@@ -330,9 +330,9 @@ for block_m, block_n in ((1, 1024), (4, 256), (16, 256), (64, 64)):
     )
 
 # %% [markdown]
-# A program that holds one row reads as many bytes of bias as of x. But look at the last column. After the first
-# programs the bias is in the L2 cache, and it is not read from DRAM again. So does reading it again cost time? The next
-# cell shows times of the published solution of the next exercise, with tiles of different heights.
+# A program that holds one row reads as many bytes of bias as of x. But look at the last number of each line. Once the
+# first programs have read the bias, it is in the L2 cache, and it is not read from DRAM again. So does it cost time to
+# read the bias again? The next cell shows how fast the course's own solution of the next exercise is.
 
 # %%
 for row in measured("fusion")["bias_tiles"]:
@@ -343,9 +343,9 @@ for row in measured("fusion")["bias_tiles"]:
 print(f"(65536 x 1024 float32, recorded on an {measured('fusion')['machine']})")
 
 # %% [markdown]
-# From the first line to the last, the bytes of bias fall to a sixteenth, but the speed hardly changes. A trace counts
-# the bytes that programs *ask for*, and the model of the cache says how many of these come from DRAM. Look at both
-# before you optimise.
+# From the first line to the last, the number of times that the bias is read falls to a sixteenth, but the speed hardly
+# changes. A trace counts the bytes that programs *ask for*, and the model of the cache says how many of these come from
+# DRAM. Look at both before you optimise.
 #
 # ## Exercise: bias and GELU
 #
@@ -369,7 +369,7 @@ print(f"(65536 x 1024 float32, recorded on an {measured('fusion')['machine']})")
 def bias_gelu_kernel(x_ptr, bias_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     """out[m, n] = gelu(x[m, n] + bias[n]) for one BLOCK_M x BLOCK_N tile; out is contiguous."""
     ### BEGIN SOLUTION
-    offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]  # neighbouring programs, neighbouring memory
+    offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]  # neighbours read neighbouring memory
     offs_m = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     inside = (offs_m < M) & (offs_n < N)
     bias = tl.load(bias_ptr + offs_n, mask=offs_n < N).to(tl.float32)  # (1, BLOCK_N), once for BLOCK_M rows
@@ -413,15 +413,16 @@ for top in (1.0, 80.0, 100.0):
 # because numerator and denominator are both divided by exp(m). The largest exponent is now 0, no term exceeds 1, and
 # the sum is at least 1.
 #
-# The price is that m must be known before the first exponential, and the sum before the first division. How often must
-# a row be read? Guess the total for each way before you run the next cell.
+# The price is that m must be known before the first exponential, and the sum before the first division. How many times
+# are the elements of a row read and written in all, by five operations of torch and by one kernel? Guess before you run
+# the next cell.
 
 # %%
 figures.fusion.softmax_passes()
 
 # %% [markdown]
-# The second bar has three passes over the row: one for the maximum, one for the sum, and one for the result. Three
-# passes over *memory* are not necessary. If the program keeps the row in registers, all three are passes over
+# The second bar has three passes over the row: one for the maximum, one for the sum, and one for the result. But a
+# kernel need not read *memory* three times. If the program keeps the row in registers, all three passes are over
 # registers.
 #
 # ## Exercise: a softmax that reads once
@@ -430,8 +431,8 @@ figures.fusion.softmax_passes()
 #
 # Write `softmax(x)` along the rows of an (M, N) matrix. N is at most 32768, and there may be gaps between the rows. A
 # block of `triton.next_power_of_2(N)` holds a row. (The next section says how many warps a long row needs.) For masked
-# lanes use `other=-float("inf")`. It is never the maximum, and exp(-inf) = 0 adds nothing to the sum. Full marks
-# require
+# lanes use `other=-float("inf")`. This value is never the maximum, and exp(-inf) = 0 adds nothing to the sum. Full
+# marks require
 # * the right result for ragged sizes ({{correct.ragged}}) and rows that lie apart ({{correct.strided}}),
 # * the right result for large, very negative and partly masked (-inf) logits ({{correct.hard}}),
 # * one launch ({{launches.performance}}), every element read once and written once, by at least 32 programs where the
@@ -460,7 +461,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     M, N = x.shape
     out = torch.empty((M, N), dtype=x.dtype, device=x.device)
     BLOCK = triton.next_power_of_2(N)
-    num_warps = min(32, max(1, BLOCK // 512))  # 16 elements per lane, 32 in the longest rows
+    num_warps = min(32, max(1, BLOCK // 512))  # 16 elements per thread, 32 in the longest rows
     softmax_kernel[(M,)](x, out, N, x.stride(0), BLOCK=BLOCK, num_warps=num_warps)
     return out
     ### END SOLUTION
@@ -478,14 +479,14 @@ generated("softmax, rows of 1024")
 # %% [markdown]
 # The compiler has found the same kernel as you: one load, a maximum, a sum, and one store. (`R0_BLOCK` is the block
 # along the row, and `libdevice.exp` is an exponential.) The compiler calls this a *persistent* reduction, because the
-# row stays in registers. (In most texts a *persistent kernel* is something else: a kernel with one program for each SM,
-# which takes one tile after another.)
+# row stays in registers. (In most texts a *persistent kernel* is something else: it has one program for each SM, and
+# each program takes one tile after another.)
 #
 # ## Rows that do not fit
 #
 # How long may such a row be? A block lives in the registers of one program. An SM has 65,536 registers of four bytes
-# each, so a program of 32 warps has 64 registers for each lane. The compiler can say, without a GPU, how many registers
-# a lane needs, and how many bytes *spill* to memory if there are too few registers.
+# each, so a program of 32 warps has 64 registers for each of its threads. The compiler can say, without a GPU, how many
+# registers a thread needs, and how many bytes *spill* to memory if there are too few registers.
 
 
 # %%
@@ -501,29 +502,29 @@ for N, num_warps in ((1024, 4), (8192, 4), (32768, 4), (32768, 16), (32768, 32),
     x = torch.empty(4, N)
     facts = compile_for(softmax_of_a_row, x, x, N, BLOCK=N, gpu="sm_90", num_warps=num_warps)
     print(
-        f"N = {N:5}, {num_warps:2} warps: {facts.registers} registers per lane; {facts.spill_bytes} bytes per lane are spilled"
+        f"N = {N:5}, {num_warps:2} warps: {facts.registers} registers per thread; {facts.spill_bytes} bytes per thread are spilled"
     )
 
 # %% [markdown]
-# Rows of 32768 floats are the limit: with 32 warps each lane holds 32 of them. With rows of 65536, registers spill, and
-# a spill moves bytes to memory and back that your source does not show. (Moreover, a block can have at most 2²⁰
-# elements.) There are two lessons. Give a long row more warps. And for rows of any length, find another way.
+# Rows of 32768 floats are the limit: with 32 warps each thread holds 32 of them. With rows of 65536, registers spill. A
+# spill moves bytes to memory and back, and your source does not show this. (Moreover, a block can have at most 2²⁰
+# elements.) So give a long row more warps, and for rows of any length find another way.
 #
-# Now go back to your softmax. The number of warps is an argument of the launch: `kernel[grid](..., num_warps=...)`. By
-# default it is 4, so the third line above shows what happens to your row of 32768. With `min(32, max(4, BLOCK //
-# 1024))` warps, a lane of a long row holds 32 elements. A trace does not show the difference, because it does not count
-# spills. `compile_for` does.
+# Now go back to your softmax. The number of warps is an argument of the launch, `kernel[grid](..., num_warps=...)`. By
+# default there are 4 warps, so the third line above shows what happens to your row of 32768. With `min(32, max(4, BLOCK
+# // 1024))` warps, a thread holds 32 elements of a long row. A trace does not show the difference, because it does not
+# count spills. `compile_for` counts them.
 #
 # ## The online softmax
 #
-# Read the row block by block. After each block you know m, the largest value so far, and l, the sum of the exponentials
-# *relative to m*. Now suppose that the next block has a larger value. Is the old sum lost? It is not. Each of its terms
-# was computed relative to the old m, so all terms are wrong by the same factor:
+# Read the row block by block. After each block you know m, the largest value so far, and l, the sum of exp(x - m),
+# which is *relative to m*. Now suppose that the next block has a larger value. Is the old sum lost? No: each of its
+# terms was computed relative to the old m, so all terms must be multiplied by the same factor:
 #
 # > exp(x - m_new) = exp(x - m) · alpha,  alpha = exp(m - m_new)
 #
-# Multiply the old sum by alpha, add the terms of the new block, and go on. In this way one pass gives the maximum *and*
-# the sum.
+# Multiply the old sum by alpha, add the terms of the new block, and go on. In this way one pass over the row gives the
+# maximum *and* the sum.
 
 # %%
 figures.fusion.online_steps()
@@ -545,14 +546,14 @@ print("alpha, if m starts at -3.4e38:       ", torch.exp(torch.tensor(-3.4e38) -
 # Write `online_softmax(x)` for rows of any length, even of a million elements and more. A first pass computes m and l,
 # and a second pass writes the result. One program for each row is enough. Full marks require
 # * the right result for ragged sizes, rows that lie apart, float16 ({{correct.ragged}}),
-# * the right result for a maximum that rises or falls along the row, and for rows that start with thousands of -inf
+# * the right result for values that rise or fall along the row, and for rows that start with thousands of -inf
 #   ({{correct.hard}}),
 # * a row longer than any block ({{correct.long}}),
 # * every element read at most twice and written once, by at least 32 programs where the input is large
 #   ({{traffic.performance}}).
 #
-# Begin such a loop with `for start in range(0, N, BLOCK):`. A variable that the loop changes must have the right type
-# before the loop: `m, l = -3.4e38, 0.0`.
+# Begin each loop with `for start in range(0, N, BLOCK):`. Variables that a loop changes must have the right type before
+# the loop: `m, l = -3.4e38, 0.0`.
 #
 # There is extra credit on a GPU, for 2048 × 32,768 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of
 # the speed of `torch.compile`, and some of the points if it reaches more than {{speed.none}}.
@@ -598,24 +599,24 @@ def online_softmax(x: torch.Tensor) -> torch.Tensor:
 check("fusion.online_softmax", online_softmax)
 
 # %% [markdown]
-# Each element is read twice and written once, so 3 elements are moved instead of 2. Does this take half as much time
-# again? Not always. The second pass comes right after the first, and a row of 32768 floats has 128 KiB. The rows of 132
-# SMs together have 17 MB, and the L2 cache of an H200 has 60 MB. A trace counts the second pass, but all reads of that
-# pass may come from L2. The next cell shows what torch.compile does with rows of 32768:
+# Each element is read twice and written once, so 3 elements are moved instead of 2. Does this take one and a half times
+# as long? Not always. The second pass comes right after the first, and a row of 32768 floats takes 128 KiB. So the rows
+# of 132 SMs take 17 MB, and the L2 cache of an H200 holds 60 MB. A trace counts the reads of the second pass, but all
+# of them may come from L2. The next cell shows what torch.compile does with rows of 32768:
 
 # %% gpu="fusion.generated_long_softmax"
 generated("softmax, rows of 32768")
 
 # %% [markdown]
 # This kernel has two loops, and they are your algorithm. The first loop computes a running maximum and a running sum.
-# (The correction is in the helper `online_softmax_combine`.) The second loop computes the result. Two things differ
-# from your kernel. First, its maximum starts at -inf, and the helper avoids NaN: if both maxima are -inf, it uses 1 as
-# alpha. Second, it keeps a maximum and a sum *for each lane*, and merges the lanes after the loop. So a block needs no
-# exchange between lanes, but more exponentials.
+# (The helper `online_softmax_combine` corrects the sum.) The second loop computes the result. Two things differ from
+# your kernel. First, the maximum starts at -inf, and the helper avoids NaN: if both maxima are -inf, it uses 1 as
+# alpha. Second, the kernel keeps a maximum and a sum *for each lane* of its block, and merges the lanes after the loop.
+# So the lanes need not exchange numbers in the loop, but they compute more exponentials.
 #
 # In the first loop, `eviction_policy="evict_last"` asks the cache to keep the elements for the second loop. Such a hint
-# changes no result, and no count of a trace. It may change the time, even if a row is read only once. The next cell
-# shows what the hint does to the published softmax, which has no second loop:
+# changes no result, and no count of a trace. But it may change the time, even if a kernel reads each row only once. The
+# next cell shows this for the course's own `softmax`, which has no second loop:
 
 # %%
 found = measured("fusion")["hint"]
@@ -627,8 +628,8 @@ print(f"({measured('fusion')['machine']}, recorded)")
 # %% [markdown]
 # So measure before you use such a hint.
 #
-# Two states (m, l) can be merged, and the order of the merges does not matter. This is more than a trick: unit 08
-# builds attention on it.
+# The pairs (m, l) of two parts of a row can be merged, and the order of the merges does not matter. Unit 08 builds
+# attention on this.
 #
 # ## RMSNorm
 #
@@ -637,15 +638,15 @@ print(f"({measured('fusion')['machine']}, recorded)")
 #
 # > out = x / √(mean(x²) + eps) · weight
 #
-# Like a softmax, this reduces a row to one number and then uses the row again. `weight` has the shape (N,), and is the
-# same for all rows. Each program reads it, mostly from L2, like the bias above.
+# Like a softmax, RMSNorm reduces a row to one number and then uses the row again. `weight` has the shape (N,), and is
+# the same for all rows. Like the bias above, it is read by each program, mostly from L2.
 #
 # ## Exercise: RMSNorm
 #
 # {{exercise fusion.rmsnorm}}
 #
-# Write `rmsnorm(x, weight, eps)` for rows of at most 32768 elements. Square and add in float32, because 300 squared is
-# infinite in float16. Divide by N, and not by the size of the block. Full marks require
+# Write `rmsnorm(x, weight, eps)` for rows of at most 32768 elements. Square and add in float32, because 300² is
+# infinite in float16. Divide the sum by N, and not by the size of the block. Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}) and rows that lie apart ({{correct.strided}}),
 # * the right result for large values in float16 and bfloat16, and for tiny ones, where eps decides ({{correct.hard}}),
 # * one launch ({{launches.performance}}),
@@ -677,7 +678,7 @@ def rmsnorm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     out = torch.empty((M, N), dtype=x.dtype, device=x.device)
     BLOCK = triton.next_power_of_2(N)
     num_warps = min(32, max(1, BLOCK // 512))
-    maxnreg = 32 if BLOCK == 16384 else None  # registers per lane, so that an SM takes two programs of 32 warps
+    maxnreg = 32 if BLOCK == 16384 else None  # registers per thread, so that an SM takes two programs of 32 warps
     rmsnorm_kernel[(M,)](x, weight, out, N, x.stride(0), eps, BLOCK=BLOCK, num_warps=num_warps, maxnreg=maxnreg)
     return out
     ### END SOLUTION
@@ -692,9 +693,9 @@ check("fusion.rmsnorm", rmsnorm)
 # {{exercise fusion.add_rmsnorm}}
 #
 # In a transformer the norm follows an addition. The sum h = x + residual is normalised for the next layer, and h itself
-# is the next residual. Two separate kernels move 3 + 2 tensors. A fused kernel moves 4: it reads two and writes two.
-# Write `add_rmsnorm(x, residual, weight, eps)` for contiguous inputs. It returns `(rmsnorm(h), h)`, both in x's dtype.
-# Full marks require
+# is the next residual. Two separate kernels move 3 + 2 tensors. A fused kernel moves only 4, because it reads two and
+# writes two. Write `add_rmsnorm(x, residual, weight, eps)` for contiguous inputs. It returns `(rmsnorm(h), h)`, both in
+# x's dtype. Full marks require
 # * the right results for ragged sizes ({{correct.ragged}}), for large and tiny values ({{correct.hard}}),
 # * one launch ({{launches.performance}}),
 # * both inputs read once, both results written once, by at least 32 programs where the input is large
@@ -743,12 +744,12 @@ check("fusion.add_rmsnorm", add_rmsnorm)
 # A language model ends with logits (M, V) over a vocabulary of V = 50,000 to 250,000 words, and a target word for each
 # of the M positions. The loss of a row x with target t is -log(softmax(x)[t]). For M = 8192 and V = 128,256 the logits
 # alone take 2.1 GB in bfloat16. The softmax would take as much again. It would be written and read back, and only one
-# number of each row would be used. Do you need it?
+# number of each row would be used. Do you need the softmax at all?
 #
 # > -log(exp(x[t]) / sum(exp(x))) = log(sum(exp(x))) - x[t] = m + log(l) - x[t]
 #
-# You already know how to compute m and l in one pass. This form is also the safe one: if the softmax underflows to 0,
-# its negative logarithm is infinite.
+# You already know how to compute m and l in one pass. The form on the right is also the safe one: if the softmax
+# underflows to 0, its negative logarithm is infinite.
 
 # %%
 x = torch.tensor([[0.0, -200.0]])
@@ -769,8 +770,8 @@ print(
 # does. There may be gaps between the rows. Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}),
 # * the right result for large, rising and masked logits ({{correct.hard}}),
-# * the logits read once, by at least 32 programs where the input is large; one more load of x[t] in each row is fine
-#   ({{traffic.performance}}),
+# * the logits read once, by at least 32 programs where the input is large (loading x[t] a second time in each row is
+#   fine) ({{traffic.performance}}),
 # * no probabilities stored: buffers of less than an eighth of the logits ({{buffers_below.performance}}).
 #
 # There is extra credit on a GPU, for 8192 × 32,768 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of
@@ -814,32 +815,32 @@ check("fusion.cross_entropy", cross_entropy)
 # %% [markdown]
 # ## What it brings
 #
-# The next picture shows the speed of this unit's published solutions, of torch and of torch.compile. All speeds are
-# shares of the speed of a copy of the bytes that must be moved. Which operation gains most from fusion? Which way
-# becomes slower with long rows, and why?
+# The next picture shows the speed of this unit's published solutions, of torch and of torch.compile. Each speed is
+# divided by that of a copy of the bytes that must be moved. Which operation gains most from fusion? Which of the three
+# ways becomes slower with long rows, and why?
 
 # %%
 figures.fusion.speeds()
 
 # %% [markdown]
-# The loss gains most. It is two to three and a half times as fast as in eager torch, which writes the logarithms of the
-# whole softmax and then picks one from each row. Eager torch is not slow everywhere. Its softmax and its RMSNorm are
-# hand-written kernels, and on rows of 1024 they reach 0.9 of a copy and more. On long rows both become slower, and
-# reach about 0.6 at 32k. RMSNorm falls steadily. Softmax falls to 0.47 at 8k, recovers to 0.74 at 16k, and ends at 0.6;
-# the picture does not say why. Eager add_rmsnorm moves 5 tensors instead of 4, which would explain 0.8. The rest is due
-# to its slower norm.
+# The loss gains most. Our kernel is two to three and a half times as fast as eager torch, which writes the logarithms
+# of the whole softmax and then picks one from each row. Eager torch is not slow everywhere. Its softmax and its RMSNorm
+# are hand-written kernels, and on rows of 1024 they reach 0.9 of a copy and more. On longer rows both become slower,
+# and at 32k they reach about 0.6. RMSNorm falls steadily. Softmax falls to 0.47 at 8k, recovers to 0.74 at 16k, and
+# ends at 0.6; the picture does not say why. Eager add_rmsnorm moves 5 tensors instead of 4, which alone would give 0.8.
+# It is slower than that because its norm is slow, too.
 #
-# torch.compile keeps rows of 1024 in registers, as you saw above, and loops over longer rows. Then its softmax reads
-# the row twice, so it moves 3 elements instead of 2, and it needs more exponentials. Its loss is slowest at 2k, with
-# 0.4, and becomes faster with the length; the picture does not say why. A kernel can also be a little faster than
-# torch's copy, which is itself only a kernel.
+# torch.compile keeps rows of 1024 in registers, as you saw above, and loops over longer rows. On these its softmax
+# reads the row twice, so it moves 3 elements instead of 2, and it needs more exponentials. Its loss is slowest at 2k,
+# with 0.4, and becomes faster on longer rows; the picture does not say why. A kernel can also be a little faster than
+# torch's copy, because the copy is only a kernel, too.
 #
-# How much of a model's time can fusion save? Take a layer of width d, with an MLP of 4 d. For each token, its matrix
-# products take 24 d² FLOPs. Without fusion, the other operations move 18 d numbers of 2 bytes: two norms read and write
-# d numbers each, two sums read 2 d numbers and write d numbers each, and an activation reads and writes 4 d numbers.
-# (The scores of attention are left out here. They are the subject of unit 08.) The next cell divides the FLOPs and the
-# bytes by the speeds in the cards' datasheets. Has the share of the other operations grown or fallen from one
-# generation to the next?
+# How much of a model's time can fusion save? Take a layer of width d, whose MLP is 4 d wide. For each token, its matrix
+# products take 24 d² FLOPs. Without fusion, its other operations move 18 d numbers of 2 bytes: two norms read d numbers
+# and write d numbers each, two sums read 2 d numbers and write d numbers each, and an activation reads 4 d numbers and
+# writes 4 d numbers. (The scores of attention are left out; unit 08 is about them.) The next cell divides the FLOPs and
+# the bytes by the speeds in the cards' datasheets. From one card to the next, has the other operations' share of the
+# time grown or fallen?
 
 # %%
 print("share of the time that is not matmul      d = 1024   d = 4096")
@@ -852,31 +853,31 @@ for name in ("V100", "A100 80GB", "H100 SXM", "B200"):
     print(f"{name:36} {shares[0]:13.0%} {shares[1]:10.0%}")
 
 # %% [markdown]
-# Nearly all FLOPs are those of the products. The other operations take a larger share of the time than of the FLOPs,
-# because moving a number takes far longer than multiplying it. From the V100 to the H100 their share has doubled,
+# The products do nearly all FLOPs. The other operations take a larger share of the time than of the FLOPs, because
+# moving a number takes far longer than multiplying it. From the V100 to the H100 their share of the time has doubled,
 # because arithmetic has gained more speed than memory. These shares are estimates from datasheets, and measured shares
 # differ. Products seldom reach the speed of the datasheet, and a norm that consists of several kernels moves more than
-# 2 d numbers. Ivanov and others timed a layer of BERT in training, on a V100, kernel by kernel (*Data Movement Is All
-# You Need*, 2021, table 1). Products had 99.8 % of the FLOPs and took 61 % of the time. Norms and softmaxes took 25.5 %
-# of the time for 0.17 % of the FLOPs, and elementwise operations took the other 13.5 %.
+# 2 d numbers. Ivanov and others timed each kernel of a layer of BERT in training on a V100 (*Data Movement Is All You
+# Need*, 2021, table 1). Products did 99.8 % of the FLOPs and took 61 % of the time. Norms and softmaxes took 25.5 % of
+# the time for 0.17 % of the FLOPs, and elementwise operations took the other 13.5 % of the time.
 #
 # ## Exercise: break a softmax
 #
 # {{exercise fusion.break_softmax}}
 #
-# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also
-# wrong versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is
+# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also wrong
+# versions of this kernel, called *mutants*. Each mutant has one mistake: for example, a mask is missing, one stride is
 # confused with another, or a sum is not corrected. On many inputs a mutant still gives the right result. Write inputs
-# on which it does not.
+# on which its result is wrong.
 #
-# `breaking_inputs()` returns a list of at most three inputs, each a dict `{"x": tensor}`. The tensor is (M, N), in
-# float32 or float16, with finite numbers and a column stride of 1. From its first to its last element, it may take the
-# room of at most 16,384 numbers.
+# `breaking_inputs()` returns a list of at most three inputs, each a dict `{"x": tensor}`. The tensor has the shape (M,
+# N) and a column stride of 1. It holds finite numbers in float32 or float16. From its first element to its last, it may
+# span at most 16,384 numbers in memory.
 #
 # The check first runs the given kernel on all of your inputs. **If the given kernel fails on one of them, you earn
 # nothing.** Then the check runs the mutants. A mutant is *killed* if its result is wrong on one of your inputs, or if
 # it reaches outside a tensor. The check in this notebook has four mutants, and the grader has more. Random matrices of
-# ordinary sizes kill about half of the mutants, so only the mutants that you kill beyond this half earn points
+# ordinary sizes kill about half of the mutants, so you earn points only for mutants that you kill beyond this half
 # ({{kills.mutants}}).
 
 
@@ -908,7 +909,7 @@ def given_softmax(x):
 def breaking_inputs() -> list[dict]:
     """At most three inputs, `{"x": tensor}`, that expose wrong versions of the kernel."""
     ### BEGIN SOLUTION
-    rising = torch.arange(200.0).repeat(3, 1) - 400  # the maximum moves with each block, and is far below 0
+    rising = torch.arange(200.0).repeat(3, 1) - 400  # the maximum rises with each block, and is far below 0
     window = torch.cat([torch.randn(4, 270) - 20000, torch.zeros(4, 130)], 1)[
         :, :270
     ]  # rows lie apart, and below -10000
@@ -923,9 +924,9 @@ check("fusion.break_softmax", breaking_inputs)
 # %% [markdown]
 # ## When fusion does not pay
 #
-# Fusion is not free. A fused kernel computes a value where it is used. What if the value is used many times? In the
-# next cell, every tile of an outer product needs the sine of its rows and of its columns. In a fused kernel, each tile
-# computes these sines again.
+# A fused kernel computes a value where the value is used. What if it is used in many places? In the next cell, every
+# tile of an outer product needs the sines of its part of a and of its part of b. In a fused kernel, each tile computes
+# these sines again.
 
 
 # %%
@@ -950,12 +951,12 @@ for block in (16, 32, 128):
     )
 
 # %% [markdown]
-# For two vectors these extra sines cost little, compared with the megabytes of output. But N / BLOCK tiles of a matrix
-# product need the same operand. If the product had to compute this operand by an activation, it might do so a hundred
-# times instead of once, with arithmetic units that are already busy. So an activation is fused into the *end* of the
-# product before it, the **epilogue**. There it is computed once for each output, while the tile of sums is still in
-# registers. In the next cell, x @ w and a ReLU run as two kernels and as one. How many bytes does the fused epilogue
-# save? Guess first; the result has 256 × 256 numbers.
+# For two vectors these extra sines cost little, compared with the megabytes of output. But in a matrix product, N /
+# BLOCK tiles need the same number of an operand. If each tile first had to apply an activation to the number, this
+# might be done a hundred times instead of once, by arithmetic units that are already busy. So an activation is fused
+# into the *end* of the product before it, the **epilogue**. There the activation is computed once for each output,
+# while the tile of sums is still in registers. In the next cell, x @ w and a ReLU run as two kernels and as one. How
+# many bytes does the fused epilogue save? Guess first; the result has 256 × 256 numbers.
 
 
 # %%
@@ -996,10 +997,10 @@ for fused in (False, True):
 # The fused epilogue saves one load and one store of the result, 2 · 256² · 2 bytes.
 #
 # **Optional: what limits a kernel?** `profile` answers this for a kernel of your own. It traces the launch, and
-# compares it with the roofline of unit 03. This gives the time that a card needs, by its datasheet, to move each byte
-# once, and the time that it needs for the products. If there is a GPU, and NVIDIA's profiler Nsight Compute (`ncu`) is
-# installed, `profile` also launches the kernel under `ncu`. Then it shows what the GPU counted, and which of its parts
-# was busiest. Guess first: is memory or the product the limit if the side of the matrices is 256? And if it is 1024?
+# compares the counts with the roofline of unit 03. This gives two times, by the card's datasheet: one to move each byte
+# once, and one to compute the products. If there is a GPU, and NVIDIA's profiler Nsight Compute (`ncu`) is installed,
+# `profile` also launches the kernel under `ncu`. Then it also shows what the GPU counted, and which part of the GPU was
+# busiest. Guess first: is memory or the product the limit if the side of the matrices is 256? And if the side is 1024?
 
 
 # %%
@@ -1015,25 +1016,26 @@ def fused_product(side):
 print(profile(lambda: fused_product(256)), profile(lambda: fused_product(1024)), sep="\n\n")
 
 # %% [markdown]
-# A product of side n has 2 n³ FLOPs for 6 n² bytes in half precision, which is n / 3 FLOPs for each byte. An H200 does
-# 206 FLOPs while one byte arrives (989 TFLOP/s and 4.8 TB/s). So up to a side of about 620 memory is the limit, and
-# beyond that side the product is. The bytes from L2, 32 for each sector, are 4 and 16 times the bytes from DRAM,
-# because each row of tiles reads all of w again (unit 05).
+# In half precision, a product of side n does 2 n³ FLOPs for 6 n² bytes, which is n / 3 FLOPs for each byte. An H200
+# does 206 FLOPs while one byte arrives (989 TFLOP/s and 4.8 TB/s). So memory is the limit up to a side of about 620,
+# and for larger sides the product is the limit. The bytes from L2 (32 for each sector) are 4 and 16 times the bytes
+# from DRAM, because each row of tiles reads all of w again (unit 05).
 #
-# While a program computes its epilogue and stores its tile, its tensor cores wait. There are two ways to keep them
-# busy. Another program on the same SM can use them in the meantime. Or a *persistent* program, which takes one tile
-# after another (unit 05), lets the epilogue **overlap** with the next tile. On Hopper, one group of warps finishes a
-# tile while another group multiplies.
+# While a program computes its epilogue and stores its tile, its tensor cores wait. Another program on the same SM can
+# use them in the meantime. Or a *persistent* program, which takes one tile after another (unit 05), lets the epilogue
+# **overlap** with the product of the next tile. On Hopper, one group of warps finishes a tile while another group
+# multiplies.
 #
 # In some cases fusion does not pay off:
-# * **Arithmetic is the limit.** To the right of the bend in the figure above, each operation costs the time of its
-#   arithmetic. Fusing still saves bytes, but they take an ever smaller share of the time.
-# * **A value is used often.** Then computing it again costs more than reading it. (In unit 07 it is the other way
-#   round, and computing again wins.)
-# * **Registers run out.** Each fused operation keeps more values in registers. With rows of 65536 elements you saw them
-#   spill.
+# * **Arithmetic is the limit.** To the right of the bend in the figure of *How much arithmetic is free?*, each
+#   operation costs the time of its arithmetic. Fusing still saves bytes, but they take an ever smaller share of the
+#   time.
+# * **A value is used in many places.** Then computing it in each of them costs more than reading it. (In unit 07 it is
+#   the other way round.)
+# * **Registers run out.** Each fused operation keeps more values in registers. With rows of 65536 elements you saw
+#   registers spill.
 # * **A library is better.** If your own product is slower than that of cuBLAS, a fused epilogue must first make up for
-#   this.
+#   the lost time.
 # * **Everything must be known first.** As a rule, a sum over the whole tensor ends the kernel. (In a *cooperative*
 #   launch all programs run at the same time, so they can wait for one another inside one kernel.)
 #
@@ -1048,10 +1050,10 @@ print(profile(lambda: fused_product(256)), profile(lambda: fused_product(1024)),
 # * torch.compile fuses elementwise operations and reductions of rows into Triton kernels like yours. It cannot fuse
 #   across library calls, sums over a whole tensor, or values that Python needs.
 # * Subtract the maximum before you exponentiate. A row that fits into registers is read once. A longer row is read
-#   twice, with a sum that is corrected whenever the maximum grows.
+#   twice, and its sum is corrected whenever the maximum grows.
 # * Start a running maximum at a finite number, and give masked lanes the value -inf.
-# * One pass can have several results, such as a sum and its normalised row. Or it can give a loss without storing
-#   probabilities.
+# * One kernel can have several results, such as a sum and the norm of this sum. And a kernel can compute a loss without
+#   storing probabilities.
 #
 # In unit 07 the chain runs backwards. Then autograd needs the intermediate results that you no longer store.
 
@@ -1064,8 +1066,8 @@ progress()
 #
 # ## Further reading
 #
-# * Horace He, *Making Deep Learning Go Brrrr From First Principles*: the factory and the warehouse, and which of
-#   compute, bandwidth and overhead a model waits for.
+# * Horace He, *Making Deep Learning Go Brrrr From First Principles*: the factory and the warehouse, and how to find out
+#   whether a model waits for compute, for bandwidth or for overhead.
 # * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on fusion and the online softmax.
 # * Milakov and Gimelshein, *Online normalizer calculation for softmax* (2018): the one-pass maximum and sum.
 # * The Triton documentation: the tutorials on fused softmax and on layer normalisation.

@@ -13,11 +13,12 @@
 # %% [markdown]
 # # 07 · Recomputation
 #
-# **After this unit you can** say what autograd keeps between the forward and the backward pass, and what that costs.
-# You can write backward kernels that compute numbers again instead of storing them, and drop elements at random without
-# storing which ones. And you can train a deep model in a fraction of its memory. This unit takes about {{unit hours}},
-# {{unit minutes}} of that for the {{unit exercises}}. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm);
-# what you need from them is repeated below. You need no GPU, because traffic and live bytes are counted on the CPU.
+# **After this unit you can** say which tensors autograd keeps between the forward and the backward pass, and how much
+# memory they take. You can write backward kernels that compute numbers again instead of loading them, and drop elements
+# at random without storing which ones. And you can train a deep model in a fraction of its memory. This unit takes
+# about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need 04 (memory traffic) and 06
+# (fusion, softmax, RMSNorm); what you need from them is repeated below. You need no GPU, because traffic and live bytes
+# are counted on the CPU.
 
 # %%
 import torch
@@ -29,7 +30,7 @@ from course_lib import check, figures, gpu, hint, progress, trace  # noqa: F401 
 # %% [markdown]
 # ## The question
 #
-# You have computed a number, and you will need it again a little later. There are two ways:
+# You have computed a number, and you will need it again later. There are two ways:
 # * **Store it**: write it to memory, and read it back later.
 # * **Forget it**: compute it again later, from the numbers that it was computed from.
 #
@@ -37,7 +38,7 @@ from course_lib import check, figures, gpu, hint, progress, trace  # noqa: F401 
 # read it back?
 
 # %% predict="recomputation.guess_flops"
-# How many float32 operations, for one number stored and loaded? Write a number before you go on; it earns no points.
+# How many float32 operations fit into that time? Write a number before you go on; it earns no points.
 guess_flops = ...
 
 # %% gpu="recomputation.card"
@@ -50,15 +51,15 @@ print("you guessed", "nothing" if guess_flops is ... else guess_flops)
 # %% [markdown]
 # A sigmoid takes an exponential, an addition and a division. Computing it again is cheaper than storing it.
 #
-# A training step stores many numbers. This unit has two halves, and both use the same idea:
+# A training step stores many numbers. The two halves of this unit use the same idea:
 # * **For speed**: a kernel that computes numbers again, instead of reading them, moves fewer bytes.
 # * **For memory**: a model that computes numbers again, instead of keeping them, fits on a smaller GPU.
 #
 # ## What autograd keeps
 #
-# When you compute `y = x.sigmoid()` on a tensor that asks for gradients, torch notes how to go back, and **saves** the
-# tensors that the derivative will need. They stay in memory until the backward pass has used them. Which tensors are
-# they? They are those that appear in the derivative:
+# When you compute `y = x.sigmoid()` on a tensor that requires gradients, torch notes how to compute the gradient of x,
+# and **saves** the tensors that this will need. They stay in memory until the backward pass has used them. Which
+# tensors are they? The ones that appear in the derivative:
 #
 # | f | derivative | needs |
 # | --- | --- | --- |
@@ -69,16 +70,16 @@ print("you guessed", "nothing" if guess_flops is ... else guess_flops)
 # | x @ w | dy @ wᵀ and xᵀ @ dy | both inputs |
 # | gelu(x) | a function of x | the *input* |
 #
-# Keeping an input costs nothing extra if it is in memory anyway, like a weight, or like a tensor that an earlier
+# Keeping an input costs nothing extra if the input is in memory anyway, as a weight is, or a tensor that an earlier
 # operation has already saved. Keeping an intermediate result costs its full size.
 #
 # ## Exercise: predict what is kept
 #
 # {{exercise recomputation.kept_tensors}}
 #
-# x and y are float32 tensors of shape (64, 32), `w1` is (32, 128) and `w2` is (128, 32); all of them ask for gradients.
-# How many tensors **of the size of x** does autograd keep for each expression? Do not count the arguments. A tensor of
-# four times the size of x counts as four. "three sigmoids" is `x.sigmoid().sigmoid().sigmoid()`.
+# x and y are float32 tensors of shape (64, 32), `w1` is (32, 128) and `w2` is (128, 32); all of them require gradients.
+# How many tensors **of the size of x** does autograd keep for each expression? Do not count x, y, w1 and w2. A tensor
+# that is four times as large as x counts as four. "three sigmoids" is `x.sigmoid().sigmoid().sigmoid()`.
 #
 # Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
@@ -98,8 +99,8 @@ kept_tensors = {
 ### BEGIN SOLUTION
 kept_tensors = {
     "x + y": 0,  # both derivatives are 1
-    "x * y": 0,  # y and x, which are inputs
-    "relu(x)": 1,  # the output: is it above 0?
+    "x * y": 0,  # the derivatives are y and x, which are inputs
+    "relu(x)": 1,  # the output, which tells where x > 0
     "three sigmoids": 3,  # each output s, for s (1 - s)
     "gelu(x)": 0,  # x, an input
     "gelu(x @ w1) @ w2": 8,  # the product for gelu, gelu's result for w2: 4 each
@@ -111,17 +112,17 @@ kept_tensors = {
 check("recomputation.kept_tensors", kept_tensors)
 
 # %% [markdown]
-# The next cell shows these expressions and some others. Which one would worry you most if x became a hundred times as
-# long?
+# The next cell shows these expressions and some others. Which expression would worry you most if x became a hundred
+# times as long?
 
 # %%
 figures.recomputation.what_autograd_keeps()
 
 # %% [markdown]
-# *GELU by parts* computes nearly the same curve as *gelu* (it is a well-known approximation). But it consists of eight
-# small operations, and it keeps three tensors instead of none. For each operation of torch, somebody wrote the
-# derivative and chose what to keep. **You can do this, too**: with `torch.autograd.Function` you write a forward pass
-# and a backward pass, and choose what is kept between them.
+# *GELU by parts* is a well-known approximation of *gelu*. But it consists of eight small operations, and it keeps three
+# tensors instead of none. For each operation of torch, somebody wrote the derivative and chose which tensors to keep.
+# **You can do this, too**: with `torch.autograd.Function` you write a forward pass and a backward pass, and choose what
+# is kept between them.
 #
 # ## Exercise: count what is kept
 #
@@ -134,26 +135,26 @@ figures.recomputation.what_autograd_keeps()
 #     out = fn(*inputs)
 # ```
 #
-# calls `pack(t)` for every tensor that it keeps for backward, and keeps what `pack` returns. (The backward pass hands
-# this value to `unpack`, and uses what `unpack` returns.) Write `saved_bytes(fn, *inputs)`. It runs the function once,
-# and returns how many bytes are kept. Count whole storages (unit 01: a tensor is a view of a storage).
+# calls `pack(t)` for every tensor t that autograd saves for the backward pass, and keeps what `pack` returns. (The
+# backward pass hands this value to `unpack`, and uses what `unpack` returns.) Write `saved_bytes(fn, *inputs)`. It runs
+# `fn` once, and returns how many bytes autograd keeps. Count whole storages (unit 01: a tensor is a view of a storage).
 #
 # Full marks require
 # * the right number of bytes ({{correct.plain}}), without the storages of the inputs ({{correct.inputs}}),
 # * each storage counted once and whole, however many views of it are kept ({{correct.shared}}),
-# * right results for other dtypes, and 0 where nothing is kept ({{correct.others}}).
+# * the right number for other dtypes, and 0 where nothing is kept ({{correct.others}}).
 #
-# A verdict names the `fn` with which it called your function. For example,
+# A verdict names the `fn` that the check passed to your function. For example,
 # `course_lib.workloads.activations.chain("twenty sigmoids", [64, 128])` returns the `fn` with that name, and its
 # arguments.
 #
-# You can tell storages apart by `t.untyped_storage().data_ptr()`. There is one trap: as soon as a tensor is gone, its
-# address may be given to another tensor. If `pack` returns something else, does anybody still keep the tensor?
+# You can tell storages apart by `t.untyped_storage().data_ptr()`. There is one trap: as soon as a tensor is gone,
+# another tensor may get its address. If `pack` does not return t, does anything still keep t in memory?
 
 
 # %% exercise="recomputation.saved_bytes"
 def saved_bytes(fn, *inputs: torch.Tensor) -> int:
-    """Bytes that autograd keeps between forward and backward of fn(*inputs), each storage once, those of inputs left out."""
+    """The bytes that autograd keeps between forward and backward of fn(*inputs): each storage once, without those of inputs."""
     ### BEGIN SOLUTION
     kept = {}  # address of a storage -> its bytes
 
@@ -163,7 +164,7 @@ def saved_bytes(fn, *inputs: torch.Tensor) -> int:
         return t
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-        out = fn(*inputs)  # noqa: F841  as long as it lives, no address is used twice
+        out = fn(*inputs)  # noqa: F841  while out lives, no address is used twice
     own = {t.untyped_storage().data_ptr() for t in inputs}
     return sum(nbytes for address, nbytes in kept.items() if address not in own)
     ### END SOLUTION
@@ -175,20 +176,20 @@ check("recomputation.saved_bytes", saved_bytes)
 # %% [markdown]
 # ## Recomputing for speed
 #
-# Take the three sigmoids. In torch each of them is a separate kernel. In the forward pass, each of three kernels reads
-# one tensor and writes one. In the backward pass, each of three kernels reads two tensors (the gradient that arrives,
-# and the saved output) and writes one. How many tensors are read or written in all? And how many are there if the three
-# sigmoids are fused, as in unit 06?
+# Take the three sigmoids. In torch each of them is a separate kernel. In the forward pass, each of the three kernels
+# reads one tensor and writes one. In the backward pass, each of three kernels reads two tensors (the gradient that
+# arrives, and the saved output) and writes one. How many tensors are read or written in all? And how many are read or
+# written if the three sigmoids are fused, as in unit 06?
 
 # %%
 figures.recomputation.three_ways()
 
 # %% [markdown]
-# We call one whole tensor that is read or written once a **memory operation**. Fusing reduces their number from 15
-# to 8. But the fused forward kernel still writes s1 and s2, which only the backward pass needs. (It does not write the
-# third sigmoid, because the backward pass computes it again from s2. So you have already begun to recompute.) If you
-# keep only x, 5 memory operations are left. The backward pass then computes all three sigmoids again, in registers.
-# This costs no time, because the kernel waits for memory anyway.
+# We call reading or writing one whole tensor a **memory operation**. Fusing reduces the number of memory operations
+# from 15 to 8. But the fused forward kernel still writes the first two sigmoids, s1 and s2, which only the backward
+# pass needs. (It need not write the third sigmoid, because the backward pass computes that again from s2. This already
+# is recomputation.) If you keep only x, 5 memory operations are left. The backward pass then computes all three
+# sigmoids again, in registers. This costs no time, because the kernel waits for memory anyway.
 #
 # ## Exercise: the bytes of three sigmoids
 #
@@ -196,13 +197,13 @@ figures.recomputation.three_ways()
 #
 # For n elements of `itemsize` bytes, how many bytes does the fused forward kernel move, and how many bytes does the
 # fused backward kernel move? With `recompute=False` s1 and s2 are stored, as in the second row of the picture. With
-# `recompute=True` they are not stored, as in the third row. Your numbers must equal those of traced kernels, with both
-# stored ({{correct.stored}}) and both recomputed ({{correct.recomputed}}).
+# `recompute=True` they are not stored, as in the third row. Your numbers must equal those of traced kernels, with s1
+# and s2 stored ({{correct.stored}}) and with both recomputed ({{correct.recomputed}}).
 
 
 # %% exercise="recomputation.sigmoid3_traffic"
 def sigmoid3_traffic(n: int, itemsize: int, recompute: bool) -> tuple[int, int]:
-    """Elements, bytes of each, whether backward recomputes -> bytes moved by the forward kernel, by the backward kernel."""
+    """n elements of itemsize bytes -> the bytes that the forward kernel moves, and those that the backward kernel moves."""
     ### BEGIN SOLUTION
     forward, backward = (2, 3) if recompute else (4, 4)
     return forward * n * itemsize, backward * n * itemsize
@@ -215,7 +216,7 @@ check("recomputation.sigmoid3_traffic", sigmoid3_traffic)
 # %% [markdown]
 # ## A function with a backward of its own
 #
-# The next cell shows how you give torch your own backward pass. The example is a square, computed by kernels:
+# The next cell shows how you give torch your own backward pass. The example computes a square with kernels:
 
 
 # %%
@@ -236,14 +237,14 @@ def square_backward_kernel(x_ptr, dy_ptr, dx_ptr, n, BLOCK: tl.constexpr):
 
 class Square(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x):  # runs in no_grad mode: what torch would keep of it is not kept
-        ctx.save_for_backward(x)  # what you keep: inputs and outputs in this way, numbers as ctx.anything
+    def forward(ctx, x):  # runs in no_grad mode, so torch saves nothing by itself
+        ctx.save_for_backward(x)  # keep inputs and outputs in this way, and numbers as attributes of ctx
         out = torch.empty_like(x)
         square_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
         return out
 
     @staticmethod
-    def backward(ctx, dy):  # the gradient of the result comes in; one for each argument of forward goes out
+    def backward(ctx, dy):  # takes the gradient of the result, returns one for each argument of forward
         (x,) = ctx.saved_tensors
         dx = torch.empty_like(x)
         square_backward_kernel[(triton.cdiv(x.numel(), 1024),)](x, dy, dx, x.numel(), BLOCK=1024)
@@ -258,27 +259,27 @@ print("right:", torch.allclose(dx, 2 * x))
 print(t.table())
 
 # %% [markdown]
-# The table has five rows, one for each memory operation. You should know one thing before you use such a function
-# elsewhere: the `dy` that arrives may be a view with any strides. After `y.sum().backward()` it is a single 1, expanded
-# with strides of 0. Library code says `dy = dy.contiguous()`. In these exercises dy, like x, is contiguous, and torch
-# may allocate and make views only.
+# The table has five rows, one for each memory operation. Outside these exercises, the `dy` that arrives may be a view
+# with any strides. After `y.sum().backward()` it is a single 1, expanded with strides of 0. So library code calls `dy =
+# dy.contiguous()`. Here dy, like x, is contiguous, and you may use torch only to allocate tensors and to make views.
 #
 # ## Exercise: three sigmoids, five memory operations
 #
 # {{exercise recomputation.sigmoid3}}
 #
 # Write `Sigmoid3`. `Sigmoid3.apply(x)` is `x.sigmoid().sigmoid().sigmoid()` for a contiguous x of any shape, in
-# float32, float16 or bfloat16. A kernel may see it as one-dimensional: `x.numel()` elements. Compute in float32.
-# Gradients are compared with autograd's in float64. Full marks require
+# float32, float16 or bfloat16. A kernel may treat x as a vector of `x.numel()` elements. Compute in float32. The check
+# compares your gradients with those of autograd in float64. Full marks require
 # * the right result and gradient at odd sizes ({{correct.ragged}}) and for large numbers ({{correct.hard}}),
-# * only x kept for the backward pass ({{saves.performance}}), which may read x and dy, and nothing that the forward
+# * only x kept for the backward pass ({{saves.performance}}): this pass may read x and dy, and nothing that the forward
 #   pass wrote,
 # * one launch in the forward pass ({{launches.performance.forward}}), and one in the backward pass
 #   ({{launches.performance.backward}}),
 # * five memory operations in all, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
-# Here and below, the check counts as kept what the backward pass *reads*. It does not see a tensor that is kept but
-# never read, although this tensor takes memory, too. So give `save_for_backward` only what the backward pass needs.
+# Here and below, a tensor counts as kept if the backward pass *reads* it. The check does not see a tensor that is kept
+# but never read, although such a tensor takes memory, too. So give `save_for_backward` only what the backward pass
+# needs.
 #
 # There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
 # copy's speed, and some of the points if it reaches more than {{speed.none}}.
@@ -340,16 +341,16 @@ check("recomputation.sigmoid3", Sigmoid3)
 #
 # {{exercise recomputation.recomputed_gelu}}
 #
-# The feed-forward layers of many language models multiply two projections, one of them through a GELU: `gelu(x) *
-# gate`. Torch keeps x and the gate. It also keeps gelu(x), for the gradient of the gate. But gelu(x) can be computed
-# again from x.
+# The feed-forward layers of many language models apply a GELU to one projection and multiply the result by another
+# projection: `gelu(x) * gate`. Torch keeps x and gate. It also keeps gelu(x), for the gradient of gate. But gelu(x) can
+# be computed again from x.
 #
 # Let F(x) = (1 + erf(x / √2)) / 2 be the normal distribution function. Then gelu(x) = x F(x), and F'(x) = exp(-x² / 2)
-# / √(2π). Write `RecomputedGelu` with this exact GELU (that of `torch.nn.functional.gelu`, and not its tanh
+# / √(2π). Write `RecomputedGelu` with this exact GELU (as in `torch.nn.functional.gelu`, without the tanh
 # approximation). x and gate are contiguous and have the same shape. Triton has `tl.erf`. A kernel cannot use `math`, so
 # write √2 and √(2π) as numbers. Full marks require
 # * the right result and both gradients at odd sizes ({{correct.ragged}}) and for large numbers ({{correct.hard}}),
-# * only x and the gate kept ({{saves.performance}}),
+# * only x and gate kept ({{saves.performance}}),
 # * one launch in the backward pass ({{launches.performance.backward}}), and eight memory operations in all, by at least
 #   32 programs where the input is large ({{traffic.performance}}). Which eight are they?
 #
@@ -414,21 +415,21 @@ check("recomputation.recomputed_gelu", RecomputedGelu)
 # %% [markdown]
 # ## Keep one number per row
 #
-# Recomputing is cheap if every element depends only on itself. A softmax is different: its derivative needs
-# probabilities, and a probability needs the sum over its row. Must the row be read once for the sum and once more for
-# the result?
+# Recomputing is cheap if each result depends on a single element of the input. A softmax is different: its derivative
+# needs probabilities, and a probability needs the sum over its row. Must the backward pass read the row once for the
+# sum and once more for the result?
 #
-# There is a middle way: **keep the sum, and forget the rest**. The sum is one number for each row. For the
-# cross-entropy of a row of logits x with the right answer t,
+# It need not: **keep the sum, and forget the rest**. The sum is one number for each row. The cross-entropy of a row of
+# logits x, with the right answer t, is
 #
 # > loss = lse - x[t], with lse = log Σ exp(x[j])
 #
-# and the gradient follows from the chain rule. d lse / d x[j] = exp(x[j]) / Σ exp(x) = exp(x[j] - lse), so
+# The gradient follows from the chain rule. d lse / d x[j] = exp(x[j]) / Σ exp(x) = exp(x[j] - lse), so
 #
 # > d loss / d x[j] = exp(x[j] - lse) - (1 if j = t, else 0)
 #
-# If lse is kept, the backward pass has *no sum left to compute*. Any block of any row can be computed by itself. How
-# much does this save?
+# If lse is kept, the backward pass has *no sum left to compute*, and each block of a row can be computed by itself. How
+# much memory does this save?
 
 # %%
 tokens, vocabulary = 8192, 128_256  # a batch for a model with a large vocabulary
@@ -436,18 +437,18 @@ print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  ls
 
 # %% [markdown]
 # Why keep lse, and not the maximum and the sum of exponentials? Those would be two numbers, and lse alone is enough. It
-# is safe, too: exp(x - lse) cannot overflow, because x ≤ lse. FlashAttention keeps the same single number for each row
-# of a score matrix that it never stores (units 09 and 10).
+# is safe, too: exp(x - lse) cannot overflow, because x ≤ lse. FlashAttention, too, keeps one lse for each row of a
+# matrix of scores that it never stores (units 09 and 10).
 #
 # ## Exercise: cross-entropy, backward
 #
 # {{exercise recomputation.cross_entropy_backward}}
 #
 # `x` has the shape (M, V). It holds contiguous logits in float32, float16 or bfloat16. `target` has the shape (M,) and
-# holds int64 numbers. `lse` and `dloss` have the shape (M,) and are float32; `dloss` is the gradient that arrives at
-# each row's loss. Return the gradient of x, in x's dtype. Full marks require
+# holds int64 numbers. `lse` and `dloss` have the shape (M,) and are float32. `dloss` holds the gradients that arrive at
+# the losses of the rows. Return the gradient of x, in x's dtype. Full marks require
 # * the right result at odd sizes ({{correct.ragged}}), and for logits around 100, logits around -200, and rows in which
-#   some logits, but not all, are -inf because these words are forbidden ({{correct.hard}}),
+#   some logits, but not all, are -inf, as those of forbidden words are ({{correct.hard}}),
 # * x read once and the gradient written once, by at least 32 programs where the input is large
 #   ({{traffic.performance}}), with dense loads ({{coalesced.load.performance}}),
 # * no table of probabilities in addition to the result ({{buffers_below.performance}}).
@@ -463,10 +464,10 @@ def cross_entropy_backward_kernel(x_ptr, target_ptr, lse_ptr, dloss_ptr, dx_ptr,
     ### BEGIN SOLUTION
     row = tl.program_id(0)
     offs_n = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    first = row.to(tl.int64) * V  # large vocabularies: more than 2^31 logits
+    first = row.to(tl.int64) * V  # with a large vocabulary there are more than 2^31 logits
     target, lse, dloss = tl.load(target_ptr + row), tl.load(lse_ptr + row), tl.load(dloss_ptr + row)
     x = tl.load(x_ptr + first + offs_n, mask=offs_n < V, other=0).to(tl.float32)
-    p = tl.exp(x - lse)  # softmax without a sum: the log-sum-exp holds it
+    p = tl.exp(x - lse)  # the softmax without a sum, which lse contains
     dx = (p - tl.where(offs_n == target, 1.0, 0.0)) * dloss
     tl.store(dx_ptr + first + offs_n, dx, mask=offs_n < V)
     ### END SOLUTION
@@ -491,22 +492,22 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 # %% [markdown]
 # ## A gradient that every row adds to
 #
-# RMSNorm divides each row by its root mean square, and multiplies it by a weight: `y = x * rstd * weight`. Each row has
-# one number `rstd = 1 / sqrt(mean(x²) + eps)`, and the forward pass has kept it. What does the backward pass need?
+# RMSNorm divides each row by its root mean square, and multiplies it by a weight: `y = x * rstd * weight`. The forward
+# pass has kept one number for each row, `rstd = 1 / sqrt(mean(x²) + eps)`. What does the backward pass need?
 #
 # Let n = x · rstd be the normed row, and let g = dy · weight be the gradient that arrives at n. Then
 #
 # > dx = rstd · (g - n · mean(g · n))
 #
-# The second term comes from rstd, which depends on every element of the row. Its derivative is ∂rstd / ∂x[j] = −rstd³
-# x[j] / N, and so its part of dx is −rstd · n · mean(g · n). You need not keep n, because it is x times one number.
+# The second term comes from rstd, which depends on every element of the row. The derivative is ∂rstd / ∂x[j] = −rstd³
+# x[j] / N, which gives the term −rstd · n · mean(g · n). You need not keep n, because n is x times one number.
 #
 # All rows share the weight, so each row adds to the gradient of the weight: dweight[j] is the sum of dy · n over all
-# rows. There may be a million rows, and many programs work on them. There are two ways to add up what these programs
-# compute, as in unit 04's `column_sum`:
-# * **Atomics** are simple, but the programs add in any order. Float addition depends on the order, so two runs of the
-#   same training differ in the last bits, and soon in all of them. A bug that shows only in every second run is hard to
-#   find.
+# rows. There may be a million rows, and many programs work on them. As in unit 04's `column_sum`, there are two ways to
+# add up what these programs compute:
+# * **Atomics** are simple, but the programs add in any order. The sum of floats depends on the order, so two runs of
+#   the same training differ in the last bits, and soon in all bits. A bug that shows only in every second run is hard
+#   to find.
 # * **Partial sums** need two kernels. Each program of the first kernel adds up its own rows in registers, and stores
 #   one row of partial sums. A second, small kernel adds up these rows, always in the same order.
 #
@@ -514,9 +515,9 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 #
 # {{exercise recomputation.rmsnorm_backward}}
 #
-# x and dy have the shape (M, N) and are contiguous. weight has the shape (N,), and all three have the same dtype. rstd
-# has the shape (M,). It is float32, and was computed with eps = 1e-6. Return dx in the dtype of x, and dweight in
-# float32. A row fits into one block: N is at most some thousands. Full marks require
+# x and dy have the shape (M, N) and are contiguous. weight has the shape (N,). All three have the same dtype. rstd has
+# the shape (M,), is float32, and was computed with eps = 1e-6. Return dx in the dtype of x, and dweight in float32. A
+# row fits into one block: N is at most some thousands. Full marks require
 # * both gradients right at odd sizes ({{correct.ragged}}), and for many rows and for rows of large numbers in float16
 #   ({{correct.hard}}),
 # * x and dy read once and dx written once, with at most a fifth more bytes for everything else
@@ -524,7 +525,7 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 # * no atomics ({{no_atomics.performance}}),
 # * at least 8 programs for 128 rows ({{programs.performance}}), and dense loads ({{coalesced.load.performance}}).
 #
-# So a program should do several rows, but not too many: 16 is a fair choice, and more where M is very large.
+# So a program should do several rows, but not too many: 16 rows are a good choice, and more rows where M is very large.
 #
 # There is extra credit on a GPU, for 8192 rows of 4096. You get {{speed}} if your kernel reaches {{speed.full}} of a
 # copy's speed, and some of the points if it reaches more than {{speed.none}}.
@@ -558,7 +559,7 @@ def rmsnorm_backward_kernel(
         rstd = tl.load(rstd_ptr + offs_m, mask=offs_m < end, other=0)
         x = tl.load(x_ptr + offs_m * N + offs_n, mask=inside, other=0).to(tl.float32)
         dy = tl.load(dy_ptr + offs_m * N + offs_n, mask=inside, other=0).to(tl.float32)
-        normed = x * rstd  # computed again: one number per row was kept, not a row
+        normed = x * rstd  # computed again, because one number per row was kept, and not the row
         total += tl.sum(dy * normed, axis=0)
         g = dy * weight
         dx = rstd * (g - normed * (tl.sum(g * normed, axis=1)[:, None] / N))
@@ -569,7 +570,7 @@ def rmsnorm_backward_kernel(
 
 @triton.jit
 def add_rows_kernel(partial_ptr, out_ptr, P, N, BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr):
-    """out[n] = sum of column n of partial (P, N), in one order for ever"""
+    """out[n] = sum of column n of partial (P, N), always in the same order"""
     ### BEGIN SOLUTION
     offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
     total = tl.zeros((BLOCK_P, BLOCK_N), dtype=tl.float32)
@@ -608,12 +609,12 @@ check("recomputation.rmsnorm_backward", rmsnorm_backward)
 # ## Random numbers, twice
 #
 # Dropout sets a random share p of the elements to 0, and divides the others by 1 - p. The gradient passes where the
-# element passed, so the backward pass needs the mask. If the mask is stored, it is one more tensor. Can it be computed
-# again, although it is random?
+# element passed, so the backward pass needs to know the mask. If the mask is stored, it is one more tensor. Can it be
+# computed again, although it is random?
 #
 # It can, because random numbers in a computer follow from a seed. A *counter-based* generator (Philox, in torch on GPUs
-# and in Triton) goes one step further. Its i-th number is a function of the seed and of i alone, and there is no state.
-# So the number can be computed again from (seed, i).
+# and in Triton) goes one step further. Its i-th number is a function of the seed and i alone. There is no state, so the
+# number can be computed again from (seed, i).
 
 
 # %%
@@ -637,16 +638,16 @@ for seed, first in ((7, 0), (7, 4), (8, 0)):
 #
 # {{exercise recomputation.seeded_dropout}}
 #
-# Write `SeededDropout`. `SeededDropout.apply(x, p, seed)` takes a contiguous x of any shape and 0 ≤ p < 1. It keeps
-# element i in memory order if `tl.rand(seed, i) >= p`, and divides it by 1 - p. All other elements become 0. Full marks
-# need
+# Write `SeededDropout`. `SeededDropout.apply(x, p, seed)` takes a contiguous x of any shape and 0 ≤ p < 1. Element i,
+# counted in memory order, is kept if `tl.rand(seed, i) >= p`, and then it is divided by 1 - p. All other elements
+# become 0. Full marks require
 # * the right result and gradient at odd sizes ({{correct.ragged}}), and for any p and any seed
-#   ({{correct.probabilities}}), with exactly those elements kept that this rule keeps,
-# * a backward pass that reads **nothing** from the forward pass, not even x ({{keeps_nothing.performance}}), so that
-#   nothing need be kept,
+#   ({{correct.probabilities}}); the kept elements must be exactly those of this rule,
+# * a backward pass that reads **nothing** from the forward pass, not even x ({{keeps_nothing.performance}}),
 # * four memory operations, by at least 32 programs where the input is large ({{traffic.performance}}).
 #
-# Philox is long code, so choose blocks of 512 to 2048 elements, which compile fast. With 8192 you wait.
+# Philox takes much code, so choose blocks of 512 to 2048 elements, which compile fast. With blocks of 8192 you have to
+# wait.
 #
 # There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
 # copy's speed, and some of the points if it reaches more than {{speed.none}}.
@@ -691,9 +692,9 @@ check("recomputation.seeded_dropout", SeededDropout)
 # %% [markdown]
 # ## What was it worth?
 #
-# Here are the solutions of this unit on one NVIDIA H200, in float32 on tensors of 134 or 268 MB. In the first column
-# 1.0 is the speed of a plain copy of as many bytes as the recomputing version must move. (The speeds were measured on
-# 2026-11-21; all sizes and spreads are in `benchmarks/results/recomputation.md` of the course's repository.)
+# Here are the solutions of this unit on one NVIDIA H200, in float32 on tensors of 134 or 268 MB. In the first column,
+# 1.0 is the speed of a copy of as many bytes as the solution must move. (The speeds were measured on 2026-11-21. All
+# sizes and spreads are in `benchmarks/results/recomputation.md` of the course's repository.)
 #
 # | | speed of a copy = 1 | of torch eager = 1 | of torch.compile = 1 |
 # | --- | --- | --- | --- |
@@ -703,23 +704,23 @@ check("recomputation.seeded_dropout", SeededDropout)
 # | rmsnorm_backward, 8192 rows of 4096 | 0.86 | 2.04 | 1.18 |
 # | SeededDropout, forward and backward | 0.62 | 0.80 | 0.89 |
 #
-# Look at the first row. 5 memory operations instead of 15 promise a factor of 3, and the measured factor is 2.98.
-# torch.compile also fuses operations and chooses what to keep, so our kernels are not much faster, and for the
-# cross-entropy torch.compile is faster. RMSNorm reaches 0.86 of a copy, because it has sums along rows and a second
-# launch.
+# Look at the first row. With 5 memory operations instead of 15 we expect a factor of 3 over eager torch, and the
+# measured factor is 2.98. torch.compile also fuses operations and chooses what to keep. So our kernels are not much
+# faster, and for the cross-entropy torch.compile is faster. RMSNorm reaches 0.86 of a copy, because it has sums along
+# rows and a second launch.
 #
-# The last row is far from the speed of memory, and slower than torch. Philox mixes seed and counter in ten rounds of
-# multiplications and exclusive ors, which are about a hundred integer operations. One call makes *four* random numbers,
-# but `tl.rand` uses only one of them. So arithmetic is the limit here, and recomputing is no longer free. (torch uses
-# all four numbers. So does `tl.rand4x`, if element 4 j + k gets the k-th number of call j.) But SeededDropout still
-# keeps nothing.
+# SeededDropout, in the last row, is far from the speed of memory, and slower than torch. Philox mixes seed and counter
+# in ten rounds of multiplications and exclusive ors, which are about a hundred integer operations. One call makes
+# *four* random numbers, but `tl.rand` uses only one of them. So arithmetic is the limit here, and recomputing is no
+# longer free. (torch uses all four numbers. With `tl.rand4x` you can, too, if element 4 j + k gets the k-th number of
+# call j.) But SeededDropout still keeps nothing.
 #
 # ## Recomputing for memory
 #
-# Now consider a whole model. It has 24 layers. Each layer is `x + gelu(x @ w1) @ w2`, and x @ w1 is four times as wide
-# as x. We call a tensor that passes from one layer to the next a **boundary**. A layer keeps x, x @ w1 and gelu(x @
-# w1), which have the size of 1 + 4 + 4 = 9 boundaries. So all layers together keep 24 × 9 = 216 boundaries. The next
-# cell computes how many bytes these are for 16,384 tokens, a width of 1024 and two bytes for each element.
+# Now take a whole model of 24 layers. Each layer is `x + gelu(x @ w1) @ w2`, and x @ w1 is four times as wide as x. We
+# call a tensor that passes from one layer to the next a **boundary**. A layer keeps x, x @ w1 and gelu(x @ w1), which
+# have the size of 1 + 4 + 4 = 9 boundaries. So all layers together keep 24 × 9 = 216 boundaries. The next cell computes
+# how many bytes these are for 16,384 tokens, a width of 1024 and two bytes for each element.
 
 # %%
 boundary = 16384 * 1024 * 2
@@ -731,9 +732,9 @@ print(f"{24 * 9} boundaries of {boundary / 2**20:.0f} MiB: {24 * 9 * boundary / 
 # input. In the backward pass, the piece runs forward once more and now keeps everything. Then its gradients are
 # computed.
 #
-# The price is one more forward pass. A forward pass takes a third of a training step (unit 03: 2 parts forward, 4 parts
-# backward), so the extra compute is a third. How much memory does this save? And how long should a piece be: one layer,
-# or six?
+# The price is one more forward pass. A forward pass takes a third of the FLOPs of a training step (unit 03: 2 parts
+# forward, 4 parts backward), so a checkpointed step does a third more FLOPs. How much memory do checkpoints save? And
+# how long should a piece, or **segment**, be: one layer, or six?
 
 # %% predict="recomputation.guess_segments"
 # 24 layers: into how many segments would you cut them? Write a number; it earns no points.
@@ -749,22 +750,22 @@ figures.recomputation.explore_checkpoints()
 # * The extra compute is the same for any number of segments. Only the memory depends on this number.
 #
 # If a layer kept only its input, √24 ≈ 5 segments would be best, because s + 24 / s is least at s = √24. This is the √n
-# rule (Chen et al., 2016): n layers need the memory of only 2 √n layers. In our model a layer keeps 9 boundaries, so
-# shorter segments are better: s + 9 · 24 / s is least at s = √216 ≈ 15. (Segments consist of whole layers, so the best
-# number can differ from 15.)
+# rule (Chen et al., 2016): n layers need only as much memory as 2 √n layers. In our model a layer keeps 9 boundaries,
+# so shorter segments are better: s + 9 · 24 / s is least at s = √216 ≈ 15. (Segments consist of whole layers, so the
+# best number can differ from 15.)
 #
 # ## Exercise: checkpoint
 #
 # {{exercise recomputation.checkpoint}}
 #
-# Write `checkpoint(fn, *args)`. It returns `fn(*args)`, one tensor, and keeps nothing but the arguments until the
-# backward pass, which runs `fn` again. The arguments are tensors, some of which ask for gradients, and other things,
-# such as numbers. All weights that `fn` uses are among its arguments. The check calls your function in a training step
-# in float64, with autograd as the reference. `torch.utils.checkpoint` does the same already, but you cannot use it
-# while the check runs.
+# Write `checkpoint(fn, *args)`. It returns `fn(*args)`, a single tensor, and until the backward pass it keeps nothing
+# but the arguments. The backward pass runs `fn` again. The arguments are tensors, with or without gradients, and other
+# things, such as numbers. All weights that `fn` uses are among its arguments. The check calls your function in a
+# training step in float64, with autograd as the reference. `torch.utils.checkpoint` does the same already, but you
+# cannot use it while the check runs.
 #
-# There may be dropout inside. torch's own dropout on the CPU draws from a generator with a *state* that every draw
-# moves on. What happens if you do not put it back?
+# There may be dropout inside `fn`. On the CPU, torch's own dropout draws from a generator with a *state*, which every
+# draw changes. What happens if you do not put the state back before you run `fn` again?
 
 # %%
 figures.recomputation.masks()
@@ -772,24 +773,25 @@ figures.recomputation.masks()
 # %% [markdown]
 # `torch.get_rng_state()` and `torch.set_rng_state(state)` read and set this state. `torch.random.fork_rng(devices=[])`
 # is a context that puts the state back when it ends. You need this because what is drawn *after* the backward pass
-# should not depend on whether something was recomputed. (A GPU has a generator of its own:
-# `torch.cuda.get_rng_state()`. Your `checkpoint` may leave it out.)
+# should not depend on whether something was recomputed. (A GPU has a generator of its own, with
+# `torch.cuda.get_rng_state()`. Your `checkpoint` may ignore it.)
 #
 # Full marks require
 # * the result and all gradients of fn ({{holds.look.plain}}),
 # * only the arguments, the result and a random state alive before the backward pass, and fn run once in the forward
 #   pass and once in the backward pass ({{seen.recomputes.memory}}),
 # * nothing kept in memory any longer than the backward pass needs it ({{seen.looked.memory}}),
-# * dropout that keeps the same elements both times, bit for bit ({{seen.same_dropout.dropout}}),
+# * dropout that keeps exactly the same elements both times ({{seen.same_dropout.dropout}}),
 # * the random state as it would be without the checkpoint ({{seen.looked.after}}).
 #
 # Four things surprise people:
 # * Inside `forward` of a Function, gradients are off. Here this is what you want.
 # * Inside `backward` they are off, too. Here this is not what you want.
-# * If you recompute with the arguments themselves, backward goes on into their own history. `detach()` cuts this
-#   history off, but the result no longer has `requires_grad`.
-# * A tensor that is an attribute of `ctx` stays in memory until the whole graph is gone. `ctx.save_for_backward` frees
-#   it as soon as the backward pass is done with it. For arguments that are not tensors it takes None.
+# * If you run `fn` on the arguments themselves, the backward pass goes on into the operations that computed the
+#   arguments. `detach()` cuts these off, but a detached tensor no longer has `requires_grad`.
+# * A tensor that is an attribute of `ctx` stays in memory until the whole graph is gone. A tensor in
+#   `ctx.save_for_backward` is freed as soon as the backward pass is done with it. Pass None there for an argument that
+#   is not a tensor.
 
 
 # %% exercise="recomputation.checkpoint"
@@ -834,17 +836,18 @@ check("recomputation.checkpoint", checkpoint)
 #
 # {{exercise recomputation.segments_for}}
 #
-# A model has `layers` layers. Each passes `boundary` bytes on to the next, and keeps `inside` bytes, its input among
-# them. Cut the layers into s segments whose lengths differ by at most one, so that the longest has ⌈layers / s⌉ layers.
-# The peak comes when the last segment has just been recomputed. Then s boundaries are alive, and the insides of one
-# segment. (This counts the segment's input twice. Leave it so: one segment of our 24 layers then counts 217, not 216.)
+# A model has `layers` layers. Each layer passes `boundary` bytes on to the next layer, and keeps `inside` bytes,
+# including its input. The layers are cut into s segments whose lengths differ by at most one, so the longest has
+# ⌈layers / s⌉ layers. The peak of the memory comes when the last segment has just been recomputed. Then s boundaries
+# are alive, and everything that the layers of one segment keep. (This counts the segment's input twice. Leave it so:
+# with one segment, our 24 layers then have a peak of 217 boundaries, not 216.)
 #
-# Return the number of segments with the least peak (any one, if several have the same), and that peak. Full marks
-# require
-# * a number of segments that no other one beats ({{holds.has_the_least_peak.plain}}),
-# * the right peak for it ({{holds.says_its_peak.plain}}),
-# * a prediction that holds for a real model of 24 layers, whose live bytes are counted operation by operation. The
-#   temporary tensors of one layer's backward pass are added to your prediction ({{holds.holds_when_counted.counted}}).
+# Return the number of segments with the least peak (any of them, if several numbers have the same peak), and this peak.
+# Full marks require
+# * a number of segments with the least peak ({{holds.has_the_least_peak.plain}}),
+# * the right peak for this number ({{holds.says_its_peak.plain}}),
+# * a prediction that holds for a real model of 24 layers ({{holds.holds_when_counted.counted}}). The check counts its
+#   live bytes after each operation. It adds the temporary tensors of one layer's backward pass to your prediction.
 
 
 # %% exercise="recomputation.segments_for"
@@ -863,33 +866,33 @@ check("recomputation.segments_for", segments_for)
 # %% [markdown]
 # ## Prediction against measurement
 #
-# The left picture shows the model, run with your checkpoint and your number of segments. Its curve is the number of
-# bytes that are alive after every operation. The right picture shows the same on a GPU, with torch's checkpoint, as the
-# GPU's allocator reports it. The lower row enlarges the bottom of both. The dashed line is your prediction plus the
-# temporary tensors of one layer's backward pass. Does the curve stay below it?
+# The left picture shows the model, run with your checkpoint and your number of segments. The curve shows how many bytes
+# are alive after each operation. The right picture shows the same on a GPU, with torch's checkpoint, as the GPU's
+# allocator reports it. The lower row enlarges the bottom of both. The dashed line is your prediction plus the temporary
+# tensors of one layer's backward pass. Does the curve stay below this line?
 
 # %% gpu="recomputation.memory_timeline"
 figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 
 # %% [markdown]
-# 216 boundaries have become 30, for a third more compute. On the H200 the step took 1.30 times as long, and it needed
-# 1.01 GiB instead of 6.85 GiB. (The peaks in the legends are two or three boundaries higher, because of the temporary
-# tensors of one layer's backward pass.) The two pictures agree, so the bytes that are counted on a CPU are those that
-# the GPU's allocator hands out.
+# The peak has fallen from 216 boundaries to 30, for a third more FLOPs. On the H200 the step took 1.30 times as long,
+# and it needed 1.01 GiB instead of 6.85 GiB. (The peaks in the legends are two or three boundaries higher, because of
+# the temporary tensors of one layer's backward pass.) The two pictures agree, so the bytes that are counted on a CPU
+# are those that the GPU's allocator hands out.
 #
 # When is which kind of recomputation worth it?
 #
 # | | recompute inside a kernel | checkpoint a piece of the model |
 # | --- | --- | --- |
-# | what for | speed: fewer bytes moved | memory: fewer bytes alive |
-# | what is computed again | cheap things: elementwise, one number per row | everything, matrix products too |
-# | costs | nothing, while memory sets the pace | about a third more compute |
-# | who does it for you | torch.compile (it chooses what to keep by a minimum cut), FlashAttention | torch.utils.checkpoint |
+# | what it is for | speed: fewer bytes moved | memory: fewer bytes alive |
+# | what is computed again | elementwise operations, with one number per row | everything, matrix products included |
+# | what it costs | nothing, while memory is the limit | about a third more FLOPs |
+# | who does it for you | torch.compile (which chooses what to keep by a minimum cut), FlashAttention | torch.utils.checkpoint |
 #
 # *Selective* checkpoints lie between the two. They keep the results of matrix products, which are expensive to compute,
-# and recompute the rest. FlashAttention is the best example of recomputation. It never stores its matrix of scores. It
-# keeps the output and one number for each row of this matrix, and recomputes the rest, tile by tile. So it moves fewer
-# bytes *and* keeps fewer. You build it in the next three units.
+# and recompute the rest. FlashAttention does both at once. It never stores its matrix of scores. It keeps the output
+# and one number for each row of this matrix, and recomputes the rest, tile by tile. So it moves fewer bytes *and* keeps
+# fewer. You build it in the next three units.
 #
 # ## What you now know
 #
@@ -897,10 +900,11 @@ figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 #   the forward and the backward pass, these tensors are most of a training step's memory.
 # * A GPU does many operations in the time of one store and one load, so what is cheap to compute is not worth keeping.
 #   Three sigmoids need 15 memory operations in torch, 8 if they are fused, and 5 if they are also recomputed.
-# * If recomputing needs a sum over a row, keep one number that holds this sum: lse for a softmax, and rstd for a norm.
+# * If recomputing needs a sum over a row, keep one number that contains this sum: lse for a softmax, and rstd for a
+#   norm.
 # * Random numbers follow from a seed and a counter, so a dropout mask need not be kept.
-# * If many programs add to one result, let each of them store a partial sum, and add these up in a fixed order. Then
-#   every run gives the same bits.
+# * If many programs add to one result, let each of them store a partial sum, and add the partial sums up in a fixed
+#   order. Then every run gives the same bits.
 # * A checkpoint keeps the boundaries of s segments, and recomputes what is inside. For n layers the memory is s ·
 #   boundary + ⌈n / s⌉ · inside, and the price is one more forward pass.
 

@@ -13,11 +13,11 @@
 # %% [markdown]
 # # 08 · Attention by tiles
 #
-# **After this unit you can** say what attention computes and which of its parts know where a token stands, compute it
-# and its gradients tile by tile without ever holding the matrix of scores, and say beforehand how many bytes that
-# moves. This unit takes about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need 02 (stable
-# sums, half precision), 05 (tiles), 06 (the online softmax) and 07 (recomputation, log-sum-exp). Everything here is
-# torch and runs on a CPU; in unit 09 the same loops become a kernel.
+# **After this unit you can** say what attention computes, and which of its parts know where a token stands. You can
+# compute attention and its gradients tile by tile, without ever holding the matrix of scores, and say how many bytes
+# this moves. This unit takes about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need 02
+# (stable sums, half precision), 05 (tiles), 06 (the online softmax) and 07 (recomputation, log-sum-exp). Everything
+# here is torch and runs on a CPU; in unit 09 the same loops become a kernel.
 
 # %%
 import time
@@ -30,9 +30,9 @@ from course_lib import check, figures, gpu, hint, progress  # noqa: F401 (hint i
 # %% [markdown]
 # ## The question
 #
-# A layer of a language model compares every token with every other. With n tokens this gives a matrix of n × n
-# **scores** for each of its heads. (A head is one such comparison; a layer has many.) Take 32 heads, 2 bytes for each
-# score, and a text of 32,768 tokens.
+# A layer of a language model compares every token with every other token, in several ways. Each of these comparisons is
+# called a **head**. With n tokens, each head has a matrix of n × n **scores**. Take 32 heads, 2 bytes for each score,
+# and a text of 32,768 tokens.
 
 # %% predict="attention.guess_scores"
 # How many GB do the scores of one layer take? Write a number before you run the next cell; it earns no points.
@@ -44,22 +44,22 @@ print(f"what goes in and comes out, 4 x 128 numbers per token and head: {4 * 32 
 print(f"all memory of an H200: {gpu.datasheet('H200').hbm_bytes / 1e9:.0f} GB")
 
 # %% [markdown]
-# The scores of a single layer would fill half of an H200's memory, and nobody keeps them. A softmax turns the scores
-# into weights, a mean is taken with these weights, and then scores and weights are thrown away. Can one compute the
-# result without writing the scores down?
+# The scores of a single layer would fill half of an H200's memory, although nobody keeps them. A softmax turns the
+# scores into weights, a mean is taken with these weights, and then scores and weights are thrown away. Can one compute
+# the result without writing the scores to memory?
 
 # %%
 figures.attention.memory_against_length()
 
 # %% [markdown]
-# The left panel shows how many bytes are moved, and the right one how many must be held at once. The lower curves
-# belong to this unit's method, in which the scores are made in tiles, used, and forgotten. (The left panel has two such
-# curves. Programs that walk over tiles load k and v again and again, as unit 05 taught you to count. Most of these
-# loads are answered by the L2 cache. It can hold k and v of a head, but never n × n scores.)
+# The left panel shows how many bytes are moved, and the right panel how many must be held at once. The lower curves
+# belong to this unit's method, in which the scores are computed in tiles, used, and forgotten. (The left panel has two
+# such curves. Programs that walk over tiles load k and v (defined below) again and again, as in unit 05. The L2 cache
+# answers most of these loads. It can hold k and v of a head, but never n × n scores.)
 #
 # The plan has six steps, and you know most of them. First you write attention as it is defined. Then you compute its
 # softmax in parts that can be merged, and attention by tiles. You find out which tiles a causal mask leaves out, and
-# count the bytes. At the end comes the backward pass, for gradients.
+# count the bytes. At the end comes the backward pass, which computes gradients.
 #
 # ## Attention
 #
@@ -67,12 +67,13 @@ figures.attention.memory_against_length()
 # the token looks for, its **key** k says what can be found at this token, and its **value** v is what the token hands
 # over. For one query, attention computes three things:
 #
-# 1. **scores**: its dot product with every key, times a **scale** of 1 / √D;
+# 1. **scores**: the dot products of the query with every key, times a **scale** of 1 / √D;
 # 2. **weights**: the softmax of the scores, which are positive numbers that add up to 1;
 # 3. **output**: the mean of the values with these weights.
 #
-# Why the scale? A dot product of D random numbers of size 1 has the size √D. The softmax of numbers that large is
-# almost exactly 0 or 1, and has hardly any gradient. Dividing by √D brings the scores back to size 1.
+# Why the scale? A dot product of two vectors of D random numbers of size 1 has the size √D. With scores as large as
+# this, the softmax gives weights that are almost exactly 0 or 1, and it has hardly any gradient. Dividing by √D brings
+# the scores back to size 1.
 
 # %%
 for D in (16, 64, 256):
@@ -91,21 +92,21 @@ for D in (16, 64, 256):
 # | o | (..., Nq, D) | output, P @ v |
 # | lse | (..., Nq) | log-sum-exp of each row of S, a natural logarithm |
 #
-# The dots are **leading dimensions**: batches and **heads**. A head is one such comparison with its own q, k, v; a
-# layer has many, and no head uses the numbers of another. `x.mT` swaps the last two dimensions, and `a @ b` multiplies
-# matrices in the last two dimensions of any tensors, so leading dimensions need no code of their own. Nq and Nk differ
-# when a model writes a text: then one new query meets all the keys so far.
+# The dots are **leading dimensions**: batches and **heads**. Each head has its own q, k and v, and no head uses the
+# numbers of another head. `x.mT` swaps the last two dimensions, and `a @ b` multiplies matrices in the last two
+# dimensions of any tensors, so leading dimensions need no code of their own. Nq and Nk differ when a model writes a
+# text: then one new query meets the keys of all tokens so far.
 #
-# **Causal** attention lets a token see itself and what came before. With Nq = Nk, query i sees the keys j ≤ i. And
-# with Nq < Nk? Then the queries are the *last* tokens, so that the last query must see all keys:
+# **Causal** attention lets a token see itself and the tokens before it. With Nq = Nk, query i sees the keys j ≤ i. And
+# with Nq < Nk? Then the queries belong to the *last* tokens, so the last query must see all keys:
 #
 # > query i sees key j where j ≤ i + Nk − Nq
 #
-# This is "aligned at the bottom right". FlashAttention aligns in this way from version 2.1 on, and so does every
-# decoder with a cache. (Such a decoder keeps the keys and values of all tokens so far, and computes a query only for
-# the newest token. You meet it in unit 09.) `torch.nn.functional.scaled_dot_product_attention(..., is_causal=True)`
+# This mask is **aligned at the bottom right**. FlashAttention aligns it in this way from version 2.1 on, and so does
+# every decoder with a cache. (Such a decoder keeps the keys and values of all tokens so far, and computes a query only
+# for the newest token. You meet it in unit 09.) `torch.nn.functional.scaled_dot_product_attention(..., is_causal=True)`
 # aligns at the top left instead: query i sees the keys j ≤ i, whatever Nk is. For the alignment of this course, torch
-# has `torch.nn.attention.bias.causal_lower_right`. The two alignments agree only where Nq = Nk.
+# has `torch.nn.attention.bias.causal_lower_right`. The two masks agree only where Nq = Nk.
 
 # %%
 Nq, Nk = 3, 5
@@ -113,25 +114,25 @@ print("bottom right, as here:\n", torch.ones(Nq, Nk, dtype=torch.int).tril(Nk - 
 print("top left, as torch's is_causal:\n", torch.ones(Nq, Nk, dtype=torch.int).tril())
 
 # %% [markdown]
-# If there are more queries than keys, the first Nq − Nk queries see **nothing**. There is no mean of no values. By
+# If there are more queries than keys, the first Nq − Nk queries see **nothing**. A mean of no values does not exist. By
 # convention the output of such a query is zeros, and its lse is -inf, the logarithm of an empty sum.
 #
 # ## Exercise: attention as it is defined
 #
 # {{exercise attention.attention}}
 #
-# Write attention in torch, with the whole matrix of scores. You will compare everything after this with your function.
-# Return o in q's dtype, and lse in float32. Compute in float32, whatever the dtype of the inputs is. torch.softmax and
-# torch.logsumexp are allowed, but torch's own attention is not. In this and all other exercises of this unit that take
-# tensors, neither an `if` on a number in a tensor nor `.item()` is allowed; torch.where chooses for each element. Full
-# marks need
+# Write attention in torch, with the whole matrix of scores. You will compare later results with it. Return o in q's
+# dtype, and lse in float32. Compute in float32, whatever the dtype of the inputs is. torch.softmax and torch.logsumexp
+# are allowed, but torch's own attention is not. In all exercises of this unit that take tensors, neither an `if` on a
+# number in a tensor nor `.item()` is allowed. Use torch.where to choose for each element. Full marks require
 # * right results with leading dimensions, any Nq and Nk, and a scale other than 1 / √D ({{correct.ragged}}),
 # * right results in causal attention, with Nq ≠ Nk as well ({{correct.causal}}), and for queries that see nothing
 #   ({{correct.nothing}}),
 # * right results for scores far from 0 ({{correct.hard}}), and for inputs and outputs in half precision
 #   ({{correct.half}}).
 #
-# `hint("attention.attention")` gives a hint, and a stronger one each time. Every exercise has such hints.
+# `hint("attention.attention")` gives a hint, and a stronger one each time you call it. Every exercise in this unit has
+# such hints.
 
 
 # %% exercise="attention.attention"
@@ -158,22 +159,22 @@ check("attention.attention", attention)
 # %% [markdown]
 # Where do q, k and v come from? A text takes this path:
 #
-# 1. A **tokenizer** cuts the text into **tokens**, which are words or pieces of words, and looks up the number of each in a
-#    vocabulary. The vocabulary is made before training, and has no gradients.
+# 1. A **tokenizer** cuts the text into **tokens**, which are words or pieces of words, and looks up the number of each
+#    token in a vocabulary. The vocabulary is made before training, and has no gradients.
 # 2. The **embedding** is a table with one vector for each token of the vocabulary, and `table[tokens]` picks a row for each
 #    token of the text. The rows begin as random numbers and are learned with all other weights of the model. (Word2Vec is
 #    an older method that learns such vectors on their own; a language model does not need it.)
 # 3. Some models add a vector for the **position** of each token here. The next section is about that.
-# 4. Each layer normalises the vectors that it is given and multiplies them by three learned matrices. The products are
-#    **q, k and v**. Models with rotary embedding put positions into q and k here, and not in step 3.
-# 5. Attention mixes the values. Its output is multiplied by a fourth matrix and added to what the layer was given.
+# 4. Each layer normalises the vectors that it gets and multiplies them by three learned matrices. The products are **q,
+#    k and v**. Models with rotary embedding put positions into q and k here, and skip step 3.
+# 5. Attention mixes the values. Its output is multiplied by a fourth matrix and added to the layer's input.
 #
-# And how do heads lie in memory? The next cell shows what a layer does around your function. Before you run it: which
-# of these lines copies data?
+# And how do heads lie in memory? The next cell shows what a layer does before and after it calls your function. Which
+# lines of the cell copy data? Guess before you run it.
 
 # %%
 B, N, H, D = 2, 10, 4, 16  # batch, tokens, heads, numbers per head
-x = torch.randn(B, N, H * D)  # what the layer is given: one vector a token
+x = torch.randn(B, N, H * D)  # the layer's input: one vector for each token
 w_q, w_k, w_v = torch.randn(3, H * D, H * D) * (H * D) ** -0.5  # learned, in a model
 
 q, k, v = (x @ w for w in (w_q, w_k, w_v))  # (B, N, H * D) each
@@ -189,16 +190,16 @@ else:
 # %% [markdown]
 # Splitting into heads gives a view (unit 01). The shape of q is (B, H, N, D), and its strides say that a token's heads
 # lie side by side in memory. A kernel that takes any strides can read q where it is, and in unit 09 your kernel must do
-# so. (The last line copies if o is contiguous as (B, H, N, D).)
+# so. (The `flatten` near the end copies if o is contiguous as (B, H, N, D).)
 #
-# Heads do not need each other until the layer's last matrix, so they can also lie on **several GPUs**. Take four GPUs
-# with one head each. Every GPU gets x, the columns of w_q, w_k and w_v that make its head, and the rows of the last
-# matrix that its head is multiplied by. What one GPU computes has the shape of the layer's output. What must the GPUs
-# send each other? Try to say it before you run this.
+# Heads do not need each other before the layer's last matrix, so they can also lie on **several GPUs**. Take four GPUs
+# with one head each. Every GPU gets x, those columns of w_q, w_k and w_v that make its head, and those rows of the last
+# matrix that its head is multiplied by. The result of each GPU has the shape of the layer's output. What must the GPUs
+# send each other? Try to say it before you run the next cell.
 
 # %%
 w_o = torch.randn(H * D, H * D) * (H * D) ** -0.5  # the layer's last matrix
-parts = []  # what each GPU has at the end
+parts = []  # the result of each GPU
 for gpu_number in range(H):
     mine = slice(gpu_number * D, (gpu_number + 1) * D)
     q1, k1, v1 = (x @ w[:, mine] for w in (w_q, w_k, w_v))  # (B, N, D)
@@ -211,15 +212,16 @@ print(
 )
 
 # %% [markdown]
-# The price is one sum over all GPUs, an *all-reduce*, of B · N · width numbers. A layer pays it once for attention and
-# once for the MLP, which is cut in the same way. With 8 GPUs and 32 heads, each GPU has 4 heads. (Shoeybi and others,
-# *Megatron-LM*, 2019.) The kernel of a head stays the same, so this course stays on one GPU.
+# The price is one sum over all GPUs, an *all-reduce*, of B · N · width numbers. A layer pays this price once for
+# attention and once for the MLP, which is cut in the same way (Shoeybi and others, *Megatron-LM*, 2019). With 8 GPUs
+# and 32 heads, each GPU has 4 heads. The kernel stays the same, so this course stays on one GPU.
 #
 # ## Where does a token stand?
 #
-# Shuffle the keys, and the values with them. Without a mask, what happens to o? Nothing happens, because a mean does
-# not depend on the order. So attention without a mask does not know which token came first. (Under a causal mask the
-# order does matter: it decides which keys a query sees.) Positions have to be put in, and the question is where.
+# Shuffle the keys, and the values in the same way. Without a mask, what happens to o? Nothing happens, because a mean
+# does not depend on the order of the values. So attention without a mask does not know which token came first. (With a
+# causal mask the order does matter, because it decides which keys a query sees.) So a model must be told the positions.
+# Where?
 #
 # There are three ways. The first is to **add** positions to the embeddings, before the first layer. The first
 # transformer added sines and cosines (Vaswani and others, 2017), and GPT-2 adds a learned vector for each position.
@@ -227,32 +229,33 @@ print(
 # score a number that grows with the distance between query and key, as ALiBi does (Press and others, 2022). The third
 # is to turn q and k:
 #
-# **Rotary embedding** (Su and others, *RoFormer*, 2021) takes the D numbers of a vector as D / 2 pairs, sees each pair
-# as a point in the plane, and turns it by an angle that grows with the token's position m: pair i by m × base^(−2 i /
-# D). The first pair turns fast, and the last one hardly at all. Look at the right half of the picture first: what does
-# a dot product of two turned vectors depend on?
+# **Rotary embedding** (Su and others, *RoFormer*, 2021) takes the D numbers of a vector as D / 2 pairs. Each pair is a
+# point in the plane, and is turned by an angle that grows with the token's position m: pair i is turned by m × base^(−2
+# i / D). The first pair turns fast, and the last pair hardly at all. Look at the right half of the picture first: what
+# does a dot product of two turned vectors depend on?
 
 # %%
 figures.attention.rotary_positions()
 
 # %% [markdown]
-# The dot product depends only on the *difference* of their positions, because turning both vectors by the same angle
-# does not change it. So a token three words back is always found in the same way, wherever the two tokens stand. This
-# is also why **q and k are turned, and v is not**. The scores are dot products, in which the absolute positions cancel.
-# A value is handed over as it is. If values were turned, o would carry the absolute positions of the tokens that it
-# came from, and nothing would cancel.
+# The dot product depends only on the *difference* of the two positions, because it does not change if both vectors are
+# turned by the same angle. So a query finds the token three places back in the same way, wherever it stands. This is
+# also why **q and k are turned, and v is not**. The scores are dot products, in which the absolute positions cancel. A
+# value is handed over as it is. If values were turned, o would carry the absolute positions of the tokens that it came
+# from, and nothing would cancel.
 #
 # ## Exercise: rotary
 #
 # {{exercise attention.rotary}}
 #
-# Pair i is (x[2 i], x[2 i + 1]). (Other models pair column i with column i + D / 2. That is the same operation with the
+# Pair i is (x[2 i], x[2 i + 1]). (Some models pair column i with column i + D / 2. This is the same operation with the
 # columns in another order. Code that loads a model's weights must use the order with which the model was trained.)
-# Turning (x, y) by the angle t gives (x cos t − y sin t, x sin t + y cos t). Use real numbers and no complex ones. Full
-# marks need
+# Turning (x, y) by the angle t gives (x cos t − y sin t, x sin t + y cos t). Use real numbers, and no complex numbers.
+# Full marks require
 # * right results with leading dimensions and any even D ({{correct.shapes}}),
-# * positions in any order, up to 30,000 ({{correct.anywhere}}),
-# * inputs and outputs in half precision, with angles in float32 ({{correct.half}}). What would 20,001 be in bfloat16?
+# * right results for positions in any order, up to 30,000 ({{correct.anywhere}}),
+# * right results for inputs and outputs in half precision, with angles in float32 ({{correct.half}}). What would the
+#   position 20,001 be in bfloat16?
 
 
 # %% exercise="attention.rotary"
@@ -277,10 +280,10 @@ check("attention.rotary", rotary)
 # {{exercise attention.claims}}
 #
 # Which of these claims hold for random q, k, v? There is no mask unless a claim names one. The first eight answers are
-# True or False, and together they are worth {{truths.plain}}. You get this part of it: the share of the true claims
-# that you find, plus the share of the false ones that you find, minus 1. So the same word everywhere earns nothing. The
-# last two answers are numbers, worth {{numbers.plain / 2}} each. Write the answers, and no code that finds them. Then
-# run the cell after the check: it tries most of the claims with your functions.
+# True or False, and together they are worth {{truths.plain}}. The part that you get is the share of the true claims
+# that you find, plus the share of the false claims that you find, minus 1. So the same answer everywhere earns nothing.
+# The last two answers are numbers, worth {{numbers.plain / 2}} each. Write the answers, and no code that finds them.
+# The cell after the check tries most of the claims with your functions.
 
 
 # %% exercise="attention.claims"
@@ -291,9 +294,9 @@ claims = {
     "keys_doubled_double_o": ...,
     "values_doubled_double_o": ...,
     "causal_first_query_returns_first_value": ...,  # Nq = Nk
-    "rotary_on_q_k_all_moved_by_7_leaves_o": ...,  # all positions, of queries and keys, are 7 more
+    "rotary_on_q_k_all_moved_by_7_leaves_o": ...,  # the positions of all queries and keys are 7 larger
     "rotary_on_v_too_all_moved_by_7_leaves_o": ...,
-    "pairs_seen_causal_4_queries_6_keys": ...,  # how many pairs of a query and a key
+    "pairs_seen_causal_4_queries_6_keys": ...,  # how many pairs of a query and a key that it sees
     "queries_that_see_nothing_causal_6_queries_4_keys": ...,
 }
 ### BEGIN SOLUTION
@@ -301,7 +304,7 @@ claims = {
     "keys_and_values_shuffled_alike_leave_o": True,  # a mean has no order
     "queries_shuffled_shuffle_o": True,  # each row of o has its own query
     "ten_more_on_every_score_leaves_o": True,  # exp(10) in numerator and denominator
-    "keys_doubled_double_o": False,  # scores twice as far apart: other weights
+    "keys_doubled_double_o": False,  # the scores are twice as far apart, so the weights change
     "values_doubled_double_o": True,
     "causal_first_query_returns_first_value": True,  # it sees one key, with weight 1
     "rotary_on_q_k_all_moved_by_7_leaves_o": True,
@@ -338,34 +341,36 @@ else:
 # %% [markdown]
 # ## A softmax in parts
 #
-# Now the scores of one query come in parts: first some keys, then others. In unit 06 you kept two numbers while you
-# walked along a row: the maximum m so far, and the sum l of exp(s − m). Attention wants a third thing, the sum of the
-# *values* with the same weights. Call it acc. This is the **state** of a query after some keys:
+# Now the scores of one query come in parts: first those of some keys, then those of others. In unit 06 you kept two
+# numbers while you walked along a row: the maximum m so far, and the sum l of exp(s − m). Attention needs a third
+# thing, the sum of the *values* with the same weights, which we call acc. These three are the **state** of a query
+# after some keys:
 #
 # > m = max s,  l = Σ exp(s − m),  acc = Σ exp(s − m) v
 #
-# At the end o = acc / l, and lse = m + log l. A larger maximum on the way does no harm, because all terms of l and acc
-# are then multiplied by one common factor, alpha = exp(m − m_new). Move the first slider through the tiles. Then choose
-# *one at the end*: what does the last tile do to everything before it?
+# At the end o = acc / l, and lse = m + log l. If a larger maximum comes on the way, l and acc are multiplied by the
+# same factor, alpha = exp(m − m_new). Move the first slider through the tiles. Then choose *one at the end*: what does
+# the last tile do to everything before it?
 
 # %%
 figures.attention.explore_online_softmax()
 
 # %% [markdown]
-# There is one large score at the end, and so the sum of everything before it is multiplied by nearly 0. Nothing is lost:
-# those keys *have* hardly any weight.
+# The last tile has one large score, so it multiplies the sums of all tiles before it by nearly 0. Nothing is lost: the
+# keys of those tiles *have* hardly any weight.
 #
 # Here is the same idea without a walk along the keys. Take any two sets of keys, each with its state. What is the state
-# of both sets together? The sums of each state are relative to the maximum of this state. Make the sums of both
-# relative to the larger maximum, and add them. For this you need only the two states, and no keys, scores or values.
+# of both sets together? The sums l and acc of each state are relative to its own maximum. Make both relative to the
+# larger maximum, and add them. For this you need only the two states, and no keys, scores or values.
 #
 # ## Exercise: merge two states
 #
 # {{exercise attention.merge}}
 #
-# `a` and `b` are states of the same queries after different keys: tuples (m, l, acc) with m and l of any shape (...)
-# and acc (..., D), all float32. The state after *no* keys is m = −inf, l = 0, acc = 0. Full marks require
-# * no change where a or b is the empty state ({{correct.identity}}), and the empty state where both are
+# `a` and `b` are states of the same queries after different keys. Each is a tuple (m, l, acc), where m and l have any
+# shape (...), acc has the shape (..., D), and all are float32. The state after *no* keys is m = −inf, l = 0, acc = 0.
+# Full marks require
+# * the other state unchanged where a or b is the empty state ({{correct.identity}}), and the empty state where both are
 #   ({{correct.nothing}}),
 # * right results for scores near 1000, and for states whose maxima are far apart ({{correct.large}}),
 # * the same result in any order and any grouping ({{holds.any_order.order}}).
@@ -387,10 +392,10 @@ def merge(a: tuple, b: tuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 check("attention.merge", merge)
 
 # %% [markdown]
-# Your merge makes one state out of two. Any grouping gives the same result, and one state, the empty one, changes
-# nothing. Things with such an operation are called a **monoid**. Numbers with addition are one, and now the states of a
-# softmax are one, too. Why is this useful? If any grouping is allowed, the work can also be *shared* among programs.
-# Cut 64 keys into 8 tiles, and merge their states in four ways:
+# Your merge makes one state out of two. Any grouping gives the same result, and merging the empty state changes
+# nothing. A set with such an operation is called a **monoid**. The numbers with addition are a monoid, and now the
+# states of a softmax are one, too. Why is this useful? If any grouping is allowed, programs can *share* the work. The
+# next cell cuts 64 keys into 8 tiles, and merges their states in four ways:
 
 
 # %%
@@ -402,7 +407,7 @@ def state_of(s: torch.Tensor, v: torch.Tensor) -> tuple:
 
 
 def in_pairs(parts: list) -> tuple:
-    """Merge neighbours, then their neighbours, until one is left."""
+    """Merge neighbours in pairs, then the results in pairs, until one state is left."""
     while len(parts) > 1:
         parts = [merge(*parts[i : i + 2]) for i in range(0, len(parts), 2)]
     return parts[0]
@@ -435,38 +440,39 @@ else:
 figures.attention.merge_orders()
 
 # %% [markdown]
-# The chain is what one program does, tile after tile, in the forward pass of unit 09. The tree is for one query and
-# very many keys, where a single program would walk for a very long time. There, many programs take a share of the keys
-# each, and a second launch merges their states. You will write this as `flash_decode` in unit 09.
+# One program of unit 09's forward pass works like the chain: it merges tile after tile. The tree is for one query and
+# very many keys, where a single program would take very long. There, each of many programs takes a share of the keys,
+# and a second launch merges their states. You will write this as `flash_decode` in unit 09.
 #
 # ## By tiles
 #
-# Cut the queries into tiles of bm, and the keys into tiles of bn. Each tile of queries holds its own state, walks over
-# the tiles of keys, merges, and writes its rows of o and lse once. The largest thing that ever exists is one tile of
-# scores, bm × bn. No tile of queries needs the results of another, so in a kernel each of them can be a program.
+# Cut the queries into tiles of bm, and the keys into tiles of bn. For each tile of queries, keep a state, walk over the
+# tiles of keys, merge their states into it, and write the rows of o and lse once. No more scores than one tile, bm ×
+# bn, exist at a time. No tile of queries needs the results of another tile, so in a kernel each of them can have a
+# program.
 #
-# What about a causal mask? For many tiles it is known beforehand what the mask does.
+# What about a causal mask? For many tiles you know beforehand what the mask does.
 
 # %%
 figures.attention.explore_causal_map()
 
 # %% [markdown]
-# There are three kinds of tiles. In a **full** one every query sees every key, and no mask is needed. In a **skipped**
-# one no query sees any key, and nothing is read or computed. Only the tiles on the diagonal line need the **mask**.
-# Make the tiles smaller and watch the FLOPs. What share do they approach, and why do they stay above it? Then choose
-# fewer *keys* than *queries*.
+# There are three kinds of tiles. In a **full** tile every query sees every key, and no mask is needed. In a **skipped**
+# tile no query sees any key, and nothing is read or computed. Only the tiles on the diagonal line need the **mask**.
+# Make the tiles smaller and watch the FLOPs. What share of all FLOPs do they approach, and why do they stay above it?
+# Then choose fewer *keys* than *queries*.
 #
-# (They approach one half, and stay above it because the masked tiles on the line are computed whole. A last tile with
+# (They approach one half, and stay above it because a masked tile costs as many FLOPs as a full one. A last tile with
 # fewer than bn keys counts as masked here, because in a kernel its block *has* lanes for keys that do not exist.)
 #
 # ## Exercise: which tiles?
 #
 # {{exercise attention.causal_tiles}}
 #
-# Program `pid` has the queries from pid × bm on, up to bm of them. Tile j has the keys from j × bn on. For causal
-# attention return `(full, end)`: tiles 0 to full − 1 are full, tiles full to end − 1 need the mask, and tiles from end
-# on are skipped. A tile with fewer than bn keys is never full. Full marks require every program right,
-# * for as many queries as keys in whole tiles ({{holds.right_tiles.plain}}), and for ragged sizes
+# Program `pid` has at most bm queries, from query pid × bm on. Tile j has the keys from j × bn on. For causal attention
+# return `(full, end)`: tiles 0 to full − 1 are full, tiles full to end − 1 need the mask, and tiles from end on are
+# skipped. A tile with fewer than bn keys is never full. Full marks require the right answer for every program,
+# * for as many queries as keys, in whole tiles ({{holds.right_tiles.plain}}), and for ragged sizes
 #   ({{holds.right_tiles.ragged}}),
 # * for more keys than queries ({{holds.right_tiles.more keys}}), and for more queries than keys
 #   ({{holds.right_tiles.more queries}}).
@@ -491,18 +497,18 @@ check("attention.causal_tiles", causal_tiles)
 # {{exercise attention.tiled_attention}}
 #
 # Compute the same results as `attention`, by tiles of bm queries and bn keys. Your `merge` and `causal_tiles` may help.
-# Cast each tile to float32 when you take it, keep the state in float32, and round once, when you write to o. No tile of
-# scores may be larger than bm × bn. Full marks require
+# Cast each tile to float32 before you use it, keep the state in float32, and round only once, when you write to o. No
+# tile of scores may be larger than bm × bn. Full marks require
 # * right results for ragged sizes and leading dimensions ({{correct.ragged}}), for causal attention with Nq ≠ Nk
 #   ({{correct.causal}}), and for queries that see nothing ({{correct.nothing}}),
 # * right results for scores that are large, that rise from tile to tile, or that are all near −200, and for a single
 #   score of 80 in the last tile ({{correct.hard}}),
 # * inputs and outputs in half precision ({{correct.half}}),
-# * no tensor of bm × Nk scores or more ({{largest_buffer.performance}}): the check looks at the largest tensor that you
-#   allocate,
-# * no products for skipped tiles, and two for each other tile ({{products.performance}}).
+# * no tensor as large as bm × Nk scores ({{largest_buffer.performance}}); the check looks at the largest tensor that
+#   you allocate,
+# * no products for skipped tiles, and two for every other tile ({{products.performance}}).
 #
-# A check counts at most 2000 operations of torch in one call; a loop over tiles needs far fewer.
+# A call may run at most 2000 operations of torch. A loop over tiles needs far fewer.
 
 
 # %% exercise="attention.tiled_attention"
@@ -541,12 +547,12 @@ check("attention.tiled_attention", tiled_attention)
 
 # %% [markdown]
 # Now take a text that is too long for `attention`. The scores of 4 heads and 4096 tokens in float32 are 256 MiB, but
-# `tiled_attention` never has more than a tile of them. Is it slower? Guess, then look.
+# `tiled_attention` never holds more than a tile of scores for each head. Is it slower? Guess, and then run the cell.
 
 # %%
 q, k, v = torch.randn(3, 4, 4096, 64)
 threads = torch.get_num_threads()
-torch.set_num_threads(1)  # one core each, and its seconds of work alone: what else runs here does not count
+torch.set_num_threads(1)  # both run on one core, and process_time counts only the seconds that this process works
 if tiled_attention(q[:, :8], k[:, :8], v[:, :8], True, 8, 8) is None or attention(q[:, :8], k[:, :8], v[:, :8]) is None:
     print("solve attention and tiled_attention to compare them")
 else:
@@ -561,8 +567,8 @@ else:
 torch.set_num_threads(threads)
 
 # %% [markdown]
-# A CPU behaves like a GPU here. A tile stays in a cache, but the matrix of scores does not, and nearly half of the
-# tiles are skipped.
+# A CPU behaves like a GPU here. A tile of scores stays in a cache, but the whole matrix does not fit, and nearly half
+# of the tiles are skipped.
 #
 # ## How many bytes?
 #
@@ -574,10 +580,10 @@ torch.set_num_threads(threads)
 #
 # {{exercise attention.flash_bytes}}
 #
-# There is one program for each bm queries. It loads its rows of q once. It walks over the tiles of k and v that some of
-# its queries see. Then it stores its rows of o (with as many bytes for each element as q) and of lse (float32) once.
-# Masked lanes move nothing, so a last tile that is short moves only the rows that exist. Your number must equal that of
-# a traced FlashAttention kernel, to the byte,
+# There is one program for every bm queries. It loads its rows of q once. It loads each tile of k and v that some of its
+# queries see. Then it stores its rows of o (with as many bytes for each element as q) and of lse (float32) once. Masked
+# lanes move nothing, so a last tile that is short moves only the rows that exist. Your number must equal that of a
+# traced FlashAttention kernel, to the byte,
 # * in whole tiles ({{correct.plain}}) and with ragged ones ({{correct.ragged}}),
 # * causal ({{correct.causal}}), and causal with ragged tiles and with key tiles wider than query tiles
 #   ({{correct.causal ragged}}).
@@ -587,7 +593,7 @@ torch.set_num_threads(threads)
 def flash_bytes(n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -> int:
     """Bytes loaded and stored for one head: q, k, v, o are (n, d) of itemsize bytes per element, lse (n,) float32."""
     ### BEGIN SOLUTION
-    rows = 0  # of k, and as many of v, that all programs load together
+    rows = 0  # rows of k that all programs together load, and as many of v
     for pid in range(-(-n // bm)):
         end = causal_tiles(pid, bm, bn, n, n)[1] if causal else -(-n // bn)
         rows += min(n, end * bn)
@@ -599,8 +605,8 @@ def flash_bytes(n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -
 check("attention.flash_bytes", flash_bytes)
 
 # %% [markdown]
-# What follows from these bytes? FLOPs divided by bytes is the arithmetic intensity of unit 03. The products cost 4 n² d
-# FLOPs, whatever the tiles are.
+# FLOPs divided by bytes is the arithmetic intensity of unit 03. What is it here? The products cost 4 n² d FLOPs,
+# whatever the tiles are.
 
 # %%
 n, d = 8192, 128
@@ -612,21 +618,21 @@ else:
         print(f"tiles of {bm:3} x {bn:3}: {moved / 1e6:6.1f} MB, {4 * n * n * d / moved:4.0f} FLOPs per byte")
 
 # %% [markdown]
-# Which of the two tile sizes matters, bm or bn? Only the *query* tile matters, because k and v are read n / bm times.
-# The size of the key tile only says in what portions they are read. But a program must hold its query tile all the
-# time, and its accumulator in registers, so bm cannot be larger than 128 or 256. You will see this trade-off again in
-# unit 09.
+# Which of the two tile sizes matters, bm or bn? Only bm, the size of the *query* tile, matters, because k and v are
+# read n / bm times. The size of the key tile only decides in what portions they are read. But a program must hold its
+# query tile all the time, and its accumulator in registers, so bm cannot be larger than 128 or 256. You will see this
+# trade-off again in unit 09.
 #
 # ## The way back
 #
-# Training wants the gradients dq, dk and dv for a given do. Autograd would keep P, n × n numbers, from the forward
-# pass. You know a way out from unit 07: **compute P again**. P of any tile can be computed from q, k and one number for
-# each row, without a softmax and without any other tile:
+# Training needs the gradients dq, dk and dv for a given do. Autograd would keep P, which has n × n numbers, from the
+# forward pass. You know a way out from unit 07: **compute P again**. A tile of P can be computed from q, k and one
+# number for each row, without a softmax and without any other tile:
 #
 # > P = exp(S − lse)
 #
-# This is why a forward pass returns lse. Here is the chain rule, for one tile. (Write dX for the gradient of the loss
-# with respect to X, as everybody does.)
+# This is why a forward pass returns lse. Here is the chain rule for one tile. (As usual, dX is the gradient of the loss
+# with respect to X.)
 #
 # | forward | backward |
 # | --- | --- |
@@ -635,13 +641,12 @@ else:
 # | S = scale · q kᵀ | dq = scale · dS k,  dk = scale · dSᵀ q |
 #
 # Where does delta come from? A softmax has the derivative ∂P_j / ∂S_i = P_j ([i = j] − P_i), with [i = j] for 1 if i =
-# j, else 0. So dS_i = P_i (dP_i − Σ_j P_j dP_j), and the sum at the end is what the table calls delta. This sum goes
-# over *all* keys of a row. Does a tile need all the others, then? It does not, as you see when you put in dP_j = do ·
-# v_j:
+# j, else 0. So dS_i = P_i (dP_i − Σ_j P_j dP_j), and this sum is what the table calls delta. The sum runs over *all*
+# keys of a row. Does a tile need all the others, then? It does not, as you see when you put in dP_j = do · v_j:
 #
 # > delta = Σ_j P_j (do · v_j) = do · Σ_j P_j v_j = do · o
 #
-# The sum over all keys is already in o. So delta = rowsum(do × o). It has n numbers, and it is computed once. (The
+# The sum over all keys is already in o. So delta = rowsum(do × o), which is n numbers that are computed once. (The
 # papers call it D, but here D is the length of a vector.) Now no tile needs another one. How many products does a tile
 # take in the backward pass, and how many did it take in the forward pass?
 #
@@ -650,14 +655,15 @@ else:
 # {{exercise attention.attention_backward}}
 #
 # Return dq, dk, dv in the dtype of q, k, v. The scale is 1 / √D. Choose the size of the tiles yourself, for example 64
-# by 64. Operations of torch are counted here as in `tiled_attention`, and small tiles need many operations. Gradients
-# are sums over tiles. Keep these sums in float32, and round once. A query that sees nothing has a gradient of zeros,
-# and adds nothing to dk and dv. Full marks require
+# by 64. Here, too, a call may run at most 2000 operations of torch, and small tiles need many. Gradients are sums over
+# tiles. Keep these sums in float32, and round once. A query that sees nothing has a gradient of zeros, and adds nothing
+# to dk and dv. Full marks require
 # * right results for ragged sizes and leading dimensions ({{correct.ragged}}), for causal attention with Nq ≠ Nk
 #   ({{correct.causal}}), and for queries that see nothing ({{correct.nothing}}),
 # * right results for large, rising and low scores ({{correct.hard}}), and for inputs and outputs in half precision
 #   ({{correct.half}}),
-# * no tensor of Nq × Nk bytes or more, so no whole matrix of scores and no whole mask ({{largest_buffer.performance}}).
+# * no tensor of Nq × Nk bytes or more, so neither a whole matrix of scores nor a whole mask
+#   ({{largest_buffer.performance}}).
 #
 # The cell after the check compares your gradients with those that autograd finds for your own `attention`.
 
@@ -684,7 +690,7 @@ def attention_backward(
         offs_m = torch.arange(i, i + qi.shape[-2], device=q.device)[:, None]
         for j in range(0, Nk, B):
             if causal and j > i + B - 1 + Nk - Nq:
-                break  # nobody sees this tile, nor those behind it
+                break  # no query of this tile sees these keys, or later ones
             kj, vj = k[..., j : j + B, :].float(), v[..., j : j + B, :].float()
             s = qi @ kj.mT * scale
             if causal:
@@ -718,9 +724,9 @@ else:
 
 # %% [markdown]
 # A tile takes five products in the backward pass (S again, dP, dv, dq and dk), and two in the forward pass. So the
-# backward pass costs 2.5 times as much as the forward pass. One of the five products is the price of not keeping P.
+# backward pass costs 2.5 times as much as the forward pass. One of the five products, S, is the price of not keeping P.
 # What is kept instead? Only q, k, v and o, which exist anyway, and lse. The next cell shows the difference for the text
-# we began with.
+# with which we began.
 
 # %%
 n, d, heads = 32768, 128, 32
@@ -730,13 +736,13 @@ print(f"lse, 4 bytes per element:                       {heads * n * 4 / 1e6:7.1
 # %% [markdown]
 # ## What you now know
 #
-# * Attention is a mean of values. q and k are compared; v is handed over. With rotary embedding q and k get positions, and
-#   v gets none; positions that are added to the embeddings reach all three.
-# * The state (m, l, acc) of a query after some keys can be merged with its state after others, in any order and any
+# * Attention is a mean of values. q and k are compared, and v is handed over. Rotary embedding puts positions into q
+#   and k, and not into v. Positions that are added to the embeddings reach all three.
+# * The state (m, l, acc) of a query after some keys can be merged with its state after other keys, in any order and any
 #   grouping. The empty state is −inf, 0, 0, and the only trap is −inf − −inf, which is NaN.
-# * By tiles, the largest thing in memory is one tile of scores. k and v are read once for each tile of queries.
-# * A causal mask divides the tiles into full ones, skipped ones, and a diagonal of masked ones. When the mask is
-#   aligned at the bottom right, the last query sees all keys.
+# * By tiles, no more than one tile of scores exists at a time. k and v are read once for each tile of queries.
+# * With a causal mask there are full tiles, skipped tiles, and a diagonal of masked tiles. If the mask is aligned at
+#   the bottom right, the last query sees all keys.
 # * With lse and delta = rowsum(do × o), every tile of the backward pass can be computed without any other tile. It
 #   takes five products and no softmax, and nothing of size n × n is kept.
 #

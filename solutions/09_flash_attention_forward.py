@@ -44,11 +44,11 @@ tera = 4 * 16 * 16384**2 * 128 / 1e12
 tiles = (16384 // 128) ** 2  # one torch operation handles the same tile of all 16 heads
 print(f"{tera:.1f} TFLOP at {ceiling:.0f} TFLOP/s: {1000 * tera / ceiling:.1f} ms")
 print(
-    f"{tiles:,} tiles of 128 x 128, about ten torch operations each: {10 * tiles * 5e-3:.0f} ms of launches, at 5 us each"
+    f"{tiles:,} tiles of 128 x 128, about ten torch operations per tile, 5 us per launch: {10 * tiles * 5e-3:.0f} ms of launches"
 )
 
 # %% [markdown]
-# Each torch operation is a launch, and each operation hands its tiles to the next one *through memory*. (One torch
+# Each torch operation is a separate launch, and it hands its tiles to the next one *through memory*. (One torch
 # operation handles the same tile of all heads at once, so the number of launches is not multiplied by 16.) But a tile
 # of scores is small enough to stay in registers, if one kernel does all the work on it: the first product, the mask,
 # the exponentials and the second product. In this unit you write this kernel. The outer loop of `tiled_attention`
@@ -155,7 +155,8 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 #
 # * **Tensor cores** multiply half-precision numbers, but p is float32. So round p to v's dtype for the product:
 #   `p.to(v.dtype)`. The weights in p lie between 0 and 1, and rounding changes each of them by at most half a unit in
-#   its last place. The numbers in v are not more precise than this. The state (m, l and acc) stays in float32.
+#   its last place. This does little harm, because the numbers in v are no more precise: they, too, are rounded to the
+#   last place. The state (m, l and acc) stays in float32.
 # * **Adding is free.** `tl.dot(a, b, acc)` adds the product to `acc`, and this takes the tensor cores no extra time.
 # * **Float32 blocks** would be rounded to TF32. With `input_precision="ieee"` they stay float32. For half precision
 #   this option changes nothing.
@@ -245,7 +246,8 @@ check("flash.online_update", weighted_mean)
 # 3. It divides acc by l, and stores o and lse.
 #
 # For a block of half precision, `k.T` costs nothing, because a tile in shared memory can be read by rows or by columns.
-# (On Hopper the tensor cores do this themselves. On older GPUs the loads from shared memory into registers do it.)
+# (On Hopper the tensor cores themselves can read a tile either way. On older GPUs a tile is transposed as it is loaded
+# from shared memory into registers.)
 #
 # Multiply the scores s by the scale, in float32. If you multiplied q by the scale instead, the scaled q would be
 # rounded to half precision, and lse would be less exact.
@@ -362,8 +364,8 @@ else:
 # see? In causal attention it sees i + 1 + Nk − Nq keys, but at least 0 and at most Nk. In full attention it sees all Nk
 # keys. Call this number `sees`. A score is kept where **key < sees**. This one comparison serves as the causal mask,
 # and it also masks the missing keys past Nk. Moreover, `sees` divides the walk of a program into parts:
-# * From key 0 to the smallest `sees` of its rows, rounded down to whole tiles, all rows see all keys. No mask is needed
-#   there, not even on the loads.
+# * Up to the smallest `sees` of the program's rows (rounded down to whole tiles), every row sees every key. No mask is
+#   needed here, not even on the loads.
 # * From there to the largest `sees` of its rows, a mask is needed.
 # * Beyond the largest `sees`, there is nothing to do.
 #
@@ -381,17 +383,17 @@ figures.attention.explore_causal_map()
 #
 # ## Heads and strides
 #
-# A tensor q may have the shape (B, H, N, D), or (N, D), or other dimensions in front of the last two. Often it is a
+# A tensor q may have the shape (B, H, N, D) or (N, D), or any other dimensions in front of the last two. Often it is a
 # *view*: a tensor (B, N, H, D) with two dimensions swapped, as in unit 08. Copying it would cost time. What does a
 # kernel need to know to read any of these tensors without a copy?
 #
-# It needs a pointer and four strides. `x[None]` adds a dimension in front, so repeat it until there are four
-# dimensions. If there are more than four, `x.flatten(0, -4)` folds all dimensions but the last three into one. Adding a
-# dimension always gives a view. Folding gives a view only if the folded dimensions follow one another in memory without
-# gaps, as leading batch dimensions usually do. (Otherwise it makes a copy.)
+# It needs a pointer and four strides. To get four strides, add dimensions in front with `x[None]` until there are four.
+# If there are more than four, `x.flatten(0, -4)` folds all dimensions but the last three into one. Adding a dimension
+# always gives a view. Folding gives a view only if the folded dimensions follow one another in memory without gaps, as
+# leading batch dimensions usually do. (Otherwise it makes a copy.)
 #
-# The number of a program gives its batch and its head. Each of these two is multiplied by its stride, and the sum gives
-# the start of the program's matrix. The rows and columns of a tile use the other two strides.
+# A program works out its batch and its head from its program number. Each of these two is multiplied by its stride, and
+# the sum gives the start of the program's matrix. The rows and columns of a tile use the other two strides.
 
 # %%
 x = torch.randn(2, 5, 3, 4)  # (B, N, H, D)
@@ -426,13 +428,14 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # * for any scale ({{correct.scale}}),
 # * for causal attention, lined up as above, so that the last query sees the last key ({{correct.causal}}); a query that
 #   sees no key gets o = 0 and lse = −inf ({{correct.nothing}}),
-# * for scores that are large, that rise or fall from tile to tile, or that are all low ({{correct.hard}}); in one of
-#   these cases the check passes a `scale` of its own.
+# * for scores that are large, that rise or fall from tile to tile, or that are all far below 0 ({{correct.hard}}); in
+#   one of these cases the check passes a `scale` of its own.
 #
 # Full marks also require
 # * no more bytes than `flash_bytes` predicts, and at least 32 programs when there are 64 heads ({{traffic.performance}}
 #   for both together),
-# * that `tl.dot` computes all products, and only half as many of them in causal attention ({{dot_flops.performance}}),
+# * that `tl.dot` computes all products, and that causal attention computes only half as many products as full attention
+#   ({{dot_flops.performance}}),
 # * a single launch ({{launches.performance}}), and nothing of size Nq × Nk in memory ({{buffers_below.performance}}),
 # * dense loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
 #
@@ -555,9 +558,10 @@ check("flash.flash_attention_forward", flash_attention_forward)
 # passed as views (B, H, N, D). If your o has the same strides as q, the output projection at the end of the layer can
 # read it without a copy.
 #
-# How large a difference from torch can rounding explain? In causal attention the first rows of o are means of only a
-# few values, so some of their numbers are large, between 2 and 4. In this range the steps of bfloat16 are 0.0156, so a
-# rounded number can be off by half a step, 0.0078. (The cell also prints the step of bfloat16 just below 1.)
+# The results may differ from torch's because of rounding. How large can such a difference be? In causal attention the
+# first rows of o are means of only a few values, so some of their numbers are large, between 2 and 4. In this range the
+# steps of bfloat16 are 0.0156, so a rounded number can be off by half a step, 0.0078. (The cell also prints the step of
+# bfloat16 just below 1.)
 
 # %%
 B, N, H, D = 1, 200, 4, 64
@@ -601,8 +605,8 @@ else:
 figures.flash.ladder()
 
 # %% [markdown]
-# The lowest bar, "unit 09", is the published solution of this unit, with pointers, `tl.exp` and two loops. It is 1.33
-# times as fast as FlashAttention-2 in full attention, and 1.48 times as fast in causal attention. The next three
+# The bar at the bottom, "unit 09", is the published solution of this unit, with pointers, `tl.exp` and two loops. It is
+# 1.33 times as fast as FlashAttention-2 in full attention, and 1.48 times as fast in causal attention. The next three
 # kernels use the same algorithm. They express it in ways that suit the hardware better:
 # * **exp2.** The hardware can compute 2ˣ, but not eˣ. So `tl.exp` first multiplies each score by log₂ e. You can put
 #   log₂ e into the scale, and use `tl.exp2`. Then multiplying by the scale and subtracting the maximum become one fused
@@ -616,8 +620,8 @@ figures.flash.ladder()
 #   of 64, tuning gains up to 10 % in speed. (A check does not try configurations. It times the first one.)
 #
 # The code of these three kernels is in benchmarks/attention_ladder.py. They are less general than yours, because a
-# descriptor needs rows without gaps between their elements, and the kernels in that file need a length that is a
-# multiple of the tile.
+# descriptor needs rows without gaps between their elements, and the kernels in that file need a sequence length that is
+# a multiple of the tile size.
 #
 # The last step, "overlapped", is different. With heads of 128 it is a quarter faster than the step before it. It is
 # also a little faster than cuDNN, a library that NVIDIA writes for its own GPUs. What does this kernel do that the
@@ -648,14 +652,14 @@ for row in measured("attention")["counters"]:
 # and fewer bytes pass between L2 and the SMs. And there are only as many programs as SMs. Each program works on one
 # block of 128 queries after another. While it finishes one block, it already fetches the next.
 #
-# Can Triton do this? In the loop of a plain matmul, Triton's compiler starts the next product before the last one has
-# finished. In the loop of attention it does not, because the softmax needs the finished s, and the accumulator must be
+# Can Triton do this? In the loop of a plain matmul, Triton's compiler starts the next product before the previous one
+# has finished. In the attention loop it does not, because the softmax needs the finished s, and the accumulator must be
 # rescaled before the next product is added to it. So the compiled program starts a product and then immediately waits
 # for it, and you cannot change this in Triton. The kernel "overlapped" is therefore written in **Gluon**, a lower-level
 # language in the same package. In Gluon you control layouts, shared memory, barriers and waits yourself. The kernel is
 # in benchmarks/attention_overlapped.py, and takes 197 lines, for this one kind of GPU. Read it when you have finished
-# this unit; you will know every line of its arithmetic. `course_lib.hopper.simulate` runs such kernels without a GPU,
-# in many orders, and reports every place where a wait is missing (unit 12).
+# this unit; you will recognise every line of its arithmetic. `course_lib.hopper.simulate` runs such kernels without a
+# GPU, in many orders, and reports every place where a wait is missing (unit 12).
 #
 # **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first version,
 # from 2022, runs on Turing cards such as the T4. FlashAttention-2 needs an Ampere, Ada or Hopper card. FlashAttention-3
@@ -663,10 +667,10 @@ for row in measured("attention")["counters"]:
 # you can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
 #
 # Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline (unit
-# 05). On Hopper there is a tile of k and a tile of v for every stage. On older cards shared memory holds one pair of
-# tiles (k and v) fewer than there are stages, but it must also hold a tile of p. (On Hopper p stays in registers.) The
-# next cell counts the bytes for 64 queries, heads of 128, half precision and 3 stages. Guess first: at how many keys
-# does a tile become too large for an A10G?
+# 05). On Hopper there is a tile of k and a tile of v for every stage. On older cards there is a tile of k and a tile of
+# v for every stage but one, but shared memory must also hold a tile of p. (On Hopper p stays in registers.) The next
+# cell counts the bytes for 64 queries, heads of 128, half precision and 3 stages. Guess first: at how many keys does a
+# tile become too large for an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
@@ -704,12 +708,12 @@ figures.flash.against_length()
 figures.flash.windows_and_groups()
 
 # %% [markdown]
-# Together the rows of a tile see window + BLOCK_M − 1 keys. In the picture these are 111 keys, which lie in 4 tiles of
+# Together the rows of a tile see window + BLOCK_M − 1 keys. In the picture that is 111 keys, which lie in 4 tiles of
 # 32 keys. With a window, the walk of a program no longer begins at key 0, and the mask needs a second comparison.
 #
-# There is a trap. The windows of the later queries of a tile begin later, so these queries may see no key in the first
-# tile of the walk. `online_update` must work for rows that have seen nothing yet. With a causal mask alone, such rows
-# are rare.
+# There is a trap. Within a tile of queries, the windows of the later queries begin later, so these queries may see no
+# key in the walk's first tile of keys. `online_update` must work for rows that have seen nothing yet. With a causal
+# mask alone, such rows are rare.
 #
 # ## Exercise: a sliding window
 #
@@ -718,9 +722,10 @@ figures.flash.windows_and_groups()
 # Write causal attention with a window. The tensors q, k and v are contiguous, of shape (H, N, D), and D is 16, 32, 64
 # or 128. Start from `one_head`. You need not write two loops: you may apply the mask to every tile. Full marks require
 # * the right result for any N and any window ({{correct.ragged}}), and for scores far from 0 ({{correct.hard}}),
-# * that no program reads tiles of keys that lie outside the windows of its queries, and at least 32 programs when there
-#   are 40 heads ({{traffic.performance}} for both together),
-# * that no products are computed for such tiles, and that `tl.dot` computes all products ({{dot_flops.performance}}).
+# * that no program reads tiles of keys that lie outside the windows of its queries, and that there are at least 32
+#   programs for 40 heads ({{traffic.performance}} for both together),
+# * that no products are computed for tiles outside the windows, and that `tl.dot` computes all the others
+#   ({{dot_flops.performance}}).
 
 
 # %% exercise="flash.sliding_window"
@@ -876,14 +881,15 @@ figures.flash.decode_splits()
 # axis. Full marks require
 # * the right result for any sizes and groups ({{correct.ragged}}),
 # * the right result if some shares have no key, as with 5 keys in 8 shares ({{correct.empty}}),
-# * the right result for scores far from 0 ({{correct.hard}}), and in half precision for 8192 keys with all numbers in v
-#   near 20 ({{correct.half}}); there the stored states must be float32,
-# * at least 16 programs for 2 heads of k and v in 8 shares ({{programs.performance}}), and no more than two launches
-#   ({{launches.performance}}),
+# * the right result for scores far from 0 ({{correct.hard}}),
+# * the right result in half precision for 8192 keys, if all numbers in v are near 20 ({{correct.half}}); for this,
+#   store the states in float32,
+# * at least 16 programs if there are 2 heads of k and v and `splits` is 8 ({{programs.performance}}), and no more than
+#   two launches ({{launches.performance}}),
 # * that k and v are read only once ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 32 heads of q, 8 heads of k and v, 65,536 keys and bfloat16. The bytes of k and v
-# that your kernels read in a second are compared with the bytes that a copy moves in a second. You get {{speed}} if
+# that your kernels read per second are compared with the bytes that a copy moves per second. You get {{speed}} if
 # their ratio reaches {{speed.full}}, and some of the points if it is more than {{speed.none}}.
 
 
@@ -1014,8 +1020,8 @@ check("flash.name_maps", named_maps)
 # The check first runs the given kernel on all of your inputs. **If the given kernel fails on one of them, you earn
 # nothing.** Then the check runs the mutants. A mutant is *killed* if its result is wrong on one of your inputs, or if
 # it reaches outside a tensor. The check in this notebook has four mutants, and the grader has more. Random matrices of
-# ordinary sizes kill about two thirds of the mutants, so only the mutants that you kill beyond these earn points
-# ({{kills.mutants}}).
+# ordinary sizes kill about two thirds of the mutants, so only the mutants that you kill beyond these two thirds earn
+# points ({{kills.mutants}}).
 
 
 # %%

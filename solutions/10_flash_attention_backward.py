@@ -14,11 +14,11 @@
 # # 10 · FlashAttention, backward
 #
 # **After this unit you can** write the gradients of attention as kernels that never hold the matrix of scores. You can
-# give every sum a program of its own, so that two runs agree bit for bit. You can hand all of it to autograd as one
-# function, which keeps one number for each query. And you can say beforehand how long a text fits into a given memory.
-# This unit takes about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need 07 (a function
-# with a backward of its own), 08 (the gradients, tile by tile, in torch) and 09 (the forward kernel; its ideas, not
-# your solution). All of it runs on a CPU.
+# give every sum to a single program, so that two runs agree bit for bit. You can hand both passes to autograd as one
+# function, which keeps only one additional number for each query. And you can say beforehand how long a text fits into
+# a given memory. This unit takes about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need 07
+# (a function with a backward of its own), 08 (the gradients, tile by tile, in torch) and 09 (the ideas of the forward
+# kernel, but not your solution). The whole unit runs on a CPU.
 
 # %%
 import math
@@ -33,11 +33,12 @@ from course_lib.hardware.measurements import measured
 # %% [markdown]
 # ## The question
 #
-# A forward pass does two products of n × n × D for each head. A backward pass must find dq, dk and dv, and it cannot
-# read the matrix of probabilities, because nobody stored it. How many times as long as the forward pass does it take?
+# A forward pass computes two products of n × n × D for each head. A backward pass must find dq, dk and dv, and it
+# cannot read the matrix of probabilities, because no kernel stored it. How many times as long as the forward pass does
+# it take?
 
 # %% predict="flash_backward.guess_times"
-# Write a number before you go on; it earns no points. The answer, measured, is in "How fast is it?" below.
+# Write a number before you go on; it earns no points. The measured answer is in "How fast is it?" below.
 guess_times = ...
 
 # %% [markdown]
@@ -51,25 +52,24 @@ guess_times = ...
 # | sums over **queries** | dV = Pᵀ dO,  dK = scale · dSᵀ Q | keys × D |
 # | a sum over **keys** | dQ = scale · dS K | queries × D |
 #
-# Look at the last two lines. They sum in different directions. A program that walks over keys, as in unit 09, can keep
-# the dQ of its queries in registers. But it computes only a share of each key's dK and dV, and all other programs
-# compute other shares. For a program that walks over queries it is the other way round. So one of the two sums is
-# always spread over many programs. What can be done about this?
+# Look at the last two lines. Their sums run in different directions. A program that walks over keys, as in unit 09, can
+# keep the dQ of its queries in registers. But it computes only a share of each key's dK and dV, and the other programs
+# compute the rest. For a program that walks over queries it is the other way round. So one of the two sums is always
+# spread over many programs. What can be done about this?
 #
 # * **Atomics.** All programs add their share of dQ to the same memory. This works, and FlashAttention-2 does it. But
 #   the programs add their shares in an order that changes from run to run.
 # * **Two kernels.** One kernel walks over queries and computes dK and dV. The other walks over keys and computes dQ. No
 #   program adds to a sum of another program. The price is that both kernels must compute S and dP.
 #
-# Does the order of a sum matter? The next cell tries it.
+# Does the order in which numbers are added matter? The next cell tries it.
 
 # %%
 figures.flash_backward.sums_in_any_order()
 
 # %% [markdown]
-# The order changes the last bits. Nobody needs these bits to be right. But you need *the same* bits in every run if you
-# want to find out why yesterday's training failed, or whether a change of the code changed any result. So we use two
-# kernels.
+# The order changes the last bits. These bits need not be right. But they must be *the same* in every run if you want to
+# find out why yesterday's training failed, or whether a change of the code changed any result. So we use two kernels.
 #
 # The picture shows both kernels. Choose the kernel, the program and the step. Guess first: in causal attention, which
 # queries does program 1 of `dkdv` skip, those at the beginning or those at the end? And which keys does program 1 of
@@ -87,8 +87,8 @@ figures.flash_backward.explore_backward_walk()
 #
 # {{exercise flash_backward.costs}}
 #
-# Count the matrix products for one tile, from the table above. A product of two N × D matrices that gives N × N takes 2
-# N² D FLOPs, and so does each other product here. B is the number of heads in all batches together.
+# Use the table above to count the matrix products for one tile. The product of an N × D matrix with a D × N matrix
+# takes 2 N² D FLOPs, and so does every other product here. B is the number of heads of all batches together.
 #
 # Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
@@ -118,17 +118,17 @@ costs = {
 check("flash_backward.costs", costs)
 
 # %% [markdown]
-# There are seven products instead of five. So the backward pass needs 40 % more arithmetic to get the same bits in
-# every run. It may still be faster, because atomics take time, too.
+# The two kernels together compute seven products instead of five. So getting the same bits in every run costs 40 % more
+# arithmetic. Two kernels may still be faster, because atomics take time, too.
 #
 # ## First: delta
 #
-# Every tile of a row needs delta = rowsum(dO × O) of this row. So a small separate kernel computes delta once, which is
-# n numbers for each head. In this kernel you can also learn three things that all kernels of this unit need.
+# Every tile needs delta = rowsum(dO × O) for each of its queries. So a small kernel of its own computes delta once, n
+# numbers for each head. It is also a good place to learn three things that all kernels of this unit need.
 #
 # **Any number of leading dimensions.** A kernel for the shape (B, H, N, D) is enough: `x[None, None].flatten(0, -4)` is
-# a *view* of this shape, whether x has two dimensions or six. In unit 09 a loop did the same. Try to say why this
-# shorter way works before you run the next cell.
+# a *view* of this shape, whether x has two dimensions or six. In unit 09 a loop did the same. Before you run the next
+# cell, try to say why this shorter way works.
 
 # %%
 for shape in ((5, 8), (3, 5, 8), (2, 3, 5, 8), (2, 2, 3, 5, 8)):
@@ -140,13 +140,13 @@ print(
 )
 
 # %% [markdown]
-# **Any strides.** Six tensors with four strides each make 24 arguments. A kernel also takes a tuple: `kernel[grid](x,
-# x.stride(), ...)`, and inside it `strides[2]` is the stride of N. Triton treats each number of a tuple like any other
-# argument. For example, a stride of 1 becomes a constant.
+# **Any strides.** Six tensors with four strides each would make 24 arguments. But a kernel also takes tuples. Call
+# `kernel[grid](x, x.stride(), ...)`, and inside the kernel `strides[2]` is the stride of N. Triton treats each number
+# of a tuple like any other argument. For example, a stride of 1 becomes a constant.
 #
-# **A gradient with any strides.** dO comes from the operation that follows your function. After `o.sum().backward()` it
-# is a single 1 that is expanded, so all its strides are 0. After a transpose it is a view. Kernels that take any
-# strides need no copy of it.
+# **A gradient with any strides.** dO comes from the operation that follows your function. If this is a sum, as in
+# `o.sum().backward()`, dO is a single 1 that is expanded, so all its strides are 0. If it is a transpose, dO is a view.
+# Kernels that take any strides need no copy of dO.
 #
 # `load_rows` and `store_rows` below are given. Read them. They mask the rows past the end, and the columns past D if D
 # is not a power of two.
@@ -155,23 +155,23 @@ print(
 #
 # {{exercise flash_backward.delta}}
 #
-# Write `delta(o, do)`. Sum in float32 for any dtype of the inputs. (They are float32, except in the cases for half
-# precision.) In this exercise and the next two, you may use torch only to allocate memory and to make views. A single
-# `.contiguous()` costs all points. Full marks require
+# Write `delta(o, do)`. Sum in float32, whatever the dtype of the inputs is. (They are float32, except in the cases for
+# half precision.) In this exercise and the next two, you may use torch only to allocate memory and to make views. A
+# single `.contiguous()` costs all points. Full marks require
 # * right results for any N and any D from 16 to 256 ({{correct.ragged}}),
 # * right results for views with any strides, without copies ({{correct.strided}}),
 # * right results for inputs in half precision with o and dO far from 0, which need sums in float32 ({{correct.half}}),
-# * o and dO read once, by at least 32 programs where the input is large ({{traffic.performance}}), with dense loads
-#   ({{coalesced.load.performance}}).
+# * that o and dO are read only once, by at least 32 programs if the input is large ({{traffic.performance}}), and by
+#   dense loads ({{coalesced.load.performance}}).
 #
-# There is extra credit on a GPU: {{speed}} if you reach {{speed.full}} of a copy's speed, and a share of it from
-# {{speed.none}} on (measured for 64 heads of 8192 × 128, bfloat16).
+# There is extra credit on a GPU, for 64 heads of 8192 × 128 and bfloat16. You get {{speed}} if your kernel reaches
+# {{speed.full}} of a copy's speed, and some of the points if it reaches more than {{speed.none}}.
 
 
 # %% exercise="flash_backward.delta"
 @triton.jit
 def load_rows(ptr, strides, batch, head, rows, N, D: tl.constexpr, BLOCK_D: tl.constexpr):
-    """(len(rows), BLOCK_D) of one head of a tensor (B, H, N, D) that has these strides; 0 where nothing is."""
+    """Load rows (len(rows), BLOCK_D) of one head of a tensor (B, H, N, D) with these strides; 0 past the ends of N and D."""
     offs_d = tl.arange(0, BLOCK_D)
     inside = (rows < N)[:, None]
     if D != BLOCK_D:
@@ -182,7 +182,7 @@ def load_rows(ptr, strides, batch, head, rows, N, D: tl.constexpr, BLOCK_D: tl.c
 
 @triton.jit
 def store_rows(ptr, strides, batch, head, rows, N, D: tl.constexpr, BLOCK_D: tl.constexpr, values):
-    """The other way: values (len(rows), BLOCK_D), cast to the dtype of the tensor."""
+    """Store values (len(rows), BLOCK_D) as such rows, cast to the dtype of the tensor."""
     offs_d = tl.arange(0, BLOCK_D)
     inside = (rows < N)[:, None] & (offs_d < D)[None, :]
     ptr += batch * strides[0] + head * strides[1]
@@ -194,9 +194,9 @@ def store_rows(ptr, strides, batch, head, rows, N, D: tl.constexpr, BLOCK_D: tl.
 def delta_kernel(
     o_ptr, do_ptr, delta_ptr, o_strides, do_strides, H, N, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """delta = rowsum(do * o) of BLOCK rows of one head."""
+    """Compute delta = rowsum(do * o) for BLOCK rows of one head."""
     ### BEGIN SOLUTION
-    j = tl.program_id(1)  # heads of all batches, counted through
+    j = tl.program_id(1)  # the number of a head among those of all batches
     batch, head = (j // H).to(tl.int64), (j % H).to(tl.int64)
     offs_m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     o = load_rows(o_ptr, o_strides, batch, head, offs_m, N, D, BLOCK_D).to(tl.float32)
@@ -226,55 +226,56 @@ check("flash_backward.delta", delta)
 # ## Second: dK and dV
 #
 # A program has BLOCK_N keys. It loads their k and v once, and keeps dK and dV in float32. Then it walks over tiles of
-# queries, with four products for each tile. Here are some remarks before you write it.
+# queries, and computes four products for each tile. Five questions come up when you write this kernel.
 #
 # **Which way round?** You may compute tiles of queries × keys, as in the table, or tiles of keys × queries. Use tiles
 # of keys × queries:
 #
 # > Sᵀ = K Qᵀ,  Pᵀ = exp(Sᵀ − lse),  dV += Pᵀ dO,  dPᵀ = V dOᵀ,  dSᵀ = Pᵀ × (dPᵀ − delta),  dK += dSᵀ Q
 #
-# Then the results P and dS of one product can be used in the next product without a transpose. Only tiles that were
-# just loaded are transposed, as `q.T` and `do.T`, and this costs nothing. lse and delta belong to queries, so here they
-# vary along the columns: `lse[None, :]`.
+# Then P and dS go into the next product just as they are, without a transpose. Only tiles that were just loaded are
+# transposed, as `q.T` and `do.T`, and this costs nothing. lse and delta belong to queries, and here each query is a
+# column: `lse[None, :]`.
 #
-# **Mask after exp, and not before.** A query that sees nothing has lse = −inf, and −inf − −inf is NaN. So compute p as
-# if each query saw each key, and then replace the masked weights by 0: `p = tl.where(seen, p, 0.0)`. This also replaces
-# inf and NaN.
+# **Where is the mask?** It comes after exp, and not before. A query that sees nothing has lse = −inf, and −inf − (−inf)
+# is NaN. So compute p as if every query saw every key, and then replace the masked weights by 0: `p = tl.where(seen, p,
+# 0.0)`. This also replaces inf and NaN.
 #
-# **Rows past the end** are loaded as zeros by `load_rows`. Load their lse and delta as 0, too. What do such queries add
-# to dV, and to dK? (They add nothing: Pᵀ dO is 0 because their dO is 0, and dS = 1 × (0 − 0) is 0 as well.) Keys past
-# the end give rows of dK and dV that are not stored. So in this kernel the ends of both axes need no mask. Only causal
-# tiles on the diagonal need one.
+# **What about rows past the end?** `load_rows` loads them as zeros. Load their lse and delta as 0, too. What do such
+# queries add to dV, and to dK? (They add nothing: Pᵀ dO is 0 because their dO is 0, and dS = 1 × (0 − 0) is 0 as well.)
+# Keys past the end give rows of dK and dV that are not stored. So this kernel needs no mask at the end of either axis.
+# It needs one only for causal tiles on the diagonal.
 #
-# **Precision.** For their products, round P and dS to the dtype of the inputs, as in unit 09: `p.to(do.dtype)`. The
-# sums stay in float32. Write `input_precision="ieee"` in every `tl.dot`, so that float32 is not rounded to TF32.
+# **Which precision?** Round P and dS to the dtype of the inputs before you multiply them, as in unit 09:
+# `p.to(do.dtype)`. The sums stay in float32. Write `input_precision="ieee"` in every `tl.dot`, so that float32 is not
+# rounded to TF32.
 #
 # **Which tiles?** In causal attention, query i sees key j if j ≤ i + Nk − Nq. So the first query that sees key j is
 # query j − (Nk − Nq), or query 0 if this number is negative. A program's walk begins at the first query that sees its
-# first key. From the first query that sees its *last* key on, no mask is needed. A second loop without the mask saves a
-# tenth of the time.
+# first key. From the first query on that sees its *last* key, no mask is needed. If a second loop without the mask
+# handles these queries, this saves a tenth of the time.
 #
 # ## Exercise: dkdv
 #
 # {{exercise flash_backward.dkdv}}
 #
 # Write `dkdv(q, k, v, do, lse, delta, causal, scale)`. lse and delta have the shape (..., Nq), and are float32 and
-# contiguous. For half precision, tiles of 64 × 64, 4 warps and `num_stages=2` are a good start. Take tiles of 32 × 32
-# for float32 and for D = 256. Full marks require
+# contiguous. For half precision, tiles of 64 × 64, 4 warps and `num_stages=2` are a good start. For float32 and for D =
+# 256, use tiles of 32 × 32. Full marks require
 # * right results for any sizes and any number of leading dimensions ({{correct.ragged}}), for views, without copies of
 #   them ({{correct.strided}}), and for a scale other than 1 / √D ({{correct.scale}}),
 # * right results for causal attention with Nq ≠ Nk ({{correct.causal}}), and for queries that see no key
 #   ({{correct.nothing}}),
 # * right results for large, rising and low scores ({{correct.hard}}), and for inputs and outputs in half precision,
 #   with sums in float32 ({{correct.half}}),
-# * only four products for each tile, by `tl.dot` ({{dot_flops.performance}}), and in causal attention only for the
-#   tiles on the diagonal and the half that is seen ({{dot_flops.half of it}}),
+# * only four products for each tile, by `tl.dot` ({{dot_flops.performance}}), and in causal attention products only for
+#   the half of the tiles that is seen, and for those on the diagonal ({{dot_flops.half of it}}),
 # * no atomics ({{no_atomics.performance}}),
-# * at least 32 programs for 64 heads, which read q at most Nk / 64 times, copies of q included
-#   ({{rereads.q.performance}}),
+# * at least 32 programs for 64 heads, and that each element of q is read at most Nk / 64 times (reads of a copy of q
+#   count, too; {{rereads.q.performance}}),
 # * no tensor of Nq × Nk in memory ({{buffers_below.performance}}), and dense loads ({{coalesced.load.performance}}).
 #
-# Begin with one loop and without causal attention. This alone earns most of the points.
+# Begin with a single loop, for attention that is not causal. This alone earns most of the points.
 
 
 # %% exercise="flash_backward.dkdv"
@@ -285,7 +286,7 @@ def over_queries(
     batch, head, offs_n, start, stop, Nq, Nk, scale,
     MASKED: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
-    """dk and dv (BLOCK_N, BLOCK_D) after the queries from start to stop. MASKED: some of them do not see all of the keys."""
+    """Add the queries from start to stop to dk and dv (BLOCK_N, BLOCK_D). MASKED: some of them do not see all of the keys."""
     for i in range(start, stop, BLOCK_M):
         offs_m = i + tl.arange(0, BLOCK_M)
         q = load_rows(q_ptr, q_strides, batch, head, offs_m, Nq, D, BLOCK_D)
@@ -310,7 +311,7 @@ def dkdv_kernel(
     q_strides, k_strides, v_strides, do_strides, dk_strides, dv_strides, H, Nq, Nk, scale,
     CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """dk and dv of BLOCK_N keys of one head."""
+    """Compute dk and dv for BLOCK_N keys of one head."""
     ### BEGIN SOLUTION
     j = tl.program_id(1)
     batch, head = (j // H).to(tl.int64), (j % H).to(tl.int64)
@@ -322,9 +323,9 @@ def dkdv_kernel(
     delta_ptr += j * Nq
     dk = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
     dv = tl.zeros((BLOCK_N, BLOCK_D), tl.float32)
-    whole = 0  # queries from here on see all of the keys
+    whole = 0  # the queries from here on see all of the keys
     if CAUSAL:
-        start = tl.maximum(first - (Nk - Nq), 0) // BLOCK_M * BLOCK_M  # those before see none
+        start = tl.maximum(first - (Nk - Nq), 0) // BLOCK_M * BLOCK_M  # the queries before it see none of the keys
         whole = tl.cdiv(tl.maximum(first + BLOCK_N - 1 - (Nk - Nq), 0), BLOCK_M) * BLOCK_M
         dk, dv = over_queries(
             dk, dv, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, q_strides, do_strides, batch, head, offs_n,
@@ -363,9 +364,9 @@ def dkdv(
 check("flash_backward.dkdv", dkdv)
 
 # %% [markdown]
-# What do the {{correct.half}} for half precision test? In one of the inputs dO is around 3 for the first half of the
-# queries, and around −3 for the second half. So sums over queries grow, and then cancel. The next cell computes dV with
-# an accumulator in bfloat16, and with one in float32. Guess how many digits of each are right.
+# What is tested for the {{correct.half}} for half precision? In one of the inputs dO is around 3 for the first half of
+# the queries, and around −3 for the second half. So sums over queries first grow and then cancel. The next cell
+# computes dV with an accumulator in bfloat16, and with one in float32. Guess how many digits of each result are right.
 
 # %%
 g = torch.Generator().manual_seed(0)
@@ -393,8 +394,9 @@ for dtype in (torch.bfloat16, torch.float32):
 #
 # {{exercise flash_backward.dq}}
 #
-# You get {{all}} for the same list as in `dkdv`, but here each tile takes three products, and k is read at most Nq / 64
-# times. Tiles of 128 queries × 64 keys and 8 warps are a good start.
+# Write `dq`, which takes the same arguments as `dkdv`. The {{all}} are for the same list as there, except that each
+# tile takes three products, and that k is read at most Nq / 64 times. Tiles of 128 queries × 64 keys and 8 warps are a
+# good start.
 
 
 # %% exercise="flash_backward.dq"
@@ -404,7 +406,7 @@ def over_keys(
     dq, q, do, lse, delta, k_ptr, v_ptr, k_strides, v_strides, batch, head, offs_m, start, stop, Nq, Nk, scale,
     MASKED: tl.constexpr, CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """dq (BLOCK_M, BLOCK_D) after the keys from start to stop. MASKED: some are not seen by all rows, or not there."""
+    """Add the keys from start to stop to dq (BLOCK_M, BLOCK_D). MASKED: some are past the end, or not seen by all rows."""
     for j in range(start, stop, BLOCK_N):
         offs_n = j + tl.arange(0, BLOCK_N)
         k = load_rows(k_ptr, k_strides, batch, head, offs_n, Nk, D, BLOCK_D)
@@ -429,7 +431,7 @@ def dq_kernel(
     q_strides, k_strides, v_strides, do_strides, dq_strides, H, Nq, Nk, scale,
     CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """dq of BLOCK_M queries of one head."""
+    """Compute dq for BLOCK_M queries of one head."""
     ### BEGIN SOLUTION
     j, tile = tl.program_id(1), tl.program_id(0)
     if CAUSAL:
@@ -442,7 +444,7 @@ def dq_kernel(
     lse = tl.load(lse_ptr + j * Nq + offs_m, mask=offs_m < Nq, other=0.0)
     delta = tl.load(delta_ptr + j * Nq + offs_m, mask=offs_m < Nq, other=0.0)
     dq = tl.zeros((BLOCK_M, BLOCK_D), tl.float32)
-    whole, stop = Nk // BLOCK_N * BLOCK_N, Nk  # all rows see the keys before whole, none those from stop on
+    whole, stop = Nk // BLOCK_N * BLOCK_N, Nk  # all rows see the keys before whole, and none sees a key from stop on
     if CAUSAL:
         whole = tl.minimum(tl.maximum(first + 1 + Nk - Nq, 0), Nk) // BLOCK_N * BLOCK_N
         stop = tl.minimum(tl.maximum(first + BLOCK_M + Nk - Nq, 0), Nk)
@@ -487,18 +489,18 @@ check("flash_backward.dq", dq)
 # Now write `FlashAttention`, a `torch.autograd.Function` as in unit 07. It needs a forward pass that returns o and lse.
 # If you have solved unit 09, paste your kernels and your `flash_attention_forward` into the cell, below the import.
 # Your function then replaces the slow one of `course_lib.workloads.torch_attention`, which is plain torch and holds all
-# scores. With the slow one you lose {{flash_backward.flash_attention kernels_alone.strided +
-# launches.performance.forward + buffers_below.performance}}, and nothing else, because the gradients come from your
-# kernels.
+# scores in memory. With the slow one you lose
+# {{flash_backward.flash_attention kernels_alone.strided + launches.performance.forward + buffers_below.performance}},
+# and nothing else, because the gradients come from your kernels.
 #
 # What may be kept for the backward pass? q, k and v are inputs, and the next layer keeps the output o anyway. In
-# addition you keep one number for each query: lse. (You cannot keep delta. It is computed from dO, and there is no dO
-# before the backward pass.) Keep these tensors with `ctx.save_for_backward`. An attribute such as `ctx.kept = (q, k, v,
-# o, lse)` would pass every check, but it leaks memory: o refers to ctx and ctx refers to o, so the memory is not free
-# until Python's garbage collector runs.
+# addition you keep one number for each query: lse. (You cannot keep delta, because it is computed from dO, and there is
+# no dO before the backward pass.) Keep these tensors with `ctx.save_for_backward`. An attribute such as `ctx.kept = (q,
+# k, v, o, lse)` would pass every check, but it leaks memory: o refers to ctx and ctx refers to o, so the memory is not
+# freed before Python's garbage collector runs.
 #
-# Inside `backward`, give the results other names than your functions. If you write `dq = dq(...)`, Python takes `dq`
-# for a local name in the whole function, and raises UnboundLocalError where you call your function.
+# Inside `backward`, do not give a result the name of one of your functions. If you write `dq = dq(...)`, Python takes
+# `dq` for a local name in all of `backward`, and raises UnboundLocalError where you call your function.
 #
 # ## Exercise: FlashAttention
 #
@@ -507,7 +509,8 @@ check("flash_backward.dq", dq)
 # `FlashAttention.apply(q, k, v, is_causal=False, scale=None)` returns o. Its backward returns gradients of q, k and v,
 # and None for each other argument. Full marks require
 # * right results for any sizes, any leading dimensions and a scale other than 1 / √D ({{correct.ragged}}), and for
-#   views ({{correct.strided}}), without copies of these views or other work of torch ({{kernels_alone.strided}}),
+#   views ({{correct.strided}}), and that torch neither copies these views nor does any other work
+#   ({{kernels_alone.strided}}),
 # * right results for causal attention, also with Nq ≠ Nk and queries that see nothing ({{correct.causal}}), for large,
 #   rising and low scores ({{correct.hard}}), and for half precision ({{correct.half}}),
 # * that only q, k, v, o and *one* float32 for each query are kept between the two passes
@@ -518,12 +521,12 @@ check("flash_backward.dq", dq)
 # * 18 B N² D FLOPs in both passes together ({{dot_flops.performance}}), and about half as many in causal attention
 #   ({{dot_flops.half of it}}).
 #
-# There is extra credit on a GPU: {{speed}} if you reach {{speed.full}} of the speed of torch's FlashAttention-2,
-# forward and backward together, and a share of it from {{speed.none}} on (measured for 16 heads of 128, 4096 tokens,
-# bfloat16).
+# There is extra credit on a GPU, for 16 heads of 128, 4096 tokens and bfloat16. You get {{speed}} if both passes
+# together are as fast as those of torch's FlashAttention-2 (a ratio of {{speed.full}}), and some of the points if the
+# ratio is more than {{speed.none}}.
 
 # %% exercise="flash_backward.flash_attention"
-# Slow, and right. Have you solved 09? Then paste your forward pass below this line: it takes the place of the slow one.
+# Slow, but right. If you have solved unit 09, paste your forward pass below this line. It then replaces the slow one.
 from course_lib.workloads.torch_attention import flash_attention_forward
 
 
@@ -533,7 +536,7 @@ def forward_tiles(
     m, l, acc, q, k_ptr, v_ptr, k_strides, v_strides, batch, head, sees, start, stop, Nk, scale,
     MASKED: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """The state after the keys from start to stop. MASKED: some are not seen by all rows, or not there."""
+    """Update the state with the keys from start to stop. MASKED: some are past the end, or not seen by all rows."""
     for j in range(start, stop, BLOCK_N):
         offs_n = j + tl.arange(0, BLOCK_N)
         k = load_rows(k_ptr, k_strides, batch, head, offs_n, Nk, D, BLOCK_D)
@@ -555,7 +558,7 @@ def forward_kernel(
     q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, q_strides, k_strides, v_strides, o_strides, H, Nq, Nk, scale,
     CAUSAL: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """o and lse of BLOCK_M queries of one head."""
+    """Compute o and lse for BLOCK_M queries of one head."""
     j, tile = tl.program_id(1), tl.program_id(0)
     if CAUSAL:
         tile = tl.num_programs(0) - 1 - tile
@@ -610,7 +613,7 @@ class FlashAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, do):
-        """The gradient of o, any strides -> those of q, k, v, and None for each other argument of forward"""
+        """The gradient of o, any strides -> the gradients of q, k and v, and None for each other argument of forward"""
         ### BEGIN SOLUTION
         q, k, v, o, lse = ctx.saved_tensors
         given = q, k, v, do, lse, delta(o, do), ctx.is_causal, ctx.scale
@@ -624,7 +627,7 @@ check("flash_backward.flash_attention", FlashAttention)
 
 # %% [markdown]
 # Does autograd agree? The next cell compares your gradients with those that autograd finds for the slow forward pass,
-# which is plain torch. (`trace()` runs your kernels on this machine, whatever it is; on a GPU you may leave it out.)
+# which is plain torch. (With `trace()` your kernels run on any machine. If you have a GPU, you may leave it out.)
 
 # %%
 q, k, v = (torch.randn(2, 2, 100, 32, requires_grad=True) for _ in range(3))
@@ -650,11 +653,11 @@ print(t.table())
 #     return FlashAttention
 # ```
 #
-# Try it. Its tests compare o, the kept log-sum-exp and the three gradients for one shape, (4, 128, 64), with rtol and
-# atol of 1 %. A kernel without a running maximum passes them. The cases of this unit ask for more.
+# Try it. The tests compare o, the kept log-sum-exp and the three gradients for one shape, (4, 128, 64), with rtol and
+# atol of 1 %. Even a kernel without a running maximum passes them. The cases of this unit ask for more.
 #
-# **In a model.** How can `FlashAttention` replace a model's own attention? A layer calls one function on q, k and v,
-# and often this is torch's function. Call yours instead:
+# **In a model.** How can `FlashAttention` replace a model's own attention? A layer calls one function with q, k and v,
+# and often this is a function of torch. Call yours instead:
 #
 # ```python
 # o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)  # before
@@ -663,21 +666,21 @@ print(t.table())
 #
 # Before you do this, check whether the layer needs more: a mask for padding, dropout, fewer heads of k and v than of q,
 # or a causal mask that is aligned at the top left. `FlashAttention` has none of these, and with a wrong mask a model
-# still runs without an error. A model of the library `transformers` lets you register a function with which all of its
-# layers then compute attention. In unit 11 you write it (`model.attention_for`), with masks, shared heads and both
-# alignments, and put your kernels into a model that trains.
+# still runs without an error. In the library `transformers` you can register a function, and all layers of a model then
+# compute attention with it. In unit 11 you write such a function (`model.attention_for`), with masks, shared heads and
+# both alignments, and put your kernels into a model that trains.
 
 # %% [markdown]
 # ## Exercise: name it
 #
 # {{exercise flash_backward.name_gradients}}
 #
-# A backward pass returns three gradients, and a mistake seldom spoils all of them in the same way. This tells you where
-# to look for it. Here are six wrong backward passes of causal attention, with one mistake each. They use `dkdv` and
-# `dq` as in this unit, but in one of them each program of `dkdv` also adds its share to dq. An element counts as wrong
-# if it is off by more than a thousandth of the usual size of its gradient's elements. Which mistake belongs to which
-# map? Write one of the following names on each line, in quotes. Then run the check, which explains each map that you
-# have named correctly.
+# A backward pass returns three gradients, and a mistake seldom spoils all of them in the same way. So the gradients
+# tell you where to look for the mistake. The maps below show six wrong backward passes of causal attention, with one
+# mistake each. Five of them use `dkdv` and `dq` as in this unit. In the sixth, each program of `dkdv` also adds its
+# share to dq. An element counts as wrong if it is off by more than a thousandth of the usual size of its gradient's
+# elements. Which mistake belongs to which map? Write one of the following names on each line, in quotes. Then run the
+# check, which explains each map that you have named correctly.
 #
 # * `"delta is not subtracted"`
 # * `"dk and dv are kept in float16"`
@@ -720,18 +723,21 @@ check("flash_backward.name_gradients", named_gradients)
 #
 # {{exercise flash_backward.break_gradients}}
 #
-# A wrong gradient is easy to overlook, because the loss still falls, only more slowly. Below is a kernel for dK and dV
-# of one head that is right. Again there are wrong versions of it, called *mutants*, each with one change. For example,
-# a walk begins at the wrong tile, a mask is in the wrong place, or a factor is right for only one D. Before you write
-# inputs, choose three lines of the kernel. For each of them, say which input would show a mistake in this line.
+# A wrong gradient is easy to overlook, because the loss still falls, only more slowly. The kernel below computes dK and
+# dV of one head, and it is right. As in unit 09, there are wrong versions of it, called *mutants*. Each mutant has one
+# change: for example, a walk begins at the wrong tile, a mask is in the wrong place, or a factor is right for only one
+# D. Before you write inputs, choose three lines of the kernel, and say for each of them which input would show a
+# mistake in it.
 #
-# `breaking_inputs()` returns a list of at most three dicts,
-# `{"q": (N, D), "k": (S, D), "v": (S, D), "do": (N, D), "causal": True or False}`. The tensors are contiguous float32.
-# D is 16, 32 or 64; N queries and S keys are at most 256 each. A causal input may have more queries than keys. Then its
-# first queries see nothing. The check runs the given kernel on all inputs, and **if this kernel fails on one of them,
-# you earn nothing**. Then the check runs the mutants. A mutant is *killed* if, on one of your inputs, its result is
-# wrong or it reaches outside of a tensor. The check here knows four mutants, and the grader knows more. Random numbers
-# of ordinary sizes kill about a third of them, so you earn points only for killing more than a third
+# `breaking_inputs()` returns a list of at most three inputs. Each input is a dict with five keys: `"q"` and `"do"` of
+# shape (N, D), `"k"` and `"v"` of shape (S, D), and `"causal"`, which is True or False. The tensors are contiguous
+# float32, D is 16, 32 or 64, and N and S are at most 256. A causal input may have more queries than keys. Then its
+# first queries see nothing.
+#
+# The check first runs the given kernel on all of your inputs. **If the given kernel fails on one of them, you earn
+# nothing.** Then the check runs the mutants. A mutant is *killed* if its result is wrong on one of your inputs, or if
+# it reaches outside a tensor. The check in this notebook has four mutants, and the grader has more. Random numbers of
+# ordinary sizes kill about a third of the mutants, so only the mutants that you kill beyond this third earn points
 # ({{kills.mutants}}).
 
 
@@ -806,7 +812,7 @@ check("flash_backward.break_gradients", breaking_inputs)
 # %% [markdown]
 # ## How long a text?
 #
-# Unit 08 began with memory, and we return to it now. Between the forward and the backward pass, the kept tensors of all
+# Unit 08 began with memory, and now we return to it. Between the forward and the backward pass, the kept tensors of all
 # layers are in memory at the same time. How many bytes are kept for a text of n tokens if autograd keeps the
 # probabilities, and how many does FlashAttention keep?
 
@@ -821,25 +827,25 @@ figures.flash_backward.context_against_memory()
 #
 # {{exercise flash_backward.longest_context}}
 #
-# You are given a budget in bytes and a configuration. How many tokens may a text have, so that all layers together keep
-# at most these bytes? Count only what attention keeps:
+# You are given a budget in bytes and a configuration. How many tokens may a text have if all layers together are to
+# keep no more than this budget? Count only what attention keeps:
 # * If `config["scores"]` is True, attention is `torch.softmax(q @ k.mT, -1) @ v`. Which tensors does autograd keep for
 #   it? (In unit 07 it kept the inputs of products, and the output of a softmax. One tensor is kept for both reasons and
 #   counts once.)
 # * Otherwise attention is `FlashAttention`. It keeps q, k, v and o, with `itemsize` bytes for each number, and lse in
 #   float32.
 #
-# q, k, v are (heads, n, head_dim). Your number is compared with what autograd really keeps for n and for n + 1 tokens,
-# on tensors without data: n tokens must fit into the budget, and n + 1 must not. You get {{holds.fits.flash}} for
-# budgets without the scores, {{holds.fits.scores}} for budgets with them, and {{holds.fits.edges}} for budgets that n
-# tokens fill to the last byte.
+# The shape of q, k and v is (heads, n, head_dim). Your n is compared with what autograd really keeps for n and for n +
+# 1 tokens, on tensors without data: n tokens must fit into the budget, and n + 1 must not. You get {{holds.fits.flash}}
+# for FlashAttention, {{holds.fits.scores}} for attention that keeps the scores, and {{holds.fits.edges}} for budgets
+# that n tokens fill to the last byte.
 
 
 # %% exercise="flash_backward.longest_context"
 def longest_context(budget_bytes: int, config: dict) -> int:
-    """The most tokens for which all layers together keep at most budget_bytes between forward and backward.
+    """The largest number of tokens for which all layers together keep at most budget_bytes between forward and backward.
 
-    config: layers, heads, head_dim, itemsize (of q, k, v, o and the probabilities), scores (kept, or FlashAttention).
+    config: layers, heads, head_dim, itemsize (of q, k, v, o and the probabilities), scores (True: kept; False: FlashAttention).
     """
     ### BEGIN SOLUTION
     layers, heads, head_dim, itemsize = (config[name] for name in ("layers", "heads", "head_dim", "itemsize"))
@@ -850,7 +856,7 @@ def longest_context(budget_bytes: int, config: dict) -> int:
         return layers * heads * n * (4 * head_dim * itemsize + 4)  # q, k, v, o and lse
 
     low, high = 0, budget_bytes
-    while low < high:  # low tokens fit, and more than high do not
+    while low < high:  # low tokens fit, and no more than high
         middle = (low + high + 1) // 2
         low, high = (middle, high) if kept(middle) <= budget_bytes else (low, middle - 1)
     return low
@@ -861,7 +867,7 @@ def longest_context(budget_bytes: int, config: dict) -> int:
 check("flash_backward.longest_context", longest_context)
 
 # %%
-model = dict(layers=32, heads=32, head_dim=128, itemsize=2)  # of the size of a model with 7 billion parameters
+model = dict(layers=32, heads=32, head_dim=128, itemsize=2)  # as in a model with 7 billion parameters
 if longest_context(10**9, model | {"scores": True}) is None:
     print("solve longest_context to see how far 40 GB go")
 else:
@@ -872,10 +878,10 @@ else:
 # %% [markdown]
 # ## How fast is it?
 #
-# Our backward pass has seven products instead of five, computes the scores again, and needs no atomics. How does its
-# speed compare with others? The picture shows backward passes alone, on one H200: torch's naive way, FlashAttention-2
-# (in CUDA), flex_attention (in Triton, generated by torch.compile), the published solution of this unit, and cuDNN,
-# which NVIDIA writes for its own GPUs.
+# Our backward pass computes seven products instead of five, but needs no atomics. How does its speed compare with
+# others? The picture shows backward passes alone, on one H200: attention as separate torch operations ("naive"),
+# FlashAttention-2 (in CUDA), flex_attention (in Triton, generated by torch.compile), the published solution of this
+# unit, and cuDNN, which NVIDIA writes for its own GPUs.
 
 # %%
 figures.flash_backward.backward_speed()
@@ -883,7 +889,7 @@ figures.flash_backward.backward_speed()
 # %% [markdown]
 # At the beginning you guessed the time of the backward pass, as a multiple of the time of the forward pass. The forward
 # pass has two products. If P is kept, the backward pass has four products, which is 2 times the FLOPs. If S is computed
-# again, it has five products, which is 2.5 times the FLOPs. In our way both kernels compute S and dP, so there are
+# again, it has five products, which is 2.5 times the FLOPs. In this unit both kernels compute S and dP, so there are
 # seven products, which is 3.5 times the FLOPs. The next cell shows times that were measured on the H200, for the
 # solutions of units 09 and 10.
 
@@ -896,7 +902,7 @@ for there, back in zip(found["forward"], found["backward"], strict=True):
         ms_back = 10 * flops / back["contenders"]["unit 10"]["tflops"] / 1e9
         kind = "causal" if back["causal"] else "full"
         print(
-            f"16 heads of 128, 16,384 tokens, {kind}: {ms:.1f} ms forward, {ms_back:.1f} ms back, {ms_back / ms:.1f} times"
+            f"16 heads of 128, 16,384 tokens, {kind}: {ms:.1f} ms forward, {ms_back:.1f} ms backward: {ms_back / ms:.1f} times as long"
         )
 print("you guessed", "nothing" if guess_times is ... else guess_times)
 
@@ -907,9 +913,9 @@ print("you guessed", "nothing" if guess_times is ... else guess_times)
 # 433 = 606 TFLOP/s, if the products that are computed twice are counted twice. The forward pass reaches 465 TFLOP/s.
 #
 # This also explains the gap to cuDNN. cuDNN's 606 TFLOP/s and our 433 TFLOP/s both count five products. Our kernels do
-# seven products at a rate of 606 TFLOP/s, so with five products they would be as fast as cuDNN. And why are these
-# kernels as fast as they are? It is due to the choice of tiles and warps, which we found by trying many. The table
-# shows `dkdv` alone on the H200 (2026-11-21, 4096 tokens, full attention, TFLOP/s of its own 8 B N² D):
+# seven products at a rate of 606 TFLOP/s, so with five products they would be as fast as cuDNN. And why are our kernels
+# as fast as they are? Because of their tiles and numbers of warps, which we found by trying many. The table shows
+# `dkdv` alone on the H200 (2026-11-21, 4096 tokens, full attention, in TFLOP/s of the 8 B N² D that it computes):
 #
 # | BLOCK_M × BLOCK_N, warps, stages | D = 64 | D = 128 |
 # | --- | --- | --- |
@@ -919,13 +925,13 @@ print("you guessed", "nothing" if guess_times is ... else guess_times)
 # | 64 × 64, 4, 3 | 450 | 436 |
 # | 128 × 128, 8, 2 | 396 | 119: registers spill |
 #
-# Two accumulators, dK and dV, and two tiles, P and dP, must fit into the registers of a program at the same time. This
-# is why the tiles are smaller than in unit 09, and why a wrong choice can cost a factor of five.
+# Two accumulators, dK and dV, and two tiles, P and dP, must fit into the registers of a program at the same time. So
+# the tiles are smaller than in unit 09, and a wrong choice can cost a factor of five.
 
 # %% [markdown]
 # ## What you now know
 #
-# * A backward pass by tiles needs lse and delta, which are one number each for every query. It computes everything else
+# * A backward pass by tiles reads lse and delta, each of which is one number for each query. It computes P and dS
 #   again.
 # * dK and dV are sums over queries, and dQ is a sum over keys. With two kernels no program adds to another program's
 #   sums. They need seven products for each tile instead of five, but no atomics, so every run gives the same bits.
@@ -936,7 +942,7 @@ print("you guessed", "nothing" if guess_times is ... else guess_times)
 #   and not with n².
 #
 # You have built both passes of FlashAttention. On the H200 they are faster than FlashAttention-2. The forward pass can
-# be brought to the speed of cuDNN (unit 09, *How fast?*). In the backward pass cuDNN is faster.
+# even be made as fast as cuDNN (unit 09, *How fast?*). In the backward pass cuDNN is faster.
 
 # %% gpu="flash_backward.progress"
 progress()
@@ -949,7 +955,8 @@ progress()
 #
 # * Dao and others, *FlashAttention* (2022), appendix B: the backward pass, with delta derived. Dao, *FlashAttention-2*
 #   (2023), algorithm 2: one kernel, dQ by atomics.
-# * Shah and others, *FlashAttention-3* (2024): Hopper's asynchrony, and a backward pass that has a warp just for dQ.
-# * Triton's tutorial on fused attention: another backward pass in two walks, in one launch.
+# * Shah and others, *FlashAttention-3* (2024): Hopper's asynchrony, and a backward pass in which one warp does nothing
+#   but add to dQ.
+# * Triton's tutorial on fused attention: another backward pass with two walks, both in one launch.
 # * PyTorch's notes on extending autograd, and on `torch.use_deterministic_algorithms`.
 # * Stanford CS336, assignment 2: the same function, with its own tests.

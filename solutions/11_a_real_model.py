@@ -13,13 +13,14 @@
 # %% [markdown]
 # # 11 · Your kernels in a real model
 #
-# **After this unit you can** write an optimizer in one launch and say why it cannot be faster, feed a model from a file
-# that does not fit into memory, train with batches that do not fit either, say beforehand how much memory, time and
-# money a training run takes, stop a run and go on without a difference of one bit, and put kernels of your own into a
-# model so that every parameter learns. In part two you tell a model where its tokens stand, write the function that
-# every layer of a real model calls, and write text with a cache that is never copied. This unit takes several sittings
-# and about {{unit hours}} in all, {{unit minutes}} of that for the {{unit exercises}}. You need 06 (fusion), 07
-# (autograd functions, what is kept for backward) and 10 (attention as one such function). No GPU is needed.
+# **After this unit you can** write an optimizer in one launch, and say why it cannot be faster. You can train a model
+# on a file and with batches that do not fit into memory. You can say beforehand how much memory, time and money a
+# training run takes, and you can stop a run and go on without a difference of one bit. And you can put kernels of your
+# own into a model so that every parameter learns. In part two you tell a model where its tokens stand, write the
+# function that every layer of a real model calls, and write text with a cache that is never copied. This unit takes
+# several sittings and about {{unit hours}} in all, {{unit minutes}} of that for the {{unit exercises}}. You need 06
+# (fusion), 07 (autograd functions, and what they keep for the backward pass) and 10 (attention as one such function).
+# No GPU is needed.
 
 # %%
 import math
@@ -39,8 +40,8 @@ from course_lib.workloads.gpt import GPT, LARGE, TOY
 # %% [markdown]
 # ## The question
 #
-# A model of 1.1 billion parameters in bfloat16 has weights of 2.2 GB. It is trained with AdamW on 4 texts of 4096 tokens at a
-# time. How many GB of memory does a training step need?
+# A model of 1.1 billion parameters in bfloat16 has weights of 2.2 GB. It is trained with AdamW, on 4 texts of 4096
+# tokens at a time. How many GB of memory does a training step need?
 
 # %% predict="model.guess_memory"
 # Write a number of GB before you go on; it earns no points. The answer is in "What does a training step hold?" below.
@@ -49,9 +50,9 @@ guess_memory = ...
 # %% [markdown]
 # ## The model
 #
-# The model of this unit is one file, `course_lib/workloads/gpt.py`. Open it: if you know nanoGPT, you know this one. It has
-# what today's models have (RMSNorm, rotary positions, heads that share keys and values, SwiGLU), and whatever is not a matrix
-# product stands in a **slot**:
+# The model of this unit is a single file, `course_lib/workloads/gpt.py`. Open it. If you know nanoGPT, you know this
+# model. It has what today's models have: RMSNorm, rotary positions, heads that share keys and values, and SwiGLU. Every
+# operation other than a matrix product with weights stands in a **slot**, so that you can replace it:
 
 # %%
 model = GPT(TOY)
@@ -63,21 +64,23 @@ for name, sized in {"the toy": model, "the large one": large}.items():
     print(f"{name} has {sum(p.numel() for p in sized.parameters()):,} parameters")
 
 # %% [markdown]
-# The same file makes both models. The toy trains here, on a CPU. What do the slots have to do with speed? The next cell compares
-# one block of the toy with torch's operations in its slots and with this course's kernels, forward and backward. Both launch the
-# same products with weights. Before you run the cell: what share of torch's launches do you think the kernels need?
+# The same file makes both models. The toy trains here, on a CPU. What do the slots have to do with speed? The next cell
+# compares two versions of one block of the toy, forward and backward: one has torch's operations in its slots, and the
+# other has this course's kernels. Both launch the same products with weights. Guess before you run the cell: what share
+# of torch's launches does the version with kernels need?
 
 # %%
 figures.model.block()
 
 # %% [markdown]
-# Each launch reads its inputs from memory and writes its result there. Most of what torch moves here is not moved for the
-# matrix products. It is moved between small operations, which one kernel could do in registers. That was the subject of unit 06.
+# Each launch reads its inputs from memory and writes its result there. Most of the bytes that torch moves here are not
+# moved for matrix products. They are moved between small operations, which one kernel could do in registers. That was
+# the subject of unit 06.
 #
 # ## Data: a file that nobody reads as a whole
 #
-# Our text is a list of sums, one on each line. The course makes it, and it has a property that no book has: we know how well it
-# can be predicted.
+# Our text is a list of sums, one on each line. The course makes this text, and it has a property that no book has: we
+# know how well it can be predicted.
 
 # %%
 print(text.sums(4, seed=3), end="")
@@ -85,12 +88,12 @@ path = text.write_tokens("sums.bin", 20_000)  # a token is a character here, two
 print(f"{path.stat().st_size:,} bytes; nobody can do better than a loss of {text.best_loss():.3f}")
 
 # %% [markdown]
-# The two digits before each `=` are drawn at random, so no model can have a mean loss below ln 10 = 2.3 for them. All other
-# characters follow from those before them, and a good model predicts them with a loss near 0. The mean over all characters is the
-# number above.
+# The two digits before each `=` are drawn at random, so no model can have a mean loss below ln 10 = 2.3 for them. All
+# other characters follow from those before them, and a good model predicts them with a loss near 0. The mean of both
+# kinds, over all characters, is the loss that the cell has printed.
 #
-# A real text does not fit into memory: 1.4 trillion tokens of two bytes are 2.8 TB. `np.memmap(path, np.uint16, "r")` gives an
-# array that lies on the disk. The system reads the pages that an index touches, and no others.
+# A real text does not fit into memory: 1.4 trillion tokens of two bytes are 2.8 TB. `np.memmap(path, np.uint16, "r")`
+# gives an array that lies on the disk. If you index this array, the system reads only the pages that it needs.
 #
 # A model learns to predict each token from those before it. So the **targets** are the tokens, shifted by one:
 #
@@ -104,24 +107,26 @@ print(f"{path.stat().st_size:,} bytes; nobody can do better than a loss of {text
 #
 # {{exercise model.get_batch}}
 #
-# Write `get_batch(path, split, batch, context, generator)`. The file holds uint16 tokens. The first nine tenths of them,
-# `len(tokens) * 9 // 10`, are the split "train", and the rest is the split "val". A window is `context` tokens in a row. Draw the
-# places where `batch` windows begin with `torch.randint(..., generator=generator)`, each place with the same chance. Return the
-# tokens and their targets, both of shape (batch, context) and int64.
+# Write `get_batch(path, split, batch, context, generator)`. The file holds uint16 tokens. The first nine tenths of
+# them, `len(tokens) * 9 // 10`, are the split "train", and the rest is the split "val". A window is `context` tokens in
+# a row. Draw the places where the `batch` windows begin with `torch.randint(..., generator=generator)`. Each place must
+# have the same chance. Return the tokens and their targets, both of shape (batch, context) and dtype int64.
 #
 # Full marks require
 # * windows that are pieces of the text ({{holds.pieces.plain}}), and targets that are the next tokens
 #   ({{holds.shifted.plain}}),
 # * splits that share no token, the last target included ({{holds.inside.plain}}),
-# * every place of a split drawn sooner or later, and none much more often than others ({{holds.everywhere.every}}),
-# * nothing drawn but by the generator ({{holds.by_the_generator.plain}}),
-# * windows from all parts of a file of 48 MB ({{holds.far.large}}). The verdict also says how many bytes of it a batch read. No
-#   points hang on this number, because your own process counts it, and a check does not believe what that says.
+# * that every place of a split is drawn sooner or later, and none much more often than others
+#   ({{holds.everywhere.every}}),
+# * that all random numbers come from the generator ({{holds.by_the_generator.plain}}),
+# * windows from all parts of a file of 48 MB ({{holds.far.large}}). The verdict also says how many bytes of this file a
+#   batch has read. No points depend on this number, because it is counted in the process that runs your code, and a
+#   check does not trust what that process says.
 
 
 # %% exercise="model.get_batch"
 def get_batch(path, split: str, batch: int, context: int, generator: torch.Generator):
-    """Windows of a file of uint16 tokens, drawn by the generator -> tokens and their successors, (batch, context) int64 each"""
+    """Windows of a file of uint16 tokens, drawn by the generator -> tokens and the next tokens, (batch, context) int64 each"""
     ### BEGIN SOLUTION
     tokens = np.memmap(path, np.uint16, "r")
     cut = len(tokens) * 9 // 10
@@ -148,20 +153,20 @@ check("model.get_batch", get_batch)
 # | RMSProp | the sum forgets | s ← 0.99 s + 0.01 g² | p − lr · g / (√s + ε) |
 # | Adam | both means, corrected at their beginning | m ← 0.9 m + 0.1 g, v ← 0.999 v + 0.001 g² | p − lr · m̂ / (√v̂ + ε) |
 #
-# ε is 1e-8. AdaGrad's sum only grows, so its steps only shrink. A running mean, as RMSProp's and Adam's are, forgets. But a
-# running mean that begins at 0 is too small at first: after one step v is 0.001 g², whose root is thirty times too small, and m
-# is ten times too small, so the step would be three times too large. Adam divides each mean by what a mean of ones would be by
-# now: m̂ = m / (1 − 0.9ᵗ) and v̂ = v / (1 − 0.999ᵗ), where t counts steps from 1. Note that ε is added to √v̂, after the
-# correction.
+# ε is 1e-8. AdaGrad's sum only grows, so its steps only shrink. RMSProp and Adam keep running means instead, and a
+# running mean forgets. But a running mean that begins at 0 is too small at first. After one step v is 0.001 g², so its
+# root is thirty times too small, and m is ten times too small. So the step would be three times too large. Adam
+# therefore divides each mean by what a running mean of ones would be by now: m̂ = m / (1 − 0.9ᵗ) and v̂ = v / (1 −
+# 0.999ᵗ), where t counts steps from 1. Note that ε is added to √v̂, after v is corrected.
 #
 # ## Exercise: five optimizers
 #
 # {{exercise model.update}}
 #
-# Write `update(rule, p, g, state, lr)` for one weight p with gradient g, both numbers of Python, and return the new p. `state` is
-# an empty dict before the first step: keep in it what the rule must remember. Each rule is compared with torch's: "sgd"
-# ({{correct.sgd}}), "momentum" ({{correct.momentum}}), "adagrad" ({{correct.adagrad}}), "rmsprop" ({{correct.rmsprop}}), "adam"
-# ({{correct.adam}}).
+# Write `update(rule, p, g, state, lr)` for one weight p with gradient g, both Python numbers, and return the new p.
+# `state` is an empty dict before the first step. Keep in it what the rule must remember. Each rule is compared with
+# torch's: "sgd" ({{correct.sgd}}), "momentum" ({{correct.momentum}}), "adagrad" ({{correct.adagrad}}), "rmsprop"
+# ({{correct.rmsprop}}), "adam" ({{correct.adam}}).
 
 
 # %% exercise="model.update"
@@ -194,13 +199,13 @@ check("model.update", update)
 # %% [markdown]
 # ## AdamW, fused
 #
-# **Decay** pulls weights towards 0. Adam with the decay in its gradient, g + λ p, divides the decay by √v̂ as well: weights
-# with large gradients hardly decay. AdamW **decouples** it (Loshchilov and Hutter, 2017): p ← p · (1 − lr · λ), and then Adam's
-# step.
+# **Decay** pulls weights towards 0. If the decay is part of Adam's gradient, g + λ p, Adam divides the decay by √v̂ as
+# well, so weights with large gradients hardly decay. AdamW **decouples** it (Loshchilov and Hutter, 2017): p ← p · (1 −
+# lr · λ), and then Adam's step.
 #
-# How fast can a step be? It does some fifteen operations for each parameter, which cost nothing beside its memory traffic (03). It
-# reads p, g, m and v, and writes p, m and v. These are **7 passes over memory**, 28 bytes for each parameter in float32. torch's
-# operations, one after another, move more. How many bytes would you guess?
+# How fast can a step be? It does some fifteen operations for each parameter, which cost nothing compared to its memory
+# traffic (03). It reads p, g, m and v, and writes p, m and v. These are **7 passes over memory**, or 28 bytes for each
+# parameter in float32. torch's separate operations move more. How many bytes would you guess?
 
 # %%
 adamw_bytes = {"one launch": 28, "torch, operation by operation": 100}  # the second: foreach and fused turned off
@@ -208,27 +213,28 @@ for way, size in adamw_bytes.items():
     print(f"{way}: {1e3 * size * 1.1e9 / 4.8e12:.1f} ms for 1.1 billion parameters at 4.8 TB/s")
 
 # %% [markdown]
-# In **mixed precision** the model computes with bfloat16 weights. The neighbours of 1 in bfloat16 are 1 / 128 above and 1 / 256
-# below. A step of 3e-4, added to a weight of 1, disappears (02). So the optimizer keeps a float32 **master** p, and the model
-# gets a rounded copy of it, `low`. In a prototype of this unit the mean loss at the end of 200 steps was 1.93 in float32, 1.93 in
-# bfloat16 with a master, and 2.31 in bfloat16 without one. The gradient comes in bfloat16, too. How many bytes does a step move
-# for each parameter? It moves 2 for g, 24 for p, m and v, and 2 for `low`, which are 28 again.
+# In **mixed precision** the model computes with bfloat16 weights. The neighbours of 1 in bfloat16 are 1 / 128 above and
+# 1 / 256 below. A step of 3e-4, added to a weight of 1, disappears (02). So the optimizer keeps a float32 **master** p,
+# and the model gets a rounded copy of it, `low`. In a prototype of this unit the mean loss at the end of 200 steps was
+# 1.93 in float32, 1.93 in bfloat16 with a master, and 2.31 in bfloat16 without one. The gradient comes in bfloat16,
+# too. How many bytes does a step move now for each parameter? It moves 2 bytes for g, 24 for p, m and v, and 2 for
+# `low`. That makes 28 again.
 #
 # ## Exercise: AdamW in one launch
 #
 # {{exercise model.adamw_step}}
 #
-# Write `adamw_step(p, g, m, v, low, lr, beta1, beta2, eps, weight_decay, step)`. All tensors are flat and have n elements. p, m
-# and v are float32, and your kernel changes them in place. g is float32 or half precision. `low` is None, or the model's weights
-# in half precision, into which your kernel writes the rounded p. The first step is step 1. The order is this: first p decays, then
-# m and v take in g, and at last p takes the step, which is computed from the new m and v.
+# Write `adamw_step(p, g, m, v, low, lr, beta1, beta2, eps, weight_decay, step)`. All tensors are flat and have n
+# elements. p, m and v are float32, and your kernel changes them in place. g is float32 or half precision. `low` is
+# None, or the model's weights in half precision, into which your kernel writes the rounded p. The first step is step 1.
+# First p decays, then m and v take in g, and at last p takes the step, which is computed from the new m and v.
 #
 # Full marks require
-# * the right step for any n ({{correct.ragged}}), also among the first steps ({{correct.first}}),
-# * decay that never meets m and v ({{correct.decay}}), ε added to √v̂, which is the root of the corrected v
+# * right results for any n ({{correct.ragged}}), and for the first steps ({{correct.first}}),
+# * decay that does not enter m and v ({{correct.decay}}), and ε added to √v̂, the root of the corrected v
 #   ({{correct.small}}),
 # * a float32 master ({{correct.half}}),
-# * one launch ({{launches.performance}}), 28 bytes per parameter ({{traffic.performance}}), no memory besides
+# * one launch ({{launches.performance}}), 28 bytes for each parameter ({{traffic.performance}}), and no other memory
 #   ({{buffers_below.performance}}).
 
 
@@ -277,23 +283,25 @@ check("model.adamw_step", adamw_step)
 #
 # ## A batch that does not fit
 #
-# The loss of a batch is a mean over its tokens, and a mean can be taken in parts. After a **micro-batch** has run forward and
-# backward, its graph is freed, and there is room for the next one. `backward()` *adds* to `p.grad`. By what must you multiply the
-# loss of each part, so that the sum is the gradient of the whole batch?
+# The loss of a batch is a mean over its tokens, and a mean can be taken in parts. So a batch is cut into
+# **micro-batches**. After one of them has run forward and backward, its graph is freed, and there is room for the next
+# one. `backward()` *adds* to `p.grad`. By what must you multiply the loss of each micro-batch, so that the sum is the
+# gradient of the whole batch?
 #
 # ## Exercise: accumulate
 #
 # {{exercise model.accumulate}}
 #
-# Write `accumulate(model, batches)`. `batches` is a list of micro-batches, and each of them is a pair (tokens, targets).
-# `model(tokens, targets)` returns the mean loss over the targets that are not −100; targets of −100 are padding. Leave in `p.grad`
-# the gradient of the mean loss over **all** targets of all micro-batches, padding left out, and return that mean as a number.
+# Write `accumulate(model, batches)`. `batches` is a list of micro-batches, and each micro-batch is a pair (tokens,
+# targets). Targets of −100 are padding, and `model(tokens, targets)` returns the mean loss over the other targets.
+# Leave in `p.grad` the gradient of the mean loss over **all** targets of all micro-batches, without the padding, and
+# return this mean as a number.
 #
 # Full marks require
 # * the loss and the gradients of one large batch ({{holds.same_loss.plain}}), also where micro-batches have different numbers of
 #   targets ({{holds.same_loss.padded}}),
-# * gradients that do not depend on those from before ({{holds.begins_anew.plain}}),
-# * one micro-batch's graph alive at a time ({{seen.one_at_a_time.memory}}).
+# * gradients that do not depend on what `p.grad` held before ({{holds.begins_anew.plain}}),
+# * that only one micro-batch's graph is alive at a time ({{seen.one_at_a_time.memory}}).
 
 
 # %% exercise="model.accumulate"
@@ -315,17 +323,17 @@ def accumulate(model, batches) -> float:
 check("model.accumulate", accumulate)
 
 # %% [markdown]
-# Suppose that you had summed the losses of the parts, and not averaged them. Would you have seen it in the losses? Adam divides m
-# by √v, so a factor in all gradients cancels. In a run of 30 steps the losses differed in the sixth digit. When the gradients
-# were clipped as well, the losses differed in the second digit.
+# Suppose that you had summed the losses of the micro-batches, and not averaged them. Would you have noticed it in the
+# losses? Adam divides m by √v, so a factor in all gradients cancels. In a run of 30 steps the losses differed in the
+# sixth digit. When the gradients were clipped as well, the losses differed in the second digit.
 #
 # ## Exercise: clip
 #
 # {{exercise model.clip}}
 #
-# One bad batch can throw a model far away. So gradients are scaled down when their **common** norm is above a limit. It is the
-# norm of all gradients as one long vector, and the direction of this vector stays. Write `clip(gradients, largest)`, which changes
-# the tensors in place and returns the norm that they had before.
+# One bad batch can throw a model far away. So gradients are scaled down when their **common** norm is above a limit.
+# The common norm is that of all gradients as one long vector, and scaling keeps the direction of this vector. Write
+# `clip(gradients, largest)`, which changes the tensors in place and returns the norm that they had before.
 #
 # Full marks require one norm of all gradients ({{holds.same_norm.plain}}), gradients scaled to the limit
 # ({{holds.same_gradients.plain}}), and small ones left as they are ({{holds.same_gradients.below}}).
@@ -350,8 +358,8 @@ check("model.clip", clip)
 #
 # {{exercise model.learning_rate}}
 #
-# At first m and v are means of only a few gradients, and a step may be far too large. So the rate rises from near 0. At the end
-# the rate falls, and with small steps the weights settle.
+# At first m and v are means of only a few gradients, so a step may be far too large. This is why the learning rate
+# begins near 0 and rises. At the end the rate falls, and with small steps the weights settle.
 
 # %%
 figures.model.schedule()
@@ -380,16 +388,18 @@ check("model.learning_rate", learning_rate)
 # %% [markdown]
 # ## What does a training step hold?
 #
-# A training step holds four things: the **weights** and the **gradients**, both in bfloat16; what the **optimizer** remembers,
-# which is the master, m and v in float32; and what the **forward pass keeps** for backward (07). The picture shows how many bytes
-# they take in one step of the toy, operation by operation. The toy is in float32 throughout. When will memory be fullest?
+# A training step holds four things in memory: the **weights** and the **gradients**, both in bfloat16; what the
+# **optimizer** remembers, which is the master, m and v in float32; and what the **forward pass keeps** for the backward
+# pass (07). The picture shows how many bytes are in memory after each operation in one step of the toy. The toy is in
+# float32 throughout. When will memory be fullest?
 
 # %%
 figures.model.memory_of_a_step()
 
 # %% [markdown]
-# The first three depend on the number of parameters alone. The fourth grows with each token: it is the sum of what each kernel
-# keeps for its backward pass. With the kernels of this course in the slots, one block keeps for each token:
+# The first three depend on the number of parameters alone. The fourth grows with each token, and it is the sum of what
+# each operation keeps for its backward pass. With the kernels of this course in the slots, one block keeps for each
+# token:
 #
 # | kept by | what | numbers | bytes each |
 # | --- | --- | --- | --- |
@@ -403,18 +413,20 @@ figures.model.memory_of_a_step()
 # | SwiGLU | gate and up | 2 · hidden | 2 |
 # | the matrix down | their product | hidden | 2 |
 #
-# Outside of the blocks, the step keeps for each token the x of the last norm and its result (width numbers each, of 2 bytes), its
-# rstd (4 bytes), the logits (vocab numbers of 2 bytes), their lse (4 bytes), and the token and its target (8 bytes each). Besides,
-# it keeps two tables of angles, cos and sin, of n · D / 2 float32 numbers each, whatever the batch is.
+# Outside the blocks, the step also keeps for each token the x of the last norm and its result (width numbers each, of 2
+# bytes), its rstd (4 bytes), the logits (vocab numbers of 2 bytes), their lse (4 bytes), and the token and its target
+# (8 bytes each). In addition it keeps two tables for the angles, cos and sin. Each table has n · D / 2 float32 numbers,
+# whatever the size of the batch is.
 #
 # ## Exercise: predict the memory of a step
 #
 # {{exercise model.training_memory}}
 #
-# Write `training_memory(...)`, which returns three numbers: the number of parameters ({{holds.parameters.plain}}), the bytes of
-# weights, gradients and optimizer in mixed precision ({{holds.state.plain}}), and the bytes that the forward pass keeps for a batch
-# of `batch` texts of n tokens ({{holds.activations.plain}}). D is width / heads. You find the shapes of all weights in the classes
-# `Block` and `GPT` of the model's file. The numbers are compared with what is counted in the model, to the byte.
+# Write `training_memory(...)`, which returns three numbers: the number of parameters ({{holds.parameters.plain}}), the
+# bytes of weights, gradients and optimizer in mixed precision ({{holds.state.plain}}), and the bytes that the forward
+# pass keeps for `batch` texts of n tokens ({{holds.activations.plain}}). D is width / heads. You find the shapes of all
+# weights in the classes `Block` and `GPT` of the model's file. The check counts these numbers in the model, and yours
+# must agree to the byte.
 
 
 # %% exercise="model.training_memory"
@@ -446,31 +458,33 @@ check("model.training_memory", training_memory)
 figures.model.explore_memory()
 
 # %% [markdown]
-# (These bars are the formula of the exercise, which a count confirms on small models. A GPU's allocator rounds up, and an operation
-# at work needs some memory besides.) Make the batch larger: which part grows? Make the model wider: which part grows now?
+# (The bars are computed by the formula of the exercise, and counting confirms it on small models. A GPU's allocator
+# rounds up, and each operation needs some more memory while it works.) If you make the batch larger, which part grows?
+# If you make the model wider, which part grows now?
 #
 # ## Exercise: what a run costs
 #
 # {{exercise model.run_cost}}
 #
-# A weight of a matrix takes part in one multiplication and one addition for each token forward, and in twice as many backward.
-# That makes **6 N D** FLOPs, for N weights and D tokens (03). Where does this fail? N may count only matrices that multiply: the
-# embedding is looked up, and multiplies nothing. And attention multiplies activations with activations, which 6 N D knows nothing
-# of. It does two products forward, q kᵀ and p v, and four backward, each for n (n + 1) / 2 pairs of a query and a key in each head
-# of q.
+# For each token, a weight of a matrix takes part in one multiplication and one addition in the forward pass, and in
+# twice as many in the backward pass. That makes **6 N D** FLOPs, for N weights and D tokens (03). What does this
+# formula miss? First, N must count only the matrices that multiply. The embedding is looked up, and multiplies nothing.
+# Second, attention multiplies activations with activations, and 6 N D does not count these products. There are two in
+# the forward pass, q kᵀ and p v, and four in the backward pass, each for n (n + 1) / 2 pairs of a query and a key in
+# each head of q.
 #
-# **MFU** is the share of a GPU's FLOP/s that these FLOPs use. What does MFU leave out? It leaves out whatever a kernel computes
-# twice: FlashAttention's backward pass computes the scores again, and gets no credit for it. It also leaves out norms and the
-# optimizer, which do hardly any FLOPs, and yet take time.
+# **MFU** is the share of a GPU's FLOP/s that these FLOPs use. What does MFU leave out? It leaves out whatever a kernel
+# computes a second time: FlashAttention's backward pass computes the scores again, and gets no credit for this. It also
+# leaves out norms and the optimizer, which do hardly any FLOPs and yet take time.
 #
 # Write `run_cost(...)`, which returns three numbers: the FLOPs of one training step on `batch` texts of n tokens
-# ({{holds.flops.plain}}), its seconds on a GPU of `flops_per_second` at this `mfu` ({{holds.seconds.plain}}), and the dollars of a
-# run over `tokens` tokens, where an hour of the GPU costs `dollars` ({{holds.dollars.plain}}).
+# ({{holds.flops.plain}}), its seconds on a GPU of `flops_per_second` at this `mfu` ({{holds.seconds.plain}}), and the
+# dollars that a run over `tokens` tokens costs if an hour of the GPU costs `dollars` ({{holds.dollars.plain}}).
 
 
 # %% exercise="model.run_cost"
 def run_cost(vocab, layers, width, heads, kv_heads, hidden, batch, n, tokens, flops_per_second, mfu, dollars):
-    """dollars: of an hour of the GPU -> (FLOPs of a training step, its seconds, dollars for so many tokens)"""
+    """dollars: for an hour of the GPU -> (FLOPs of a training step, its seconds, dollars for a run over `tokens` tokens)"""
     ### BEGIN SOLUTION
     D = width // heads
     matrices = vocab * width + layers * (width * (heads + 2 * kv_heads) * D + width * width + 3 * width * hidden)
@@ -486,34 +500,35 @@ check("model.run_cost", run_cost)
 # %% [markdown]
 # ## A run that stops
 #
-# Every long run stops: a GPU fails, or your time on it ends. What does the next step depend on? It does not depend on the weights
-# alone. In prototypes of this unit the ten losses after a stop differed from those of a run without one by 0.03 where the moments
-# were lost, by 0.05 where the schedule began anew, by 0.11 where the loader began anew, and by 0.016 where random numbers were
-# drawn from another state. None of these runs failed, and nobody would have noticed.
+# Every long run stops: a GPU fails, or your time on it ends. What does the next step depend on? Not on the weights
+# alone. In prototypes of this unit, the ten losses after a stop differed from those of a run without a stop: by 0.03 if
+# the moments were lost, by 0.05 if the schedule began anew, by 0.11 if the loader began anew, and by 0.016 if random
+# numbers were drawn from another state. None of these runs failed, so nobody would have noticed.
 #
 # ## Exercise: save and load
 #
 # {{exercise model.checkpoint}}
 #
-# Write `Checkpoint.save(path, run)` and `Checkpoint.load(path, run)`. A run has a `model`, an `optimizer` and a `loader`, each
-# with `state_dict()` and `load_state_dict(...)`, and a number, `step`. Its random numbers come from two places: dropout draws from
-# torch's global generator, and `run.generator`, a `torch.Generator`, decides which targets are left out. `load` gets another run,
-# which was begun with another seed and has already trained, and must turn it into the one that was saved.
+# Write `Checkpoint.save(path, run)` and `Checkpoint.load(path, run)`. A run has a `model`, an `optimizer` and a
+# `loader`, each with `state_dict()` and `load_state_dict(...)`. It also has a number, `step`. Its random numbers come
+# from two generators: dropout draws from torch's global generator, and `run.generator`, a `torch.Generator`, decides
+# which targets are left out. `load` gets a different run, which was begun with another seed and has already trained. It
+# must turn this run into the one that was saved.
 #
 # Full marks require
 # * the step ({{holds.same_step.plain}}),
 # * the first loss after loading, equal bit for bit ({{holds.first_loss.plain}}), and all later ones
 #   ({{holds.later_losses.plain}}),
-# * a run that goes on after `save` as if it had not been saved ({{holds.undisturbed.plain}}),
-# * a file that is whole, even if a save fails half way ({{holds.stays_whole.plain}}). `os.replace` puts a file in another's
-#   place at once.
+# * that the saved run itself goes on as if it had not been saved ({{holds.undisturbed.plain}}),
+# * that the file stays whole, even if a later save fails half way ({{holds.stays_whole.plain}}). `os.replace` replaces
+#   a file by another in a single step.
 
 
 # %% exercise="model.checkpoint"
 class Checkpoint:
     @staticmethod
     def save(path, run):
-        """Writes all that the next step depends on to a file"""
+        """Writes everything that the next step depends on to a file"""
         ### BEGIN SOLUTION
         parts = {"model": run.model, "optimizer": run.optimizer, "loader": run.loader}
         state = {name: part.state_dict() for name, part in parts.items()}
@@ -524,7 +539,7 @@ class Checkpoint:
 
     @staticmethod
     def load(path, run):
-        """Puts all of it into a run that may have begun otherwise"""
+        """Puts all of this into a run that may have begun differently"""
         ### BEGIN SOLUTION
         state = torch.load(path, weights_only=True)
         run.model.load_state_dict(state["model"])
@@ -542,20 +557,21 @@ check("model.checkpoint", Checkpoint)
 # %% [markdown]
 # ## Kernels in the model
 #
-# Autograd does not see a launch: tensors go in, new tensors come out, and no history connects them. A raw launch in the middle of
-# a model cuts it in two. The layers before the cut get no gradient, and the loss still falls, because the layers behind the cut go
-# on learning. Two such mistakes have happened in public projects: query and key projections in front of a raw launch never learned
-# (LongLive, issue 61), and a norm's backward returned None for its weight (Unsloth, issue 4533).
+# Autograd does not see a launch: tensors go in, new tensors come out, and no history connects them. A raw launch in the
+# middle of a model cuts the model in two. The layers before the cut get no gradient, and yet the loss falls, because
+# the layers after the cut go on learning. Two such mistakes have happened in public projects: query and key projections
+# in front of a raw launch never learned (LongLive, issue 61), and a norm's backward returned None for its weight
+# (Unsloth, issue 4533).
 #
-# So each kernel goes into a `torch.autograd.Function` (07), which saves what its backward kernel needs.
+# So each kernel needs a `torch.autograd.Function` around it (07), which saves what the backward kernel needs.
 #
 # ## Exercise: swap in
 #
 # {{exercise model.swap_in}}
 #
-# Write `swap_in(model, kernels)`, and one autograd function for each of the slots `norm`, `attention`, `swiglu` and `loss`.
-# `swap_in` returns nothing: it puts new slots into the model, `model.ops = replace(model.ops, norm=..., ...)`. `kernels` has eight
-# functions, each of which launches a kernel:
+# Write `swap_in(model, kernels)`, and one autograd function for each of the slots `norm`, `attention`, `swiglu` and
+# `loss`. `swap_in` returns nothing. It puts new slots into the model, with `model.ops = replace(model.ops, norm=...,
+# ...)`. `kernels` has eight functions, each of which launches a kernel:
 #
 # | forward | gives | backward | gives |
 # | --- | --- | --- | --- |
@@ -564,17 +580,17 @@ check("model.checkpoint", Checkpoint)
 # | `swiglu(gate, up)` | out | `swiglu_backward(dy, gate, up)` | dgate, dup |
 # | `cross_entropy(logits, targets)` | losses, lse, one a row | `cross_entropy_backward(dlosses, logits, targets, lse)` | dlogits |
 #
-# `cross_entropy` returns one loss for each row of logits, and the slot `loss` must give their mean. No target is −100 here. In the
-# check these kernels are written in torch, so that a model trains in a second. They count how often they are launched, and like
-# launches they leave no history. On a GPU, kernels of your own can take their places one by one, as
-# `Kernels(norm=..., norm_backward=...)` from `course_lib/workloads/launched.py`.
+# `cross_entropy` returns one loss for each row of logits, and the slot `loss` must give their mean. No target is −100
+# here. In the check these kernels are written in torch, so that a model trains in a second. They count how often they
+# are launched, and like real launches they leave no history. On a GPU you can replace them one by one by kernels of
+# your own, with `Kernels(norm=..., norm_backward=...)` from `course_lib/workloads/launched.py`.
 #
-# A model that launches no kernel earns nothing. In some cases the kernels' results are a factor times torch's, which shows whether
-# a model still computes with torch. Full marks require
+# A model that launches no kernel earns nothing. In some cases the kernels' results are torch's times a factor, which
+# shows whether a model still computes with torch. Full marks require
 # * torch's gradient for every parameter ({{holds.every_parameter.plain}}), and ten losses that are torch's
 #   ({{holds.same_losses.steps}}),
-# * every slot on its kernels, each launched once each way ({{seen.launches.plain}}),
-# * nothing kept but what backward needs ({{seen.keeps_little.plain}}).
+# * that every slot uses its kernels, and launches each of them once ({{seen.launches.plain}}),
+# * that only what backward needs is kept ({{seen.keeps_little.plain}}).
 
 
 # %% exercise="model.swap_in"
@@ -635,7 +651,7 @@ class Loss(torch.autograd.Function):
 
 ### END SOLUTION
 def swap_in(model, kernels):
-    """Puts the kernels into the slots norm, attention, swiglu and loss of model.ops, with a way back for autograd"""
+    """Puts the kernels into the slots norm, attention, swiglu and loss of model.ops, each with a backward pass"""
     ### BEGIN SOLUTION
     model.ops = replace(
         model.ops,
@@ -653,7 +669,7 @@ check("model.swap_in", swap_in)
 # %% [markdown]
 # ## Training, twice
 #
-# Here is a training loop that calls all that you have written:
+# Here is a training loop that calls everything that you have written:
 #
 # ```python
 # for step in range(steps):
@@ -665,25 +681,27 @@ check("model.swap_in", swap_in)
 #         adamw_step(p.view(-1), p.grad.view(-1), m[p].view(-1), v[p].view(-1), None, lr, 0.9, 0.95, 1e-8, 0.1 * (p.dim() > 1), step + 1)
 # ```
 #
-# The next cell trains the toy twice from one seed: once with torch's operations, and once with kernels in your autograd functions
-# (or in the course's, where yours are not written yet). The cell takes some
-# seconds. How far apart will the two losses be after 120 steps?
+# The next cell trains the toy twice from the same seed: once with torch's operations, and once with kernels in your
+# autograd functions (or in the course's, if yours are not written yet). The cell takes some seconds. How far apart will
+# the two losses be after 120 steps?
 
 # %%
 figures.model.losses(swap_in)
 
 # %% [markdown]
-# Both runs see the same batches, and round differently in the last bit. The lower plot shows how such differences grow: each
-# step starts from weights that differ a little more. That is why a check compares gradients, and the losses of a few steps only.
+# Both runs see the same batches, but round differently in the last bit. The lower plot shows how such differences grow:
+# each step starts from weights that differ a little more. That is why the check compares gradients, and the losses of
+# only a few steps.
 #
-# These kernels were written in torch. Yours in Triton fit into the same slots. The next cell looks into your notebooks of units
-# 06, 07, 09 and 10, which should lie beside this one. Where they are solved, it takes RMSNorm, the cross-entropy and attention from
-# there, with their backward passes. Without a GPU these kernels are traced, which takes some seconds a step.
+# These kernels were written in torch. Your own kernels in Triton fit into the same slots. The next cell looks into your
+# notebooks of units 06, 07, 09 and 10, which should lie next to this one. If they are solved, it takes RMSNorm, the
+# cross-entropy and attention from there, with their backward passes. Without a GPU these kernels are traced, which
+# takes some seconds for each step.
 #
-# Your FlashAttention knows nothing of heads that share k and v, and the toy has two heads of q for each head of k. Which kernels
-# must change? The kernels for o and dq need not: each of their programs owns queries, and k is handed over as a view that shows one
-# head to its whole group. Such a view takes no memory. But dk and dv belong to keys, which several heads of q read, so they come
-# from an exercise of part two, `grouped_backward`.
+# Your FlashAttention knows nothing of heads that share k and v, and the toy has two heads of q for each head of k.
+# Which kernels must change? The kernels for o and dq need no change: each of their programs has its own queries, and k
+# is handed over as a view that shows one head to its whole group. Such a view takes no memory. But dk and dv belong to
+# keys, and several heads of q read these keys. So dk and dv come from an exercise of part two, `grouped_backward`.
 
 # %%
 print(figures.model.step_by_step(swap_in, *earlier.kernels()))
@@ -691,37 +709,40 @@ print(figures.model.step_by_step(swap_in, *earlier.kernels()))
 # %% [markdown]
 # ## The large one
 #
-# The same file makes a model of 1.1 billion parameters, which was trained on a GPU, 4 texts of 4096 tokens at a time. Your
-# `training_memory` says what the peak of memory should be. Before you run the next cell, order these three by speed: torch's
-# operations with FlashAttention-2, torch's operations with cuDNN's attention, and the course's kernels. `torch.compile` by itself
-# fuses what lies between the products: where will it stand beside these three?
+# The same file makes a model of 1.1 billion parameters, which was trained on a GPU, on 4 texts of 4096 tokens at a
+# time. Your `training_memory` says what the peak of memory should be. Before you run the next cell, order these three
+# by speed: torch's operations with FlashAttention-2, torch's operations with cuDNN's attention, and the course's
+# kernels. `torch.compile` fuses the operations between the products without any help: where will it stand among these
+# three?
 
 # %%
 figures.model.large_steps()
 
 # %% [markdown]
-# The two rows of torch's operations differ in attention alone. The course's attention is slower than cuDNN's. The course's kernels
-# win by what they do not move in norms, rotary positions, SwiGLU and the loss. `torch.compile` fuses those as well, and keeps
-# cuDNN's attention. The fourth row has the course's kernels and an attention in Gluon, a language of Triton's for one kind of GPU,
-# in which copies and products run at the same time. It is faster than `torch.compile`. (`benchmarks/results/model.md` has all
-# numbers.)
+# The two rows of torch's operations differ in attention alone. The course's attention is slower than cuDNN's, and the
+# course's kernels win because they move fewer bytes in norms, rotary positions, SwiGLU and the loss. `torch.compile`
+# fuses these operations as well, and keeps cuDNN's attention. The fourth row has the course's kernels and an attention
+# in Gluon, Triton's language for programming one kind of GPU closely (unit 12). There copies and products run at the
+# same time. It is faster than `torch.compile`. In the last row `torch.compile` has the course's attention instead of
+# cuDNN's. (`benchmarks/results/model.md` has all numbers.)
 #
 # The peak lies more than a GB below what `training_memory` says. Which row of the table in "What does a training step
-# hold?" is different here? It is the row of v. This run's slot copies v before v is kept, and so lets go of the rest
-# of qkv's result, q and k: 22 blocks · 16,384 tokens · 2,560 numbers of 2 bytes are 1.8 GB.
+# hold?" is different here? It is the row of v. In this run the slot copies v before it is kept, so the rest of qkv's
+# result, q and k, can be freed: 22 blocks · 16,384 tokens · 2,560 numbers of 2 bytes are 1.8 GB.
 
 # %% [markdown]
 # # Part two: writing text
 #
-# A trained model writes one token at a time. This part can wait for another day: it needs nothing that you wrote in part one.
+# A trained model writes one token at a time. This part can wait for another day, because it needs nothing that you
+# wrote in part one.
 #
 # ## Where does a token stand?
 #
 # Attention is a sum over keys, and a sum has no order. If you shuffle the keys together with their values, every output
-# stays the same but for rounding. So a model must be told where a token stands. Three ways are in use, and they enter at
-# three different places: before the projections, behind two of the projections, or in the scores.
+# stays the same, apart from rounding. So a model must be told where a token stands. Three ways are in use, and they act
+# at three different places: before the projections, after two of the projections, or in the scores.
 #
-# Which of q, k and v does each way change? Make a guess now. You will answer the question further down, when you have
+# Which of q, k and v does each way change? Make a guess now. You will answer this question further down, after you have
 # written all three.
 
 # %% [markdown]
@@ -733,7 +754,7 @@ figures.model.large_steps()
 # sin(n / 10000^(2 i / D)), and column 2 i + 1 holds the cosine of the same angle. From one token to the next, the angle of
 # the first pair of columns grows by one radian, and that of the last pair by about a ten-thousandth of one.
 #
-# Full marks require the right numbers for any N and any even D ({{correct.sizes}}).
+# Full marks require right numbers for any N and any even D ({{correct.sizes}}).
 
 
 # %% exercise="model.sinusoidal"
@@ -758,18 +779,18 @@ check("model.sinusoidal", sinusoidal)
 #
 # > (a, b) → (a cos − b sin, b cos + a sin)
 #
-# The product of a turned q and a turned k depends on the difference of the two angles, and so on how far apart the
-# two tokens are. (Some papers pair neighbours instead. A model that was trained with one pairing writes noise under the
-# other, and no shape tells the two apart.)
+# The product of a turned q and a turned k depends on the difference of the two angles, and therefore on how far apart
+# the two tokens are. (Some papers pair neighbours instead. A model that was trained with one pairing writes noise with
+# the other, and the shapes do not show which one it needs.)
 #
-# The positions are an argument, because a row's number is not its position: while a text is written, each call brings a
+# The positions are an argument, because a row's number is not its position. While a text is written, each call has a
 # single row, and this row may be token number 700 of the text. Full marks require
-# * angles by the positions that are given ({{correct.positions}}), any even D and any base ({{correct.ragged}}), half
-#   precision ({{correct.half}}),
-# * x read once and the result written once ({{traffic.performance}}) with dense loads
-#   ({{coalesced.load.performance}}), in one launch ({{launches.performance}}).
+# * right results for any positions ({{correct.positions}}), for any even D and any base ({{correct.ragged}}), and for
+#   half precision ({{correct.half}}),
+# * that x is read once and the result is written once ({{traffic.performance}}), with dense loads
+#   ({{coalesced.load.performance}}) and in one launch ({{launches.performance}}).
 #
-# The result is a new tensor. Why should you not turn x in place, and save the memory? The last exercise of the unit has
+# The result is a new tensor. Why should you not turn x in place, to save the memory? The last exercise of the unit has
 # the answer.
 
 
@@ -787,7 +808,7 @@ def rotary_kernel(
     BLOCK: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """BLOCK_N rows of one head of one text."""
+    """Turn BLOCK_N rows of one head of one text."""
     ### BEGIN SOLUTION
     j = tl.program_id(1).to(tl.int64)
     batch, head = j // H, j % H
@@ -832,13 +853,14 @@ check("model.rotary", rotary)
 #
 # {{exercise model.alibi}}
 #
-# ALiBi leaves q, k and v alone. It takes something off each score, in proportion to how far the key lies behind the
-# query: head h of H heads takes off 2^(−8 (h + 1) / H) for each token of distance. Heads with a steep slope look at
-# tokens nearby, and the others look far back.
+# ALiBi leaves q, k and v alone. It subtracts a number from each score, in proportion to how far the key lies behind the
+# query: head h of H heads subtracts 2^(−8 (h + 1) / H) for each token of distance. This factor is the head's slope.
+# Heads with a steep slope look at tokens nearby, and the others look far back.
 #
-# The queries are the last nq of nk positions. A causal mask hides the keys that lie ahead, so here their bias is 0. Full
-# marks need the right distances and slopes where there are as many queries as keys, queries that are the last positions
-# ({{correct.decode}}), and any number of heads ({{correct.heads}}).
+# The queries are the last nq of nk positions. A causal mask hides the keys that lie ahead of a query, so here you
+# subtract 0 from their scores. You earn nothing unless the distances and slopes are right for as many queries as keys.
+# Full marks also require right results for fewer queries than keys ({{correct.decode}}), and for any number of heads
+# ({{correct.heads}}).
 
 
 # %% exercise="model.alibi"
@@ -860,9 +882,9 @@ check("model.alibi", alibi)
 #
 # {{exercise model.touches}}
 #
-# Now answer the question for which you made a guess. Write True or False; an answer that is the same word everywhere
-# earns nothing ({{truths.plain}}). The fourth question about each way moves a whole text: its first token stands at
-# position 100, not at 0, and the distances within the text stay the same.
+# Now answer the question about which you made a guess ({{truths.plain}}). Write True or False. The same word on all
+# lines earns nothing. The fourth question about each way moves a whole text: its first token stands at position 100
+# instead of 0, and the distances within the text stay the same.
 
 # %% exercise="model.touches"
 touches = {
@@ -902,13 +924,13 @@ check("model.touches", touches)
 # %% [markdown]
 # ## The function that every layer calls
 #
-# A model of the library `transformers` lets you replace its attention by a function of your own, and so do nanochat
-# and others. The function is called in each layer, for prompts, pieces of prompts, and single tokens, with caches of
-# two kinds. The picture shows six such calls. The first of them is easy: a prompt of 10 tokens has ten queries and ten
-# keys, and row i sees keys 0 to i.
+# In the library `transformers` you can replace a model's attention by a function of your own. The same is true of
+# nanochat and others. Every layer calls this function: for prompts, for pieces of prompts, and for single tokens, with
+# two kinds of caches. The picture shows six such calls. The first of them is easy: a prompt of 10 tokens has ten
+# queries and ten keys, and row i sees keys 0 to i.
 #
-# Before you move the sliders: in the second call six more tokens come after these ten. How many keys does the first of
-# the six see?
+# Before you move the sliders, answer a question. In the second call, six more tokens come after these ten. How many
+# keys does the first of the six see?
 
 # %%
 figures.model.explore_which_rows()
@@ -918,9 +940,9 @@ figures.model.explore_which_rows()
 #
 # {{exercise model.which_rows}}
 #
-# Calls 1 to 3 and 6 use a cache that grows, so that the last key is the last query's own. Calls 4 and 5 use a cache
-# of 24 places, which is allocated once. Its places that are still empty are handed over as keys like the others. Write how
-# many keys the query of each line sees ({{numbers.plain}}).
+# Calls 1 to 3 and 6 use a cache that grows, so the last key is that of the last query. Calls 4 and 5 use a cache of 24
+# places, which is allocated once. Its empty places are handed over as keys, just like the others. For the query on each
+# line, write how many keys it sees ({{numbers.plain}}).
 
 # %% exercise="model.which_rows"
 which_rows = {
@@ -952,37 +974,37 @@ which_rows = {
 check("model.which_rows", which_rows)
 
 # %% [markdown]
-# These calls need two alignments of one mask. If the queries are the **last** positions, row i sees keys up to i + Nk
-# − Nq: the mask's diagonal ends in the **bottom right** corner. This is what FlashAttention means, and what units 08 to 10
-# meant. If the queries are the **first** positions, in front of empty places, row i sees keys up to i: the diagonal begins at
-# the **top left**. This is what torch's `is_causal=True` means. The shapes are the same in both cases. The caller must say
-# which alignment is meant, and a function that guesses is right until a text comes in two pieces.
+# These calls need two alignments of one mask. If the queries are the **last** positions, row i sees keys up to i + Nk −
+# Nq: the mask's diagonal ends in the **bottom right** corner. This is what FlashAttention means, and what units 08 to
+# 10 meant. If the queries are the **first** positions, in front of empty places, row i sees keys up to i: the diagonal
+# begins at the **top left**. This is what torch's `is_causal=True` means. The shapes are the same in both cases. So the
+# caller must say which alignment is meant. A function that guesses is right only until a text comes in two pieces.
 
 # %% [markdown]
 # ## Exercise: the function that a layer calls
 #
 # {{exercise model.attention_for}}
 #
-# The kernel is that of unit 09 once more, and this time a model calls it. Four things are new:
+# The kernel is that of unit 09 once more, but this time a model calls it. Four things are new:
 # * **Layouts.** q comes as a view of (B, N, H, D), while k and v from a cache are contiguous. The result must have the
 #   shape (B, Nq, Hq, D), not (B, Hq, Nq, D).
-# * **Shared heads.** Head h of q reads head h // (Hq / Hkv) of k and v. Nobody has repeated k and v in memory for you,
-#   and you need not do it either.
-# * **Masks.** Where `attention_mask` is given, it alone says what is seen: padding, causality and windows are all in
-#   it. Real libraries have dropped it silently, and then a text that is padded on the left continues with other words
-#   than the same text alone.
-# * **The scale** is the model's. Most models pass 1 / √D. Some pass another number, and their texts look fine for a while
-#   even if it is ignored.
+# * **Shared heads.** Head h of q reads head h // (Hq / Hkv) of k and v. k and v are not repeated in memory for you, and
+#   you should not repeat them either.
+# * **Masks.** If `attention_mask` is given, it alone says what is seen: padding, causality and windows are all in it.
+#   Real libraries have silently dropped it. Then a text that is padded on the left continues with other words than the
+#   same text without padding.
+# * **The scale** is the model's. Most models pass 1 / √D. Some pass another number, and if this number is ignored,
+#   their texts still look fine for a while.
 #
 # Full marks require
-# * shared heads ({{correct.grouped}}), queries that are the last positions ({{correct.causal}}) or the first
-#   ({{correct.top left}}), a window ({{correct.window}}), a mask, with a result of 0 for a query that sees nothing
-#   ({{correct.mask}}), the model's scale ({{correct.scale}}), half precision ({{correct.half}}),
-# * no copy of k or v ({{buffers_below.performance}}), half the products where it is causal
-#   ({{dot_flops.performance}}), one launch ({{launches.performance}}).
+# * right results for shared heads ({{correct.grouped}}), for queries that are the last positions ({{correct.causal}})
+#   or the first ({{correct.top left}}), for a window ({{correct.window}}), for a mask, with 0 for a query that sees
+#   nothing ({{correct.mask}}), for the model's scale ({{correct.scale}}), and for half precision ({{correct.half}}),
+# * no copy of k or v ({{buffers_below.performance}}), half of the products if attention is causal
+#   ({{dot_flops.performance}}), and one launch ({{launches.performance}}).
 #
-# This function has no backward pass. In training a layer calls an autograd function instead. What happens to a model that
-# forgets this is a question of "What is wrong here?" below.
+# This function has no backward pass, so in training a layer must call an autograd function instead. What happens if it
+# does not? "What is wrong here?" below asks this question again.
 
 
 # %% exercise="model.attention_for"
@@ -991,7 +1013,7 @@ def layer_kernel(
     q_ptr, k_ptr, v_ptr, mask_ptr, o_ptr, q_strides, k_strides, v_strides, mask_strides, o_strides, Hq, Nq, Nk, scale, offset, window,
     GROUP: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """BLOCK_M queries of one head of one text. Strides are those of (B, H, N, D)."""
+    """Attention of BLOCK_M queries of one head of one text. Strides are those of (B, H, N, D)."""
     ### BEGIN SOLUTION
     j = tl.program_id(1)
     batch, head = (j // Hq).to(tl.int64), (j % Hq).to(tl.int64)
@@ -1041,10 +1063,10 @@ def attention_for(
 ):
     """query (B, Hq, Nq, D), key and value (B, Hkv, Nk, D), any strides -> (B, Nq, Hq, D), None. D is 16, 32, 64 or 128.
 
-    attention_mask   None, or (B, 1, Nq, Nk), True where a query sees a key: then it alone says what is seen
+    attention_mask   None, or (B, 1, Nq, Nk), True where a query sees a key. If it is given, it alone says what is seen
     module           module.is_causal: without a mask, a query sees no later position than its own
     top_left         the queries stand at the first positions of the keys, not at the last
-    sliding_window   without a mask, a query sees the last so many keys, its own among them
+    sliding_window   without a mask, a query sees the last sliding_window keys, its own included
     """
     ### BEGIN SOLUTION
     (B, Hq, Nq, D), (Hkv, Nk) = query.shape, key.shape[1:3]
@@ -1074,23 +1096,24 @@ check("model.attention_for", attention_for)
 # | --- | --- | --- |
 # | a gradient for each head of q, then a sum | four times dk | yes |
 # | atomics into dk | dk | no |
-# | one program owns the keys, and visits all four heads | dk | yes |
+# | one program has the keys, and walks over all four heads | dk | yes |
 #
-# The third way costs nothing but a loop. It is the lesson of unit 10 once more: give every sum one owner.
+# The third way costs nothing but a loop. It is the lesson of unit 10 once more: give every sum to a single program.
 
 # %% [markdown]
 # ## Exercise: gradients of shared heads
 #
 # {{exercise model.grouped_backward}}
 #
-# The kernel is dkdv of unit 10, with one more loop around the walk over queries: a loop over the heads of the group.
-# Attention is always causal here, and the queries are the last of the keys' positions. lse and delta are given, and are what
-# they were in unit 10. Full marks require
-# * the sum over a group ({{correct.grouped}}), any sizes ({{correct.ragged}}), half precision in and out
+# The kernel is `dkdv` of unit 10, with one more loop around the walk over queries: a loop over the heads of the group.
+# Attention is always causal here, and the queries are the last of the keys' positions. lse and delta are given, and
+# mean the same as in unit 10. Full marks require
+# * right sums over a group ({{correct.grouped}}), for any sizes ({{correct.ragged}}), and for half precision
 #   ({{correct.half}}),
-# * no atomics ({{no_atomics.performance}}), no gradient of a single head of q in memory
-#   ({{buffers_below.performance}}), half the products ({{dot_flops.performance}}), k and v read once and each tile of
-#   q and do as often as it must be ({{traffic.performance}}), one launch ({{launches.performance}}).
+# * no atomics ({{no_atomics.performance}}), no gradients of single heads of q in memory
+#   ({{buffers_below.performance}}), and half of the products ({{dot_flops.performance}}),
+# * that k and v are read once, and each tile of q and do as often as it must be ({{traffic.performance}}), in one launch
+#   ({{launches.performance}}).
 
 
 # %% exercise="model.grouped_backward"
@@ -1100,7 +1123,7 @@ def grouped_dkdv_kernel(
     q_strides, k_strides, v_strides, do_strides, dk_strides, dv_strides, Hkv, Nq, Nk, scale,
     GROUP: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """dk and dv of BLOCK_N keys of one head of k and v of one text."""
+    """Compute dk and dv for BLOCK_N keys of one head of k and v of one text."""
     ### BEGIN SOLUTION
     j = tl.program_id(1)
     batch, head = (j // Hkv).to(tl.int64), (j % Hkv).to(tl.int64)
@@ -1161,34 +1184,34 @@ check("model.grouped_backward", grouped_backward)
 # %% [markdown]
 # ## What torch.compile must be told
 #
-# A kernel launch is invisible to torch. In eager mode this does no harm, and `torch.autograd.Function` adds the
-# gradient. `torch.compile` is another matter: it runs your model once with tensors that have shapes and no data, and
-# a launch on such a tensor fails. So the kernel is wrapped in an **operator**, with three functions of torch:
-# * `torch.library.custom_op` gives a function a name and types, and keeps what is inside to itself,
+# A kernel launch is invisible to torch. In eager mode this does no harm, because a `torch.autograd.Function` adds the
+# gradient. But `torch.compile` runs your model once with tensors that have shapes and no data, and a launch on such a
+# tensor fails. So the kernel is wrapped in an **operator**, with three functions of torch:
+# * `torch.library.custom_op` gives a function a name and types, and hides what is inside,
 # * `register_fake` says which shapes and dtypes the results have, without running the function,
 # * `register_autograd` says how gradients are computed.
 #
 # What if somebody forgets the gradient of one input? Nothing fails. The loss falls, since the other weights learn, and
-# the forgotten weight stays as it was for the whole training.
+# the forgotten weight never changes.
 
 # %% [markdown]
 # ## Exercise: an operator of torch
 #
 # {{exercise model.operator_norm}}
 #
-# The kernels are given: unit 06's RMSNorm, which also keeps rstd, and unit 07's backward pass. (Their inputs other
-# than dy must be contiguous, and so are their results.) Make two operators of them, one for each direction, and a function
-# that calls the first operator. Full marks require
-# * the result and both gradients ({{correct.ragged}}), shapes and dtypes without data, forward and backward
-#   ({{correct.fake}}),
-# * nothing kept but x, weight and rstd ({{saves.performance}}), one launch forward ({{launches.performance.forward}})
-#   and two backward ({{launches.performance.backward}}).
+# The kernels are given: the RMSNorm of unit 06, which now also returns rstd, and its backward pass of unit 07. (All
+# inputs but dy must be contiguous, and the results are contiguous.) Turn them into two operators, one for each
+# direction, and write a function that calls the first operator. Full marks require
+# * the right result and both gradients ({{correct.ragged}}), and the right shapes and dtypes without data, forward and
+#   backward ({{correct.fake}}),
+# * that only x, weight and rstd are kept ({{saves.performance}}), one launch forward
+#   ({{launches.performance.forward}}), and two launches backward ({{launches.performance.backward}}).
 
 
 # %% exercise="model.operator_norm"
 @triton.jit
 def norm_forward_kernel(x_ptr, weight_ptr, y_ptr, rstd_ptr, N, BLOCK: tl.constexpr):
-    """One row; rstd is kept for the way back."""
+    """Normalise one row, and store rstd for the backward pass."""
     row, cols = tl.program_id(0), tl.arange(0, BLOCK)
     x = tl.load(x_ptr + row * N + cols, mask=cols < N, other=0).to(tl.float32)
     rstd = tl.rsqrt(tl.sum(x * x, 0) / N + 1e-6)
@@ -1212,7 +1235,7 @@ def norm_backward_kernel(
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """dx of ROWS rows, and what they add to dweight. dy may have any strides: the gradient of a sum has 0."""
+    """Compute dx for ROWS rows, and their share of dweight. dy may have any strides: the gradient of a sum has 0."""
     cols = tl.arange(0, BLOCK)
     weight = tl.load(weight_ptr + cols, mask=cols < N, other=0).to(tl.float32)
     part = tl.zeros((BLOCK,), tl.float32)
@@ -1228,7 +1251,7 @@ def norm_backward_kernel(
 
 @triton.jit
 def add_parts_kernel(parts_ptr, dweight_ptr, parts, N, BLOCK: tl.constexpr):
-    """dweight of BLOCK columns."""
+    """Add up the shares of dweight for BLOCK columns."""
     cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     total = tl.zeros((BLOCK,), tl.float32)
     for i in range(parts):
@@ -1245,7 +1268,7 @@ def norm_forward(x, weight):
 
 
 def norm_backward(x, weight, rstd, dy):
-    """-> dx (M, N), dweight (N,). Given: unit 07's, with a dy of any strides."""
+    """-> dx (M, N), dweight (N,). Given: the one of unit 07, for a dy of any strides."""
     (M, N), dx, dweight = x.shape, torch.empty_like(x), torch.empty_like(weight)
     ROWS = 8
     parts = torch.empty(triton.cdiv(M, ROWS), N, dtype=torch.float32, device=x.device)
@@ -1302,10 +1325,10 @@ def operator_norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 check("model.operator_norm", operator_norm)
 
 # %% [markdown]
-# torch brings a judge of its own, `opcheck`. It asks whether the declared types are true, whether the fake is right,
-# whether autograd is registered, and whether the compiler gets the same result. The check above cannot run it, because it
-# believes nothing that your process says; you can. In the next cell the kernels run under a trace, so no GPU is needed. Put
-# the name of your own operator in place of `norm_op`, both times.
+# torch has a test of its own for operators, `opcheck`. It tests whether the declared types are true, whether the fake
+# is right, whether autograd is registered, and whether the compiler gets the same result. The check above cannot use
+# `opcheck`, because a check trusts nothing that your process says. But you can use it. In the next cell the kernels run
+# under a trace, so no GPU is needed. Replace `norm_op` by the name of your own operator, both times.
 
 # %%
 if "norm_op" in globals():  # the name that you gave to your operator
@@ -1318,31 +1341,32 @@ if "norm_op" in globals():  # the name that you gave to your operator
     print(f"compiled and eager differ by {(eager - compiled).abs().max().item()}")
 
 # %% [markdown]
-# `triton_op` is another way to the same end. It shows the kernels to the compiler, which may then fuse what lies around
-# them. It needs a GPU's driver, so it does not work on a laptop.
+# `triton_op` is another way to the same end. It shows the kernels to the compiler, which may then fuse the operations
+# around them. `triton_op` needs a GPU's driver, so it does not work on a laptop without one.
 
 # %% [markdown]
 # ## A model of somebody else
 #
-# This section earns no points. It needs the library `transformers`, and says so where the library is missing. Nothing is
-# downloaded: the weights are random, and the question is whether your attention gives the results of torch's.
+# This section earns no points. It needs the library `transformers`, and tells you if this library is missing. Nothing
+# is downloaded: the weights are random, and the question is only whether your attention gives the same results as
+# torch's.
 #
-# A model of this library asks for its attention by a name. `course_lib/workloads/in_transformers.py` registers two things under
-# one name:
+# A model of this library looks up its attention by a name. `course_lib/workloads/in_transformers.py` registers two
+# functions under one name:
 #
 # ```python
-# AttentionInterface.register("course", of_layer)  # what a layer calls on q, k, v: your attention_for
-# AttentionMaskInterface.register("course", mask_for)  # what says who sees whom, and None where shapes say it
+# AttentionInterface.register("course", of_layer)  # the function that a layer calls with q, k, v: your attention_for
+# AttentionMaskInterface.register("course", mask_for)  # says which keys a query sees, or None if the shapes say it
 # model.set_attn_implementation("course")
 # ```
 #
-# In training, where nothing is masked, layers call your FlashAttention with `grouped_backward`. Both are taken from your
-# notebooks, and torch's attention stands in where they are not solved. Where there is a window or a mask, the forward pass is your
-# `attention_for` and the backward pass is torch's. The table compares logits, gradients and eight written tokens with those of
-# torch's attention, for three models. The cell takes some seconds.
+# In training without a mask, layers call your FlashAttention with `grouped_backward`. Both are taken from your
+# notebooks, and torch's attention replaces them if they are not solved. If there is a window or a mask, the forward
+# pass is your `attention_for`, and the backward pass is torch's. The table compares logits, gradients and eight written
+# tokens with those of torch's attention, for three models. The cell takes some seconds.
 #
-# In the last line of the table the second registration was forgotten. The library then hands over no mask at all. Which texts will
-# this hurt: texts of one length, or texts that are padded on the left to the length of the longest?
+# In the last line of the table the second registration was left out. The library then hands over no mask at all. Which
+# texts will this spoil: texts of equal length, or texts that are padded on the left to the length of the longest?
 
 # %%
 attention, whose = earlier.attention()
@@ -1350,12 +1374,12 @@ print(f"attention in training: {whose}")
 print(in_transformers.report(attention_for, attention))
 
 # %% [markdown]
-# Nothing failed, and nobody was told. The model read the padding of the padded texts as if it were text.
+# Nothing failed, and there was no warning. The model read the padding of the padded texts as if it were text.
 #
 # ## Writing a text
 #
 # A model writes one token at a time, and each new token attends to all tokens before it. Their keys and values do not
-# change any more, so they are kept in a cache. Here is the cache as many first versions have it:
+# change any more, so they are kept in a cache. Many first versions of a cache look like this:
 #
 # ```python
 # k, v = torch.cat([cache.k, k], 2), torch.cat([cache.v, v], 2)
@@ -1369,20 +1393,22 @@ print(in_transformers.report(attention_for, attention))
 # {{exercise model.kv_cache}}
 #
 # `torch.cat` makes a new tensor for each token and copies all old tokens into it: on average over 1000 tokens it copies
-# 500 old tokens for each new one. A better cache has all its memory from the beginning. Each token is written to its place,
-# and attention reads a view.
+# 500 old tokens for each new one. A better cache allocates all its memory at the beginning. Each token is written to
+# its place, and attention reads a view.
 #
-# A model with a window of 4096 never looks further back, and its cache needs no more than 4096 slots. Such a cache is a
-# **ring**: token t goes to slot t % slots, over the oldest token, which the new token's query does not see. So a ring serves one
-# query at a time. A piece of several tokens would write over keys that its first queries still need, so attention must read the
-# keys before the piece is written. The order in the ring is not the order of the text. The attention of one query does not depend
-# on the order: it is a sum.
+# A model with a window of 4096 never looks further back than 4096 tokens, so its cache needs no more than 4096 slots.
+# Such a cache is a **ring**: token t goes to slot t % slots, and overwrites the oldest token, which the new token's
+# query does not see. So a ring serves one query at a time. A piece of several tokens would overwrite keys that its
+# first queries still need, so attention must read these keys before the piece is written. The order in the ring is not
+# the order of the text. But the attention of one query is a sum, and does not depend on the order.
 #
-# Write `append`, which takes the keys and values of the next n tokens, and returns views of all that are kept. Full marks require
-# * pieces of any size, up to the last slot ({{correct.ragged}}), a ring where the cache is full ({{correct.ring}}), and of a
-#   prompt that is longer than the ring its end ({{correct.long}}),
-# * each token moved once ({{moves.performance}}), in a full ring, too ({{moves.full ring}}), and nothing allocated
-#   but the cache ({{buffers_below.full ring}}).
+# Write `append`, which takes the keys and values of the next n tokens, and returns views of all keys and values in the
+# cache. Full marks require
+# * right views after pieces of any size, up to the last slot ({{correct.ragged}}), after more tokens than slots
+#   ({{correct.ring}}), and after a prompt that is longer than the ring, which keeps the prompt's end
+#   ({{correct.long}}),
+# * that each token is moved only once ({{moves.performance}}), also in a full ring ({{moves.full ring}}), and that
+#   nothing but the cache is allocated ({{buffers_below.full ring}}).
 
 
 # %% exercise="model.kv_cache"
@@ -1391,10 +1417,10 @@ class KVCache:
 
     def __init__(self, B, Hkv, slots, D, dtype=torch.float32, device="cpu"):
         self.k, self.v = torch.empty(2, B, Hkv, slots, D, dtype=dtype, device=device)
-        self.slots, self.length = slots, 0  # tokens that have come, those that were written over among them
+        self.slots, self.length = slots, 0  # length counts all tokens so far, the overwritten ones included
 
     def append(self, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """k, v (B, Hkv, n, D), the next n tokens -> views (B, Hkv, min(length, slots), D) of all that are kept."""
+        """k, v (B, Hkv, n, D), the next n tokens -> views (B, Hkv, min(length, slots), D) of all that are in the cache."""
         ### BEGIN SOLUTION
         new = k.shape[2]
         skip = max(0, new - self.slots)  # of a prompt longer than the ring, its end
@@ -1418,20 +1444,20 @@ check("model.kv_cache", KVCache)
 # {{exercise model.decode_step}}
 #
 # q, k and v of one token come from the projections. Your function turns q and k by the token's position, writes k and v
-# into the cache, and lets q attend to what is there, its own key included. Done for every token, this gives the same as one
-# pass over the whole text, and the check compares the two.
+# into the cache, and lets q attend to all keys that are there, its own key included. If this is done for every token,
+# the results are those of one pass over the whole text, and the check compares the two.
 #
-# What does this step move? Each number of the cached k and v is read once and takes part in one multiplication and one
-# addition for each head of q in the group: in half precision the intensity is near 1 FLOP per byte for each of these heads. So
-# the bytes decide the time. One program cannot ask for the bytes fast enough. That is why the keys are cut into shares, as in
-# unit 09's `flash_decode`, whose `merge_kernel` is given. Three things are new: a batch, strides, and a cache with more slots
-# than tokens.
+# What does this step move? Each number of the cached k and v is read once, and takes part in one multiplication and one
+# addition for each head of q in the group. So in half precision the intensity is about 1 FLOP per byte for each of
+# these heads, and the bytes decide the time. A single program cannot ask for the bytes fast enough, so the keys are cut
+# into shares, as in unit 09's `flash_decode`. Its `merge_kernel` is given. Three things are new: a batch, strides, and
+# a cache with more slots than tokens.
 #
 # Full marks require
-# * the token's own position ({{correct.positions}}), any group, from the first token on ({{correct.ragged}}), a ring
-#   ({{correct.ring}}), half precision ({{correct.half}}),
-# * the bytes of the cache, once ({{traffic.performance}}), at least 32 programs that share them
-#   ({{read_together.performance}}), no copy of the cache ({{buffers_below.performance}}), three launches
+# * right results by the token's own position ({{correct.positions}}), for any group, from the first token on
+#   ({{correct.ragged}}), for a ring ({{correct.ring}}), and for half precision ({{correct.half}}),
+# * that the cache is read only once ({{traffic.performance}}), by at least 32 programs that share the work
+#   ({{read_together.performance}}), no copy of the cache ({{buffers_below.performance}}), and three launches
 #   ({{launches.performance}}).
 
 
@@ -1441,7 +1467,7 @@ def append_kernel(
     q_ptr, k_ptr, v_ptr, cos_ptr, sin_ptr, turned_ptr, cache_k_ptr, cache_v_ptr,
     q_strides, k_strides, v_strides, cache_k_strides, cache_v_strides, position, slot, GROUP: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """One text and one head of k and v: its heads of q and k turned, q to a buffer (B, Hq, D), k and v to their slot."""
+    """For one text and one head of k and v: turn its heads of q and k, store q in a buffer (B, Hq, D), and k and v in their slot."""
     ### BEGIN SOLUTION
     batch, head = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     half, dims = tl.arange(0, D // 2), tl.arange(0, D)
@@ -1501,7 +1527,7 @@ def cached_share_kernel(
 
 @triton.jit
 def merge_kernel(m_ptr, l_ptr, acc_ptr, o_ptr, splits, D: tl.constexpr, BLOCK: tl.constexpr):
-    """The states of one head, merged: the one of unit 09's flash_decode."""
+    """Merge the states of one head, as in unit 09's flash_decode."""
     head, parts, dims = tl.program_id(0), tl.arange(0, BLOCK), tl.arange(0, D)
     at = head * splits + parts
     m = tl.load(m_ptr + at, mask=parts < splits, other=-float("inf"))
@@ -1540,22 +1566,23 @@ def decode_step(q, k, v, cos, sin, cache_k, cache_v, position):
 check("model.decode_step", decode_step)
 
 # %% [markdown]
-# A server has many texts, and does not know how long each of them will be. If it reserves room for the longest
+# A server writes many texts, and does not know how long each of them will be. If it reserves room for the longest
 # possible text each time, most of the memory stays empty. So the memory is cut into **pages** of 16 tokens or so. A
-# text gets a page when it needs one, and a table says which pages belong to which text. This is virtual memory for
-# keys and values. (vLLM; Kwon and others, 2023.)
+# text gets a page when it needs one, and a table says which pages belong to which text. This is virtual memory for keys
+# and values. (vLLM; Kwon and others, 2023.)
 
 # %% [markdown]
 # ## Exercise: pages
 #
 # {{exercise model.paged_decode}}
 #
-# Key i of text b is in page table[b, i // page], at place i % page. Pages that belong to nobody, and the places behind a
-# text's last token, hold whatever was there before. In the check they hold NaN. Entries of the table behind a text's last
-# page name no page at all. One launch with a program for each text and each head of k is enough.
+# Key i of text b is in page table[b, i // page], at place i % page. Pages that belong to no text, and the places after
+# a text's last token, hold whatever was there before. In the check they hold NaN. The table's entries after a text's
+# last page are not numbers of pages. One launch with a program for each text and each head of k is enough.
 #
-# Full marks require texts of any lengths ({{correct.ragged}}), half precision ({{correct.half}}), no bytes read but those of the
-# tokens that are there ({{traffic.performance}}), and pages that stay where they are ({{buffers_below.performance}}).
+# Full marks require right results for texts of any lengths ({{correct.ragged}}) and for half precision
+# ({{correct.half}}), that only the bytes of a text's tokens are read ({{traffic.performance}}), and that no pages are
+# copied ({{buffers_below.performance}}).
 
 
 # %% exercise="model.paged_decode"
@@ -1564,7 +1591,7 @@ def paged_kernel(
     q_ptr, k_ptr, v_ptr, table_ptr, lengths_ptr, o_ptr, k_strides, v_strides, table_stride, scale,
     GROUP: tl.constexpr, D: tl.constexpr, BLOCK_M: tl.constexpr, PAGE: tl.constexpr,
 ):  # fmt: skip
-    """The heads of q that read one head of k and v of one text."""
+    """Attention for the heads of q that read one head of k and v of one text."""
     ### BEGIN SOLUTION
     batch, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
     rows, dims, places = tl.arange(0, BLOCK_M), tl.arange(0, D), tl.arange(0, PAGE)
@@ -1612,8 +1639,9 @@ check("model.paged_decode", paged_decode)
 # %% [markdown]
 # ## How many texts, and how fast?
 #
-# A model of 8 B parameters in bfloat16 takes 16 GB. The card has 141 GB. How many texts of 8192 tokens can it write at
-# once, and how long does a step take, which writes one token of each text? The picture shows what limits the steps of such a model.
+# A model of 8 B parameters in bfloat16 takes 16 GB. The card has 141 GB. How many texts of 8192 tokens can the model
+# write at once? And how long does a step take, in which it writes one token of each text? The picture shows what limits
+# the steps of such a model.
 
 # %%
 figures.model.prefill_and_decode()
@@ -1623,16 +1651,17 @@ figures.model.prefill_and_decode()
 #
 # {{exercise model.serving}}
 #
-# `config` is a dict with layers, kv_heads, head_dim, itemsize, window (None, or how many tokens a cache keeps at most) and
-# parameters. A step reads all weights, and the whole cache of each text. What it computes costs no time besides, as the picture
-# shows. Full marks require the numbers for a common model ({{correct.plain}}), other numbers of heads ({{correct.heads}}), windows
-# ({{correct.window}}), and memories that hold one text exactly, or none ({{correct.edges}}).
+# `config` is a dict with layers, kv_heads, head_dim, itemsize, window (None, or how many tokens a cache keeps at most)
+# and parameters. A step reads all weights, and the whole cache of each text. Its arithmetic takes no additional time,
+# as the picture shows. Full marks require the right numbers for a common model ({{correct.plain}}), for other numbers
+# of heads ({{correct.heads}}), for windows ({{correct.window}}), and for memories that hold exactly one text, or none
+# ({{correct.edges}}).
 
 
 # %% exercise="model.serving"
 def serving(config: dict, tokens: int, memory: int, bandwidth: float) -> tuple[int, int, float]:
     """config: layers, kv_heads, head_dim, itemsize, window (or None), parameters; memory in bytes, bandwidth in bytes a second
-    -> (kv_bytes of a text of so many tokens, largest_batch beside the weights, decode_seconds of a step with that batch)."""
+    -> (kv_bytes of a text of `tokens` tokens, largest_batch next to the weights, decode_seconds of a step with this batch)."""
     ### BEGIN SOLUTION
     kept = min(tokens, config["window"] or tokens)
     kv_bytes = 2 * config["layers"] * config["kv_heads"] * config["head_dim"] * kept * config["itemsize"]
@@ -1646,22 +1675,23 @@ def serving(config: dict, tokens: int, memory: int, bandwidth: float) -> tuple[i
 check("model.serving", serving)
 
 # %% [markdown]
-# Is a step really as fast as its bytes? The next picture shows the large model of part one on a GPU, where it writes one more token
-# of each text. If Python launches every kernel, how many times as long as reading the weights and caches will the step take?
+# Is a step really as fast as its bytes? The next picture shows the large model of part one on a GPU, where it writes
+# one more token of each text. Suppose that Python launches every kernel. How many times as long as reading the weights
+# and caches will the step take?
 
 # %%
 figures.model.large_decoding()
 
 # %% [markdown]
-# For one text it takes more than twenty times as long. Each launch costs Python some microseconds, and there are
-# hundreds of launches for each token. A **CUDA graph** records all launches once, and replays them without Python.
-# Then a step for one text takes about twice the time of its bytes, and a step for 64 texts takes 1.4 times that of
-# its bytes. The rest of the time goes to small kernels, each of which must end before the next one begins.
+# For one text the step takes more than twenty times as long. Each launch costs Python some microseconds, and there are
+# hundreds of launches for each token. A **CUDA graph** records all launches once, and replays them without Python. Then
+# a step for one text takes about twice the time of its bytes, and a step for 64 texts takes 1.4 times that of its
+# bytes. The rest of the time goes to small kernels, each of which must end before the next one begins.
 #
 # ## What is wrong here?
 #
-# Suppose that your kernel is right, and the model's results are wrong. All of these causes have been seen in libraries that many
-# people use:
+# Your kernel may be right, and the model's results may still be wrong. All of these causes have been seen in libraries
+# that many people use:
 #
 # 1. The mask is dropped.
 # 2. The causal mask is aligned at the other corner.
@@ -1675,8 +1705,8 @@ figures.model.large_decoding()
 #
 # {{exercise model.name_it}}
 #
-# Each line is what somebody saw who compared the changed model with the model as it was before. Write the number of the cause
-# ({{numbers.plain}}).
+# Somebody compared the changed model with the model as it was before. Each line says what they saw. Write the number of
+# its cause ({{numbers.plain}}).
 
 # %% exercise="model.name_it"
 name_it = {
@@ -1706,15 +1736,15 @@ check("model.name_it", name_it)
 #
 # {{exercise model.mended}}
 #
-# The cell has an attention in torch's own operations, with all six mistakes in it. Mend them. The check compares the result
-# and the gradients, and it does what a checkpoint of unit 07 does: it runs the function once, and then once more on the same q, k
-# and v, for what backward needs.
+# The next cell has an attention in torch's own operations, with all six mistakes in it. Mend them. The check compares
+# the result and the gradients. It also does what a checkpoint of unit 07 does: it runs the function once, and then a
+# second time on the same q, k and v, to compute again what backward needs.
 #
-# Without gradients nothing is earned. Full marks require a mask that is obeyed ({{correct.mask}}), queries that are
-# the last positions ({{correct.causal}}), the model's scale ({{correct.scale}}), the same result when the function
-# runs again ({{correct.again}}), and no operation that makes a copy of k or v for each head of q
-# ({{no_repeats.shared}}). torch's `@` makes such a copy where it broadcasts k over a group. `torch.einsum` and
-# `scaled_dot_product_attention` with `enable_gqa=True` make none.
+# Without gradients you earn nothing. Full marks require that the mask is obeyed ({{correct.mask}}), that the queries
+# are the last positions ({{correct.causal}}), that the model's scale is used ({{correct.scale}}), that the function
+# gives the same result when it runs again ({{correct.again}}), and that no operation makes a copy of k or v for each
+# head of q ({{no_repeats.shared}}). torch's `@` makes such a copy if it broadcasts k over a group. `torch.einsum` and
+# `scaled_dot_product_attention` with `enable_gqa=True` do not.
 
 
 # %% exercise="model.mended"
@@ -1760,18 +1790,22 @@ check("model.mended", mended)
 # ## What you now know
 #
 # * The matrix products of a block move only a part of its bytes. Kernels in the slots save most of the rest.
-# * AdamW is bound by memory: it moves 28 bytes per parameter, in float32 as in mixed precision. Decay does not meet the moments, the
-#   first steps need both corrections, and ε is added to the corrected root.
-# * A mean over micro-batches weighs each of them by its targets. Losses hide a mistake in these weights; gradients show it.
-# * A training step holds 16 bytes for each parameter, and for each token what the kernels keep for backward.
-# * 6 N D counts matrices that multiply. Attention comes on top, and what is computed twice gets no credit.
-# * A run goes on bit for bit only if its weights, its moments, its step, the loader's place and every generator come back.
+# * AdamW is bound by memory: it moves 28 bytes for each parameter, in float32 as in mixed precision. Decay does not
+#   enter the moments, the first steps need both corrections, and ε is added to the root of the corrected v.
+# * A mean over micro-batches weighs each of them by its number of targets. Losses hide a mistake in these weights, and
+#   gradients show it.
+# * A training step holds 16 bytes for each parameter, and for each token it holds what the operations keep for
+#   backward.
+# * 6 N D counts matrices that multiply. Attention comes in addition, and what is computed twice is counted once.
+# * A run goes on bit for bit only if its weights, its moments, its step, the loader's place and every generator are
+#   restored.
 # * A launch has no history. An autograd function gives it one. Check that every parameter gets its gradient.
-# * A position enters through the embedding, by turning q and k, or in the scores. Nobody turns v.
-# * The caller says what a query sees: by a mask, a window, or one of two alignments. Shapes do not tell.
-# * The gradient of a shared head is one more sum, and this sum has one owner.
-# * An operator tells torch its types, its shapes and its backward pass. Nobody notices at once what it leaves out.
-# * A cache is memory that stays where it is. Writing a token costs the bytes of its text's cache, and the bytes of the weights once
+# * A position enters through the embedding, by turning q and k, or in the scores. v is never turned.
+# * The caller says what a query sees, by a mask, a window, or one of two alignments. The shapes do not say it.
+# * The gradient of a shared head is one more sum, and a single program should compute it.
+# * An operator tells torch its types, its shapes and its backward pass. If it leaves something out, nobody notices at
+#   once.
+# * A cache is memory that stays where it is. To write a token, the cache of its text must be read, and the weights once
 #   for all texts.
 
 # %% gpu="model.progress"
@@ -1783,14 +1817,14 @@ progress()
 #
 # ## Further reading
 #
-# * Karpathy, *nanoGPT* and *nanochat*: the model and the loop that this unit imitates, at full size.
+# * Karpathy, *nanoGPT* and *nanochat*: the model and the training loop that this unit imitates, at full size.
 # * Kingma and Ba, *Adam* (2014); Loshchilov and Hutter, *Decoupled Weight Decay Regularization* (2017).
 # * Micikevicius and others, *Mixed Precision Training* (2017): the float32 master.
 # * Korthikanti and others, *Reducing Activation Recomputation in Large Transformer Models* (2022): the memory of a transformer,
 #   term by term.
 # * Kaplan and others, *Scaling Laws for Neural Language Models* (2020), section 2.1: where 6 N D comes from; Chowdhery and
 #   others, *PaLM* (2022), appendix B: MFU.
-# * Stanford CS336, assignment 1: the same loop, optimizer and accounting, from nothing.
+# * Stanford CS336, assignment 1: the same loop, optimizer and accounting, from scratch.
 # * Su and others, *RoFormer*, 2021; Press, Smith and Lewis, *Train Short, Test Long*, 2021: two of the three ways to
 #   tell a position.
 # * Ainslie and others, *GQA*, 2023; Jiang and others, *Mistral 7B*, 2023: shared heads, and a cache that is a ring.

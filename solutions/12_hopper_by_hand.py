@@ -13,12 +13,13 @@
 # %% [markdown]
 # # 12 · Hopper by hand
 #
-# **After this unit you can** say what limits a card (power, registers, latency, each level of memory) and read its
-# machine code, write Hopper's instructions by hand (copies by TMA, barriers with phases, `wgmma`, warps with roles),
-# and say which wait is missing in a kernel that is wrong in one run of a thousand. This unit takes several sittings and
-# about {{unit hours}} in all, {{unit minutes}} of that for the {{unit exercises}}. You need 05 (tiles, a matmul) and 09
-# (FlashAttention). No Hopper is needed, and no GPU: kernels in **Gluon**, the language below Triton, run here in a
-# simulator that is as asynchronous as the chip. It tries many orders, and names what goes wrong in any of them.
+# **After this unit you can** say what limits a card: power, registers, latency, or a level of memory. You can read its
+# machine code, and write Hopper's instructions by hand: copies by TMA, barriers with phases, `wgmma`, and warps with
+# roles. And you can say which wait is missing in a kernel that is wrong in one run of a thousand. This unit takes
+# several sittings and about {{unit hours}} in all, {{unit minutes}} of that for the {{unit exercises}}. You need 05
+# (tiles, a matmul) and 09 (FlashAttention). You need no Hopper and no other GPU: kernels in **Gluon**, the language
+# below Triton, run here in a simulator that is as asynchronous as the chip. The simulator tries many orders, and names
+# what goes wrong in any of them.
 
 # %%
 import re
@@ -64,8 +65,9 @@ print(f"cuBLAS    {tiling['cublas']['4096'] / 1e12:5.0f}")
 print(f"datasheet {gpu.datasheet('H200').bf16_flops / 1e12:5.0f}")
 
 # %% [markdown]
-# The library is not much faster than your kernel, and the datasheet is far away from both. Three answers are possible: the chip
-# cannot do what the datasheet says, the kernels waste it, or it is not allowed to, for want of power. Which one is it mostly?
+# The library is not much faster than your kernel, and the figure of the datasheet is far above both. Three explanations
+# are possible: the chip cannot do what the datasheet says, the kernels waste what it can do, or the chip does not get
+# enough power. Which of these is the main reason?
 
 # %% predict="hopper.guess_light"
 # Write "chip", "kernels" or "power" before you go on; it earns no points. The answer is in "Zeros and random numbers" below.
@@ -74,14 +76,14 @@ guess_light = ...
 # %% [markdown]
 # ## The speed of light
 #
-# A tensor core does a fixed number of multiply-adds in a cycle. An SM has four tensor cores, a GPU has a number of SMs, and
-# the clock gives the cycles in a second. No kernel can be faster than the product of these numbers, as nothing is faster
-# than light. On Hopper the four tensor cores of an SM do 2048 multiply-adds of halves a cycle (512 each; NVIDIA's *H100
-# Tensor Core GPU Architecture* has 1024, with sparsity, and dense matrices get half of that). Which clock does the
-# datasheet's figure take for granted?
+# A tensor core does a fixed number of multiply-adds in a cycle. An SM has four tensor cores, a GPU has a certain number
+# of SMs, and the clock gives the cycles in a second. No kernel can be faster than the product of these numbers, just as
+# nothing is faster than light. On Hopper the four tensor cores of an SM do 2048 multiply-adds of half-precision numbers
+# in a cycle. (That is 512 each. NVIDIA's *H100 Tensor Core GPU Architecture* says 1024, but this counts sparsity, and
+# dense matrices get half of it.) Which clock does the datasheet's figure assume?
 
 # %%
-macs = {"T4": 512, "A100 80GB": 1024, "L4": 512, "H200": 2048}  # multiply-adds of halves of an SM in a cycle
+macs = {"T4": 512, "A100 80GB": 1024, "L4": 512, "H200": 2048}  # half-precision multiply-adds of an SM in a cycle
 for name, of_an_sm in macs.items():
     card = gpu.datasheet(name)
     clock = card.fp16_flops / (card.sms * 2 * of_an_sm)
@@ -90,25 +92,25 @@ for name, of_an_sm in macs.items():
     )
 
 # %% [markdown]
-# An H200 may clock up to 1.98 GHz, and the datasheet counts with 1.83. Can it keep that up? A chip has a limit of power,
-# 700 watts for an H200, and its transistors need energy each time they switch. The energy grows with the square of the
-# voltage, and a higher clock needs a higher voltage. Say the voltage grows as the clock does: then the watts for switching
-# grow with the *cube* of the clock. When these watts, and those that a chip takes at any clock, exceed the limit together,
-# the chip lowers its clock. It **throttles**.
+# The clock of an H200 may go up to 1.98 GHz, and the datasheet assumes 1.83 GHz. Can the chip keep this up? A chip has
+# a power limit, 700 watts for an H200, and its transistors need energy each time they switch. This energy grows with
+# the square of the voltage, and a higher clock needs a higher voltage. If the voltage grows in proportion to the clock,
+# the watts for switching grow with the *cube* of the clock. When these watts and those that a chip draws at any clock
+# exceed the limit together, the chip lowers its clock: it **throttles**.
 #
-# By which factor does the clock have to fall so that switching takes half of the watts? Guess before you compute it below.
+# By which factor must the clock fall so that switching takes half as many watts? Guess before you compute it below.
 
 # %% [markdown]
 # ## Exercise: the speed of light, and of power
 #
 # {{exercise hopper.speed_of_light}}
 #
-# A chip has `sms` SMs, each of which does `macs` multiply-adds in a cycle. At `clock` cycles a second it draws `idle` watts
-# that do not depend on the clock, and `switching` watts that grow with its cube. It may draw `limit` watts, which is more than
-# `idle`. Return the FLOP/s at that clock, and the FLOP/s at the highest clock, at most the given one, that stays within the
-# limit. Full marks require
-# * both numbers where power does not matter ({{correct.peak}}),
-# * both where the chip throttles ({{correct.throttled}}).
+# A chip has `sms` SMs, each of which does `macs` multiply-adds in a cycle. At `clock` cycles a second it draws `idle`
+# watts that do not depend on the clock, and `switching` watts that grow with its cube. It may draw `limit` watts, which
+# is more than `idle`. Return two numbers: the FLOP/s at that clock, and the FLOP/s at the highest clock that stays
+# within the limit and is not above the given one. Full marks require
+# * both numbers if power does not matter ({{correct.peak}}),
+# * both numbers if the chip throttles ({{correct.throttled}}).
 
 
 # %% exercise="hopper.speed_of_light"
@@ -130,8 +132,8 @@ check("hopper.speed_of_light", speed_of_light)
 # ## Zeros and random numbers
 #
 # Unit 03 measured the same product of bfloat16 twice, with 8192 × 8192 matrices of zeros and of random numbers. The
-# multiplications are the same. Which clock must the tensor cores have had, at least? (If they waited in some cycles, it was
-# higher.)
+# multiplications are the same. How high must the clock of the tensor cores have been, at least? (If they waited in some
+# cycles, it was higher.)
 
 # %%
 ceilings = measured("mystery_plot")["ceilings"]
@@ -141,22 +143,22 @@ for numbers in ("zeros", "random"):
 
 # %% [markdown]
 # With zeros the wires that carry numbers keep their level, so a cycle costs less energy, and more cycles fit into the
-# limit. The tensor cores skip nothing, and the kernel is the same, with the same waits: what differs is **power**. If
-# switching took twice the watts for random numbers, the clock would fall to 79 %, by your function. The measured speeds
-# differ by less.
+# limit. The tensor cores skip nothing, and the kernel is the same, with the same waits. Only the **power** differs. If
+# switching took twice as many watts for random numbers, the clock would fall to 79 %, according to your function. The
+# measured speeds differ by less than that.
 #
-# This answers the question, as far as a measurement can. Of the 311 TFLOP/s between 678 and 989, zeros win back 125: at
-# least so much is power, and no kernel of the same kind can win it back on random numbers. It may be more, since the
-# product of zeros may be short of watts as well. So what an optimisation of a large product can still save is energy. A
-# kernel that moves fewer bytes leaves watts for the tensor cores, and SMs that stand idle in the last wave leave theirs to
-# others. And a benchmark on zeros proves nothing.
+# This answers the question, as far as a measurement can. Of the 311 TFLOP/s between 678 and 989, zeros win back 125. At
+# least this much is due to power, and no kernel of the same kind can win it back on random numbers. It may be more,
+# since the product of zeros may lack power, too. So if you optimise a large product, energy is what you can still save.
+# A kernel that moves fewer bytes leaves watts for the tensor cores, and SMs that are idle in the last wave leave theirs
+# to the others. And a benchmark on zeros proves nothing.
 #
 # ## Exercise: watts, true or false
 #
 # {{exercise hopper.power}}
 #
-# Say True or False to six statements on an H200. The measurements are those of the cell above ({{truths.plain}}). As
-# everywhere, whoever writes the same word six times earns nothing.
+# Here are six statements about an H200. Write True or False for each ({{truths.plain}}). The measurements are those of
+# the cell above. The same word on all six lines earns nothing.
 
 # %% exercise="hopper.power"
 power = {
@@ -184,18 +186,18 @@ check("hopper.power", power)
 # %% [markdown]
 # ## Room on an SM
 #
-# Unit 05 asked how many programs fit onto an SM. It knew four kinds of room: registers, shared memory, warps and places for
-# programs. It took the registers for one pool. Three facts make it harder:
+# Unit 05 asked how many programs fit onto an SM. It knew four kinds of room: registers, shared memory, warps and places
+# for programs. It treated the registers as one pool. Three facts make the count harder:
 #
-# * An SM has four **partitions**. Each has its own scheduler, its own tensor core and a quarter of the registers, 16,384. A
-#   warp lives in one partition, with all its registers. A rest that is too small for a warp is lost, in each of the four.
-#   The warps of one program need not be spread evenly over the four.
-# * A warp gets registers in units of 256, so 8 for each thread.
-# * A program's shared memory, with the 1024 bytes that the system takes on Ampere and later cards, is rounded up to units of
-#   128 bytes (256 on older ones).
+# * An SM has four **partitions**. Each has its own scheduler, its own tensor core and a quarter of the registers,
+#   16,384. A warp lives in one partition, with all its registers. If the registers that are left in a partition are too
+#   few for a warp, they are not used. The warps of one program need not be spread evenly over the partitions.
+# * A warp gets registers in units of 256, which is 8 for each thread.
+# * A program's shared memory is rounded up to units of 128 bytes (256 on cards before Ampere). On Ampere and later
+#   cards, the 1024 bytes that the system takes for itself are added first.
 #
-# A thread of some kernel needs 96 registers, so a warp 3072. How many such warps fit into 65,536 registers, and how many into
-# four partitions of 16,384?
+# If a thread of some kernel needs 96 registers, a warp needs 3072. How many such warps fit into 65,536 registers, and
+# how many into four partitions of 16,384?
 
 # %%
 print(65536 // 3072, "warps in one pool,", 4 * (16384 // 3072), "in four partitions")
@@ -203,24 +205,25 @@ for name in ("T4", "L4", "H200"):
     print(f"{name:5}", gpu.datasheet(name).sm_limits)
 
 # %% [markdown]
-# One warp less. A program of 7 warps fits three times into the pool, and twice into the partitions.
+# The partitions have room for one warp less. A program of 7 warps fits three times into the pool, and twice into the
+# partitions.
 #
 # ## Exercise: occupancy by four limits
 #
 # {{exercise hopper.occupancy}}
 #
-# A thread has `registers` registers, a program `shared` bytes of shared memory (at least one) and `warps` warps; `gpu` is
-# one of the dictionaries above. Return how many programs fit onto an SM, and the limit that sets this number: "registers",
-# "shared memory", "warps" or "programs" (the places for programs). Where several limits agree, any of them is right, and
-# where nothing fits the number is 0. Full marks require right answers for
+# A thread has `registers` registers. A program has `shared` bytes of shared memory (at least one) and `warps` warps.
+# `gpu` is one of the dictionaries above. Return how many programs fit onto an SM, and the limit that sets this number:
+# "registers", "shared memory", "warps" or "programs" (the places for programs). If several limits give the same number,
+# any of them is right. If nothing fits, the number is 0. Full marks require right answers for
 # * every number of registers from 16 to 255, with 1 to 16 warps, on two cards ({{holds.as_nvidia_counts.registers}}),
-# * every KiB of shared memory, on three ({{holds.as_nvidia_counts.shared memory}}),
+# * every KiB of shared memory, on three cards ({{holds.as_nvidia_counts.shared memory}}),
 # * all limits together, on seven cards from a T4 to a B200 ({{holds.as_nvidia_counts.all together}}).
 
 
 # %% exercise="hopper.occupancy"
 def occupancy(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> tuple[int, str]:
-    """(programs on an SM, the limit that says so). gpu: warps, programs, registers, partitions, register_unit, shared_bytes,
+    """(programs on an SM, the limit that sets this number). gpu: warps, programs, registers, partitions, register_unit, shared_bytes,
     reserved_bytes, shared_unit."""
 
     ### BEGIN SOLUTION
@@ -244,38 +247,39 @@ def occupancy(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> t
 check("hopper.occupancy", occupancy)
 
 # %% [markdown]
-# Move the sliders: at which numbers of registers does an H200 lose a program? What does the 129th register of a thread
-# cost, with 4 warps? And from how much shared memory on do more registers cost no program?
+# Move the sliders. At which numbers of registers does an H200 lose a program? What does the 129th register of a thread
+# cost, with 4 warps? And from how much shared memory on do more registers no longer cost a program?
 
 # %%
 figures.hopper.explore_occupancy()
 
 # %% [markdown]
-# Occupancy is a means. It gives a scheduler warps to choose from, so that a wait costs nothing. The fastest attention of
-# this course, benchmarks/attention_overlapped.py, has one program on each SM. Two groups of four warps multiply and one
-# more warp fetches: nine warps, where there is room for 64. What hides its waits?
+# Occupancy is only a means. It gives a scheduler warps to choose from, so that a wait costs nothing. But the attention
+# in benchmarks/attention_overlapped.py, one of the fastest of this course, has only one program on each SM. Two groups
+# of four warps multiply, and one more warp fetches. That makes nine warps, with room for 64. What hides its waits?
 #
 # ## Chains
 #
-# A multiply-add takes about 4 cycles until its result can be used (unit 00 measured 4.11 on an H200), yet a scheduler can
-# begin one in each cycle. A warp that needs each result for its next instruction is one **chain**, and uses a quarter of
-# that. Four warps fill the gaps, as unit 00 found. Two independent chains in one warp use half of the cycles, without a
-# second warp: this is **instruction-level parallelism**, ILP. The units that execute an instruction are a **pipe**: it can
-# take one every `interval` cycles, and each result is there after `latency` cycles. By *Little's law* the pipe is busy if
-# `latency / interval` instructions are in flight, whichever warps and chains they belong to.
+# A multiply-add takes about 4 cycles until its result can be used (unit 00 measured 4.11 on an H200), yet a scheduler
+# can begin one in each cycle. If a warp needs each result for its next instruction, its instructions are one **chain**,
+# and use a quarter of the cycles. Four such warps fill the gaps, as unit 00 found. Two independent chains in one warp
+# use half of the cycles, without a second warp. This is **instruction-level parallelism**, ILP. The units that execute
+# an instruction are a **pipe**: it can take a new instruction every `interval` cycles, and each result is there after
+# `latency` cycles. By *Little's law* the pipe is busy if `latency / interval` instructions are in flight, whichever
+# warps and chains they belong to.
 #
-# What is the rate of one warp with 1, 2 and 4 chains, in multiply-adds a cycle? And of 2 warps with 4 chains each? Write it
-# down, then look.
+# What is the rate of one warp with 1, 2 and 4 chains, in multiply-adds a cycle? And what is the rate of 2 warps with 4
+# chains each? Write your answers down before you look.
 
 # %%
 figures.hopper.chains()
 
 # %% [markdown]
 # The star is the measurement of unit 00: one warp, one chain. Not every pipe takes an instruction in each cycle. A
-# partition has 32 lanes for float32 multiply-adds, so a warp's instruction goes in at once; it has 4 lanes for
-# exponentials, so one of these keeps the pipe for 8 cycles.
+# partition has 32 lanes for float32 multiply-adds, so a warp's instruction enters in a single cycle. But it has only 4
+# lanes for exponentials, so a warp's exponential keeps this pipe busy for 8 cycles.
 #
-# Memory is a pipe as well. How many bytes must be under way so that an H200's DRAM is never idle?
+# Memory is a pipe, too. How many bytes must be in flight so that an H200's DRAM is never idle?
 
 # %%
 found = measured("memory_hierarchy")
@@ -285,23 +289,23 @@ print(f"{latency * 1e9:.0f} ns x {bandwidth / 1e12:.2f} TB/s = {flying / 1e6:.2f
       f" or {flying / 132 / 4:.0f} threads with a load of 4 bytes")  # fmt: skip
 
 # %% [markdown]
-# If each thread has one load of 4 bytes in flight, that takes more threads than the 2048 that an SM has room for; with
-# loads of 16 bytes, 738 are enough. Or, on Hopper, one thread is enough, which asks TMA for a tile of 128 × 64 halves, 16
-# KiB. The bytes in flight are then in shared memory, and no register waits for them. That is what hides the waits of a
-# kernel with nine warps.
+# If each thread has one load of 4 bytes in flight, this takes more threads than the 2048 that an SM has room for. With
+# loads of 16 bytes, 738 threads are enough. On Hopper a single thread is enough, if it asks a copy engine called TMA
+# for a tile of 128 × 64 half-precision numbers, 16 KiB. The bytes then arrive in shared memory, and no register waits
+# for them. This is what hides the waits of a kernel with nine warps.
 #
 # ## Exercise: chains and warps
 #
 # {{exercise hopper.chains}}
 #
-# On one scheduler run `warps` warps, each with `chains` chains of `steps` instructions. An instruction of a chain can begin
-# `latency` cycles after the one before it began; the pipe can begin one every `interval` cycles, of any chain. The scheduler
-# takes what has been ready for longest. Return the cycle in which the last result is there, if the first instruction begins in
-# cycle 0; and the fewest warps, with so many chains each, for which the pipe never waits while there is work. Full marks require
-# both
-# * where too little is in flight ({{correct.waits}}),
-# * where there is enough ({{correct.busy}}),
-# * for pipes that take an instruction now and then ({{correct.slow pipe}}).
+# `warps` warps run on one scheduler, each with `chains` chains of `steps` instructions. An instruction of a chain can
+# begin `latency` cycles after the one before it began. The pipe can begin an instruction, of any chain, every
+# `interval` cycles. The scheduler takes the instruction that has been ready for longest. Return two numbers: the cycle
+# in which the last result is there, if the first instruction begins in cycle 0, and the smallest number of warps, with
+# `chains` chains each, for which the pipe never waits while there is work. Full marks require both numbers
+# * if too few instructions are in flight ({{correct.waits}}),
+# * if enough of them are in flight ({{correct.busy}}),
+# * for pipes that do not take an instruction in each cycle ({{correct.slow pipe}}).
 
 
 # %% exercise="hopper.chains"
@@ -320,15 +324,16 @@ check("hopper.chains", chains_and_warps)
 # %% [markdown]
 # ## Tiles within tiles
 #
-# Unit 05 cut a product into tiles for programs, and saw that the warps of a program read shared memory again. How does a kernel
-# get by that uses no tensor cores? It cuts twice more. A program's tile is divided among its warps, and a **warp tile** among
-# the 32 threads. In each step of k a thread loads a column of its part of a and a row of its part of b, 8 numbers each, and
-# makes all 64 products of them: an **outer product**, in registers.
+# Unit 05 cut a product into tiles for programs, and saw that the warps of a program read the same numbers of shared
+# memory again. What does a kernel do that uses no tensor cores? It cuts the tiles twice more. A program's tile is
+# divided into **warp tiles**, one for each warp, and a warp tile is divided among 32 threads. In each step of k a
+# thread loads a column of its part of a and a row of its part of b, 8 numbers each, and computes all 64 products of
+# them: an **outer product**, in registers.
 #
-# Why 8 × 8? A thread that makes a tile of t × t loads 2 t numbers and does t² multiply-adds. An SM does 128 float32
-# multiply-adds in a cycle, and its shared memory hands 128 bytes to threads, 32 numbers. A number that is broadcast to
-# eight lanes counts eight times here, since it goes into eight registers. For which t do both take equally long? Compute it
-# before you go on.
+# Why 8 × 8? A thread with a tile of t × t loads 2 t numbers and does t² multiply-adds. An SM does 128 float32
+# multiply-adds in a cycle, and its shared memory hands 32 numbers (128 bytes) to threads. A number that is broadcast to
+# eight lanes counts eight times here, since it goes into eight registers. For which t do loads and multiply-adds take
+# equally long? Compute it before you go on.
 
 # %%
 for t in (1, 2, 4, 8, 16):
@@ -337,23 +342,23 @@ for t in (1, 2, 4, 8, 16):
     )
 
 # %% [markdown]
-# At 8 × 8 both take half a cycle: smaller tiles wait for shared memory. And 16 × 16 needs more registers than a thread can
-# have, 255. Simon Boehm's walk through such kernels, under *Further reading*, ends with thread tiles in warp tiles in program
-# tiles, at 93.7 % of cuBLAS for float32 on an A6000.
+# At 8 × 8 both take half a cycle. Smaller tiles wait for shared memory, and 16 × 16 needs more than the 255 registers
+# that a thread can have. Simon Boehm's last kernel (see *Further reading*) has thread tiles in warp tiles in program
+# tiles, and reaches 93.7 % of cuBLAS for float32 on an A6000.
 
 # %%
 figures.hopper.nested_tiles()
 
 # %% [markdown]
-# In Triton the compiler chooses warp and thread tiles. Here is a product of outer products for ordinary cores. With 4 warps,
-# how many sums of a tile of 128 × 128 does each thread hold? How many multiply-adds does it do in each step of k, and how many
-# registers does it need at least?
+# In Triton the compiler chooses warp and thread tiles. Here is a product for ordinary cores, as a sum of outer
+# products. With 4 warps, how many sums of a tile of 128 × 128 does each thread hold? How many multiply-adds does it do
+# in each step of k, and how many registers does it need at least?
 
 
 # %%
 @triton.jit
 def by_outer_products(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr):
-    """A tile of a.T @ b, for a (K, M) and b (K, N): for each k, a row of a times a row of b."""
+    """Compute a tile of a.T @ b, for a (K, M) and b (K, N): for each k, a row of a times a row of b."""
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     acc = tl.zeros((BLOCK, BLOCK), tl.float32)
@@ -371,19 +376,21 @@ print(len(re.findall(r"fma\.rn\.f32", ptx)), "multiply-adds of each thread in a 
 compile_for(by_outer_products, a, b, c, 128, 128, 64, BLOCK=128, num_warps=4)
 
 # %% [markdown]
-# 128 sums, 128 multiply-adds in a step, and more registers than 128: each number that a thread has fetched is multiplied
-# with all its partners before it is given up. Tensor cores changed the numbers, not the idea: four warps hand `wgmma` up to
-# 64 × 256 sums at once, and these stay in registers in the same way.
+# Each thread holds 128 sums, does 128 multiply-adds in a step, and needs more than 128 registers. A thread multiplies
+# each number that it has fetched with all its partners before it drops the number. Tensor cores changed the numbers,
+# not the idea: four warps hand up to 64 × 256 sums at once to `wgmma`, and these sums stay in registers in the same
+# way.
 #
 # ## Exercise: bytes at each level
 #
 # {{exercise hopper.warp_tile_bytes}}
 #
-# In one step along K, `bk` long, a program's `tile` (M, N) gets its bk columns of a and bk rows of b into shared memory.
-# Each warp tile gets what it needs out of it, and each thread tile what it needs into registers: each gets every number
-# that it needs once, and none from a neighbour. So the second number counts what the warps ask for, and the third what the
-# threads receive: a number that is broadcast to eight threads counts eight times. A warp tile is a part of the tile, a
-# thread tile a part of its warp tile; at the edges they are cut off. Return the three numbers of bytes. Full marks require
+# In one step along K, of length `bk`, a program's `tile` (M, N) gets its bk columns of a and bk rows of b into shared
+# memory. Each warp tile gets the numbers that it needs out of shared memory, and each thread tile gets those that it
+# needs into registers. Each of them gets every number once, and none from a neighbour. Return three numbers of bytes:
+# what comes into shared memory, what the warps ask for, and what the threads receive. (In the third number, a value
+# that is broadcast to eight threads counts eight times.) A warp tile is a part of the tile, and a thread tile is a part
+# of its warp tile. At the edges they are cut off. Full marks require the right numbers for
 # * tiles that divide one another ({{correct.whole}}),
 # * tiles that are cut off ({{correct.edges}}).
 
@@ -392,7 +399,7 @@ compile_for(by_outer_products, a, b, c, 128, 128, 64, BLOCK=128, num_warps=4)
 def warp_tile_bytes(
     tile: tuple[int, int], warp_tile: tuple[int, int], thread_tile: tuple[int, int], bk: int, itemsize: int
 ) -> tuple[int, int, int]:
-    """Bytes of a and b in a step: into shared memory, out of it for the warps, into the registers of threads."""
+    """Return bytes of a and b in a step: into shared memory, out of it for the warps, into the registers of threads."""
 
     ### BEGIN SOLUTION
     def numbers(M, N, m, n):
@@ -426,27 +433,27 @@ for tile, warp_tile, thread_tile in (
           "   roofs, FLOP per cycle:", *(f"{roof:5.0f}" for roof in roofs))  # fmt: skip
 
 # %% [markdown]
-# An SM does 256 float32 FLOPs in a cycle on its ordinary cores. A roof below 256 holds the kernel back: with threads of 4 × 4
-# it is the last one, what threads load; with programs of 16 × 16 it is the first as well, L2. Every level has a roof of its
-# own, and the lowest counts.
+# An SM does 256 float32 FLOPs in a cycle on its ordinary cores. A roof below 256 holds the kernel back. With thread
+# tiles of 4 × 4 it is the last roof, what threads load. With program tiles of 16 × 16 it is the first roof as well,
+# that of L2. Every level has a roof of its own, and the lowest one counts.
 #
 # ## Reading machine code
 #
-# What became of your tiles? `compile_for` says it in a table, `ptx_for` and `sass_for` show the code. Here are five kernels to
-# read. They are compiled for a GPU that need not be there.
+# What does the compiler make of your tiles? `compile_for` says it in a table, and `ptx_for` and `sass_for` show the
+# code. Here are five kernels to read. They are compiled for a GPU that you need not have.
 
 
 # %%
 @triton.jit
 def copy_rows(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
-    """A row for each program."""
+    """Copy a row in each program."""
     i = tl.program_id(0) * stride + tl.arange(0, BLOCK)
     tl.store(out_ptr + i, tl.load(x_ptr + i))
 
 
 @triton.jit
 def one_chain(x_ptr, out_ptr, steps, BLOCK: tl.constexpr):
-    """y = y * x + 1/2, so many times."""
+    """Compute y = y * x + 1/2 again and again: one chain."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + i)
     y = x
@@ -457,7 +464,7 @@ def one_chain(x_ptr, out_ptr, steps, BLOCK: tl.constexpr):
 
 @triton.jit
 def two_chains(x_ptr, out_ptr, steps, BLOCK: tl.constexpr):
-    """Two sums of that kind, which do not need one another, and their sum."""
+    """Compute two such chains, which do not need one another, and add their results."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + i)
     y, z = x, 2 * x
@@ -469,7 +476,7 @@ def two_chains(x_ptr, out_ptr, steps, BLOCK: tl.constexpr):
 
 @triton.jit
 def by_pointers(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
-    """A tile of a product, by addresses."""
+    """Compute a tile of a product, by addresses."""
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
     cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     acc = tl.zeros((BLOCK, BLOCK), tl.float32)
@@ -481,7 +488,7 @@ def by_pointers(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr, BLOCK_K: tl.cons
 
 @triton.jit
 def by_descriptors(a_desc, b_desc, c_desc, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
-    """The same tile, by descriptors."""
+    """Compute the same tile, by descriptors."""
     m, n = tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK
     acc = tl.zeros((BLOCK, BLOCK), tl.float32)
     for k in range(0, K, BLOCK_K):
@@ -490,11 +497,12 @@ def by_descriptors(a_desc, b_desc, c_desc, K, BLOCK: tl.constexpr, BLOCK_K: tl.c
 
 
 # %% [markdown]
-# First the loop of `one_chain`, in PTX and in machine code. The PTX is what Triton hands over, for an abstract machine with
-# as many registers as one likes: `fma.rn.f32 %r2, %r1, %r2, 0f3F000000` is a multiply-add that rounds once (`rn`: to the
-# nearest; 0f3F000000 is 0.5, in its bits), `setp` compares, and `@%p bra` jumps if the comparison holds. NVIDIA's
-# assembler, `ptxas`, makes SASS of it, for one chip: it chooses registers, orders instructions, and may copy the body of a
-# loop. How many multiply-adds stand between the label and the jump, in each?
+# We begin with the loop of `one_chain`, in PTX and in machine code. PTX is what Triton produces, for an abstract
+# machine with any number of registers. `fma.rn.f32 %r2, %r1, %r2, 0f3F000000` is a multiply-add that rounds once (`rn`
+# means to the nearest, and 0f3F000000 are the bits of 0.5). `setp` compares, and `@%p bra` jumps if the comparison
+# holds. NVIDIA's assembler, `ptxas`, turns PTX into SASS, the machine code of one chip: it chooses registers, orders
+# instructions, and may copy the body of a loop. How many multiply-adds stand between the label and the jump, in each of
+# the two?
 
 # %%
 x = torch.empty(4096)
@@ -509,13 +517,15 @@ except ValueError as missing:
     print(missing)
 
 # %% [markdown]
-# The PTX has one, the SASS several, with a loop for what is left over at the end: ptxas **unrolled** the loop. That saves
-# comparisons and jumps. It does not help with the wait: each FFMA reads the register that the one before it writes. A chain
-# stays a chain, however often it is written down. To steer it, Triton has `tl.range(..., loop_unroll_factor=4)` for a loop and
-# `tl.static_range` for one that is to vanish; ptxas may unroll what is left once more.
+# The PTX has one, and the SASS has several, with another loop for the steps that are left over: ptxas has **unrolled**
+# the loop. This saves comparisons and jumps. It does not shorten the wait, because each FFMA reads the register that
+# the one before it writes. A chain stays a chain, however often it is written down. You can control unrolling:
+# `tl.range(..., loop_unroll_factor=4)` unrolls a loop four times, and `tl.static_range` unrolls it completely. ptxas
+# may unroll a remaining loop once more.
 #
-# And a product? Here are the instructions of `by_pointers` that move or multiply something, in PTX, each with its name in SASS
-# and what it does. A step of the loop is 32 long; how many `wgmma.mma_async` do you expect in it?
+# And what does a product look like? Here are the PTX instructions of `by_pointers` that move or multiply something,
+# each with its name in SASS and what it does. A step of the loop is 32 long. How many `wgmma.mma_async` do you expect
+# in it?
 
 # %%
 says = {
@@ -540,24 +550,24 @@ for name, (in_sass, what) in says.items():
     print(f"{len(re.findall(re.escape(name) + r'[. ;]', ptx)):3} x {name:22} {in_sass:17} {what}")
 
 # %% [markdown]
-# Two: each takes 16 of the 32. The copies and the products go on by themselves, and the loop has one wait for the copies
-# and one for the products. Part two is about such instructions, and about who waits for them.
+# There are two, and each takes 16 of the 32. The copies and the products go on by themselves, and the loop has one wait
+# for the copies and one for the products. Part two is about such instructions, and about who waits for them.
 #
-# Compilers are not perfect, and one finds out by reading. Three cases from this course:
-# * With rows of 1001 floats, every fourth row begins at a multiple of 16 bytes. One code serves all rows, so all loads are as
-#   narrow as the worst row needs.
+# Compilers are not perfect, and you find this out by reading their code. Here are three cases from this course:
+# * With rows of 1001 floats, every fourth row begins at a multiple of 16 bytes. All rows use the same code, so all
+#   loads are as narrow as the worst row needs.
 # * A tile of sums that is too large for its warps spills into slow memory. `compile_for` says how many bytes; the compiler
 #   itself says nothing.
-# * In benchmarks/attention_overlapped.py the softmax of one tile stands between the start of a product and the wait for it.
-#   ptxas moved the exponentials behind the wait, where no product was left to run at the same time. It moves nothing over a
-#   branch, so that kernel writes the wait as a loop, whose comment says why.
+# * In benchmarks/attention_overlapped.py the softmax of one tile stands between the start of a product and the wait for
+#   it. ptxas moved the exponentials to after the wait, where no product was left to run at the same time. It moves
+#   nothing across a branch, so the kernel has this wait in a loop, with a comment that says why.
 #
 # ## Exercise: read the machine code
 #
 # {{exercise hopper.machine_code}}
 #
-# Compile the kernels as these calls do, and read. Without NVIDIA's tools `ptx_for` gives most of the answers, and the rest
-# can be reasoned out.
+# Compile the kernels with these calls, and read the results. If you do not have NVIDIA's tools, `ptx_for` gives most of
+# the answers, and you can work out the rest.
 #
 # ```python
 # from triton.tools.tensor_descriptor import TensorDescriptor as HostDescriptor
@@ -572,13 +582,13 @@ for name, (in_sass, what) in says.items():
 # ```
 #
 # * How many bits does a thread load at once, for each stride?
-# * How many FFMAs stand between the label and the jump back, in the longest loop of either kernel? And of those of
-#   `two_chains`, how many wait for one another, each for the one before it?
+# * How many FFMAs stand between the label and the jump back, in the longest loop of either kernel? And of the FFMAs of
+#   `two_chains`, how many form one chain, in which each waits for the one before it?
 # * Answer with one of the words in quotation marks: does "mma" or "wgmma" multiply on each GPU? (A100 is sm_80, H200
 #   sm_90.) Does "cp.async" or "TMA" copy the tiles on sm_90?
 # * With how many warps does a tile of 128 × 128 spill: "4 warps", "1 warp", "4 warps and 1 warp" or "none"?
 #
-# Each of the ten is worth {{numbers.plain / 10}}.
+# Each of the ten answers is worth {{numbers.plain / 10}}.
 
 # %% exercise="hopper.machine_code"
 read_code = {
@@ -614,14 +624,14 @@ check("hopper.machine_code", read_code)
 # %% [markdown]
 # ## Tiles by descriptor
 #
-# A kernel with pointers computes an address for each element, and a mask for each edge. On Hopper one thread can ask a unit
-# called **TMA**, the *tensor memory accelerator*, for a whole tile. TMA is given a **descriptor**, made once on the host: where
-# the matrix lies, its shape and strides, and the shape of a tile. It computes the addresses itself, puts the tile into shared
-# memory in the order that the tensor cores like, fills what lies beyond an edge with zeros, and when it stores, leaves out what
-# lies beyond. No thread waits meanwhile, and no register holds the tile.
+# A kernel with pointers computes an address for each element, and a mask for each edge. On Hopper one thread can ask a
+# unit called **TMA**, the *tensor memory accelerator*, for a whole tile. TMA gets a **descriptor**, which the host
+# makes once: it says where the matrix lies, its shape and strides, and the shape of a tile. TMA then computes the
+# addresses itself, and puts the tile into shared memory in the order that the tensor cores need. A load fills elements
+# beyond an edge with zeros, and a store leaves them out. Meanwhile no thread waits, and no register holds the tile.
 #
-# In Triton a descriptor is an argument of the kernel. (Its class is called `TensorDescriptor`, as is Gluon's in part two, so this
-# part says `HostDescriptor`.)
+# In Triton a descriptor is an argument of the kernel. (Its class is called `TensorDescriptor`, as is Gluon's in part
+# two, so this part says `HostDescriptor`.)
 #
 # ```python
 # a_desc = HostDescriptor.from_tensor(a, [64, 32])  # on the host: a matrix in tiles of 64 x 32
@@ -629,20 +639,23 @@ check("hopper.machine_code", read_code)
 # c_desc.store([m, n], tile)                          # a block of the descriptor's dtype
 # ```
 #
-# TMA has conditions: the matrix begins at a multiple of 16 bytes, so does each row, and neighbours in a row are neighbours in
-# memory. Which of unit 05's cases would it refuse?
+# TMA has conditions. The matrix and each of its rows must begin at a multiple of 16 bytes, and neighbours in a row must
+# be neighbours in memory. Which of unit 05's cases would TMA refuse?
 #
-# Odd sizes, transposed views and slices. benchmarks/matmul_persistent.py copies such matrices first, and is faster for it. On
-# cards before Hopper the same kernel runs: there the compiler makes addresses and masks of descriptors.
+# It would refuse odd sizes, transposed views and slices. benchmarks/matmul_persistent.py copies such matrices first,
+# and is faster because of it. The same kernel also runs on cards before Hopper, where the compiler turns descriptors
+# into addresses and masks.
 #
 # ## Exercise: a product by descriptors
 #
 # {{exercise hopper.descriptor_matmul}}
 #
-# a @ b for contiguous matrices of float16 or bfloat16, K and N multiples of 8, with sums in float32. Full marks require
+# Write `descriptor_matmul(a, b)`, which returns a @ b. The matrices are contiguous, of float16 or bfloat16, and K and N
+# are multiples of 8. Sum in float32. Full marks require
 # * sizes that tiles do not divide ({{correct.ragged}}), and long sums ({{correct.long}}),
 # * descriptors for all loads and stores ({{by_descriptors.performance}}),
-# * a read at most N / 64 times ({{rereads.a.performance}}), and b at most M / 64 times ({{rereads.b.performance}}).
+# * that a is read at most N / 64 times ({{rereads.a.performance}}), and b at most M / 64 times
+#   ({{rereads.b.performance}}).
 
 # %% exercise="hopper.descriptor_matmul"
 from triton.tools.tensor_descriptor import TensorDescriptor as HostDescriptor
@@ -651,7 +664,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor as HostDescriptor
 ### BEGIN SOLUTION
 @triton.jit
 def descriptor_kernel(a_desc, b_desc, c_desc, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
-    """The tile of c at (pid 0, pid 1): TMA knows where matrices end."""
+    """Compute the tile of c at (pid 0, pid 1). TMA knows where matrices end."""
     m, n = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
     acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for k in range(0, K, BLOCK_K):
@@ -681,10 +694,11 @@ check("hopper.descriptor_matmul", descriptor_matmul)
 # %% [markdown]
 # ## An epilogue
 #
-# What follows a product in a model is a bias and an activation. As kernels of their own they would read and write the whole
-# result once more each. When the loop along K ends, the sums are in registers: adding the bias there costs BLOCK_N numbers for
-# a tile, and the activation no byte at all. What is done to a tile between the loop and the store is called the **epilogue**.
-# How many bytes does it save, in a layer of 4096 tokens and 14,336 columns of halves?
+# In a model, a bias and an activation often follow a product. As separate kernels, each of them would read and write
+# the whole result once more. But when the loop along K ends, the sums are still in registers. To add the bias there, a
+# program loads BLOCK_N numbers for a tile, and the activation moves no bytes at all. What is done to a tile between the
+# loop and the store is called the **epilogue**. How many bytes does it save, in a layer of 4096 tokens and 14,336
+# columns in half precision?
 
 # %%
 result = 4096 * 14336 * 2
@@ -695,9 +709,9 @@ print(f"the result: {result / 2**20:.0f} MiB; bias and activation as two kernels
 #
 # {{exercise hopper.linear_silu}}
 #
-# Return y · sigmoid(y), where y = x @ w + bias, for halves as before; with descriptors or with pointers, as you like. Round
-# once, at the end: where the bias nearly cancels the product, a product that was rounded to halves before has lost most of
-# what is left. Full marks require
+# Return y · sigmoid(y), where y = x @ w + bias, in half precision as before. You may use descriptors or pointers. Round
+# only once, at the end. If the product is rounded first, and the bias nearly cancels it, hardly any digit of the result
+# is right. Full marks require
 # * sizes that tiles do not divide ({{correct.ragged}}), and sums that the bias nearly cancels ({{correct.precision}}),
 # * one launch ({{launches.performance}}), and no more bytes than the product in tiles of 64 × 64 and the bias
 #   ({{traffic.performance}}).
@@ -709,7 +723,7 @@ print(f"the result: {result / 2**20:.0f} MiB; bias and activation as two kernels
 def linear_silu_kernel(
     x_ptr, w_ptr, bias_ptr, out_ptr, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):
-    """A tile of silu(x @ w + bias)."""
+    """Compute a tile of silu(x @ w + bias)."""
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
@@ -743,33 +757,35 @@ check("hopper.linear_silu", linear_silu)
 # %% [markdown]
 # ## As many programs as SMs
 #
-# A launch of 2304 tiles on 132 SMs starts 2304 programs. Each has a beginning, in which its pipeline is empty and the
-# tensor cores wait, and an end, in which the tensor cores have nothing left to do. A **persistent** kernel starts as many
-# programs as there are SMs, and each takes tile after tile. (Here the word means a program that stays; in unit 06 it meant
-# rows that stay in registers.) What is won? The next tile's loads begin while this tile is stored, barriers and descriptors
-# are set up once, and the kernel itself decides who works on what and when.
+# A launch of 2304 tiles on 132 SMs starts 2304 programs. Each program has a beginning, in which its pipeline is empty
+# and the tensor cores wait, and an end, in which the tensor cores have nothing left to do. A **persistent** kernel
+# starts only as many programs as there are SMs, and each program takes tile after tile. (Here the word means programs
+# that stay on their SM. In unit 06 it meant rows that stay in registers.) What do you gain? The next tile's loads begin
+# while this tile is stored, barriers and descriptors are set up once, and the kernel itself decides which program works
+# on what, and when.
 #
-# There are two plans for program `pid`. It may have a piece of the order for itself, tiles pid × 18 to pid × 18 + 17, or
-# every 132nd tile, from number pid on. Which of them reads less from DRAM? Look at what runs *at the same time* before you
-# answer.
+# There are two plans for program `pid`. It may take a piece of the order, tiles pid × 18 to pid × 18 + 17, or every
+# 132nd tile, from tile pid on. Which plan reads less from DRAM? Before you answer, think about which tiles are computed
+# *at the same time*.
 
 # %%
 figures.hopper.walks()
 
 # %% [markdown]
-# The L2 is one for all SMs. What counts for it is how many rows of a and columns of b are wanted at the same time, not what one
-# program does in a row.
+# All SMs share one L2. What counts is how many rows of a and columns of b all programs need at the same time, not which
+# tiles one program computes one after another.
 #
 # ## Exercise: a persistent order
 #
 # {{exercise hopper.persistent_order}}
 #
-# Return the tiles (m, n) of program `pid`, in the order in which it works on them; there are `sms` programs, and grid_m ×
-# grid_n tiles. `group` is as in unit 05, where `grouped_order(pid, grid_m, grid_n, group)` was yours; write it again here,
-# or find another order that is as good. The L2 model takes the first tiles of all programs together, then the second ones,
-# and so on. Full marks require
-# * each tile once, and no program with more tiles than the mean, rounded up ({{holds.is_dealt.dealt}}),
-# * at most 0.65 of the DRAM bytes that are read if each program takes every `sms`-th tile in row order
+# Return the tiles (m, n) of program `pid`, in the order in which it works on them. There are `sms` programs, and grid_m
+# × grid_n tiles. `group` is as in unit 05, where you wrote `grouped_order(pid, grid_m, grid_n, group)`. Write it again
+# here, or find another order that is as good. The L2 model takes the first tiles of all programs together, then the
+# second tiles, and so on. Full marks require
+# * that each tile is computed once, and that no program has more tiles than the mean, rounded up
+#   ({{holds.is_dealt.dealt}}),
+# * at most 0.65 of the bytes that are read from DRAM if each program takes every `sms`-th tile in row order
 #   ({{holds.shares_l2.cache}}).
 
 
@@ -793,13 +809,14 @@ check("hopper.persistent_order", persistent_order)
 # %% [markdown]
 # ## Parts of tiles
 #
-# 140 tiles on 132 SMs: the second round has 8 tiles, and 124 SMs watch. Larger tiles make it no better, smaller ones cost
-# bytes. What else can be cut? A tile is a sum of steps along K. Give each program the same number of *steps*, wherever
-# tiles end: this is **Stream-K** (Osama and others, 2023). A tile whose steps belong to two programs costs something: one
-# of them leaves its sums in memory, the other adds them to its own. So no program should cut more than it must.
+# Suppose that there are 140 tiles for 132 SMs. Then the second round has 8 tiles, and 124 SMs are idle. Larger tiles do
+# not help, and smaller ones move more bytes. What else can be cut? A tile is a sum of steps along K. Give each program
+# the same number of *steps*, wherever tiles end: this is **Stream-K** (Osama and others, 2023). If the steps of a tile
+# belong to two programs, this costs something: one program leaves its sums in memory, and the other adds them to its
+# own. So no program should cut more tiles than it must.
 #
-# Of 140 tiles with 64 steps each, how many steps does the busiest program have with whole tiles, and how many with shares of
-# steps?
+# Each of the 140 tiles has 64 steps. How many steps does the busiest program have with whole tiles, and how many with
+# its share of the steps?
 
 # %%
 print(2 * 64, "steps with whole tiles,", triton.cdiv(140 * 64, 132), "with shares")
@@ -809,10 +826,10 @@ print(2 * 64, "steps with whole tiles,", triton.cdiv(140 * 64, 132), "with share
 #
 # {{exercise hopper.balanced_walk}}
 #
-# There are `tiles` tiles, each with `steps` steps along K, and `sms` programs. Return the pieces of program `pid`, in any
-# order: (tile, first step, the step behind the last). Full marks require
-# * each step of each tile once ({{holds.covers.covered}}),
-# * the busiest program less than one step above the mean ({{holds.is_balanced.balanced}}),
+# There are `tiles` tiles, each with `steps` steps along K, and `sms` programs. Return the pieces of program `pid`, in
+# any order. A piece is a tuple (tile, first step, end), and its last step is end − 1. Full marks require
+# * that each step of each tile is computed once ({{holds.covers.covered}}),
+# * that the busiest program has less than one step more than the mean ({{holds.is_balanced.balanced}}),
 # * at most tiles + sms - 1 pieces in all ({{holds.is_in_few_pieces.balanced}}).
 
 
@@ -845,88 +862,90 @@ check("hopper.balanced_walk", balanced_walk)
 figures.hopper.matmul_ladder()
 
 # %% [markdown]
-# The lower bars have small tiles: they read a and b more often, and L2 sets the pace, as *Bytes at each level* says. All but
-# the last are unit 05's kernel, timed by benchmarks/tiling.py; the last is benchmarks/matmul_persistent.py, at cuBLAS's speed.
-# Part three builds it.
+# The lower bars have small tiles. They read a and b more often, and L2 sets the pace, as in *Bytes at each level*. All
+# bars but the last are unit 05's kernel, timed by benchmarks/tiling.py. The last bar is
+# benchmarks/matmul_persistent.py, which runs at cuBLAS's speed. You build such a kernel in part three.
 
 # %%
 figures.hopper.attention_ladder()
 
 # %% [markdown]
-# Attention's steps are in benchmarks/attention_ladder.py and benchmarks/attention_overlapped.py. The next one, which this picture
-# does not have, is in benchmarks/attention_in_turns.py; it comes close to FlashAttention-4. The counters tell what the
-# speeds do not: in unit 09's kernel the tensor cores are at work half of the time, since products and softmax take turns. The
-# largest step is the one that lets them work at the same time.
+# The steps of attention are in benchmarks/attention_ladder.py and benchmarks/attention_overlapped.py. This picture does
+# not show the next step, which is in benchmarks/attention_in_turns.py and comes close to FlashAttention-4. The hardware
+# counters show what the speeds do not: in unit 09's kernel the tensor cores work half of the time, since products and
+# softmax take turns. The largest step lets them work at the same time.
 #
 # ## Which FlashAttention for which card?
 #
-# Unit 09 asked this of four cards and three tiles. Now you know all of it: what the architecture can do decides which
-# version *runs*, and shared memory decides which tile *fits*. It must hold the tile of q and two or three stages of tiles
-# of k and v, and before Hopper the tile of p as well, as in unit 09. Which cards run FlashAttention-3? Which ones have to
-# make do with 32 keys? Guess, then run the cell.
+# Unit 09 asked this about four cards and three tiles. Now you know the whole answer: the card's instructions decide
+# which version *runs*, and its shared memory decides which tile *fits*. Shared memory must hold the tile of q, two or
+# three stages of tiles of k and v, and before Hopper also the tile of p, as in unit 09. Which cards run
+# FlashAttention-3? Which cards must make do with tiles of 32 keys? Guess, then run the cell.
 
 # %%
 print(figures.hopper.which_attention())
 
 # %% [markdown]
-# "Timed" says what this course has measured; all else of this table is computed from datasheets and from what the versions'
-# authors say. FlashAttention-3 was written for Hopper; built from source it also runs on Ampere and Ada (issue 1049 of the
-# flash-attention repository), with the older instructions that these have. A B200 is the exception to "newer runs
-# everything": `wgmma` exists on Hopper alone, and nobody says that the third version runs there. The second does, at a
-# sixth of the card's peak (issue 1589: 380 of 2250 TFLOP/s). A B200 has a version of its own, the fourth, which multiplies
-# with `tcgen05`. And on a T4 a kernel in Triton runs, but on ordinary cores: `compile_for(..., gpu="sm_75")` says so.
+# "Timed" marks what this course has measured. Everything else in the table is computed from datasheets and from what
+# the versions' authors say. FlashAttention-3 was written for Hopper. If you build it from source, it also runs on
+# Ampere and Ada (issue 1049 of the flash-attention repository), with the older instructions of these cards. A B200 is
+# newer than Hopper and still does not run everything: `wgmma` exists on Hopper alone, and no source says that the third
+# version runs on a B200. The second version does, at a sixth of the card's peak (issue 1589: 380 of 2250 TFLOP/s). A
+# B200 has a version of its own, the fourth, which multiplies with `tcgen05`. And on a T4 a kernel in Triton runs, but
+# on ordinary cores, as `compile_for(..., gpu="sm_75")` shows.
 
 # %% [markdown]
 # # Part two: one asynchronous thing at a time
 #
-# In Triton you write what a program computes, and the compiler decides which thread holds what, where shared memory is used
-# and when a copy begins. Kernels at the speed of cuBLAS decide that themselves. They are written in **Gluon**, which comes
-# with Triton: the same Python, the same compiler, but layouts, shared memory, copies and barriers have names, and hardly
-# anything is inserted behind your back. The compiler still adds two things where you leave them out: a barrier before a
-# thread reads what another one wrote, and a fence before TMA reads it.
+# In Triton you write what a program computes, and the compiler decides which thread holds what, where shared memory is
+# used and when a copy begins. In kernels at the speed of cuBLAS, the author decides this. Ours are written in
+# **Gluon**, which comes with Triton. It has the same Python and the same compiler, but layouts, shared memory, copies
+# and barriers have names, and the compiler adds hardly anything by itself. It still adds two things if you leave them
+# out: a barrier before a thread reads what another thread wrote, and a fence before TMA reads it.
 #
-# If you write CUDA C++: a program is a thread block, and there is no `threadIdx`. A line is written once for all threads of a
-# program, and a layout says what each of them does of it.
+# If you know CUDA C++: a program is a thread block, and there is no `threadIdx`. You write a line once for all threads
+# of a program, and a layout says which part of it each thread does.
 #
-# A Hopper GPU is not needed. `simulate(kernel[grid], ...)` runs a Gluon kernel here, several times: copies and products end early,
-# late, or at random, as a GPU may have it. A mistake that a GPU rarely shows is named here, with its lines.
+# You need no Hopper GPU. `simulate(kernel[grid], ...)` runs a Gluon kernel on your machine, several times. Copies and
+# products end early, late, or at random, as they may on a GPU. The simulator names mistakes that a GPU shows only
+# rarely, with their lines.
 #
 # ## Who holds what?
 #
-# A block of 16 x 32 numbers is loaded by 64 threads, two warps of 32 **lanes**. Each number must lie in some register
-# of some lane. Which lane should hold the element next to the one that lane 0 holds? There are two good answers, and
-# a layout chooses between them.
+# A block of 16 x 32 numbers is loaded by 64 threads, two warps of 32 **lanes**. Each number must lie in a register of
+# some lane. Lane 0 holds the first element. Which lane should hold the element next to it? There are two good answers,
+# and a layout chooses between them.
 
 # %%
 figures.hopper.who_holds_what()
 
 # %% [markdown]
-# This is `gl.BlockedLayout([1, 4], [8, 4], [2, 1], [1, 0])`: a lane takes 1 x 4 elements, a warp is 8 x 4 lanes, the
-# program 2 x 1 warps, and `order=[1, 0]` says that registers, lanes and warps are numbered along axis 1 first: along a row,
-# and then row by row. Four neighbours in one lane are one load of 16 bytes, if they are floats. Where the block is larger
-# than the layout, the layout is repeated, and each lane gets more registers.
+# This is `gl.BlockedLayout([1, 4], [8, 4], [2, 1], [1, 0])`: a lane takes 1 x 4 elements, a warp has 8 x 4 lanes, and
+# the program has 2 x 1 warps. `order=[1, 0]` says that registers, lanes and warps are numbered along axis 1 first, that
+# is along a row, and then row by row. Four neighbours in one lane are a single load of 16 bytes, if they are float32.
+# If the block is larger than the layout, the layout is repeated, and each lane gets more registers.
 #
 # ## Exercise: who holds an element
 #
 # {{exercise hopper.holder}}
 #
-# Write `holder(row, col, size_per_thread, threads_per_warp, warps_per_cta, order, shape)`, which returns the warp, the lane
-# and the register that hold the element. `shape` is that of the block, in each direction a multiple of what the layout
-# covers. Registers are numbered like this: first the elements that lie together in a lane, then the repetitions of the
-# layout, both along axis `order[0]` first.
+# Write `holder(row, col, size_per_thread, threads_per_warp, warps_per_cta, order, shape)`, which returns the warp, the
+# lane and the register that hold the element. `shape` is the shape of the block, in each direction a multiple of what
+# the layout covers. The registers of a lane are numbered as follows: first come the elements of one repetition of the
+# layout, then those of the next repetition, and both are counted along axis `order[0]` first.
 #
 # Full marks require the right answer
-# * where the layout covers the block once ({{correct.once}}),
-# * where it is repeated ({{correct.again}}),
-# * where the order is [0, 1], so that numbers run down a column first ({{correct.columns}}). The truth is Triton's own
-#   account of the layout.
+# * if the layout covers the block once ({{correct.once}}),
+# * if it is repeated ({{correct.again}}),
+# * if the order is [0, 1], so that numbers run down a column first ({{correct.columns}}). The right answers are those
+#   of Triton itself.
 
 
 # %% exercise="hopper.holder"
 def holder(row, col, size_per_thread, threads_per_warp, warps_per_cta, order, shape):
     ### BEGIN SOLUTION
     def digits(axis):
-        """The place of the element within a thread, its lane, its warp and its repetition, along one axis."""
+        """Along one axis: the element's place within a thread, its lane, its warp and its repetition of the layout."""
         i, found = (row, col)[axis], []
         for count in (size_per_thread[axis], threads_per_warp[axis], warps_per_cta[axis]):
             found.append(i % count)
@@ -947,14 +966,14 @@ check("hopper.holder", holder)
 # %% [markdown]
 # ## A tile that all threads see
 #
-# No lane can read another one's registers. Numbers go from lane to lane through **shared memory**, 227 KiB in each SM
-# that all threads of a program reach. A **tile** is a piece of it with a shape. This kernel writes a block row by row
-# and reads the same tile turned round, so that each lane gets a column. What must stand between the line that writes
-# and the line that reads?
+# No lane can read another lane's registers. Numbers go from lane to lane through **shared memory**, 227 KiB in each SM,
+# which all threads of a program can reach. In Gluon a **tile** is a piece of shared memory with a shape. This kernel
+# writes a block row by row, and reads the same tile transposed, so that each lane gets a column. What must stand
+# between the line that writes and the line that reads?
 #
-# (A vector has a layout, too. `gl.SliceLayout(1, LANES)` is `LANES` without its axis 1: if `rows` lies in it,
-# `rows[:, None]` is a block that lies in `LANES`. `tile.load(LANES)` reads a tile into registers, and says which lane gets
-# what.)
+# (A vector has a layout, too. `gl.SliceLayout(1, LANES)` is `LANES` without its axis 1: if `rows` has this layout, the
+# block `rows[:, None]` has the layout `LANES`. `tile.load(LANES)` reads a tile into registers, and `LANES` says which
+# lane gets what.)
 
 # %%
 LANES = gl.constexpr(gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0]))
@@ -966,7 +985,7 @@ def turn(x_ptr, y_ptr):
     rows, cols = gl.arange(0, 32, gl.SliceLayout(1, LANES)), gl.arange(0, 32, gl.SliceLayout(0, LANES))
     offs = rows[:, None] * 32 + cols[None, :]
     tile.store(gl.load(x_ptr + offs))
-    barrier()  # all threads have written, before any of them reads
+    barrier()  # all threads have written before any of them reads
     gl.store(y_ptr + offs, tile.permute((1, 0)).load(LANES))
 
 
@@ -976,29 +995,30 @@ print(simulate(turn[(1,)], x, y, num_warps=4))
 print("transposed:", torch.equal(y, x.T))
 
 # %% [markdown]
-# The kernel is right. (Without `barrier()`, which is `__syncthreads()`, it is right as well, and the simulator reports nothing:
-# Triton's compiler sees that one is missing, and puts it there. CUDA C++ does not, so write it where it belongs.)
+# The kernel is right. (Without `barrier()`, which is `__syncthreads()` in CUDA C++, it is right as well, and the
+# simulator reports nothing, because Triton's compiler notices that a barrier is missing and adds it. The compiler of
+# CUDA C++ does not, so write barriers where they belong.)
 #
-# Is it fast? Shared memory has 32 **banks**, each of which delivers one word of 4 bytes in a pass. Word w lies in bank w mod 32. A
-# warp that reads 32 neighbours gets them in one pass. How many passes does it need for a column of this tile? Write a number down
-# before you look.
+# Is it fast? Shared memory has 32 **banks**, each of which delivers one word of 4 bytes in a pass. Word w lies in bank
+# w mod 32. A warp that reads 32 neighbouring words gets them in one pass. How many passes does it need for a column of
+# this tile? Write a number down before you look.
 
 # %%
 figures.hopper.banks()
 
 # %% [markdown]
-# The lanes that read a column meet in one bank, and each waits for those before it. There are two ways out, and both move
-# elements without moving the matrix. **Padding** puts a spare word behind each row. **Swizzling** needs no spare bytes: row
-# r keeps its 32 words, but word c lies in place c XOR r. That is `gl.SwizzledSharedLayout(1, 1, 32, order)`. Its numbers
-# say how many elements move together (1), how many neighbouring rows move in the same way (1), and how many ways there are
-# before the first one comes again (32). With `(1, 1, 1, order)` nothing moves. `bank_conflicts` counts the passes of one
-# warp, from the two layouts alone. This warp is one of four, and reads 8 of the 32 columns:
+# The lanes that read a column meet in one bank, and each waits for those before it. There are two ways out, and both
+# change only the places of elements within the tile. **Padding** adds a spare word after each row. **Swizzling** needs
+# no spare bytes: row r keeps its 32 words, but word c lies in place c XOR r. That is `gl.SwizzledSharedLayout(1, 1, 32,
+# order)`. Its numbers say how many elements move together (1), how many neighbouring rows move in the same way (1), and
+# after how many ways the first one comes again (32). With `(1, 1, 1, order)` nothing moves. `bank_conflicts` counts the
+# passes of one warp, from the two layouts alone. This warp is one of four, and reads 8 of the 32 columns:
 
 # %%
 for shared in (
     gl.SwizzledSharedLayout(1, 1, 1, [0, 1]),
     gl.SwizzledSharedLayout(1, 1, 32, [0, 1]),
-):  # of the tile turned round
+):  # of the transposed tile
     print(f"max_phase={shared.max_phase}:", bank_conflicts(LANES.value, shared, [32, 32], itemsize=4))
 
 # %% [markdown]
@@ -1006,10 +1026,11 @@ for shared in (
 #
 # {{exercise hopper.shared_transpose}}
 #
-# Write `shared_transpose(x)`: each program takes a tile of x through shared memory, so that both the loads and the stores of global
-# memory run along rows. x is contiguous, of float32. Full marks require
+# Write `shared_transpose(x)`: each program moves a tile of x through shared memory, so that its loads and its stores
+# both run along rows of global memory. x is contiguous, of float32. Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}),
-# * no pass of shared memory that the bytes do not need, neither to write the tile nor to read it ({{no_conflicts.performance}}),
+# * no more passes of shared memory than the bytes need, neither to write the tile nor to read it
+#   ({{no_conflicts.performance}}),
 # * a tile of at most 64 x 64 floats ({{shared_bytes.performance}}),
 # * each element read once and written once ({{traffic.performance}}).
 
@@ -1046,11 +1067,11 @@ check("hopper.shared_transpose", shared_transpose)
 # %% [markdown]
 # ## A copy that nobody carries
 #
-# `gl.load` brings numbers into registers, and the thread that asked waits for them as soon as it needs one.
-# `copy_async` (the instruction is called cp.async, since Ampere) writes straight into a tile, and the thread goes on.
-# How does it learn that the copy has ended? Copies are put into **groups**: `commit_group()` closes one,
-# `wait_group(n)` waits until at most n groups, the newest ones, are still under way. A thread waits for its own
-# copies only; behind a `barrier()` those of all threads have come. This kernel forgets to wait:
+# `gl.load` brings numbers into registers, and as soon as a thread uses one of them, it waits. `copy_async` (its
+# instruction, cp.async, exists since Ampere) writes straight into a tile, and the thread goes on. How does the thread
+# learn that the copy has ended? Copies are put into **groups**: `commit_group()` closes a group, and `wait_group(n)`
+# waits until at most n groups, the newest ones, are still under way. A thread waits only for its own copies. After a
+# `barrier()` the copies of all threads have arrived. This kernel does not wait:
 
 
 # %%
@@ -1067,22 +1088,22 @@ def hasty(x_ptr, y_ptr):
 print(simulate(hasty[(1,)], x, y, num_warps=4))
 
 # %% [markdown]
-# On a GPU this kernel may pass every test, until the memory is busy. The simulator reports it in every order, since
-# nothing keeps the copy and the load apart; whether the numbers happened to be right is not its question.
+# On a GPU this kernel may pass every test, until the memory is busy. The simulator reports the mistake in every order,
+# because nothing makes the load wait for the copy. It does not ask whether the numbers happened to be right.
 #
-# Why copy so, if one waits anyway? Because one can ask for the **next** tiles before one works on this one. Three
-# tiles in a ring are enough: one that is read, two that are on their way.
+# Why copy in this way, if the thread waits anyway? Because it can ask for the **next** tiles before it works on this
+# one. Three tiles in a ring are enough: one that is read, and two that are on their way.
 #
 # ## Exercise: a ring of copies
 #
 # {{exercise hopper.async_column_sum}}
 #
-# Write `async_column_sum(x)`: the sum of each column of a contiguous matrix of float32. A program walks down its columns,
-# tile by tile, while the tiles ahead are fetched by `copy_async`. `copy_async` writes zeros where its `mask=` is False.
-# Full marks require
+# Write `async_column_sum(x)`, which returns the sum of each column of a contiguous matrix of float32. A program walks
+# down its columns, tile by tile, while `copy_async` fetches the next tiles. `copy_async` writes zeros where its `mask=`
+# is False. Full marks require
 # * the right sums for ragged sizes, and for a matrix that is smaller than the ring ({{correct.ragged}}),
-# * everything read by `copy_async` ({{uses.cp.async.performance}}), once, and by two programs at least where there are 256
-#   columns ({{traffic.performance}}),
+# * that everything is read by `copy_async` ({{uses.cp.async.performance}}), and only once, by at least two programs if
+#   there are 256 columns ({{traffic.performance}}),
 # * copies under way while at least seven tenths of the tiles are added up ({{overlapped.performance}}),
 # * at most 64 KiB of shared memory ({{shared_bytes.performance}}).
 
@@ -1134,16 +1155,16 @@ check("hopper.async_column_sum", async_column_sum)
 # ## A barrier that counts, and its phases
 #
 # Groups tell a thread about its own copies. What if one warp fetches, and others compute? They need something in shared
-# memory that both can see: an **mbarrier**. It counts arrivals. When as many have come as it wants, it opens, and begins to
-# count anew: its next **phase**. Whoever waits names the phase that it waits for by its last bit, the **parity**: 0 for
-# phase 0, 1 for phase 1, 0 for phase 2.
+# memory that both can see: an **mbarrier**. It counts arrivals. When it has counted as many as it needs, it opens, and
+# begins to count again. Each such count is a **phase**. A thread that waits names a phase by its last bit, the
+# **parity**: 0 for phase 0, 1 for phase 1, 0 for phase 2.
 #
-# `new_barriers(SIZE, COUNT)` makes SIZE of them, each of which wants COUNT arrivals, and `b.index(i)` is one of them.
-# `mbarrier.arrive(b)` is *one* arrival, however many threads run that line: Gluon waits for all of them, and then one of them
-# arrives.
+# `b = new_barriers(SIZE, COUNT)` makes SIZE mbarriers, each of which needs COUNT arrivals, and `b.index(i)` is one of
+# them. `mbarrier.arrive(b)` is *one* arrival, however many threads run this line: Gluon waits for all threads, and then
+# one of them arrives.
 #
-# `mbarrier.wait(b, 0)` on a new barrier waits for phase 0. And `mbarrier.wait(b, 1)`? Guess, then run the cell:
-# nobody ever arrives.
+# `mbarrier.wait(b, 0)` on a new barrier waits for phase 0. What does `mbarrier.wait(b, 1)` do? Guess, then run the
+# cell, in which no thread ever arrives.
 
 
 # %%
@@ -1157,9 +1178,10 @@ for parity in (1, 0):
     print(f"parity {parity}:", simulate(alone[(1,)], PARITY=parity, num_warps=4))
 
 # %% [markdown]
-# A wait for parity 1 passes, as if a phase before the first had ended. That is the trick of every ring. Each slot has two barriers:
-# `full`, for which the reader waits, and `empty`, for which the writer waits before it fills the slot again. In the first round all
-# slots are free, and the writer's wait for parity 1 passes at once. Move the slider through the rounds:
+# A wait for parity 1 passes, as if a phase before the first had ended. Every ring uses this trick. Each slot has two
+# barriers: `full`, for which the reader waits, and `empty`, for which the writer waits before it fills the slot again.
+# In the first round all slots are free, and the writer's wait for parity 1 passes at once. Move the slider through the
+# rounds:
 
 # %%
 figures.hopper.explore_ring()
@@ -1171,7 +1193,7 @@ figures.hopper.explore_ring()
 #
 # Write `phase_of(i, SIZE)` for tile i of a ring of SIZE slots: the slot, the parity with which its reader waits for
 # `full[slot]`, and the parity with which its writer waits for `empty[slot]`. Half of the rings have two slots
-# ({{correct.two}}), others have from one to eight ({{correct.other}}).
+# ({{correct.two}}), and the others have from one to eight ({{correct.other}}).
 
 
 # %% exercise="hopper.phase_of"
@@ -1187,14 +1209,13 @@ check("hopper.phase_of", phase_of)
 # %% [markdown]
 # ## An engine that copies tiles
 #
-# With `copy_async` every thread computes an address. Hopper has an engine that is told once what a matrix looks like,
-# and then copies whole tiles: the **Tensor Memory Accelerator**, TMA. What it is told is a **descriptor**: the
-# tensor, its shape and strides, the shape of a tile, and how the tile lies in shared memory. One thread asks for a
-# tile (`tma_load` is written for all, and Gluon picks the one), and the engine tells a barrier how many bytes have
-# come.
+# With `copy_async` every thread computes an address. Hopper has an engine that copies whole tiles, the **Tensor Memory
+# Accelerator**, TMA. It gets a **descriptor**, which says once and for all what a matrix looks like: the tensor, its
+# shape and strides, the shape of a tile, and how the tile lies in shared memory. One thread asks for a tile (you write
+# `tma_load` for all threads, and Gluon chooses one of them), and the engine tells a barrier how many bytes have come.
 #
-# So the barrier must know how many bytes to wait for. `mbarrier.expect(b, nbytes)` says it, and is an arrival at the
-# same time. What happens if the number is too small, or too large? Guess, then run the cell, which tries both.
+# So the barrier must know how many bytes to wait for. `mbarrier.expect(b, nbytes)` tells it, and is an arrival at the
+# same time. What happens if nbytes is too small, or too large? Guess, then run the cell, which tries both.
 
 # %%
 TMA_TILE = gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16)
@@ -1218,25 +1239,26 @@ for nbytes in (64 * 64 * 2, 50 * 64 * 2, 64 * 64 * 4):
     print(f"{nbytes} bytes expected:", simulate(fetch_one[(1,)], described, y, EXPECTED=nbytes, num_warps=4))
 
 # %% [markdown]
-# The matrix has 50 rows and the tile 64. TMA fills the rest with zeros, and counts them: a tile is always 8,192 bytes. On the way
-# back it leaves out what lies outside. There are no masks.
+# The matrix has 50 rows, and the tile has 64. TMA fills the other rows with zeros and counts them, too: a tile is
+# always 8,192 bytes. When TMA stores a tile, it leaves out what lies outside the matrix. There are no masks.
 #
 # A descriptor knows its tile: `x_desc.block_type.nbytes` are its bytes, `x_desc.dtype` is its dtype. TMA does not convert,
 # so a tile for numbers that may be float16 or bfloat16 is allocated with `x_desc.dtype`. The layout depends on the width of
 # an element alone, so one made for float16 serves both.
 #
-# A store is asynchronous too: `tma_store(desc, [row, col], tile)` returns before the tile has been read. `store_wait(0)` waits for
-# that.
+# A store is asynchronous, too: `tma_store(desc, [row, col], tile)` returns before the tile has been read.
+# `store_wait(0)` waits until it has been read.
 #
 # ## Exercise: a copy without a register
 #
 # {{exercise hopper.tma_copy}}
 #
-# Write `tma_copy(x)`: each program brings one tile into shared memory, and sends it on from there. No number passes through a
-# register. x is of float16 or bfloat16, its rows are a multiple of 16 bytes apart, and the copy is contiguous. Full marks require
-# * the right result where tiles stick out ({{correct.ragged}}), and where the rows of x lie apart ({{correct.strided}}),
-# * all that is read to be read by TMA ({{uses.TMA load.performance}}), and all that is written to be written by it
-#   ({{uses.TMA store.performance}}),
+# Write `tma_copy(x)`, which returns a contiguous copy of x. Each program brings one tile into shared memory, and sends
+# it on from there. No number passes through a register. x is of float16 or bfloat16, and its rows are a multiple of 16
+# bytes apart. Full marks require
+# * the right result if tiles reach past the edges ({{correct.ragged}}), and if there are gaps between the rows of x
+#   ({{correct.strided}}),
+# * that TMA reads everything ({{uses.TMA load.performance}}) and writes everything ({{uses.TMA store.performance}}),
 # * each element read once and written once ({{traffic.performance}}).
 
 
@@ -1272,9 +1294,9 @@ check("hopper.tma_copy", tma_copy)
 # %% [markdown]
 # ## Two who do not wait for each other
 #
-# Now put the ring and TMA together. `gl.warp_specialize` splits a program into **partitions**: here one warp that
-# only fetches, and four warps that only add up. Each has its own code, and they meet at barriers alone. Four warps
-# are a **warpgroup**, the unit that will multiply below.
+# Now put the ring and TMA together. `gl.warp_specialize` splits a program into **partitions**: here one warp that only
+# fetches, and four warps that only add. (These are not the four partitions of an SM in part one.) Each partition has
+# its own code, and they meet only at barriers. Four warps are a **warpgroup**, the unit that will multiply below.
 #
 #     gl.warp_specialize(
 #         [
@@ -1289,10 +1311,11 @@ check("hopper.tma_copy", tma_copy)
 #
 # {{exercise hopper.ring_column_sum}}
 #
-# Write `ring_column_sum(x)`: the sums of columns once more, of float16 or bfloat16, in float32. One partition fetches tiles of
-# 64 x 64 by TMA into a ring, the other adds them up. With 640 rows and two slots the ring goes round five times. Full marks require
+# Write `ring_column_sum(x)`, which returns the sums of columns once more. x is of float16 or bfloat16, and the sums are
+# in float32. One partition fetches tiles of 64 x 64 into a ring by TMA, and the other adds them up. With 640 rows and
+# two slots the ring goes round five times. Full marks require
 # * the right sums for ragged sizes and for a single row ({{correct.ragged}}),
-# * everything read by TMA ({{uses.TMA load.performance}}), once ({{traffic.performance}}),
+# * that everything is read by TMA ({{uses.TMA load.performance}}), and only once ({{traffic.performance}}),
 # * copies under way while at least seven tenths of the tiles are added up ({{overlapped.performance}}),
 # * at most four tiles in shared memory ({{shared_bytes.performance}}).
 
@@ -1354,11 +1377,12 @@ check("hopper.ring_column_sum", ring_column_sum)
 # %% [markdown]
 # ## A product that is under way
 #
-# On Hopper a warpgroup multiplies two tiles with one instruction, **wgmma**. It reads both operands from shared memory, or the left
-# one from registers, and adds to an accumulator that is spread over the registers of its 128 threads: `NVMMADistributedLayout`. (In
-# `[3, 0], [4, 1], [16, 64, 16]` the 3 stands for Hopper's instruction, `[4, 1]` for four warps, one below the other, and the last
-# list says that each of them has 16 rows of 64 sums, and that an instruction takes 16 steps of K.) And it is asynchronous.
-# `mma(a, b, acc, is_async=True)` returns at once. Which two things must not happen before `mma_wait`?
+# On Hopper a warpgroup multiplies two tiles with one instruction, **wgmma**. The instruction reads both operands from
+# shared memory, or the left one from registers. It adds to an accumulator that is spread over the registers of the 128
+# threads, in the layout `NVMMADistributedLayout`. (In `[3, 0], [4, 1], [16, 64, 16]` the 3 stands for Hopper's
+# instruction, and `[4, 1]` for four warps, one below the other. The last list says that each warp has 16 rows of 64
+# sums, and that an instruction takes 16 steps of K.) And wgmma is asynchronous: `mma(a, b, acc, is_async=True)` returns
+# at once. Which two things must not happen before `mma_wait`?
 
 
 # %%
@@ -1383,19 +1407,20 @@ two = (TensorDescriptor.from_tensor(t, [64, 64], TMA_TILE) for t in (a, b))
 print(simulate(impatient[(1,)], *two, c, num_warps=4))
 
 # %% [markdown]
-# The accumulator is not there yet, and the tiles are not free yet. Both are said by the same wait:
-# `acc = mma_wait(n, deps=[acc])` waits until at most n products, the newest ones, are under way. What it returns is a
-# block. What `mma` returned is not one yet: it may go into `mma` and `mma_wait`, and the compiler refuses arithmetic with
-# it. A loop that begins with a block must also end each turn with one, so a loop over products has a wait in it.
+# You must not use the accumulator, because it is not there yet, and you must not write to the tiles, because they are
+# still read. One wait is enough for both: `acc = mma_wait(n, deps=[acc])` waits until at most n products, the newest
+# ones, are under way. It returns a block. What `mma` returns is not a block yet: you may hand it to `mma` and
+# `mma_wait`, but the compiler refuses arithmetic with it. If a variable is a block before a loop, it must also be a
+# block at the end of each turn, so a loop over products has a wait in it.
 #
 # ## Exercise: accumulate on tensor cores
 #
 # {{exercise hopper.wgmma_matmul}}
 #
-# Write `wgmma_matmul(a, b)`: each program makes a tile of 64 x 64 of the product, and walks along K. a and b are
-# contiguous, of float16 or bfloat16, and the product is of float32. One pair of tiles and one barrier will do:
-# nothing has to overlap here, which is part three's subject. Full marks require
-# * the right product for ragged sizes, in K, too ({{correct.ragged}}),
+# Write `wgmma_matmul(a, b)`: each program computes a tile of 64 x 64 of the product, and walks along K. a and b are
+# contiguous, of float16 or bfloat16, and the product is of float32. One pair of tiles and one barrier are enough, since
+# nothing has to overlap here. (Overlap is the subject of part three.) Full marks require
+# * the right product for ragged sizes, also of K ({{correct.ragged}}),
 # * everything read by TMA ({{uses.TMA load.performance}}),
 # * everything multiplied by wgmma ({{uses.wgmma.performance}}),
 # * no more read than tiles of 64 x 64 need ({{traffic.performance}}).
@@ -1441,8 +1466,8 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 # %% [markdown]
 # # Part three: pipelines
 #
-# A tile can be fetched, waited for and multiplied: that was part two, one asynchronous thing at a time. Now all of them run
-# at once, and nobody should wait who does not have to.
+# A tile can be fetched, waited for and multiplied. In part two these things happened one at a time. Now they all run at
+# once, and no warp should wait if it does not have to.
 #
 # ## What should run at the same time?
 #
@@ -1453,8 +1478,8 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 #         wait(full)
 #         acc = mma(a tile, b tile, acc); acc = mma_wait(0)
 #
-# **Question.** A tile of a has 64 x 64 elements, one of b 64 x 256, of two bytes each. How long do the tensor cores
-# work in a turn, and for how long do they wait? Count with these costs of one SM:
+# **Question.** A tile of a has 64 x 64 elements, one of b 64 x 256, of two bytes each. For how long do the tensor cores
+# work in a turn, and for how long do they wait? Use these costs of one SM:
 #
 # | what | cycles | where it comes from |
 # | --- | --- | --- |
@@ -1463,28 +1488,28 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 # | 64 x 256 by 64 on tensor cores: 2048 multiply-adds in a cycle | 512 | datasheet |
 # | from the end of a product to registers that can be read | 40 | measured, with 16 for its issue: 56 in all |
 #
-# One after the other they are 931 + 700 + 512 + 40 = 2183 cycles, and tensor cores work in 512 of them: 23 %. A
-# second slot in shared memory lets the next tile come while this one is multiplied. A third lets two be on their way.
-# A *ring* of slots is all that it takes: tile i lies in slot i % STAGES.
+# One after another these take 931 + 700 + 512 + 40 = 2183 cycles, and the tensor cores work in 512 of them: 23 %. With
+# a second slot in shared memory, the next tile can come while this one is multiplied. With a third, two tiles can be on
+# their way. All you need is a *ring* of slots: tile i lies in slot i % STAGES.
 #
 # ## Exercise: predict_overlap
 #
 # {{exercise hopper.predict_overlap}}
 #
-# Which way keeps the tensor cores busier? Say True or False to six statements; *0.2 more of the time* means 60 % of it
-# instead of 40 %. The first four are about the product above. In a ring of two, three or four, one partition fetches and
-# multiplies. Two consumers are two partitions, each of which multiplies 64 rows of its own by the same tile of b. A third
-# partition fetches 48 KiB for a turn, which then has two products. They are compared with one consumer; both rings have
-# three slots.
+# Which way keeps the tensor cores busier? Write True or False for six statements. In them, *0.2 more of the time*
+# means, for example, 60 % of the time instead of 40 %. The first four statements are about the product above. In a ring
+# of two, three or four slots, one partition fetches and multiplies. *Two consumers* are two partitions, each of which
+# multiplies 64 rows of its own by the same tile of b. Then a third partition fetches 48 KiB for each turn, which has
+# two products. Two consumers are compared with one, and both rings have three slots.
 #
-# The other two are about attention with D 128. For 64 queries and 128 keys each of the two products takes 512 cycles, and
-# the softmax between them about 950. A consumer *waits* if it waits for each product right after it has issued it. It is *a
-# stage ahead* if it issues the next scores before it waits for the product with v ({{truths.plain}}).
+# The other two statements are about attention with D = 128. For 64 queries and 128 keys, each of the two products takes
+# 512 cycles, and the softmax between them takes about 950. A consumer *waits* if it waits for each product right after
+# it has issued it. A consumer is *a stage ahead* if it issues the next scores before it waits for the product with v
+# ({{truths.plain}}).
 #
-# The last three answers were counted on an H200. Its tensor cores were busy for 51 %, 61 % and 81 % of the time, in some
-# order, with unit 09's kernel, with the same by descriptors (TMA), and with the course's fastest
-# (benchmarks/attention_overlapped.py: a producer, two consumers, each a stage ahead). Write 51, 61 or 81 for each
-# ({{numbers.plain}}).
+# The last three answers were measured on an H200, with three kernels: unit 09's, the same kernel with descriptors
+# (TMA), and benchmarks/attention_overlapped.py (a producer and two consumers, each a stage ahead). The tensor cores
+# were busy for 51 %, 61 % and 81 % of the time, in some order. Write 51, 61 or 81 for each kernel ({{numbers.plain}}).
 
 # %% exercise="hopper.predict_overlap"
 predicted_overlap = {
@@ -1516,22 +1541,22 @@ predicted_overlap = {
 check("hopper.predict_overlap", predicted_overlap)
 
 # %% [markdown]
-# Here are the four loops, drawn. Before you read on: what does each gap in the row of the tensor cores wait for?
+# The picture shows the four loops. Before you read on: in each gap of their row, what do the tensor cores wait for?
 
 # %%
 figures.hopper.pipelines()
 
 # %% [markdown]
-# * **One slot**: for everything. Nothing runs beside anything.
-# * **Two slots**: for the latency. Tile i + 1 is ordered when product i begins, and takes 1631 cycles to come; the
-#   product takes 512.
-# * **Three slots**: copies follow one another without a gap, so no further slot helps. What is left is that 40 KiB
-#   take longer than the product of them.
-# * **Two consumers**: they share the tile of b, so 48 KiB serve two products. Fewer bytes for each product was unit
-#   05's lesson, and it is this unit's, too.
+# * **One slot**: for everything. No two things run at the same time.
+# * **Two slots**: for the latency. The program asks for tile i + 1 when product i begins. The tile takes 1631 cycles to
+#   come, and the product takes 512.
+# * **Three slots**: for the bytes. Copies follow one another without a gap, so no further slot helps. But a copy of 40
+#   KiB takes longer than its product.
+# * **Two consumers**: for the bytes, but for less time. The consumers share the tile of b, so 48 KiB serve two
+#   products. Fewer bytes for each product was unit 05's lesson, and it is this unit's, too.
 #
-# It is a model: who waits for whom is right, the number of cycles may be off by a tenth. Move the sliders. With how
-# many slots does a latency of 2000 cycles vanish?
+# This is a model. It is right about who waits for whom, but its numbers of cycles may be off by a tenth. Move the
+# sliders. With how many slots does a latency of 2000 cycles vanish?
 
 # %%
 figures.hopper.explore_pipeline()
@@ -1541,34 +1566,35 @@ figures.hopper.explore_pipeline()
 #
 # {{exercise hopper.pipelined_matmul}}
 #
-# c = a @ b, by one partition of four warps for each tile of 64 x 64: fetched by TMA into a ring of slots
-# ({{uses.TMA load.performance}}), multiplied by wgmma ({{uses.wgmma.performance}}), and at least one copy is under
-# way while a product runs. The last product of a tile has no copy beside it, since nothing is left to fetch. So of
-# eight products seven can have one, and the check asks for four of five ({{overlapped.performance}}). K may be
-# shorter than the ring ({{correct.short}}), and nothing is fetched twice ({{traffic.performance}}).
+# Compute c = a @ b, with one partition of four warps for each tile of 64 x 64. Fetch by TMA into a ring of slots
+# ({{uses.TMA load.performance}}), and multiply by wgmma ({{uses.wgmma.performance}}). While a product runs, at least
+# one copy should be under way. During the last product of a tile nothing is left to fetch, so this is possible for
+# seven of eight products. The check requires it for four of five ({{overlapped.performance}}). K may be shorter than
+# the ring ({{correct.short}}), and nothing should be fetched twice ({{traffic.performance}}).
 #
-# Two things are easily forgotten. A slot is free when the product that read it **has ended**, not when it was issued:
-# `acc = mma_wait(1, deps=[acc])` lets one product run, and the one before it has ended then. And a tile beyond the end of K
-# must not be fetched, since nobody would wait for it: where `pred=` is False, `expect` and `tma_load` do nothing.
+# Two things are easily forgotten. A slot is free when the product that read it **has ended**, not when it was issued.
+# After `acc = mma_wait(1, deps=[acc])` one product may still run, and the one before it has ended. And a tile beyond
+# the end of K must not be fetched, since no partition would wait for it. If `pred=` is False, `expect` and `tma_load`
+# do nothing.
 #
-# a and b are of float16 or bfloat16, c as they are, and M, N and K are multiples of 64. `tiles_of` and `store_tile`
-# are yours to use.
+# a and b are of float16 or bfloat16, c has their dtype, and M, N and K are multiples of 64. You may use `tiles_of` and
+# `store_tile`.
 #
-# Extra credit on a Hopper, for this exercise and the next two: {{speed}} at {{speed.full}} of the speed of cuBLAS,
-# and a part of these points from {{speed.none}} on (4096 × 4096 × 4096, float16). No other GPU runs these kernels,
-# and no point of a class depends on one.
+# There is extra credit on a Hopper GPU, for this exercise and for the next two (4096 × 4096 × 4096, float16). You get
+# {{speed}} if your kernel reaches {{speed.full}} of the speed of cuBLAS, and some of the points if it reaches more than
+# {{speed.none}}. No other GPU runs these kernels, and no point of a class depends on a Hopper.
 
 
 # %% exercise="hopper.pipelined_matmul"
 def tiles_of(x, rows, columns):
-    """Return what TMA needs to know of a matrix of 16-bit numbers, and of the tiles in which it is fetched."""
+    """Return what TMA needs to know about a matrix of 16-bit numbers, and about the tiles in which it is fetched."""
     layout = gl.NVMMASharedLayout.get_default_for([rows, columns], gl.float16)
     return TensorDescriptor.from_tensor(x, [rows, columns], layout)
 
 
 @gluon.jit
 def store_tile(c_ptr, acc, row, column, N):
-    """Store a block in the registers of one partition, from that row and column of c on, whose rows have N elements."""
+    """Store a block from the registers of one partition at this row and column of c, whose rows have N elements."""
     LAYOUT: gl.constexpr = acc.type.layout
     offs_m = row + gl.arange(0, acc.shape[0], gl.SliceLayout(1, LAYOUT))
     offs_n = column + gl.arange(0, acc.shape[1], gl.SliceLayout(0, LAYOUT))
@@ -1578,7 +1604,7 @@ def store_tile(c_ptr, acc, row, column, N):
 ### BEGIN SOLUTION
 @gluon.jit
 def start_step(a_desc, b_desc, ring, i, steps):
-    """Begin to fetch the tiles of step i, if there is one."""
+    """Begin to fetch the tiles of step i, if there is such a step."""
     a_tiles, b_tiles, full = ring
     STAGES: gl.constexpr = a_tiles.shape[0]
     stage, there = i % STAGES, i < steps
@@ -1621,8 +1647,8 @@ def pipelined_matmul(a, b):
 check("hopper.pipelined_matmul", pipelined_matmul)
 
 # %% [markdown]
-# What does the simulator say of your own kernel? Tiles of 64 x 64 are small: beside its product, a copy takes longer than in the
-# picture above.
+# What does the simulator say about your own kernel? Tiles of 64 x 64 are small, so compared to its product, a copy
+# takes longer than in the picture above.
 
 # %%
 a, b = torch.randn(64, 512).half(), torch.randn(512, 64).half()
@@ -1631,45 +1657,48 @@ figures.hopper.timeline_of(pipelined_matmul, a, b)
 # %% [markdown]
 # ## Who fetches?
 #
-# In that kernel one partition does everything in turn: it waits for a tile, issues a product, waits for a product,
-# orders a tile. **Question.** What is ordered while its four warps wait for a product, or store c? Nothing. In part
-# two a warp of its own did the fetching, a **producer**; whoever uses the tiles is a **consumer**. Now let there be
-# two consumers, which multiply different rows of a by the same tile of b. When is a slot free?
+# In this kernel one partition does everything in turn: it waits for a tile, issues a product, waits for a product, and
+# asks for a tile. **Question.** What does it ask for while its four warps wait for a product, or store c? Nothing. In
+# part two a separate warp did the fetching. Such a warp is a **producer**, and a partition that uses the tiles is a
+# **consumer**. Now suppose that there are two consumers, which multiply different rows of a by the same tile of b. When
+# is a slot free?
 #
 # | barrier | opens when | who arrives | arrivals of a phase | who waits | for which parity, in turn i |
 # | --- | --- | --- | --- | --- | --- |
 # | `full[s]` | the tile is there | the producer's expect, and the bytes | 1 | each consumer | i // STAGES & 1 |
-# | `empty[s]` | **both** have read it | each consumer, behind mma_wait | 2 | the producer | (i // STAGES + 1) & 1 |
+# | `empty[s]` | **both** have read it | each consumer, after mma_wait | 2 | the producer | (i // STAGES + 1) & 1 |
 #
-# The consumers do not wait for each other: one may be ahead of the other by a whole ring, and no more. And a consumer must
-# be a whole warpgroup, since that is who issues a product. So the second one has four warps as well, and the producer one.
-# The last list of `gl.warp_specialize` says how many registers a thread has in each partition but the first: accumulators
-# need many, and a producer gives up most of its own (PTX calls it `setmaxnreg`). A consumer's arrival is one, though it has
-# 128 threads.
+# The consumers do not wait for each other: one may be ahead of the other by a whole ring, but no more. A consumer must
+# be a whole warpgroup, since only a warpgroup can issue a product. So the second consumer has four warps as well, and
+# the producer has one warp. The last list of `gl.warp_specialize` says how many registers a thread has in each
+# partition but the first. Accumulators need many registers, and a producer gives up most of its own (PTX calls this
+# `setmaxnreg`). A consumer makes one arrival, although it has 128 threads.
 #
 # ## Exercise: warp_specialised_matmul
 #
 # {{exercise hopper.warp_specialised_matmul}}
 #
-# c = a @ b in tiles of 128 x 64: a producer, and two consumers of 64 rows each ({{specialised.performance}}) that share the tile
-# of b ({{traffic.performance}}), by wgmma ({{uses.wgmma.performance}}). The ring goes round more than four times in one case
-# ({{correct.long}}), and not even once in another ({{correct.short}}). M is a multiple of 128, N and K are multiples of 64. A check
-# runs every case in six orders: the laziest, the most eager, one timed like a chip, and three at random, which differ from case to
-# case. Whoever releases a tile before the wait for its product is found.
+# Compute c = a @ b in tiles of 128 x 64, with a producer and two consumers of 64 rows each
+# ({{specialised.performance}}). The consumers share the tile of b ({{traffic.performance}}), and multiply by wgmma
+# ({{uses.wgmma.performance}}). The ring goes round more than four times in one case ({{correct.long}}), and not even
+# once in another ({{correct.short}}). M is a multiple of 128, and N and K are multiples of 64. The check runs every
+# case in six orders: as late as possible, as early as possible, timed like a chip, and three times at random, which
+# differ from case to case. If a consumer releases a tile before it waits for the product that reads it, this is found.
 #
-# Extra credit on a Hopper: {{speed}} at {{speed.full}} of the speed of cuBLAS, and a part of them from {{speed.none}} on.
+# The extra credit on a Hopper GPU is {{speed}} at {{speed.full}} of the speed of cuBLAS, and some of the points above
+# {{speed.none}}.
 
 
 # %% exercise="hopper.warp_specialised_matmul"
 def tiles_of(x, rows, columns):
-    """Return what TMA needs to know of a matrix of 16-bit numbers, and of the tiles in which it is fetched."""
+    """Return what TMA needs to know about a matrix of 16-bit numbers, and about the tiles in which it is fetched."""
     layout = gl.NVMMASharedLayout.get_default_for([rows, columns], gl.float16)
     return TensorDescriptor.from_tensor(x, [rows, columns], layout)
 
 
 @gluon.jit
 def store_tile(c_ptr, acc, row, column, N):
-    """Store a block in the registers of one partition, from that row and column of c on, whose rows have N elements."""
+    """Store a block from the registers of one partition at this row and column of c, whose rows have N elements."""
     LAYOUT: gl.constexpr = acc.type.layout
     offs_m = row + gl.arange(0, acc.shape[0], gl.SliceLayout(1, LAYOUT))
     offs_n = column + gl.arange(0, acc.shape[1], gl.SliceLayout(0, LAYOUT))
@@ -1738,7 +1767,7 @@ def warp_specialised_matmul(a, b):
 check("hopper.warp_specialised_matmul", warp_specialised_matmul)
 
 # %% [markdown]
-# Compare with the picture of your pipelined kernel: which row is new, and which gaps are gone?
+# Compare this with the picture of your pipelined kernel. Which row is new, and which gaps are gone?
 
 # %%
 a, b = torch.randn(128, 512).half(), torch.randn(512, 64).half()
@@ -1747,41 +1776,42 @@ figures.hopper.timeline_of(warp_specialised_matmul, a, b)
 # %% [markdown]
 # ## The end of a tile
 #
-# **Question.** What do the tensor cores do while c is stored? And while the next program begins, makes its barriers
-# and waits for its first tile? Nothing. The first tiles of the next program alone take 1117 + 700 cycles to come, if
-# they are those of two consumers above, and in that time tensor cores could have done three products of 64 x 256 by
-# 64, and half of a fourth.
+# **Question.** What do the tensor cores do while c is stored? And what do they do while the next program begins, makes
+# its barriers and waits for its first tile? Nothing. For two consumers as above, the first tiles of the next program
+# take 1117 + 700 cycles to come. In this time the tensor cores could have computed three and a half products of 64 x
+# 256 by 64.
 #
-# A *persistent* kernel has as many programs as the GPU has SMs, and each takes tile after tile. The producer does not
-# care that a tile of c ends: it fetches the next tile's operands into the same ring. And the result leaves by TMA,
-# through a slot in shared memory, while the next products run. Before that slot is written again, `store_wait(0)`
-# makes sure that the last store has read it. With both steps benchmarks/matmul_persistent.py runs at cuBLAS's speed:
-# 1.01 of it at 8192 x 8192 x 8192 on an H200 (benchmarks/results/matmul.md).
+# A *persistent* kernel has as many programs as the GPU has SMs, and each program takes tile after tile. When a tile of
+# c ends, the producer goes on, and fetches the next tile's operands into the same ring. The result is stored by TMA,
+# from a slot in shared memory, while the next products run. Before this slot is written again, `store_wait(0)` makes
+# sure that the last store has read it. With both steps benchmarks/matmul_persistent.py runs at cuBLAS's speed: 1.01 of
+# it at 8192 x 8192 x 8192 on an H200 (benchmarks/results/matmul.md).
 #
 # ## Exercise: persistent_matmul
 #
 # {{exercise hopper.persistent_matmul}}
 #
-# c = a @ b in tiles of 64 x 64 by `programs` programs ({{persistent.performance}}): program p takes the tiles p, p +
-# programs, p + 2 programs, ... ({{correct.uneven}} where `programs` does not divide the number of tiles). One producer, one
-# consumer or more. M, N and K are multiples of 64. The result leaves by TMA ({{uses.TMA store.performance}}), and the
-# products of the next tile begin while it does ({{beside_stores.performance}}).
+# Compute c = a @ b in tiles of 64 x 64 with `programs` programs ({{persistent.performance}}). Program p takes the tiles
+# p, p + programs, p + 2 programs, and so on. It must be right if `programs` does not divide the number of tiles, too
+# ({{correct.uneven}}). Use one producer, and one or more consumers. M, N and K are multiples of 64. The result is
+# stored by TMA ({{uses.TMA store.performance}}), and the products of the next tile begin during the store
+# ({{beside_stores.performance}}).
 #
-# What threads write into shared memory, TMA sees only behind `fence_async_shared()`. Triton 3.7 would add a missing one. It
-# is a rule all the same, and other compilers add none.
+# TMA sees what threads have written into shared memory only after `fence_async_shared()`. Triton 3.7 adds this fence if
+# it is missing. Write it all the same, because other compilers do not add it.
 #
-# Count the steps of all tiles as `done + k`, with k from `range(steps)`. If a helper has a loop over
-# `range(done, done + steps)` within another loop, Triton 3.6 and 3.7.1 begin it at the first value of `done` each time. The
-# simulator sees your kernel as you have written it, and says that it is right. On a GPU its partitions would wait for one
+# Count the steps of all tiles as `done + k`, with k from `range(steps)`. If a helper has a loop over `range(done, done
+# + steps)` within another loop, Triton 3.6 and 3.7.1 begin it at the first value of `done` each time. The simulator
+# runs your kernel as you have written it, and says that it is right. But on a GPU its partitions would wait for one
 # another forever.
 #
-# Extra credit on a Hopper, with 132 programs: {{speed}} at {{speed.full}} of the speed of cuBLAS, and a part of them from
-# {{speed.none}} on.
+# The extra credit on a Hopper GPU, with 132 programs, is {{speed}} at {{speed.full}} of the speed of cuBLAS, and some
+# of the points above {{speed.none}}.
 
 
 # %% exercise="hopper.persistent_matmul"
 def tiles_of(x, rows, columns):
-    """Return what TMA needs to know of a matrix of 16-bit numbers, and of the tiles in which it is fetched."""
+    """Return what TMA needs to know about a matrix of 16-bit numbers, and about the tiles in which it is fetched."""
     layout = gl.NVMMASharedLayout.get_default_for([rows, columns], gl.float16)
     return TensorDescriptor.from_tensor(x, [rows, columns], layout)
 
@@ -1791,7 +1821,7 @@ def tiles_of(x, rows, columns):
 def produce_tiles(a_desc, b_desc, ring, columns, tiles, steps):
     a_tiles, b_tiles, full, empty = ring
     STAGES: gl.constexpr = a_tiles.shape[0]
-    done = 0  # steps of all tiles before
+    done = 0  # steps of all earlier tiles
     for at in range(gl.program_id(0), tiles, gl.num_programs(0)):
         for k in range(steps):
             i = done + k
@@ -1859,8 +1889,8 @@ def persistent_matmul(a, b, programs):
 check("hopper.persistent_matmul", persistent_matmul)
 
 # %% [markdown]
-# In the picture of one program that makes two tiles: which bar among the copies is the store of the first tile, and what runs
-# meanwhile?
+# The picture shows one program that computes two tiles. Which bar among the copies is the store of the first one, and
+# what runs meanwhile?
 
 # %%
 a, b = torch.randn(128, 256).half(), torch.randn(256, 64).half()
@@ -1870,45 +1900,46 @@ figures.hopper.timeline_of(persistent_matmul, a, b, 1)
 # ## Clusters and multicast
 #
 # Two tiles of c, one below the other, need the same tile of b, and two SMs fetch it twice from L2. On Hopper programs
-# may form a *cluster*, whose SMs lie near one another: they can read each other's shared memory, and one TMA load can
-# write a tile into that of several (*multicast*).
+# may form a *cluster*, whose SMs lie near one another. They can read each other's shared memory, and one TMA load can
+# write a tile into the shared memory of several of them (*multicast*).
 #
-# **Question.** With tiles of c of 128 x 256, which part of the bytes does a cluster of two save? And when may the slot that holds b
-# be written again? Answer both, then run the cell.
+# **Question.** With tiles of 128 x 256 of c, which part of the bytes does a cluster of two save? And when may the slot
+# that holds b be written again? Answer both questions, then run the cell.
 
 # %%
 figures.hopper.clusters()
 
 # %% [markdown]
-# A third: each SM still wants its own 16 KiB of a, and 32 KiB of b come once for both. A slot is free only when the
-# consumers of **all** SMs have read it, since one load writes it on all of them: a consumer arrives at `empty` on its
-# own SM and on that of the program that orders the load. And on each SM `full` expects bytes that another SM has
-# ordered. So programs of a cluster wait for one another, which costs some of what is saved. A cluster of four would
-# save half; try `figures.hopper.clusters(4)`.
+# It saves a third: each SM still needs its own 16 KiB of a, and the 32 KiB of b come once for both. A slot is free only
+# when the consumers of **all** SMs have read it, since one load writes it on all of them. So a consumer arrives at
+# `empty` on its own SM and on the SM of the program that asks for the load. And on each SM `full` expects bytes that
+# another SM has asked for. So programs of a cluster wait for one another, which costs some of what is saved. A cluster
+# of four would save half. Try `figures.hopper.clusters(4)`.
 #
-# The simulator has no clusters, and the course has not measured them: its product reaches cuBLAS's speed without. Two
-# consumers that share a tile, as in your kernel, are the same saving within one SM.
+# The simulator has no clusters, and the course has not measured them, because its product reaches cuBLAS's speed
+# without them. Two consumers that share a tile, as in your kernel, save the same bytes within one SM.
 #
-# ## Attention: what runs beside the softmax?
+# ## Attention: what runs during the softmax?
 #
-# In attention there is a second thing that can wait: for 64 queries and 128 keys with D 128, both products take 1024
-# cycles, and the softmax between them about as long. A consumer that does them in turn keeps tensor cores busy for
-# less than half of the time.
+# Attention has something else that keeps the tensor cores waiting. For 64 queries and 128 keys with D = 128, the two
+# products take 1024 cycles together, and the softmax between them takes about as long. A consumer that does these
+# things in turn keeps the tensor cores busy for less than half of the time.
 #
 # **Question.** Softmax i needs scores i. The product with v of tile i needs softmax i. What does not depend on
 # softmax i at all, and could run meanwhile?
 #
-# The product with v of tile **i - 1**. So a consumer issues scores i and, right behind them, the product of tile i -
-# 1 with v, waits for the first alone, and does its softmax while the second runs. And the other consumer's products
-# run then, too: that is why two that wait are busier than one that is a stage ahead. FlashAttention-3 does both, and
-# lets consumers take turns by barriers (*ping-pong*).
+# The product of tile **i - 1** with v. So a consumer issues scores i and, right after them, the product of tile i - 1
+# with v. It waits for the scores alone, and does its softmax while the other product runs. The products of the other
+# consumer run at this time, too. This is why two consumers that wait keep the tensor cores busier than one that is a
+# stage ahead. FlashAttention-3 does both, and makes the consumers take turns by barriers (*ping-pong*).
 #
 # ## Exercise: overlapped_attention
 #
 # {{exercise hopper.overlapped_attention}}
 #
-# All of the kernel is given but the consumer's walk over its tiles of keys and values: rings, the producer, the issue
-# of both products, a step of the online softmax. Here is a walk that is right, and waits for each product:
+# Nearly all of the kernel is given: the rings, the producer, functions that issue both products, and a step of the
+# online softmax. Only the consumer's walk over its tiles of keys and values is missing. Here is a walk that is right,
+# but waits for each product:
 #
 #     m, l, acc = start_rows(q, ks)
 #     for i in range(tiles):
@@ -1922,13 +1953,13 @@ figures.hopper.clusters()
 #         release(vs, i)
 #     return acc / l[:, None]
 #
-# Write `walk` so that the next scores are issued before the product with v has been waited for
-# ({{ahead.performance}}), and exponentials are computed while that one runs ({{beside_products.performance}}). acc
-# must not be touched while a product adds to it (it is no block then, and the compiler refuses): alpha comes behind
-# the wait ({{correct.large}} where maxima grow). No product more than is needed ({{no_more_products.performance}}).
+# Write `walk` so that the next scores are issued before it waits for the product with v ({{ahead.performance}}), and so
+# that exponentials are computed while this product runs ({{beside_products.performance}}). You must not touch acc while
+# a product adds to it (it is not a block then, and the compiler refuses). So multiply by alpha after the wait
+# ({{correct.large}} if maxima grow). Issue no more products than are needed ({{no_more_products.performance}}).
 #
-# Extra credit on a Hopper: {{speed}} at {{speed.full}} of the speed of cuDNN's attention, and a part of these points
-# from {{speed.none}} on (16 heads of 64, 4096 tokens, float16).
+# The extra credit on a Hopper GPU, for 16 heads of 64, 4096 tokens and float16, is {{speed}} at {{speed.full}} of the
+# speed of cuDNN's attention, and some of the points above {{speed.none}}.
 
 
 # %% exercise="hopper.overlapped_attention"
@@ -1979,7 +2010,7 @@ def issue_values(p, vs, i, acc):
 
 @gluon.jit
 def softmax_step(s, m, l, scale):
-    """Return (exponentials of the scores, new maxima, new sums, alpha): alpha brings what was summed before to the new maxima."""
+    """Return (exponentials of the scores, new maxima, new sums, alpha): alpha rescales the earlier sums to the new maxima."""
     m_new = gl.maximum(m, gl.max(s, 1) * scale)
     e, alpha = gl.exp2(s * scale - m_new[:, None]), gl.exp2(m - m_new)
     return e, m_new, l * alpha + gl.sum(e, 1), alpha
@@ -1994,7 +2025,7 @@ def as_operand(e, q):
 
 @gluon.jit
 def start_rows(q, ks):
-    """Return (m, l, acc) of 64 queries that have seen no key."""
+    """Return (m, l, acc) for 64 queries that have seen no key."""
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
     m = gl.full((64,), -float("inf"), gl.float32, gl.SliceLayout(1, LAYOUT))
     return m, gl.zeros((64,), gl.float32, gl.SliceLayout(1, LAYOUT)), gl.zeros((64, 64), gl.float32, LAYOUT)
@@ -2002,7 +2033,7 @@ def start_rows(q, ks):
 
 @gluon.jit
 def walk(q, ks, vs, tiles, scale):
-    """Return o of 64 queries, from all tiles of keys and values. ks, vs: rings, as tile_ring returns them."""
+    """Return o for 64 queries, from all tiles of keys and values. ks, vs: rings, as tile_ring returns them."""
     m, l, acc = start_rows(q, ks)
     ### BEGIN SOLUTION
     s = issue_scores(q, ks, 0)
@@ -2013,7 +2044,7 @@ def walk(q, ks, vs, tiles, scale):
     for i in range(1, tiles):
         s = issue_scores(q, ks, i)
         acc = issue_values(p, vs, i - 1, acc)
-        s = mma_wait(1, deps=[s])  # all but the newer one: acc's product runs on
+        s = mma_wait(1, deps=[s])  # all but the newest product: that of acc runs on
         release(ks, i)
         e, m, l, alpha = softmax_step(s, m, l, scale)
         acc = mma_wait(0, deps=[acc])
@@ -2086,24 +2117,25 @@ q, k, v = (torch.randn(1, 256, 64).half() for _ in range(3))
 figures.hopper.timeline_of(overlapped_attention, q, k, v)
 
 # %% [markdown]
-# Look for green (the softmax) above blue (products). With D 64 the products are half as long and the exponentials are
-# not, so they are what is left to wait for. There the model says too much: with 1024 tokens, the tensor cores of
-# benchmarks/attention_overlapped.py are busy for 64 % of its time, and for 48 % by an H100's counters (45 % from cold
-# caches). With D 128 it is 86 %, and 78 % (71 %). Where a softmax runs alone, the model takes 846 cycles and an H100
-# 868, and a product's cycles are right, too. So what it lacks lies where one partition's softmax meets the other
-# one's products, and that has not been measured.
+# Look for green (the softmax) above blue (products). With D = 64 the products are half as long, but the exponentials
+# are not, so the tensor cores wait for the exponentials. Here the model is too optimistic. For
+# benchmarks/attention_overlapped.py with 1024 tokens, it says that the tensor cores are busy for 64 % of the time. An
+# H100's counters say 48 % (45 % from cold caches). With D = 128 the model says 86 %, and the counters say 78 % (71 %).
+# A softmax that runs alone takes 846 cycles in the model and 868 on an H100, and the cycles of a product are right,
+# too. So the model must miss something where one partition's softmax meets the other's products. This has not been
+# measured.
 #
-# On an H200 this was the largest step of the ladder of attention, from `tuned` to `overlapped`: 544 to 699
-# TFLOP/s at D 128 and 16,384 tokens (benchmarks/results/attention.md).
+# On an H200 this was the largest step of attention's ladder, from `tuned` to `overlapped`: 544 to 699 TFLOP/s at D =
+# 128 and 16,384 tokens (benchmarks/results/attention.md).
 #
 # ## Exercise: name the race
 #
 # {{exercise hopper.name_races}}
 #
-# A race does not show in a result: most of the time the copy is late enough, or early enough. So it must be seen in
-# the text. Here are six rings. Each multiplies (64, 320) by (320, 64) with a producer and a consumer, `full` wants
-# one arrival and so does `empty`; NBYTES are those of a tile. Each has one mistake: a line is wrong, in the wrong
-# place, or not there. Which of these, and at which line?
+# A race rarely shows in a result: most of the time the copy is late enough, or early enough. So you must find it in the
+# code. Here are six rings. Each multiplies (64, 320) by (320, 64) with a producer and a consumer. `full` needs one
+# arrival, and so does `empty`. NBYTES are the bytes of a tile. Each ring has one mistake: a line is wrong, in the wrong
+# place, or missing. Which of these is the mistake, and at which line?
 #
 # * `"read before it is there"`
 # * `"overwritten while it is read"`
@@ -2115,16 +2147,16 @@ figures.hopper.timeline_of(overlapped_attention, q, k, v)
 # * `"TMA store not waited for"`
 # * `"deadlock"`
 #
-# An answer is a pair: `("deadlock", 5)`. Lines are numbered on the left. Of two accesses that can meet, either line
-# counts; of a deadlock, a line at which somebody waits for ever; and in each ring, a line that has been changed. Some
-# mistakes could have two names. A wait that never ends is a deadlock, unless it waits for bytes of which another
-# number comes: that is a wrong number of bytes. A wait that passes because of its parity, though nothing has come, is
-# a wrong phase; where nobody has waited at all, it is a read before the tile is there. After a right answer you read
-# the simulator's sentence.
+# An answer is a pair, such as `("deadlock", 5)`. Lines are numbered on the left. If two accesses can meet, the line of
+# either is right. For a deadlock, any line is right at which a partition waits forever. And in each ring, a line that
+# has been changed is right. Some mistakes could have two names. A wait that never ends is a deadlock, unless a
+# different number of bytes arrives than it expects: that is a wrong number of bytes. If a wait passes because of its
+# parity, although nothing has come, that is a wrong phase. If there is no wait at all, the tile is read before it is
+# there. After a right answer you see the simulator's sentence.
 #
-# Two more rings are drawn by a number: choose one, write it at `"number"`, and look at `figures.hopper.two_races(number)`. Whoever
-# wants to practise takes another number. Four right answers of the eight earn nothing, and each further
-# one a quarter of the points ({{names_races.plain}}).
+# Two more rings depend on a number. Choose one, write it at `"number"`, and look at `figures.hopper.two_races(number)`.
+# If you want to practise, take another number. The first four right answers of the eight earn nothing, and each further
+# right answer earns a quarter of the points ({{names_races.plain}}).
 
 # %%
 figures.hopper.six_races()
@@ -2164,24 +2196,28 @@ check("hopper.name_races", named_races)
 # %% [markdown]
 # ## What you now know
 #
-# * The tensor cores' speed is units times multiply-adds times clock, and the clock is what the watts allow. A large product on
-#   random numbers is held back by power.
-# * Registers lie in four partitions and come in units, shared memory in others. Four limits, of which the least decides.
-# * What hides a latency is how much is in flight: warps, chains in a warp, or a tile that TMA fetches. By Little's law they are
-#   the same.
-# * Each level of memory has its tile, its bytes and its roof: a program's, a warp's, a thread's.
-# * Machine code tells what became of all that: widths, copies, tensor cores, loops, spills.
-# * A persistent kernel decides who works on what, and when. What runs at the same time shares the L2.
+# * The speed of tensor cores is their number times multiply-adds times clock, and the watts limit the clock. A large
+#   product on random numbers is held back by power.
+# * Of the four limits on programs of an SM, the lowest decides. Registers lie in four partitions, and come in units, as
+#   shared memory does.
+# * A latency is hidden if enough is in flight: warps, chains in a warp, or a tile that TMA fetches. For Little's law
+#   they are all the same.
+# * Programs, warps and threads each have their tile, its bytes, and a roof of their own.
+# * Machine code shows what the compiler made of it: widths of loads, copies, tensor cores, loops, spills.
+# * A persistent kernel itself decides which program works on what, and when. Tiles that are computed at the same time
+#   share the L2.
 # * An epilogue costs no pass over memory.
-# * A layout says which register of which lane holds an element; numbers go from lane to lane through shared memory,
-#   whose 32 banks give a word each in a pass.
-# * What is asynchronous has two ends: an instruction that begins it, and a wait that ends it. Between the two its
-#   tile is nobody else's.
+# * A layout says which register of which lane holds an element. Numbers go from lane to lane through shared memory,
+#   whose 32 banks deliver one word each in a pass.
+# * An asynchronous operation begins with an instruction and ends with a wait. Between the two nothing else may touch
+#   its tile.
 # * A barrier counts arrivals and bytes, and opens once in each phase. A wait names the parity of a phase.
-# * A ring of slots lets copies run while products do: first the latency vanishes, then only fewer bytes help.
-# * A producer waits for free places, consumers for full ones; each slot has two barriers, and their parity is that of the round.
-# * Release behind the wait for the product that reads, correct acc behind the wait for the product that adds to it.
-# * A race is seen in the text and by clocks, not in a result.
+# * With a ring of slots, copies run during products. More slots hide the latency, and after that only fewer bytes help.
+# * A producer waits for empty slots, and consumers wait for full ones. Each slot has two barriers, and their parities
+#   follow from the round.
+# * Release a slot after the wait for the product that reads it, and correct acc after the wait for the product that
+#   adds to it.
+# * A race is found in the code, or by a simulator, and not by looking at a result.
 
 # %% gpu="hopper.progress"
 progress()
@@ -2197,14 +2233,14 @@ progress()
 # * Simon Boehm, *How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance*, 2022: ten kernels on ordinary cores, with
 #   warp and thread tiles.
 # * Horace He, *Strangely, Matrix Multiplications on GPUs Run Faster When Given "Predictable" Data!*, 2024: power.
-# * Vasily Volkov, *Better Performance at Lower Occupancy*, 2010: instruction-level parallelism in place of warps.
+# * Vasily Volkov, *Better Performance at Lower Occupancy*, 2010: instruction-level parallelism instead of warps.
 # * NVIDIA, *CUDA C++ Programming Guide*, Compute Capabilities, and cuda_occupancy.h in the toolkit: the tables of limits.
-# * Osama, Merrill, Cecka, Garland and Owens, *Stream-K*, 2023: shares of steps in place of whole tiles.
+# * Osama, Merrill, Cecka, Garland and Owens, *Stream-K*, 2023: shares of steps instead of whole tiles.
 # * Tri Dao and others, the flash-attention repository: which version runs on which card.
 # * NVIDIA, *PTX ISA*: the sections on mbarrier, cp.async.bulk.tensor and wgmma say what each instruction waits for,
 #   and what it does not.
 # * The tutorials on Gluon in Triton's repository, python/tutorials/gluon, from 01-intro on.
 # * Shah et al., *FlashAttention-3: Fast and Accurate Attention with Asynchrony and Low-precision*, 2024, sections 3.1 and 3.2
 # * benchmarks/matmul_persistent.py and benchmarks/attention_overlapped.py: both kernels at full size; then
-#   benchmarks/attention_in_turns.py, whose first lines tell what each further step brought
+#   benchmarks/attention_in_turns.py, whose first lines say how much each further step gained
 # * CUTLASS, *Efficient GEMM in CUDA*, warp specialisation; `make_producer_start_state` is the parity 1 of above

@@ -45,7 +45,7 @@ from course_lib.version import old_names
 
 
 class _Carried(TorchDispatchMode):
-    """Elements read and written by torch's operations, and the most that one operation takes in and gives out."""
+    """Count the elements that torch's operations read and write, and the most that one operation reads and writes."""
 
     def __init__(self):
         super().__init__()
@@ -60,8 +60,8 @@ class _Carried(TorchDispatchMode):
 
 
 def carried(n: int, d: int) -> tuple[int, int]:
-    """(elements moved, elements held at once) by attention as four operations of torch, for n queries and keys; counted without
-    data, on tensors that have shapes alone."""
+    """Count (elements moved, elements held at once) by attention as four operations of torch, for n queries and keys. The tensors
+    have shapes but no data."""
     q, k, v = (torch.empty(n, d, device="meta") for _ in range(3))
     with _Carried() as counted:
         scores = (q @ k.T) * d**-0.5
@@ -71,7 +71,7 @@ def carried(n: int, d: int) -> tuple[int, int]:
 
 @on_white
 def memory_against_length(d: int = 128, itemsize: int = 2, heads: int = 32, bm: int = 128) -> Figure:
-    """Bytes moved and bytes held by one layer, against the number of tokens: score matrix and tiles."""
+    """Draw the bytes that one layer moves and holds, against the number of tokens: with a matrix of scores, and by tiles."""
     lengths = [1 << p for p in range(9, 18)]
     naive = [carried(n, d) for n in lengths]
     asked = [
@@ -104,10 +104,10 @@ def memory_against_length(d: int = 128, itemsize: int = 2, heads: int = 32, bm: 
     at = lengths.index(1 << 15)
     ratios = naive[at][0] / asked[at], naive[at][0] / least[at], naive[at][1] / least[at]
     figure.caption(
-        f"This is the forward pass of {heads} heads of {d}, with {itemsize} bytes for each element. With scores in memory, scores and "
-        f"weights are held at once, and six passes over such a matrix are moved. At 32k tokens, programs with tiles of {bm} queries "
-        f"ask for {ratios[0]:.1f} times fewer bytes. If the L2 cache keeps none of them, DRAM delivers them all. If it keeps k and v, "
-        f"DRAM delivers {ratios[1]:.0f} times fewer bytes than with scores in memory. Tiles hold {ratios[2]:.0f} times less at once."
+        f"The forward pass of {heads} heads of {d}, with {itemsize} bytes for each element. With scores in memory, scores and weights are "
+        f"held at once, and six such matrices are read or written. At 32k tokens, programs with tiles of {bm} queries ask for "
+        f"{ratios[0]:.1f} times fewer bytes. If the L2 cache keeps none of these, DRAM delivers them all. If it keeps k and v, DRAM "
+        f"delivers {ratios[1]:.0f} times fewer bytes than with scores in memory. Tiles hold {ratios[2]:.0f} times fewer bytes at once."
     )
     return figure
 
@@ -131,7 +131,7 @@ def rotary_positions(d: int = 16, base: float = 10000.0) -> Figure:
             y,
             "o" if pair == 0 else "s",
             color=colour,
-            label=f"pair {pair}: {base ** (-2 * pair / d):.2f} radians a position",
+            label=f"pair {pair}: {base ** (-2 * pair / d):.2f} radians per position",
         )
     left.set(
         xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal", xlabel="first of the pair", ylabel="second of the pair"
@@ -159,8 +159,8 @@ def rotary_positions(d: int = 16, base: float = 10000.0) -> Figure:
     right.grid(alpha=0.3)
     bare(right)
     figure.caption(
-        "Each pair of a vector turns at its own speed as its token moves on (the numbers are positions). A dot product depends only on "
-        "how far apart the two positions are, so the three curves are one."
+        "Each pair of a vector turns at its own speed as the position grows (the numbers are positions). A dot product depends only on "
+        "the distance of the two positions, so the three curves coincide."
     )
     return figure
 
@@ -172,7 +172,7 @@ ORDERS = ("first to last", "last to first", "shuffled")
 
 
 def scores_of(pattern: str, n: int = 24) -> tuple[np.ndarray, np.ndarray]:
-    """(scores, values) of one query and n keys; the values are one channel of v."""
+    """Make (scores, values) of one query and n keys. The values are one column of v."""
     g = np.random.default_rng(8)
     noise, values = g.normal(size=n), g.uniform(0, 10, size=n)
     ramp = np.linspace(-2, 2, n)
@@ -286,7 +286,7 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
     for ax in (top, middle, bottom):
         bare(ax)
     if seen == 0:
-        said = "Nothing seen yet: m is -inf, l and acc are 0."
+        said = "No tile is seen yet: m is -inf, and l and acc are 0."
     elif seen < len(tiles):
         m, l, acc, alpha = states[seen - 1]
         said = f"After {seen} of {len(tiles)} tiles m = {m:.2f}, l = {l:.2f}, acc = {acc:.2f}."
@@ -310,7 +310,7 @@ def explore_online_softmax() -> Sliders | Figure:
         online_softmax,
         lambda tile, **_: {"seen": math.ceil(keys / tile)},
         seen=IntSlider(3, 0, keys, description="tiles seen"),
-        tile=IntSlider(6, 1, keys, description="keys a tile"),
+        tile=IntSlider(6, 1, keys, description="keys per tile"),
         order=Dropdown(options=ORDERS, description="order"),
         pattern=Dropdown(options=PATTERNS, description="scores"),
     )
@@ -382,7 +382,7 @@ def merge_orders() -> Figure:
     (m, l), (tm, tl) = state, level[0][1]
     figure.caption(
         f"Each box shows m, and l below it. The chain ends with ({m:.2f}, {l:.4f}), the tree with ({tm:.2f}, {tl:.4f}): any order "
-        "and any grouping give the same. One program that walks along the keys is the chain; several that share them are the tree."
+        "and any grouping give the same state. A program that walks along the keys is the chain. Programs that share them are the tree."
     )
     return figure
 
@@ -401,8 +401,8 @@ def tile_kinds(nq: int, nk: int, bm: int, bn: int) -> np.ndarray:
 
 
 def pass_cost(nq: int, nk: int, bm: int, bn: int, d: int, itemsize: int, visited: np.ndarray) -> tuple[int, int]:
-    """(bytes moved, FLOPs of the products) of a forward pass that takes the tiles where `visited`. A tile at the edge costs the
-    FLOPs of a whole one, and moves what there is."""
+    """Count (bytes moved, FLOPs of the products) of a forward pass over the tiles that are `visited`. A tile at the edge costs the
+    FLOPs of a whole tile, and moves only the rows that exist."""
     width = np.minimum(bn, nk - bn * np.arange(visited.shape[1]))
     rows = int((visited * width).sum())
     return 2 * nq * d * itemsize + 4 * nq + 2 * rows * d * itemsize, int(visited.sum()) * 4 * bm * bn * d
@@ -465,7 +465,7 @@ def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int 
     rows, columns = kinds.shape
     figure.caption(
         f"{nq} queries, {nk} keys, tiles of {bm} × {bn}: {counts[0] + counts[1]} of {rows * columns} tiles are taken, and only "
-        f"{counts[1]} of them need a mask. Below the line a query sees the key."
+        f"{counts[1]} of these need a mask. Below the line, queries see keys."
     )
     return figure
 

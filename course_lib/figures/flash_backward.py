@@ -51,8 +51,8 @@ def name_gradients() -> Figure:
         MAPS,
         "query of dq, key of dk and dv",
         "32 channels of each",
-        "Six wrong backward passes of causal attention, 100 queries and 100 keys of 32 channels, in tiles of 32 (dotted). Look at "
-        "which of the three gradients is wrong, and in which rows.",
+        "Which of the three gradients is wrong, and in which rows? The maps are of six wrong backward passes of causal attention, with "
+        "100 queries and 100 keys of 32 channels, in tiles of 32 (dotted).",
         strips=("dq", "dk", "dv"),
     )
 
@@ -170,11 +170,11 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
     figure.legend(
         handles=[
             Patch(facecolor=NOW, hatch="//", edgecolor=INK, label="this step"),
-            Patch(facecolor=LOADED, edgecolor=INK, label="loaded; scores made again"),
-            Patch(facecolor=DONE, edgecolor=INK, label="scores used, and gone"),
+            Patch(facecolor=LOADED, edgecolor=INK, label="loaded; scores computed again"),
+            Patch(facecolor=DONE, edgecolor=INK, label="scores used, then gone"),
             Patch(facecolor=PART, edgecolor=INK, label="added up in registers"),
             Patch(facecolor=RESULT, edgecolor=INK, label="stored, once"),
-            Patch(facecolor=IDLE, edgecolor="none", label="made by nobody"),
+            Patch(facecolor=IDLE, edgecolor="none", label="skipped"),
         ],
         ncols=2,
         loc="outside upper left",
@@ -234,14 +234,16 @@ def sums_in_any_order(parts: int = 64, orders: int = 2000) -> Figure:
     figure = Picture(WIDTH, 3.8)
     ax = figure.subplots()
     ax.bar((values - exact) / unit, 100 * counts / orders, 0.2, color=FOUR, edgecolor=INK, linewidth=0.5)
-    ax.axvline((own - exact) / unit, color=OURS, linewidth=2, linestyle="--", label="in one fixed order: always this")
+    ax.axvline(
+        (own - exact) / unit, color=OURS, linewidth=2, linestyle="--", label="in one fixed order: always this sum"
+    )
     ax.axvline(0, color=INK, linewidth=1, linestyle=":", label="exact")
     ax.set(xlabel="error, in units of 2^-23 of the sum", ylabel="% of the orders")
     ax.legend()
     bare(ax)
     figure.caption(
-        f"{parts} float32 numbers added in {orders:,} random orders give {len(values)} different sums. All are good; which one you get "
-        "is chance. One program that adds them one after the other gives the same bits every time."
+        f"{parts} float32 numbers added in {orders:,} random orders give {len(values)} different sums. All of them are good, and chance "
+        "decides which one you get. A single program that adds the numbers one after another gives the same bits every time."
     )
     return figure
 
@@ -285,8 +287,9 @@ def context_against_memory(card: str = "H200") -> Figure:
     ax.grid(alpha=0.3)
     bare(ax)
     figure.caption(
-        f"{MODEL['layers']} layers of {MODEL['heads']} heads of {MODEL['head_dim']}, {MODEL['itemsize']} bytes per number, as autograd "
-        f"keeps them. The line of slope 2 ends at {limits[True]:,} tokens, that of slope 1 at {limits[False]:,}. Nothing else is counted."
+        f"{MODEL['layers']} layers of {MODEL['heads']} heads of {MODEL['head_dim']}, {MODEL['itemsize']} bytes per number, as counted by "
+        f"autograd. The line of slope 2 reaches the memory's size at {limits[True]:,} tokens, that of slope 1 at {limits[False]:,}. Only "
+        "the tensors of attention are counted."
     )
     return figure
 
@@ -334,9 +337,9 @@ def backward_speed(d: int = 128) -> Figure:
         (row["length"], naive["peak_bytes"]) for row in rows if (naive := row["contenders"].get("naive"))
     )
     figure.caption(
-        f"Measured on {whose('attention')}: bfloat16, heads of {d}, 16,384 tokens in all, 10 B N N D FLOPs "
-        f"counted for everyone, half if causal. The unit's kernels reach {min(ratios):.2f} to {max(ratios):.2f} of FlashAttention-2. "
-        f"naive was run up to {length // 1024}k: it takes {peak / 1e9:.0f} GB there, and more in proportion to the length."
+        f"Measured on {whose('attention')}: bfloat16, heads of {d}, 16,384 tokens in all, 10 B N N D FLOPs counted for everyone, half of "
+        f"that if causal. The unit's kernels reach {min(ratios):.2f} to {max(ratios):.2f} of FlashAttention-2. naive was run up to "
+        f"{length // 1024}k tokens, where it takes {peak / 1e9:.0f} GB. It takes more in proportion to the length."
     )
     return figure
 

@@ -129,7 +129,7 @@ def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Fig
 
 
 class Chain(Explorer):
-    """A chain to choose and a switch for each place where it can be cut, over chain()."""
+    """Controls for chain(): a list of chains, and a switch for each place where the chain can be cut."""
 
     def __init__(self):
         from ipywidgets import Dropdown, HBox, VBox
@@ -148,7 +148,7 @@ class Chain(Explorer):
             ToggleButton(
                 True,
                 description=f"cut after {k}",
-                tooltip=f"operations {k} and {k + 1} in one kernel, or in two",
+                tooltip=f"whether operations {k} and {k + 1} are in one kernel or in two",
                 icon="scissors",
             )
             for k in places
@@ -173,7 +173,7 @@ def explore_chain() -> Chain | Figure:
 
 
 class _Moved(TorchDispatchMode):
-    """(operation, elements that it takes in and gives out) of torch's own operations."""
+    """Record (operation, elements read and written) of each of torch's operations."""
 
     def __init__(self):
         super().__init__()
@@ -187,7 +187,7 @@ class _Moved(TorchDispatchMode):
 
 
 def moved_by_torch(function: Callable, *arguments: torch.Tensor) -> list[tuple[str, int]]:
-    """(operation, elements read and written) of each operation that torch runs for the call."""
+    """List (operation, elements read and written) for each operation that torch runs in the call."""
     with _Moved() as moved:
         function(*arguments)
     return moved.found
@@ -218,7 +218,7 @@ def five_against_one(guess: float = ...) -> Figure:
         ax.set_title(f"torch / one kernel = {values[0] / values[1]:.2f}")
         bare(ax)
     said = f"you guessed {guess:g} times" if isinstance(guess, (int, float)) else "no guess yet"
-    figure.caption(f"The time depends on the number of elements that are moved, and hardly on the arithmetic ({said}).")
+    figure.caption(f"The time depends on the number of elements moved, and hardly on the arithmetic ({said}).")
     return figure
 
 
@@ -253,8 +253,8 @@ def free_operations() -> Figure:
     bare(ax)
     last = max(k for k, t in zip(steps, ms, strict=True) if t <= 1.1 * floor)
     figure.caption(
-        f"Up to {last} operations for each element take as long as none: the memory is busy, and the arithmetic units wait. With more "
-        "operations, each costs the time of its arithmetic. Fusing still saves bytes, but they take an ever smaller share of the time."
+        f"Up to {last} operations for each element take no longer than none: memory is busy, and the arithmetic units wait. Beyond that, "
+        "each operation costs the time of its arithmetic. Fusing still saves bytes, but they take an ever smaller share of the time."
     )
     return figure
 
@@ -278,7 +278,7 @@ def three_passes(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
 
 
 def by_hand(x: torch.Tensor) -> torch.Tensor:
-    """A softmax as five operations of torch."""
+    """Compute a softmax by five operations of torch."""
     shifted = x - x.amax(1, keepdim=True)
     p = shifted.exp()
     return p / p.sum(1, keepdim=True)
@@ -328,7 +328,7 @@ def softmax_passes() -> Figure:
     bare(ax)
     figure.caption(
         "A single kernel does not store intermediate results. If it keeps the row in registers, it also reads the row only once. The "
-        "exercise asks for this, a total of 2."
+        "exercise asks for such a kernel, with a total of 2."
     )
     return figure
 
@@ -382,8 +382,8 @@ def online_steps(block: int = 8) -> Figure:
     bottom.set_xticks([0, *ends])
     bottom.legend(
         handles=[
-            Patch(facecolor=PART, hatch="//", edgecolor="white", label="kept of the old sum"),
-            Patch(facecolor=RESULT, label="added by this block"),
+            Patch(facecolor=PART, hatch="//", edgecolor="white", label="what is left of the old sum"),
+            Patch(facecolor=RESULT, label="what this block adds"),
         ],
         loc="upper left",
         ncols=2,
@@ -431,7 +431,7 @@ def speeds(operations: Sequence[str] = ("softmax", "rmsnorm", "add_rmsnorm", "cr
     figure.axes[0].legend(loc="lower left")
     figure.caption(
         f"float32, {found['machine']}, torch {found['torch']}, {found['date']}. 1 is a device-to-device copy of the bytes that the "
-        "task needs. A kernel below 1 moves more bytes than these, or waits."
+        "operation must move. A kernel below 1 moves more bytes than these, or waits."
     )
     return figure
 

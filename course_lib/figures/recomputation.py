@@ -60,7 +60,7 @@ ASKED = (
 
 @on_white
 def what_autograd_keeps(names: Sequence[str] = ASKED) -> Figure:
-    """Draw the bytes kept for backward besides the arguments, in multiples of the input's: counted here, x is 256 x 64 float32."""
+    """Draw the bytes kept for backward besides the arguments, as multiples of the bytes of x: counted here, x is 256 x 64 float32."""
     sizes = {"mlp": [256, 64, 256]}
     kept = [kept_bytes(name, sizes.get(name, [256, 64])) / (256 * 64 * 4) for name in names]
     figure = Picture(WIDTH, 1.2 + 0.36 * len(names))
@@ -74,8 +74,8 @@ def what_autograd_keeps(names: Sequence[str] = ASKED) -> Figure:
     ax.set_xlim(0, 1.1 * max(1, *kept))
     bare(ax)
     figure.caption(
-        "Autograd keeps what a derivative needs and the inputs do not hold. Attention keeps a table of all pairs of tokens, which grows "
-        "with the square of their number."
+        "Autograd keeps the tensors that derivatives need and that are not inputs. Attention keeps a table of all pairs of tokens, which "
+        "grows with the square of the number of tokens."
     )
     return figure
 
@@ -84,7 +84,7 @@ def what_autograd_keeps(names: Sequence[str] = ASKED) -> Figure:
 
 
 class _Moved(TorchDispatchMode):
-    """Tensors of x's size that torch's operations read and write, one after the other."""
+    """Count the tensors of x's size that torch's operations read and write."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -144,14 +144,14 @@ def three_ways() -> Figure:
     bare(ax)
     ax.spines["bottom"].set_visible(False)
     figure.caption(
-        "Each row computes the same derivative. They differ in how often tensors pass through memory, which is counted, not estimated."
+        "Each row computes the same derivative. The rows differ in how often tensors pass through memory (counted, not estimated)."
     )
     return figure
 
 
 # ------------------------------------------------------------------------------------------------ the schedule
 
-INSIDE = 9  # a layer keeps 9 times the bytes of its input: x, and two tensors of four times the width
+INSIDE = 9  # a layer keeps 9 times the bytes of its input: x, and two tensors that are four times as wide
 
 
 def schedule(layers: int, segments: int) -> tuple[np.ndarray, list[tuple[str, float, float]]]:
@@ -225,7 +225,7 @@ def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
             hatch=hatch,
             edgecolor="white",
             linewidth=0.5,
-            label=word.replace("again", "forward, once more"),
+            label=word.replace("again", "forward again"),
         )
     words.set(yticks=[], xlabel="time, in forward passes of a layer", xlim=line.get_xlim(), ylim=(0, 1))
     figure.legend(loc="outside upper left", ncols=3, frameon=False)
@@ -246,8 +246,8 @@ def checkpoints_on_a_timeline(layers: int = 24, segments: int = 5) -> Figure:
         bare(ax)
     again = sum(length for word, _, length in bars if word == "again")
     figure.caption(
-        f"Peak {most} of {none} ({most / none:.0%}), for {again:g} forward passes more: "
-        f"{again / (3 * layers):.0%} extra compute, whatever the number of segments."
+        f"The peak is {most} of {none} boundaries ({most / none:.0%}). It costs {again:g} more forward passes of a layer: "
+        f"{again / (3 * layers):.0%} more FLOPs, whatever the number of segments."
     )
     return figure
 
@@ -266,7 +266,7 @@ class CheckpointExplorer(Explorer):
         self.draw()
 
     def _fit(self, _change) -> None:
-        """No more segments than layers. The slider draws by itself if its value has to change."""
+        """Allow no more segments than layers. The slider draws by itself if its value has to change."""
         before = self.segments.value
         self.segments.max = self.layers.value
         if self.segments.value == before:
@@ -310,11 +310,11 @@ def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> F
     handles = [
         Patch(color=ONE, label="kept"),
         Patch(color=IDLE, label="dropped"),
-        Patch(color=TWO, label="× another"),
+        Patch(color=TWO, label="× differs"),
     ]
     figure.legend(handles=handles, loc="outside upper right", ncols=3, frameon=False)
     figure.caption(
-        "A gradient is right only for the mask of the forward run. With another mask it belongs to a function that was never computed."
+        "A gradient is right only with the mask of the forward run. With another mask it belongs to a function that was never computed."
     )
     return figure
 
@@ -328,7 +328,7 @@ def timelines(segments: Sequence[int], checkpoint: Callable = checkpoint_of_torc
 
 
 def on_a_gpu(segments: Sequence[int]) -> tuple[dict[int, Timeline], str]:
-    """The same of a large model: measured on this machine's GPU, else the nearest that were recorded; and where that was."""
+    """The same for a large model, and where it was measured: on this machine's GPU, or else the nearest recorded timelines."""
     if torch.cuda.is_available():
         train_step(LAYERS, 1, device="cuda", **MADE)  # libraries take their workspaces
         return {s: train_step(LAYERS, s, device="cuda", **MADE) for s in segments}, torch.cuda.get_device_name()
@@ -348,8 +348,8 @@ def working(of: Callable[[int, int], Timeline] = train_step) -> float:
 def memory_timeline(prediction: tuple[int, int] | None = None, checkpoint: Callable | None = None) -> Figure:
     """24 layers with and without checkpoints: live bytes over the operations of one step, counted here and on a GPU.
 
-    prediction   (segments, peak) as segments_for(24, 1, 9) gives them, or anything else: then five segments, no prediction
-    checkpoint   yours, else torch's, where it gives no result
+    prediction   (segments, peak), as segments_for(24, 1, 9) returns them; anything else draws five segments and no prediction
+    checkpoint   yours; torch's is used if there is none, or if yours fails
     """
     told = (
         isinstance(prediction, (tuple, list)) and len(prediction) == 2 and all(isinstance(v, int) for v in prediction)
@@ -395,8 +395,8 @@ def memory_timeline(prediction: tuple[int, int] | None = None, checkpoint: Calla
     for ax in rows[:, 0]:
         ax.set_ylabel("alive, in boundaries")
     figure.caption(
-        "A boundary is what passes from one layer to the next. The dashed line is the prediction, and above it "
-        f"{extra:.1f} boundaries for what the backward pass of one layer works with."
+        "A boundary is the tensor that passes from one layer to the next. The dashed line is the prediction plus "
+        f"{extra:.1f} boundaries for the temporary tensors of one layer's backward pass."
     )
     return figure
 

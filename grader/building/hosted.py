@@ -32,12 +32,12 @@ def cells(unit: str) -> list[NotebookNode]:
     page = address.replace("https://github.com/", "https://colab.research.google.com/github/")
     link = (
         f"[Open this notebook in Google Colab]({page}/blob/main/notebooks/{unit}/{unit}.ipynb). There and on Kaggle, run the "
-        "folded cell below first: it installs the course. Where the course is installed it does nothing."
+        "folded cell below first: it installs the course. If the course is already installed, the cell does nothing."
     )
     names = [re.split(r"[^\w-]", line, maxsplit=1)[0] for line in project["dependencies"]]
     packages = " ".join(name for name in names if name not in THEIRS)
     code = (
-        "# @title On Colab and Kaggle, run this first. Where the course is installed, it does nothing.\n"
+        "# @title On Colab and Kaggle, run this first. If the course is already installed, it does nothing.\n"
         f'{inspect.getsource(_install_the_course)}\n\n_install_the_course("{address}", "{packages}")'
     )
     return [
@@ -62,7 +62,7 @@ def _install_the_course(address, packages):
     for name in ("torch", "triton"):
         if not importlib.util.find_spec(name):
             print(
-                f"The course needs {name}, and this Python has none. Choose a machine that has it. Nothing was installed."
+                f"The course needs {name}, which this Python does not have. Choose a machine that has it. Nothing was installed."
             )
             return
     folder = Path.home() / "strides-to-flashattention"
@@ -78,6 +78,6 @@ def _install_the_course(address, packages):
         if problem:
             print(f"The course is not installed. `{' '.join(step)}` failed: {problem}")
             return
-    sys.path.append(str(folder))  # this kernel started before there was a course to find
+    sys.path.append(str(folder))  # started before the installation, this process cannot find the course by itself
     importlib.invalidate_caches()
     print("The course is installed. Go on with the next cell.")

@@ -219,7 +219,7 @@ def test_products_for_skipped_tiles_are_told_with_the_tiles():
     evidence = Evidence(case.name, outputs=[[]], operations=[Operation("mm", [[48, 16], [16, 48]])] * 32)
     finding = A.criteria.Products(2, "skips").count([Trial(case, [case.arguments(1)], evidence)])
     assert finding.seen == "32 products"
-    assert finding.expected.startswith(f"20 on {case.name}: 10 of 16 tiles of 48 x 48")
+    assert finding.expected.startswith(f"20 on {case.name}: in 10 of 16 tiles of 48 x 48")
 
 
 @pytest.mark.parametrize("wrong", ["dq", "dk", "dq and dk"])
@@ -236,7 +236,7 @@ def test_results_without_their_scale_are_named(wrong):
 def test_the_whole_matrix_is_right_and_too_large():
     found = judged(A.tiled_attention, whole_matrix)
     lost = {f.title for f in found.findings if not f.passed}
-    assert lost == {"no scores beyond one tile", "skips what nobody sees"} and found.points == 10
+    assert lost == {"no more scores than one tile", "skips tiles that no query sees"} and found.points == 10
     assert "147,456 bytes" in next(f.seen for f in found.findings if not f.passed)  # 192 x 192 x 4
 
 
@@ -314,19 +314,19 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
         (
             "attention",
             ("lse = torch.logsumexp(s, -1)", "lse = torch.exp(s).sum(-1).log()"),
-            "subtract each row's maximum",
+            "Subtract each row's maximum",
         ),
         ("attention", ("torch.where(lse == -inf, 0, lse)", "lse"), "a query that sees nothing"),
-        ("attention", ("(D**-0.5 if scale is None else scale)", "D**-0.5"), "where another was given"),
+        ("attention", ("(D**-0.5 if scale is None else scale)", "D**-0.5"), "but the call gave another"),
         (
             "merge",
             ("acc_a * alpha_a[..., None] + acc_b * alpha_b[..., None]", "acc_a + acc_b"),
-            "m and l are right, acc is not",
+            "m and l are right, but acc is not",
         ),
         ("merge", ("m_a - base), torch.exp(m_b - base)", "base - m_a), torch.exp(base - m_b)"), "upside down"),
         ("merge", ("torch.where(m == -inf, 0, m)", "m"), "-inf - -inf"),
-        ("tiled_attention", ("range(-(-Nq // bm))", "range(Nq // bm)"), "memory that nobody wrote"),
-        ("tiled_attention", ("else -(-Nk // bn)", "else Nk // bn"), "short tile of keys is left out"),
+        ("tiled_attention", ("range(-(-Nq // bm))", "range(Nq // bm)"), "Memory that nobody wrote"),
+        ("tiled_attention", ("else -(-Nk // bn)", "else Nk // bn"), "leave out the last, short tile of keys"),
         ("tiled_attention", ("torch.where(m == -inf, 0, m)[..., None]", "m[..., None]"), "-inf - -inf"),
         ("tiled_attention", ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"), "aligned at the top left"),
         ("tiled_attention", ("offs_n <= offs_m + Nk - Nq", "offs_n < offs_m + Nk - Nq"), "one key too few"),
@@ -337,15 +337,15 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
                 "        m, l, acc = state\n",
                 "            state = *state[:2], state[2].to(q.dtype).float()\n        m, l, acc = state\n",
             ),
-            "acc was rounded",
+            "You round acc",
         ),
-        ("tiled_attention", ("acc / torch.where(l == 0, 1, l)[..., None]", "acc"), "divide by l"),
+        ("tiled_attention", ("acc / torch.where(l == 0, 1, l)[..., None]", "acc"), "Divide it by l"),
         ("attention_backward", ("(dp - delta[..., i : i + B, None])", "dp"), "lack delta"),
         ("attention_backward", ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m + Nq - Nk"), "shifted the other way"),
         ("attention_backward", ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"), "aligned at the top left"),
-        ("attention_backward", ("torch.where(lse == -inf, 0, lse)", "lse"), "lse is -inf where a query sees nothing"),
-        ("attention_backward", ("dq[..., i : i + B, :] +=", "dq[..., i : i + B, :] ="), "add each tile"),
-        ("flash_bytes", ("min(n, end * bn)", "end * bn"), "The last tile is counted whole"),
+        ("attention_backward", ("torch.where(lse == -inf, 0, lse)", "lse"), "If a query sees nothing, its lse is -inf"),
+        ("attention_backward", ("dq[..., i : i + B, :] +=", "dq[..., i : i + B, :] ="), "Add each tile"),
+        ("flash_bytes", ("min(n, end * bn)", "end * bn"), "You count the last tile as a whole one"),
     ],
 )
 def test_a_slip_gets_its_own_sentence(entry, patch, words):
@@ -359,12 +359,12 @@ def test_a_large_negative_number_for_a_mask_is_named():
 
 def test_without_a_maximum_nothing_is_said_of_infinities_subtracted():
     naive = ("torch.exp(m_a - base), torch.exp(m_b - base)", "torch.exp(m_a) / m.exp(), torch.exp(m_b) / m.exp()")
-    assert "subtract the larger maximum inside exp" in remark_on("merge", naive)
+    assert "Subtract the larger maximum inside exp" in remark_on("merge", naive)
 
 
 def test_p_masked_with_minus_infinity_is_not_a_query_that_sees_nothing():
     masked = "            if causal:\n                p = torch.where(offs_n <= offs_m + Nk - Nq, p, -inf)\n"
-    assert "and 0 after it, in p" in remark_on(
+    assert "or with 0 in p" in remark_on(
         "attention_backward", ("            dp = doi", f"{masked}            dp = doi")
     )
 

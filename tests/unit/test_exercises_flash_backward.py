@@ -242,7 +242,7 @@ def test_too_few_gradients_are_told_without_further_ado():
 @pytest.mark.parametrize(
     "error, word",
     [
-        ("returned an incorrect number of gradients (expected 4, got 1)", "returns nothing, or one gradient alone"),
+        ("returned an incorrect number of gradients (expected 4, got 1)", "returns nothing, or only one gradient"),
         ("backward() takes 2 positional arguments but 3 were given", "Return o alone"),
     ],
 )
@@ -282,7 +282,7 @@ def kernel_of(exp=torch.exp, axis: int = -1, rows=("lse", "delta"), last: bool =
         ({"axis": -2, "rows": ["delta"]}, "delta lies along the wrong axis"),
         ({"axis": -2}, "lse and delta lie along the wrong axis"),
         ({"exp": torch.exp2}, "exp2(x) is 2 to the power x"),
-        ({"last": True}, "dk is that of the last tile alone"),
+        ({"last": True}, "dk holds the sum of the last tile alone"),
         ({"turned": True}, "A tile of ds is transposed"),
     ],
 )
@@ -333,7 +333,9 @@ def test_a_result_of_another_shape_is_not_called_unstored():
     ragged = next(case for case in B.dkdv.cases if case.group == "ragged")
     arguments = ragged.arguments(1)
     trial = criteria.Judged(ragged, [arguments], Evidence(ragged.name, outputs=[list(like_q(**arguments))]), B.dkdv)
-    assert B.mistakes.handed_q([trial]) == "dk has the shape of q. It is the gradient of k: torch.empty_like(k)."
+    assert B.mistakes.handed_q([trial]) == (
+        "dk has the shape of q, but it is the gradient of k. Allocate it with torch.empty_like(k)."
+    )
     assert unstored([trial]) == ""
 
 

@@ -172,9 +172,9 @@ def test_what_is_wasted_costs_its_criterion_and_the_line_is_named(exercise, name
 @pytest.mark.parametrize(
     "exercise, name, words",
     [
-        ("softmax", "no maximum", "subtract the row's maximum"),
+        ("softmax", "no maximum", "Subtract the row's maximum"),
         ("online_softmax", "starts at -inf", "finite"),
-        ("add_rmsnorm", "two kernels", "that trip through memory"),
+        ("add_rmsnorm", "two kernels", "this trip through memory"),
         ("softmax", "masked lanes hold 0", "exp(0 - m)"),
         ("online_softmax", "the old sum uncorrected", "multiplied by exp(m - m_new)"),
         ("rmsnorm", "divides by the block", "divide by N"),
@@ -205,20 +205,20 @@ START, FACTOR = ("m, l = -3.4e38, 0.0", "m, l = 0.0, 0.0"), ("tl.exp(m - m_new)"
 @pytest.mark.parametrize(
     "exercise, patch, words",
     [
-        ("softmax", ("p / tl.sum(p, axis=0)", "p / tl.sum(x, axis=0)"), "divide by the sum of p"),
-        ("softmax", ("x.stride(0)", "x.stride(1)"), "Rows lie x.stride(0) apart"),
+        ("softmax", ("p / tl.sum(p, axis=0)", "p / tl.sum(x, axis=0)"), "Divide it by the sum of p"),
+        ("softmax", ("x.stride(0)", "x.stride(1)"), "rows lie x.stride(0) apart"),
         (
             "softmax",
             ("triton.next_power_of_2(N)", "min(triton.next_power_of_2(N), 1024)"),
             "columns from 1024 on",
         ),
         ("online_softmax", START, "0 is larger than all of these"),
-        ("cross_entropy", FACTOR, "does exp(m_new - m) multiply"),
+        ("cross_entropy", FACTOR, "Does exp(m_new - m) multiply"),
         ("cross_entropy", ('other=-float("inf")', "other=0"), "each masked lane adds exp(0 - m)"),
-        ("cross_entropy", ("m + tl.log(l) - right", "tl.log(l) - right"), "This lacks m"),
-        ("rmsnorm", OUTSIDE, "eps is added to the root"),
+        ("cross_entropy", ("m + tl.log(l) - right", "tl.log(l) - right"), "The loss lacks m"),
+        ("rmsnorm", OUTSIDE, "You add eps to the root"),
         ("rmsnorm", (" / N + eps)", " / N)"), "eps is missing"),
-        ("rmsnorm", ("axis=0) / N + eps", "axis=0) + eps"), "the norm takes their mean"),
+        ("rmsnorm", ("axis=0) / N + eps", "axis=0) + eps"), "The norm takes the mean"),
     ],
 )
 def test_a_slip_gets_its_own_sentence_and_no_other(exercise, patch, words):

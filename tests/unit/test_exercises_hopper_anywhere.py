@@ -112,8 +112,8 @@ def test_a_wrong_occupancy_is_told():
     gpu = datasheet("H200").sm_limits
     kernels = [[96, 16, 7]]
     assert limits.as_nvidia_counts([[2, "registers"]], kernels, gpu) == ""
-    assert "registers would let 2" in limits.as_nvidia_counts([[3, "registers"]], kernels, gpu)
-    assert "2 is right, and it is not set by 'warps', which would let 9" in limits.as_nvidia_counts(
+    assert "registers lets 2" in limits.as_nvidia_counts([[3, "registers"]], kernels, gpu)
+    assert "2 is right, but this number is not set by 'warps', which would let 9" in limits.as_nvidia_counts(
         [[2, "warps"]], kernels, gpu
     )
     for bad in ([2], [[2]], [["2", "registers"]], [[2, "threads"]], None, 2):
@@ -181,7 +181,7 @@ def test_a_tile_that_is_missing_or_done_twice_is_told():
     assert "outside" in walks.is_dealt([[[6, 0]], *right[1:]], 6, 5, 4)
     assert "not a pair" in walks.is_dealt([[[0, 0.0]], *right[1:]], 6, 5, 4)
     uneven = [right[0] + right[1][:2], right[1][2:], *right[2:]]
-    assert "8 would do" in walks.is_dealt(uneven, 6, 5, 4)
+    assert "8 are enough" in walks.is_dealt(uneven, 6, 5, 4)
 
 
 def test_tiles_in_the_order_in_which_they_begin():
@@ -204,7 +204,7 @@ def test_shares_of_steps():
     assert "step 0 of tile 1 is done 0 times" in walks.covers([[[0, 0, 3]], [[1, 1, 3]]], 2, 3, 2)
     assert "no piece" in walks.covers([[[0, 0, 4]], []], 2, 3, 2)
     single = [[[tile, k, k + 1] for k in range(3)] for tile in range(2)]
-    assert "6 pieces, and 3 would do" in walks.is_in_few_pieces(single, 2, 3, 2)
+    assert "6 pieces, but 3 are enough" in walks.is_in_few_pieces(single, 2, 3, 2)
 
 
 # ------------------------------------------------------------------------------------------------ products

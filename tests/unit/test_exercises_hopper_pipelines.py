@@ -248,10 +248,10 @@ def test_guesses_earn_little():
     [
         ({}, "no answer"),
         ({"A": "overwritten while it is read"}, "is no pair of a mistake and a line"),
-        ({"A": ("overwritten while it is read", 3)}, "it is, but line 3 is none"),
-        ({"A": ("deadlock", 5)}, "not that. Then somebody would wait for ever"),
+        ({"A": ("overwritten while it is read", 3)}, "is right, but line 3 is not"),
+        ({"A": ("deadlock", 5)}, "not that. Then a partition would wait forever"),
         ({"number": "seven"}, "write a whole number"),
-        ({"A": ("overwritten", 5)}, "is none of the mistakes"),
+        ({"A": ("overwritten", 5)}, "is not one of the mistakes"),
         (None, "no answer"),
     ],
 )

@@ -169,7 +169,7 @@ def test_how_much_of_a_file_was_read_is_told_and_costs_nothing():
         output = run_batches(function, tokens=60_000, times=400, split="train", batch=256, context=7, draws=1, seed=1)
         told[name] = taken(output, tokens=60_000, times=400)
         assert far(output, tokens=60_000, times=400, split="train", context=7) == ""
-    assert "np.memmap would read what an index touches" in told["read"]
+    assert "np.memmap would read only what an index touches" in told["read"]
     assert told["mapped"].endswith("of a file of 48,000,000")
 
 

@@ -193,7 +193,7 @@ def test_torchs_checkpoint_passes_where_a_plain_call_keeps_everything():
     big = STEP | {"rows": 64, "width": 32}
     assert "are alive before backward" in R.checkpoints.recomputes(R.checkpoints.plain_step(**big), **big)
     assert R.checkpoints.same_dropout(plain, **STEP).startswith(
-        "2 checkpoints: 4 runs of fn expected, half of them in backward; 2 seen; backward has to run"
+        "2 checkpoints: expected 4 runs of fn, half of them in backward, and saw 2; backward has to run"
     )
 
 
@@ -245,7 +245,7 @@ def test_arguments_with_a_history_are_told_to_be_detached():
     said = R.checkpoints.recomputes(
         run_checkpoint(checkpoint_by_hand("no detach, on ctx"), **calls) | {"kept": 0}, **calls
     )
-    assert said.startswith("3 checkpoints: 6 runs of fn expected") and "10 seen" in said and "detach()" in said
+    assert said.startswith("3 checkpoints: expected 6 runs of fn") and "saw 10" in said and "detach()" in said
 
 
 @pytest.mark.parametrize("calls, runs", [(1, 3), (3, 9)])
@@ -258,9 +258,9 @@ def test_two_runs_in_backward_are_not_blamed_on_a_history(calls, runs):
     [
         ("no enable_grad", "torch.enable_grad()"),
         ("no detach", "detach()"),
-        ("all arguments", "without a gradient"),
+        ("all arguments", "has no gradient"),
         ("nothing asked", "drops requires_grad"),
-        ("one gradient", "fn among them"),
+        ("one gradient", "including fn"),
     ],
 )
 def test_torchs_complaints_get_advice(how, advice):
@@ -275,7 +275,7 @@ def test_another_random_state_shows():
     moved = R.checkpoints.plain_step(**STEP) | {"after": 0.5}
     assert "a random number drawn after backward" in R.checkpoints.like_the_plain_step("after")(moved, **STEP)
     other = run_checkpoint(activations.checkpoint_of_torch, **STEP) | {"draws": [1, 2, 2, 3]}
-    assert "dropout kept other elements" in R.checkpoints.same_dropout(other, **STEP)
+    assert "dropout kept different elements" in R.checkpoints.same_dropout(other, **STEP)
 
 
 def test_a_checkpoint_without_a_result_gives_none():
@@ -295,7 +295,7 @@ def judged(saved, ready=(0, 1)) -> criteria.Finding:
 
 
 def test_keeping_even_an_input_is_seen():
-    assert judged([]).points == 3 and judged([]).seen == "backward reads nothing of forward's"
+    assert judged([]).points == 3 and judged([]).seen == "backward reads nothing of the forward half"
     found = judged([Saved("x", 4000)])
     assert found.points == 0 and "backward reads `x`: 4,000 bytes" in found.seen
     assert judged(None).points == 0 and judged([], ready=()).points == 0
@@ -360,11 +360,11 @@ def over_a_block(x, weight, rstd, dy):
 @pytest.mark.parametrize(
     "name, outputs, word",
     [
-        ("cross_entropy_backward", overflowing, "subtract lse before"),
+        ("cross_entropy_backward", overflowing, "Subtract lse before"),
         ("cross_entropy_backward", in_the_tail, ""),
         ("cross_entropy_backward", the_right("cross_entropy_backward"), ""),
         ("seeded_dropout", dropped_anew, "the same seed"),
-        ("seeded_dropout", not_divided, "divide it by 1 - p"),
+        ("seeded_dropout", not_divided, "Divide them by 1 - p"),
         ("seeded_dropout", the_right("seeded_dropout"), ""),
         ("rmsnorm_backward", over_a_block, "not over the block"),
         ("rmsnorm_backward", the_right("rmsnorm_backward"), ""),
@@ -394,7 +394,7 @@ def test_errors_of_a_function_get_advice(message, line, word):
 
 @pytest.mark.parametrize("name", ["sigmoid3", "recomputed_gelu", "seeded_dropout"])
 def test_a_cast_that_nobody_wrote_is_autograds(name):
-    assert "autograd did" in remark(name, lambda **_: None, **refused("_to_copy"))
+    assert "autograd made one" in remark(name, lambda **_: None, **refused("_to_copy"))
     assert remark(name, lambda **_: None, **refused("clone")) == ""
 
 

@@ -51,7 +51,7 @@ def test_the_last_state_is_the_softmax(order, pattern):
 
 
 def test_the_online_softmax_tells_the_step():
-    assert "Nothing seen" in F.online_softmax(0).get_supxlabel()
+    assert "No tile is seen" in F.online_softmax(0).get_supxlabel()
     assert "multiplied" not in F.online_softmax(1).get_supxlabel()
     scores, values = F.scores_of("mixed")
     _, l, _, factor = F.online_states(scores, values, [range(0, 6), range(6, 12)])[-1]

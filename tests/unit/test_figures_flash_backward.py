@@ -75,7 +75,10 @@ def test_orders_make_different_sums_of_the_same_numbers():
 def test_the_longest_texts_are_those_that_autograd_allows():
     said = F.context_against_memory("H200").get_supxlabel().replace("\n", " ")
     limits = [
-        int(n.replace(",", "")) for n in re.findall(r"ends at ([\d,]+) tokens|1 at ([\d,]+)\.", said) for n in n if n
+        int(n.replace(",", ""))
+        for n in re.findall(r"memory's size at ([\d,]+) tokens|1 at ([\d,]+)\.", said)
+        for n in n
+        if n
     ]
     memory = int(figures.flash_backward.datasheet("H200").hbm_bytes)
     assert limits == [B.memory.longest(memory, F.MODEL | {"scores": scores}) for scores in (True, False)]

@@ -43,8 +43,8 @@ PICTURES = {
 
 def test_occupancy_names_what_is_too_little():
     assert "H200: 3 programs" in words(F.occupancy(168, 40, 4))
-    assert "one more, registers" in words(F.occupancy(168, 40, 4))
-    assert "one more, shared memory" in words(F.occupancy(64, 100, 4))
+    assert "one more program, limited by registers" in words(F.occupancy(168, 40, 4))
+    assert "one more program, limited by shared memory" in words(F.occupancy(64, 100, 4))
     assert "none fits: shared memory" in words(F.occupancy(64, 100, 4, "T4"))
     with pytest.raises(ValueError, match="registers are 1 to 255"):
         F.occupancy(300)
@@ -101,7 +101,7 @@ def test_the_tables_bytes_are_those_of_unit_09():
 def test_a_cluster_fetches_a_shared_tile_once():
     """Two programs want 16 KiB of a each, and the same 32 KiB of b."""
     assert (kib_of_a_step(2, False), kib_of_a_step(2, True), kib_of_a_step(4, True)) == (96, 64, 96)
-    assert "L2 gives 67% of the bytes" in words(F.clusters())
+    assert "L2 delivers 67% of the bytes" in words(F.clusters())
     with pytest.raises(ValueError, match="room for 2 to 4"):
         F.clusters(8)
 

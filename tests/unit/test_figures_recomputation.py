@@ -50,7 +50,7 @@ def test_the_schedule_refuses_more_segments_than_layers():
 
 def test_a_timeline_tells_its_peak_and_its_price(picture):
     told = words(picture("checkpoints_on_a_timeline"))
-    assert "Peak 31 of 108 (29%)" in told and "33% extra compute" in told
+    assert "peak is 31 of 108 boundaries (29%)" in told and "33% more FLOPs" in told
     assert "12 layers, 4 segments" in told
 
 

@@ -169,9 +169,7 @@ def test_orders_count_bands(picture):
     titles = [ax.get_title("left") for ax in picture("orders").axes[:3]]
     bands = [int(title.split("= ")[1].split()[0]) for title in titles]
     assert bands == [16 + 1, 2 + 8, 4 + 4]
-    assert "need 51 bands (row order), 25 bands (grouped, 8 rows), 26 bands (Hilbert's curve)" in words(
-        picture("orders")
-    )
+    assert "need 51 bands (row order), 25 bands (grouped, 8 rows), 26 bands (Hilbert curve)" in words(picture("orders"))
 
 
 def test_waves_are_whole_numbers():

@@ -24,12 +24,12 @@ def qkv(
     v_mean: float = 0.0,
     **more: Any,
 ):
-    """A drawing of q (*lead, nq, d), k and v (*lead, nk, d), then `more`.
+    """A drawing of q (*lead, nq, d), k and v (*lead, nk, d), and of `more` as it is.
 
-    scores  how scale * q @ k.mT looks: "mild" around 0; "flat", all within 0.2 of 0; "large", to about 150 either way; "rising" by
-            60 from the first key to the last; "last", one of about 80 at the last key; "low", all near -200
-    v_mean  is added to v
-    layout  of q, k and v, each alone: see course_lib.exercises.cases.laid_out
+    scores  what scale * q @ k.mT is like: "mild", around 0; "flat", all within 0.2 of 0; "large", up to about 150 either way;
+            "rising", by 60 from the first key to the last; "last", one score of about 80, at the last key; "low", all near -200
+    v_mean  a number that is added to v
+    layout  how each of q, k and v lies in memory: see course_lib.exercises.cases.laid_out
     """
 
     def draw(g: torch.Generator) -> dict[str, Any]:
@@ -40,7 +40,10 @@ def qkv(
         if scores in ("large", "flat"):
             q = q * (40 if scores == "large" else 2**-6)
         elif scores != "mild":
-            q, k = 1 + q / 4, k / 4  # each q points along (1, ..., 1): adding r there adds r * sqrt(d) to its scores
+            q, k = (
+                1 + q / 4,
+                k / 4,
+            )  # each q points along (1, ..., 1), so adding r to a key adds r * sqrt(d) to its scores
             ramp = torch.linspace(0, 60, nk, device=g.device)
             if scores == "last":
                 ramp = torch.where(torch.arange(nk, device=g.device) == nk - 1, 80.0, 0.0)
@@ -66,7 +69,7 @@ def with_backward(draw: Callable, causal: bool):
 
 
 def state_of(scores: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(m, l, acc) in float64 of scores (..., N, n) and values (n, D): maximum, sum of exp, sum of exp times value."""
+    """Compute (m, l, acc) in float64 of scores (..., N, n) and values (n, D): maximum, sum of exp, sum of exp times value."""
     m = scores.double().amax(-1)
     p = torch.exp(scores.double() - torch.where(m == -math.inf, 0, m)[..., None])
     return m, p.sum(-1), p @ v.double()
@@ -75,9 +78,9 @@ def state_of(scores: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch
 def states(
     *shape: int, d: int = 8, keys: int = 12, mean: Sequence[float] = (0, 0), spread: float = 3.0, nothing: str = ""
 ):
-    """A drawing of a and b, the states of `shape` queries after `keys` keys each; mean: of the scores of a, and of b.
+    """A drawing of a and b, the states of `shape` queries after `keys` keys each. mean: those of the scores of a and of b.
 
-    nothing: whose rows have seen no key: "a", "b", "both", or "" for none. Of these every second row.
+    nothing: in which state every second row has seen no key: "a", "b", "both", or "" for none.
     """
 
     def draw(g: torch.Generator) -> dict[str, Any]:
@@ -93,7 +96,7 @@ def states(
 
 
 def rearranged(n: int = 6, d: int = 4):
-    """A drawing whose rows pair up: a and b of row i and of row n + i, x + y and y + x; then (x + y) + z and x + (y + z)."""
+    """A drawing in which merging gives each result twice: x + y in row i, y + x in row n + i; then (x + y) + z, and x + (y + z)."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         x, y, z = (states(n, d=d, mean=(mu, 0), spread=2.0)(g)["a"] for mu in (0, 3, -2))
@@ -104,7 +107,7 @@ def rearranged(n: int = 6, d: int = 4):
 
 
 def rows(*parts: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """States one below the other."""
+    """Put the rows of several states one below the other."""
     return tuple(torch.cat(column) for column in zip(*parts, strict=True))
 
 

@@ -28,10 +28,10 @@ ATTENTION = TENSORS | operations(
 
 @dataclass
 class LargestBuffer(OnceRight):
-    """No single allocation besides the results reaches a limit, and results are right where nothing is masked, because
+    """No single allocation besides the results reaches a limit. Results must be right only where nothing is masked, because
     a slip in a mask costs nothing here.
 
-    limit: the arguments -> bytes; longest: the arguments -> the longest side that a matrix product may have.
+    limit: the arguments -> bytes. longest: the arguments -> the longest side that a matrix product may have.
     """
 
     missed = "buffers that are too large"
@@ -65,7 +65,7 @@ class LargestBuffer(OnceRight):
 
 @dataclass
 class Products(OnceRight):
-    """Two matrix products for each tile of scores that some query of it sees a key of, by torch's products, and no larger ones."""
+    """Two of torch's matrix products for each tile of scores in which some query sees a key, and no larger products."""
 
     missed = "too many products, or too few"
     points: float
@@ -78,7 +78,7 @@ class Products(OnceRight):
             done, flops = len(_products(trial)), sum(op.product_flops for op in _products(trial))
             visited, tiles = visited_tiles(**given)
             allowed = 2 * visited
-            who = f"{visited} of {tiles} tiles of {given['bm']} x {given['bn']} hold a key that somebody sees"
+            who = f"in {visited} of {tiles} tiles of {given['bm']} x {given['bn']} some query sees a key"
             if done > allowed:
                 return self.lost(f"{done} products", expected=f"{allowed} on {trial.case.name}: {who}")
             least, most = least_and_most_flops(**given)
@@ -96,8 +96,8 @@ def _products(trial: Trial) -> list[Operation]:
 
 
 def least_and_most_flops(q, k, causal: bool, bm: int, bn: int, **more: Any) -> tuple[int, int]:
-    """The least and the most FLOPs of two products. The least counts each pair of a query and a key that it sees; the
-    most counts all pairs of each tile that holds one, with one more column (d + 1)."""
+    """Count the least and the most FLOPs of the two products. The least counts only pairs of a query and a key that it sees. The
+    most counts all pairs of each tile that holds such a pair, with one more column (d + 1)."""
     heads, d = math.prod(q.shape[:-2]), q.shape[-1]
     visited, _ = visited_tiles(q, k, causal, bm, bn)
     pairs = int(seen(q.shape[-2], k.shape[-2], causal).sum())
@@ -105,7 +105,7 @@ def least_and_most_flops(q, k, causal: bool, bm: int, bn: int, **more: Any) -> t
 
 
 def visited_tiles(q: torch.Tensor, k: torch.Tensor, causal: bool, bm: int, bn: int, **_: Any) -> tuple[int, int]:
-    """(tiles that some query of it sees a key of, all tiles)"""
+    """Count (the tiles in which some query sees a key, all tiles)."""
     nq, nk = q.shape[-2], k.shape[-2]
     mask = seen(nq, nk, causal)
     corners = list(product(range(0, nq, bm), range(0, nk, bn)))

@@ -1,4 +1,4 @@
-"""Attention by its formula: what it says, positions, the scores held whole, and its gradients."""
+"""Exercises on the formula of attention: claims about it, positions, the whole matrix of scores, and gradients."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from course_lib.exercises.cases import operations
 
 
 def claims_checked() -> dict[str, bool | int]:
-    """Find out each claim of the exercise by trying it on random numbers."""
+    """Find out whether each claim of the exercise holds, by trying it on random numbers."""
     g = torch.Generator().manual_seed(8)
     q, k, v = (torch.randn(6, 8, generator=g, dtype=torch.float64) for _ in range(3))
     order, places = torch.randperm(6, generator=g), torch.arange(6)
@@ -77,19 +77,19 @@ claims = Exercise(
     lines=10,
     cases=[Case("ten claims", "plain", lambda g: {})],
     oracle=claims_checked,
-    criteria=[Truths(4, "true and false told apart"), Numbers(1, "pairs and queries, counted")],
+    criteria=[Truths(4, "true and false claims told apart"), Numbers(1, "pairs and queries, counted")],
     hints=[
-        "Each row of o is a mean of the rows of v, weighted by a softmax of that query's scores. Which of these changes the weights?",
+        "Each row of o is a mean of the rows of v, weighted by a softmax of one query's scores. Which of the claims change the weights?",
         "A softmax does not change if the same number is added to all its scores, but it does change if they are multiplied. Rotary "
-        "leaves a dot product of q and k as it is if both are moved by the same number of places.",
-        "With 4 queries and 6 keys the last query sees 6 keys, and each one before it one less. With 6 queries and 4 keys the "
-        "same rule leaves none for the first two. A rotated v arrives in o as it was rotated, whatever the query's place.",
+        "leaves a dot product of q and k as it is if the positions of both grow by the same number.",
+        "With 4 queries and 6 keys the last query sees 6 keys, and each query before it sees one key less. With 6 queries and 4 keys, "
+        "this leaves no key for the first two. A rotated v arrives in o as it was rotated, whatever the position of the query.",
     ],
 )
 
 
 def halves(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
-    """Compute rotary positions in the other convention: x[i] and x[i + D / 2] form a pair."""
+    """Compute rotary in the other convention, where x[i] and x[i + D / 2] are a pair."""
     paired = torch.stack(x.chunk(2, -1), -1).flatten(-2)
     return rotated(paired, positions, base).unflatten(-1, (-1, 2)).mT.flatten(-2)
 
@@ -115,7 +115,7 @@ rotary = Exercise(
     allows=TENSORS | operations("cos sin repeat_interleave flip roll exp2"),
     gates=[Correct("plain")],
     criteria=[
-        Correct("shapes", 1, "leading dimensions, any D"),
+        Correct("shapes", 1, "leading dimensions, any even D"),
         Correct("anywhere", 2, "positions up to 30,000, in any order"),
         Correct("half", 2, "half precision in and out, angles in float32"),
     ],
@@ -124,18 +124,18 @@ rotary = Exercise(
         "Take even and odd columns: x[..., 0::2] and x[..., 1::2], each (..., N, D / 2). The angles are positions[:, None] times "
         "base ** (-2 i / D), (N, D / 2), in float32.",
         "freq = base ** (-torch.arange(0, D, 2, dtype=torch.float32) / D); angle = positions[:, None].float() * freq; fill "
-        "out[..., 0::2] with even * cos - odd * sin and out[..., 1::2] with even * sin + odd * cos, even and odd being "
-        "float32; return it in the dtype of x.",
+        "out[..., 0::2] with even * cos - odd * sin and out[..., 1::2] with even * sin + odd * cos, where even and odd are "
+        "float32. Return out in the dtype of x.",
     ],
     mistakes=[
         computes(
             halves,
-            "This pairs column i with column i + D / 2, as some models do; here 2 i and 2 i + 1 are a pair.",
+            "You pair column i with column i + D / 2, as some models do. Here columns 2 i and 2 i + 1 are a pair.",
             rotated,
         ),
         computes(
             lambda x, positions, **_: rotated(x, -positions),
-            "Turned the wrong way round: look at the sign of the sine.",
+            "You turn the pairs in the wrong direction. Look at the signs of the sines.",
             rotated,
         ),
     ],
@@ -170,17 +170,17 @@ attention = Exercise(
     allows=ATTENTION,
     gates=[Correct("plain")],
     criteria=[
-        Correct("ragged", 1, "any shape, a scale of one's own"),
+        Correct("ragged", 1, "any shape, any scale"),
         Correct("causal", 2, "causal, Nq != Nk too"),
         Correct("nothing", 1, "queries that see no key"),
         Correct("hard", 1, "scores far from 0"),
         Correct("half", 1, "half precision in and out, float32 inside"),
     ],
     hints=[
-        "Four steps: scores, mask, softmax, a weighted mean of v. q @ k.mT multiplies the last two dimensions of any tensors.",
+        "There are four steps: scores, mask, softmax, and a weighted mean of v. `@` multiplies matrices in the last two dimensions.",
         "Mask with -inf before the softmax: torch.ones(Nq, Nk, dtype=torch.bool).tril(Nk - Nq) is True where a query sees a key. "
         "torch.logsumexp and torch.softmax subtract the maximum for you.",
-        "A row of -inf makes torch.softmax NaN: use p = torch.exp(s - torch.where(lse == -math.inf, 0, lse)[..., None]) with "
+        "A row of -inf makes torch.softmax NaN. Use p = torch.exp(s - torch.where(lse == -math.inf, 0, lse)[..., None]) with "
         "lse = torch.logsumexp(s, -1). Cast q, k and v with .float() first, and o back to q.dtype last.",
     ],
     mistakes=[
@@ -191,7 +191,7 @@ attention = Exercise(
         *NO_MAXIMUM,
         has_nan(
             ["nothing"],
-            "NaN: a query that sees nothing has scores of -inf alone, and a softmax of them is 0 / 0.",
+            "The result has NaN. All scores of a query that sees nothing are -inf, and their softmax is 0 / 0.",
             each_sees_a_key,
         ),
     ],
@@ -235,28 +235,28 @@ backward = Exercise(
         Correct("ragged", 2, "ragged sizes, leading dimensions"),
         Correct("causal", 2, "causal, Nq != Nk too"),
         Correct("nothing", 1, "queries that see no key"),
-        Correct("hard", 3, "large, rising, low scores"),
+        Correct("hard", 3, "large, rising and low scores"),
         Correct("half", 2, "half precision in and out, float32 inside"),
         LargestBuffer(lambda q, k, **_: q.shape[-2] * k.shape[-2], 2, "never Nq x Nk"),
     ],
     hints=[
         "A tile of scores can be computed again from q and k. With lse, how do you get its probabilities without a softmax?",
-        "p = exp(s - lse) is exact in each tile. Then dv += p.mT @ do, dp = do @ v.mT, ds = p * (dp - delta), dq += ds @ k * scale "
+        "p = exp(s - lse) holds in each tile. Then dv += p.mT @ do, dp = do @ v.mT, ds = p * (dp - delta), dq += ds @ k * scale "
         "and dk += ds.mT @ q * scale, with delta = rowsum(do * o), computed once.",
-        "Queries that see nothing have lse = -inf and scores of -inf, and exp(-inf - -inf) is not a number: subtract base = "
-        "torch.where(lse == -math.inf, 0, lse) in place of lse. Accumulate dq, dk, dv in float32 tensors of the shape of q, k, v, "
+        "Queries that see nothing have lse = -inf and scores of -inf, and exp(-inf - -inf) is NaN. Subtract base = "
+        "torch.where(lse == -math.inf, 0, lse) instead of lse. Accumulate dq, dk, dv in float32 tensors of the shape of q, k, v, "
         "take tiles of 64 by 64, and cast each result once, at the end.",
     ],
     mistakes=[
         starts_from_empty,
         has_nan(
             ["causal"],
-            "NaN under the causal mask, where each query sees a key: what is masked is -inf before exp, in s, and 0 after it, in p.",
+            "There is NaN under the causal mask, though each query sees a key. Mask with -inf in s, before exp, or with 0 in p, after it.",
             no_infinities,
         ),
         has_nan(
             ["nothing"],
-            "NaN: lse is -inf where a query sees nothing, and exp(-inf - -inf) is not a number.",
+            "The result has NaN. If a query sees nothing, its lse is -inf, and exp(-inf - -inf) is NaN.",
             each_sees_a_key,
         ),
         *CHAIN_RULE,

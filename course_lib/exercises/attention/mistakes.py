@@ -17,7 +17,7 @@ from course_lib.mistakes import Mistake
 
 
 def computes(wrong: Wrong, says: str, right: Callable[..., Any] = output_and_lse, place: int = 0, **how: Any) -> Slip:
-    """The slip that gives `wrong` of a call's arguments in place of attention."""
+    """Make the slip whose result is what `wrong` computes from the arguments of a call, instead of attention."""
     return Slip(wrong, says, right, place, **how)
 
 
@@ -28,7 +28,7 @@ def unscaled(q, k, v, **more):
 
 
 def top_left(q, k, v, causal=False, scale=None, **_):
-    """Causal attention with j <= i, where that is something else."""
+    """Compute causal attention with j <= i; None where this is the right mask."""
     nq, nk = q.shape[-2], k.shape[-2]
     if not causal or nq == nk:
         return None
@@ -43,10 +43,11 @@ def all_keys(q, k, v, causal=False, **more):
 
 
 def has_nan(groups: Sequence[str], sentence: str, never: Callable[..., bool] = lambda **_: False) -> Mistake:
-    """Say `sentence` if a result of these groups that is shown as wrong holds a NaN, and not one from a masked lane without `other`,
-    nor one of another shape than it should have.
+    """Make a mistake that says `sentence` if a wrong result of these groups holds NaN. NaN from masked lanes without `other`, and
+    results of a wrong shape, do not count.
 
-    never   says of a call's arguments that such a NaN cannot come of them: one that is there has another cause, and so have all
+    never   tells from the arguments of a call that they cannot give such a NaN. If it is there all the same, it has another cause,
+            and so may all others
     """
 
     def look(trials: Sequence[Judged]) -> str:
@@ -62,7 +63,7 @@ def has_nan(groups: Sequence[str], sentence: str, never: Callable[..., bool] = l
 
 
 def misshapen(found: Any, right: Any) -> bool:
-    """Whether a result has another shape than the right one, which says all."""
+    """Tell whether a result has another shape than the right one."""
     pairs = (
         zip(found, right, strict=False) if isinstance(found, list) and isinstance(right, tuple) else [(found, right)]
     )
@@ -70,23 +71,23 @@ def misshapen(found: Any, right: Any) -> bool:
 
 
 def nan_in(value: Any) -> bool:
-    """Whether a tensor, or one in a list, holds a NaN."""
+    """Tell whether a tensor, or one in a list, holds NaN."""
     parts = value if isinstance(value, list) else [value]
     return any(isinstance(x, torch.Tensor) and x.is_floating_point() and bool(x.isnan().any()) for x in parts)
 
 
 def no_infinities(q, k, causal=False, **_) -> bool:
-    """Whether nothing is masked and no score is so far from 0 that its exp is 0 or infinite."""
+    """Tell whether nothing is masked, and no score is so far from 0 that its exp is 0 or infinite."""
     return not causal and float((q.double() @ k.double().mT).abs().max()) < 80 * math.sqrt(q.shape[-1])
 
 
 def each_sees_a_key(q, k, causal=False, **_) -> bool:
-    """Whether each query sees at least one key."""
+    """Tell whether each query sees at least one key."""
     return not causal or q.shape[-2] <= k.shape[-2]
 
 
 def last_queries_unwritten(trials: Sequence[Judged]) -> str:
-    """Say so if what is NaN, here and everywhere, is the last tile of queries where it is short."""
+    """Say so if all NaN are in the last tile of queries, and this tile is short."""
     places = [(o.isnan().all(-1), call) for call, o in results(trials) if bool(o.isnan().any())]
     for rows, call in places:
         partial = torch.arange(rows.shape[-1], device=rows.device) >= rows.shape[-1] // call["bm"] * call["bm"]
@@ -102,7 +103,7 @@ def starts_from_empty(trials: Sequence[Judged]) -> str:
             if isinstance(out, list) and len(out) == 3 and all(isinstance(x, torch.Tensor) for x in out):
                 empty = [name for name, x in zip(("dq", "dk", "dv"), out, strict=True) if bool(x.isnan().all())]
                 if empty and not all(nan_in(x) for x in out):
-                    return f"All of {' and '.join(empty)} is NaN: a sum over torch.empty? Memory that nobody wrote shows as NaN here."
+                    return f"All of {' and '.join(empty)} is NaN. Do you add to torch.empty? Memory that nobody wrote shows as NaN here."
     return ""
 
 
@@ -110,7 +111,7 @@ def starts_from_empty(trials: Sequence[Judged]) -> str:
 
 
 def shares(q: torch.Tensor, k: torch.Tensor, mask: torch.Tensor, scale: float | None = None) -> torch.Tensor:
-    """Scores in float64, -inf where the mask is False."""
+    """Compute scores in float64, with -inf where the mask is False."""
     scores = q.double() @ k.double().mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     return scores.masked_fill(~mask, -math.inf)
 
@@ -118,12 +119,13 @@ def shares(q: torch.Tensor, k: torch.Tensor, mask: torch.Tensor, scale: float | 
 def attended(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor, scale: float | None
 ) -> torch.Tensor:
-    """o in float64 of the keys that the mask shows, and 0 where it shows none."""
+    """Compute o in float64 from the keys that the mask shows; 0 where it shows none."""
     return torch.softmax(shares(q, k, mask, scale), -1).nan_to_num(0) @ v.double()
 
 
 def masked_by(sees: Callable[..., torch.Tensor], tiles: bool) -> Callable[..., Any]:
-    """o, if query i sees the keys j with sees(i, j, Nk - Nq, bm); tiles: only tiles that hold seen and unseen keys are masked."""
+    """Make o if query i sees the keys j with sees(i, j, Nk - Nq, bm). tiles: whether the mask is used only in tiles with both seen and
+    unseen keys."""
 
     def wrong(q, k, v, causal=False, scale=None, bm=0, bn=0, **_):
         if not causal:
@@ -142,13 +144,13 @@ def masked_by(sees: Callable[..., torch.Tensor], tiles: bool) -> Callable[..., A
 
 
 def more_keys_than_queries(wrong: Callable[..., Any]) -> Callable[..., Any]:
-    """The slip where it shows: with fewer keys, whole tiles may look alike under several masks."""
+    """Limit the slip to more keys than queries. Otherwise whole tiles may look alike under several masks."""
     return lambda q, k, v, **more: wrong(q, k, v, **more) if k.shape[-2] > q.shape[-2] else None
 
 
 def masks(sees: Callable[..., torch.Tensor], sentence: str, tiles: Sequence[bool] = (False, True)) -> list[Mistake]:
-    """Make the mistakes of a wrong mask. In one case, masks that are wrong in several ways may look the same, so each
-    result must be what the slip makes of it."""
+    """Make the mistakes of a wrong mask. In a single case, several wrong masks may look the same, so every result must be what
+    the slip gives."""
     return [computes(masked_by(sees, t), sentence, each=True) for t in tiles]
 
 
@@ -161,8 +163,8 @@ def walk(
     as_acc: Callable[[torch.Tensor], torch.Tensor] = lambda x: x,
     as_p: Callable[[torch.Tensor], torch.Tensor] = lambda x: x,
 ) -> State:
-    """(m, l, acc) after the tiles of keys of scores s (..., Nq, Nk) and values v (..., Nk, D). acc_too, l_too: whether that sum is
-    multiplied when the maximum grows; as_acc: how acc is kept from tile to tile, and as_p: how p enters its product."""
+    """Compute (m, l, acc) after all tiles of keys, from scores s (..., Nq, Nk) and values v (..., Nk, D). acc_too, l_too: whether this
+    sum is multiplied when the maximum grows. as_acc: how acc is kept from tile to tile. as_p: how p enters its product."""
     m, l, acc = s.amax(-1).fill_(-math.inf), s.sum(-1).fill_(0), v.new_zeros(*s.shape[:-1], v.shape[-1])
     for of_keys, values in zip(s.split(tile, -1), v.split(tile, -2), strict=True):
         top = torch.maximum(m, of_keys.amax(-1))
@@ -175,8 +177,8 @@ def walk(
 
 
 def walked(acc_too: bool = True, l_too: bool = True, divided: bool = True, rounded: bool = False) -> Callable[..., Any]:
-    """(o, lse without m) of a walk along tiles of keys, scores being mild; rounded: acc is rounded to q's dtype after each tile, and so
-    is o. The others: see walk."""
+    """Make (o, lse without m) of a walk along tiles of keys, for mild scores. rounded: acc is rounded to q's dtype after each tile, and
+    so is o. For the other arguments see walk."""
 
     def wrong(q, k, v, causal=False, bn=64, **_):
         if not no_infinities(q, k, causal):
@@ -193,7 +195,7 @@ def walked(acc_too: bool = True, l_too: bool = True, divided: bool = True, round
 
 
 def whole_tiles(q, k, v, causal=False, scale=None, bn=64, **_):
-    """o without the last, short tile of keys; None where no tile is short, or a few keys count for less than rounding."""
+    """Compute o without the last, short tile of keys; None where no tile is short, or where rounding hides a few keys."""
     mask, end = seen(q.shape[-2], k.shape[-2], causal, q.device), k.shape[-2] // bn * bn
     if end == k.shape[-2] or q.dtype != torch.float32:
         return None
@@ -202,12 +204,12 @@ def whole_tiles(q, k, v, causal=False, scale=None, bn=64, **_):
 
 
 def underflowing(q, k, v, causal=False, **_):
-    """Zeros in o, if each exp(s) is 0 in float32."""
+    """Give zeros for o where each exp(s) is 0 in float32; None elsewhere."""
     return q.double() * 0 if float((q.double() @ k.double().mT).max()) < -104 * math.sqrt(q.shape[-1]) else None
 
 
 def overflowing(q, k, v, causal=False, scale=None, **_):
-    """(o, lse) of exponentials in float32 without a maximum, where that is something else."""
+    """Compute (o, lse) in float32 without subtracting a maximum; None where this is right."""
     e = torch.exp(q.float() @ k.float().mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale))
     l = e.sum(-1, keepdim=True)
     far = bool((l.isinf() | (l == 0)).any())
@@ -215,7 +217,7 @@ def overflowing(q, k, v, causal=False, scale=None, **_):
 
 
 def mean_of_all(q, k, v, causal=False, scale=None, **_):
-    """o, if a query that sees nothing gets the mean of all values."""
+    """Compute o where a query that sees nothing gets the mean of all values."""
     if each_sees_a_key(q, k, causal):
         return None
     o = reference(q, k, v, causal, scale)[0]
@@ -234,8 +236,8 @@ def p_and_ds(
     minus: float = 1.0,
     weights: Callable[[torch.Tensor], torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """p and ds (..., Nq, Nk) in float64 with the right lse and delta. mask: in place of the right one, of which lse and delta know;
-    minus: how many times delta; weights: what p is of scores, in place of exp(s - lse)."""
+    """Compute p and ds (..., Nq, Nk) in float64 with the right lse and delta. mask: replaces the right mask, which lse and delta still
+    use. minus: how many times delta is subtracted. weights: scores -> p, instead of exp(s - lse)."""
     right = seen(q.shape[-2], k.shape[-2], causal, q.device)
     s, dp = shares(q, k, torch.ones_like(right), scale), do.double() @ v.double().mT
     lse = s.masked_fill(~right, -math.inf).logsumexp(-1, keepdim=True)
@@ -250,9 +252,9 @@ def by_chain_rule(
 ):
     """Make a slip of the chain rule: (dq, dk, dv) with `minus` times delta, or as below. None where scores are not mild.
 
-    edge(Nq, Nk)   a mask lets query i see the keys up to i + that, although lse knows better
-    keys, queries  dq of the last tile of this many keys alone; dk and dv of the last tile of this many queries
-    tile           a softmax of each tile of this many keys in place of p
+    edge(Nq, Nk)   the mask lets query i see the keys up to i + edge, although lse comes from the right mask
+    keys, queries  dq comes only from the last tile of this many keys; dk and dv only from the last tile of this many queries
+    tile           a softmax of each tile of this many keys replaces p
     """
 
     def wrong(q, k, v, do, causal=False, **_):
@@ -279,8 +281,8 @@ def start_of_last(n: int, tile: int) -> int:
 def state_by(
     *, l: Callable[..., Any] | None = None, acc: Callable[..., Any] | None = None, divided: bool = False
 ) -> Callable[..., Any]:
-    """(m, l, acc) of two states a and b; l and acc as these functions of (part of a, part of b, m of a, m of b)
-    make them; divided: acc by l. None where a state is empty."""
+    """Make (m, l, acc) of two states a and b, with l and acc from these functions of (part of a, part of b, m of a, m of b).
+    divided: whether acc is divided by l. None where a state is empty."""
 
     def wrong(a, b):
         (m_a, l_a, acc_a), (m_b, l_b, acc_b) = a, b
@@ -299,7 +301,7 @@ def state_by(
 
 
 def without_a_maximum(a, b):
-    """l by exp(m), where that is 0 or infinite."""
+    """Compute l with exp(m) by itself, where this is 0 or infinite; None elsewhere."""
     (m_a, l_a, _), (m_b, l_b, _) = a, b
     m = torch.maximum(m_a, m_b)
     far = bool((m[m.isfinite()].abs() > 80).any())
@@ -313,7 +315,7 @@ def upside_down(x, y, m_x, m_y):
 
 
 def no_scale_on_the_way_back(trials: Sequence[Trial]) -> str:
-    """A sentence that names which of dq and dk are 1 / scale times too large."""
+    """Say which of dq and dk are 1 / scale times too large."""
     for t in trials:
         for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
             if not isinstance(out, list) or len(out) != 3 or not all(isinstance(x, torch.Tensor) for x in out):
@@ -326,12 +328,12 @@ def no_scale_on_the_way_back(trials: Sequence[Trial]) -> str:
             ]
             if lacks:
                 verb = "lacks" if len(lacks) == 1 else "lack"
-                return f"{' and '.join(lacks)} {verb} the factor scale: s = scale * q @ k.mT, so ds / dq and ds / dk have it."
+                return f"{' and '.join(lacks)} {verb} the factor scale. s = scale * q @ k.mT, so the derivatives of s by q and k have it."
     return ""
 
 
-AT_THE_TOP_LEFT = "This mask is aligned at the top left. Ours lets the last query see all keys: j <= i + Nk - Nq."
-THE_OTHER_WAY = "The mask is shifted the other way: Nk - Nq, not Nq - Nk."
+AT_THE_TOP_LEFT = "Your mask is aligned at the top left. The last query must see all keys: j <= i + Nk - Nq."
+THE_OTHER_WAY = "The mask is shifted the other way: it needs Nk - Nq, not Nq - Nk."
 TOP_LEFT = computes(top_left, AT_THE_TOP_LEFT, each=True)
 WITHOUT_SCALE = "These are the results without the scale 1 / sqrt(D)."
 WITHOUT_MASK = "These are the results without the causal mask."
@@ -340,20 +342,20 @@ UNMASKED = computes(all_keys, WITHOUT_MASK, each=True)  # in one case it could b
 NO_MAXIMUM = [
     computes(
         overflowing,
-        "exp(s) is infinite in float32 from s = 89 on, and 0 below -104: subtract each row's maximum first.",
+        "In float32 exp(s) is infinite from s = 89 on, and 0 below -104. Subtract each row's maximum first.",
         place=place,
     )
     for place in (0, 1)
 ]
 LAST_QUERIES = (
-    "Only the last tile of queries, which is short, holds NaN: memory that nobody wrote shows as NaN here. Does the loop round up, "
+    "Only the last tile of queries, which is short, holds NaN. Memory that nobody wrote shows as NaN here. Does the loop round up, "
     "-(-Nq // bm)?"
 )
 
 FORMULA_SLIPS = [
     computes(
         lambda q, k, v, causal=False, scale=None: None if scale is None else reference(q, k, v, causal)[0],
-        "These are the results with a scale of 1 / sqrt(D), where another was given.",
+        "These are the results with a scale of 1 / sqrt(D), but the call gave another scale.",
     ),
     computes(
         lambda q, k, v, causal=False, scale=None: (
@@ -361,35 +363,36 @@ FORMULA_SLIPS = [
             if causal
             else torch.softmax(shares(q, k, seen(q.shape[-2], k.shape[-2], False), scale), -2) @ v.double()
         ),
-        "This softmax goes along the queries. The weights of each query add up to 1: dim=-1.",
+        "Your softmax goes along the queries. The weights of each query must add up to 1, so use dim=-1.",
     ),
     computes(
         mean_of_all,
-        "A query that sees nothing gets the mean of all values here, as a softmax of equal scores does: mask with -inf, and give zeros.",
+        "A query that sees nothing gets the mean of all values, as from a softmax of equal scores. Mask with -inf, and give it zeros.",
     ),
 ]
 WALKS = [
-    computes(walked(divided=False), "This is acc: divide by l after the last tile."),
+    computes(walked(divided=False), "You return acc. Divide it by l after the last tile."),
     computes(
         walked(acc_too=False),
-        "When the maximum grows, l is multiplied by exp(m - m_new), and acc is not. It is relative to m, too.",
+        "When the maximum grows, you multiply l by exp(m - m_new), but not acc. acc is relative to m, too.",
     ),
     computes(
         walked(l_too=False),
-        "When the maximum grows, acc is multiplied by exp(m - m_new), and l is not. It is relative to m, too.",
+        "When the maximum grows, you multiply acc by exp(m - m_new), but not l. l is relative to m, too.",
     ),
-    computes(walked(False, False), "When the maximum grows, what acc and l hold must be multiplied by exp(m - m_new)."),
+    computes(walked(False, False), "When the maximum grows, acc and l must be multiplied by exp(m - m_new)."),
     computes(
         walked(rounded=True),
-        "acc was rounded to half precision after each tile: keep it in float32, and round o alone.",
+        "You round acc to half precision after each tile. Keep acc in float32, and round only o.",
     ),
-    computes(walked(), "lse lacks m: l is relative to the maximum, so it is m + log(l).", place=1),
+    computes(walked(), "lse lacks m. l is relative to the maximum, so lse = m + log(l).", place=1),
 ]
 LAST_KEYS = computes(
-    whole_tiles, "The last, short tile of keys is left out. Does the loop round up, -(-Nk // bn)?", each=True
+    whole_tiles, "You leave out the last, short tile of keys. Does the loop round up, -(-Nk // bn)?", each=True
 )
 UNDERFLOW = computes(
-    underflowing, "All scores are near -200, and each exp is 0: is the maximum subtracted, and does it start from -inf?"
+    underflowing,
+    "All scores are near -200, so each exp is 0. Do you subtract the maximum, and does it start from -inf?",
 )
 MASKS = [
     *masks(lambda i, j, shift, bm: j <= i - shift, THE_OTHER_WAY),
@@ -399,35 +402,40 @@ MASKS = [
     ),
     *masks(
         lambda i, j, shift, bm: j <= i % bm + shift,
-        "The mask takes a query's number in its tile for its number in q: add where the tile begins.",
+        "Your mask uses a query's number in its tile instead of its number in q. Add the number at which the tile begins.",
     ),
     *masks(lambda i, j, shift, bm: j < i + shift, "Each query sees one key too few: j <= i + Nk - Nq."),
     *masks(lambda i, j, shift, bm: j <= i + shift + 1, "Each query sees one key too many: j <= i + Nk - Nq."),
-    *masks(lambda i, j, shift, bm: j > -1, "The tiles that hold seen and unseen keys want the causal mask.", [True]),
+    *masks(lambda i, j, shift, bm: j > -1, "Tiles with both seen and unseen keys need the causal mask.", [True]),
 ]
 MERGES = [
     computes(
         without_a_maximum,
-        "exp(m) by itself is infinite in float32 from m = 89 on, and 0 below -104: subtract the larger maximum inside exp.",
+        "In float32 exp(m) by itself is infinite from m = 89 on, and 0 below -104. Subtract the larger maximum inside exp.",
         merged,
         1,
     ),
-    computes(state_by(l=upside_down), "These factors are upside down: exp(m_a - m), which is at most 1.", merged, 1),
+    computes(
+        state_by(l=upside_down),
+        "Your factors are upside down. The factor of a is exp(m_a - m), which is at most 1.",
+        merged,
+        1,
+    ),
     computes(
         state_by(l=lambda x, y, *_: x + y),
-        "l is added up as it is. l_a is relative to m_a: multiply it by exp(m_a - m).",
+        "You add l_a and l_b as they are. l_a is relative to m_a, so multiply it by exp(m_a - m), and l_b likewise.",
         merged,
         1,
     ),
     computes(
         state_by(acc=lambda x, y, *_: x + y),
-        "m and l are right, acc is not: it is relative to the maximum as l is, and wants the same factors, with [..., None].",
+        "m and l are right, but acc is not. Like l, acc is relative to the maximum, and needs the same factors, with [..., None].",
         merged,
         2,
     ),
     computes(
         state_by(divided=True),
-        "acc is divided by l. A state holds sums: divide after the last merge.",
+        "You divide acc by l. A state holds sums, so divide only after the last merge.",
         merged,
         2,
     ),
@@ -439,9 +447,18 @@ CHAIN_RULE = [
     ),
     computes(by_chain_rule(edge=lambda nq, nk: nq - nk), THE_OTHER_WAY, gradients, each=True),
     computes(by_chain_rule(edge=lambda nq, nk: 0), AT_THE_TOP_LEFT, gradients),
-    computes(by_chain_rule(tile=64), "A softmax of a tile adds up to 1 in that tile. p is exp(s - lse).", gradients),
-    computes(by_chain_rule(keys=64), "dq holds the last tile of keys alone: add each tile to it, +=.", gradients),
     computes(
-        by_chain_rule(queries=64), "dk holds the last tile of queries alone: add each tile to it, +=.", gradients, 1
+        by_chain_rule(tile=64),
+        "You take the softmax of each tile, which adds up to 1 in that tile. p is exp(s - lse).",
+        gradients,
+    ),
+    computes(
+        by_chain_rule(keys=64), "dq comes only from the last tile of keys. Add each tile to it with +=.", gradients
+    ),
+    computes(
+        by_chain_rule(queries=64),
+        "dk comes only from the last tile of queries. Add each tile to it with +=.",
+        gradients,
+        1,
     ),
 ]

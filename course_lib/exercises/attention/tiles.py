@@ -1,4 +1,4 @@
-"""Attention by tiles: partial results merged, tiles skipped, bytes counted."""
+"""Exercises on attention by tiles: merging states, skipping tiles, counting bytes."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ merge = Exercise(
         Holds(any_order, 1, "any order, any grouping", "order"),
     ],
     hints=[
-        "Both sums were taken relative to their own maximum. Relative to what should the new sums be?",
+        "The sums of each state are relative to its own maximum. Relative to what should the new sums be?",
         "m = torch.maximum(m_a, m_b). A sum relative to m_a becomes one relative to m when it is multiplied by exp(m_a - m). "
         "What does that give where both maxima are -inf?",
-        "Where m is -inf, subtract 0 in place of m: base = torch.where(m == -math.inf, 0, m). Then alpha_a = torch.exp(m_a - base) is "
+        "Where m is -inf, subtract 0 instead of m: base = torch.where(m == -math.inf, 0, m). Then alpha_a = torch.exp(m_a - base) is "
         "0 for an empty state, and alpha_b likewise; l = l_a * alpha_a + l_b * alpha_b; acc = acc_a * alpha_a[..., None] + acc_b * "
         "alpha_b[..., None].",
     ],
@@ -76,9 +76,12 @@ merge = Exercise(
         *MERGES,
         has_nan(
             ["identity", "nothing"],
-            "NaN: -inf - -inf is not a number. An empty state has the maximum -inf, and so have two of them.",
+            "The result has NaN, because -inf - -inf is NaN. The maximum of an empty state is -inf, and so is that of two empty states.",
         ),
-        has_nan(["large"], "NaN: an exp ran over. Both factors are at most 1 if the larger maximum is subtracted."),
+        has_nan(
+            ["large"],
+            "The result has NaN, because an exp overflowed. Subtract the larger maximum, so that both factors are at most 1.",
+        ),
     ],
 )
 
@@ -86,7 +89,7 @@ SHAPES = [(2, 2), (3, 2), (2, 3), (4, 1)]
 
 
 def tile_cases(group: str, wanted: Callable[[int, int, int, int], bool]) -> list[Case]:
-    """Every nq and nk from 1 to 8 with tiles of four shapes, as far as wanted."""
+    """Make a case for every nq and nk from 1 to 8 and each of four shapes of tiles, if it is `wanted`."""
     sides = range(1, 9)
     return [
         fixed(
@@ -121,8 +124,8 @@ causal_tiles = Exercise(
         Holds(right_tiles, 1, "more queries than keys", "more queries"),
     ],
     hints=[
-        "Two queries decide: what the first of the tile sees, all of them see; what the last does not see, none sees.",
-        "Query i sees i + nk - nq + 1 keys, at least 0 and at most nk. The last query of the tile is min((pid + 1) * bm, nq) - 1.",
+        "Two queries of the tile decide. All of its queries see what the first one sees. None of them sees what the last one does not see.",
+        "Query i sees i + nk - nq + 1 keys, but at least 0 and at most nk. The last query of the tile is min((pid + 1) * bm, nq) - 1.",
         "seen_by = lambda i: min(max(i + nk - nq + 1, 0), nk). full = seen_by(first) // bn, and end = -(-seen_by(last) // bn), "
         "which rounds up.",
     ],
@@ -163,22 +166,22 @@ tiled_attention = Exercise(
         Correct("ragged", 2, "ragged sizes, leading dimensions"),
         Correct("causal", 2, "causal, Nq != Nk too"),
         Correct("nothing", 1, "queries that see no key"),
-        Correct("hard", 3, "large, rising, low scores"),
+        Correct("hard", 3, "large, rising and low scores"),
         Correct("half", 2, "half precision in and out, float32 inside"),
         LargestBuffer(
             lambda q, k, bm, **_: 4 * bm * k.shape[-2],
             2,
-            "no scores beyond one tile",
+            "no more scores than one tile",
             # a column of ones next to v gives the sums of p
             longest=lambda q, bm, bn, **_: max(bm, bn, q.shape[-1] + 1),
         ),
-        Products(2, "skips what nobody sees"),
+        Products(2, "skips tiles that no query sees"),
     ],
     hints=[
-        "Write two loops: over tiles of bm queries, and inside over tiles of bn keys. What does a tile of queries carry from one tile of "
-        "keys to the next?",
-        "Its state (m, l, acc). A tile of scores s has the state (s.amax(-1), p.sum(-1), p @ v) with p = exp(s - its maximum): "
-        "merge it into the one you carry. After the last tile o = acc / l and lse = m + log(l).",
+        "Write a loop over tiles of bm queries, and inside it a loop over tiles of bn keys. What does a tile of queries carry from one "
+        "tile of keys to the next?",
+        "It carries its state (m, l, acc). A tile of scores s has the state (s.amax(-1), p.sum(-1), p @ v) with p = exp(s - its maximum). "
+        "Merge this state into the one that you carry. After the last tile o = acc / l and lse = m + log(l).",
         "Start from m = -inf, l = 0, acc = 0. For the mask compare offs_m = i + torch.arange(...) + Nk - Nq with offs_n = j + "
         "torch.arange(...). causal_tiles(pid, bm, bn, Nq, Nk)[1] says where to stop. At the end, "
         "o = acc / torch.where(l == 0, 1, l)[..., None], written into o[..., i : i + bm, :]. Cast tiles with .float().",
@@ -192,12 +195,12 @@ tiled_attention = Exercise(
         last_queries_unwritten,
         has_nan(
             ["nothing", "causal"],
-            "NaN: where a query has seen nothing yet, m is -inf, and -inf - -inf is not a number; at the end l may be 0.",
+            "The result has NaN. While a query has seen nothing, m is -inf, and -inf - -inf is NaN. At the end, l may be 0.",
             no_infinities,
         ),
         has_nan(
             ["hard"],
-            "NaN: an exp ran over, or all terms of a sum under. Subtract the running maximum before exp.",
+            "The result has NaN. An exp overflowed, or all terms of a sum underflowed. Subtract the running maximum before exp.",
             no_infinities,
         ),
         UNDERFLOW,
@@ -221,13 +224,13 @@ NAMES = ("n", "d", "bm", "bn", "itemsize", "causal")
 
 
 def causal_halved(output: int, n: int, d: int, itemsize: int, causal: bool, **tiles: int) -> bool:
-    """Whether a causal pass was counted as half of a full one, or its k and v were."""
+    """Tell whether a causal pass, or only its k and v, were counted as half of a full pass."""
     whole, once = moved_bytes(n, d, itemsize=itemsize, causal=False, **tiles), 2 * n * d * itemsize + 4 * n
     return 2 * output in (whole, whole + once) if causal else output == whole
 
 
 def padded_tiles(output: int, n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -> bool:
-    """Whether each tile of keys was counted as bn rows."""
+    """Tell whether each tile of keys was counted as bn rows."""
     programs = -(-n // bm)
     tiles = sum(end for _, end in tiles_of(programs, bm, bn, n, n)) if causal else programs * -(-n // bn)
     return output == 2 * n * d * itemsize + 4 * n + 2 * tiles * bn * d * itemsize
@@ -248,32 +251,33 @@ flash_bytes = Exercise(
     oracle=moved_bytes,
     criteria=[
         Correct("plain", 1, "equal to the trace"),
-        Correct("ragged", 1, "equal to the trace, ragged sizes"),
-        Correct("causal", 2, "equal to the trace, causal"),
-        Correct("causal ragged", 1, "equal to the trace, causal, ragged or wide tiles"),
+        Correct("ragged", 1, "equal to the trace, for ragged sizes"),
+        Correct("causal", 2, "equal to the trace, if causal"),
+        Correct("causal ragged", 1, "equal to the trace, if causal, for ragged or wide tiles"),
     ],
     hints=[
-        "Who reads what? q, o and lse belong to one program each. k and v are read again by every program.",
-        "A program of a full pass reads n rows of k and of v. A causal one stops after the last tile that it sees: "
+        "Which program moves what? Each row of q, o and lse belongs to one program. Every program reads k and v again.",
+        "A program of a full pass reads n rows of k and of v. A program of a causal pass stops after the last tile that it sees. It reads "
         "causal_tiles(pid, bm, bn, n, n)[1] tiles of bn rows, of which the last may be short.",
-        "rows = sum(min(n, end * bn) for each program), with end = ceil(n / bn) where it is not causal. Then "
-        "2 * n * d * itemsize for q and o, 4 * n for lse, 2 * rows * d * itemsize for k and v.",
+        "rows = sum(min(n, end * bn) for each program), with end = ceil(n / bn) if the pass is not causal. Then add "
+        "2 * n * d * itemsize for q and o, 4 * n for lse, and 2 * rows * d * itemsize for k and v.",
     ],
     mistakes=[
         every(
             lambda output, n, **a: output == moved_bytes(n, **a) - 4 * n,
-            "All but lse: one float32 for each query is written too.",
+            "Only lse is missing. One float32 for each query is written, too.",
         ),
         every(
             causal_halved,
-            "Causal tiles are counted as half of all. Those on the diagonal are loaded whole: add up each program's own.",
+            "You count half of all tiles if the pass is causal. But those on the diagonal are loaded whole. Add up each program's own.",
         ),
         every(
-            padded_tiles, "The last tile is counted whole. Masked lanes move nothing: it costs the rows that it has."
+            padded_tiles,
+            "You count the last tile as a whole one. Masked lanes move nothing, so count only the rows that it has.",
         ),
         every(
             lambda output, n, d, itemsize, **_: output in (4 * n * d * itemsize, 4 * n * d * itemsize + 4 * n),
-            "That reads k and v once. Each program reads them again: programs share nothing but the memory.",
+            "You count k and v once. But each program reads them again, because programs share nothing but memory.",
         ),
     ],
 )

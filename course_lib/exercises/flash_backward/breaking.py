@@ -140,10 +140,10 @@ break_gradients = Exercise(
     oracle=lambda **_: None,
     criteria=[Kills(GRADIENTS, 1 / 3, 5)],
     hints=[
-        "Go down the kernel line by line, and ask of each: for which inputs would it make no difference if this line were wrong?",
-        "Try causal inputs, one with more keys than queries and one with more queries than keys; scores far from 0; D of 16 and of 64; "
-        "a gradient that is large.",
-        "A query that sees no key has lse = -inf, and exp(-inf + inf) is NaN. A product with `do` of 3,000 shows a gradient that is "
-        "clipped, and k = 10 * q[:S] makes scores above 88, where exp of a score alone is inf.",
+        "Go through the kernel line by line. For which inputs would it make no difference if this line were wrong?",
+        "Try a causal input with more keys than queries, and one with more queries than keys. Try scores far from 0, more than one D, and "
+        "large gradients.",
+        "A query that sees no key has lse = -inf, and exp(-inf + inf) is NaN. Values of `do` around 3,000 show that a gradient is "
+        "clipped. With k = 10 * q[:S] you get scores above 88, where exp(s) alone is inf.",
     ],
 )  # fmt: skip

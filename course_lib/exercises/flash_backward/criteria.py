@@ -41,7 +41,7 @@ class KeepsOneNumberARow(OnceRight):
 
     missed = "too much kept for the backward pass"
     points: float
-    title: str = "keeps q, k, v, o and one number per query"
+    title: str = "keeps q, k, v, o and one number for each query"
     group: str = "performance"
 
     def count(self, group: Sequence[Trial]) -> Finding:
@@ -55,8 +55,8 @@ class KeepsOneNumberARow(OnceRight):
             allowed = 4 * math.prod(arguments["q"].shape[:-1])
             if len(rows) != 1 or rows[0].nbytes != allowed:
                 said = ", ".join(f"`{s.tensor}` {tuple(s.shape)}: {s.nbytes:,} bytes" for s in own) or "nothing"
-                expected = f"beside the inputs and o one tensor of {allowed:,} bytes on {trial.case.name}"
-                return self.lost(f"{len(rows)} tensors beside the inputs and o", expected=expected, detail=said)
+                expected = f"one more tensor, of {allowed:,} bytes, besides the inputs and o on {trial.case.name}"
+                return self.lost(f"{len(rows)} tensors besides the inputs and o", expected=expected, detail=said)
         return self.earned(f"o, and {allowed:,} bytes")
 
 
@@ -66,7 +66,7 @@ class KernelsAlone(OnceRight):
 
     missed = "operations of torch in between"
     points: float
-    title: str = "no torch in between, no copies"
+    title: str = "kernels alone, without copies"
     group: str = "strided"
 
     def count(self, group: Sequence[Trial]) -> Finding:

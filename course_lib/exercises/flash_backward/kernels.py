@@ -80,11 +80,12 @@ delta = Exercise(
         )
     ],
     hints=[
-        "It is rowsum(o * do), so a program takes some whole rows. Any number of leading dimensions becomes two: flatten the first ones.",
-        "o[None, None].flatten(0, -4) is a view (B, H, N, D) of any of these, and o.stride() a tuple that a kernel takes as it is: "
-        "o_strides[2] is the stride of N. Program (i, j) has rows of head j: of batch j // H, head j % H.",
-        "tl.sum(o.to(tl.float32) * do.to(tl.float32), axis=1), with offs_d = tl.arange(0, BLOCK_D), BLOCK_D = triton.next_power_of_2(D), "
-        "and the mask (offs_m < N)[:, None] & (offs_d < D)[None, :]; stored at delta_ptr + j * N + offs_m.",
+        "delta is rowsum(o * do), so each program takes some whole rows. Flatten the first dimensions, so that any number of leading "
+        "dimensions becomes two.",
+        "o[None, None].flatten(0, -4) is a view (B, H, N, D) of any such o. o.stride() is a tuple, and a kernel takes it as it is: "
+        "o_strides[2] is the stride of N. Let program (i, j) have rows of batch j // H, head j % H.",
+        "Load o and do by load_rows, with BLOCK_D = triton.next_power_of_2(D). Compute tl.sum(o.to(tl.float32) * do.to(tl.float32), "
+        "axis=1), and store it at delta_ptr + j * N + offs_m with the mask offs_m < N.",
     ],
     mistakes=[*VIEWS, FOUR_STRIDES, RACE, SWAPPED_HEADS, unstored],
 )
@@ -162,10 +163,14 @@ def judged_by(tensor: str, times: Callable[..., float], title: str, count: int) 
         Correct("nothing", 1, "queries that see no key"),
         Correct("hard", 2, "large, rising, low scores"),
         Correct("half", 2, "half precision in and out, float32 inside"),
-        Correct("scale", 1, "a scale of one's own"),
-        DotFlops(products(count), products(count, 1), 1, f"{count} products of a tile, and no more"),
+        Correct("scale", 1, "right with another scale than 1 / sqrt(D)"),
+        DotFlops(products(count), products(count, 1), 1, f"{count} products for each tile, and no more"),
         DotFlops(
-            products(count), products(count, 1), 1, "causal: of half of the tiles, and the diagonal", "half of it"
+            products(count),
+            products(count, 1),
+            1,
+            "causal: products for half of the tiles, and the diagonal",
+            "half of it",
         ),
         NoAtomics(1),
         Rereads(tensor, times, 1, title),
@@ -187,15 +192,15 @@ dkdv = Exercise(
     gates=(*GATES[:2], Compiles(apart=["ragged"])),
     criteria=judged_by("q", lambda k, **_: math.ceil(k.shape[-2] / TILE), "q is read at most Nk / 64 times", 4),
     hints=[
-        "A program owns a tile of keys: it loads k and v once, keeps dk and dv in float32, and walks over tiles of queries. Which four "
-        "products does it do for each?",
-        "Work with tiles of keys x queries: s = tl.dot(k, q.T) * scale, p = tl.exp(s - lse[None, :]), dv += tl.dot(p.to(do.dtype), "
-        "do), dp = tl.dot(v, do.T), ds = p * (dp - delta[None, :]), dk += tl.dot(ds.to(q.dtype), q). Only what was loaded "
-        "is transposed, by .T. Multiply dk by scale once, at the end.",
-        "Rows of q, do, lse and delta that are not there are loaded as 0, and add 0. Causal: p = tl.where(offs_n[:, None] <= offs_m[None, "
-        ":] + Nk - Nq, p, 0.0), and the loop begins at the tile of the first query that sees the first key: "
-        "max(first_key - (Nk - Nq), 0) // BLOCK_M * BLOCK_M. Only tiles up to the one where all see all keys need the mask: a second loop "
-        "goes on without it.",
+        "A program has a tile of keys. It loads k and v once, keeps dk and dv in float32, and walks over tiles of queries. Which four "
+        "products does it compute for each tile?",
+        "Use tiles of keys x queries: s = tl.dot(k, q.T) * scale, p = tl.exp(s - lse[None, :]), dv += tl.dot(p.to(do.dtype), do), dp = "
+        "tl.dot(v, do.T), ds = p * (dp - delta[None, :]), dk += tl.dot(ds.to(q.dtype), q). Only tiles that were loaded are transposed, by "
+        ".T. Multiply dk by scale once, at the end.",
+        "Rows of q, do, lse and delta past the end are loaded as 0, so they add 0. For causal attention, p = tl.where(offs_n[:, None] <= "
+        "offs_m[None, :] + Nk - Nq, p, 0.0), and the loop begins at the tile of the first query that sees the first key: max(first_key - "
+        "(Nk - Nq), 0) // BLOCK_M * BLOCK_M. From the first tile on whose queries all see all keys, a second loop goes on without the "
+        "mask.",
     ],
     mistakes=[
         *VIEWS,
@@ -231,12 +236,13 @@ dq = Exercise(
     gates=(*GATES[:2], Compiles(apart=["ragged"])),
     criteria=judged_by("k", lambda q, **_: math.ceil(q.shape[-2] / TILE), "k is read at most Nq / 64 times", 3),
     hints=[
-        "It is the forward kernel's loop over tiles of keys, with other things inside. What does a program own, and what does it visit?",
-        "Loaded once: q, do, lse, delta of a tile of queries. In the loop: k, v, s = tl.dot(q, k.T) * scale, p = tl.exp(s - lse[:, "
-        "None]), dp = tl.dot(do, v.T), ds = p * (dp - delta[:, None]), dq += tl.dot(ds.to(k.dtype), k).",
-        "Keys that are not there have s = 0, and exp(0 - lse) is inf where lse is below -88: p = tl.where(seen, p, 0.0), with seen = "
-        "offs_n < Nk, and offs_n <= offs_m + Nk - Nq if causal. Tiles before min(max(first_row + 1 + Nk - Nq, 0), Nk) // BLOCK_N need "
-        "no mask.",
+        "The loop goes over tiles of keys, as in the forward kernel, but computes other things. What does a program load before the loop, "
+        "and what inside it?",
+        "Load q, do, lse and delta of a tile of queries once. In the loop, load k and v, and compute s = tl.dot(q, k.T) * scale, p = "
+        "tl.exp(s - lse[:, None]), dp = tl.dot(do, v.T), ds = p * (dp - delta[:, None]), dq += tl.dot(ds.to(k.dtype), k).",
+        "Keys past the end have s = 0, and exp(0 - lse) is inf where lse is below -88. So p = tl.where(seen, p, 0.0), where seen is "
+        "offs_n < Nk, and in causal attention also offs_n <= offs_m + Nk - Nq. Tiles before number min(max(first_row + 1 + Nk - Nq, 0), "
+        "Nk) // BLOCK_N need no mask.",
     ],
     mistakes=[
         *VIEWS,

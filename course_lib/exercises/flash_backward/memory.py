@@ -101,15 +101,17 @@ longest_context = Exercise(
     ],
     oracle=longest,
     criteria=[
-        Holds(fits, 2, "FlashAttention: as autograd keeps it", "flash"),
-        Holds(fits, 2, "with scores: as autograd keeps it", "scores"),
-        Holds(fits, 1, "to the token", "edges"),
+        Holds(fits, 2, "FlashAttention: what autograd keeps", "flash"),
+        Holds(fits, 2, "with scores: what autograd keeps", "scores"),
+        Holds(fits, 1, "right to the last token", "edges"),
     ],
     hints=[
-        "Write down what one layer keeps for n tokens. Which tensors are they, how many numbers has each, and how many bytes has a number?",
-        "FlashAttention keeps q, k, v and o, of heads * head_dim * itemsize bytes per token each, and 4 bytes per token and head. With "
-        "scores q, k, v, and the probabilities: heads * n * n * itemsize. Every layer keeps all of it.",
-        "The first is budget // bytes_per_token. The second is layers * heads * itemsize * (3 * head_dim * n + n * n) <= budget: "
-        " solve it with whole numbers, so that the last token is right, by halving an interval or by math.isqrt.",
+        "Write down what one layer keeps for n tokens. Which tensors are these, how many numbers does each of them have, and how many "
+        "bytes does a number take?",
+        "FlashAttention keeps q, k, v and o, with heads * head_dim * itemsize bytes per token each, and lse, with 4 bytes per token and "
+        "head. With scores, q, k, v and the probabilities are kept; the probabilities take heads * n * n * itemsize bytes. Every layer "
+        "keeps all of this.",
+        "Without scores, n is budget // bytes_per_token. With scores, solve layers * heads * itemsize * (3 * head_dim * n + n * n) <= "
+        "budget. Use whole numbers, so that n is right to the last token: halve an interval, or use math.isqrt.",
     ],
 )

@@ -28,8 +28,8 @@ def with_do_named(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def slip(name: str, place: int, wrong: Wrong, says: str, **how: Any) -> Slip:
-    """The slip that gives `wrong` of a call's arguments, which is dq, dk and dv, in place of the gradients. Looked at is `name`, one of
-    the three, which the kernel returns as its result number `place`."""
+    """The slip of returning `wrong` of a call's arguments, (dq, dk, dv), instead of the gradients. Only `name`, one of
+    the three, is compared: the kernel returns it as result number `place`."""
     which = ("dq", "dk", "dv").index(name)
 
     def one_of(all_three: Callable[..., Any]) -> Callable[..., torch.Tensor | None]:
@@ -155,10 +155,10 @@ def along_keys(x: torch.Tensor, side: int) -> torch.Tensor:
 def sums_of(name: str, place: int) -> list[Mistake]:
     """Mistakes in the sum over keys or queries that makes dq, dk or dv (`name`). place: which result that is."""
     along, n = ("keys", "Nk") if name == "dq" else ("queries", "Nq")
-    left_out = f"The last, partial tile of {along} is left out: the loop goes on until all {n} are there."
+    left_out = f"The last, partial tile of {along} is left out. Let the loop go on until it has reached all {n}."
     rounded = (
-        f"{name} was rounded to half precision after each tile, and what is small beside it is lost: keep it in float32, and round it "
-        "once, for the store."
+        f"{name} was rounded to half precision after each tile, so small addends are lost. Keep {name} in float32, and round it once, for "
+        "the store."
     )
     return [
         slip(name, place, [along_tiles(side, whole=True) for side in TILES], left_out, each=True),
@@ -175,17 +175,18 @@ def in_tiles_of(name: str, place: int, sentence: str, sides: Sequence[int] = TIL
 
 def tiles_of(name: str, place: int) -> list[Mistake]:
     """Mistakes within the tiles of dq, dk or dv (`name`). place: which result that is."""
-    alone = f"{name} is that of the last tile alone: add to what is there, with += or the third argument of tl.dot."
+    alone = f"{name} holds the sum of the last tile alone. Add each tile to the sum so far, with += or the third argument of tl.dot."
     turned = (
-        f"A tile of {'p' if name == 'dv' else 'ds'} is transposed, or lacks its .T, in the product that makes {name}."
+        f"A tile of {'p' if name == 'dv' else 'ds'} is transposed where it should not be, or lacks its .T, in the product that gives "
+        f"{name}."
     )
     found = [in_tiles_of(name, place, alone, (16, 32, 64), last=True), in_tiles_of(name, place, turned, turned=True)]
     if name == "dv":
         return found
     other, wanted = ("v", "k") if name == "dq" else ("do", "q")
-    axis = "the wrong axis: queries are the rows of q @ k.T, [:, None], and the columns of k @ q.T, [None, :]."
+    axis = "the wrong axis. Queries are the rows of q @ k.T, [:, None], and the columns of k @ q.T, [None, :]."
     base = (
-        f"exp2(x) is 2 to the power x: s and lse are both multiplied by log2(e) = {math.log2(math.e)} before it. tl.exp takes them as "
+        f"exp2(x) is 2 to the power x, so both s and lse must first be multiplied by log2(e) = {math.log2(math.e)}. tl.exp takes them as "
         "they are."
     )
     return [
@@ -243,14 +244,18 @@ def handed_q(trials: Sequence[Judged]) -> str:
         for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
             for place, (name, like) in enumerate((("dk", "k"), ("dv", "v"))):
                 if getattr(part(out, place), "shape", None) == call["q"].shape != call[like].shape:
-                    return f"{name} has the shape of q. It is the gradient of {like}: torch.empty_like({like})."
+                    return f"{name} has the shape of q, but it is the gradient of {like}. Allocate it with torch.empty_like({like})."
     return ""
 
 
 def atomics(trials: Sequence[Trial]) -> str:
     """Say that atomics add in any order, if there are any."""
     found = any(a.op == "atomic" for t in trials for launch in t.evidence.launches for a in launch.accesses)
-    return "Atomics add in whatever order programs arrive. Give each sum a program of its own." if found else ""
+    return (
+        "Atomics add in the order in which programs happen to arrive. Give each sum to a single program."
+        if found
+        else ""
+    )
 
 
 def mistakes_of(name: str, place: int) -> list[Mistake]:
@@ -261,16 +266,18 @@ def mistakes_of(name: str, place: int) -> list[Mistake]:
             name,
             place,
             without_ones_own_scale,
-            f"{name} is that of a scale of D**-0.5, where another was given.",
+            f"{name} is what a scale of D**-0.5 gives, but another scale was given.",
             each=True,
         ),
         slip(
             name,
             place,
             scaled(-1),
-            f"{name} lacks the factor scale: s = scale * q @ k.mT, so {name} is scale times a product of ds and {other}.",
+            f"{name} lacks the factor scale: s = scale * q @ k.mT, so {name} is scale times the product of ds and {other}.",
         ),
-        slip(name, place, scaled(1), f"{name} has the factor scale twice: in ds, or in {other}, and at the end."),
+        slip(
+            name, place, scaled(1), f"{name} has the factor scale twice: once at the end, and once in ds or in {other}."
+        ),
         slip(name, place, by_the_formula(minus=0.0), f"{name} lacks delta: ds = p * (dp - delta)."),
     ]
 
@@ -297,8 +304,8 @@ def swapped(place: int) -> Mistake:
 def lost_nothing(trials: Sequence[Judged]) -> str:
     """Say so if NaN comes where some query sees nothing, and in no other causal case."""
     sentence = (
-        "NaN where a query sees nothing: lse is -inf there, so exp(s - lse) is inf, and p * seen is inf * 0, which is NaN. Let tl.where "
-        "choose 0 there after exp, and make ds of what it chose."
+        "The result is NaN where a query sees nothing. lse is -inf there, so exp(s - lse) is inf, and p * seen is inf * 0, which is NaN. "
+        "Let tl.where replace p by 0 there, after exp, and compute ds from this new p."
     )
     return "" if has_nan(["causal"], "elsewhere")(trials) else in_bounds(has_nan(["nothing"], sentence))(trials)
 
@@ -306,13 +313,13 @@ def lost_nothing(trials: Sequence[Judged]) -> str:
 LOST_RAGGED = in_bounds(
     has_nan(
         ["ragged", "hard"],
-        "NaN: what is not there has a score of 0, and exp(0 - lse) may be inf; inf * 0 is NaN. Let tl.where choose 0 there after "
-        "exp, and make ds of what it chose.",
+        "The result has NaN. Keys past the end have a score of 0, and exp(0 - lse) may be inf; inf * 0 is NaN. Let tl.where replace p by "
+        "0 there, after exp, and compute ds from this new p.",
     )
 )
 FOUR_STRIDES = raised(
     "index out of range",
-    "load_rows and store_rows index four strides, those of (B, H, N, D): hand them x[None, None].flatten(0, -4) and its stride().",
+    "load_rows and store_rows use four strides, those of (B, H, N, D). Hand them x[None, None].flatten(0, -4) and its stride().",
 )
 
 
@@ -323,6 +330,6 @@ def heads_and_batches(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor | None:
 
 SWAPPED_HEADS = Slip(
     heads_and_batches,
-    "Batches and heads are swapped: of programs 0 to B * H - 1 number j has batch j // H and head j % H.",
+    "Batches and heads are swapped. Of the programs 0 to B * H - 1, program j has batch j // H and head j % H.",
     row_dots,
 )

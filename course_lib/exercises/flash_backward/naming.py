@@ -12,7 +12,7 @@ CAUSES = {
     "programs add to dq without atomics": (
         "Then dq would be wrong where several programs add to it: for queries that see more than one tile of keys."
     ),
-    "dk and dv are kept in float16": "Then no row and no edge would show: single elements would be off, in dk and in dv.",
+    "dk and dv are kept in float16": "Then no whole row and no edge would show. Single elements would be off, in dk and in dv.",
 }  # fmt: skip
 """Each cause, and what its picture would look like."""
 
@@ -111,10 +111,9 @@ name_gradients = name_pictures(
     SEALED,
     CAUSES,
     hints=[
-        "Which of the three gradients is right? Whatever it is made of must be right, too: dv is made of P, and dq and dk of dS.",
-        "In four maps dq is right, so the mistake is in what dkdv alone does. Does it hurt all keys, the last ones, or some numbers "
-        "here and there?",
-        "In map D the first tile of queries is right. How many tiles of keys does a query see there, and how many further down? In map "
-        "F, look at rows 0, 32, 64 and 96.",
+        "Which of the three gradients is right? What it is computed from must be right, too: dv is computed from P, and dq and dk from dS.",
+        "In four maps dq is right, so the mistake is in dkdv alone. Does it spoil all keys, the last ones, or some numbers here and there?",
+        "In map D the first tile of queries is right. How many tiles of keys does a query in this tile see, and how many does a later "
+        "query see? In map F, look at rows 0, 32, 64 and 96.",
     ],
 )  # fmt: skip

@@ -72,8 +72,8 @@ costs = Exercise(
     oracle=costs_counted,
     criteria=[Correct("plain", 3, "as they are counted")],
     hints=[
-        "Go down the table of the chain rule: which of its lines are products of matrices, and which does each kernel need?",
-        "Both kernels need S and dP, to make P and dS from them. dkdv goes on with two products, and dq with one.",
-        "A product of N x D with D x N takes 2 N N D FLOPs, and so do the others. lse is float32.",
+        "Go through the table of the chain rule. Which of its lines are products of matrices, and which of these does each kernel need?",
+        "Both kernels need S and dP, to compute P and dS from them. Then dkdv computes two more products, and dq one more.",
+        "A product of N x D with D x N takes 2 N N D FLOPs, and so does every other product here. lse is float32.",
     ],
 )

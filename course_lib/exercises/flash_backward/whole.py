@@ -51,18 +51,18 @@ flash_attention = Exercise(
     cases=[
         Case("(2, 2) heads of 64 queries and keys, float16", "plain", both(64, 64, 16, lead=(2, 2))),
         Case("1 query, 200 keys, bfloat16", "ragged", both(1, 200, 16, BF16)),
-        Case("(3, 1, 2) heads of 80, float32", "ragged", both(20, 30, 80, FP32, lead=(3, 1, 2))),
-        Case("no leading dimension, a scale of 0.4", "ragged", both(33, 44, 16, lead=(), scale=0.4)),
-        Case("no leading dimension, a scale of 0", "ragged", both(64, 128, 16, lead=(), scale=0.0)),
-        Case("128 queries and keys, heads of 128, bfloat16", "ragged", both(128, 128, 128, BF16, lead=(1, 1))),
+        Case("(2, 1, 2) heads of 80, float32", "ragged", both(20, 40, 80, FP32, lead=(2, 1, 2))),
+        Case("no leading dimension, a scale of 0.4", "ragged", both(140, 150, 16, lead=(), scale=0.4)),
+        Case("no leading dimension, a scale of 0", "ragged", both(160, 130, 16, lead=(), scale=0.0)),
+        Case("128 queries, 64 keys, heads of 128, float16", "ragged", both(128, 64, 128, lead=(1, 1))),
         Case("(B, N, H, D) as (B, H, N, D)", "strided", both(40, 33, 16, lead=(2, 3), layout="heads", do="heads")),
         Case("by columns, after o.sum()", "strided", with_dy(by_columns(heads(30, 40, 16)), "one number")),
         Case("one k and v for 3 heads", "strided", with_dy(one_of_each_head(heads(30, 40, 16, lead=()), 3))),
-        Case("23 queries, 161 keys, causal", "causal", both(23, 161, 16, BF16, causal=True)),
+        Case("130 queries, 200 keys, causal", "causal", both(130, 200, 16, BF16, causal=True)),
         Case("70 queries, 31 keys, causal, float32", "causal", both(70, 31, 16, FP32, causal=True)),
-        Case("large scores", "hard", both(24, 170, 16, BF16, scores="large")),
-        Case("rising scores, heads of 80, float32", "hard", both(40, 150, 80, FP32, scores="rising", v_mean=20.0)),
-        Case("scores near -200", "hard", both(70, 70, 16, scores="low")),
+        Case("large scores", "hard", both(24, 170, 16, BF16, lead=(), scores="large")),
+        Case("rising scores, heads of 80, float32", "hard", both(30, 150, 80, FP32, scores="rising", v_mean=20.0)),
+        Case("scores near -200", "hard", both(70, 64, 16, scores="low")),
         Case("16 queries, 2048 keys, v around 20, bfloat16", "half", both(16, 2048, 16, BF16, lead=(), v_mean=20.0)),
         Case("64 heads of 64 queries and keys, float16", "performance", both(64, 64, 16, lead=(64,))),
         Case(
@@ -88,8 +88,8 @@ flash_attention = Exercise(
         Launches(1, 1, phase=0),
         Launches(3, 1, phase=1, programs=FILLS),
         # one kernel for all three gradients does five products, three kernels do seven
-        DotFlops(products(9), of_pairs(2, 5), 1, "18 B N N D, forward and backward"),
-        DotFlops(products(9), of_pairs(2, 5), 1, "causal: half of it, and the diagonal", "half of it"),
+        DotFlops(products(9), of_pairs(2, 5), 1, "18 B N N D FLOPs in both passes together"),
+        DotFlops(products(9), of_pairs(2, 5), 1, "causal: half of these FLOPs, and the diagonal", "half of it"),
         NoAtomics(1),
         BuffersBelow(scores_bytes, 1, "nothing of Nq x Nk in memory"),
     ],
@@ -102,26 +102,26 @@ flash_attention = Exercise(
             none=0.6,
             points=4,
             baseline=torchs_flash,
-            advice="Try dK and dV in 64 x 64 tiles with 4 warps, dQ likewise, and tl.exp2: see *How fast is it?* below.",
+            advice="Try 64 x 64 tiles with 4 warps for dK and dV, and for dQ, too, and use tl.exp2: see *How fast is it?* below.",
         )
     ],
     hints=[
         "forward gets o and lse from your forward pass, keeps both and the three inputs, and returns o. backward launches the three "
-        "kernels that you have.",
-        "ctx.save_for_backward(q, k, v, o, lse), and numbers as ctx.causal, ctx.scale. backward(ctx, do) returns one gradient for each "
-        "argument of forward: dq, dk, dv, None, None.",
-        "d = delta(o, do); dk, dv = dkdv(q, k, v, do, lse, d, ctx.causal, ctx.scale); return dq(q, k, v, do, lse, d, "
-        "ctx.causal, ctx.scale), dk, dv, None, None. do may have any strides, 0 among them; your kernels take them as they come.",
+        "kernels that you have written.",
+        "Keep the tensors with ctx.save_for_backward(q, k, v, o, lse), and the other arguments as ctx.causal and ctx.scale. backward(ctx, "
+        "do) returns one gradient for each argument of forward: dq, dk, dv, None, None.",
+        "d = delta(o, do); dk, dv = dkdv(q, k, v, do, lse, d, ctx.causal, ctx.scale); return dq(q, k, v, do, lse, d, ctx.causal, "
+        "ctx.scale), dk, dv, None, None. do may have any strides, even 0, and your kernels take any strides.",
     ],
     mistakes=[
         raised(
             "got 1)",
-            "backward returns nothing, or one gradient alone: end it with `return`, and dq, dk, dv, None, None.",
+            "backward returns nothing, or only one gradient. End it with `return dq, dk, dv, None, None`.",
         ),
         raised(
             "incorrect number of gradients",
-            "backward returns a result for each of forward's five arguments, dq, dk, dv, None, None. (torch counts those that were "
-            "passed, and takes further ones if they are None.)",
+            "backward must return one result for each of forward's five arguments: dq, dk, dv, None, None. (torch counts the arguments "
+            "that were passed, and accepts further results if they are None.)",
         ),
         raised(
             "takes 2 positional arguments but 3 were given",

@@ -1,4 +1,4 @@
-"""A softmax to be broken."""
+"""A softmax that students break."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def given_softmax(x):
 
 
 def lawful(x: torch.Tensor) -> str:
-    """Inputs that the function promises a result for: numbers, none of them infinite, in columns of stride 1."""
+    """Say why the function promises no result for x; "" if it promises one: for finite numbers, in columns of stride 1."""
     if x.shape[1] > 1 and x.stride(1) != 1:
-        return "has columns that lie apart: the kernel asks for a column stride of 1"
+        return "has columns that lie apart, but the kernel needs a column stride of 1"
     return "" if bool(x.isfinite().all()) else "has values that are not finite"
 
 
@@ -63,19 +63,19 @@ break_softmax = Exercise(
     difficulty=4,
     lines=6,
     cases=[
-        mutant("no maximum is taken off", ("tl.maximum(m, tl.max(x, 0))", "tl.maximum(m, 0.0)")),
+        mutant("the maximum is never below 0", ("tl.maximum(m, tl.max(x, 0))", "tl.maximum(m, 0.0)")),
         mutant(
             "the maximum of the last block alone",
             ("tl.maximum(m, tl.max(x, 0))", "tl.max(x, 0)"),
             ("l * tl.exp(m - new)", "l * tl.exp(tl.minimum(m - new, 0.0))"),
         ),
-        mutant("what was added up is not corrected", ("l * tl.exp(m - new)", "l")),
+        mutant("the old sum is not corrected", ("l * tl.exp(m - new)", "l")),
         mutant("rows packed", ("row * stride + offs_n", "row * N + offs_n")),
     ],
     oracle=lambda **_: None,
     criteria=[Kills(SOFTMAX, 1 / 2, 4)],
     hints=[
-        "The kernel walks along a row in blocks of 64. Where must the largest number of a row lie so that each line of "
+        "The kernel walks along a row in blocks of 64. Where must the largest number of a row lie so that every line of "
         "the loop matters?",
         "Think of rows whose numbers are all far below 0. Think of one number far above the others, in the first or in the last block. And "
         "think of an N that 64 does not divide.",

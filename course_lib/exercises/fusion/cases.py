@@ -27,7 +27,7 @@ def rows(
     rising: float = 0.0,
     masked: int = 0,
 ):
-    """A drawing of x (M, N), column stride 1: scale * normal + mean, and along a row a rise of `rising`.
+    """A drawing of x (M, N), column stride 1: scale * normal + mean, plus a slope that rises by `rising` along each row.
 
     window   a view into a wider matrix full of NaN, so that an element read from outside shows
     masked   the number of elements at the start of each row that are -inf
@@ -43,7 +43,7 @@ def rows(
 
 
 def also(draw: Callable, *names: str, scale: float = 1.0, mean: float = 0.0):
-    """`draw`, and vectors (N,) of those names in x's dtype, normal * scale + mean."""
+    """Extend `draw` with vectors (N,) of these names in x's dtype, normal * scale + mean."""
 
     def drawn(generator: torch.Generator) -> dict[str, torch.Tensor]:
         found = draw(generator)
@@ -54,7 +54,7 @@ def also(draw: Callable, *names: str, scale: float = 1.0, mean: float = 0.0):
 
 
 def two(draw: Callable, second: str):
-    """`draw` twice: x, and a second tensor like it."""
+    """Draw twice: x, and a second tensor like it."""
     return lambda g: {"x": draw(g)["x"], second: draw(g)["x"]}
 
 
@@ -64,12 +64,12 @@ def vectors(N: int, dtype: torch.dtype = torch.float32, scale: float = 3.0):
 
 
 def normed(draw: Callable, eps: float = 1e-6):
-    """`draw`, weights around 1, and eps."""
+    """Extend `draw` with weights around 1, and with eps."""
     return lambda g: also(draw, "weight", scale=0.5, mean=1.0)(g) | {"eps": eps}
 
 
 def added(draw: Callable, eps: float = 1e-6):
-    """x, residual, weight, eps."""
+    """A drawing of x, residual, weight and eps."""
 
     def drawn(generator: torch.Generator) -> dict[str, Any]:
         pair, rest = two(draw, "residual")(generator), normed(draw, eps)(generator)
@@ -79,7 +79,7 @@ def added(draw: Callable, eps: float = 1e-6):
 
 
 def labelled(M: int, V: int, dtype: torch.dtype = torch.float32, **kind: Any):
-    """A drawing of logits (M, V) and target (M,) int64: classes that are not masked, the first and the last among them."""
+    """A drawing of logits (M, V) and target (M,) int64. Targets are not masked; the first and the last such class are among them."""
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
         first = kind.get("masked", 0)

@@ -41,7 +41,7 @@ chain_bytes = Exercise(
     criteria=[
         Correct("one by one", 2, "one kernel for each operation"),
         Correct("all in one", 2, "all in one kernel"),
-        Correct("cuts", 2, "cut anywhere, as the trace counts it"),
+        Correct("cuts", 2, "cuts anywhere, as the trace counts them"),
     ],
     hints=[
         "Take one kernel at a time. Which names does it use that it does not compute? Which of its results are used later?",
@@ -65,9 +65,9 @@ predicted_launches = Exercise(
     oracle=lambda: inductor.recorded_launches(),
     criteria=[Correct("plain", 7, "launches, as measured with torch.compile")],
     hints=[
-        "There is a cut wherever all programs must have finished before the next operation can begin, and nowhere else.",
-        "A row of 4096 numbers fits into one program, but a tensor of 16 million does not. A matrix product is a call of a library.",
-        "To divide by the sum of a whole tensor, many programs add up parts, then one program adds up these sums, and then many programs "
+        "There is a cut wherever the next operation can begin only when all programs have finished, and nowhere else.",
+        "One program can hold a row of 4096 numbers, but not a tensor of 16 million. A matrix product is a library call.",
+        "To divide by the sum of a whole tensor, many programs add up parts, then one program adds up their sums, and then many programs "
         "divide. A print needs the finished tensor.",
     ],
 )

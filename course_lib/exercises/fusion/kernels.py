@@ -70,7 +70,7 @@ sin2_plus_cos2 = Exercise(
     bonus=[against_copy("33554432", vectors(1 << 25), lambda x, y: 3 * nbytes(x))],
     hints=[
         "The kernel is like the first kernel of unit 00, with a longer line in the middle. What must be loaded, and what must be stored?",
-        "tl.sin and tl.cos need float32, so convert with .to(tl.float32) after the load. tl.store converts back.",
+        "tl.sin and tl.cos need float32, so convert with .to(tl.float32) after the load. tl.store converts the result back.",
         "sine = tl.sin(x); cosine = tl.cos(y); tl.store(out_ptr + i, sine * sine + cosine * cosine, mask=i < n).",
     ],
     mistakes=[launched(1, ONE_LAUNCH)],
@@ -109,18 +109,18 @@ bias_gelu = Exercise(
     bonus=[against_copy("8192 x 8192", also(rows(8192, 8192), "bias"), lambda x, bias: 2 * nbytes(x))],
     hints=[
         "Give a program a piece of x, as in unit 04's row_copy: a part of a row, or a tile. Which elements of the bias does it need?",
-        "Load them at bias_ptr + cols, with the mask of the columns. For a tile, make it a block (1, BLOCK_N), which broadcasts over the "
+        "Load them at bias_ptr + cols, with the mask of the columns. For a tile, make them a block (1, BLOCK_N), which broadcasts over the "
         "rows when you add it.",
         "z = x.to(tl.float32) + bias.to(tl.float32), then 0.5 * z * (1 + tl.erf(z * 0.7071067811865476)).",
     ],
     mistakes=[
         computes(
             lambda x, bias: F.gelu(x.double() + bias.double(), approximate="tanh"),
-            "This is GELU's approximation by tanh. The exact GELU is 0.5 * z * (1 + erf(z / sqrt(2))).",
+            "This is the approximation of GELU by tanh. The exact GELU is 0.5 * z * (1 + erf(z / sqrt(2))).",
         ),
         computes(
             by_row,
-            "You use one number of the bias for each row. But it has one for each column, so load it at bias_ptr + cols.",
+            "You use one number of the bias for each row. But the bias has one number for each column, so load it at bias_ptr + cols.",
         ),
         launched(1, ONE_LAUNCH),
         read_times("x", 1.9, ONE_LAUNCH),
@@ -165,7 +165,7 @@ softmax = Exercise(
     ],
     bonus=[against_copy("8192 x 8192", rows(8192, 8192), softmax_bytes)],
     hints=[
-        "Let each program hold one row. Once the row is in registers, must you read it from memory again?",
+        "Let each program hold one row. Once the row is in registers, must the program read it from memory again?",
         "BLOCK = triton.next_power_of_2(N) holds a row. Masked lanes must not change the maximum or the sum: which `other` "
         "is right for both?",
         "x = tl.load(..., other=-float('inf')).to(tl.float32); p = tl.exp(x - tl.max(x, axis=0)); store p / tl.sum(p, axis=0).",
@@ -177,9 +177,9 @@ softmax = Exercise(
         not_apart(lambda x: torch.softmax(x.double(), 1)),
         computes(
             divided_by(lambda x, p: x.sum(1, keepdim=True)),
-            "Each row is divided by the sum of x: divide by the sum of p.",
+            "Each row is divided by the sum of x. Divide it by the sum of p.",
         ),
-        computes(divided_by(lambda x, p: torch.ones(())), "These are the exponentials p: divide by their sum."),
+        computes(divided_by(lambda x, p: torch.ones(())), "These are the exponentials p. Divide them by their sum."),
         scaled_rows(MASKED_ZERO),
         launched(1, ONE_LAUNCH),
         read_times(
@@ -216,7 +216,7 @@ online_softmax = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("hard", 3, "right for a rising maximum and a masked start"),
+        Correct("hard", 3, "right for rising values and a masked start"),
         Correct("long", 2, "right for a row longer than any block"),
         Traffic(lambda x: 3 * nbytes(x), 3, at_most=1.01, title="reads at most twice, writes once"),
     ],
@@ -236,7 +236,7 @@ online_softmax = Exercise(
         "old sum when the maximum grows from m to m_new?",
         "l = l * alpha + tl.sum(tl.exp(x - m_new), axis=0), with m_new = tl.maximum(m, tl.max(x, axis=0)) and alpha = tl.exp(m - "
         "m_new). A second loop over the row stores tl.exp(x - m) / l.",
-        "Start with l = 0.0 and a finite m, such as -3.4e38. Then a block of -inf gives exp(-inf) = 0. With m = -inf it would give "
+        "Start with l = 0.0 and a finite m, such as -3.4e38. Then a block of -inf adds exp(-inf) = 0. With m = -inf, m - m_new would be "
         "-inf - -inf, which is NaN.",
     ],
     mistakes=[
@@ -375,8 +375,8 @@ cross_entropy = Exercise(
         against_copy("8192 x 32768", labelled(8192, 32768), lambda logits, target: nbytes(logits)),
     ],
     hints=[
-        "You can compute -log(softmax(x)[t]) without a softmax. Write it with the logarithm of the sum of exponentials.",
-        "loss = m + log(l) - x[t], with m and l as in online_softmax; the second loop is not needed.",
+        "You can compute -log(softmax(x)[t]) without a softmax. Write the loss with the logarithm of the sum of exponentials.",
+        "loss = m + log(l) - x[t], with m and l as in online_softmax. The second loop is not needed.",
         "x[t] is one more load of a single element: tl.load(logits_ptr + row * row_stride + tl.load(target_ptr + row)).",
     ],
     mistakes=[

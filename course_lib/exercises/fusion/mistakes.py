@@ -36,12 +36,12 @@ def read_times(tensor: str, times: float, sentence: str) -> Mistake:
 
 
 def launched(more_than: int, sentence: str) -> Mistake:
-    """Say `sentence` if a call launches more kernels than that."""
+    """Make a mistake that says `sentence` if a call launches more than `more_than` kernels."""
     return lambda trials: sentence if any(len(t.evidence.launches) > more_than for t in performance(trials)) else ""
 
 
 def results(trials: Sequence[Trial], *groups: str) -> list[tuple[dict[str, Any], torch.Tensor]]:
-    """(arguments, result) of each call in these groups, or in all, that gave a tensor; of a tuple its first part."""
+    """Collect (arguments, result) of each call in these groups, or in all, that returned a tensor. Of a tuple, take the first part."""
     pairs = [
         p
         for t in trials
@@ -53,7 +53,7 @@ def results(trials: Sequence[Trial], *groups: str) -> list[tuple[dict[str, Any],
 
 
 def computes(wrong: Callable[..., torch.Tensor], sentence: str) -> Mistake:
-    """Say `sentence` if all results that are not right are what `wrong` makes of the arguments."""
+    """Make a mistake that says `sentence` if every wrong result is what `wrong` computes from the arguments."""
 
     def close(out: torch.Tensor, guess: torch.Tensor) -> bool:
         share = max(1e-3, 4 * torch.finfo(out.dtype).eps)
@@ -73,7 +73,7 @@ def computes(wrong: Callable[..., torch.Tensor], sentence: str) -> Mistake:
 
 
 def nan_of_exp(trials: Sequence[Judged]) -> str:
-    """Say where the NaN of exponentials along rows comes from, if masked lanes without `other` do not explain it as well."""
+    """Say where the NaN of exponentials along rows comes from, unless masked lanes without `other` explain it as well."""
     lanes = any(t.evidence.poisoned for t in trials)
     if lanes and any(bool(o.isnan().any()) for _, o in results(trials, "ragged")):
         return ""
@@ -98,19 +98,19 @@ def overflows(trials: Sequence[Judged]) -> str:
 
 
 def columns_add_up(trials: Sequence[Judged]) -> str:
-    """Say so if it is the columns of a block of rows that add up to 1."""
+    """Say so if the columns of a block of rows add up to 1, and not the rows."""
     for arguments, out in results([t for t in trials if t.difference], "plain"):
         M, N = arguments["x"].shape
         for rows in (2, 4, 8, 16, 32, 64):
             if out.shape == (M, N) and M % rows == 0:
                 sums = out.double().reshape(-1, rows, N).sum(1)
                 if torch.allclose(sums, torch.ones_like(sums), rtol=0.01):
-                    return f"In each block of {rows} rows the columns add up to 1: for the rows take the maximum and the sum along axis=1."
+                    return f"In each block of {rows} rows the columns add up to 1, not the rows. Take the maximum and the sum along axis=1."
     return ""
 
 
 def cut_off(trials: Sequence[Judged]) -> str:
-    """Say so if each row is the softmax of a first block of it, and the rest was left out."""
+    """Say so if the start of each row is its own softmax, and the rest of the row was not stored."""
     for arguments, out in results([t for t in trials if t.difference]):
         there = ~out.isnan()
         first = int(there[0].sum()) if out.dim() == 2 else 0
@@ -118,25 +118,25 @@ def cut_off(trials: Sequence[Judged]) -> str:
             right = torch.softmax(arguments["x"][:, :first].double(), 1)
             if torch.allclose(out[:, :first].double(), right, 0.01):
                 return (
-                    f"Of rows of {out.shape[1]} the columns from {first} on are neither read nor stored: a block must hold the row: "
-                    "triton.next_power_of_2(N) lanes."
+                    f"In rows of {out.shape[1]}, the columns from {first} on are neither read nor stored. A block must hold the whole "
+                    "row, so it needs triton.next_power_of_2(N) lanes."
                 )
     return ""
 
 
 def not_apart(function: Callable[..., torch.Tensor]) -> Mistake:
-    """Say so if program i began i elements after the first."""
+    """Make a mistake that says so if program i began i elements after program 0."""
 
     def wrong(x: torch.Tensor) -> torch.Tensor:
         return function(x.as_strided(x.shape, (x.stride(1), x.stride(1))))
 
     slip = computes(
         wrong,
-        "Here each program starts one element after the one before it. Rows lie x.stride(0) apart; x.stride(1) is 1.",
+        "Each program starts one element after the program before it. But rows lie x.stride(0) apart, and x.stride(1) is 1.",
     )
 
     def look(trials: Sequence[Judged]) -> str:
-        # row * N looks like that, too, where a row is one element, and where both lead to the NaN next to a window
+        # row * N gives the same result where a row has one element, and where both ways read the NaN next to a window
         said, found = slip(trials), results([t for t in trials if t.difference])
         telling = said and any(call["x"].shape[1] > 1 and bool(out[1:].isfinite().any()) for call, out in found)
         return said if telling else ""
@@ -145,7 +145,7 @@ def not_apart(function: Callable[..., torch.Tensor]) -> Mistake:
 
 
 def divided_by(sum_of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """exp(x - m), divided by a sum of x and of itself."""
+    """Make the slip that divides p = exp(x - m) by `sum_of(x, p)`."""
 
     def wrong(x: torch.Tensor) -> torch.Tensor:
         p = torch.exp(x.double() - x.double().amax(1, keepdim=True))
@@ -155,7 +155,7 @@ def divided_by(sum_of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> 
 
 
 def normed_by(factor: Callable[[torch.Tensor, float], torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """x (and residual) times weight, times a factor of x and eps."""
+    """Make the slip that multiplies x (plus residual) by the weight and by `factor(x, eps)`."""
 
     def wrong(x: torch.Tensor, weight: torch.Tensor, eps: float, residual: torch.Tensor | None = None) -> torch.Tensor:
         x = x.double() + (0 if residual is None else residual.double())
@@ -170,22 +170,22 @@ def mean_square(x: torch.Tensor) -> torch.Tensor:
 
 
 def loss_by(of_row: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """A loss of float32 logits (M, V), and those of the targets (M,)."""
+    """Make a loss of the float32 logits (M, V) and of the logits of the targets (M,)."""
     return lambda logits, target: of_row(logits.float(), logits.float().gather(1, target[:, None])[:, 0])
 
 
 def padded(block: int) -> Callable[..., torch.Tensor]:
-    """The loss, if masked lanes of the last block hold 0."""
+    """Make the loss that results if masked lanes of the last block hold 0."""
     return loss_by(lambda x, right: F.pad(x.double(), (0, -x.shape[1] % block)).logsumexp(1) - right)
 
 
 def all_zero(group: str, sentence: str) -> Mistake:
-    """Say `sentence` if a result of that group is zero everywhere."""
+    """Make a mistake that says `sentence` if a result of this group is zero everywhere."""
     return lambda trials: sentence if any(not bool(o.any()) for _, o in results(trials, group)) else ""
 
 
 def scaled_rows(sentence: str) -> Mistake:
-    """Say `sentence` if rows are the softmax but for a factor below 1: the sum that divides them is too large."""
+    """Make a mistake that says `sentence` if each row is a factor below 1 times the softmax: the sum that divides it is too large."""
 
     def look(trials: Sequence[Trial]) -> str:
         for arguments, out in results(trials, "plain", "ragged", "hard", "long"):
@@ -217,74 +217,78 @@ def divided_by_the_block(trials: Sequence[Trial]) -> str:
 
 
 def one_store_each(out: Any, n: int, ops: Sequence[Sequence[str]], itemsize: int, fused: Sequence[int]) -> bool:
-    """Whether a chain's bytes were counted as if each kernel stored one tensor."""
+    """Tell whether the bytes of a chain were counted as if each kernel stored one tensor."""
     stages, _ = traced_stages(n, ops, itemsize, fused)
     return out == n * itemsize * sum(len(stage.loads) + 1 for stage in stages)
 
 
-ONE_LAUNCH = "What the first kernel stores, the second loads again: that trip through memory is what fusion saves."
-OVERFLOWS = "exp(x) is infinite in float32 from x = 89 on, and inf / inf is NaN: subtract the row's maximum first."
+ONE_LAUNCH = "The second kernel loads what the first one stored. Fusion saves this trip through memory."
+OVERFLOWS = "From x = 89 on, exp(x) is infinite in float32, and inf / inf is NaN. Subtract the row's maximum first."
 STARTS_AT_0 = (
-    "All logits of these rows are far below 0, and each exp is 0: 0 / 0 is NaN. The running maximum must be one of the logits: "
-    "start it from -3.4e38; 0 is larger than all of these."
+    "All logits of these rows are far below 0, so each exp is 0, and 0 / 0 is NaN. The running maximum must be one of the logits, "
+    "but 0 is larger than all of these. Start it from -3.4e38."
 )
 UPSIDE_DOWN = (
-    "NaN in every row, and no logit is large: does exp(m_new - m) multiply the old sum? From m = -3.4e38 that is infinite, and "
-    "infinite times 0 is NaN. alpha is exp(m - m_new), at most 1."
+    "Every row has NaN, though no logit is large. Does exp(m_new - m) multiply the old sum? If m is -3.4e38, this factor is "
+    "infinite, and infinity times 0 is NaN. alpha is exp(m - m_new), which is at most 1."
 )
 MASKED_START = (
-    "-inf - -inf is NaN: while a row has shown nothing but -inf, its maximum is -inf. Start the running maximum from a finite "
-    "number, or leave such blocks out."
+    "As long as a row has shown nothing but -inf, its maximum is -inf, and -inf - -inf is NaN. Start the running maximum from a "
+    "finite number, or leave such blocks out."
 )
 
-FACTOR = "Each row is the softmax but for a factor below 1, so the sum l is too large. "
-MASKED_ZERO = FACTOR + "With other=0 each masked lane adds exp(0 - m) to it: other=-float('inf') adds exp(-inf) = 0."
+FACTOR = "Each row is the softmax times a factor below 1, so the sum l is too large. "
+MASKED_ZERO = (
+    FACTOR + "With other=0 each masked lane adds exp(0 - m) to l. With other=-float('inf') it adds exp(-inf) = 0."
+)
 NO_CORRECTION = (
     FACTOR + "When the maximum grows, is the old sum multiplied by exp(m - m_new)? And do masked lanes hold -inf? With "
-    "other=0 each adds exp(0 - m)."
+    "other=0 each of them adds exp(0 - m)."
 )
-BY_BLOCK = "The squares are divided by the length of the block. Masked lanes are no elements of the row: divide by N."
-SQUARED = "In float16 300 squared is infinite, and x / inf is 0: convert to float32 before you square."
+BY_BLOCK = "The sum of squares is divided by the length of the block. Masked lanes are not elements of the row, so divide by N."
+SQUARED = "In float16, 300² is infinite, and x / inf is 0. Convert to float32 before you square."
 NORMS = [
     computes(normed_by(factor), sentence)
     for factor, sentence in (
         (
             lambda x, eps: 1 / (mean_square(x).sqrt() + eps),
-            "eps is added to the root. It stands below it: rsqrt(mean + eps).",
+            "You add eps to the root, but it belongs under the root: rsqrt(mean + eps).",
         ),
         (lambda x, eps: mean_square(x).rsqrt(), "eps is missing: rsqrt(mean + eps)."),
         (
             lambda x, eps: (x.square().sum(1, keepdim=True) + eps).rsqrt(),
-            "The squares are added up, and not divided by N: the norm takes their mean.",
+            "The sum of squares is not divided by N. The norm takes the mean of the squares.",
         ),
         (
             lambda x, eps: 1 / (mean_square(x) + eps),
-            "Divided by the mean of the squares; the norm divides by its root.",
+            "You divide by the mean of the squares. The norm divides by the root of this mean.",
         ),
     )
 ]
 CROSS_ENTROPY = [
     *(
-        computes(padded(2**k), "With other=0 each masked lane adds exp(0 - m) to l: other=-float('inf') adds 0.")
+        computes(
+            padded(2**k), "With other=0 each masked lane adds exp(0 - m) to l. With other=-float('inf') it adds 0."
+        )
         for k in range(7, 18)
     ),
     computes(
         loss_by(lambda x, right: x.logsumexp(1) - x.amax(1) - right),
-        "This lacks m: l is relative to the maximum, so the logarithm of the sum is m + log(l).",
+        "The loss lacks m. l is relative to the maximum, so the logarithm of the sum is m + log(l).",
     ),
     computes(
         loss_by(lambda x, right: x.exp().sum(1).log() - right),
-        "exp(x) is infinite in float32 from x = 89 on: subtract the row's maximum first.",
+        "From x = 89 on, exp(x) is infinite in float32. Subtract the row's maximum first.",
     ),
     computes(
         loss_by(lambda x, right: -(torch.exp(right - x.amax(1)) / torch.exp(x - x.amax(1, keepdim=True)).sum(1)).log()),
-        "exp(x[t] - m) is 0 for a target far below the maximum, and log(0) infinite: m + log(l) - x[t] needs no exp of x[t].",
+        "If x[t] is far below the maximum, exp(x[t] - m) is 0, and its logarithm is -inf. m + log(l) - x[t] needs no exp of x[t].",
     ),
 ]
-STORES_ONE = "Each kernel is counted with one store. How many of its results does a later kernel need?"
+STORES_ONE = "You count one stored tensor for each kernel. How many of its results does a later kernel need?"
 
 
 def by_row(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """GELU with bias[i] added to row i."""
+    """Compute GELU with bias[i] added to row i."""
     own = bias.double()[torch.arange(len(x)).clamp(max=len(bias) - 1)]
     return F.gelu(x.double() + own[:, None])

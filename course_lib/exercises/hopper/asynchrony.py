@@ -99,26 +99,26 @@ holder = Exercise(
     ],
     oracle=holding,
     criteria=[
-        Correct("once", 1, "right where the layout covers the block once"),
+        Correct("once", 1, "right if the layout covers the block once"),
         Correct("again", 2, "right where it is repeated"),
-        Correct("columns", 2, "right where the order is [0, 1]"),
+        Correct("columns", 2, "right if the order is [0, 1]"),
     ],
     hints=[
-        "Take the two axes one after the other. Along one axis, which digits does an index have: within a thread, which lane, which warp, "
-        "which repetition?",
-        "Divide with remainder by size_per_thread, then by threads_per_warp, then by warps_per_cta; what is left counts repetitions.",
-        "The axis order[0] comes first: lane = lane0 + threads_per_warp[order[0]] * lane1, warps likewise. Registers: the elements within "
-        "a thread first, order[0] first, then the repetitions, order[0] first.",
+        "Take the two axes one after the other. Along one axis an index has four digits: the place within a thread, the lane, the warp "
+        "and the repetition. How do you get each of them?",
+        "Divide with remainder by size_per_thread, then by threads_per_warp, then by warps_per_cta. The last quotient counts repetitions.",
+        "The axis order[0] comes first: lane = lane0 + threads_per_warp[order[0]] * lane1, and warps are counted likewise. For registers, "
+        "count the elements within a thread first, and then the repetitions, both along order[0] first.",
     ],
     mistakes=[
         every(_swapped, "order[0] is the axis that changes fastest, not the slowest."),
         every(
             _repetitions_first,
-            "The registers are numbered the other way: the elements that lie together come first, and each repetition adds as many.",
+            "The registers are numbered the other way. The elements that lie together come first, and each repetition adds as many.",
         ),
         every(
             _no_repetitions,
-            "Where the layout is repeated, a lane holds a piece for each repetition, in further registers.",
+            "If the layout is repeated, a lane holds a piece for each repetition, in further registers.",
         ),
     ],
 )
@@ -149,9 +149,10 @@ shared_transpose = Exercise(
         Traffic(copy_bytes, 1),
     ],
     hints=[
-        "Lanes of a warp that go down a column of 64 floats: 64 words apart, in how many of the 32 banks do they meet?",
-        "Write rows into the tile, tile.permute((1, 0)) names the same memory turned round, and a load of it reads columns. Between the "
-        "two stands barrier(): other threads wrote what this one reads.",
+        "The lanes of a warp go down a column of a tile with rows of 64 floats. So they are 64 words apart. How many of the 32 banks do "
+        "they use?",
+        "Write rows into the tile. tile.permute((1, 0)) is the same memory, transposed, so a load from it reads columns. Put barrier() "
+        "between the two, because a thread reads what other threads wrote.",
         "gl.SwizzledSharedLayout(vec, per_phase, max_phase, [1, 0]): row r keeps its groups of vec elements in the places XOR "
         "(r // per_phase % max_phase). With a layout in which a warp reads one row of 32, which vec and max_phase put the 32 elements of a "
         "column into 32 banks?",
@@ -201,10 +202,11 @@ async_column_sum = Exercise(
         SharedBytes(lambda x: STAGES * TILE * TILE * 4, 1, "at most 64 KiB of shared memory"),
     ],
     hints=[
-        "Which copies must have ended before tile i may be read, and which may go on?",
-        "Commit one group for each tile, an empty one behind the last tile, too: wait_group(STAGES - 2) then says that tile i has come.",
-        "for i in range(steps): wait_group(STAGES - 2); barrier(); start tile i + STAGES - 1 and commit; add tile i % STAGES. The barrier "
-        "also tells that all threads have read the tile whose place is filled next.",
+        "Which copies must have ended before tile i may be read, and which may still be under way?",
+        "Commit one group for each turn, even an empty one after the last tile. Then wait_group(STAGES - 2) always means that tile i has "
+        "come.",
+        "for i in range(steps): wait_group(STAGES - 2); barrier(); start tile i + STAGES - 1 and commit; add tile i % STAGES. After the "
+        "barrier, all threads have also read the tile whose place is filled next.",
     ],
     mistakes=[lesson],
 )
@@ -238,24 +240,24 @@ phase_of = Exercise(
     oracle=turns,
     criteria=[Correct("two", 1, "a ring of 2"), Correct("other", 2, "rings of other sizes")],
     hints=[
-        "Write down, for a ring of 2, which slot tile 0, 1, 2, 3, 4 goes to, and how often that slot was filled before.",
-        "A slot is used for the (i // SIZE)-th time. The reader waits for the phase of that number: its parity.",
-        "The writer waits for the phase before: (i // SIZE + 1) & 1, which is 1 in the first round, and a wait for parity 1 of a barrier "
-        "that has never opened passes at once.",
+        "For a ring of 2, write down to which slot each of the tiles 0 to 4 goes, and how often this slot was filled before.",
+        "Tile i uses its slot in round i // SIZE. The reader waits for the phase of this number, by its parity.",
+        "The writer waits for the phase before, with parity (i // SIZE + 1) & 1. In the first round this is 1, and a wait for parity 1 of "
+        "a barrier that has never opened passes at once.",
     ],
     mistakes=[
         every(
             lambda output, i, SIZE: tuple(output)[1] == i % 2,
-            "A parity flips when the ring has gone round once, and not with each tile.",
+            "A parity flips when the ring has gone round once, not with each tile.",
         ),
         every(
             lambda output, i, SIZE: tuple(output)[1:] == turns(i, SIZE)[:0:-1],
-            "Reader and writer are swapped: in the first round the reader must wait, and the writer must not.",
+            "Reader and writer are swapped. In the first round the reader must wait, and the writer must not.",
         ),
         every(
             lambda output, i, SIZE: tuple(output)[1:] == 2 * turns(i, SIZE)[1:2],
-            "The writer waits for another phase than the reader: for the one before, since the slot's last tile must have been read. In "
-            "the first round there was none, so its wait must pass at once.",
+            "The writer waits for another phase than the reader. It waits for the phase before, since the slot's last tile must have been "
+            "read. In the first round there is no such tile, so its wait must pass at once.",
         ),
         every(
             lambda output, i, SIZE: tuple(output)[1:] == (i // SIZE, i // SIZE + 1),
@@ -290,8 +292,8 @@ ring_column_sum = Exercise(
         SharedBytes(lambda x: STAGES * TILE * TILE * 2 + BARRIERS, 1, "at most four tiles in shared memory"),
     ],
     hints=[
-        "Two barriers belong to each slot: who arrives at `full`, who at `empty`, and who waits for each?",
-        "The fetcher waits for empty, expects the bytes on full, starts the copy. The adder waits for full, loads, arrives at empty. "
+        "Each slot has two barriers. Which partition arrives at `full`, which at `empty`, and which waits for each of them?",
+        "fetch waits for empty, expects the bytes at full, and starts the copy. add_up waits for full, loads, and arrives at empty. "
         "phase_of has the parities.",
         "gl.warp_specialize([(add_up, (...)), (fetch, (...))], [1], [24]): the first function runs on the kernel's four warps, the second "
         "on one more. Give both the ring, and the number of tiles.",
@@ -327,10 +329,11 @@ tma_copy = Exercise(
         Traffic(copy_bytes, 1),
     ],
     hints=[
-        "In what order: who tells the barrier how many bytes to wait for, who waits, and who must not leave before the store has read?",
+        "In which order does a program tell the barrier how many bytes to expect, start the load, wait, and start the store? And for what "
+        "must it wait before it ends?",
         "expect(barrier, nbytes), tma_load(desc, [row, col], barrier, tile), wait(barrier, 0), tma_store(desc, [row, col], tile).",
-        "The last line of the kernel is store_wait(0). Where a tile sticks out, TMA fills in zeros, counts them as bytes that came, and "
-        "stores none of them: expect x_desc.block_type.nbytes everywhere.",
+        "The last line of the kernel is store_wait(0). If a tile reaches past an edge, TMA fills in zeros, counts them as bytes that "
+        "came, and stores none of them. So always expect x_desc.block_type.nbytes.",
     ],
     mistakes=[lesson],
 )
@@ -364,14 +367,15 @@ wgmma_matmul = Exercise(
         Correct("ragged", 2, "right at the edges"),
         Uses("TMA load", 1),
         Uses("wgmma", 2, needs=multiply_adds),
-        Traffic(tiled_bytes, 1, title="no more is read than tiles of 64 x 64 need", programs=2),
+        Traffic(tiled_bytes, 1, title="reads no more than tiles of 64 x 64 need", programs=2),
     ],
     hints=[
-        "Where do the operands of a wgmma lie, and where its accumulator? Which of the two must be waited for before mma, which after it?",
+        "Where do the operands of a wgmma lie, and where does its accumulator lie? For which of them must you wait before mma, and for "
+        "which after it?",
         "gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16]): four warps, 16 of the 64 rows each. acc = mma(a, b, acc, is_async=True), "
         "then acc = mma_wait(0, deps=[acc]), and only then may TMA fill a and b again.",
-        "One barrier serves both copies: expect the bytes of the two tiles together. Step i waits for parity i & 1. K that is no multiple "
-        "of 64 needs nothing: TMA fills in zeros.",
+        "One barrier serves both copies: expect the bytes of the two tiles together. Step i waits for parity i & 1. A K that is no "
+        "multiple of 64 needs nothing special, since TMA fills in zeros.",
     ],
     mistakes=[lesson],
 )

@@ -123,7 +123,7 @@ class Overlapped(Share):
     """A part of the products, by their work, beside which a copy to shared memory is under way; of a kernel without products, of
     the bytes that threads load of tiles. It is taken in the order in which it is most. least: what it must be."""
 
-    missed = "works on nothing while copies are under way"
+    missed = "does no work while copies are under way"
     of = "work while a copy was under way"
     least: float
     points: float
@@ -171,7 +171,7 @@ class SharedBytes(OnceRight):
     missed = "too much shared memory"
     most: Callable[..., int]
     points: float
-    title: str = "shared memory for what is under way, and no more"
+    title: str = "shared memory only for tiles under way"
     group: str = "performance"
 
     def count(self, group: Sequence[Trial]) -> Finding:

@@ -72,9 +72,10 @@ speed_of_light = Exercise(
     oracle=two_peaks,
     criteria=[Correct("peak", 1, "the product of three numbers"), Correct("throttled", 2, "a clock that watts allow")],
     hints=[
-        "A multiply-add is two operations. Operations a cycle of one SM, times SMs, times cycles a second.",
-        "How many of the watts does the clock change? What is left for switching when the idle ones are paid, and which share is that?",
-        "share = min(1, ((limit - idle) / switching) ** (1 / 3)); both results differ by that factor.",
+        "A multiply-add is two operations. Multiply the operations per cycle of one SM by the number of SMs and by the cycles per second.",
+        "How many of the watts depend on the clock? Subtract the idle watts from the limit. How many watts are left for switching, and "
+        "which share is that?",
+        "share = min(1, ((limit - idle) / switching) ** (1 / 3)). The second result is the first times this share.",
     ],
     mistakes=[
         guessed(
@@ -85,22 +86,22 @@ speed_of_light = Exercise(
         ),
         slowed(
             lambda idle, switching, limit: (limit / (idle + switching)) ** (1 / 3),
-            "The idle watts do not fall with the clock: take them off the limit first.",
+            "The idle watts do not fall with the clock. Subtract them from the limit first.",
         ),
         slowed(
             lambda idle, switching, limit: (limit - idle) / switching,
-            "Watts grow with the cube of the clock: a little less clock saves a lot of power, so the clock falls by a cube root.",
+            "Watts grow with the cube of the clock. A slightly lower clock saves a lot of power, so the clock falls only by a cube root.",
         ),
         slowed(
             lambda idle, switching, limit: ((limit - idle) / switching) ** 0.5,
-            "This is a square root. The voltage counts twice and the clock once: a cube.",
+            "This is a square root. The voltage counts twice and the clock once, so take a cube root.",
         ),
         guessed(
             lambda sms, macs, clock, idle, switching, limit: (
                 2 * sms * macs * clock * ((limit - idle) / switching) ** (1 / 3)
             ),
             lambda **chip: two_peaks(**chip)[1],
-            "Power that is not needed makes nothing faster: the clock given is the highest.",
+            "Power that is not needed makes nothing faster. The clock never exceeds the given one.",
             1,
             "peak",
         ),
@@ -138,9 +139,10 @@ power = Exercise(
     oracle=facts_of_power,
     criteria=[Truths(2, "true or false")],
     hints=[
-        "An H200's SM does 2048 multiply-adds a cycle. How many cycles a second do so many FLOP/s need at least, on 132 SMs?",
-        "Tensor cores that wait do nothing in that cycle: a measured speed gives a lower bound of the clock, and no upper one.",
-        "The speed follows the clock, and the watts its cube: for half of the watts, which share of the clock is left?",
+        "An H200's SM does 2048 multiply-adds per cycle. On 132 SMs, how many cycles per second does the given number of FLOP/s need at "
+        "least?",
+        "Tensor cores that wait do nothing in that cycle. So a measured speed gives a lower bound of the clock, but no upper bound.",
+        "The speed grows with the clock, and the watts with its cube. For half of the watts, which share of the clock is left?",
     ],
 )
 
@@ -187,14 +189,14 @@ def as_nvidia_counts(output: Any, kernels: list[list[int]], gpu: dict[str, int])
         programs, limit = found
         if programs != min(lets.values()):
             least = min(lets, key=lets.__getitem__)
-            return f"{said}: you say {programs} programs; {least} would let {lets[least]} onto the SM, and no other limit is lower"
+            return f"{said}: you say {programs} programs, but {least} lets {lets[least]} onto the SM, and no other limit is lower"
         if lets.get(limit) != programs:
             own = (
                 f", which would let {lets[limit]} onto the SM"
                 if limit in lets
                 else f"; a limit is one of {', '.join(LIMITS)}"
             )
-            return f"{said}: {programs} is right, and it is not set by {limit!r}{own}"
+            return f"{said}: {programs} is right, but this number is not set by {limit!r}{own}"
     return (
         "" if isinstance(output, list) and len(output) == len(kernels) else f"expected a pair, got {in_words(output)}"
     )
@@ -285,32 +287,32 @@ occupancy = Exercise(
     hints=[
         "Unit 05's four questions are still right: how many programs fit if only one limit counted? Two answers change: registers and "
         "shared memory.",
-        "Registers: one partition has registers / partitions. How many warps fit into it, whole ones? Then into all partitions, and how "
-        "many programs is that? Shared memory: add the reserved bytes, then round up to whole units.",
+        "For registers: one partition has registers / partitions. How many whole warps fit into it? How many fit into all partitions, and "
+        "how many programs is that? For shared memory: add the reserved bytes, then round up to whole units.",
         "each = -(-32 * registers // unit) * unit; warps_that_fit = gpu['registers'] // gpu['partitions'] // each * gpu['partitions']; "
         "room['registers'] = warps_that_fit // warps. At the end, limit = min(room, key=room.get).",
     ],
     mistakes=[
         each_is(
             _one_file,
-            "The registers of an SM are not one pool. A warp's all lie in one of four partitions, and what is left over in each of them "
-            "fits nobody.",
+            "The registers of an SM are not one pool. All registers of a warp lie in one of four partitions, and what is left over in "
+            "each partition is too little for a warp.",
             "registers",
         ),
         each_is(
             _no_units,
-            "A warp gets its registers in units of 256: round 32 * registers up before you divide.",
+            "A warp gets its registers in units of 256. Round 32 * registers up before you divide.",
             "registers",
         ),
         each_is(
             _evenly_dealt,
-            "A program need not have as many warps in one partition as in another: count the warps that all four have room for, and "
-            "divide by those of a program.",
+            "A program need not have as many warps in one partition as in another. Count the warps that fit into all four together, and "
+            "divide by the warps of a program.",
             "registers",
         ),
         each_is(
             _no_shared_unit,
-            "Shared memory is given out in units, too: round the bytes up to `shared_unit`, the reserved ones included.",
+            "Shared memory is handed out in units, too. Round the bytes up to a multiple of `shared_unit`, the reserved ones included.",
             "shared memory",
         ),
     ],
@@ -393,32 +395,32 @@ chains = Exercise(
     criteria=[
         Correct("waits", 1, "too little in flight: the latency sets the pace"),
         Correct("busy", 1, "enough in flight: the pipe sets it"),
-        Correct("slow pipe", 2, "a pipe that takes an instruction now and then"),
+        Correct("slow pipe", 2, "a pipe that does not take an instruction in each cycle"),
     ],
     hints=[
-        "Draw it for one warp with two chains, latency 4: which cycles take an instruction? And with five chains?",
-        "A round is one instruction of every chain of every warp. It takes the longer of two times: what the pipe needs for all of them, "
-        "and what a chain must wait for its own result. The last round ends when its last result is there.",
-        "round = warps * chains * interval; cycles = (steps - 1) * max(latency, round) + (warps * chains - 1) * interval + latency. Enough "
-        "warps: the fewest with warps * chains * interval >= latency.",
+        "Draw the cycles for one warp with two chains and a latency of 4. In which cycles does an instruction begin? And with five chains?",
+        "A round is one instruction of every chain of every warp. It takes the longer of two times: the time that the pipe needs for all "
+        "of them, and the time for which a chain waits for its own result. The last round ends when its last result is there.",
+        "round = warps * chains * interval; cycles = (steps - 1) * max(latency, round) + (warps * chains - 1) * interval + latency. The "
+        "second number is the smallest number of warps with warps * chains * interval >= latency.",
     ],
     mistakes=[
         timed(
             lambda warps, chains, steps, latency, interval: warps * chains * steps * latency,
-            "Here each instruction waits for the one before. Chains that do not depend on each other overlap: that is what they are for.",
+            "Here each instruction waits for the one before. But chains that do not depend on each other overlap.",
         ),
         timed(
             lambda warps, chains, steps, latency, interval: steps * max(latency, warps * chains * interval),
-            "Nearly: all rounds but the last are right. The last one ends with its last result, `latency` cycles after its last "
+            "This is nearly right: only the last round is wrong. The last one ends with its last result, `latency` cycles after its last "
             "instruction began.",
         ),
         needed(
             lambda chains, latency, interval: -(-latency // interval),
-            "These are the instructions that must be in flight. A warp with several chains has several of them.",
+            "This is the number of instructions that must be in flight. A warp with several chains has several of them in flight.",
         ),
         needed(
             lambda chains, latency, interval: latency // (interval * chains),
-            "Rounded down, there are cycles in which nothing is ready.",
+            "The number of warps is rounded down, so in some cycles no instruction is ready. Round up.",
         ),
     ],
 )

@@ -19,14 +19,14 @@ from course_lib.exercises.cases import FP16, given
 
 @triton.jit
 def copy_rows(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
-    """A row for each program."""
+    """Copy a row in each program."""
     i = tl.program_id(0) * stride + tl.arange(0, BLOCK)
     tl.store(out_ptr + i, tl.load(x_ptr + i))
 
 
 @triton.jit
 def one_chain(x_ptr, out_ptr, steps, BLOCK: tl.constexpr):
-    """y = y * x + 1/2, so many times."""
+    """Compute y = y * x + 1/2 again and again: one chain."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + i)
     y = x
@@ -37,7 +37,7 @@ def one_chain(x_ptr, out_ptr, steps, BLOCK: tl.constexpr):
 
 @triton.jit
 def two_chains(x_ptr, out_ptr, steps, BLOCK: tl.constexpr):
-    """Two sums of that kind, which do not need one another, and their sum."""
+    """Compute two such chains, which do not need one another, and add their results."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + i)
     y, z = x, 2 * x
@@ -49,7 +49,7 @@ def two_chains(x_ptr, out_ptr, steps, BLOCK: tl.constexpr):
 
 @triton.jit
 def by_pointers(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
-    """A tile of a product, by addresses."""
+    """Compute a tile of a product, by addresses."""
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
     cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     acc = tl.zeros((BLOCK, BLOCK), tl.float32)
@@ -61,7 +61,7 @@ def by_pointers(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr, BLOCK_K: tl.cons
 
 @triton.jit
 def by_descriptors(a_desc, b_desc, c_desc, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
-    """The same tile, by descriptors."""
+    """Compute the same tile, by descriptors."""
     m, n = tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK
     acc = tl.zeros((BLOCK, BLOCK), tl.float32)
     for k in range(0, K, BLOCK_K):
@@ -131,14 +131,14 @@ machine_code = Exercise(
     lines=10,
     cases=[Case("five kernels", "plain", given())],
     oracle=lambda: READ,
-    criteria=[Numbers(4, "as the compiler left them")],
+    criteria=[Numbers(4, "as in the compiler's code")],
     hints=[
         "A thread can ask for 32, 64 or 128 bits at once, from an address that is a multiple of as many. Where does row 1 begin, in bytes, "
         "if rows have 1001 floats?",
         "In SASS a loop is a label and, below it, the jump back to that label. Count the FFMAs between the two. Two of them wait for one "
         "another if the second reads the register that the first writes: the register right behind FFMA is written, the others are read.",
-        "HMMA is the mma of a warp, HGMMA the wgmma of four. LDGSTS is cp.async, a copy by threads; UTMALDG is TMA. A tile of 128 x 128 "
-        "sums, held by 32 threads: how many registers would each need, and how many has a thread?",
+        "HMMA is the mma of a warp, and HGMMA the wgmma of four warps. LDGSTS is cp.async, a copy by threads, and UTMALDG is TMA. If 32 "
+        "threads hold a tile of 128 x 128 sums, how many registers does each thread need, and how many can it have?",
     ],
 )
 

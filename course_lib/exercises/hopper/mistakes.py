@@ -8,28 +8,52 @@ from course_lib.exercise import Mistake, Trial
 from course_lib.hopper.faults import Kind
 
 LESSONS = {
-    Kind.NO_EXPECT: "A barrier waits for bytes only after somebody has said how many will come: expect stands before the copy.",
-    Kind.BYTES: "A barrier opens when exactly the expected bytes have come. TMA delivers whole tiles, zeros outside of the tensor "
-    "included, and each copy to the barrier counts.",
-    Kind.READ_EARLY: "A copy that has begun has not yet come. Read its tile behind a wait: for the barrier that the copy tells, or for "
-    "the group that it is in.",
-    Kind.OVERWRITTEN: "A tile may be filled again only when all who read it are done, and whoever fills it knows that: by a barrier, or "
-    "by its own wait.",
-    Kind.PHASE: "A wait names the parity of the phase that it waits for: 0 for a barrier's first phase, 1 for its second. For a "
-    "slot of a ring it flips each time the ring goes round, and not with each tile.",
-    Kind.STORE: "A TMA store reads its tile after the instruction has returned. Until store_wait(0) the tile is not the kernel's, and "
-    "the kernel may not end.",
-    Kind.DEADLOCK: "Everybody waits for somebody here. Compare, for each barrier that is named, the arrivals that a phase wants with those "
-    "that come: an arrive is one, whatever the number of threads that run it.",
-    Kind.FENCE: "Threads write shared memory one way, TMA and tensor cores read it another way. fence_async_shared() stands between.",
-    Kind.ACCUMULATOR: "A product is under way when mma(..., is_async=True) returns. Its result is there after mma_wait, which returns it.",
-    Kind.ARRIVALS: "A barrier was arrived at more often than it counts in one phase. Either two places arrive where one is counted, or "
-    "somebody did not wait for its turn.",
-    Kind.LOAD: "The kernel ends while a copy is under way, into memory that is no longer its own.",
-    Kind.PRODUCT: "The kernel ends while a product is under way: mma_wait(0, deps=[acc]) before its result is used, and before the end.",
+    Kind.NO_EXPECT: "A barrier waits for bytes only after it was told how many will come. Put expect before the copy.",
+    Kind.BYTES: (
+        "A barrier opens when exactly the expected bytes have come. TMA delivers whole tiles, with zeros outside of the tensor, and the "
+        "bytes of every copy that names this barrier count."
+    ),
+    Kind.READ_EARLY: (
+        "A copy that has begun has not yet come. Before you read its tile, wait for the barrier that the copy names, or for the group "
+        "that it is in."
+    ),
+    Kind.OVERWRITTEN: (
+        "A tile may be filled again only when all its readers are done, and the partition that fills it must know this, by a barrier or "
+        "by its own wait."
+    ),
+    Kind.PHASE: (
+        "A wait names the parity of the phase that it waits for: 0 for a barrier's first phase, 1 for its second. For a slot of a ring, "
+        "the parity flips each time the ring goes round, not with each tile."
+    ),
+    Kind.STORE: (
+        "A TMA store reads its tile after the instruction has returned. Until store_wait(0) the kernel must not write the tile, and must "
+        "not end."
+    ),
+    Kind.DEADLOCK: (
+        "Everybody waits for somebody here. For each barrier that is named, compare the arrivals that a phase needs with those that come. "
+        "Note that an arrive is one, however many threads run it."
+    ),
+    Kind.FENCE: (
+        "Threads write shared memory in one way, and TMA and tensor cores read it in another way. Put fence_async_shared() between the "
+        "two."
+    ),
+    Kind.ACCUMULATOR: (
+        "A product is still under way when mma(..., is_async=True) returns. Its result is there after mma_wait, which returns it."
+    ),
+    Kind.ARRIVALS: (
+        "More arrivals came to a barrier in one phase than it counts. Either two places arrive and only one is counted, or a partition "
+        "did not wait for its turn."
+    ),
+    Kind.LOAD: "The kernel ends while a copy is under way, which then writes memory that is no longer the kernel's. Wait for the copy.",
+    Kind.PRODUCT: (
+        "The kernel ends while a product is under way. Call mma_wait(0, deps=[acc]) before its result is used, and before the end."
+    ),
     Kind.UNUSED: "A barrier in shared memory is more than eight bytes: the GPU may write it back. Make only those that somebody uses.",
-    Kind.STANDS: "Where a barrier stands, nothing else may lie, no other barrier either: mbarrier.invalidate takes it away.",
-    Kind.TWO_WRITES: "Two copies write one buffer, and nothing says which comes first.",
+    Kind.STANDS: (
+        "While a barrier stands somewhere in shared memory, nothing else may lie there, not even another barrier. mbarrier.invalidate "
+        "removes it."
+    ),
+    Kind.TWO_WRITES: "Two copies write one buffer, and nothing decides which comes first. Wait for one of them before you begin the other.",
 }
 """The kind of a hazard -> one sentence or two that teach."""
 

@@ -57,11 +57,11 @@ class Persistent(OnceRight):
     programs, tiles   the arguments of a call -> how many programs a launch must have, and how many tiles they share
     """
 
-    missed = "another number of programs, or one that does most"
+    missed = "a wrong number of programs, or one that does most of the work"
     programs: Callable[..., int]
     tiles: Callable[..., int]
     points: float
-    title: str = "as many programs as are asked for share the tiles"
+    title: str = "the given number of programs share the tiles"
     group: str = "performance"
 
     def count(self, group: Sequence[Trial]) -> Finding:
@@ -102,7 +102,7 @@ class BesideStores(OnceRight):
 class Ahead(Share):
     """Products are issued while another one of the same partition is under way: this part of them, by their work."""
 
-    missed = "each product waits for the one before it"
+    missed = "each product waits for the previous one"
     of = "products beside another one of their partition"
     points: float
     least: float = 0.35  # of the products of n tiles (n - 1) / 2n can be
@@ -127,7 +127,7 @@ class NoMoreProducts(OnceRight):
     missed = "more products than are needed"
     needs: Callable[..., int]
     points: float
-    title: str = "no product more than is needed"
+    title: str = "no more products than are needed"
     group: str = "performance"
 
     def count(self, group: Sequence[Trial]) -> Finding:

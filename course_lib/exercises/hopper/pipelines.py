@@ -60,33 +60,34 @@ def against_cublas(full: float, none: float, **more: Any) -> Speed:
         none=none,
         points=2,
         baseline=lambda a, b, **_: lambda: torch.matmul(a, b),
-        advice="A tile of 64 x 64 asks L2 for a byte for each 32 multiply-adds. Try larger tiles of c and a deeper ring.",
+        advice="A tile of 64 x 64 reads a byte from L2 for every 32 multiply-adds. Try larger tiles of c, and a ring of more slots.",
     )
 
 
 EARLY = meets(
     "overwritten while it is read",
     "A slot of the ring is free when every product that reads it has ended, and a product has ended when mma_wait has waited for it. "
-    "Count: how many partitions read this slot, and how many of their products may be under way behind their mma_wait?",
+    "Count how many partitions read this slot, and how many of their products may still be under way after their mma_wait.",
 )
 READ_BY_TWO = meets(
     "overwritten while it is read",
-    "A tile may be written again when those who read it have ended: a product when mma_wait has waited for it, a TMA store when "
-    "store_wait has. Which of the two reads the tile that is named below, and where is it waited for?",
+    "A tile may be written again when its reads have ended: that of a product when mma_wait has waited for it, that of a TMA store when "
+    "store_wait has. Which of the two reads the tile that is named below, and where do you wait for it?",
 )
 PHASES = meets(
     "wrong phase",
-    "A barrier is used once in a round of the ring: the parity to wait for is that of the round, i // STAGES, and not that of the turn.",
+    "A barrier is used once in a round of the ring. So wait for the parity of the round, i // STAGES, and not for that of the turn.",
 )
 STUCK = meets(
     "deadlock",
-    "Write down for each barrier how many arrivals a phase wants and who makes them. A wait for parity 1 passes before the first phase "
-    "is over, a wait for parity 0 does not: so who waits for a free slot begins with 1, and who waits for a tile with 0.",
+    "Write down for each barrier how many arrivals a phase needs, and which partition makes them. Before the first phase is over, a wait "
+    "for parity 1 passes, and a wait for parity 0 does not. So a wait for a free slot begins with parity 1, and a wait for a tile with "
+    "parity 0.",
 )
 
 AGAIN = meets(
     "too many arrivals",
-    "The ring does not begin anew with a tile of c: slots and parities are those of a count that goes on from tile to tile.",
+    "The ring does not begin anew with a tile of c. Slots and parities follow a count that goes on from tile to tile.",
 )
 
 pipelined_matmul = Exercise(
@@ -111,15 +112,17 @@ pipelined_matmul = Exercise(
         Uses("TMA load", 1),
         Uses("wgmma", 1, needs=multiply_adds),
         Overlapped(0.8, 2, title="copies are under way while products run"),
-        Traffic(moved(64, 64), 1, title="nothing is fetched for show", programs=2),
+        Traffic(moved(64, 64), 1, title="fetches nothing that is not used", programs=2),
     ],
     bonus=[against_cublas(0.4, 0.2)],
     hints=[
-        "Three tiles fit into the ring. Before the loop begins, how many can be on their way? While product i runs, which tile may be "
-        "fetched, and into whose slot does it go?",
-        "Fetch STAGES - 1 tiles first. In turn i: wait for tile i, issue its product, wait until the product before it has ended, and "
-        "fetch tile i + STAGES - 1 into the slot that this one has left. pred=i + STAGES - 1 < steps keeps from fetching beyond the end.",
-        "acc = mma(..., is_async=True); acc = mma_wait(1, deps=[acc]); then expect and both tma_load. After the loop, mma_wait(0).",
+        "Suppose that three tiles fit into the ring. How many can be on their way before the loop begins? While product i runs, which "
+        "tile may be fetched, and which tile's slot does it take?",
+        "Fetch STAGES - 1 tiles first. In turn i, wait for tile i, issue its product, wait until the product before it has ended, and "
+        "fetch tile i + STAGES - 1 into the slot that this earlier product has left. With pred=i + STAGES - 1 < steps, nothing is fetched "
+        "beyond the end.",
+        "The turn is acc = mma(..., is_async=True); acc = mma_wait(1, deps=[acc]); then expect and both tma_load. After the loop comes "
+        "mma_wait(0).",
     ],
     mistakes=[EARLY, PHASES, STUCK, lesson],
 )
@@ -151,12 +154,13 @@ warp_specialised_matmul = Exercise(
     ],
     bonus=[against_cublas(0.4, 0.2)],
     hints=[
-        "Who must not wait for whom? The producer waits for a free slot, and a consumer for a full one: two barriers for each slot.",
-        "empty wants as many arrivals as there are consumers, full wants one: that of expect. The producer waits for "
-        "(i // STAGES + 1) & 1 of empty, a consumer for i // STAGES & 1 of full.",
-        "A consumer's turn: wait(full), mma, mma_wait(0), arrive(empty). The producer's: wait(empty), expect(full) the bytes of both "
-        "tiles of a and of the one of b, three times tma_load. warp_specialize([(consume, ...), (consume, ...), (produce, ...)], "
-        "[4, 1], [200, 24]).",
+        "Which partition must not wait for which? The producer waits for a free slot, and a consumer waits for a full one, so each slot "
+        "has two barriers.",
+        "empty needs as many arrivals as there are consumers, and full needs one, that of expect. The producer waits for parity (i // "
+        "STAGES + 1) & 1 of empty, and a consumer for i // STAGES & 1 of full.",
+        "A consumer's turn is wait(full), mma, mma_wait(0), arrive(empty). The producer's turn is wait(empty), expect(full) with the "
+        "bytes of both tiles of a and of the one of b, and tma_load three times. warp_specialize([(consume, ...), (consume, ...), "
+        "(produce, ...)], [4, 1], [200, 24]).",
     ],
     mistakes=[EARLY, PHASES, STUCK, lesson],
 )
@@ -179,18 +183,18 @@ persistent_matmul = Exercise(
     budget=in_float32,
     gates=GATES,
     criteria=[
-        Correct("uneven", 1, "right where programs have not the same number of tiles"),
+        Correct("uneven", 1, "right if programs have different numbers of tiles"),
         Persistent(lambda programs, **_: programs, tiles, 1),
         Uses("TMA store", 1),
         BesideStores(lambda a, b, programs: tiles(a, b) - programs, 2),
     ],
     bonus=[against_cublas(0.28, 0.14, programs=132)],
     hints=[
-        "What of the ring begins anew with a tile of c, and what goes on? Which number must the parities be made of?",
-        "Both partitions walk the same tiles: for at in range(program_id(0), tiles, num_programs(0)). A counter goes on from tile to "
-        "tile, and gives slot and parity of each turn.",
-        "The last tile's store is waited for (store_wait(0)) only before its slot is written again, and once more at the end. Behind "
-        "out.store(acc) stands fence_async_shared(), then tma_store.",
+        "When a new tile of c begins, what of the ring begins anew, and what goes on? From which number do the parities follow?",
+        "Both partitions walk over the same tiles: for at in range(program_id(0), tiles, num_programs(0)). A counter that goes on from "
+        "tile to tile gives the slot and the parity of each turn.",
+        "Call store_wait(0) only before the slot of the last store is written again, and once more at the end. After out.store(acc) comes "
+        "fence_async_shared(), and then tma_store.",
     ],
     mistakes=[READ_BY_TWO, PHASES, STUCK, AGAIN, lesson],
 )
@@ -209,12 +213,13 @@ predict_overlap = Exercise(
     oracle=overlaps,
     criteria=[Truths(2, "true and false told apart"), Numbers(1, "counters matched")],
     hints=[
-        "For each way write down what a step takes: what comes one after the other is added, of what runs side by side the longest counts.",
-        "A ring of one: the latency, the copy and the product, one after the other. A ring of two in one partition: the next copy begins "
-        "when the product begins, and the latency is still in each step. From some number of stages on, the copies follow one another "
-        "without a gap: then only fewer bytes help.",
-        "Of 1024 cycles of products and about 950 of softmax, one consumer that waits keeps tensor cores busy for less than a half. What "
-        "does a second one do while the first one's softmax runs?",
+        "For each way, write down how long a step takes. Add what runs one after another. Of what runs at the same time, only the longest "
+        "counts.",
+        "In a ring of one slot, a step is the latency, the copy and the product, one after another. In a ring of two in one partition, "
+        "the next copy begins when the product begins, and the latency is still part of each step. From some number of slots on, the "
+        "copies follow one another without a gap. Then only fewer bytes help.",
+        "With 1024 cycles of products, about 950 of softmax and the waits, one consumer that waits keeps the tensor cores busy for about "
+        "half of the time. What does a second consumer do while the softmax of the first one runs?",
     ],
 )
 
@@ -270,7 +275,10 @@ AGAINST_CUDNN = Speed(
     none=0.4,
     points=2,
     baseline=cudnns,
-    advice="Each exponential is one instruction, and so are the products around it: count what softmax_step and your walk do to a score.",
+    advice=(
+        "Each exponential is one instruction, and so is each multiplication around it. Count what softmax_step and your walk do to a "
+        "score."
+    ),
 )
 
 overlapped_attention = Exercise(
@@ -299,10 +307,10 @@ overlapped_attention = Exercise(
     bonus=[AGAINST_CUDNN],
     hints=[
         "In turn i the softmax of tile i needs the scores of tile i alone. Which product of the tile before can still run then?",
-        "First the scores and the softmax of tile 0. In turn i: issue the scores of tile i, issue p v of tile i - 1, wait for the "
-        "first of these two alone, do the softmax, wait for the second one, correct acc. p v of the last tile comes behind the loop.",
-        "s = mma_wait(1, deps=[s]) lets one product run, the newer one. acc is corrected by alpha after acc = mma_wait(0, deps=[acc]), "
-        "and each release stands behind the wait for the product that reads the tile.",
+        "First do the scores and the softmax of tile 0. In turn i, issue the scores of tile i, issue p v of tile i - 1, wait for the "
+        "first of these two alone, do the softmax, wait for the second one, and correct acc. p v of the last tile comes after the loop.",
+        "After s = mma_wait(1, deps=[s]) one product may still run, the newer one. Correct acc by alpha after acc = mma_wait(0, "
+        "deps=[acc]), and put each release after the wait for the product that reads the tile.",
     ],
     mistakes=[
         EARLY,
@@ -311,7 +319,7 @@ overlapped_attention = Exercise(
         lesson,
         Slip(
             _uncorrected,
-            "acc is not brought to the new maxima: acc * alpha[:, None], behind the wait for the product that adds to acc.",
+            "acc is not brought to the new maxima. Compute acc * alpha[:, None] after the wait for the product that adds to acc.",
             attention,
         ),
     ],
@@ -332,10 +340,10 @@ name_races = Exercise(
     criteria=[NamesRaces(RINGS, CAUSES, 4)],
     hints=[
         "Walk through two turns of producer and consumer with a pencil: which phase does each wait pass, and what may be under way then?",
-        "A line is missing, moved or changed in each. Compare: producer wait, expect, load, load; consumer wait, product, wait, release; "
-        "at the end store, fence, TMA store, wait.",
-        "What can meet has two lines: that which comes too early, and that which is not over. Either counts. In a deadlock it is "
-        "a line at which somebody waits for ever.",
+        "In each ring a line is missing, moved or changed. A right producer does wait, expect, load, load. A right consumer does wait, "
+        "product, wait, release. At the end come store, fence, TMA store, wait.",
+        "If two accesses can meet, there are two lines: that of the access that comes too early, and that of the one that is not over. "
+        "Either is right. For a deadlock, a line is right at which a partition waits forever.",
     ],
 )
 

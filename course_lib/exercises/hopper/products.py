@@ -33,9 +33,7 @@ class ByDescriptors(OnceRight):
         moved = sum(a.bytes for a in found)
         if not by_hand:
             return self.earned(f"{moved:,} bytes, all by descriptors")
-        return self.lost(
-            f"addresses computed in {'; '.join(by_hand)}", expected="loads and stores of descriptors alone"
-        )
+        return self.lost(f"addresses computed in {'; '.join(by_hand)}", expected="all loads and stores by descriptors")
 
 
 TILE = 64  # with tiles of this side or larger, all points can be had
@@ -62,36 +60,37 @@ descriptor_matmul = Exercise(
     budget=in_float32,
     gates=GATES,
     criteria=[
-        Correct("ragged", 1, "tiles that reach over the edges"),
+        Correct("ragged", 1, "tiles that reach past the edges"),
         Correct("long", 1, "long sums keep their precision"),
         ByDescriptors(2),
         Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 0.5, "a is read at most N / 64 times"),
         Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 0.5, "b is read at most M / 64 times"),
     ],
     hints=[
-        "It is unit 05's kernel without pointers, strides and masks: a descriptor knows where the matrix lies and where it ends. What is "
-        "left of `rows`, `k` and `cols` are the three numbers at which a tile begins.",
-        "On the host: HostDescriptor.from_tensor(a, [BLOCK_M, BLOCK_K]), alike for b and for the result, each with the shape of its own "
-        "tile. They are arguments of the kernel like any other.",
+        "It is unit 05's kernel without pointers, strides and masks, because a descriptor knows where the matrix lies and where it ends. "
+        "Of `rows`, `k` and `cols`, only the three numbers remain at which a tile begins.",
+        "On the host, make HostDescriptor.from_tensor(a, [BLOCK_M, BLOCK_K]), and likewise one for b and one for the result, each with "
+        "the shape of its own tile. They are arguments of the kernel like any others.",
         "acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc) for k in range(0, K, BLOCK_K); then "
         "c_desc.store([m, n], acc.to(c_desc.dtype)).",
     ],
     mistakes=[
         raised(
             "strides must be 16-byte aligned",
-            "Rows of a tensor that a descriptor describes begin at multiples of 16 bytes: here K and N are multiples of 8 halves, so which "
-            "tensor of yours is another one?",
+            "All rows of a tensor with a descriptor must begin at multiples of 16 bytes. K and N are multiples of 8 half-precision "
+            "numbers, so a, b and the result are allowed. For which other tensor did you make a descriptor?",
         ),
         Slip(
             lambda a, b: (
                 product(a[:, : a.shape[1] // 32 * 32], b[: a.shape[1] // 32 * 32]) if a.shape[1] % 32 else None
             ),
-            "The last, partial step along K is missing. It may be loaded like any other: beyond the edge a descriptor gives zeros, which "
-            "add nothing. range(0, K, BLOCK_K) has it.",
+            "The last, partial step along K is missing. Load it like any other, with range(0, K, BLOCK_K): beyond the edge a descriptor "
+            "gives zeros, which add nothing.",
             product,
         ),
         faulty(
-            "race", "Several programs store one tile: does each begin at a place of its own, pid * BLOCK and not pid?"
+            "race",
+            "Several programs store the same tile. Does each begin at a place of its own, pid * BLOCK and not pid?",
         ),
     ],
 )
@@ -166,11 +165,11 @@ linear_silu = Exercise(
         Correct("ragged", 1),
         Correct("precision", 1, "nothing is rounded before the end"),
         Launches(1, 1),
-        Traffic(layer_traffic, 2, title="the bytes of the product, and the bias"),
+        Traffic(layer_traffic, 2, title="no more bytes than the product and the bias"),
     ],
     hints=[
-        "The tile of sums is in registers, in float32, when the loop along K ends. What must happen to it before it is stored, and what "
-        "does a column of the tile have to know?",
+        "When the loop along K ends, the tile of sums is in registers, in float32. What must happen to it before it is stored? And which "
+        "number does each column of the tile need?",
         "One tile of the bias, BLOCK_N numbers, serves all rows of the tile of sums: bias[None, :].",
         "acc += tl.load(bias_ptr + cols, mask=cols < N, other=0).to(tl.float32)[None, :]; acc *= tl.sigmoid(acc); then the store.",
     ],
@@ -178,7 +177,7 @@ linear_silu = Exercise(
         Slip(_another(lambda y, bias: silu(y)), "The bias is missing.", linear),
         Slip(
             _another(lambda y, bias: silu(y + bias[:, None]) if y.shape[0] == y.shape[1] else None),
-            "The bias has a number for each column of the result, not for each row: bias[None, :].",
+            "The bias has a number for each column of the result, not for each row. Use bias[None, :].",
             linear,
         ),
         Slip(
@@ -208,8 +207,8 @@ def _rounded_first(trials: Any) -> str:
             y = (call["x"].double() @ call["w"].double()).to(out.dtype).double() + call["bias"].double()
             if (out.double() - silu(y)).norm() < 0.3 * (out.double() - right).norm():
                 return (
-                    "The product is rounded to halves before the bias is added. What the bias takes away leaves the rounding error: add it "
-                    "to the float32 sums, and round once, at the store."
+                    "The product is rounded to half precision before the bias is added. If the bias nearly cancels it, mostly the "
+                    "rounding error is left. Add the bias to the float32 sums, and round once, at the store."
                 )
     return ""
 

@@ -25,16 +25,18 @@ RINGS = {letter: Ring(MISTAKES[name]) for letter, name in NAMES.items()}
 DRAWN = ("G", "H")
 
 CAUSES = {
-    "read before it is there": "Then a product or a load would use a tile for whose copy nobody has waited.",
-    "overwritten while it is read": "Then a slot would be released, and fetched anew, while a product may still read it.",
-    "wrong phase": "Then somebody would wait for the right barrier, and pass at once, since a phase of that parity is over already.",
+    "read before it is there": "Then a product or a load would use a tile, and nothing would have waited for its copy.",
+    "overwritten while it is read": "Then a slot would be released, and filled again, while a product may still read it.",
+    "wrong phase": "Then a wait for the right barrier would pass at once, since a phase of this parity is already over.",
     "wrong number of bytes": "Then a barrier would expect more or fewer bytes than come in its phase.",
-    "too many arrivals": "Then more would arrive at a barrier in one phase than its count allows.",
-    "two writes at once": "Then two copies could go to one slot, and nothing would say which is last.",
-    "missing fence": "Then threads would write what TMA or a tensor core reads, and nothing would stand between the two.",
-    "TMA store not waited for": "Then a program would end, or write the tile anew, while it is stored.",
-    "deadlock": "Then somebody would wait for ever, though all the bytes that a barrier expects have come: walk through the first turns "
-    "of both.",
+    "too many arrivals": "Then more arrivals would come to a barrier in one phase than its count allows.",
+    "two writes at once": "Then two copies could go to one slot, and nothing would decide which is last.",
+    "missing fence": "Then threads would write what TMA or a tensor core reads, without a fence between the two.",
+    "TMA store not waited for": "Then a program would end, or write the tile again, while the tile is being stored.",
+    "deadlock": (
+        "Then a partition would wait forever, although all the bytes that a barrier expects have come. Walk through the first turns of "
+        "both partitions."
+    ),
 }
 """Each kind of mistake that a ring may show, and what would have to be so."""
 
@@ -80,9 +82,9 @@ class NamesRaces(Names):
         if not _is_pair(answer):
             return f'{as_written(answer)[:80]} is no pair of a mistake and a line: ("deadlock", 5).'
         if answer[0] not in self.causes:
-            return f"{answer[0][:60]!r} is none of the mistakes that are listed."
+            return f"{answer[0][:60]!r} is not one of the mistakes that are listed."
         if answer[0] in {fault.kind.value for fault, _ in faults_of(rings[picture])}:
-            return f"{answer[0]} it is, but line {answer[1]} is none of those that it is about."
+            return f"{answer[0]} is right, but line {answer[1]} is not one of the lines that count."
         return f"not that. {self.causes[answer[0]]}"
 
 

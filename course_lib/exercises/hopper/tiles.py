@@ -107,31 +107,33 @@ warp_tile_bytes = Exercise(
     oracle=three_levels,
     criteria=[Correct("whole", 2, "tiles that divide one another"), Correct("edges", 2, "tiles that are cut off")],
     hints=[
-        "Who needs a given row of a? At each level count the parts that lie side by side: each fetches the row for itself.",
-        "In a tile of M x N in parts of m x n, a's M rows are needed by each of cdiv(N, n) parts, and b's N columns by cdiv(M, m). That is "
-        "matmul_bytes of unit 05 without c, and with bk in place of K.",
-        "def fetched(M, N, m, n): return (M * cdiv(N, n) + N * cdiv(M, m)) * bk * itemsize. Twice it is all; for threads sum it up over "
-        "the warps' parts, of which those at an edge are smaller.",
+        "Which parts need a given row of a? At each level, count the parts that lie side by side. Each of them fetches the row for itself.",
+        "In a tile of M x N in parts of m x n, a's M rows are needed by each of cdiv(N, n) parts, and b's N columns by cdiv(M, m). That "
+        "is matmul_bytes of unit 05 without c, and with bk instead of K.",
+        "def fetched(M, N, m, n): return (M * cdiv(N, n) + N * cdiv(M, m)) * bk * itemsize. Two of the numbers are calls of it. For the "
+        "threads, sum it over the warp tiles, of which those at an edge are smaller.",
     ],
     mistakes=[
         fetches(
             _once,
-            "At each level this is what the program fetches. Warps do not share registers: two warps in a row of warps each fetch the same "
-            "rows of a.",
+            "At each level these are the bytes that the program fetches. But warps do not share registers: two warps next to each other "
+            "each fetch the same rows of a.",
         ),
-        fetches(_results, "Sums stay in registers during the whole loop. A step fetches a and b alone."),
+        fetches(_results, "Sums stay in registers during the whole loop. A step fetches only a and b."),
         fetches(
             _products,
-            "A thread keeps what it fetched: with a column of a and a row of b it makes a whole block of products, an outer product.",
+            "A thread keeps what it has fetched. From a column of a and a row of b it computes a whole block of products, an outer "
+            "product.",
             2,
         ),
-        fetches(_one_k, "This is a step of one k. A step has bk of them."),
+        fetches(_one_k, "This counts a single k. A step has bk of them."),
         fetches(
             _by_area,
-            "These are parts by area. One that sticks out at the right does not help at the bottom: round up in each direction.",
+            "You divided by the area of a part. But a part that reaches past the right edge does not help at the bottom, so round up in "
+            "each direction.",
             1,
         ),
-        fetches(_whole_parts, "A part that is cut off at an edge fetches, too: round up, with triton.cdiv.", 1),
+        fetches(_whole_parts, "A part that is cut off at an edge fetches, too. So round up, with triton.cdiv.", 1),
     ],
 )
 

@@ -42,7 +42,7 @@ def is_dealt(output: Any, grid_m: int, grid_n: int, sms: int, **_: Any) -> str:
     if len(owner) < grid_m * grid_n:
         return f"{said}: {grid_m * grid_n - len(owner)} of {grid_m * grid_n} tiles have no program"
     busiest, most = max(map(len, output)), next(n for n in range(len(owner) + 1) if n * sms >= len(owner))
-    return "" if busiest <= most else f"{said}: one program has {busiest} tiles, {most} would do"
+    return "" if busiest <= most else f"{said}: one program has {busiest} tiles, but {most} are enough"
 
 
 def shares_l2(output: Any, grid_m: int, grid_n: int, sms: int, **_: Any) -> str:
@@ -51,7 +51,9 @@ def shares_l2(output: Any, grid_m: int, grid_n: int, sms: int, **_: Any) -> str:
     if problem:
         return problem
     share = dram_share(output, grid_m, grid_n, sms)
-    return "" if share <= 0.65 else f"the L2 model fetches {share:.2f} of the bytes of row order; 0.65 is asked"
+    return (
+        "" if share <= 0.65 else f"the L2 model fetches {share:.2f} of the bytes of row order; at most 0.65 is required"
+    )
 
 
 def dram_share(lists: Sequence[Sequence[Any]], grid_m: int, grid_n: int, sms: int, steps: int = 16) -> float:
@@ -133,19 +135,20 @@ persistent_order = Exercise(
     mistakes=[
         every(
             lists_are(_in_rows),
-            "This is row order: programs that run together lie in long rows, and want all columns of b.",
+            "This is row order. The tiles of one round lie in long rows, and need all columns of b.",
         ),
         every(
             lists_are(_in_pieces),
-            "Each program has a piece of the order for itself. Programs that run at the same time then lie far apart, and the last ones "
-            "may have nothing: take every sms-th tile.",
+            "Each program has a piece of the order for itself. Then the tiles of one round lie far apart, and the last programs may have "
+            "none. Take every sms-th tile.",
         ),
         every(
             lists_are(_full_groups),
-            "The last group may have fewer rows than `group`: how many are left?",
+            "The last group may have fewer rows than `group`. How many are left?",
         ),
         every(
-            lists_are(_whole_rounds), "The last round is not full, and its tiles are missing: range(pid, tiles, sms)."
+            lists_are(_whole_rounds),
+            "The last round is not full, and its tiles are missing. Use range(pid, tiles, sms).",
         ),
     ],
 )
@@ -191,7 +194,9 @@ def is_in_few_pieces(output: Any, tiles: int, steps: int, sms: int, **_: Any) ->
     problem = covers(output, tiles, steps, sms)
     pieces = 0 if problem else sum(map(len, output))
     most = tiles + sms - 1
-    return problem or ("" if pieces <= most else f"{pieces} pieces, and {most} would do: each costs a sum in memory")
+    return problem or (
+        "" if pieces <= most else f"{pieces} pieces, but {most} are enough: each further one costs a sum in memory"
+    )
 
 
 def shares(name: str, group: str, tiles: int, steps: int, sms: int) -> Case:
@@ -258,16 +263,16 @@ balanced_walk = Exercise(
     mistakes=[
         every(
             lists_are(_whole_tiles),
-            "These are whole tiles: 140 of them on 132 SMs are two rounds, and the second is nearly empty. Cut along K.",
+            "These are whole tiles. With 140 of them on 132 SMs there are two rounds, and the second is nearly empty. Cut along K.",
         ),
         every(
             _loads_are(_rest_to_the_last),
-            "The last program gets all that the division left. Shares from pid * total // sms to (pid + 1) * total // sms differ by one at "
-            "most.",
+            "The last program gets all steps that the division left. Shares from pid * total // sms to (pid + 1) * total // sms differ by "
+            "at most one.",
         ),
         every(
             _loads_are(_rounded_down),
-            "Each program has total // sms steps, and nobody has the steps that the division left.",
+            "Each program has total // sms steps, and nobody has the steps that the division left over.",
         ),
     ],
 )

@@ -132,16 +132,17 @@ training_memory = Exercise(
         Holds(says(2, "activations", "bytes kept between forward and backward"), 5, "what the forward pass keeps"),
     ],
     hints=[
-        "D = width / heads. Parameters of a block: qkv, out, up (twice hidden), down, two norms. Then embedding, head, last norm.",
-        "A token keeps in a block, in bfloat16: x twice and the norms' results twice, q and k turned, all of qkv (v is a part of it), o, "
-        "gate and up, and their product; and 4 bytes for each rstd and each head's lse.",
-        "Outside the blocks: x, the last norm's result and rstd, the logits in bfloat16, lse, and 8 bytes each for token and target; "
-        "and the tables of angles, 4 * n * D bytes in all.",
+        "D = width / heads. A block has the parameters of qkv, out, up (twice hidden), down and two norms. Then there are the embedding, "
+        "the head and the last norm.",
+        "For each token, a block keeps in bfloat16: x twice and the norms' results twice, q and k turned, all of qkv (v is a part of it), "
+        "o, gate and up, and their product. It also keeps 4 bytes for each rstd and for each head's lse.",
+        "Outside the blocks, the step keeps for each token x, the last norm's result and rstd, the logits in bfloat16, lse, and 8 bytes "
+        "each for token and target. The tables of angles take 4 * n * D bytes in all.",
     ],
     mistakes=[
         every(
             off_by(lambda vocab, batch, n, **_: -2 * batch * n * vocab, 2),
-            "The logits are missing: two bytes for each token and each word, which the loss keeps for its backward pass.",
+            "The logits are missing: the loss keeps two bytes for each token and each word of the vocabulary for its backward pass.",
         ),
         every(
             off_by(lambda layers, heads, batch, n, **_: -4 * layers * batch * n * heads, 2),
@@ -149,19 +150,20 @@ training_memory = Exercise(
         ),
         every(
             off_by(_q_and_k, 2),
-            "As many numbers are missing as q and k have. Both are kept turned, and v, a view, keeps the q and k of qkv's result besides.",
+            "The numbers of q and k are missing once. Both are kept turned, and v, a view, also keeps the q and k of qkv's result alive: "
+            "q and k have to be counted twice.",
         ),
         every(
             off_by(lambda width, heads, n, **_: -2 * n * (width // heads), 2),
-            "One table of angles is missing: cos and sin are two, of n * D / 2 float32 numbers each.",
+            "One table of angles is missing. There are two, cos and sin, of n * D / 2 float32 numbers each.",
         ),
         every(
             off_by(lambda batch, n, **_: -8 * batch * n, 2),
-            "8 bytes per token are missing: the token and its target are both kept, and an int64 has 8 bytes.",
+            "8 bytes per token are missing. The token and its target are both kept, and an int64 has 8 bytes.",
         ),
         every(
             off_by(lambda vocab, width, **_: -vocab * width, 0),
-            "One of embedding and head is missing. They are two matrices here, vocab x width each.",
+            "Either the embedding or the head is missing. Here embedding and head are two matrices, vocab x width each.",
         ),
     ],
 )
@@ -254,8 +256,9 @@ run_cost = Exercise(
         Holds(costs(2, "dollars", "dollars"), 1, "dollars of the run"),
     ],
     hints=[
-        "6 FLOPs for each token and each weight of a matrix that multiplies. The embedding is looked up, and norms are no matrices.",
-        "Attention: n (n + 1) / 2 pairs of a query and a key in each head of q. Forward two products of 2 D FLOPs a pair, backward four.",
+        "Count 6 FLOPs for each token and each weight of a matrix that multiplies. The embedding is looked up, and norms are no matrices.",
+        "Attention has n (n + 1) / 2 pairs of a query and a key in each head of q. For each pair there are products of 2 D FLOPs: two in "
+        "the forward pass, and four in the backward pass.",
         "flops = 6 * matrices * batch * n + 12 * layers * batch * width * n * (n + 1) // 2; seconds = flops / (flops_per_second * mfu); "
         "the run takes tokens / (batch * n) steps.",
     ],
@@ -266,7 +269,7 @@ run_cost = Exercise(
         ),
         every(
             _first_is(whole_square),
-            "Attention is causal: of n² pairs a query sees n (n + 1) / 2. A kernel that skips the others is not credited for them.",
+            "Attention is causal: of the n² pairs, only n (n + 1) / 2 count. A kernel skips the other pairs, and gets no credit for them.",
         ),
     ],
 )

@@ -75,7 +75,7 @@ def launches(output: Any, **arguments: Any) -> str:
     for name, count in expected.items():
         found = output["launches"].get(name, 0)
         if found != count:
-            return f"{name} is launched {found} times in a step; {count} would be right"
+            return f"{name} is launched {found} times in a step, but should be launched {count} times"
     return ""
 
 
@@ -89,7 +89,7 @@ def keeps_little(output: Any, **arguments: Any) -> str:
 def too_much(kept: int, /, **arguments: Any) -> str:
     """Say that more is kept than the kernels need; "" or a sentence."""
     allowed = of_kernels(**arguments)["kept"]
-    return "" if kept <= 1.02 * allowed else f"{kept:,} bytes are kept for backward; {allowed:,} would do"
+    return "" if kept <= 1.02 * allowed else f"{kept:,} bytes are kept for backward, but {allowed:,} are enough"
 
 
 # Operations of torch by which the log knows a kernel: half, name -> how many for so many layers
@@ -156,32 +156,33 @@ swap_in = Exercise(
     criteria=[
         Holds(every_parameter, 4, "every parameter gets torch's gradient"),
         Holds(same_losses, 3, "ten losses that are torch's", "steps"),
-        Seen(launches, 3, "every slot launches its kernels, once each way", log=in_the_log),
+        Seen(launches, 3, "every slot launches each of its kernels once", log=in_the_log),
         Seen(keeps_little, 3, "keeps what backward needs, and no more", log=used_later),
     ],
     hints=[
-        "One torch.autograd.Function for each slot. forward(ctx, kernels, ...) launches, saves, and returns the result alone; backward "
-        "returns None for kernels.",
-        "norm: save x, weight, rstd. attention: q, k, v, o, lse. swiglu: gate and up. loss: logits, targets, lse; the mean divides "
-        "what comes back by the number of targets.",
+        "Write one torch.autograd.Function for each slot. forward(ctx, kernels, ...) launches, saves, and returns the result alone. "
+        "backward returns None for kernels.",
+        "norm saves x, weight and rstd; attention saves q, k, v, o and lse; swiglu saves gate and up; loss saves logits, targets and lse. "
+        "Because the loss is a mean, its backward divides the incoming gradient by the number of targets.",
         "model.ops = replace(model.ops, norm=lambda x, w: Norm.apply(kernels, x, w), ...). In Loss.backward: "
         "(dloss / len(targets)).expand(len(targets)) is the gradient of each row's loss.",
     ],
     mistakes=[
         every(
             lambda output, **_: output["returned"] and not output["launches"],
-            "The model does not learn of slots that are returned: put them into it, model.ops = replace(model.ops, norm=..., ...).",
+            "The model does not learn of slots that are returned. Put them into the model: model.ops = replace(model.ops, norm=..., ...).",
         ),
         every(
             _a_sum,
-            "The slot `loss` gives the sum of the rows' losses; the model's loss is their mean.",
+            "The slot `loss` gives the sum of the rows' losses, but the model's loss is their mean.",
         ),
         every(
             _undivided,
-            "All gradients are as many times too large as there are targets: `loss` is a mean, so its backward divides by their number.",
+            "All gradients are as many times too large as there are targets. `loss` is a mean, so its backward must divide by their "
+            "number.",
         ),
         lambda trials: (
-            "A norm's weight gets no gradient: backward returned None for it. The model trains on, and its norms never do."
+            "A norm's weight gets no gradient, because backward returned None for it. The model goes on training, but its norms never do."
             if any(_norms_alone(o) for t in trials for o in t.evidence.outputs)
             else ""
         ),
@@ -193,7 +194,7 @@ swap_in = Exercise(
         ),
         raised(
             "cannot assign to field",
-            "The slots are frozen. Make others, and put them into the model: model.ops = replace(model.ops, norm=..., ...).",
+            "The slots are frozen. Make new ones, and put them into the model: model.ops = replace(model.ops, norm=..., ...).",
         ),
         raised(
             "returned an incorrect number of gradients",

@@ -39,9 +39,11 @@ name_it = Exercise(
     oracle=lambda: dict(NAMED),
     criteria=[Numbers(3, "the cause of each")],
     hints=[
-        "Ask of each cause: whom would it harm, and whom not? One harms only rows with padding, one only calls in which Nq and Nk differ.",
-        "A gradient that is missing changes no logits. What is done in place is harmless as long as nobody runs it again.",
-        "A scale that is ignored is harmless in a model whose scale is 1 / sqrt(D). Heads that are repeated are right, and cost memory.",
+        "For each cause, ask which calls it would spoil, and which not. One cause spoils only rows with padding, and another only calls "
+        "in which Nq and Nk differ.",
+        "A missing gradient changes no logits. A change in place is harmless as long as the function does not run again.",
+        "A scale that is ignored is harmless in a model whose scale is 1 / sqrt(D). Heads that are repeated give right results, but cost "
+        "memory.",
     ],
 )
 
@@ -113,7 +115,7 @@ class NoRepeats(OnceRight):
             every = q.shape[0] * q.shape[1] * k.shape[2] * k.shape[3]
             for operation in trial.evidence.operations:
                 if math.prod(operation.result) >= every:
-                    detail = "Give the rows of a group's heads of q to one product, (group * Nq, D): k is read by all of them."
+                    detail = "Put the rows of a group's heads of q into one product, (group * Nq, D), so that all of them read the same k."
                     return self.lost(f"torch does {operation.name}, of {operation.result}", detail=detail)
         return self.earned("none")
 
@@ -151,25 +153,23 @@ mended = Exercise(
     gates=[Correct("plain")],
     criteria=[
         Correct("mask", 1, "the mask is obeyed"),
-        Correct("causal", 2, "the queries are the last"),
+        Correct("causal", 2, "the queries are the last positions"),
         Correct("scale", 2, "the scale of the model"),
-        Correct("again", 2, "the same when it runs again"),
+        Correct("again", 2, "the same result when it runs again"),
         NoRepeats(1),
     ],
     hints=[
-        "One at a time, in the order of the checks. Which line keeps autograd from seeing what follows?",
-        "q and k are the model's: what you write into them is there when a checkpoint runs the function again. Make new tensors. The mask "
-        "of a piece is torch.ones(Nq, Nk).tril(Nk - Nq).",
-        "Heads without repeating: rows = q.reshape(B, Hkv, group * Nq, D), then rows @ k.mT, and back to "
-        "(B, Hkv, group, Nq, Nk) for the mask.",
+        "Mend one mistake at a time, in the order of the criteria. Which line keeps autograd from seeing what follows?",
+        "q and k belong to the model. What you write into them is still there when a checkpoint runs the function again, so make new "
+        "tensors. The mask of a piece is torch.ones(Nq, Nk).tril(Nk - Nq).",
+        "To share heads without repeating k, use rows = q.reshape(B, Hkv, group * Nq, D), then rows @ k.mT, and view the result as (B, "
+        "Hkv, group, Nq, Nk) for the mask.",
     ],
     mistakes=[
-        Slip(
-            but(mask=lambda given: None), "The mask is dropped: where there is one, it says what a query sees.", trained
-        ),
+        Slip(but(mask=lambda given: None), "The mask is dropped. If there is one, it says what a query sees.", trained),
         Slip(
             but(scale=lambda given: given["q"].shape[-1] ** -0.5),
-            "The model's scale is ignored, and 1 / sqrt(D) is taken for it.",
+            "The model's scale is ignored, and 1 / sqrt(D) is used instead.",
             trained,
         ),
     ],

@@ -76,9 +76,9 @@ kv_cache = Exercise(
     ),
     gates=[Correct("plain")],
     criteria=[
-        Correct("ragged", 1, "any pieces, up to the last place"),
+        Correct("ragged", 1, "any pieces, up to the last slot"),
         Correct("ring", 2, "a full cache is a ring: token t in slot t % slots"),
-        Correct("long", 1, "of a prompt longer than the ring, its end"),
+        Correct("long", 1, "the end of a prompt that is longer than the ring"),
         Moves(
             lambda k, v, **_: 1.05 * 2 * (k.nbytes + v.nbytes),
             2,
@@ -93,24 +93,24 @@ kv_cache = Exercise(
         BuffersBelow(lambda k, **_: k.nbytes / 8, 1, "nothing is allocated but the cache", "full ring"),
     ],
     hints=[
-        "self.k and self.v are there from the beginning. Where does the first new token go, and what is returned?",
+        "self.k and self.v are allocated from the beginning. To which slot does the first new token go, and what is returned?",
         "Write through a view: self.k[:, :, start:end] = k copies the new tokens and nothing else. Return a view, too.",
-        "When a piece crosses the end of the ring, it is two copies: one up to the end, one from slot 0. A prompt longer than the "
-        "ring is cut to its last `slots` tokens first, and self.length counts all of them.",
+        "If a piece crosses the end of the ring, it takes two copies: one up to the end, and one from slot 0 on. First cut a prompt that "
+        "is longer than the ring to its last `slots` tokens. self.length counts all of its tokens.",
     ],
     mistakes=[
         of_a_length(
             lambda k, slots, pieces: slots,
-            "It returns slots that no token has come to: of the cache, the first min(length, slots) are to be read.",
+            "append returns slots that no token has come to. Return only the first min(length, slots) slots of the cache.",
         ),
         of_a_length(
             lambda k, slots, pieces: pieces[-1],
-            "It returns the new tokens alone; a query reads all that are kept, so return views of the cache.",
+            "append returns the new tokens alone. A query reads all tokens that are kept, so return views of the cache.",
         ),
         Slip(
             in_order,
-            "The ring is sorted by age, so old tokens move whenever a new one comes. Leave them: token t stays in slot t % slots, and "
-            "attention with one query gives the same sum in any order of the keys.",
+            "The ring is sorted by age, so old tokens move whenever a new one comes. Leave them where they are: token t stays in slot t % "
+            "slots. Attention with one query gives the same sum in any order of the keys.",
             appended,
         ),
     ],
@@ -196,36 +196,38 @@ decode_step = Exercise(
     criteria=[
         Correct("positions", 3, "q and k turned by the token's own position"),
         Correct("ragged", 2, "any group, from the first token on"),
-        Correct("ring", 2, "a ring: the last tokens, in any order"),
+        Correct("ring", 2, "right for a ring, with tokens in any order"),
         Correct("half", 1, "half precision"),
-        Traffic(token_bytes, 3, at_most=1.2, title="a token reads the cache once, and moves none of it", programs=0),
+        Traffic(token_bytes, 3, at_most=1.2, title="the cache is read once", programs=0),
         ReadTogether(32, 1, "at least 32 programs share the keys"),
         # the check keeps its inputs as they are, and hands over copies of the two caches
         BuffersBelow(lambda cache_k, **_: 2.25 * cache_k.nbytes, 1, "the cache is not copied"),
         Launches(3, 1),
     ],
     hints=[
-        "Three kernels: one turns q and k and writes k and v to their slot; one has a share of the cached keys; one merges the shares, "
-        "and is given. Write and test them in this order.",
-        "append: a program for each text and head of k. halves a and b of a row become a cos - b sin and b cos + a sin; cos and sin "
-        "are row `position` of the tables, and the slot is position % slots. q goes into a buffer of its own, the cache holds k turned.",
-        "shares: a program for each share and each (text, head of k); its rows are the group's heads of q, at least 16 for tl.dot. "
-        "It walks over keys below min(position + 1, slots), with m, l and acc of unit 09; strides of the cache reach text and head.",
+        "There are three kernels. One turns q and k, and writes k and v to their slot. In the second, each program takes a share of the "
+        "cached keys. The third merges the shares, and is given. Write and test them in this order.",
+        "append_kernel has a program for each text and head of k. The halves a and b of a row become a cos - b sin and b cos + a sin. cos "
+        "and sin are row `position` of the tables, and the slot is position % slots. Store the turned q in a buffer of its own, and the "
+        "turned k in the cache.",
+        "cached_share_kernel has a program for each share and each (text, head of k). Its rows are the group's heads of q, at least 16 "
+        "for tl.dot. It walks over keys below min(position + 1, slots), with m, l and acc as in unit 09. Find text and head by the "
+        "cache's strides.",
     ],
     mistakes=[
         Slip(
             turned_by(lambda rows: rows * 0),
-            "New tokens are turned as if they stood at position 0: take row `position` of the tables.",
+            "New tokens are turned as if they stood at position 0. Take row `position` of the tables.",
             full_pass,
         ),
         Slip(
             turned_by(lambda rows: (rows - 1).clamp(min=0)),
-            "New tokens are turned by the position before theirs: the first token is number 0, and `position` is this token's own.",
+            "New tokens are turned by the position before theirs. The first token is number 0, and `position` is this token's own.",
             full_pass,
         ),
         Slip(
             turned_by(lambda rows: rows, own=False),
-            "A token does not see its own key: with it there are position + 1 keys, or as many as the cache has slots.",
+            "A token does not see its own key. With it there are position + 1 keys, or as many as the cache has slots.",
             full_pass,
         ),
     ],
@@ -284,27 +286,27 @@ paged_decode = Exercise(
     allows=operations("clone index index_select gather _to_copy clamp"),
     gates=GATES,
     criteria=[
-        Correct("ragged", 3, "lengths that differ, unused pages full of NaN"),
+        Correct("ragged", 3, "texts of different lengths, unused pages full of NaN"),
         Correct("half", 1, "half precision"),
-        Traffic(page_bytes, 3, at_most=1.1, title="k and v of the tokens that are there, once", programs=8),
+        Traffic(page_bytes, 3, at_most=1.1, title="k and v of a text's tokens read once", programs=8),
         BuffersBelow(lambda k_pages, **_: k_pages.nbytes / 4, 1, "pages stay where they are"),
     ],
     hints=[
-        "As in decode_step, but key number i of text b lies in page table[b, i // page], at place i % page.",
-        "A program for each text and head of k. The loop goes over pages: for i in range(0, length, PAGE) with one scalar "
-        "tl.load of the table in each turn, so that nothing behind the last page is asked for.",
-        "The table holds int32 numbers: make them int64 before you multiply by a stride. Mask keys >= length in the loads of k and v, "
-        "with other=0, and in the scores with -inf: 0 times NaN is NaN.",
+        "This is like decode_step, but key number i of text b lies in page table[b, i // page], at place i % page.",
+        "Use a program for each text and head of k. Let the loop go over pages, for i in range(0, length, PAGE), with one scalar tl.load "
+        "of the table in each turn. Then nothing after the last page is loaded.",
+        "The table holds int32 numbers. Convert them to int64 before you multiply by a stride. Mask keys >= length in the loads of k and "
+        "v, with other=0, and in the scores with -inf: 0 times NaN is NaN.",
     ],
     mistakes=[
         Slip(
             in_order_of_memory,
-            "The table is not used: a text's pages lie anywhere, and table[b, i] says where its i-th one is.",
+            "The table is not used. A text's pages may lie anywhere, and table[b, i] says where its i-th page is.",
             gathered,
         ),
         lambda trials: (
-            "NaN comes from places that hold no token: they must be masked in the loads of k and of v, with other=0, and in the "
-            "scores. A probability of 0 times NaN is NaN."
+            "NaN comes from places that hold no token. Mask them in the loads of k and of v, with other=0, and in the scores. A "
+            "probability of 0 times NaN is NaN."
             if any(bool(out.isnan().any()) for _, out in results(trials))
             else ""
         ),

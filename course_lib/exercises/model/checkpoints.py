@@ -13,7 +13,7 @@ from course_lib.exercises.cases import fixed
 from course_lib.mistakes import every, raised
 from course_lib.workloads.rehearsals import PARTS, first_loss_without, run_straight
 
-SMALL_FILE = "the file is too small for weights and moments: what stays in the process is gone with it"
+SMALL_FILE = "the file is too small for weights and moments: what is only in the process is lost with it"
 
 
 @cache
@@ -24,7 +24,7 @@ def straight(**arguments: Any) -> list[float]:
 
 def same_step(output: Any, before: int, **_: Any) -> str:
     """Check the step after loading; "" or a sentence."""
-    return "" if output["step"] == before else f"after loading, step is {output['step']}, not {before}"
+    return "" if output["step"] == before else f"after loading, step is {output['step']}, but should be {before}"
 
 
 def first_loss(output: Any, before: int, **arguments: Any) -> str:
@@ -45,7 +45,7 @@ def later_losses(output: Any, before: int, **arguments: Any) -> str:
     if len(output["resumed"]) != len(right):
         return "the run that was loaded did not train"
     at = next(i for i, (a, b) in enumerate(zip(output["resumed"], right, strict=True)) if a != b)
-    return f"{at} losses after loading are right, bit for bit; then {output['resumed'][at]:.9f} for {right[at]:.9f}"
+    return f"{at} losses after loading are right, bit for bit; the next one is {output['resumed'][at]:.9f} instead of {right[at]:.9f}"
 
 
 def undisturbed(output: Any, **arguments: Any) -> str:
@@ -53,13 +53,13 @@ def undisturbed(output: Any, **arguments: Any) -> str:
     return (
         ""
         if output["went_on"] == straight(**arguments)
-        else "the run that was saved goes on otherwise than without saving"
+        else "the saved run does not go on as it would have without saving"
     )
 
 
 def stays_whole(output: Any, **_: Any) -> str:
     """Check that a save that fails leaves the file from before; "" or a sentence."""
-    return "" if output["whole"] is True else "a save that found no room has destroyed the file from before"
+    return "" if output["whole"] is True else "a save that failed for lack of room has destroyed the earlier file"
 
 
 def _said(losses: list[Any]) -> str:
@@ -112,26 +112,27 @@ checkpoint = Exercise(
         Holds(same_step, 1, "the step"),
         Holds(first_loss, 3, "the first loss, bit for bit"),
         Holds(later_losses, 3, "all later losses, bit for bit"),
-        Holds(undisturbed, 1, "saving disturbs nothing"),
-        Holds(stays_whole, 1, "a file that is there is whole"),
+        Holds(undisturbed, 1, "saving does not disturb the run"),
+        Holds(stays_whole, 1, "the file stays whole"),
     ],
     hints=[
-        "Write down all that the next step depends on: weights, moments, the rate's step, the next batch, and each random number.",
+        "Write down everything that the next step depends on: weights, moments, the step that sets the rate, the next batch, and each "
+        "random number.",
         "model, optimizer and loader have state_dict() and load_state_dict(); torch.get_rng_state() and run.generator.get_state() "
         "are tensors, which torch.save takes.",
-        "torch.save(state, path + '.new'), then os.replace(path + '.new', path), which happens as a whole or not at all. "
-        "torch.load(path, weights_only=True); torch.set_rng_state and run.generator.set_state; run.step = state['step'].",
+        "To save, torch.save(state, path + '.new'), then os.replace(path + '.new', path), which happens as a whole or not at all. To "
+        "load, torch.load(path, weights_only=True), torch.set_rng_state, run.generator.set_state, and run.step = state['step'].",
     ],
     mistakes=[
         missing_parts,
         every(
             _moments,
-            "The first loss is right, and the second is not: between them the optimizer steps. Its moments are not those from before "
-            "the stop.",
+            "The first loss is right, and the second is not: between them the optimizer steps. Its moments are not those that it had "
+            "before the stop.",
         ),
         raised(
             "Weights only load failed",
-            "The file holds objects of classes. Save state_dict()s, tensors and numbers: loading an object runs its code.",
+            "The file holds objects of classes. Save only state_dict()s, tensors and numbers, because loading an object runs its code.",
         ),
     ],
 )

@@ -63,7 +63,7 @@ class ReadTogether(OnceRight):
         seen = plural(fewest, "program")
         if fewest >= self.programs:
             return self.earned(seen)
-        detail = "A program runs on one SM, and a GPU has a hundred: cut the keys into shares, and give each a program."
+        detail = "A program runs on one SM, and a GPU has a hundred. Cut the keys into shares, and give each share to a program."
         return self.lost(seen, expected=f"at least {self.programs} programs that share the reading", detail=detail)
 
     @staticmethod

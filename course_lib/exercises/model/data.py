@@ -85,17 +85,17 @@ def taken(output: Any, tokens: int, times: int, **_: Any) -> str:
     """Tell how much of the file a batch took. No points hang on it: the student's own process says it."""
     size, read = 2 * tokens * times, output["read"]
     told = f"holds; a batch read, or took, {read:,} bytes of a file of {size:,}"
-    return told if read < size / 10 else f"{told}: np.memmap would read what an index touches"
+    return told if read < size / 10 else f"{told}: np.memmap would read only what an index touches"
 
 
 def by_the_generator(output: Any, batch: int, **_: Any) -> str:
     """Check that the generator, and nothing else, decides which windows are drawn; "" or a sentence."""
     batches = [output["rows"][i : i + batch] for i in range(0, len(output["rows"]), batch)]
     if output["again"] != batches[0]:
-        return "the generator was put back to an earlier state, and another batch came"
+        return "the generator was put back to an earlier state, but it gave another batch"
     if all(rows == batches[0] for rows in batches):
         return "every batch is the first one"
-    return "" if output["global_state"] else "torch's global generator has moved: draw from the one that is given"
+    return "" if output["global_state"] else "torch's global generator was used: draw from the one that is given"
 
 
 def in_small(matches: Callable[..., bool], sentence: str) -> Mistake:
@@ -125,32 +125,32 @@ get_batch = Exercise(
         Holds(shifted, 2, "targets are the next tokens"),
         Holds(inside, 2, "training and validation share no token"),
         Holds(everywhere, 1, "every place is drawn, none too often", "every"),
-        Holds(by_the_generator, 1, "drawn by the generator"),
+        Holds(by_the_generator, 1, "all random numbers from the generator"),
         Holds(far, 1, "windows from all parts of a long file", "large", told=taken),
     ],
     hints=[
-        "tokens = np.memmap(path, np.uint16, 'r') is an array that lies on the disk: an index reads what it names, and no more.",
-        "The last window of a split begins `context` tokens before its last token, which is that window's last target.",
-        "own = tokens[: len(tokens) * 9 // 10] or the rest; starts = torch.randint(len(own) - context, (batch,), "
-        "generator=generator); rows of context + 1 tokens, as int64; return rows[:, :-1], rows[:, 1:].",
+        "tokens = np.memmap(path, np.uint16, 'r') is an array that lies on the disk. If you index it, only those tokens are read.",
+        "The last window of a split begins `context` tokens before the split's last token, which is the last target of this window.",
+        "own = tokens[: len(tokens) * 9 // 10], or the rest; starts = torch.randint(len(own) - context, (batch,), generator=generator); "
+        "rows of context + 1 tokens, as int64; return rows[:, :-1], rows[:, 1:].",
     ],
     mistakes=[
         in_small(
             lambda output, **_: output["targets"] == output["rows"],
-            "The targets are the tokens themselves. A model that copies would be perfect: shift them by one.",
+            "The targets are the tokens themselves, so a model that copies would be perfect. Shift the targets by one.",
         ),
         in_small(
             lambda output, **_: (
                 output["targets"] == [[token - 1 for token in row] for row in output["rows"]]
                 or output["targets"] == [[token + 2 for token in row] for row in output["rows"]]
             ),
-            "The targets are shifted by the wrong number: the target of token i is token i + 1.",
+            "The targets are shifted by the wrong number. The target of token i is token i + 1.",
         ),
         in_small(
             lambda output, context, **_: (
                 output["targets"] == [list(range(r[-1] + 1, r[-1] + 1 + context)) for r in output["rows"]]
             ),
-            "The targets are the window behind. A causal model predicts at each place: shift by one token, not by a window.",
+            "The targets are the next window. A causal model predicts at each place, so shift by one token, not by a whole window.",
         ),
     ],
 )

@@ -79,7 +79,7 @@ def laid_out_as_q(trials: Sequence[Trial]) -> str:
         for call, out in zip(trial.inputs, trial.evidence.outputs, strict=False):
             q, o = call["q"], part(out, 0)
             if isinstance(o, torch.Tensor) and o.shape == q.shape != q.transpose(1, 2).shape:
-                return "The result is laid out as q is. The layer wants (B, Nq, Hq, D), each token's heads one after the other."
+                return "The result is laid out as q is, but the layer wants (B, Nq, Hq, D): all heads of one token, then those of the next."
     return ""
 
 
@@ -126,51 +126,57 @@ attention_for = Exercise(
     gates=GATES,
     criteria=[
         Correct("grouped", 2, "heads that share k and v"),
-        Correct("causal", 2, "causal, the queries are the last"),
-        Correct("top left", 2, "causal, the queries are the first"),
+        Correct("causal", 2, "causal, the queries are the last positions"),
+        Correct("top left", 2, "causal, the queries are the first positions"),
         Correct("window", 2, "a window"),
         Correct("mask", 3, "a mask is obeyed"),
         Correct("scale", 1, "the scale of the model"),
         Correct("half", 1, "half precision in and out, float32 inside"),
-        BuffersBelow(lambda k, **_: k.nbytes / 2, 2, "no copy, no head twice in memory"),
+        BuffersBelow(lambda k, **_: k.nbytes / 2, 2, "no copy of k or v in memory"),
         DotFlops(scores_flops(128), scores_flops(1), 1, "causal: half the products, and the diagonal"),
         Launches(1, 1, programs=16),
     ],
     hints=[
-        "It is unit 09's kernel with strides for four axes and other ends of the loop. Begin with no mask; o is allocated as "
-        "(B, Nq, Hq, D), and "
-        "its strides are handed over in the order of q's.",
-        "head // group is the head of k and v. position = row + (0 if top_left else Nk - Nq); a query sees keys <= position that are "
-        "> position - window, and all keys if module.is_causal is False.",
-        "A mask says everything, causality and window included: load its tile with the strides of attention_mask.stride(), of which any "
-        "may be 0, and put -inf where it is False. A query that sees nothing has l = 0: divide by tl.where(l == 0, 1, l), and take m "
-        "as 0 where it is still -inf before you subtract it.",
+        "It is unit 09's kernel, with strides for four axes and with other ends of the loop. Begin without a mask. Allocate o as (B, Nq, "
+        "Hq, D), and hand over its strides in the order of q's.",
+        "head // group is the head of k and v, and position = row + (0 if top_left else Nk - Nq). A query sees the keys <= position that "
+        "are > position - window. If module.is_causal is False, it sees all keys.",
+        "A mask says everything, causality and window included. Load its tile with the strides of attention_mask.stride(), any of which "
+        "may be 0, and put -inf where it is False. A query that sees nothing has l = 0, so divide by tl.where(l == 0, 1, l). If m is "
+        "still -inf, subtract 0 instead of m.",
     ],
     mistakes=[
         laid_out_as_q,
         has_nan(["window", "mask"], SEEN_NOTHING),
         Slip(
             but(mask=None),
-            "The mask is dropped: where attention_mask is not None, it alone says what a query sees.",
+            "The mask is dropped. If attention_mask is not None, it alone says what a query sees.",
             attended,
         ),
         Slip(
             but(top_left=True),
-            "The queries are the last of the keys' positions, and the mask is aligned at the top left: position = row + Nk - Nq.",
+            "The queries are the last of the keys' positions, but the mask is aligned at the top left. Use position = row + Nk - Nq.",
             attended,
         ),
         Slip(
             but(top_left=False),
-            "With top_left the queries are the first of the keys' positions, and the mask is aligned at the bottom right: position = row.",
+            "With top_left the queries are the first of the keys' positions, but the mask is aligned at the bottom right. Use position = "
+            "row.",
             attended,
         ),
         Slip(
             but(window=None),
-            "The window is ignored: a query sees the last `sliding_window` keys, its own among them.",
+            "The window is ignored. A query sees the last `sliding_window` keys, its own included.",
             attended,
         ),
-        Slip(but(scaling=None), "The model's `scaling` is ignored, and 1 / sqrt(D) is taken for it.", attended),
-        Slip(in_turn, "Head h of q reads head h // group of k and v: the heads of a group are neighbours.", attended),
+        Slip(but(scaling=None), "The model's `scaling` is ignored, and 1 / sqrt(D) is used instead.", attended),
+        Slip(
+            in_turn,
+            (
+                "A head of q reads the wrong head of k and v. Head h of q reads head h // group: the heads of a group are neighbours."
+            ),
+            attended,
+        ),
     ],
 )
 
@@ -284,7 +290,7 @@ grouped_backward = Exercise(
         Correct("ragged", 1, "any sizes, Nq < Nk too"),
         Correct("half", 1, "half precision in and out, float32 inside"),
         NoAtomics(2),
-        BuffersBelow(lambda k, **_: k.nbytes / 2, 2, "no gradient of a head of q in memory"),
+        BuffersBelow(lambda k, **_: k.nbytes / 2, 2, "no gradients of single heads of q in memory"),
         DotFlops(backward_flops(128), backward_flops(1), 1, "causal: half the products, and the diagonal"),
         Traffic(
             least_bytes,
@@ -296,21 +302,22 @@ grouped_backward = Exercise(
         Launches(1, 1),
     ],
     hints=[
-        "Unit 10's dkdv sums over queries. Here dk and dv of a head have one sum more: over the heads of q that read it. Who owns it?",
-        "A program owns BLOCK_N keys of one head of k and v, keeps dk and dv in registers, and has two loops: over the group's heads, "
-        "and within it over tiles of queries from the first that sees its keys.",
-        "for g in range(GROUP): h = head * GROUP + g, and rows of lse and delta begin at (batch * Hq + h) * Nq. Then as in unit 10: "
+        "Unit 10's dkdv sums over queries. Here dk and dv of a head also sum over the heads of q that read it. Which program computes "
+        "this sum?",
+        "A program has BLOCK_N keys of one head of k and v, keeps dk and dv in registers, and has two loops. The outer one goes over the "
+        "group's heads. The inner one goes over tiles of queries, from the first that sees these keys.",
+        "for g in range(GROUP): h = head * GROUP + g, and the rows of lse and delta begin at (batch * Hq + h) * Nq. Go on as in unit 10: "
         "p = exp(q kᵀ scale - lse), dv += pᵀ do, ds = p (do vᵀ - delta), dk += dsᵀ q; at the end dk * scale.",
     ],
     mistakes=[
         Slip(
             of_one_head(0),
-            "dk and dv are of the first head of each group alone: sum over all heads of q that read this one.",
+            "dk and dv are those of the first head of each group alone. Sum over all heads of q that read this head of k and v.",
             shared_gradients,
         ),
         Slip(
             of_one_head(-1),
-            "dk and dv are of the last head of each group alone: sum over all heads of q that read this one.",
+            "dk and dv are those of the last head of each group alone. Sum over all heads of q that read this head of k and v.",
             shared_gradients,
         ),
         Slip(

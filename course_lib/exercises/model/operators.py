@@ -80,8 +80,8 @@ operator_norm = Exercise(
     allows=operations("_to_copy clone"),
     gates=GATES,
     criteria=[
-        Correct("ragged", 2, "x and weight have their gradients"),
-        Correct("fake", 3, "torch knows the shapes without running it, both ways"),
+        Correct("ragged", 2, "right gradients of x and weight"),
+        Correct("fake", 3, "torch knows the shapes without running the kernels"),
         Saves(lambda x, **_: 4 * x.shape[0], 1, "keeps x, weight and rstd"),
         Launches(1, 1, phase=0, programs=8),
         Launches(2, 1, phase=1),
@@ -89,14 +89,14 @@ operator_norm = Exercise(
     hints=[
         'Two operators: one for norm_forward, one for norm_backward. @torch.library.custom_op("course::norm", mutates_args=()) stands '
         "above a function whose types say what it takes and returns: (x: torch.Tensor, ...) -> tuple[torch.Tensor, torch.Tensor].",
-        "@norm.register_fake is a function of the same arguments that returns empty tensors of the right shapes and dtypes, and launches "
-        "nothing. Both operators need one.",
+        "Below @norm.register_fake, write a function of the same arguments that returns empty tensors of the right shapes and dtypes, and "
+        "launches nothing. Both operators need one.",
         "norm.register_autograd(backward, setup_context=setup): setup(ctx, inputs, output) saves x, weight and rstd; backward(ctx, dy, _) "
-        "gets a gradient for each output, of which the one for rstd is of no use, and returns norm_backward's two.",
+        "gets a gradient for each output, ignores the one for rstd, and returns the two results of norm_backward.",
     ],
     mistakes=[
         lambda trials: (
-            "The weight has no gradient: backward returns one for each input, and None where an optimizer would wait for ever."
+            "The weight has no gradient. backward must return one for each input: with None for the weight, it would never learn."
             if any(
                 isinstance(out, list) and len(out) > 2 and out[0] is not None and out[2] is None
                 for t in trials
@@ -105,8 +105,8 @@ operator_norm = Exercise(
             else ""
         ),
         lambda trials: (
-            "Without data the operator does not answer, or answers otherwise: register_fake is missing for one of the two operators, or "
-            "gives another shape or dtype. torch.compile asks it before it ever runs a kernel."
+            "Without data the operator fails, or gives other shapes or dtypes: register_fake is missing for one of the two operators, or "
+            "is wrong. torch.compile calls it before it ever runs a kernel."
             if any(
                 isinstance(out, list) and len(out) > 3 and list(out[3:]) != list(with_gradients(**call)[3:])
                 for t in trials
@@ -117,7 +117,7 @@ operator_norm = Exercise(
         ),
         Slip(
             without("dy"),
-            "The gradient of the output is not used: every gradient is one of dy.",
+            "The gradient of the output, dy, is not used. Both results of backward depend on it.",
             with_gradients,
             place=1,
         ),

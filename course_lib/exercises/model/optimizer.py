@@ -114,26 +114,26 @@ update = Exercise(
         Correct("adam", 2, "Adam"),
     ],
     hints=[
-        "One rule after another: each reads its old numbers with state.get(name, 0.0) and writes the new ones back.",
-        "AdaGrad keeps the sum of g², RMSProp a running mean of it, 0.99 old + 0.01 new. Both divide g by root + 1e-8.",
-        "Adam: t = state['t'] = state.get('t', 0) + 1; m and v are running means of g and g² with 0.9 and 0.999; the step is "
-        "lr * (m / (1 - 0.9**t)) / ((v / (1 - 0.999**t))**0.5 + 1e-8).",
+        "Write one rule after another. Each reads its old numbers with state.get(name, 0.0), and writes the new ones back.",
+        "AdaGrad keeps the sum of g², and RMSProp keeps a running mean of g², 0.99 old + 0.01 new. Both divide g by the root of it + 1e-8.",
+        "For Adam, t = state['t'] = state.get('t', 0) + 1. m and v are running means of g and g² with 0.9 and 0.999, and the step is lr * "
+        "(m / (1 - 0.9**t)) / ((v / (1 - 0.999**t))**0.5 + 1e-8).",
     ],
     mistakes=[
         of_rule(
             "adam",
             alike(uncorrected),
-            "Adam without bias correction: m and v begin at 0, and are too small until divided by 1 - beta**t.",
+            "This is Adam without bias correction. m and v begin at 0, and are too small unless you divide them by 1 - beta**t.",
         ),
         of_rule(
             "adam",
             alike(outside),
-            "The correction of v stands outside of the root: it is v, and not its root, that is divided by 1 - 0.999**t.",
+            "The correction of v stands outside of the root. Divide v by 1 - 0.999**t, and not its root.",
         ),
         of_rule(
             "momentum",
             alike(averaged),
-            "torch's momentum is a sum, 0.9 m + g, and no mean: with 0.1 g the steps are a tenth as long.",
+            "torch's momentum is a sum, 0.9 m + g, and no mean. With 0.1 g the steps are a tenth as long.",
         ),
     ],
 )
@@ -247,46 +247,47 @@ adamw_step = Exercise(
         Correct("ragged", 1),
         Correct("first", 3, "the first steps"),
         Correct("decay", 2, "decoupled decay"),
-        Correct("small", 1, "eps beside the corrected root"),
+        Correct("small", 1, "eps added to the corrected root"),
         Correct("half", 2, "bfloat16 weights, a float32 master"),
         Launches(1, 1),
         Traffic(least_bytes, 3, at_most=1.01, title="28 bytes per parameter"),
         BuffersBelow(lambda p, **_: p.nbytes / 8, 1, "in place"),
     ],
     hints=[
-        "An elementwise kernel: four loads, arithmetic in float32, three stores (a fourth where there is a `low`).",
-        "p = p * (1 - lr * weight_decay) first, then the step. On the host: c1 = 1 - beta1**step, c2 = 1 - beta2**step, passed as "
-        "numbers.",
+        "It is an elementwise kernel: four loads, arithmetic in float32, and three stores (and a fourth if there is a `low`).",
+        "First p = p * (1 - lr * weight_decay), then the step. Compute c1 = 1 - beta1**step and c2 = 1 - beta2**step on the host, and "
+        "pass them as numbers.",
         "m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g * g; p -= lr * (m / c1) / (tl.sqrt(v / c2) + eps). "
         "`LOW: tl.constexpr` decides whether p.to(low_ptr.dtype.element_ty) is stored, too.",
     ],
     mistakes=[
         slip(
-            "This is a step without bias corrections: divide m by 1 - beta1**step and v by 1 - beta2**step.",
+            "This is a step without bias corrections. Divide m by 1 - beta1**step, and v by 1 - beta2**step.",
             corrected=False,
         ),
         slip(
-            "The bias corrections are those of the next step: the first step is step 1, and its exponent is 1.",
+            "The bias corrections are those of the next step. The first step is step 1, and its exponent is 1.",
             exponent=1,
         ),
         slip(
-            "The bias corrections are those of the step before: the exponent is step itself, which begins at 1.",
+            "The bias corrections are those of the step before. The exponent is `step` itself, which begins at 1.",
             exponent=-1,
         ),
         slip(
-            "The decay went into the gradient, and through m and v. Decoupled, it never meets them: p *= 1 - lr * weight_decay.",
+            "The decay went into the gradient, and so into m and v. Decoupled decay does not: p *= 1 - lr * weight_decay.",
             coupled=True,
         ),
-        slip("The decay is not times the rate: p *= 1 - lr * weight_decay.", by_rate=False),
-        slip("eps stands under the root. In AdamW it is added to the root.", inside=True),
+        slip("The decay is not times the rate. It should be p *= 1 - lr * weight_decay.", by_rate=False),
+        slip("eps stands under the root. AdamW adds it to the root.", inside=True),
         slip(
-            "eps is corrected with the root: it is added to sqrt(v) here. AdamW adds it to sqrt(v / (1 - beta2**step)), whatever the step.",
+            "eps is corrected with the root, because you add it to sqrt(v). AdamW adds it to sqrt(v / (1 - beta2**step)), whatever the "
+            "step is.",
             folded=True,
         ),
         slip(
             "The step begins from the rounded weights `low`. `p` is the master: read it, and round only what goes to `low`.",
             from_the_rounded,
         ),
-        faulty("out of bounds", "The last program reaches past the end: mask loads and stores with i < n."),
+        faulty("out of bounds", "The last program reaches past the end. Mask loads and stores with i < n."),
     ],
 )

@@ -85,7 +85,7 @@ sinusoidal = Exercise(
             lambda positions, D: (
                 (found := waves(positions, D)) is not None and torch.cat([found[:, ::2], found[:, 1::2]], 1)
             ),
-            "All sines come first here, then all cosines: they take turns, sin in even columns and cos in odd ones.",
+            "Here all sines come first, and then all cosines. But they must take turns: sin in even columns, and cos in odd ones.",
             waves,
         ),
         Slip(lambda positions, D: waves(positions + 1, D), "The first position is number 0.", waves),
@@ -163,7 +163,7 @@ rotary = Exercise(
     budget=rotary_budget,
     gates=GATES,
     criteria=[
-        Correct("positions", 2, "by the positions that are given"),
+        Correct("positions", 2, "right for any positions"),
         Correct("ragged", 1, "any even D, any base"),
         Correct("half", 1, "half precision in and out, float32 inside"),
         Traffic(lambda x, positions, **_: copy_bytes(x) + positions.nbytes * x.shape[1] * x.shape[0], 2),
@@ -171,10 +171,10 @@ rotary = Exercise(
         Launches(1, 1),
     ],
     hints=[
-        "A row of D numbers is D / 2 pairs: number i of the first half and number i of the second. Each pair is turned by "
+        "A row of D numbers consists of D / 2 pairs: number i of the first half, and number i of the second. Turn each pair by "
         "positions[n] / base^(2 i / D).",
         "(a, b) becomes (a cos - b sin, b cos + a sin). A program takes some rows of one head, and loads both halves.",
-        "base^(-2 i / D) = tl.exp2(-2 i / D * log2(base)), with math.log2(base) computed on the host; tl.cos and tl.sin want float32.",
+        "base^(-2 i / D) = tl.exp2(-2 i / D * log2(base)), with math.log2(base) computed on the host. tl.cos and tl.sin want float32.",
     ],
     mistakes=[
         Slip(
@@ -184,27 +184,28 @@ rotary = Exercise(
         ),
         Slip(
             neighbours,
-            "Neighbours are turned as pairs; here number i of the first half goes with number i of the second.",
+            "Neighbours are turned as pairs. But here number i of the first half makes a pair with number i of the second half.",
             rotated,
         ),
         Slip(
             lambda x, positions, base: rotated(x, positions - positions.min(), base) if positions.min() else None,
-            "Rows are turned by where they lie in x: take positions[n]. While a text is written, the only row is not number 0.",
+            "Rows are turned by where they lie in x. Instead, take positions[n]: while a text is written, the only row is not token "
+            "number 0.",
             rotated,
         ),
         Slip(
             by_power(0.5),
-            "The exponents are half of what they should be: pair i is turned by positions[n] / base^(2 i / D), where i counts pairs.",
+            "The exponents are half of what they should be. Pair i is turned by positions[n] / base^(2 i / D), where i counts pairs.",
             rotated,
         ),
         Slip(
             lambda x, positions, base: rotated(x, positions, 10000.0) if base != 10000.0 else None,
-            "`base` is ignored, and 10000 is taken for it.",
+            "`base` is ignored, and 10000 is used instead.",
             rotated,
         ),
         Slip(
             [by_power(math.log(2)), by_power(1 / math.log(2))],
-            "A logarithm of another base than that of the power: tl.exp2 wants math.log2(base), and tl.exp wants math.log(base).",
+            "The logarithm and the power have different bases: tl.exp2 wants math.log2(base), and tl.exp wants math.log(base).",
             rotated,
         ),
     ],
@@ -262,25 +263,30 @@ alibi = Exercise(
         Correct("heads", 2, "any number of heads"),
     ],
     hints=[
-        "Head h takes off 2^(-8 (h + 1) / heads) for each key that lies further back: 0 on the diagonal, and 0 for keys that are not seen.",
-        "The queries are the last nq of nk positions: query i stands at i + nk - nq.",
+        "Head h subtracts 2^(-8 (h + 1) / heads) for each token of distance. It subtracts 0 on the diagonal, and 0 for keys that lie "
+        "ahead.",
+        "The queries are the last nq of nk positions, so query i stands at i + nk - nq.",
         "scores - slopes[:, None, None] * (at[:, None] - keys).clamp(min=0), with at = torch.arange(nk - nq, nk).",
     ],
     mistakes=[
-        Slip(biased(-1.0), "The sign: what lies further back is taken down, so biases are negative.", biased()),
+        Slip(
+            biased(-1.0),
+            "The sign is wrong. Scores of keys that lie further back become smaller, so biases are negative.",
+            biased(),
+        ),
         Slip(
             biased(early=True),
-            "Slopes begin one head early: the first is 2^(-8 / heads), the last 2^-8.",
+            "Slopes begin one head early. The first slope is 2^(-8 / heads), and the last one is 2^-8.",
             biased(),
         ),
         Slip(
             biased(top_left=True),
-            "The queries are taken for the first positions, and they are the last: query i stands at i + nk - nq.",
+            "The queries are taken for the first positions, but they are the last: query i stands at i + nk - nq.",
             biased(),
         ),
         Slip(
             biased(ahead=True),
-            "Keys that lie ahead are raised, since their distance is negative. Their bias is 0: clamp(min=0).",
+            "The scores of keys that lie ahead are raised, since their distance is negative. Their bias should be 0: clamp(min=0).",
             biased(),
         ),
     ],
@@ -323,10 +329,10 @@ touches = Exercise(
     oracle=touched,
     criteria=[Truths(3, "what each way touches")],
     hints=[
-        "Where does each one enter: before the projections, behind them, or in the scores?",
-        "What is added to the embedding goes through all three projections. Rotary turns q and k, since their product is to know the "
-        "distance; what is summed up, v, has none.",
-        "A score that depends on the distance of two tokens alone does not care where the text begins.",
+        "Where does each way act: before the projections, after them, or in the scores?",
+        "What is added to the embedding goes through all three projections. Rotary turns q and k, since their product should depend on "
+        "the distance. v is only summed up, and is not turned.",
+        "If a score depends only on the distance of two tokens, it does not matter where the text begins.",
     ],
 )
 
@@ -375,10 +381,10 @@ which_rows = Exercise(
     oracle=keys_seen,
     criteria=[Numbers(3, "keys that are seen")],
     hints=[
-        "Where does the query stand among the keys? That, not the number of rows, says what it sees.",
-        "A cache that grows holds the tokens up to the query: the last row sees all keys. A cache of fixed size holds places that no token "
-        "has come to: nobody may see these.",
-        "With a window of 4 a query sees its own key and three before it.",
+        "Where does the query stand among the keys? This decides what it sees, and not the number of rows.",
+        "A cache that grows holds the tokens up to the query, so the last row sees all keys. A cache of fixed size also holds empty "
+        "places, and no query may see these.",
+        "With a window of 4 a query sees its own key and the three before it.",
     ],
 )
 

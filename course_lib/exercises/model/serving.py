@@ -32,7 +32,7 @@ def counted(config: dict[str, Any], tokens: int, memory: int, bandwidth: float) 
     return of_text, texts, (weights + texts * of_text) / bandwidth
 
 
-NO_WINDOW = "The window is forgotten: a cache keeps the last `window` tokens of a text, and no more."
+NO_WINDOW = "The window is forgotten. A cache keeps only the last `window` tokens of a text."
 
 
 def _without_a_window(output: Any, config: dict[str, Any], **run: Any) -> bool:
@@ -64,14 +64,14 @@ serving = Exercise(
     ],
     oracle=counted,
     criteria=[
-        Correct("plain", 2, "the bytes of a cache, and what follows from them"),
-        Correct("heads", 1, "by the heads of k and v"),
+        Correct("plain", 2, "a common model"),
+        Correct("heads", 1, "other numbers of heads of k and v"),
         Correct("window", 1, "a window bounds the cache"),
         Correct("edges", 1, "whole texts, or none"),
     ],
     hints=[
-        "A token leaves one row of head_dim in k and one in v, for each head of k and v, in each layer.",
-        "What fits is the memory without the weights, parameters * itemsize bytes, divided by the bytes of a text, rounded down.",
+        "In each layer, a token needs one row of head_dim numbers in k and one in v, for each head of k and v.",
+        "Subtract the weights, parameters * itemsize bytes, from the memory. Divide the rest by the bytes of a text, and round down.",
         "A step reads all weights once, whatever the batch is, and the cache of each text once: (weights + texts * kv_bytes) / bandwidth.",
     ],
     mistakes=[

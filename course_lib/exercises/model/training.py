@@ -54,7 +54,7 @@ def same_loss(output: Any, **arguments: Any) -> str:
     if type(output["loss"]) not in (int, float):
         return "expected a number, the mean loss"
     if abs(output["loss"] - right["loss"]) > CLOSE:
-        return f"the loss is {output['loss']:.6f}; of one batch it is {right['loss']:.6f}"
+        return f"the loss is {output['loss']:.6f}, but that of one large batch is {right['loss']:.6f}"
     return "" if alike(output["gradients"], right["gradients"]) else gradients_are(output, right)
 
 
@@ -80,7 +80,7 @@ def begins_anew(output: Any, **arguments: Any) -> str:
     if not any(output["gradients"]):
         return "no parameter has a gradient"
     right = whole(**arguments)["gradients"]
-    return "" if alike(output["again"], right) else "the gradients of a second call are others than those of the first"
+    return "" if alike(output["again"], right) else "a second call gives other gradients than the first"
 
 
 def one_at_a_time(output: Any, rows: int, parts: int, **arguments: Any) -> str:
@@ -95,7 +95,7 @@ def too_many(alive: int, rows: int, parts: int, **arguments: Any) -> str:
     allowed = int(1.5 * whole(rows=rows // parts, parts=1, **arguments)["peak"])
     if alive <= allowed:
         return ""
-    return f"{alive:,} bytes are alive at once; a micro-batch by itself needs {allowed:,}, half of it to spare"
+    return f"{alive:,} bytes are alive at once, but {allowed:,} are enough for one micro-batch, with half as much again to spare"
 
 
 def waiting(steps: Steps, **arguments: Any) -> str:
@@ -132,20 +132,21 @@ accumulate = Exercise(
     oracle=lambda **arguments: (whole(**arguments)["loss"],),
     criteria=[
         Holds(same_loss, 3, "loss and gradients of one batch"),
-        Holds(same_loss, 2, "the mean over all targets that count", "padded"),
+        Holds(same_loss, 2, "the mean over all targets but padding", "padded"),
         Holds(begins_anew, 1, "begins anew in each call"),
         Seen(one_at_a_time, 1, "one micro-batch alive at a time", "memory", log=waiting),
     ],
     hints=[
-        "backward() adds to p.grad: call it once for each micro-batch, on a loss that is its share of the whole mean.",
-        "The mean of a micro-batch counts as much as it has targets: loss * own / all, where own and all leave -100 out.",
-        "count = sum(int((t != -100).sum()) for _, t in batches); model.zero_grad(); for each: loss = model(tokens, targets) * "
-        "int((targets != -100).sum()) / count; loss.backward(); total += loss.item().",
+        "backward() adds to p.grad. Call it once for each micro-batch, on a loss that is this micro-batch's share of the whole mean.",
+        "Weigh the mean loss of each micro-batch by its number of targets: loss * own / all, where own and all do not count -100.",
+        "count = sum(int((t != -100).sum()) for _, t in batches); model.zero_grad(). For each micro-batch: loss = model(tokens, targets) "
+        "* int((targets != -100).sum()) / count; loss.backward(); total += loss.item().",
     ],
     mistakes=[
         every(
             by_parts,
-            "Gradients are summed over the micro-batches, not averaged: AdamW hides a factor, clipping and SGD do not. Divide the loss.",
+            "Gradients are summed over the micro-batches, not averaged. AdamW hides such a factor, but clipping and SGD do not. Divide "
+            "the loss.",
         ),
         lambda trials: (
             MEANS
@@ -155,7 +156,7 @@ accumulate = Exercise(
     ],
 )
 
-MEANS = "This is a mean of means. Micro-batches with few targets count as much as full ones: weigh each by its targets."
+MEANS = "This is a mean of means: micro-batches with few targets count as much as full ones. Weigh each by its number of targets."
 
 
 def _pairs(trial: Any) -> list[tuple[dict[str, Any], Any]]:
@@ -197,7 +198,11 @@ def clipped_by_torch(**arguments: Any) -> dict[str, Any]:
 def same_norm(output: Any, **arguments: Any) -> str:
     """Check the norm that is returned, which may be a sum in float32; "" or a sentence."""
     right = clipped_by_torch(**arguments)["norm"]
-    return "" if abs(output["norm"] - right) <= 1e-5 * right else f"the norm is {right:.6g}, not {output['norm']:.6g}"
+    return (
+        ""
+        if abs(output["norm"] - right) <= 1e-5 * right
+        else f"the norm should be {right:.6g}, but is {output['norm']:.6g}"
+    )
 
 
 def same_gradients(output: Any, **arguments: Any) -> str:
@@ -205,7 +210,7 @@ def same_gradients(output: Any, **arguments: Any) -> str:
     right = clipped_by_torch(**arguments)["gradients"]
     pairs = [(x, y) for a, b in zip(output["gradients"], right, strict=True) for x, y in zip(a, b, strict=True)]
     off = max(abs(x - y) / (abs(y) + 1e-12) for x, y in pairs)
-    return "" if not off > 1e-5 else f"a gradient is {100 * off:.3g} % away from what torch makes of it"
+    return "" if not off > 1e-5 else f"a gradient is {100 * off:.3g} % away from torch's result"
 
 
 clip = Exercise(
@@ -227,22 +232,22 @@ clip = Exercise(
     oracle=lambda **arguments: (clipped_by_torch(**arguments)["norm"],),
     criteria=[
         Holds(same_norm, 1, "one norm, of all gradients together"),
-        Holds(same_gradients, 2, "gradients scaled to that norm"),
+        Holds(same_gradients, 2, "gradients scaled to the limit"),
         Holds(same_gradients, 1, "small gradients stay as they are", "below"),
     ],
     hints=[
-        "One norm for all: the root of the sum of all squares, as if the tensors were one long vector.",
-        "factor = min(1, largest / norm): below the limit nothing changes.",
+        "There is one norm for all gradients: the root of the sum of all squares, as if the tensors were one long vector.",
+        "Multiply all gradients by min(1, largest / norm). Below the limit nothing changes.",
         "norm = float(sum(g.square().sum() for g in gradients)) ** 0.5; for g in gradients: g.mul_(min(1.0, largest / (norm + 1e-6))).",
     ],
     mistakes=[
         lambda trials: (
-            "The gradients are as they were. Change the tensors in place, as g.mul_(...) does: `g = g * ...` makes another one."
+            "The gradients are as they were. Change the tensors in place, as g.mul_(...) does: `g = g * ...` makes a new tensor."
             if any(_untouched(o, c) for t in trials for c, o in _pairs(t))
             else ""
         ),
         lambda trials: (
-            "Each tensor was scaled by its own norm. The direction of the step changes so: take one norm of all together."
+            "Each tensor was scaled by its own norm, which changes the direction of the step. Take one norm of all tensors together."
             if any(_each_by_itself(o, c) for t in trials for c, o in _pairs(t))
             else ""
         ),
@@ -302,7 +307,7 @@ def of_step(change: int) -> Callable[..., bool]:
     return matches
 
 
-TO_ZERO = "The cosine goes down to 0: it ends at a tenth of the peak, so it has nine tenths of the height."
+TO_ZERO = "The cosine goes down to 0, but it must end at a tenth of the peak. So its height is nine tenths of the peak."
 
 
 def _to_zero(output: Any, step: int, steps: int, peak: float, warm_up: int) -> bool:
@@ -333,21 +338,22 @@ learning_rate = Exercise(
     ],
     oracle=scheduled,
     criteria=[
-        Correct("warm-up", 1, "a line up, the first step above 0"),
+        Correct("warm-up", 1, "a straight line up, the first step above 0"),
         Correct("cosine", 2, "half a cosine down"),
-        Correct("after", 1, "a tenth of the peak behind the end"),
+        Correct("after", 1, "a tenth of the peak after the end"),
     ],
     hints=[
-        "While step < warm_up: step 0 has peak / warm_up, and step warm_up - 1 has the peak.",
-        "share = (step - warm_up) / (steps - warm_up) goes from 0 to 1; behind the end it stays at 1.",
-        "peak * (0.1 + 0.9 * (1 + cos(pi * share)) / 2): 1 at share 0, 0.1 at share 1.",
+        "While step < warm_up, the rate is a straight line: step 0 has peak / warm_up, and step warm_up - 1 has the peak.",
+        "share = (step - warm_up) / (steps - warm_up) goes from 0 to 1. After the end it must stay at 1.",
+        "The rate is peak * (0.1 + 0.9 * (1 + cos(pi * share)) / 2), which is peak at share 0 and 0.1 * peak at share 1.",
     ],
     mistakes=[
         every(
             of_step(-1),
-            "This is the rate of the step before: the first step, step 0, has peak / warm_up, or its gradient is thrown away.",
+            "This is the rate of the step before. The first step, step 0, must have peak / warm_up: with a rate of 0 its gradient is "
+            "thrown away.",
         ),
         among(lambda case: case.group == "cosine", every(_to_zero, TO_ZERO)),
-        every(of_step(1), "This is the rate of the step behind: steps count from 0, and step 0 has peak / warm_up."),
+        every(of_step(1), "This is the rate of the next step. Steps count from 0, and step 0 has peak / warm_up."),
     ],
 )

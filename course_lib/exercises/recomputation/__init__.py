@@ -1,7 +1,7 @@
 """Unit 07, recomputation.
 
-Oracles: autograd in float64, its saved-tensor hooks, traced kernels, the schedule of a checkpointed backward played through
-step by step, and a deep model whose live bytes are counted.
+Oracles: autograd in float64, its saved-tensor hooks, traced kernels, the schedule of a checkpointed backward pass, played
+through step by step, and a deep model whose live bytes are counted.
 """
 
 from course_lib.exercises.recomputation.checkpoints import checkpoint, segments_for

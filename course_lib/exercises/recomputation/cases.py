@@ -19,7 +19,7 @@ def normal(g: torch.Generator, shape: Sequence[int], dtype: torch.dtype, scale: 
 
 
 def elementwise(shape: Sequence[int], dtype: torch.dtype = torch.float32, *, scale: float = 1.0, names: str = "x dy"):
-    """A drawing of tensors of one shape. scale: of all but dy, which is the last."""
+    """A drawing of tensors of one shape. scale: that of all tensors but dy, which is the last."""
     *inputs, dy = names.split()
     return lambda g: {n: normal(g, shape, dtype, scale) for n in inputs} | {dy: normal(g, shape, dtype)}
 
@@ -35,7 +35,7 @@ def dropped(shape: Sequence[int], p: float, seed: int, dtype: torch.dtype = torc
 
 
 def dropped_at(shape: Sequence[int], element: int, seed: int):
-    """The same, with the number that is drawn for one element as p: it is not below p, and is kept."""
+    """The same, where p is the number that is drawn for one element. This number is not below p, so the element is kept."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         return dropped(shape, float(drawn(math.prod(shape), seed)[element]), seed)(g)
@@ -61,7 +61,7 @@ def logits(
 
 
 def normed(M: int, N: int, dtype: torch.dtype = torch.float32, *, scale: float = 1.0):
-    """A drawing of x (M, N), weight (N,), rstd (M,), dy (M, N); rows of x of very different sizes."""
+    """A drawing of x (M, N), weight (N,), rstd (M,), dy (M, N). The rows of x are of very different sizes."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
         rows = torch.exp(normal(g, (M, 1), torch.float32)).clamp(max=8)  # float16 ends at 65504
@@ -73,7 +73,7 @@ def normed(M: int, N: int, dtype: torch.dtype = torch.float32, *, scale: float =
 
 
 def times(count: float) -> Callable[..., float]:
-    """Count bytes: `count` times those of x."""
+    """Make a count of bytes: `count` times those of x."""
     return lambda x, **_: count * x.nbytes
 
 
@@ -84,5 +84,5 @@ def traffic(n: int, itemsize: int, recompute: bool) -> Case:
 
 
 def step(name: str, group: str, /, **changes: Any) -> Case:
-    """A case for checkpoint: one run of a layer with dropout, unless told otherwise."""
+    """Make a case for checkpoint: one run of a layer with dropout, unless `changes` say otherwise."""
     return fixed(name, group, **({"rows": 12, "width": 6, "p": 0.4, "calls": 1, "frozen": False, "seed": 17} | changes))

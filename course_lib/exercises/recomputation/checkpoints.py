@@ -1,4 +1,4 @@
-"""Checkpoints: a layer's activations thrown away and made again."""
+"""Exercises on checkpoints: a layer's activations are thrown away and computed again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from course_lib.workloads.activations import run_checkpoint, train_step
 
 @cache
 def plain_step(**arguments: Any) -> dict[str, Any]:
-    """The same without a checkpoint."""
+    """Run the same step without a checkpoint."""
     return run_checkpoint(lambda fn, *args: fn(*args), **arguments)
 
 
@@ -32,7 +32,7 @@ def like_the_plain_step(*keys: str) -> Callable[..., str]:
         if not isinstance(output, dict):
             return "returned no tensor"
         wrong = [names[k] for k in keys if output.get(k) != plain_step(**arguments)[k]]
-        return f"{wrong[0]} is another than without the checkpoint" if wrong else ""
+        return f"{wrong[0]} differs from that without the checkpoint" if wrong else ""
 
     return look
 
@@ -42,17 +42,17 @@ def wrong_runs(draws: Sequence[int], calls: int) -> str:
     if len(draws) == 2 * calls:
         return ""
     checkpoints = plural(calls, "checkpoint")
-    said = f"{checkpoints}: {2 * calls} runs of fn expected, half of them in backward; {len(draws)} seen"
+    said = f"{checkpoints}: expected {2 * calls} runs of fn, half of them in backward, and saw {len(draws)}"
     if len(draws) < 2 * calls:
         return f"{said}; backward has to run fn once more"
     if calls > 1 and len(draws) == calls + 2**calls - 1:  # each backward runs those of all calls before it
-        return f"{said}: recomputing runs the arguments' own history, unless you detach() them"
+        return f"{said}: recomputing also runs what computed the arguments, unless you detach() them"
     return said
 
 
 def once_recomputed(look: Callable[..., str]) -> Callable[..., str]:
-    """Guard a property: ask `look` only if fn ran again after the forward runs. A plain call earns nothing by leaving
-    nothing behind."""
+    """Guard a property: ask `look` only if fn ran again after the forward runs. A plain call leaves nothing behind, but must earn
+    nothing."""
 
     def looked(output: Any, calls: int, **arguments: Any) -> str:
         if isinstance(output, dict) and len(output["draws"]) <= calls:
@@ -63,13 +63,13 @@ def once_recomputed(look: Callable[..., str]) -> Callable[..., str]:
 
 
 def recomputes(output: Any, rows: int, width: int, calls: int, **_: Any) -> str:
-    """Kept are the inputs of the calls; and fn runs once in each half."""
+    """Check that only the inputs of the calls are kept, and that fn runs once in each half; "" or a sentence."""
     kept, draws = output.get("kept"), output.get("draws")
     allowed = (calls - 1) * 8 * rows * width + 8192  # a random state is 5 KB
     if type(kept) is not int or type(draws) is not list:
         return "nothing was observed"
     if kept > allowed:
-        return f"{kept:,} bytes are alive before backward, beside arguments and result; {allowed:,} would do"
+        return f"{kept:,} bytes are alive before backward, besides arguments and result; {allowed:,} are enough"
     return wrong_runs(draws, calls)
 
 
@@ -78,7 +78,7 @@ def lets_go(output: Any, **_: Any) -> str:
     left = output.get("left")
     if type(left) is not int:
         return "nothing was observed"
-    return "" if left <= 8192 else f"{left:,} bytes are still held after backward, beside gradients and result"
+    return "" if left <= 8192 else f"{left:,} bytes are still in memory after backward, besides gradients and result"
 
 
 def same_dropout(output: Any, calls: int, **_: Any) -> str:
@@ -87,12 +87,14 @@ def same_dropout(output: Any, calls: int, **_: Any) -> str:
     if wrong_runs(draws, calls):
         return wrong_runs(draws, calls)
     halves = draws[:calls], draws[calls:][::-1]
-    return "" if halves[0] == halves[1] else "dropout kept other elements in the recomputation than in the forward run"
+    return (
+        "" if halves[0] == halves[1] else "dropout kept different elements in the recomputation than in the forward run"
+    )
 
 
 @dataclass
 class Seen(Holds):
-    """A property of what was measured, in the process of the function that is judged, that the log of a rehearsal shows as well.
+    """A property that was measured in the process of the judged function, and that the log of a rehearsal must show as well.
 
     log: steps, calls, rows, width, p -> "" or a sentence
     """
@@ -108,7 +110,7 @@ class Seen(Holds):
 
 
 def runs_again(steps: Steps, calls: int, **_: Any) -> str:
-    """fn has one GELU: each call runs it once in each half."""
+    """Check that each call ran fn, which has one GELU, once in each half; "" or a sentence."""
     runs = [half.count("gelu") for half in steps.operations]
     if runs == [calls, calls]:
         return ""
@@ -118,7 +120,7 @@ def runs_again(steps: Steps, calls: int, **_: Any) -> str:
 
 
 def comes_back(steps: Steps, calls: int, **_: Any) -> str:
-    """fn runs in backward, whatever else does."""
+    """Check that fn ran in backward; "" or a sentence."""
     return "" if steps.operations[1].count("gelu") >= calls else runs_again(steps, calls)
 
 
@@ -126,7 +128,7 @@ def uses_the_arguments_alone(steps: Steps, calls: int, rows: int, width: int, **
     """Check that backward uses hardly more than the arguments, and runs fn again; "" or a sentence."""
     allowed = (calls - 1) * 8 * rows * width + 8192  # as in `recomputes`
     if steps.kept > allowed:
-        return f"backward uses {steps.kept:,} bytes that the forward run has left; {allowed:,} would do"
+        return f"backward uses {steps.kept:,} bytes that the forward run has kept; {allowed:,} are enough"
     return runs_again(steps, calls)
 
 
@@ -135,12 +137,14 @@ def draws_again(steps: Steps, calls: int, **_: Any) -> str:
     forward, backward = (sorted(half)[:calls] for half in steps.states)
     if problem := runs_again(steps, calls):
         return problem
-    return "" if forward == backward else "dropout was drawn from other states in backward than in the forward run"
+    return "" if forward == backward else "dropout was drawn from different states in backward than in the forward run"
 
 
 def puts_back(steps: Steps, calls: int, **_: Any) -> str:
     """Check that backward leaves the random state as it found it; "" or a sentence."""
-    return comes_back(steps, calls) or ("" if steps.restored else "backward leaves another random state than it found")
+    return comes_back(steps, calls) or (
+        "" if steps.restored else "backward leaves a different random state than it found"
+    )
 
 
 checkpoint = Exercise(
@@ -165,8 +169,8 @@ checkpoint = Exercise(
     oracle=lambda **arguments: (plain_step(**arguments)["after"],),
     criteria=[
         Holds(like_the_plain_step("out", "gradients"), 3, "result and gradients of fn"),
-        Seen(recomputes, 2, "keeps the arguments alone, runs fn once more", "memory", log=uses_the_arguments_alone),
-        Seen(once_recomputed(lets_go), 1, "lets go of them when backward has passed", "memory", log=comes_back),
+        Seen(recomputes, 2, "keeps only the arguments, runs fn once more", "memory", log=uses_the_arguments_alone),
+        Seen(once_recomputed(lets_go), 1, "frees the arguments when backward is done", "memory", log=comes_back),
         Seen(same_dropout, 2, "the same dropout, bit for bit", "dropout", log=draws_again),
         Seen(
             once_recomputed(like_the_plain_step("after")),
@@ -178,7 +182,7 @@ checkpoint = Exercise(
     ],
     hints=[
         "Use a torch.autograd.Function. Its forward runs in no_grad mode, so nothing inside is kept. What will backward need?",
-        "backward: detach the arguments, require gradients again, run fn under torch.enable_grad(), and ask "
+        "In backward, detach the arguments, let them require gradients again, run fn under torch.enable_grad(), and call "
         "torch.autograd.grad(out, leaves, dy).",
         "ctx.rng = torch.get_rng_state() before fn runs; in backward, with torch.random.fork_rng(devices=[]): "
         "torch.set_rng_state(ctx.rng), then fn. Return None for fn and for every argument without a gradient. Tensors go through "
@@ -187,24 +191,24 @@ checkpoint = Exercise(
     mistakes=[
         raised(
             "element 0 of tensors does not require grad",
-            "Inside backward gradients are off: compute all that torch.autograd.grad goes back from, fn first, under "
-            "torch.enable_grad(), on arguments that ask for gradients (detach() drops that).",
+            "Gradients are off inside backward. Run fn, and all else that torch.autograd.grad goes back through, under "
+            "torch.enable_grad(), on arguments that require gradients. (After detach() they no longer do.)",
         ),
         raised(
             "One of the differentiated Tensors does not require grad",
-            "torch.autograd.grad was asked about an argument without a gradient: give it the others, and return None for this.",
+            "torch.autograd.grad was given an argument that has no gradient. Give it only the others, and return None for this one.",
         ),
         raised(
             "argument to `grad()` cannot be empty",
-            "torch.autograd.grad was given no tensor to differentiate by: detach() drops requires_grad, so set it anew.",
+            "torch.autograd.grad was given no tensor to differentiate by. detach() drops requires_grad, so set it again.",
         ),
         raised(
             "returned an incorrect number of gradients",
-            "backward returns one value for each argument of forward, fn among them: None where there is no gradient.",
+            "backward returns one value for each argument of forward, including fn, and None where there is no gradient.",
         ),
         raised(
             "through the graph a second time",
-            "Run on the arguments themselves, fn runs their history, too: detach() them.",
+            "You run fn on the arguments themselves, so backward goes on into what computed them. detach() them.",
         ),
     ],
 )
@@ -242,13 +246,13 @@ def says_its_peak(output: Any, layers: int, boundary: int, inside: int) -> str:
 
 
 def holds_when_counted(output: Any, layers: int, boundary: int, inside: int) -> str:
-    """The counted model stays below the prediction plus what a single layer's backward works with, and is near to it."""
+    """Check that the counted model stays below the prediction plus the temporary tensors of one layer's backward, and comes near to it."""
     if problem := no_prediction(output, layers):
         return problem
     working = counted_peak(1, 0) - inside
     counted = counted_peak(layers, output[0]) - working
     if counted > output[1]:
-        return f"{output[0]} segments: {counted:,} bytes were counted, {output[1]:,} predicted"
+        return f"{output[0]} segments: {counted:,} bytes were counted, but {output[1]:,} predicted"
     return "" if counted > 0.8 * output[1] else f"{output[0]} segments need no more than {counted:,} bytes, as counted"
 
 
@@ -259,7 +263,7 @@ def counted_peak(layers: int, segments: int) -> int:
 
 
 def no_prediction(output: Any, layers: int) -> str:
-    """ "" for two whole numbers of which the first may be a number of segments."""
+    """ "" for two whole numbers, if the first can be a number of segments."""
     two = isinstance(output, list) and [type(v) for v in output] == [int, int]
     if two and 1 <= output[0] <= layers:
         return ""
@@ -285,13 +289,13 @@ segments_for = Exercise(
     ],
     oracle=least_peak,
     criteria=[
-        Holds(has_the_least_peak, 2, "no other number of segments needs less"),
-        Holds(says_its_peak, 1, "the peak of that many segments"),
-        Holds(holds_when_counted, 2, "a counted model of 24 layers stays below it", group="counted"),
+        Holds(has_the_least_peak, 2, "no other number of segments has a lower peak"),
+        Holds(says_its_peak, 1, "the peak for this number of segments"),
+        Holds(holds_when_counted, 2, "a counted model of 24 layers stays below this peak", group="counted"),
     ],
     hints=[
-        "With s segments: which tensors are alive when the last segment has just been recomputed?",
-        "s boundaries, and `inside` for each layer of one segment; the longest has ceil(layers / s) layers.",
-        "min over s from 1 to layers of s * boundary + -(-layers // s) * inside; return s with it.",
+        "With s segments, which tensors are alive when the last segment has just been recomputed?",
+        "There are s boundaries, and `inside` bytes for each layer of one segment. The longest segment has ceil(layers / s) layers.",
+        "Find the s from 1 to layers with the least s * boundary + -(-layers // s) * inside. Return s and this peak.",
     ],
 )

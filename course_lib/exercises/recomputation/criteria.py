@@ -10,13 +10,13 @@ from course_lib.exercise import Case, Finding, Trial
 
 
 def against_copy(name: str, draw: Callable, needed: Callable, full: float) -> Speed:
-    """Extra credit: full at that share of the speed of a device copy of the needed bytes."""
+    """Extra credit: all points at the share `full` of the speed of a device copy of the needed bytes."""
     return Speed("copy", Case(name, "speed", draw), needed, full=full, none=full - 0.3, points=2)
 
 
 @dataclass
 class KeepsNothing(OnceRight):
-    """Backward reads nothing that the forward half had: no buffer, no output, and no input either."""
+    """Backward reads nothing of the forward half: no buffer, no output, and no input."""
 
     missed = "too much kept for the backward pass"
     points: float
@@ -30,4 +30,4 @@ class KeepsNothing(OnceRight):
                 return self.lost("no forward half that ends with its result")
             if saved:
                 return self.lost(", ".join(f"backward reads `{s.tensor}`: {s.nbytes:,} bytes" for s in saved))
-        return self.earned("backward reads nothing of forward's")
+        return self.earned("backward reads nothing of the forward half")

@@ -50,13 +50,13 @@ sigmoid3_traffic = Exercise(
     cases=[traffic(n, b, r) for r in (False, True) for n, b in ((1000, 4), (4096, 2), (77, 8))],
     oracle=sigmoid_bytes,
     criteria=[
-        Correct("stored", 2, "with s1 and s2 stored, equal to the trace"),
-        Correct("recomputed", 2, "recomputed, equal to the trace"),
+        Correct("stored", 2, "equal to the trace, with s1 and s2 stored"),
+        Correct("recomputed", 2, "equal to the trace, with s1 and s2 recomputed"),
     ],
     hints=[
-        "Count tensors first. Which ones does the forward kernel read and write? And which ones does the backward kernel?",
-        "Stored: x in; s1, s2 and the result out. Then s1, s2 and dy in, dx out: the third sigmoid follows from s2.",
-        "Recomputed: x in, the result out; then x and dy in, dx out. Each tensor is n * itemsize bytes.",
+        "Count tensors first. Which tensors does the forward kernel read and write? And which does the backward kernel?",
+        "Stored: forward reads x and writes s1, s2 and the result. Backward reads s1, s2 and dy and writes dx; s3 follows from s2.",
+        "Recomputed: forward reads x and writes the result. Backward reads x and dy and writes dx. Each tensor has n * itemsize bytes.",
     ],
 )
 
@@ -92,11 +92,11 @@ sigmoid3 = Exercise(
     ],
     bonus=[against_copy("8192 x 8192", elementwise((8192, 8192)), times(5), full=0.85)],
     hints=[
-        "forward(ctx, x): allocate, launch, ctx.save_for_backward(x), return. backward(ctx, dy): load x and dy, compute s1, s2, "
-        "s3 again, store dx.",
+        "forward(ctx, x) allocates the result, launches, calls ctx.save_for_backward(x) and returns. The kernel of backward(ctx, dy) loads "
+        "x and dy, computes s1, s2 and s3 again, and stores dx.",
         "With s = sigmoid(z), ds/dz = s (1 - s). The chain has three such factors, one each for s1, s2 and s3.",
-        "dx = dy * s3 * (1 - s3) * s2 * (1 - s2) * s1 * (1 - s1), where s1 = tl.sigmoid(x.to(tl.float32)), and so on; x and dy "
-        "are one-dimensional to the kernel: x.numel() elements.",
+        "dx = dy * s3 * (1 - s3) * s2 * (1 - s2) * s1 * (1 - s1), where s1 = tl.sigmoid(x.to(tl.float32)), and so on. To the "
+        "kernel, x and dy are vectors of x.numel() elements.",
     ],
     mistakes=[
         FLOAT32,
@@ -104,12 +104,14 @@ sigmoid3 = Exercise(
         cast_by_autograd,
         saved_nothing,
         nan_if_hard(
-            lambda: sigmoid3, "exp(x) overflows beyond 88, and inf / inf is NaN; tl.sigmoid does not overflow."
+            lambda: sigmoid3, "exp(x) overflows beyond 88, and inf / inf is NaN. tl.sigmoid does not overflow."
         ),
         saved_something(
-            "A tensor that forward writes and backward reads costs two memory operations. Can backward compute it?"
+            "A tensor that forward writes and backward reads costs two memory operations. Can backward compute it instead?"
         ),
-        several_launches("Three sigmoids in three launches pass through memory twice on the way: compute them in one."),
+        several_launches(
+            "With three launches, the numbers pass through memory twice on the way. Compute all three sigmoids in one launch."
+        ),
     ],
 )
 
@@ -146,16 +148,16 @@ recomputed_gelu = Exercise(
     hints=[
         "gelu(x) = x F(x), with F(x) = (1 + erf(x / sqrt(2))) / 2. What are the derivatives of x F(x) g with respect to x and to g?",
         "F' is the normal density: exp(-x * x / 2) / sqrt(2 pi). So dgate = dy * x * F and dx = dy * gate * (F + x * F').",
-        "backward loads x, gate and dy and stores both gradients; it returns (dx, dgate), in the order of forward's arguments. "
-        "tl.erf wants float32.",
+        "The kernel of backward loads x, gate and dy and stores both gradients. backward returns (dx, dgate), in the order of forward's "
+        "arguments. tl.erf needs float32.",
     ],
     mistakes=[
         FLOAT32,
         GRADIENTS,
         cast_by_autograd,
         saved_nothing,
-        saved_something("gelu(x) can be computed again from x: nothing but the inputs must be kept."),
-        several_launches("Both gradients need x, gate and dy: load them once, in one kernel."),
+        saved_something("gelu(x) can be computed again from x, so only the inputs need to be kept."),
+        several_launches("Both gradients need x, gate and dy. Load these once, in one kernel."),
     ],
 )
 
@@ -196,16 +198,16 @@ cross_entropy_backward = Exercise(
     ],
     bonus=[against_copy("8192 rows of 8192", logits(8192, 8192), times(2), full=0.8)],
     hints=[
-        "loss = lse - x[target]. What is the derivative of lse with respect to x[j]? And that of x[target]?",
+        "loss = lse - x[target]. What is the derivative of lse with respect to x[j]? And what is the derivative of x[target]?",
         "d loss / d x[j] = exp(x[j] - lse) - (1 if j is the target else 0). No sum over the row is left to do.",
-        "A program takes one row and one block of its columns: tl.load(target_ptr + row), p = tl.exp(x - lse), then "
+        "A program takes one row and one block of its columns: target = tl.load(target_ptr + row), p = tl.exp(x - lse), then "
         "(p - tl.where(offs_n == target, 1.0, 0.0)) * dloss.",
     ],
     mistakes=[
         FLOAT32,
         nan_if_hard(
             lambda: cross_entropy_backward,
-            "exp(x) overflows beyond 88: subtract lse before you exponentiate, not after.",
+            "exp(x) overflows beyond 88. Subtract lse before you exponentiate, not afterwards.",
         ),
     ],
 )
@@ -242,15 +244,15 @@ rmsnorm_backward = Exercise(
     ],
     bonus=[against_copy("8192 rows of 4096", normed(8192, 4096), times(3), full=0.7)],
     hints=[
-        "With n = x * rstd: dweight[j] is the sum of dy * n down column j, and dx is what comes through n and through rstd.",
+        "With n = x * rstd: dweight[j] is the sum of dy * n down column j. dx has two parts, one through n and one through rstd.",
         "g = weight * dy; dx = rstd * (g - n * mean(g * n)), with the mean along the row. A program that does many rows, one after "
-        "the other, adds up its own dy * n in registers.",
-        "Each program stores its sum as a row of partial (programs, N); a second kernel adds up the columns of partial. With 16 "
-        "rows a program, partial is a sixteenth of x.",
+        "the other, adds up dy * n of its rows in registers.",
+        "Each program stores its sum as a row of partial (programs, N). A second kernel adds up the columns of partial. With 16 "
+        "rows for each program, partial has a sixteenth of the elements of x.",
     ],
     mistakes=[
         lambda trials: (
-            "Atomics add in whatever order programs arrive: store a row of partial sums for each program instead."
+            "Atomics add in the order in which programs arrive. Let each program store a row of partial sums instead."
             if any(a.op == "atomic" for t in trials for launch in t.evidence.launches for a in launch.accesses)
             else ""
         ),
@@ -267,7 +269,7 @@ unscaled = every(
     lambda output, x, p, seed, dy: (
         two_like_x(output, x) and torch.equal(output[0], torch.where(kept_elements(x, p, seed), x, 0))
     ),
-    "What is kept has its old size: divide it by 1 - p.",
+    "The kept elements have their old values. Divide them by 1 - p.",
 )
 
 
@@ -305,13 +307,13 @@ seeded_dropout = Exercise(
     hints=[
         "The mask is a function of the seed and of the element's number. What must be kept to compute it a second time?",
         "dx is the dropout of dy with the same seed, so one kernel serves both halves.",
-        "kept = tl.rand(seed, i) >= p; tl.where(kept, x / (1 - p), 0.0). Put p and seed on ctx as plain attributes; backward "
+        "kept = tl.rand(seed, i) >= p; tl.where(kept, x / (1 - p), 0.0). Keep p and seed as attributes of ctx. backward "
         "returns dx, None, None.",
     ],
     mistakes=[
         GRADIENTS,
         cast_by_autograd,
-        saved_something("The mask is not needed: tl.rand(seed, i) gives the same numbers whenever it is asked."),
+        saved_something("You need not keep the mask, because tl.rand(seed, i) gives the same numbers each time."),
         unscaled,
         another_mask,
     ],

@@ -15,7 +15,7 @@ from course_lib.mistakes import Mistake, raised, torch_did
 
 
 def saved_something(sentence: str) -> Mistake:
-    """Say `sentence` if backward used a buffer of the forward half."""
+    """Make a mistake that says `sentence` if backward used a buffer of the forward half."""
     return lambda trials: (
         sentence if any(s.tensor.startswith("buffer") for t in trials for s in t.evidence.saved or ()) else ""
     )
@@ -23,20 +23,20 @@ def saved_something(sentence: str) -> Mistake:
 
 FLOAT32 = raised(
     "Expected dtype ['fp32', 'fp64']",
-    "tl.exp, tl.erf and tl.sigmoid take float32: put .to(tl.float32) behind each load.",
+    "tl.exp, tl.erf and tl.sigmoid need float32. Put .to(tl.float32) behind each load.",
 )
 
 
 GRADIENTS = raised(
     "returned an incorrect number of gradients",
-    "backward returns a tuple with one value for each argument of forward, None where there is no gradient; a list counts "
+    "backward returns a tuple with one value for each argument of forward, and None where there is no gradient. A list counts "
     "as one value.",
 )
 
 
-cast_by_autograd = torch_did(  # autograd makes one where a gradient has another dtype than what it is the gradient of
+cast_by_autograd = torch_did(  # autograd casts where a gradient has another dtype than its tensor
     ["_to_copy"],
-    "If you wrote no cast, autograd did: results and gradients must have the dtype of x, as torch.empty_like(x) has.",
+    "If you wrote no cast, autograd made one. Results and gradients must have the dtype of x, as torch.empty_like(x) has.",
 )
 
 
@@ -50,12 +50,17 @@ def saved_nothing(trials: Sequence[Trial]) -> str:
         for of in raised
     )
     return (
-        "Forward has saved nothing: ctx.save_for_backward(...) is what ctx.saved_tensors gives back." if empty else ""
+        "Forward has saved nothing. ctx.saved_tensors gives back the tensors that you pass to ctx.save_for_backward(...)."
+        if empty
+        else ""
     )
 
 
 def nan_if_hard(exercise: Callable[[], Exercise], sentence: str) -> Mistake:
-    """Say `sentence` if hard inputs come out as NaN, and ragged ones right: what is not stored shows as NaN there, too."""
+    """Make a mistake that says `sentence` if results of hard inputs hold NaN, and those of ragged inputs are right.
+
+    On ragged inputs, elements that are not stored show as NaN, too.
+    """
 
     def has_nan(output: Any) -> bool:
         parts = output if isinstance(output, list) else [output]
@@ -70,14 +75,14 @@ def nan_if_hard(exercise: Callable[[], Exercise], sentence: str) -> Mistake:
 
 
 def several_launches(sentence: str) -> Mistake:
-    """Say `sentence` if a call of a performance case launches more than one kernel a half."""
+    """Make a mistake that says `sentence` if a call of a performance case launches more than one kernel in each half."""
     return lambda trials: (
         sentence if any(len(t.evidence.launches) > 2 for t in trials if t.case.group == "performance") else ""
     )
 
 
 def mean_over_a_block(trials: Sequence[Trial]) -> str:
-    """Say so if every ragged dx is what a mean over the next power of two of columns gives, and that matters."""
+    """Say so if every ragged dx is what a mean over the whole block gives, and this differs from the mean over the row."""
     found, matters = [], False
     for t in trials:
         for call, out in zip(t.inputs, t.evidence.outputs, strict=False) if t.case.group == "ragged" else ():
@@ -87,7 +92,7 @@ def mean_over_a_block(trials: Sequence[Trial]) -> str:
             got = out[0] if isinstance(out, list) and isinstance(out[0], torch.Tensor) else torch.empty(0)
             found.append(got.shape == dx.shape and torch.allclose(got.double(), dx, rtol=0.02, atol=1e-4))
             matters |= triton.next_power_of_2(N) > N
-    return "The mean is over the N columns of a row, not over the block." if matters and all(found) else ""
+    return "The mean is over the N columns of a row, and not over the block." if matters and all(found) else ""
 
 
 def partial_sums_of_each_row(trials: Sequence[Trial]) -> str:
@@ -99,15 +104,15 @@ def partial_sums_of_each_row(trials: Sequence[Trial]) -> str:
         for launch in t.evidence.launches[:1]
         for f in launch.footprints
     )
-    return "A row of partial sums for each row of x is as much again: let a program add up 16 rows." if large else ""
+    return "You store as many partial sums as x has elements. Let each program add up 16 rows." if large else ""
 
 
 def another_mask(trials: Sequence[Trial]) -> str:
-    """Say so if the right elements are kept forward, and gradients pass where others were."""
+    """Say so if forward keeps the right elements, and backward lets the gradients of other elements pass."""
     pairs = [p for t in trials for p in zip(t.inputs, t.evidence.outputs, strict=False)]
     if not pairs or not all(two_like_x(output, call["x"]) for call, output in pairs):
         return ""
     forward = all(torch.equal(o[0] != 0, kept_elements(c["x"], c["p"], c["seed"]) & (c["x"] != 0)) for c, o in pairs)
     backward = all(torch.equal(out != 0, dx != 0) for _, (out, dx) in pairs)
-    sentence = "Gradients pass where other elements did: does backward draw with the same seed, and the same numbers i?"
+    sentence = "Backward keeps other elements than forward. Does it draw with the same seed, and the same numbers i?"
     return sentence if forward and not backward else ""

@@ -51,7 +51,7 @@ def kept_bytes(name: str, sizes: Sequence[int], *, inputs: bool = False) -> int:
 
 @triton.jit
 def sigmoids(x_ptr, s1_ptr, s2_ptr, out_ptr, n, STORE: tl.constexpr, BLOCK: tl.constexpr):
-    """Compute two sigmoids, one of the other; STORE: keep both results."""
+    """Compute three sigmoids in a row; STORE: keep the first two."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     s1 = tl.sigmoid(tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32))
     s2 = tl.sigmoid(s1)
@@ -63,7 +63,7 @@ def sigmoids(x_ptr, s1_ptr, s2_ptr, out_ptr, n, STORE: tl.constexpr, BLOCK: tl.c
 
 @triton.jit
 def sigmoids_backward(x_ptr, s1_ptr, s2_ptr, dy_ptr, dx_ptr, n, STORED: tl.constexpr, BLOCK: tl.constexpr):
-    """Compute the gradient of two sigmoids; STORED: from their results, otherwise from x."""
+    """Compute the gradient of three sigmoids; STORED: from the first two results, otherwise from x."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     if STORED:
         s1 = tl.load(s1_ptr + i, mask=i < n, other=0).to(tl.float32)
@@ -77,7 +77,7 @@ def sigmoids_backward(x_ptr, s1_ptr, s2_ptr, dy_ptr, dx_ptr, n, STORED: tl.const
 
 
 class Ways(NamedTuple):
-    """Bytes."""
+    """Bytes that each kernel moves."""
 
     forward: int
     backward: int
@@ -85,7 +85,7 @@ class Ways(NamedTuple):
 
 @cache
 def sigmoid_bytes(n: int, itemsize: int, recompute: bool) -> Ways:
-    """Bytes of three fused sigmoids, traced: between them s1 and s2 are stored, or only x is there."""
+    """Trace the bytes of three fused sigmoids, forward and backward: backward recomputes s1 and s2 from x, or they are stored."""
     x = torch.ones(n, dtype={2: torch.float16, 4: torch.float32, 8: torch.float64}[itemsize])
     s1, s2, out, dy, dx = (torch.ones_like(x) for _ in range(5))
     BLOCK, found = 1024, []
@@ -138,7 +138,7 @@ def rmsnorm_gradients(x, weight, rstd, dy) -> NormGradients:
 
 
 def peak_of(layers: int, boundary: int, inside: int, segments: int) -> int:
-    """A checkpointed step played through: boundaries pile up, then segments are recomputed, last first, and freed."""
+    """Play a checkpointed step through: boundaries pile up, then segments are recomputed, the last one first, and freed."""
     kept, peak = segments * boundary, 0
     for length in reversed(split_evenly(layers, segments)):
         peak = max(peak, kept + length * inside)
@@ -154,7 +154,7 @@ def least_peak(layers: int, boundary: int, inside: int) -> tuple[int, int]:
 
 
 def two_like_x(output: Any, x: torch.Tensor) -> bool:
-    """Whether these are a result and a gradient: finite tensors of the shape of x."""
+    """Tell whether `output` is a result and a gradient: two finite tensors of the shape of x."""
     return (
         isinstance(output, list)
         and len(output) == 2
@@ -166,19 +166,19 @@ def two_like_x(output: Any, x: torch.Tensor) -> bool:
 
 
 def sigmoid_budget(expected, dtype, arguments):
-    """Each factor s (1 - s) may be off by a few roundings of 1, of what dy brings; of the result's dtype, if s was stored."""
+    """Error bound: each factor s (1 - s) may be off by a few roundings of 1; by roundings of the result's dtype, if s was stored."""
     dy = arguments["dy"].double().abs()
     return roundings(expected, dtype) + 4 * EPS32 * (1 + dy) + torch.finfo(dtype).eps / 16 * dy
 
 
 def gelu_budget(expected, dtype, arguments):
-    """The normal distribution function is off by a rounding of 1, and multiplies all of these."""
+    """Error bound: F, the normal distribution function, is off by a rounding of 1, and multiplies all of these terms."""
     x, gate, dy = (arguments[name].double().abs() for name in ("x", "gate", "dy"))
     return roundings(expected, dtype) + 8 * EPS32 * (x * gate + dy * gate * (1 + x) + dy * x)
 
 
 def cross_entropy_budget(expected, dtype, arguments):
-    """x - lse is off by a rounding of the larger, and so is the exponent's relative error."""
+    """Error bound: x - lse is off by a rounding of the larger of the two. The relative error of its exponential is as large."""
     x, lse, dloss = (arguments[name].double() for name in ("x", "lse", "dloss"))
     size = torch.where(x.isinf(), 0, x.abs()) + lse[:, None].abs() + 8
     p = torch.exp(x - lse[:, None])
@@ -186,7 +186,7 @@ def cross_entropy_budget(expected, dtype, arguments):
 
 
 def rmsnorm_budget(expected, dtype, arguments):
-    """Sums of N terms for dx, of M terms for dweight: a random walk of roundings, with room for any order."""
+    """Error bound: dx sums N terms, and dweight sums M. Their roundings make a random walk, with room for any order."""
     x, weight, dy = (arguments[name].double() for name in ("x", "weight", "dy"))
     rstd = arguments["rstd"].double()[:, None]
     M, N = x.shape

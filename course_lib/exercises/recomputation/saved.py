@@ -31,8 +31,8 @@ kept_tensors = Exercise(
     oracle=lambda: {say: kept_bytes(*work) // (4 * 64 * 32) for say, work in QUESTIONS.items()},
     criteria=[Correct("plain", 3, "as many as autograd keeps")],
     hints=[
-        "Write the derivative. Which tensors appear in it? If one of them is an input, it is there anyway.",
-        "The derivative of relu needs to know where x > 0, and torch reads that off the output. That of a sigmoid s is s (1 - s).",
+        "Write the derivative. Which tensors appear in it? If one of them is an input, it is in memory anyway.",
+        "The derivative of relu needs to know where x > 0, and torch sees this in the output. A sigmoid s has the derivative s (1 - s).",
         "gelu(x @ w1) @ w2 keeps two tensors of 64 x 128: the derivative of gelu needs the product, and that of w2 needs gelu's result.",
     ],
 )
@@ -64,26 +64,26 @@ saved_bytes = Exercise(
     oracle=kept_bytes,
     criteria=[
         Correct("plain", 2, "bytes of what is kept"),
-        Correct("inputs", 1, "inputs do not count"),
+        Correct("inputs", 1, "inputs are not counted"),
         Correct("shared", 2, "each storage once and whole"),
-        Correct("others", 1, "other dtypes, nothing to keep"),
+        Correct("others", 1, "other dtypes, and nothing to keep"),
     ],
     hints=[
-        "with torch.autograd.graph.saved_tensors_hooks(pack, unpack): pack(t) is called for each tensor that autograd keeps.",
-        "Two tensors may be views of one storage: t.untyped_storage().data_ptr() names it, .nbytes() is its size.",
-        "Let pack put {pointer: bytes} into a dict and return t: as long as t lives, nobody else gets its address. Leave out "
-        "pointers of inputs.",
+        "Inside `with torch.autograd.graph.saved_tensors_hooks(pack, unpack):`, pack(t) is called for each tensor t that autograd keeps.",
+        "Two tensors may be views of one storage. t.untyped_storage().data_ptr() identifies the storage, and .nbytes() is its size.",
+        "Let pack put {pointer: bytes} into a dict and return t. As long as t lives, no other tensor gets its address. Leave out the "
+        "pointers of the inputs.",
     ],
     mistakes=[
         every(
             lambda out, name, sizes: out == kept_bytes(name, sizes, inputs=True),
-            "The storages of the inputs are counted, too: leave out those whose pointer an input has.",
+            "You count the storages of the inputs, too. Leave out every storage whose pointer an input has.",
         ),
         every(
             lambda out, name, sizes: (
                 (out < kept_bytes(name, sizes)) if name == LONG else out == kept_bytes(name, sizes)
             ),
-            "In a long chain addresses are used again: return t from pack, and keep the result of fn until you have counted.",
+            "In a long chain, addresses are used again. Return t from pack, and keep the result of fn until you have counted.",
         ),
     ],
 )

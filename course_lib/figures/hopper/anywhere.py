@@ -66,7 +66,7 @@ def occupancy(registers: int = 168, shared_kib: int = 40, warps: int = 4, card: 
     figure.caption(
         f"Programs of {plural(warps, 'warp')}, {registers} registers a thread, {shared_kib} KiB of shared memory: "
         + (
-            f"{_fit(programs)}; hatched: what is too little for one more, {least}."
+            f"{_fit(programs)}; hatched: room that is too small for one more program, limited by {least}."
             if programs
             else f"none fits: {least}."
         )
@@ -114,8 +114,8 @@ def chains(latency: int = 4, most: int = 8) -> Figure:
     ax.legend(frameon=False, loc="lower right")
     bare(ax)
     figure.caption(
-        f"Simulated, cycle by cycle. The scheduler is busy from {latency} chains on, whosever they are: {latency} warps with one, or "
-        f"one warp with {latency}. Below that the rate is the number of chains divided by {latency}."
+        f"Simulated, cycle by cycle. The scheduler is busy from {latency} chains on, whichever warps they belong to: {latency} warps with "
+        f"one chain, or one warp with {latency} chains. Below that the rate is the number of chains divided by {latency}."
     )
     return figure
 
@@ -153,8 +153,9 @@ def nested_tiles() -> Figure:
         ax.set_title(f"a {whose}'s {M} × {N}\nin parts of {m} × {n}")
     into, out_of, threads = three_levels(TILE, WARP_TILE, THREAD_TILE, 1, 4)
     figure.caption(
-        f"Hatched: the part that the next picture shows, and what it needs of a (left) and of b (above). For each k a program fetches "
-        f"{into:,} bytes of float32 into shared memory, its 8 warps {out_of:,} out of it, and its 256 threads {threads:,} into registers."
+        "Hatched: the part that the next picture shows, and what it needs of a (left) and of b (above). For each k a program fetches "
+        f"{into:,} bytes of float32 into shared memory, its 8 warps fetch {out_of:,} out of it, and its 256 threads fetch {threads:,} "
+        "into registers."
     )
     return figure
 
@@ -185,8 +186,8 @@ def walks(side: int = 48, sms: int = 132, group: int = 8) -> Figure:
         ax.set_title(f"{name}\nDRAM bytes: {share:.2f}")
         ax.set(xlabel="columns of tiles", ylabel="" if told[1:] else "rows of tiles")
     figure.caption(
-        f"{side} × {side} tiles, {sms} programs; dark: the tiles of the sixth round. They want {told[0]} of tiles, {told[1]}, {told[2]}. "
-        "DRAM bytes are those of the L2 model, by those of row order."
+        f"{side} × {side} tiles, {sms} programs; dark: the tiles of the sixth round. They need {told[0]} of tiles, {told[1]}, {told[2]}. "
+        "DRAM bytes are those of the L2 model, divided by those of row order."
     )
     return figure
 
@@ -199,7 +200,7 @@ PRODUCT = (  # label, (BLOCK_M, BLOCK_N, BLOCK_K, warps, stages) of measured/til
     ("64 × 64 × 64", [64, 64, 64, 4, 4], "longer steps, one stage more"),
     ("128 × 64 × 64", [128, 64, 64, 4, 4], "a is shared by more"),
     ("128 × 128 × 64", [128, 128, 64, 4, 3], "and b, too"),
-    ("128 × 256 × 64", [128, 256, 64, 8, 3], "all registers that there are"),
+    ("128 × 256 × 64", [128, 256, 64, 8, 3], "all registers of an SM"),
     ("4 stages", [128, 256, 64, 8, 4], "one more step ahead"),
 )
 STEPS = {
@@ -217,7 +218,7 @@ def product_steps(n: int = 4096) -> list[tuple[str, float, float, str]]:
     speeds = {tuple(row["tile"]): row["flops"] / 1e12 for row in tiling["tiles"] if row["n"] == n}
     found = [(label, speeds[tuple(tile)], tiling["cublas"][str(n)] / 1e12, said) for label, tile, said in PRODUCT]
     (row,) = (row for row in last["rows"] if row["size"] == f"{n} x {n} x {n}" and not row["what"])
-    return [*found, ("persistent", row["own"], row["torch"], "programs that stay, warps with roles, in Gluon")]
+    return [*found, ("persistent", row["own"], row["torch"], "persistent programs, warps with roles, in Gluon")]
 
 
 @on_white

@@ -98,7 +98,7 @@ def banks(column: int = 5) -> Figure:
     figure.axes[0].set_ylabel(f"line of {BANKS * WORD} bytes")
     figure.caption(
         f"The 32 elements of column {column} are marked. A pass reads one word from each bank: a column that lies in one bank takes 32 "
-        "passes, one that lies in 32 banks takes one."
+        "passes, and a column that lies in 32 banks takes one."
     )
     return figure
 
@@ -138,7 +138,7 @@ def ring(tile: int = 5, size: int = 3) -> Figure:
     for first in range(size, tiles, size):
         ax.axvline(first, color=INK, linewidth=0.8, linestyle=":")
     slot, full, empty = turns(tile, size)
-    ax.set(xlim=(0, tiles), ylim=(size, 0), xlabel="tile, in the order of its coming; dotted: the ring has gone round")
+    ax.set(xlim=(0, tiles), ylim=(size, 0), xlabel="tile, in order of arrival; dotted: the ring has gone round")
     ax.set_yticks(np.arange(size) + 0.5, [f"slot {s}" for s in range(size)])
     ax.set_xticks([])
     ax.tick_params(length=0)

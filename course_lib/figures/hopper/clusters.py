@@ -30,9 +30,9 @@ def clusters(programs: int = 2) -> Figure:
         ax.set_xlabel(f"{kib:.0f} KiB leave L2 in a step", fontsize=10)
     alone, together = (kib_of_a_step(programs, multicast) for multicast in (False, True))
     picture.caption(
-        f"A step of products of {ROWS} x {COLUMNS} by {DEPTH}, on {programs} SMs whose tiles of c lie one below the other. They want "
-        f"different tiles of a ({A_KIB:.0f} KiB) and the same tile of b ({B_KIB:.0f} KiB). With multicast L2 gives "
-        f"{together / alone:.0%} of the bytes; each shared memory takes in as many as before."
+        f"A step of products of {ROWS} x {COLUMNS} by {DEPTH}, on {programs} SMs whose tiles of c lie one below the other. They need "
+        f"different tiles of a ({A_KIB:.0f} KiB) and the same tile of b ({B_KIB:.0f} KiB). With multicast L2 delivers "
+        f"{together / alone:.0%} of the bytes, and each shared memory receives as many as before."
     )
     return picture
 

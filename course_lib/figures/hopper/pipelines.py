@@ -47,8 +47,8 @@ def pipelines() -> Figure:
     axes[-1].set_xlabel(MODEL)
     _key(axes[-1], kinds)
     picture.caption(
-        "Six steps of a product, each of 64 x 256 by 64 for every consumer. Look at the row of the tensor cores: what stands above "
-        "each of its gaps? The last loop multiplies twice as much."
+        "Six steps of a product, each of 64 x 256 by 64 for every consumer. Look at the row of the tensor cores. What is above each of "
+        "its gaps? The last loop multiplies twice as much."
     )
     return picture
 
@@ -74,8 +74,9 @@ def _loop(bars: list[Bar], stages: int) -> Figure:
     ax.set_xlabel(MODEL)
     slots = "1 slot" if stages == 1 else f"{stages} slots"
     picture.caption(
-        f"With {slots} tensor cores are busy {100 * busy(bars):.0f} % of the time. A copy has come its latency after its bar ends. "
-        "See what the first gap waits for, and whether copies follow one another without a gap: then more slots do not help."
+        f"With {slots} tensor cores are busy {100 * busy(bars):.0f} % of the time. A tile has come when the latency has passed after the "
+        "bar of its copy. See what the first gap waits for, and whether copies follow one another without a gap. If they do, more slots "
+        "do not help."
     )
     return picture
 
@@ -92,7 +93,7 @@ def timeline_of(launch: Callable[..., Any] | None = None, *arguments: Any) -> Fi
         return _instead("Nothing is launched yet, so this is the model's loop with two slots.")
     picture = report.timeline()
     if report.fault:
-        picture.caption(f"This is how far it comes. {report.fault.kind.value}: see what check() says.")
+        picture.caption(f"Your kernel gets this far. {report.fault.kind.value}: see what check() says.")
     return picture
 
 
@@ -144,9 +145,11 @@ def _rings(rings: Mapping[str, Ring], caption: str) -> Figure:
         ax.set_xlabel(f"{MODEL}, until the mistake shows", fontsize=8)
         ax.tick_params(labelsize=8)
         if not bars:
-            ax.text(0.5, 0.5, "it shows before anything takes time", transform=ax.transAxes, ha="center", color=INK)
+            ax.text(
+                0.5, 0.5, "the mistake shows before anything takes time", transform=ax.transAxes, ha="center", color=INK
+            )
     picture.caption(
-        f"{caption} Below each is what was busy: copies (orange), products (blue), waits (grey), barriers and shared memory (light "
-        "blue). Walk through the first turns of both partitions, and ask at each line what may still be under way."
+        f"{caption} Below each is what was busy: copies (orange), products (blue), waits (grey), barriers and shared memory (light blue). "
+        "Go through the first turns of both partitions, and ask at each line what may still be under way."
     )
     return picture

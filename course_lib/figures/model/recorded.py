@@ -77,13 +77,13 @@ def large_decoding() -> Figure:
             ax.text(ms, at, f" {ms:.2g}", va="center")
         floor = 1e3 * rows[kinds[0]]["bytes"] / bandwidth
         ax.axvline(floor, color=INK, linestyle="--", linewidth=1)
-        ax.set(xlabel="ms for a token of each text", xlim=(0, 1.25 * max(row["ms"] for row in rows.values())))
+        ax.set(xlabel="ms for one token of each text", xlim=(0, 1.25 * max(row["ms"] for row in rows.values())))
         ax.set_title(f"{batch} text{'s' * (batch > 1)}: at least {floor:.2g} ms")
         bare(ax)
     figure.axes[0].set_yticks(range(len(kinds)), [kind.replace(", ", ",\n") for kind in kinds])
     figure.axes[0].invert_yaxis()
     figure.caption(
         f"{found['gpu']}, {found['date']}, after {t['after']} tokens. Dashed: the bytes of all weights and caches at "
-        f"{bandwidth / 1e12:.2f} TB/s. Where Python launches each kernel, the launches cost several times what these bytes do."
+        f"{bandwidth / 1e12:.2f} TB/s. If Python launches each kernel, the launches take several times as long as these bytes."
     )
     return figure

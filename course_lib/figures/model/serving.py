@@ -51,15 +51,13 @@ def which_rows(call: int = 2, row: int = 1) -> Figure:
 def _why(arguments: dict) -> str:
     """Say what decides, for one of CALLS."""
     if arguments["mask"]:
-        return "places 17 to 23 hold no token yet, and a mask says so"
+        return "places 17 to 23 hold no token yet, and a mask hides them"
     if arguments["top_left"]:
-        return (
-            "the queries are the first positions, the places behind them are empty, and nothing in the shapes says so"
-        )
+        return "the queries are the first positions and the places after them are empty, but the shapes do not say so"
     if arguments["window"]:
-        return f"the last {arguments['window']}, its own among them"
+        return f"the last {arguments['window']}, its own included"
     if arguments["nq"] == 1:
-        return "it is the last position, so it sees all that is there"
+        return "it is the last position, so it sees all keys"
     return "those up to its own position" + (", which is not its row" if arguments["nq"] < arguments["nk"] else "")
 
 
@@ -133,8 +131,8 @@ def prefill_and_decode(card: str = "H200") -> Figure:
     ax.grid(alpha=0.3)
     bare(ax)
     figure.caption(
-        "The bounds of the datasheet: a prompt uses each weight for all its tokens and meets the flat roof; a token that is written uses "
-        "each weight once for each text. More texts at once help, until their caches are what is read: "
-        "beyond some batch the points stand still."
+        "Bounds from the datasheet. A prompt uses each weight for all its tokens, and reaches the flat roof. A step that writes a token "
+        "uses each weight once for each text. More texts at once help, until most of the bytes are those of their caches. From then on "
+        "the points hardly move."
     )
     return figure

@@ -141,9 +141,9 @@ def block() -> Figure:
     figure.legend(handles, labels, loc="outside upper right", ncols=5, frameon=False)
     one, other = found.values()
     figure.caption(
-        f"{sum(one.launches.values())} operations of torch, or {sum(other.launches.values())} launches. Products of weights are in both "
-        "rows; those of attention are inside of its kernels. Elementwise operations that stay are the rotary positions' and the "
-        f"residuals'. Counted for {2 * 64} tokens of width {TOY.width}, each tensor once for each operation."
+        f"{sum(one.launches.values())} operations of torch, or {sum(other.launches.values())} launches. Both rows have the products with "
+        "weights. With kernels, attention's products are inside its kernels, and the elementwise operations that stay are those of "
+        f"rotary positions and residuals. Counted for {2 * 64} tokens of width {TOY.width}, each tensor once for each operation."
     )
     return figure
 
@@ -198,8 +198,8 @@ def memory_of_a_step() -> Figure:
     ax.legend(loc="lower right", facecolor="white", framealpha=1)
     bare(ax)
     figure.caption(
-        f"Memory peaks where forward ends and backward begins, at {max(total):.2f} MB. What lies above the dashed line is what one "
-        "operation works with and nobody keeps."
+        f"Memory peaks where forward ends and backward begins, at {max(total):.2f} MB. Memory above the dashed line is what a single "
+        "operation needs while it works."
     )
     return figure
 
@@ -240,8 +240,8 @@ def memory_of_a_model(layers: int = 22, width: int = 2048, batch: int = 4, conte
     figure.legend(loc="outside upper left", ncols=4, frameon=False, columnspacing=1, handlelength=1.2)
     bare(ax)
     figure.caption(
-        f"{parameters / 1e9:.2f} billion parameters hold 16 bytes each, whatever the batch. What forward keeps grows with every token: "
-        f"{kept / (batch * context) / 1e6:.2f} MB for each of {batch * context:,}."
+        f"{parameters / 1e9:.2f} billion parameters hold 16 bytes each, whatever the batch. What the forward pass keeps grows with every "
+        f"token: {kept / (batch * context) / 1e6:.2f} MB for each of {batch * context:,}."
     )
     return figure
 
@@ -272,10 +272,11 @@ def schedule(steps: int = 200, peak: float = 1e-2, warm_up: int = 20) -> Figure:
     ax.plot([scheduled(step, steps, peak, warm_up) for step in range(0, steps + 40)], color=OURS)
     ax.set(xlabel="step", ylabel="learning rate", ylim=(0, 1.15 * peak))
     ax.axvline(steps, color=INK, linestyle=":", linewidth=0.8)
-    ax.text(steps, peak, " the end that was planned")
+    ax.text(steps, peak, " planned end")
     bare(ax)
     figure.caption(
-        f"A line up through {warm_up} steps, since m and v know little at first; then half a cosine down to a tenth of the peak."
+        f"The rate rises in a straight line for {warm_up} steps, since m and v are means of only a few gradients at first. Then it falls "
+        "as half a cosine, to a tenth of the peak."
     )
     return figure
 
@@ -369,6 +370,6 @@ def losses(swap_in: Callable | None = None, steps: int = 120) -> Figure:
     for ax in (above, below):
         bare(ax)
     figure.caption(
-        f"{steps} steps on sums, from {plain[0]:.2f} to {np.mean(plain[-10:]):.2f}. The two curves are at most {max(apart):.1g} apart."
+        f"{steps} steps on sums, from {plain[0]:.2f} to {np.mean(plain[-10:]):.2f}. The two curves differ by at most {max(apart):.1g}."
     )
     return figure

@@ -12,7 +12,7 @@ from course_lib.tracing.cache import MissCurve, grouped, hilbert, matmul_tiles, 
 ORDERS = [
     ("row order", lambda m, n: row_major(m, n), OTHERS, "-"),
     ("grouped, 8 rows", lambda m, n: grouped(m, n, 8), OURS, "--"),
-    ("Hilbert's curve", lambda m, n: hilbert(m, n), THREE, "-."),
+    ("Hilbert curve", lambda m, n: hilbert(m, n), THREE, "-."),
 ]
 
 

@@ -172,7 +172,13 @@ WRONG = [
         ("torch.stack(turned, -1).flatten(-2)", "torch.cat(turned, -1)"),
         says="as some models do",
     ),
-    wrong("rotary", "the other way round", PLAIN, ("angle = positions", "angle = -positions"), says="Turned the wrong"),
+    wrong(
+        "rotary",
+        "the other way round",
+        PLAIN,
+        ("angle = positions", "angle = -positions"),
+        says="in the wrong direction",
+    ),
     wrong("rotary", "all pairs alike", PLAIN, ("(-torch.arange(0, D, 2,", "(-torch.zeros(D // 2,")),
     wrong("rotary", "counts pairs by one", PLAIN, ("/ D)  #", "/ D / 2)  #")),
     wrong(
@@ -224,7 +230,7 @@ WRONG = [
     wrong("claims", "everybody sees something", COUNTED, ('4_keys": 2', '4_keys": 0')),
     # -------------------- merge
     wrong("merge", "acc is not corrected", PLAIN, ("acc_a * alpha_a[..., None]", "acc_a"), says="m and l"),
-    wrong("merge", "l is not corrected", PLAIN, ("l_a * alpha_a", "l_a"), says="l is added"),
+    wrong("merge", "l is not corrected", PLAIN, ("l_a * alpha_a", "l_a"), says="You add l_a and l_b"),
     wrong("merge", "no maximum", PLAIN, ("torch.maximum(m_a, m_b)", "m_a")),
     wrong(
         "merge",
@@ -232,7 +238,7 @@ WRONG = [
         PLAIN,
         ("torch.exp(m_a - base), torch.exp(m_b - base)", "torch.exp(m_b - base), torch.exp(m_a - base)"),
     ),
-    wrong("merge", "upside down", PLAIN, ("torch.exp(m_a - base)", "torch.exp(base - m_a)"), says="These factors are"),
+    wrong("merge", "upside down", PLAIN, ("torch.exp(m_a - base)", "torch.exp(base - m_a)"), says="Your factors are"),
     wrong(
         "merge",
         "a base of 0 beside an empty state",
@@ -275,7 +281,7 @@ WRONG = [
             "acc_a * alpha_a[..., None] + acc_b * alpha_b[..., None]",
             "(acc_a * alpha_a[..., None] + acc_b * alpha_b[..., None]) / (l_a * alpha_a + l_b * alpha_b)[..., None]",
         ),
-        says="acc is divided",
+        says="You divide acc",
     ),
     wrong(
         "merge",
@@ -363,7 +369,7 @@ WRONG = [
             "torch.arange(tile_m.start, tile_m.stop, device=q.device)",
             "torch.arange(tile_m.stop - tile_m.start, device=q.device)",
         ),
-        says="number in its tile for its number in q",
+        says="number in its tile instead of its number in q",
     ),
     wrong(
         "tiled_attention",
@@ -371,14 +377,14 @@ WRONG = [
         [CAUSAL, NOTHING, SKIPS],
         ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"),
         ("causal_tiles(pid, bm, bn, Nq, Nk)[1] if causal else ", ""),
-        says="This mask is",
+        says="Your mask is",
     ),
     wrong(
         "tiled_attention",
         "no mask in a tile",
         [CAUSAL, NOTHING, SKIPS],
         ("            if causal:\n", "            if False:\n"),
-        says="The tiles that",
+        says="Tiles with both",
     ),
     wrong(
         "tiled_attention",
@@ -398,7 +404,7 @@ WRONG = [
         [RAGGED, CAUSAL, NOTHING, HARD, HALF],
         ("-(-Nk // bn)", "Nk // bn"),
         ("causal_tiles(pid, bm, bn, Nq, Nk)[1]", "min(Nk // bn, causal_tiles(pid, bm, bn, Nq, Nk)[1])"),
-        says="The last, short tile of keys is left out",
+        says="You leave out the last, short tile of keys",
     ),
     wrong(
         "tiled_attention",
@@ -435,7 +441,7 @@ WRONG = [
         "never divides",
         PLAIN,
         ("acc / torch.where(l == 0, 1, l)[..., None]", "acc"),
-        says="This is acc",
+        says="You return acc",
     ),
     wrong(
         "tiled_attention",
@@ -465,10 +471,10 @@ WRONG = [
         "no rescaling",
         PLAIN,
         ("factor = torch.exp(m - base)", "factor = torch.ones_like(m)"),
-        says="what acc and l hold",
+        says="acc and l must be",
     ),
-    online("acc is not rescaled", PLAIN, ("acc * factor[..., None]", "acc"), says="and acc is not. It is"),
-    online("l is not rescaled", PLAIN, ("l * factor", "l"), says="and l is not. It is"),
+    online("acc is not rescaled", PLAIN, ("acc * factor[..., None]", "acc"), says="but not acc. acc is"),
+    online("l is not rescaled", PLAIN, ("l * factor", "l"), says="but not l. l is"),
     online("rescales upside down", PLAIN, ("torch.exp(m - base)", "torch.exp(torch.where(m == -inf, m, base - m))")),
     online(
         "m starts at 0",
@@ -482,7 +488,7 @@ WRONG = [
         "a state in half precision",
         [HALF],
         ("            m = m_new\n", "            m, l, acc = m_new, l, acc.to(q.dtype).float()\n"),
-        says="acc was rounded to half precision after each tile: keep",
+        says="You round acc to half precision after each tile. Keep",
     ),
     online(
         "sums in half precision",
@@ -570,14 +576,14 @@ WRONG = [
         "the last tile alone",
         [RAGGED, CAUSAL, HARD, HALF, NEVER],
         ("dq[..., i : i + B, :] +=", "dq[..., i : i + B, :] ="),
-        says="dq holds the",
+        says="dq comes only",
     ),
     wrong(
         "attention_backward",
         "dk of the last queries alone",
         [CAUSAL, NOTHING, HALF, NEVER],
         ("dk[..., j : j + B, :] +=", "dk[..., j : j + B, :] ="),
-        says="dk holds the",
+        says="dk comes only",
     ),
     wrong("attention_backward", "NaN where nothing is seen", [NOTHING], ("torch.where(lse == -inf, 0, lse)", "lse")),
     wrong(
@@ -625,7 +631,7 @@ WRONG = [
         "a second softmax, without NaN",
         [RAGGED, CAUSAL, HARD, HALF, NEVER],
         ("torch.exp(s - base[..., i : i + B, None])", "torch.softmax(s, -1).nan_to_num()"),
-        says="A softmax of a tile adds up to 1",
+        says="which adds up to 1 in that tile",
     ),
     wrong(
         "attention_backward", "exp without lse", PLAIN, ("torch.exp(s - base[..., i : i + B, None])", "torch.exp(s)")

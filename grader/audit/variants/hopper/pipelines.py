@@ -225,7 +225,7 @@ A_SERIAL = """    for i in range(tiles):
 A_BEGIN, A_END = "    s = issue_scores(q, ks, 0)\n", "    ### END SOLUTION\n    return acc / l[:, None]\n"
 A_SCORES = "        s = issue_scores(q, ks, i)\n"
 A_VALUES = "        acc = issue_values(p, vs, i - 1, acc)\n"
-A_WAIT_S = "        s = mma_wait(1, deps=[s])  # all but the newer one: acc's product runs on\n"
+A_WAIT_S = "        s = mma_wait(1, deps=[s])  # all but the newest product: that of acc runs on\n"
 A_RELEASE_K, A_RELEASE_V = "        release(ks, i)\n", "        release(vs, i - 1)\n"
 A_SOFTMAX = "        e, m, l, alpha = softmax_step(s, m, l, scale)\n"
 A_WAIT_V = "        acc = mma_wait(0, deps=[acc])\n"

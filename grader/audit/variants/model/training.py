@@ -216,7 +216,7 @@ CLIP = [
 
 RATE = [
     wrong("learning_rate", "a step late", [WARM_UP, COSINE, AFTER], ("if step < warm_up", "step -= 1\n    if step < max(warm_up, 0 - step)"), ("(step + 1) / warm_up", "(step + 1) / max(1, warm_up)"), says="the step before"),
-    wrong("learning_rate", "a step early", [WARM_UP, COSINE], ("if step < warm_up", "step += 1\n    if step < warm_up"), says="the step behind"),
+    wrong("learning_rate", "a step early", [WARM_UP, COSINE], ("if step < warm_up", "step += 1\n    if step < warm_up"), says="the rate of the next step"),
     wrong("learning_rate", "the first step does nothing", [WARM_UP], ("(step + 1) / warm_up", "step / warm_up")),
     wrong("learning_rate", "warm-up ends too early", [WARM_UP], ("(step + 1) / warm_up", "min(1, (step + 2) / warm_up)")),
     wrong("learning_rate", "goes on behind the end", [AFTER], ("min(1.0, (step - warm_up) / (steps - warm_up))", "(step - warm_up) / (steps - warm_up)")),
