@@ -1,9 +1,13 @@
-"""A product at cuBLAS's speed, in Gluon: three steps beyond unit 05's kernel.
+"""A product at cuBLAS's speed, in Gluon: five steps beyond unit 05's kernel.
 
 1  persistent         a program for each SM, which takes tile after tile: what fetches is ahead, into the next tile already
 2  specialised warps  one warp fetches by TMA into a ring of tiles in shared memory; two warpgroups multiply, 64 x 256 each, and
                       neither waits for the other: while one stores, the other one's products run
 3  stores by TMA      results leave through shared memory, while the next tile's products begin
+4  to and fro          every other round of tiles walks K backwards: what the round before fetched last is in the L2 cache still
+5  a shared last      where at most half of the programs have a tile in the last round, each of the others takes the second half of
+   round              such a tile's K off one of them: it does so first of all, and leaves its sums in global memory (Stream-K, for the
+                      tail alone). The sums are added in one order, so that results are the same twice
 
 Either operand may be transposed: TMA fetches the tile as it lies, and the tensor cores read it either way. TMA wants rows that begin
 at multiples of 16 bytes: a matrix whose rows do not is copied into one whose rows do (`aligned_copy`), which costs as much as reading
@@ -19,10 +23,32 @@ What was tried on an H100, in turns with cuBLAS; a number is the share of cuBLAS
                                                                                          (2048 rows, 2304 columns), not 8 + 17
 the second consumer lags a step   1.000   1.007  1.022  1.015       1.011         1.024  both no longer store at the same time
 12 rows of tiles at once          1.000   1.010  1.028  1.017       1.020         1.008  12 x 11 tiles are one for each of 132 SMs
+@STEP4
+@STEP5
 
-Both sides run at the chip's power limit (780 to 800 TFLOP/s; its highest clock would allow 1,070), so instructions saved do not show,
-and bytes saved hardly. Left: two programs of a cluster sharing a tile by multicast, for which Triton 3.6 has no name. A window of b whose
-rows begin between two lines of 128 bytes takes 11 % more time: each row of a tile then lies in two lines (of a: nothing to speak of).
+Step 5 is code for the sizes that need it alone (`shared` is None otherwise): compiled into every kernel, it made 2048 cubed 2 % slower.
+Kernels with it left in were 1.3 % faster at 8192 cubed, where nothing is shared, and why is not known. Rows of copies begin at whole
+lines of 128 bytes, not at 32: 4097 cubed has 3.28 times cuBLAS's speed then, not 3.05, and 3.50 with step 5.
+
+What was slower, as a share of cuBLAS's speed, or did not compile:
+
+tiles of every last round shared    4096 cubed 0.87 (from 1.00): 116 tiles are left to 16 idle programs, 8 pieces each, and to hand over
+                                    the sums of a piece takes about as long as 6 steps, which is what was to be saved
+tiles shared by 1 or 2 helpers      8192 cubed 1.001 (from 1.008): 68 tiles are left, and the work was even to a step
+the second consumer lags 2 or 3     4096 cubed 0.995 (from 0.998), others the same
+tiles of 256 x 128                  4096 cubed 0.990 (from 0.998), 8192 cubed 1.002 (from 1.010): b is read from shared memory in
+                                    pieces half as wide, and a as often as b
+three consumers, 192 x 256          ptxas has 128 registers for each of 512 threads, and a step needs 154
+neighbours in a TPC far apart       wide 1.004 (from 1.016), 8192 cubed 0.999 (from 1.008), others less: programs 2 i and 2 i + 1 are
+                                    such neighbours, and mostly share their tile of b
+6 columns of tiles at once          8192 cubed 1.008 (from 1.013)
+b in rows of 64 bytes (swizzle)     4096 cubed 0.83 (from 1.00), windows 0.89 (from 0.91)
+
+At 4096 cubed the programs' 256 steps take 262,144 clocks of the tensor cores: 164 of 171 us at the 1.60 GHz that a program counts. Both
+sides have as many steps, and run at the chip's power limit (its highest clock is 1.98 GHz). 132 programs would need 248 steps each, if
+tiles could be 248 columns wide: the tensor cores could, but Triton's tiles are powers of two. Two programs of a cluster could share a
+tile by multicast, for which Triton 3.6 has no name. A window of b whose rows begin between two lines of 128 bytes takes 11 % more time:
+each row of a tile then lies in two lines (of a: nothing to speak of).
 """
 
 from __future__ import annotations
@@ -99,7 +125,9 @@ def produce(a_desc, b_desc, sums, ring, M, N, K, BLOCK_K: gl.constexpr, A_T: gl.
     for at in range(begin, tiles, programs):
         tile, first, end = part(at, tiles, K, BLOCK_K, sums)
         row, col = tile_at(tile, M, N)
-        for k in range(first, end, BLOCK_K):
+        last = first + (gl.cdiv(end - first, BLOCK_K) - 1) * BLOCK_K
+        for i in range(first, end, BLOCK_K):
+            k = gl.where(at // programs % 2 == 0, i, first + last - i)  # back again in every other round
             s = done % STAGES
             mbarrier.wait(empty.index(s), (done // STAGES + 1) & 1)
             mbarrier.expect(full.index(s), 2 * a_desc.block_type.nbytes + b_desc.block_type.nbytes)
@@ -269,8 +297,8 @@ def aligned(x: torch.Tensor) -> bool:
 
 
 def room(rows: int, cols: int, like: torch.Tensor) -> torch.Tensor:
-    """Return an empty matrix whose rows begin at multiples of 16 numbers."""
-    return torch.empty(rows, triton.cdiv(cols, 16) * 16, dtype=like.dtype, device=like.device)[:, :cols]
+    """Return an empty matrix whose rows begin at multiples of 64 numbers: at a line of 128 bytes, if they have 16 bits."""
+    return torch.empty(rows, triton.cdiv(cols, 64) * 64, dtype=like.dtype, device=like.device)[:, :cols]
 
 
 def aligned_copy(x: torch.Tensor) -> torch.Tensor:

@@ -26,6 +26,21 @@ def test_the_product_is_right(size, a_t, b_t, dtype):
     assert ((got.double() - right).abs() <= EXERCISES["tiling.matmul"].budget(right, dtype, {"a": a, "b": b})).all()
 
 
+@pytest.mark.parametrize("left", [1, 2, 7, 66, 67, 131])  # tiles of the last round: shared up to half as many as programs
+@pytest.mark.parametrize("K", [2047, 2048, 4099])
+def test_a_product_with_a_last_round_is_right_and_the_same_twice(left, K):
+    programs = torch.cuda.get_device_properties(0).multi_processor_count
+    M, N = 128 * (programs + left) - 5, 256
+    g = torch.Generator("cuda").manual_seed(left)
+    a, b = (torch.randn(*shape, generator=g, device="cuda").bfloat16() for shape in ((M, K), (K, N)))
+    torch.full((1 << 25,), torch.nan, device="cuda")
+    got, right = matmul_persistent.product(a, b), a.double() @ b.double()
+    budget = EXERCISES["tiling.matmul"].budget(right, torch.bfloat16, {"a": a, "b": b})
+    assert ((got.double() - right).abs() <= budget).all()
+    for _ in range(5):
+        assert torch.equal(got, matmul_persistent.product(a, b))
+
+
 @pytest.mark.parametrize("size", [(128, 256, 128), (16, 16, 16), (2048, 1536, 512), (1000, 1008, 992)])
 def test_the_product_of_8_bits_is_right(size):
     M, N, K = size

@@ -7,6 +7,7 @@ import itertools
 import linecache
 import sys
 import types
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -109,7 +110,7 @@ def attention(module, orders=ORDERS, dtype=torch.float16, N=384, D=64, causal=Fa
 
 
 def persistent(
-    module, orders=ORDERS, dtype=torch.float16, shape=(200, 304, 152), turned=(False, False)
+    module, orders=ORDERS, dtype=torch.float16, shape=(200, 304, 152), turned=(False, False), shared=None
 ) -> tuple[Report, bool]:
     M, N, K = shape
     a = _matrix(K, M, dtype=dtype).T if turned[0] else _matrix(M, K, dtype=dtype)
@@ -117,7 +118,8 @@ def persistent(
     wanted = a.float() @ b.float()
     (a, a_t), (b, b_t), c = module.as_it_lies(a), module.as_it_lies(b), module.room(M, N, like=a)
     descriptors = module.descriptors(a, b, c, a_t, b_t)
-    values = (*descriptors, None, None, None, None, None, M, N, K)
+    sums = (torch.zeros(2, 128, 256), torch.zeros(4, dtype=torch.int32)) if shared else (None, None)
+    values = (*descriptors, *sums, shared, None, None, M, N, K)
     report = simulate(module.persistent[(2,)], *values, A_T=a_t, B_T=b_t, SCALED=False, num_warps=4, orders=orders)
     return report, _close(c, wanted, (2**-10 if dtype == torch.float16 else 2**-7) * float(wanted.abs().max()))
 
@@ -132,4 +134,5 @@ RIGHT = {
     "guarded": (KERNELS, guarded),
     "attention_overlapped": (ATTENTION, attention),
     "matmul_persistent": (MATMUL, persistent),
+    "matmul_persistent, the last tile shared": (MATMUL, partial(persistent, shape=(300, 250, 152), shared=1)),
 }

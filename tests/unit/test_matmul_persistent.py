@@ -24,6 +24,14 @@ def test_the_kernel_fits_on_a_hopper_gpu(scripts, a_t, b_t):
     assert "wgmma.mma_async.sync.aligned.m64n256k16" in kernel.asm["ptx"]
 
 
+def test_the_kernel_that_shares_its_last_round_fits_on_a_hopper_gpu(scripts):
+    persistent, _ = scripts
+    x, sums, there = torch.empty(512, 512, dtype=torch.bfloat16), torch.empty(8), torch.zeros(8, dtype=torch.int32)
+    values = (*persistent.descriptors(x, x, x, False, False), sums, there, 4, None, None, 512, 512, 512)
+    kernel = compiled_for_hopper(persistent.persistent, *values, A_T=False, B_T=False, SCALED=False)
+    assert kernel.metadata.shared <= SHARED_BYTES
+
+
 def test_the_kernel_for_8_bits_fits_on_a_hopper_gpu(scripts):
     persistent, _ = scripts
     x, c, scales = torch.empty(512, 512).to(torch.float8_e4m3fn), torch.empty(512, 512).bfloat16(), torch.empty(512)
