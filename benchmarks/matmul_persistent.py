@@ -23,12 +23,15 @@ What was tried on an H100, in turns with cuBLAS; a number is the share of cuBLAS
                                                                                          (2048 rows, 2304 columns), not 8 + 17
 the second consumer lags a step   1.000   1.007  1.022  1.015       1.011         1.024  both no longer store at the same time
 12 rows of tiles at once          1.000   1.010  1.028  1.017       1.020         1.008  12 x 11 tiles are one for each of 132 SMs
-@STEP4
-@STEP5
+the three steps on another day    0.999  1.012  1.025  1.012       1.018         1.003  in turns with the next two lines
+4: K to and fro                   1.003  1.014    -      -         1.020         1.009
+5: the last round is shared       1.009  1.030  1.048  1.047       1.014         1.012  tall and wide: 31 rounds and 4 tiles, which are
+                                                                                         shared: 1.6 % fewer steps in turn
 
-Step 5 is code for the sizes that need it alone (`shared` is None otherwise): compiled into every kernel, it made 2048 cubed 2 % slower.
-Kernels with it left in were 1.3 % faster at 8192 cubed, where nothing is shared, and why is not known. Rows of copies begin at whole
-lines of 128 bytes, not at 32: 4097 cubed has 3.28 times cuBLAS's speed then, not 3.05, and 3.50 with step 5.
+Of the gain of step 5 at 4096 and 8192 cubed, where nothing is shared, the cause is not known: it is there as soon as its code is, and was
+on two days. So every product of more than one round has it, but not float8, nor 2048 cubed, which it made 2 % slower (`sums` is None
+then). Rows of copies begin at whole lines of 128 bytes, not at 32: 4097 cubed had 3.28 times cuBLAS's speed then, not 3.05, and 3.50
+with step 5.
 
 What was slower, as a share of cuBLAS's speed, or did not compile:
 
@@ -341,8 +344,9 @@ def launch(
     (M, N), K = c.shape, a.shape[0 if a_t else 1]
     tiles = triton.cdiv(M, BLOCK_M.value) * triton.cdiv(N, BLOCK_N.value)
     programs = min(torch.cuda.get_device_properties(a.device).multi_processor_count, tiles)
-    shared, sums = tiles % programs, (None, None, None)
-    if 0 < 2 * shared <= programs and K >= FEWEST * K_BYTES.value // a.element_size():
+    left, sums = tiles % programs, (None, None, None)
+    shared = left if 2 * left <= programs and K >= FEWEST * K_BYTES.value // a.element_size() else 0
+    if shared or (tiles > programs and a_scales is None):
         sums = (*workspace(a.device, torch.cuda.current_stream(a.device).cuda_stream), shared)
     values = (*descriptors(a, b, c, a_t, b_t), *sums, a_scales, b_scales, M, N, K)
     persistent[(programs,)](*values, A_T=a_t, B_T=b_t, SCALED=a_scales is not None, num_warps=4)

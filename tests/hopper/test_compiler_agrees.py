@@ -35,7 +35,7 @@ def arguments(name):
         return (
             module,
             module.persistent,
-            (*module.descriptors(a, b, c, False, False), None, None, *numbers),
+            (*module.descriptors(a, b, c, False, False), *[None] * 5, *numbers),
             {"A_T": False, "B_T": False, "SCALED": False},
         )
     module = module_of(KERNELS)
