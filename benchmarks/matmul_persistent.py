@@ -345,7 +345,7 @@ def launch(
     tiles = triton.cdiv(M, BLOCK_M.value) * triton.cdiv(N, BLOCK_N.value)
     programs = min(torch.cuda.get_device_properties(a.device).multi_processor_count, tiles)
     left, sums = tiles % programs, (None, None, None)
-    shared = left if 2 * left <= programs and K >= FEWEST * K_BYTES.value // a.element_size() else 0
+    shared = left if 2 * left <= programs and FEWEST * K_BYTES.value // a.element_size() <= K else 0
     if shared or (tiles > programs and a_scales is None):
         sums = (*workspace(a.device, torch.cuda.current_stream(a.device).cuda_stream), shared)
     values = (*descriptors(a, b, c, a_t, b_t), *sums, a_scales, b_scales, M, N, K)
