@@ -168,7 +168,9 @@ def main() -> int:
         print(line(row), flush=True)
         found["rows"].append(row)
     measurements.write("matmul", found)
-    text = report(json.loads(measurements.path("matmul").read_text("utf-8")))  # what was recorded: rounded once, for both
+    text = report(
+        json.loads(measurements.path("matmul").read_text("utf-8"))
+    )  # what was recorded: rounded once, for both
     (ROOT / "benchmarks" / "results" / "matmul.md").write_text(text)
     print(text)
     return 0 if all(row["right"] for row in found["rows"]) else 1
