@@ -4,7 +4,7 @@
 2  specialised warps  one warp fetches by TMA into a ring of tiles in shared memory; two warpgroups multiply, 64 x 256 each, and
                       neither waits for the other: while one stores, the other one's products run
 3  stores by TMA      results leave through shared memory, while the next tile's products begin
-4  to and fro          every other round of tiles walks K backwards: what the round before fetched last is in the L2 cache still
+4  back and forth     every other round of tiles walks K backwards: what the round before fetched last is in the L2 cache still
 5  a shared last      where at most half of the programs have a tile in the last round, each of the others takes the second half of
    round              such a tile's K off one of them: it does so first of all, and leaves its sums in global memory (Stream-K, for the
                       tail alone). The sums are added in one order, so that results are the same twice
@@ -24,7 +24,7 @@ What was tried on an H100, in turns with cuBLAS; a number is the share of cuBLAS
 the second consumer lags a step   1.000   1.007  1.022  1.015       1.011         1.024  both no longer store at the same time
 12 rows of tiles at once          1.000   1.010  1.028  1.017       1.020         1.008  12 x 11 tiles are one for each of 132 SMs
 the three steps on another day    0.999  1.012  1.025  1.012       1.018         1.003  in turns with the next two lines
-4: K to and fro                   1.003  1.014    -      -         1.020         1.009
+4: K back and forth                1.003  1.014    -      -         1.020         1.009
 5: the last round is shared       1.009  1.030  1.048  1.047       1.014         1.012  tall and wide: 31 rounds and 4 tiles, which are
                                                                                          shared: 1.6 % fewer steps in turn
 
