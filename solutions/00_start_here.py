@@ -674,15 +674,15 @@ figures.start.memory_hierarchy()
 figures.start.working_sets()
 
 # %% [markdown]
-# In the left picture each memory shows up as one step, which ends where the list no longer fits into that memory. The
-# last step is not sharp: when a list is twice as large as L2, half of it is still found there. In the right picture all
-# SMs read as fast as they can, and L1 is not used. Data comes from L2 as long as it fits there, and otherwise from main
-# memory. (At the far left of this picture L2 is faster still, probably because several programs read the same block at
-# the same time, and this is less work for L2. On an H200 the curve also has a bump where L2 is nearly full. We cannot
-# explain it.)
+# In the left picture each memory shows up as a flat stretch, which ends where the list no longer fits into that memory.
+# The last rise is not sharp: when a list is twice as large as L2, half of it is still found there. In the right picture
+# all SMs read as fast as they can, and L1 is not used. Data comes from L2 as long as it fits there, and otherwise from
+# main memory. (At the far left of this picture L2 is faster still, probably because several programs read the same
+# block at the same time, and this is less work for L2. On an H200 the curve also has a bump where L2 is nearly full. We
+# cannot explain it.)
 #
 # Now put the two pictures together. If a pipe delivers 5 litres a second, and water takes 3 seconds to run through it,
-# then the pipe holds 15 litres. Memory is such a pipe. To keep it full, the number of bytes on their way at any moment
+# then the pipe holds 15 litres. Memory is such a pipe. To keep it full, the number of bytes in flight at any moment
 # must be bandwidth × waiting time. In the picture under *Where numbers live*, the area of each pipe is this product.
 
 # %% gpu="start.bytes_under_way"
@@ -833,7 +833,7 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # | residual | | additions | | reads and writes all of x (the bottleneck) |
 # | unembedding | products | | | a matrix of (length of a vector) × (number of possible tokens) |
 #
-# Tensor cores have gained the most speed. So everything that is not a matrix product takes an ever larger share of the
+# Tensor cores have sped up the most. So everything that is not a matrix product takes an ever larger share of the
 # time. Fusion (06) reduces this share. The speed of tensor cores shapes models, too: they are designed around matrix
 # products, with sizes that suit the hardware (05).
 #

@@ -266,8 +266,8 @@ for tile in (1, 16, 64, 128, 256):
 #   is loaded once, and all threads of the program use it. With tiles of 128 × 128, each number in the tile of `a` is
 #   used in 128 multiplications, but it is loaded from L2 only once. One program can have at most 227 KiB of shared
 #   memory on an H200, and 163 KiB on an A100. In CUDA you program three things yourself: the copy into shared memory,
-#   the wait for it, and the reads from it. In Triton you use `tl.load` and `tl.dot` on blocks, and the compiler
-#   generates all three.
+#   the wait for that copy, and the reads from shared memory. In Triton you use `tl.load` and `tl.dot` on blocks, and
+#   the compiler generates all three.
 # * **The shape of a tensor core's instruction.** Hopper's instruction for tensor cores is called `wgmma`. It takes its
 #   operands directly from shared memory. One `wgmma` multiplies 64 rows of `a` by 8 to 256 columns of `b`. Along K it
 #   takes 32 bytes at once, that is, 16 half-precision numbers. Four warps share this work. The older instruction
@@ -342,7 +342,7 @@ check("tiling.best_tile", best_tile)
 #
 # | limit | what a program takes | an H200's SM has |
 # | --- | --- | --- |
-# | `"registers"` | for each warp, 32 × `registers` (what one thread uses), rounded up to a multiple of 256 | 65,536 |
+# | `"registers"` | 32 × `registers` for each warp, rounded up to a multiple of 256 (`registers` is how many one thread uses) | 65,536 |
 # | `"shared memory"` | `shared_bytes`, plus 1024 bytes that the system takes for each program | 233,472 bytes |
 # | `"warps"` | `warps` | 64 (which are 2048 threads) |
 # | `"programs"` | 1 (CUDA's manuals call programs *blocks*) | 32 |
@@ -569,7 +569,7 @@ for name, kernel, grid, block in (
 # * The hardware can load whole tiles by itself. The unit that does this is called the TMA (Tensor Memory Accelerator).
 # * Some warps can be reserved for loading, while the other warps only multiply.
 # * A *persistent* matmul has one program for each SM. With P programs, program p computes the tiles p, p + P, p + 2 P
-#   and so on, until none is left. While it stores one tile, the first loads of its next tile are already under way.
+#   and so on, until none is left. While it is still storing one tile, it has already begun to load the next one.
 # * The store can be asynchronous as well. The threads put the tile into shared memory, and the TMA unit copies it from
 #   there to global memory. The threads wait only before they use this part of shared memory again.
 #
@@ -1137,11 +1137,11 @@ print(figures.tiling.how_well(predicted_throughput))
 # %% [markdown]
 # The rest of this cell describes an H200. (If there is a GPU here, the picture was measured on it just now. Which of
 # the statements hold for your GPU?) Look at the picture first. For multiples of 8 the lines (the model) lie about 15 %
-# below the marks (the measurement). This does no harm, because a rank correlation depends only on the order of the
-# sizes, and the same factor for all sizes does not change their order. Next look at sizes below N = 1000 that are not
-# divisible by 8. In the measurement they are 2 to 3 times as fast as the published solution of this exercise predicts.
-# The reason is part 4 of the model: it multiplies the speed of the whole product by the share. So it makes the launch
-# look longer, too, although a launch takes the same time for every size.
+# below the marks (the measurement). This does no harm, because a rank correlation depends only on how the sizes are
+# ranked by speed, and the same factor for all speeds does not change the ranking. Next look at sizes below N = 1000
+# that are not divisible by 8. In the measurement they are 2 to 3 times as fast as the published solution of this
+# exercise predicts. The reason is part 4 of the model: it multiplies the speed of the whole product by the share. So it
+# makes the launch look longer, too, although a launch takes the same time for every size.
 #
 # Then read the table, in three steps.
 # * The model puts *all* sizes into almost the right order. But much of this is easy, because large sizes are faster
@@ -1155,7 +1155,7 @@ print(figures.tiling.how_well(predicted_throughput))
 #   cuBLAS has many kernels, each with its own size of tile, and switches to another kernel if the last wave would be
 #   nearly empty. And the speed of a large product is limited by power: when some SMs have nothing to do, the other SMs
 #   can use the power that the idle ones leave, and run at a higher clock. (The shares that you chose in part 4
-#   determine which other sizes are among the worst misses.)
+#   determine which sizes that are not multiples of 8 are among the worst misses.)
 #
 # How well does the model predict a kernel that uses the *same* tile for all sizes? The next picture shows the course's
 # own matmul with one fixed tile, on an H200.
@@ -1198,19 +1198,19 @@ print(figures.tiling.vocabulary())
 # What if you cannot choose the size, because the matrices come from elsewhere? You can copy the matrices into longer
 # rows that begin at multiples of 16 bytes, multiply these copies, and copy the result back. Does this save time? For
 # matrices of shape (4097, 4097), predict how long each of these takes: (1) multiplying the original matrices, and (2)
-# making all three copies and multiplying the copied matrices. For each number, each of the three copies reads 2 bytes
-# and writes 2 bytes. The times below were measured on an H100, whose memory moves about 3 TB per second. The product of
-# the original matrices runs at the speed of the lowest branch, and the product of the copies at the speed of the
-# highest branch.
+# making all three copies and multiplying the copied matrices. To copy a number means to read 2 bytes and to write 2
+# bytes, and this is done for every number of three matrices. The times below were measured on an H100, whose memory
+# moves about 3 TB per second. The product of the original matrices runs at the speed of the lowest branch, and the
+# product of the copies at the speed of the highest branch.
 
 # %%
 print("one copy, at 3 TB/s:", round(2 * 2 * 4097**2 / 3e12 * 1e6), "us")
 print(figures.tiling.copied_first())
 
 # %% [markdown]
-# Copying takes less time than multiplying the copied matrices. The two together take less than half of the time that
-# cuBLAS needs for the original rows. The time of the copies grows with N², and the time that they save grows with N³.
-# So the larger the product, the more the copies pay off. (The kernel that multiplies the copies is in
+# Copying takes less time than multiplying the copied matrices. Together the two take less than half the time that
+# cuBLAS needs for the original matrices. The time of the copies grows with N², and the time that they save grows with
+# N³. So the larger the product, the more the copies pay off. (The kernel that multiplies the copies is in
 # `benchmarks/matmul_persistent.py`. It is about as fast as cuBLAS when rows are aligned. At 4097 a single extra row of
 # numbers needs a whole extra row of tiles, and a single extra column needs an extra column of tiles. If these extra
 # tiles no longer fit into the last wave, they need one more wave. So the kernel loses time to quantization, too.)

@@ -426,8 +426,8 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # * for float32 tensors, with the precision of float32 ({{correct.float32}}),
 # * for tensors of half precision, with 4096 keys ({{correct.half}}),
 # * for any scale ({{correct.scale}}),
-# * for causal attention, lined up as above, so that the last query sees the last key ({{correct.causal}}); a query that
-#   sees no key gets o = 0 and lse = −inf ({{correct.nothing}}),
+# * for causal attention, with `sees` as defined above, so that the last query sees the last key ({{correct.causal}}); a
+#   query that sees no key gets o = 0 and lse = −inf ({{correct.nothing}}),
 # * for scores that are large, that rise or fall from tile to tile, or that are all far below 0 ({{correct.hard}}); in
 #   one of these cases the check passes a `scale` of its own.
 #
@@ -667,10 +667,10 @@ for row in measured("attention")["counters"]:
 # you can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
 #
 # Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline (unit
-# 05). On Hopper there is a tile of k and a tile of v for every stage. On older cards there is a tile of k and a tile of
-# v for every stage but one, but shared memory must also hold a tile of p. (On Hopper p stays in registers.) The next
-# cell counts the bytes for 64 queries, heads of 128, half precision and 3 stages. Guess first: at how many keys does a
-# tile become too large for an A10G?
+# 05). On Hopper there is a pair, a tile of k and a tile of v, for every stage. On older cards there is one pair fewer,
+# but shared memory must also hold a tile of p. (On Hopper p stays in registers.) The next cell counts the bytes for 64
+# queries, heads of 128, half precision and 3 stages. Guess first: at how many keys does a tile become too large for an
+# A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
@@ -724,7 +724,7 @@ figures.flash.windows_and_groups()
 # * the right result for any N and any window ({{correct.ragged}}), and for scores far from 0 ({{correct.hard}}),
 # * that no program reads tiles of keys that lie outside the windows of its queries, and that there are at least 32
 #   programs for 40 heads ({{traffic.performance}} for both together),
-# * that no products are computed for tiles outside the windows, and that `tl.dot` computes all the others
+# * that no products are computed for tiles outside the windows, and that `tl.dot` computes all remaining products
 #   ({{dot_flops.performance}}).
 
 

@@ -122,6 +122,9 @@ def test_a_cache_by_hand():
     assert serving.cache_bytes(2, 3, 5, 4, 7) == 2 * 2 * 3 * 5 * 4 * 7
     config = dict(layers=1, kv_heads=1, head_dim=1, itemsize=2, window=None, parameters=50)
     assert serving.counted(config, 10, 100 + 3 * 40 + 39, 2.0) == (40, 3, 110.0)
+    assert serving.counted(config, 10, 100 + 9999 * 40, 2.0)[1] == 9999, (
+        "as many texts as fit, however small their caches"
+    )
 
 
 def test_the_norm_is_torchs():

@@ -27,7 +27,7 @@ def counted(config: dict[str, Any], tokens: int, memory: int, bandwidth: float) 
     rest = {name: value for name, value in config.items() if name != "parameters"}
     weights = config["parameters"] * config["itemsize"]
     of_text, texts, left = cache_bytes(**rest, tokens=tokens), 0, memory - weights
-    while texts < 4096 and left >= of_text:
+    while left >= of_text:
         texts, left = texts + 1, left - of_text
     return of_text, texts, (weights + texts * of_text) / bandwidth
 
