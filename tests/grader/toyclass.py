@@ -11,7 +11,7 @@ from course_lib.evidence import Cause
 from course_lib.exercise import ErrorMap, Finding, Verdict
 from grader.building import build
 
-HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script> {{ 7*7 }} =HYPERLINK(1)"
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script> {{ 1234*5678 }} =HYPERLINK(1)"
 
 
 def verdict(name, points, out_of, *findings, **more):
