@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
@@ -15,16 +10,6 @@ from triton.experimental.gluon._runtime import GluonASTSource
 from triton.runtime.jit import mangle_type
 
 SHARED_BYTES = 232_448  # that a program may have
-
-
-@contextmanager
-def scripts(*names: str) -> Iterator[list[Any]]:
-    """Import scripts of benchmarks/ as they import one another: by their bare names."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-    try:
-        yield [import_module(name) for name in names]
-    finally:
-        sys.path.pop(0)
 
 
 def compiled_for_hopper(kernel: Any, *values: Any, **constants: Any) -> Any:

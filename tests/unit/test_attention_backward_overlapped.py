@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hopper
 import pytest
 import torch
 from hopper import SHARED_BYTES, compiled_for_hopper
+from scripts import imported
 
 
 @pytest.fixture(scope="module")
 def script():
-    with hopper.scripts("attention_backward_overlapped") as [module]:
+    with imported("attention_backward_overlapped") as [module]:
         yield module
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hopper
 import pytest
 import torch
 from hopper import SHARED_BYTES, compiled_for_hopper
+from scripts import imported
 
 
 @pytest.fixture(scope="module")
 def in_turns():
-    with hopper.scripts("attention_in_turns") as [module]:
+    with imported("attention_in_turns") as [module]:
         yield module
 
 

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
+from scripts import imported
 
 from course_lib import trace
 from course_lib.exercises import attention as A
 from course_lib.exercises import flash as F
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
 
 @pytest.fixture(scope="module")
 def scripts():
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        import attention
-        import attention_ladder
-
-        yield attention, attention_ladder
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+    with imported("attention", "attention_ladder") as modules:
+        yield modules
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -1,24 +1,15 @@
 """The numbers measured on a GPU that the course shows next to the trace's."""
 
-import sys
-from pathlib import Path
-
 import pytest
+from scripts import imported
 
 from course_lib.figures import counters
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
 def comparison():
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        import trace_vs_counters
-
-        yield trace_vs_counters
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+    with imported("trace_vs_counters") as [module]:
+        yield module
 
 
 def entries():

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from scripts import imported
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib import criteria
@@ -17,8 +16,6 @@ from course_lib.exercises import attention as A
 from course_lib.observe import observe
 from course_lib.observe.record import load
 from grader.audit.variants import Variant
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 def drawn(draw, seed: int = 1):
@@ -30,13 +27,8 @@ def drawn(draw, seed: int = 1):
 
 @pytest.fixture(scope="module")
 def script():
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        import flash_footprints
-
-        yield flash_footprints
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+    with imported("flash_footprints") as [module]:
+        yield module
 
 
 def test_the_table_holds_every_configuration(script):

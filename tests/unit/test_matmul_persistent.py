@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hopper
 import pytest
 import torch
 from hopper import SHARED_BYTES, compiled_for_hopper
+from scripts import imported
 
 
 @pytest.fixture(scope="module")
 def scripts():
-    with hopper.scripts("matmul_persistent", "matmul") as modules:
+    with imported("matmul_persistent", "matmul") as modules:
         yield modules
 
 

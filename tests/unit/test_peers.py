@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 import torch
+from scripts import imported
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def scripts():
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    try:
-        import fusion_peers
-        import peers
-
-        yield peers, fusion_peers
-    finally:
-        sys.path.remove(str(ROOT / "benchmarks"))
+    with imported("peers", "fusion_peers") as modules:
+        yield modules
 
 
 def test_a_peer_that_cannot_be_imported_is_left_out_and_named(scripts):
