@@ -448,10 +448,8 @@ def report(record: dict[str, Any]) -> str:
 
 def save(record: dict[str, Any]) -> None:
     """The record, its tables, and the figure where there is something to draw."""
-    measurements.write("attention", record)
-    (RESULTS / "attention.md").write_text(report(record))
+    (RESULTS / "attention.md").write_text(report(measurements.write("attention", record)))
     if record.get("lengths"):
-        measurements.measured.cache_clear()
         (RESULTS / "attention.png").write_bytes(figures.flash.against_length()._repr_png_())
 
 

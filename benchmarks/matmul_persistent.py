@@ -213,6 +213,7 @@ def sums_at(like, sums, tile, WARPGROUP: gl.constexpr):
 
 @jit
 def hand_over(acc, sums, tile, WARPGROUP: gl.constexpr):
+    """Leave the sums of the second half of a tile's K to the program that has the first."""
     here, there = sums_at(acc, sums, tile, WARPGROUP)
     gl.store(here, acc)
     all_here()
@@ -221,6 +222,7 @@ def hand_over(acc, sums, tile, WARPGROUP: gl.constexpr):
 
 @jit
 def handed_over(like, sums, tile, WARPGROUP: gl.constexpr):
+    """The sums that another program hands over, in the layout of `like`, once they are there."""
     here, there = sums_at(like, sums, tile, WARPGROUP)
     while gl.atomic_add(there, 0, sem="acquire") == 0:
         pass

@@ -660,9 +660,10 @@ def measure(parts: list[str], seconds: float) -> None:
             measurements.write("model", found)
             if out := os.environ.get("OUT"):
                 shutil.copy(path, out)
-    print("\n" + tables(found))
+    text = tables(found if DRY else measurements.measured("model"))
+    print("\n" + text)
     if not DRY:
-        RESULT.write_text(tables(found))
+        RESULT.write_text(text)
 
 
 # ------------------------------------------------------------------------------------------------ tables

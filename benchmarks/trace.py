@@ -33,10 +33,8 @@ BEFORE = "7cd458d"
 OLD = BUILD / f"trace-{BEFORE}"
 RESULT = ROOT / "benchmarks" / "results" / "trace.md"
 TURNS = {"trace": 9, "before": 5, "plain": 1, "triton-viz": 1}  # after a first one that warms up
-KEEPS = {
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
-}  # glibc's: all comes from its heap, which never shrinks
+# Settings of glibc's: all memory comes from its heap, which never shrinks
+KEEPS = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(4 << 30)}
 EACH, MEDIAN = 0.5, 0.1  # what a launch may take of what it took before, at most, and in the median
 
 

@@ -2,7 +2,7 @@
 course_lib/hardware/measured/NAME.json, in SI units.
 
 found = measured("mystery_plot")   in course_lib and notebooks
-write("mystery_plot", found)       in benchmarks/
+recorded = write("mystery_plot", found)   in benchmarks/, whose pages are made of what was recorded
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ def whose(name: str) -> str:
     return f"one {measured(name)['machine']}, {measured(name)['date']}"
 
 
-def write(name: str, found: dict[str, Any], digits: int = 5) -> None:
-    """Write measurements, one line for each key. Floats are rounded to `digits` significant digits, since more are noise."""
+def write(name: str, found: dict[str, Any], digits: int = 5) -> dict[str, Any]:
+    """Write measurements, one line for each key, and return them as `measured` reads them. Floats are rounded to `digits` significant
+    digits, since more are noise: a page made of `found` may round the last digit otherwise."""
     lines = [
         f" {json.dumps(key)}: {json.dumps(_rounded(value, digits), ensure_ascii=False)}" for key, value in found.items()
     ]
     path(name).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    measured.cache_clear()
+    return measured(name)
 
 
 def _rounded(value: Any, digits: int) -> Any:

@@ -26,11 +26,10 @@ def test_the_product_is_right(size, a_t, b_t, dtype):
     assert ((got.double() - right).abs() <= EXERCISES["tiling.matmul"].budget(right, dtype, {"a": a, "b": b})).all()
 
 
-@pytest.mark.parametrize(
-    "left", [1, 2, 7, 66, 67, 131]
-)  # tiles of the last round: shared up to half as many as programs
+@pytest.mark.parametrize("left", [1, 2, 7, 66, 67, 131])
 @pytest.mark.parametrize("K", [2047, 2048, 4099])
 def test_a_product_with_a_last_round_is_right_and_the_same_twice(left, K):
+    """left: tiles of the last round, which are shared if they are at most half as many as programs."""
     programs = torch.cuda.get_device_properties(0).multi_processor_count
     M, N = 128 * (programs + left) - 5, 256
     g = torch.Generator("cuda").manual_seed(left)

@@ -97,3 +97,10 @@ def test_notebooks_of_the_last_release_still_find_what_was_measured(module):
     with pytest.warns(DeprecationWarning, match=r'recorded is measured\("'):
         recorded = importlib.import_module(f"course_lib.{module}").recorded
     assert recorded()["machine"] == "NVIDIA H200"
+
+
+def test_what_is_written_is_given_back_as_readers_get_it(kept):
+    recorded = measurements.write("memory_hierarchy", {"ratio": 1.03547, "sizes": (1, 2)}, digits=4)
+    assert recorded == {"ratio": 1.035, "sizes": [1, 2]} == measurements.measured("memory_hierarchy")
+    measurements.write("memory_hierarchy", {"ratio": 2.0})
+    assert measurements.measured("memory_hierarchy") == {"ratio": 2.0}, "not what was read before"
