@@ -15,8 +15,8 @@
 #
 # **After this unit you can** say what a GPU is made of and where it beats a CPU, write and launch two small Triton
 # kernels, and read the report of a *trace*: a run on the CPU that counts a kernel's accesses to memory. This unit takes
-# about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need Python and a little torch (what a
-# tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to bottom, with Shift+Enter.
+# about {{unit hours}}, including {{unit minutes}} for the {{unit exercises}}. You need Python and a little torch (what
+# a tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to bottom, with Shift+Enter.
 # The first one that imports torch takes a few seconds.
 #
 # ## The question
@@ -85,8 +85,8 @@ print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} by
 # %% [markdown]
 # * `@triton.jit` makes the function a kernel. The kernel is compiled when it is launched; Python does not run it.
 # * `double_kernel[(3,)](...)` launches it with a grid of 3 programs. The square brackets say how many programs there
-#   are, and the round ones hold the arguments. Why 3? Each program takes 4 elements, so 10 elements fill two blocks and
-#   part of a third. The grid is a tuple because it may have up to three numbers; here one is enough.
+#   are, and the parentheses hold the arguments. Why 3? Each program takes 4 elements, so 10 elements fill two blocks
+#   and part of a third. The grid is a tuple because it may have up to three numbers; here one is enough.
 # * `tl.program_id(0)` is the number of the program: 0, 1 or 2. Nothing else differs between the programs.
 # * `tl.arange(0, BLOCK)` is a block of numbers, 0 to BLOCK - 1. BLOCK must be a power of two, and its value must be
 #   known when the kernel is compiled; `tl.constexpr` says so. Adding a number to a block adds it to each number of the
@@ -108,14 +108,15 @@ figures.start.explore_programs_over_elements()
 #
 # A kernel returns nothing, and it cannot make a tensor for its result. So you write a Python function around each
 # kernel. This *host function* runs on the CPU. It has four lines: one for the sizes, one for the output, one for the
-# launch, and one for the return.
+# launch, and one for the return. Its docstring says what goes in and, behind the arrow, what comes out; (n,) is a
+# shape.
 #
 # `triton.cdiv(a, b)` is *ceiling division*: it divides and rounds up. You will meet it in every grid.
 
 
 # %%
 def double(x):
-    """x: (n,), contiguous -> (n,), 2 * x."""
+    """x: (n,) -> 2 * x, of shape (n,)."""
     n, BLOCK = x.shape[0], 512
     out = torch.empty_like(x)  # same shape, dtype and device as x; nothing is in it yet
     double_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK)
@@ -223,8 +224,8 @@ progress()
 # your points and the exercise that comes next.
 #
 # Three more functions are for later: `from course_lib import reset, validate, make_zip`.
-# * `reset("start.num_programs")` restores the exercise to the way it was handed out, and saves your own code to a file
-#   first.
+# * `reset("start.num_programs")` restores the exercise to the way it was handed out, after it has saved your own code
+#   to a file.
 # * `validate()` reads the notebook as you last saved it. It lists what would be graded. It also names any function or
 #   variable that an exercise asks for but that is missing from the notebook.
 # * `make_zip()` gives the same list, and makes the zip file that you hand in.
@@ -238,7 +239,7 @@ progress()
 # | --- | --- | --- |
 # | figures, widgets, exercises, every point | yes | yes |
 # | what a kernel does to memory | counted on the CPU | counted on the CPU |
-# | what the compiler turns a kernel into | yes: it needs no GPU to compile for one | yes |
+# | what the compiler turns a kernel into | yes: Triton compiles for a GPU that is not there | yes |
 # | how long a kernel takes | no: times recorded on an H200 are shown, and marked as such | timed here |
 # | extra credit for speed (from 04 on) | no | yes |
 #
@@ -353,7 +354,7 @@ figures.start.ladder()
 # * **Atoms** of silicon form a crystal that hardly conducts electricity. It is called a **semiconductor**. If a few
 #   atoms in a million are replaced by those of another element, the crystal conducts, and a voltage on an electrode
 #   next to it can switch the current on and off.
-# * Such a switch is a **transistor**. Four transistors make a **NAND gate**, which computes not (a and b). Everything
+# * Such a switch is a **transistor**. Four transistors make a **NAND gate**, which computes `not (a and b)`. Everything
 #   else can be built from NAND gates. Two gates that feed each other form a *latch*, which keeps one bit. Two latches
 #   form a **flip-flop**, which keeps its bit until the next tick of the clock. 32 flip-flops side by side form a
 #   **register**, which holds one number. The next cell builds an adder and a latch from NAND gates alone.
@@ -376,7 +377,7 @@ def add_bits(a: int, b: int, carry: int) -> tuple[int, int]:
 def latch(set_: int, reset: int, q: int) -> int:
     """Two gates, each with the other's output as an input. Start from bit q, and return the bit on which they settle.
 
-    At rest set_ and reset are both 1.
+    To set the bit, make set_ 0 for a moment; to reset it, make reset 0. Otherwise both are 1: the latch is at rest.
     """
     for _ in range(2):
         q = nand(set_, nand(reset, q))
@@ -390,16 +391,16 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
     print({(1, 1): "rest", (0, 1): "set", (1, 0): "reset"}[set_, reset], "->", q)
 
 # %% [markdown]
-# At rest the two inputs are always 1. Yet the output is 1 if *set* came last, and 0 if *reset* came last. (To send
-# *set* or *reset*, you make that input 0 for a moment.) The output depends on the past, so the latch has a memory. The
-# next rungs of the ladder are:
+# Look at the lines that say *rest*. The two inputs are the same in all of them, namely 1 and 1, but the output is not
+# the same: it is 1 after *set* and 0 after *reset*. The output depends on the past, so the latch has a memory. The next
+# rungs of the ladder are:
 #
 # * An **ALU** (arithmetic logic unit) is a network of gates between registers. Its main operation is the **FMA**, the
 #   *fused multiply-add*, which computes a × b + c for three numbers. Nothing is computed *in* registers: they hold the
 #   numbers before and after.
 # * A **tensor core** does something larger in one instruction: it computes A B + C for three small *matrices*. The
-#   **special-function unit** (SFU; in machine code `MUFU`) computes exp2, sine or 1/x. Neither of them has an
-#   instruction set of its own. Like the ALUs, they carry out some of the instructions of the running program.
+#   **special-function unit** (SFU; in machine code `MUFU`) computes exp2, sine or 1/x. Neither unit has an instruction
+#   set of its own. Like the ALUs, they carry out some of the instructions of the running program.
 # * A **streaming multiprocessor** (SM) consists of ALUs, tensor cores, special-function units, registers, a memory of
 #   its own, and schedulers that hand out the instructions. A **GPU** consists of many SMs, a cache that they share (the
 #   **L2 cache**), and main memory next to the chip.
@@ -414,7 +415,7 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 #   too.
 # * **PyTorch** manages tensors and gradients. When you write `x + 1`, it calls a kernel for addition that was compiled
 #   when PyTorch was built. This is called *eager* mode. Nothing is compiled while your code runs, unless you use
-#   `torch.compile`.
+#   `torch.compile`. The result stays in the GPU's memory, where the next operation finds it.
 # * A **transformer**, as the GPU sees it, is a sequence of kernel launches. The end of this unit says more about
 #   transformers.
 #
@@ -430,8 +431,8 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 # ```
 #
 # What becomes of a kernel on its way down the ladder? The next cells compile `double_kernel` for two generations of
-# GPUs. NVIDIA calls them sm_80 (which includes the A100) and sm_90 (the H100 and the H200). You need neither GPU for
-# this. First comes the PTX. The cell prints only the lines that touch memory or do arithmetic on floats:
+# GPUs. NVIDIA calls them sm_80 (which includes the A100) and sm_90 (the H100 and the H200). You need none of these GPUs
+# for this. First comes the PTX. The cell prints only the lines that touch memory or do arithmetic on floats:
 
 # %%
 from course_lib.compiled import ptx_for, sass_for  # noqa: E402
@@ -537,7 +538,7 @@ ahead = card.sms * figures.start.lanes(card)
 print(f"{card.name}: {card.sms} SMs x {card.threads_per_sm} thread slots = {slots:,} threads, {slots // 32:,} warps")
 print(f"In one cycle all ALUs together start {ahead:,} FMAs. For each of these there are {slots / ahead:.0f} threads.")
 print(
-    f"A cycle is {1e9 / figures.start.clock(card):.2f} ns: {figures.start.clock(card) / 1e9:.2f} billion of them in a second."
+    f"A cycle takes {1e9 / figures.start.clock(card):.2f} ns, so there are {figures.start.clock(card) / 1e9:.2f} billion of them in a second."
 )
 
 # %% [markdown]
@@ -555,7 +556,7 @@ figures.start.thread_hierarchy()
 # | grid | the GPU | L2 and main memory, shared with everyone |
 # | program (CUDA: thread block) | an SM | a part of that SM's shared memory |
 # | warp: 32 threads | a scheduler of that SM, one instruction at a time for all 32 | |
-# | thread, or lane | a lane of the ALUs | its registers |
+# | thread, or lane | one of the ALUs, for each instruction | its registers |
 #
 # A block of numbers may have more positions than the program has threads. With 128 threads and a block of 1024, each
 # thread holds 8 numbers. Be careful: in a trace's report, *lane* means something else, namely a position in a block.
@@ -578,7 +579,7 @@ figures.start.thread_hierarchy()
 # %%
 @triton.jit
 def broken_copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    """out[i] = x[i], or so it was meant."""
+    """out[i] = x[i], or at least that was the idea."""
     i = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + i, mask=i < n)
     tl.store(out_ptr + i, x, mask=i < n)
@@ -605,11 +606,11 @@ for fault in t.faults:
 
 # %% [markdown]
 # In a **race** two programs touch the same element, at least one of them writes to it, and the result may depend on
-# which program comes last. Here the result does not depend on it, because all the programs that write to an element
-# happen to write the same number. So a test of the values would not notice the race. The trace notices it, because it
-# remembers which program wrote each element. (It counts 3072 elements, because programs 1, 2 and 3 each store to the
-# same 1024 elements that program 0 has written. The *atomics* that it mentions are for programs that must share an
-# element. Unit 04 explains them.)
+# which program comes last. Here the order makes no difference, because all the programs that write to an element happen
+# to write the same number. (The result above is *wrong* for another reason: nobody wrote elements 1024 to 4999.) So no
+# test of the values can find this race. The trace finds it, because it remembers which program wrote each element. (It
+# counts 3072 elements, because programs 1, 2 and 3 each store to the same 1024 elements that program 0 had already
+# written. The *atomics* that it mentions are for programs that must share an element. Unit 04 explains them.)
 #
 # Because of races, "it worked when I tried it" says little about a kernel. In a trace, which runs on the CPU, the
 # programs run one after the other. On a GPU they do not.
@@ -711,11 +712,11 @@ else:
 # on purpose, but a cache automatically keeps whatever was read recently. (In Triton the compiler uses shared memory for
 # you.)
 #
-# CUDA's manual has two more names for memory. They say who can see a number, not where the number lies. **Local
-# memory** belongs to one thread. It is a part of HBM, and it holds the numbers that did not fit into the thread's
-# registers. **Constant memory** is 64 KB of HBM that kernels can read but not write. It has a cache of its own, which
-# is fast when all lanes of a warp ask for the same number. The arguments of a launch are kept in constant memory, too.
-# In Triton you declare neither local nor constant memory yourself.
+# CUDA's manual has two more names for memory. They are not further memories: both are parts of HBM, and the names say
+# how a kernel may use these parts. **Local memory** belongs to one thread. It holds the numbers that did not fit into
+# the thread's registers. **Constant memory** is 64 KB that kernels can read but not write. It has a cache of its own,
+# which is fast when all lanes of a warp ask for the same number. The arguments of a launch are kept in constant memory,
+# too. In Triton you declare neither local nor constant memory yourself.
 #
 # Distance matters as well. The next picture shows the chip on its package. Main memory lies next to the chip,
 # millimetres away, and L2 lies in the middle of the chip.
@@ -735,19 +736,20 @@ figures.start.floor_plan()
 # **Moore and Dennard.** Moore's law says that the number of transistors on a chip doubles about every two years. It
 # says nothing about speed. Speed was the subject of Dennard's law: smaller transistors need less voltage, so clocks can
 # rise while each square millimetre stays as cool as before. This scaling ended around 2005. The voltage could not fall
-# any further, because transistors that were switched off would have leaked too much current. Since then a single
-# thread has hardly become faster. The additional transistors go into more units side by side, and into larger units: a
-# tensor core does more work for each instruction than an ALU.
+# any further, because transistors that were switched off would have leaked too much current. Since then clocks have
+# hardly risen. The additional transistors go into more units side by side, and into larger units: a tensor core does
+# more work for each instruction than an ALU.
 #
 # **SRAM** shrinks more slowly than logic. In N5, a manufacturing process of TSMC, one bit of SRAM takes 0.021 µm². In
-# the later process N3E it takes just as much, although logic has become smaller (TSMC at IEDM 2022, as WikiChip
+# the later process N3E it takes up just as much area, although logic has shrunk (TSMC at IEDM 2022, as WikiChip
 # reports). For N2, a still later process, TSMC announced 0.0175 µm² (IEDM 2024). So caches grow more slowly than the
 # number of ALUs.
 #
-# **HBM** consists of *stacks*, which are DRAM chips piled on top of each other. It has become faster in four ways at
-# once. Each wire has a higher rate, there are more stacks next to the chip, each stack has more layers, and with HBM4 a
-# stack has 2048 data wires instead of 1024. A card of the first generation had 4 stacks of 128 GB/s. The H200 has 6
-# stacks of 800 GB/s.
+# **HBM** consists of *stacks*, which are DRAM chips piled on top of each other. It is fast because it is wide: a stack
+# has 1024 data wires, and a chip of GDDR memory has 32. It has become faster in three ways at once. There are more
+# stacks next to the chip, each wire has a higher rate, and with HBM4 a stack has 2048 data wires. (More layers in a
+# stack make it larger, not faster.) A card of the first generation had 4 stacks of 128 GB/s. The H200 has 6 stacks of
+# 800 GB/s.
 #
 # HBM is expensive. Epoch AI estimates that it made up 52 % of the cost of an AI chip's parts at the beginning of 2024,
 # and 63 % at the end of 2025. The compute chips themselves made up about 13 %. HBM also has many transistors: 80 GB is
@@ -766,20 +768,19 @@ figures.start.compute_outgrew_memory()
 
 # %% [markdown]
 # Today each byte that is fetched from memory must be used in hundreds of operations, or the tensor cores will have to
-# wait. (The dip is the H200, which is an H100 with faster memory.) The links between chips have gained speed as slowly
-# as memory has. From the V100 to the H100, fp16 products became 7.9 times as fast, and memory 3.7 times as fast. The
-# link to the CPU (PCIe) became 4 times as fast (from 32 to 128 GB/s), and the link between GPUs (NVLink) 3 times (from
-# 300 to 900 GB/s). (NVIDIA's datasheets count both directions of a link.) How many operations does `x + 1` do for each
-# byte?
+# wait. (The right-hand plot has a dip at the H200, which is an H100 with faster memory.) The links between chips have
+# gained speed as slowly as memory has. From the V100 to the H100, matrix products in fp16 sped up by a factor of 7.9,
+# and memory by a factor of 3.7. The link to the CPU (PCIe) sped up by a factor of 4 (from 32 to 128 GB/s), and the link
+# between GPUs (NVLink) by a factor of 3 (from 300 to 900 GB/s). (NVIDIA's datasheets count both directions of a link.)
+# How many operations does `x + 1` do for each byte?
 
 # %% gpu="start.idle"
 flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 written
 could = card.fp32_flops / card.hbm_bandwidth
 print(f"x + 1 does {flops / moved} FLOPs per byte.")
 print(f"While the {card.name} moves one byte, its ALUs could do {could:.1f} FLOPs in fp32.")
-busy = (
-    2 * flops / moved / could
-)  # the datasheet counts an FMA as two FLOPs; an addition takes as long as an FMA, but is only one FLOP
+# Times 2: an addition takes as long as an FMA, but the datasheet's FLOP/s count an FMA as two FLOPs.
+busy = 2 * flops / moved / could
 print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the arithmetic.")
 
 # %% [markdown]
@@ -794,8 +795,8 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 #
 # ## What the hardware is used for
 #
-# A **transformer** predicts the next token of a text; a token is a piece of a word. It does so in six steps. They
-# introduce the words that the rest of the course uses:
+# A **transformer** predicts the next token of a text; a token is a piece of a word. The following list says how, and
+# introduces words that the rest of the course uses:
 #
 # 1. Each token becomes a vector of numbers, its **embedding**.
 # 2. Each layer takes a vector x, computes an update f(x), and **adds** it, so that the result is x + f(x). The vector
@@ -811,7 +812,7 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 #
 # Between the attention of one layer and the attention of the next lies an **MLP**. There, one matrix makes the vector
 # about four times as long, a nonlinear function is applied to each number, and another matrix brings the vector back to
-# its old length. A **normalisation** comes before the attention and before the MLP.
+# its old length. There is a **normalisation** before each attention and before each MLP.
 #
 # Two things are often said about the MLP, and both are wrong. One is that it is the only nonlinear part; but softmax
 # and normalisation are nonlinear, too. The other is that it consists of single FMAs; in fact it consists of matrix
@@ -827,7 +828,7 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # | embedding of a token | | | | a row of a table: a gather |
 # | normalisation | | sums, multiplications | 1/√x | reads and writes all of x (the bottleneck) |
 # | q, k, v, and the output projection | products | | | reads each weight once |
-# | scores (dot products of q and k), and the sum of values | products | | | in unit 09 they never leave the chip |
+# | scores (dot products of q and k), and the sum of values | products | | | in unit 09 the scores never leave the chip |
 # | softmax | | maximum, sum | exp2 for each score (the bottleneck in unit 09) | |
 # | MLP | products | activation (the nonlinear function) | tanh or erf, for the activation | reads each weight once |
 # | residual | | additions | | reads and writes all of x (the bottleneck) |
@@ -838,9 +839,8 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # products, with sizes that suit the hardware (05).
 #
 # Is the dot product of two similar vectors near 1? The picture shows one query and eight keys, each a vector of 64
-# standard normal numbers. Key 3 is the query plus a little noise. Guess the height of its bar. (In the
-# right-hand plot, the dot products were first divided by √64 and then went through the softmax, as in attention. Unit
-# 08 says why.)
+# standard normal numbers. Key 3 is the query plus a little noise. Guess the height of its bar. (In the right-hand plot,
+# the dot products have been divided by √64 and have gone through a softmax, as in attention. Unit 08 says why.)
 
 # %%
 figures.start.dots_and_weights()
@@ -862,7 +862,8 @@ figures.start.dots_and_weights()
 # | ALUs (32 lanes for a warp) | VPU | the unit for elementwise work |
 # | shared memory, L1 | VMEM | memory on the chip; on a TPU the compiler plans all of it |
 # | HBM | HBM | the same kind of memory |
-# | CUDA, Triton | XLA, Pallas | compiler, and language for kernels |
+# | CUDA, Triton | Pallas | a language for kernels |
+# | `torch.compile` | XLA | a compiler for whole programs |
 #
 # A TPU has no warps. One stream of instructions drives a whole TensorCore, and each instruction may start several
 # units. The compiler hides latency by planning the copies into VMEM ahead of time. TPUs are also networked differently.
@@ -881,9 +882,9 @@ print(
 #
 # {{exercise start.myths}}
 #
-# Much of what is said about GPUs and transformers is not quite right. Here are 34 statements, worth {{all / 34}}
-# each. Write `True` or `False` in place of each `...`. The unit has covered all of them. The check shows an explanation
-# next to each statement that you have answered.
+# Much of what is said about GPUs and transformers is not quite right. Here are 34 statements, worth {{all / 34}} each.
+# Write `True` or `False` in place of each `...`. The unit has covered all of them. The check shows an explanation next
+# to each statement that you have answered.
 
 # %% exercise="start.myths"
 myths = {
@@ -891,7 +892,7 @@ myths = {
     "tensor_core_is_fma": ...,
     # A GPU is fast because each of its operations finishes sooner than a CPU's.
     "faster_operations": ...,
-    # It helps that an SM holds more warps than can execute in one cycle.
+    # An SM is busier because it holds more warps than can execute in one cycle.
     "more_warps_than_alus": ...,
     # The 32 lanes of a warp share one instruction at a time.
     "warp_shares_instruction": ...,

@@ -15,7 +15,7 @@
 #
 # **After this unit you can** read a number off its bits, say before you run it where a computation in 16 bits will go
 # wrong, and choose what to store in few bits and what to compute in many. This unit takes about {{unit hours}},
-# {{unit minutes}} of that for the {{unit exercises}}. You need 00 (a first kernel) and 01 (a tensor is storage with a
+# including {{unit minutes}} for the {{unit exercises}}. You need 00 (a first kernel) and 01 (a tensor is storage with a
 # shape). You need no GPU.
 
 # %%

@@ -15,7 +15,7 @@
 #
 # **After this unit you can** count the arithmetic and the bytes of a model on a napkin, check the count with a tool
 # that you wrote, say whether arithmetic or memory sets the pace, and time a GPU without fooling yourself. This unit
-# takes about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need 00 (a first kernel), 01
+# takes about {{unit hours}}, including {{unit minutes}} for the {{unit exercises}}. You need 00 (a first kernel), 01
 # (shapes) and 02 (bytes of a dtype). No GPU is needed. Where there is none, speeds come from a datasheet or from a
 # recorded run on an NVIDIA H200, and each picture says which.
 

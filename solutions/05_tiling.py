@@ -15,10 +15,10 @@
 #
 # **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands
 # of times. You can say beforehand how many bytes it moves, and explain why one more row in the matrices can halve a
-# GPU's speed. This unit takes several sittings, about {{unit hours}} in all, {{unit minutes}} of that for the
+# GPU's speed. This unit takes several sittings, about {{unit hours}} in all, including {{unit minutes}} for the
 # {{unit exercises}}. You need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces). You need no GPU,
-# because traffic is counted on the CPU. Unless a cell says otherwise, times were measured on an NVIDIA H200, and each
-# picture says so.
+# because traffic is counted on the CPU. Each picture names the GPU on which its times were measured; nearly always it
+# was an NVIDIA H200.
 
 # %%
 import torch
@@ -253,7 +253,7 @@ for tile in (1, 16, 64, 128, 256):
 # %% [markdown]
 # On an H200, arithmetic and DRAM take the same time at 206 FLOP/byte (the ridge of unit 03). All these tiles have a
 # lower intensity. So if every read went to DRAM, no product with these tiles would reach the speed of the tensor cores.
-# The L2 cache closes the gap, as *Which tile first?* shows near the end of the unit.
+# The L2 cache closes most of the gap, as *Which tile first?* shows near the end of the unit.
 #
 # ## Where tiles live
 #
@@ -269,15 +269,16 @@ for tile in (1, 16, 64, 128, 256):
 #   the wait for that copy, and the reads from shared memory. In Triton you use `tl.load` and `tl.dot` on blocks, and
 #   the compiler generates all three.
 # * **The shape of a tensor core's instruction.** Hopper's instruction for tensor cores is called `wgmma`. It takes its
-#   operands directly from shared memory. One `wgmma` multiplies 64 rows of `a` by 8 to 256 columns of `b`. Along K it
-#   takes 32 bytes at once, that is, 16 half-precision numbers. Four warps share this work. The older instruction
-#   `mma.sync`, the only one that an A100 has, works on 16 rows and 8 columns. It takes its operands from registers, so
-#   each warp first loads its part of the tiles into its registers. If BLOCK_M is below 64, Triton uses `mma.sync` on
-#   Hopper, too. A TPU's unit is a square of 128 × 128 (256 × 256 from v6e on), and smaller blocks are padded to this
-#   size. So tiles usually have sides of 64 or 128: `wgmma` takes 64 rows, and a TPU 128.
+#   operands directly from shared memory (the first operand may also come from registers). One `wgmma` multiplies 64
+#   rows of `a` by 8 to 256 columns of `b`. Along K it takes 32 bytes at once, that is, 16 half-precision numbers. Four
+#   warps share this work. The older instruction `mma.sync`, the only one that an A100 has, works on 16 rows and 8
+#   columns. It takes its operands from registers, so each warp first loads its part of the tiles into its registers. If
+#   BLOCK_M is below 64, Triton uses `mma.sync` on Hopper, too. A TPU's unit is a square of 128 × 128 (256 × 256 from
+#   v6e on), and smaller blocks are padded to this size. So tiles usually have sides of 64 or 128: `wgmma` takes 64
+#   rows, and a TPU 128.
 # * **Pipelining.** While the tensor cores work on one pair of tiles, the next pairs should be on their way. With
-#   `num_stages=3` there are three **stages**. Each stage is a buffer in shared memory for one pair of tiles: one pair
-#   is in use, and two are arriving. Three stages take three times the space of one.
+#   `num_stages=3` there are three **stages**. On Hopper each stage is a buffer in shared memory for one pair of tiles:
+#   one pair is in use, and two are arriving. Three stages take three times the space of one.
 
 # %%
 figures.tiling.pipelining()
@@ -342,7 +343,7 @@ check("tiling.best_tile", best_tile)
 #
 # | limit | what a program takes | an H200's SM has |
 # | --- | --- | --- |
-# | `"registers"` | 32 × `registers` for each warp, rounded up to a multiple of 256 (`registers` is how many one thread uses) | 65,536 |
+# | `"registers"` | `warps` times what one warp takes: 32 × `registers`, rounded up to a multiple of 256 (`registers` is how many one thread uses) | 65,536 |
 # | `"shared memory"` | `shared_bytes`, plus 1024 bytes that the system takes for each program | 233,472 bytes |
 # | `"warps"` | `warps` | 64 (which are 2048 threads) |
 # | `"programs"` | 1 (CUDA's manuals call programs *blocks*) | 32 |
@@ -564,7 +565,7 @@ for name, kernel, grid, block in (
 #
 # The next rungs in this unit are larger tiles, a pipeline, and a good order of the tiles. With them a kernel reaches
 # about nine tenths of the speed of cuBLAS, NVIDIA's library for matrix products. For the last tenth a kernel needs
-# techniques that plain Triton leaves to its compiler:
+# techniques that are mostly out of reach in plain Triton:
 #
 # * The hardware can load whole tiles by itself. The unit that does this is called the TMA (Tensor Memory Accelerator).
 # * Some warps can be reserved for loading, while the other warps only multiply.
@@ -970,9 +971,10 @@ check("tiling.break_matmul", breaking_inputs)
 # tuned[lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]), B)](a, b, c, M, N, K, ...)
 # ```
 #
-# The grid becomes a function, because it depends on the tile. A check does not time the configurations. It takes the
-# first one, even when it times your kernel on a GPU, so put a good one first. The next cell shows the speed of the
-# course's own solution with several configurations.
+# The grid becomes a function, because it depends on the tile. The autotuner calls this function with a dict, here
+# called `meta`, that holds the configuration. A check does not time the configurations. It takes the first one, even
+# when it times your kernel on a GPU, so put a good one first. The next cell shows the speed of the course's own
+# solution with several configurations.
 
 # %%
 figures.tiling.autotuned()
@@ -1138,8 +1140,8 @@ print(figures.tiling.how_well(predicted_throughput))
 # The rest of this cell describes an H200. (If there is a GPU here, the picture was measured on it just now. Which of
 # the statements hold for your GPU?) Look at the picture first. For multiples of 8 the lines (the model) lie about 15 %
 # below the marks (the measurement). This does no harm, because a rank correlation depends only on how the sizes are
-# ranked by speed, and the same factor for all speeds does not change the ranking. Next look at sizes below N = 1000
-# that are not divisible by 8. In the measurement they are 2 to 3 times as fast as the published solution of this
+# ranked by speed, and multiplying all speeds by the same factor does not change the ranking. Next look at sizes below N
+# = 1000 that are not divisible by 8. In the measurement they are 2 to 3 times as fast as the published solution of this
 # exercise predicts. The reason is part 4 of the model: it multiplies the speed of the whole product by the share. So it
 # makes the launch look longer, too, although a launch takes the same time for every size.
 #
@@ -1148,14 +1150,14 @@ print(figures.tiling.how_well(predicted_throughput))
 #   than small ones, and aligned sizes are faster than odd ones. Without part 4 the correlation is lower, as the column
 #   *no alignment* shows. (Among the odd sizes alone, part 4 changes almost nothing, because all of them have the same
 #   share.)
-# * Among *large* multiples of 8, size and alignment say little, and the waves decide the order. There the model does
-#   better than the column *size alone*, but it is far from perfect.
-# * The worst misses, listed below the table, show why. Among them, look first at multiples of 8, if there are any.
-#   Their last wave has only a few tiles, and there the product is *faster* than predicted. There are two reasons.
-#   cuBLAS has many kernels, each with its own size of tile, and switches to another kernel if the last wave would be
-#   nearly empty. And the speed of a large product is limited by power: when some SMs have nothing to do, the other SMs
-#   can use the power that the idle ones leave, and run at a higher clock. (The shares that you chose in part 4
-#   determine which sizes that are not multiples of 8 are among the worst misses.)
+# * Among *large* multiples of 8, size and alignment say little, and the waves decide the order. There the model's
+#   correlation is higher than that of *size alone*, but far from 1.
+# * The worst misses, listed below the table, show why. Look at the multiples of 8 among them, if there are any.
+#   (Depending on the shares that you chose in part 4, other sizes may be in the list, too.) At these sizes the last
+#   wave has only a few tiles, and the product is *faster* than predicted. There are two reasons. cuBLAS has many
+#   kernels, each with its own size of tile, and switches to another kernel if the last wave would be nearly empty. And
+#   the speed of a large product is limited by power: when some SMs have nothing to do, the other SMs can use the power
+#   that the idle ones leave, and run at a higher clock.
 #
 # How well does the model predict a kernel that uses the *same* tile for all sizes? The next picture shows the course's
 # own matmul with one fixed tile, on an H200.
@@ -1198,10 +1200,10 @@ print(figures.tiling.vocabulary())
 # What if you cannot choose the size, because the matrices come from elsewhere? You can copy the matrices into longer
 # rows that begin at multiples of 16 bytes, multiply these copies, and copy the result back. Does this save time? For
 # matrices of shape (4097, 4097), predict how long each of these takes: (1) multiplying the original matrices, and (2)
-# making all three copies and multiplying the copied matrices. To copy a number means to read 2 bytes and to write 2
-# bytes, and this is done for every number of three matrices. The times below were measured on an H100, whose memory
-# moves about 3 TB per second. The product of the original matrices runs at the speed of the lowest branch, and the
-# product of the copies at the speed of the highest branch.
+# copying both matrices, multiplying the copies, and copying the result back. So three matrices are copied, and copying
+# a number means reading 2 bytes and writing 2 bytes. The times below were measured on an H100, whose memory moves about
+# 3 TB per second. The product of the original matrices runs at the speed of the lowest branch, and the product of the
+# copies at the speed of the highest branch.
 
 # %%
 print("one copy, at 3 TB/s:", round(2 * 2 * 4097**2 / 3e12 * 1e6), "us")
@@ -1217,23 +1219,23 @@ print(figures.tiling.copied_first())
 #
 # ## Which tile first?
 #
-# One question is left. A trace says that `a` is read N / BLOCK_N times. With 4096 columns and tiles of 256, this is 16
-# times. Must all of these reads go to DRAM? Between the SMs and DRAM lies the **L2** cache, which has 60 MB on an H200.
-# If two programs that run at the same time need the same tile of `a`, DRAM delivers it only once.
+# One question is left. A trace says that `a` is read N / BLOCK_N times. With 16,384 columns and tiles of 256, this is
+# 64 times. Must all of these reads go to DRAM? Between the SMs and DRAM lies the **L2** cache, which has 60 MB on an
+# H200. If two programs that run at the same time need the same tile of `a`, DRAM delivers it only once.
 #
 # So it matters *which* tiles are computed at the same time. This depends on how a kernel turns its program number into
 # a tile. An H200 runs 132 programs at a time, one on each SM. If tiles are numbered row by row (**row order**), the
-# tiles of these programs lie in a few long rows. Together these tiles need few rows of `a`, but all columns of `b`.
-# Which order would be better?
+# tiles of these programs lie in two or three long rows. Together these tiles need few rows of `a`, but all columns of
+# `b`. Which order would be better?
 
 # %%
 figures.tiling.orders()
 
 # %% [markdown]
-# It would be better if the tiles formed a compact patch. With the same number of tiles, a patch has a smaller sum of
-# rows and columns than a long strip. This is the advantage of the square again, now for tiles instead of numbers. The
-# common way to get a patch is **grouped order**: take `group` rows of tiles, go through them column by column, and then
-# take the next `group` rows.
+# It would be better if the tiles formed a compact patch. For the same number of tiles, a compact patch has fewer rows
+# and columns in total than a long strip. This is the advantage of the square again, now for tiles instead of numbers.
+# The common way to get a patch is **grouped order**: take `group` rows of tiles, go through them column by column, and
+# then take the next `group` rows.
 #
 # ## Exercise: grouped order
 #
@@ -1267,14 +1269,16 @@ check("tiling.grouped_order", grouped_order)
 
 # %% [markdown]
 # Now go back to your matmul. Replace the lines that number the tiles in row order with the lines of `grouped_order`.
-# Write `GROUP` for `group`, and define `grid_m = tl.cdiv(M, BLOCK_M)`. `GROUP=8` in the launch is a good start. Run the
-# check again: the result must still be right.
+# Replace `group` by `GROUP`, and define `grid_m = tl.cdiv(M, BLOCK_M)`. `GROUP=8` in the launch is a good start. Run
+# the check again: the result must still be right.
 #
 # Is there an order that needs no parameter such as `group`? The **Hilbert curve** visits each cell of a square once and
 # always steps to a neighbouring cell. Any number of cells that follow one another along the curve lie close together.
 # So the tiles of the programs that run at the same time form a patch, however many programs there are. The curve is
-# built from smaller copies of itself. It consists of four Hilbert curves with half as many cells on a side, and the
-# first and the last of these are flipped across a diagonal.
+# built from smaller copies of itself. Cut the square into four quarters. The curve goes through the quarters one after
+# the other, in the shape of a U, and in each quarter it is a Hilbert curve with half as many cells on a side. The curve
+# in the first quarter is flipped across one diagonal, and the curve in the last quarter across the other one. So each
+# quarter begins next to the cell where the quarter before it ended.
 #
 # ## Exercise: Hilbert order
 #
@@ -1323,10 +1327,10 @@ figures.tiling.order_traffic()
 # %% [markdown]
 # In the model of an H200, grouped order reads about a quarter as many bytes as row order. On the GPU it is only a few
 # percent faster. Why so little? At these sizes the product is limited by arithmetic, and seldom waits for DRAM. In the
-# model the Hilbert curve needs the fewest bytes. On the GPU, at N = 16384, sometimes Hilbert order was faster and
-# sometimes grouped order was faster (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in
-# lock-step, but on a real GPU they drift apart. A model explains, but only a measurement can say which order is faster.
-# Grouped order costs five lines of code, and it is worth them.
+# model the Hilbert curve needs the fewest bytes. On the GPU, at N = 16384, Hilbert order was faster in some runs and
+# grouped order in others (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step,
+# but on a real GPU they drift apart. A model explains, but only a measurement can say which order is faster. Grouped
+# order costs five lines of code, and it is worth them.
 #
 # ## What you now know
 #
@@ -1339,8 +1343,8 @@ figures.tiling.order_traffic()
 #   costs most of the speed, and padding gets this speed back.
 # * Programs that run at the same time should compute a compact patch of tiles. Then L2 already has most of what the
 #   next program needs.
-# * A ten-line model ranks 230 measured sizes by speed almost correctly. Where the model fails, the library does
-#   something that you did not think of, and you learn what it is.
+# * A ten-line model ranks 230 measured sizes by speed almost correctly. Where the model fails, you learn something:
+#   cuBLAS chooses its tile by the size, and idle SMs leave power to the others.
 #
 # Every kernel so far has done one operation. In unit 06 several operations become one kernel, so their intermediate
 # results need not pass through memory.

@@ -16,7 +16,7 @@
 # **After this unit you can** say which tensors autograd keeps between the forward and the backward pass, and how much
 # memory they take. You can write backward kernels that compute numbers again instead of loading them, and drop elements
 # at random without storing which ones. And you can train a deep model in a fraction of its memory. This unit takes
-# about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need 04 (memory traffic) and 06
+# about {{unit hours}}, including {{unit minutes}} for the {{unit exercises}}. You need 04 (memory traffic) and 06
 # (fusion, softmax, RMSNorm); what you need from them is repeated below. You need no GPU, because traffic and live bytes
 # are counted on the CPU.
 

@@ -15,7 +15,7 @@
 #
 # **After this unit you can** say what attention computes, and which of its parts know where a token stands. You can
 # compute attention and its gradients tile by tile, without ever holding the matrix of scores, and say how many bytes
-# this moves. This unit takes about {{unit hours}}, {{unit minutes}} of that for the {{unit exercises}}. You need 02
+# this moves. This unit takes about {{unit hours}}, including {{unit minutes}} for the {{unit exercises}}. You need 02
 # (stable sums, half precision), 05 (tiles), 06 (the online softmax) and 07 (recomputation, log-sum-exp). Everything
 # here is torch and runs on a CPU; in unit 09 the same loops become a kernel.
 

@@ -13,12 +13,12 @@
 # %% [markdown]
 # # 09 · FlashAttention, forward
 #
-# **After this unit you can** write attention as one Triton kernel that takes any shape, any strides and any dtype. You
-# can say beforehand how many bytes it moves and how many products it computes. And you can adapt it to what real models
-# use: causal masks, windows, grouped heads and a cache. This unit takes about {{unit hours}}, {{unit minutes}} of that
-# for the {{unit exercises}}. You need 05 (tiles, `tl.dot`), 06 (the online softmax in Triton) and 08 (attention by
-# tiles). You need no GPU, because the kernels are traced and compiled on the CPU. If there is a GPU, they are timed as
-# well.
+# **After this unit you can** write attention as one Triton kernel that takes any number of tokens, any strides, and
+# float32 or half precision. You can say beforehand how many bytes it moves and how many products it computes. And you
+# can adapt it to what real models use: causal masks, windows, grouped heads and a cache. This unit takes about
+# {{unit hours}}, including {{unit minutes}} for the {{unit exercises}}. You need 05 (tiles, `tl.dot`), 06 (the online
+# softmax in Triton) and 08 (attention by tiles). You need no GPU, because the kernels are traced and compiled on the
+# CPU. If there is a GPU, they are timed as well.
 
 # %%
 import torch
@@ -34,7 +34,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # ## The question
 #
 # In unit 08 you wrote attention in tiles, in torch. Your `tiled_attention` never holds anything of size n × n, and it
-# moves few bytes. So it should be as fast as its matrix products. Take one layer with 16 heads of 128 numbers each, and
+# moves few bytes. So it should be as fast as its matrix products. Take one layer with 16 heads, D = 128, and a text of
 # 16,384 tokens. The layer does 4 · 16 · 16384² · 128 FLOPs. How long would this take at the speed of a matrix product?
 # And how long does `tiled_attention` take on the same GPU?
 
@@ -51,12 +51,12 @@ print(
 # Each torch operation is a separate launch, and it hands its tiles to the next one *through memory*. (One torch
 # operation handles the same tile of all heads at once, so the number of launches is not multiplied by 16.) But a tile
 # of scores is small enough to stay in registers, if one kernel does all the work on it: the first product, the mask,
-# the exponentials and the second product. In this unit you write this kernel. The outer loop of `tiled_attention`
+# the exponentials and the second product. In this unit you will write that kernel. The outer loop of `tiled_attention`
 # becomes the grid, and the inner loop stays a loop, inside the kernel.
 #
 # The picture below shows one program of such a kernel at work. The attention is causal. A program has 64 queries, and
-# the keys come in tiles of 32. The steps are those of a traced launch. Move *step*, then *program*. What does each
-# program load once, and what does it load again and again? Which program has the least to do?
+# the keys come in tiles of 32. The picture replays a launch that was traced. Move the slider *step*, then the slider
+# *program*. What does each program load once, and what does it load again and again? Which program has the least to do?
 
 # %%
 figures.flash.explore_program_walk()
@@ -67,7 +67,8 @@ figures.flash.explore_program_walk()
 # program's *walk*. Program 0 has the shortest walk, and the last program has the longest. No program needs a result
 # from another program.
 #
-# Where do these programs run? You will often hear one of the following three answers, and all three are wrong.
+# Where do these programs run, and where do their results go? Three things are often said about this, and all three are
+# wrong.
 #
 # * *"The heads are divided among the cores of the CPU."* In fact the CPU makes a single launch. Its grid has one
 #   program for each tile of queries of each head, and the GPU hands these programs out to its SMs. The cell below
@@ -76,8 +77,8 @@ figures.flash.explore_program_walk()
 #   each tile together. A CUDA core is the arithmetic unit of a single lane, and the products are computed by the SM's
 #   tensor cores.
 # * *"FlashAttention avoids a transfer to the CPU after each step."* In fact there is no such transfer, even without
-#   FlashAttention. The results of torch's operations stay in the GPU's main memory. What FlashAttention avoids is the
-#   transfers to *this* memory and back.
+#   FlashAttention. The results of torch's operations stay in the GPU's main memory. What FlashAttention avoids are the
+#   trips to *this* memory and back.
 
 # %%
 programs, sms = 16 * 16384 // 64, gpu.datasheet("H200").sms
@@ -88,8 +89,8 @@ print(f"16 heads of 16,384 queries, 64 queries for each program: {programs:,} pr
 #
 # {{exercise flash.predictions}}
 #
-# Take one head with 1024 queries, 1024 keys and D = 128, in bfloat16. The attention is causal only where a line says
-# so. Each number is worth {{correct.plain / 6}}.
+# Take one head with 1024 queries, 1024 keys and D = 128, in bfloat16. The third and the fourth number are about causal
+# attention. In all the others every query sees every key. Each number is worth {{correct.plain / 6}}.
 #
 # Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
@@ -122,7 +123,7 @@ check("flash.predictions", predictions)
 # %% [markdown]
 # The fifth number, the size of the accumulator, decides how large a tile may be. An SM has 65,536 registers of 4 bytes,
 # which is 256 KiB. The accumulator of 128 queries takes a quarter of this, and the tile of scores needs registers, too.
-# (The tiles of q, k and v are in shared memory.) This is why all such kernels use tiles of 64 or 128 queries.
+# (The tiles of q, k and v are in shared memory.) This is why most such kernels use tiles of 64 or 128 queries.
 #
 # ## One tile
 #
@@ -155,8 +156,8 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 #
 # * **Tensor cores** multiply half-precision numbers, but p is float32. So round p to v's dtype for the product:
 #   `p.to(v.dtype)`. The weights in p lie between 0 and 1, and rounding changes each of them by at most half a unit in
-#   its last place. This does little harm, because the numbers in v are no more precise: they, too, are rounded to the
-#   last place. The state (m, l and acc) stays in float32.
+#   its last place. This does little harm, because the numbers in v have been rounded in the same way. The state (m, l
+#   and acc) stays in float32.
 # * **Adding is free.** `tl.dot(a, b, acc)` adds the product to `acc`, and this takes the tensor cores no extra time.
 # * **Float32 blocks** would be rounded to TF32. With `input_precision="ieee"` they stay float32. For half precision
 #   this option changes nothing.
@@ -364,10 +365,10 @@ else:
 # see? In causal attention it sees i + 1 + Nk − Nq keys, but at least 0 and at most Nk. In full attention it sees all Nk
 # keys. Call this number `sees`. A score is kept where **key < sees**. This one comparison serves as the causal mask,
 # and it also masks the missing keys past Nk. Moreover, `sees` divides the walk of a program into parts:
-# * Up to the smallest `sees` of the program's rows (rounded down to whole tiles), every row sees every key. No mask is
-#   needed here, not even on the loads.
-# * From there to the largest `sees` of its rows, a mask is needed.
-# * Beyond the largest `sees`, there is nothing to do.
+# * The first part ends at the smallest `sees` of the program's rows, rounded down to whole tiles. All rows see all keys
+#   of this part. No mask is needed here, not even on the loads.
+# * The second part goes on to the largest `sees` of the program's rows. Here a mask is needed.
+# * In the rest of the keys there is nothing to do.
 #
 # So there are two loops, one after the other, with the same body. Write the body once, as a helper function with a
 # `tl.constexpr` argument such as MASKED, and call it twice. The compiler then makes two versions of it, one with the
@@ -378,13 +379,13 @@ else:
 figures.attention.explore_causal_map()
 
 # %% [markdown]
-# Such a row of tiles has two masked tiles, even when it is 256 tiles long. The mask costs one comparison and one
-# selection for each score of a masked tile.
+# With half as many keys as queries in a tile, a row of tiles has two masked tiles, even when it is 256 tiles long. The
+# mask costs one comparison and one selection for each score of a masked tile.
 #
 # ## Heads and strides
 #
-# A tensor q may have the shape (B, H, N, D) or (N, D), or any other dimensions in front of the last two. Often it is a
-# *view*: a tensor (B, N, H, D) with two dimensions swapped, as in unit 08. Copying it would cost time. What does a
+# The shape of q may be (B, H, N, D) or (N, D), or it may have any other dimensions in front of the last two. Often it
+# is a *view*: a tensor (B, N, H, D) with two dimensions swapped, as in unit 08. Copying it would cost time. What does a
 # kernel need to know to read any of these tensors without a copy?
 #
 # It needs a pointer and four strides. To get four strides, add dimensions in front with `x[None]` until there are four.
@@ -408,7 +409,7 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # %% [markdown]
 # Some models have heads of D = 80 or 96, but the sides of a block must be powers of two. Use the next power of two as
 # BLOCK_D, and mask the columns past D. These columns are 0, so they do not change any product. Multiplying by zeros
-# still takes time, so a head of 80 takes as long as a head of 128.
+# still takes time, so a head with D = 80 takes as long as a head with D = 128.
 #
 # ## Exercise: FlashAttention, forward
 #
@@ -434,8 +435,8 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # Full marks also require
 # * no more bytes than `flash_bytes` predicts, and at least 32 programs when there are 64 heads ({{traffic.performance}}
 #   for both together),
-# * that `tl.dot` computes all products, and that causal attention computes only half as many products as full attention
-#   ({{dot_flops.performance}}),
+# * that `tl.dot` computes all products, and that causal attention computes little more than half as many products as
+#   full attention ({{dot_flops.performance}}),
 # * a single launch ({{launches.performance}}), and nothing of size Nq × Nk in memory ({{buffers_below.performance}}),
 # * dense loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
 #
@@ -559,9 +560,9 @@ check("flash.flash_attention_forward", flash_attention_forward)
 # read it without a copy.
 #
 # The results may differ from torch's because of rounding. How large can such a difference be? In causal attention the
-# first rows of o are means of only a few values, so some of their numbers are large, between 2 and 4. In this range the
-# steps of bfloat16 are 0.0156, so a rounded number can be off by half a step, 0.0078. (The cell also prints the step of
-# bfloat16 just below 1.)
+# first rows of o are means of only a few values, so some of their numbers are large, between 2 and 4. In this range,
+# neighbouring numbers in bfloat16 are 0.0156 apart, so a rounded number can be off by half of that, 0.0078. (The cell
+# also prints how far apart they are just below 1.)
 
 # %%
 B, N, H, D = 1, 200, 4, 64
@@ -597,7 +598,9 @@ if bench.has_gpu() and done is not None:
             return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     found = bench.ratio(lambda: flash_attention_forward(q, k, v, causal=True), torchs)
-    print(f"{2 * 16 * 8192**2 * 128 / found.own_ms / 1e9:.0f} TFLOP/s, {found.speedup:.2f} of FlashAttention-2's speed")
+    print(
+        f"{2 * 16 * 8192**2 * 128 / found.own_ms / 1e9:.0f} TFLOP/s, {found.speedup:.2f} times the speed of FlashAttention-2"
+    )
 else:
     print("No GPU here, or nothing to time: the next picture shows what was measured on one.")
 
@@ -615,18 +618,18 @@ figures.flash.ladder()
 #   `tl.make_tensor_descriptor` in the kernel, or on the host. The TMA unit then fetches whole tiles by itself, and no
 #   registers are needed for the addresses of a tile.
 # * **Tuning.** Different tile sizes, numbers of warps and numbers of stages are tried, by hand or by `triton.autotune`,
-#   and the fastest are kept. With heads of 128 the tile sizes that we had started from turned out to be the fastest.
-#   So, for heads of 128, the bars of this step and of the one before it show the same kernel, timed twice. With heads
-#   of 64, tuning gains up to 10 % in speed. (A check does not try configurations. It times the first one.)
+#   and the fastest are kept. At D = 128, nothing that was tried is faster than the kernel *descriptors*. So the bars
+#   *tuned* and *descriptors* show the same kernel, timed twice. At D = 64, tuning makes the kernel up to 10 % faster.
+#   (A check does not try configurations. It times the first one.)
 #
 # The code of these three kernels is in benchmarks/attention_ladder.py. They are less general than yours, because a
 # descriptor needs rows without gaps between their elements, and the kernels in that file need a sequence length that is
 # a multiple of the tile size.
 #
-# The last step, "overlapped", is different. With heads of 128 it is a quarter faster than the step before it. It is
-# also a little faster than cuDNN, a library that NVIDIA writes for its own GPUs. What does this kernel do that the
-# others do not? The next cell shows how busy the parts of an SM are, as counted by NVIDIA's profiler Nsight Compute.
-# Find the busiest part of "unit 09" and of "descriptors" before you read on.
+# The last step, "overlapped", is different. At D = 128 it is a quarter faster than the step before it. It is also a
+# little faster than cuDNN, a library that NVIDIA writes for its own GPUs. What does this kernel do that the others do
+# not? The next cell shows how busy the parts of an SM are, as counted by NVIDIA's profiler Nsight Compute. Which part
+# is the busiest while "unit 09" runs, and which one while "descriptors" runs? Look before you read on.
 
 # %%
 print("              tensor cores  special functions  issuing instructions  between L2 and the SMs")
@@ -650,16 +653,17 @@ for row in measured("attention")["counters"]:
 #
 # There are two more differences. A program has 128 queries instead of 64, so k and v are read by half as many programs,
 # and fewer bytes pass between L2 and the SMs. And there are only as many programs as SMs. Each program works on one
-# block of 128 queries after another. While it finishes one block, it already fetches the next.
+# block of 128 queries after another. While it finishes one block, it is already fetching the next.
 #
 # Can Triton do this? In the loop of a plain matmul, Triton's compiler starts the next product before the previous one
 # has finished. In the attention loop it does not, because the softmax needs the finished s, and the accumulator must be
 # rescaled before the next product is added to it. So the compiled program starts a product and then immediately waits
-# for it, and you cannot change this in Triton. The kernel "overlapped" is therefore written in **Gluon**, a lower-level
-# language in the same package. In Gluon you control layouts, shared memory, barriers and waits yourself. The kernel is
-# in benchmarks/attention_overlapped.py, and takes 197 lines, for this one kind of GPU. Read it when you have finished
-# this unit; you will recognise every line of its arithmetic. `course_lib.hopper.simulate` runs such kernels without a
-# GPU, in many orders, and reports every place where a wait is missing (unit 12).
+# for it, and Triton has no way to tell the compiler otherwise. The kernel "overlapped" is therefore written in
+# **Gluon**, a lower-level language in the same package. In Gluon you control layouts, shared memory, barriers and waits
+# yourself. The kernel is in benchmarks/attention_overlapped.py, and has some 200 lines, all for this one kind of GPU.
+# Read it when you have finished this unit; you will recognise every line of its arithmetic.
+# `course_lib.hopper.simulate` runs such kernels without a GPU, in many orders, and reports every place where a wait is
+# missing (unit 12).
 #
 # **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first version,
 # from 2022, runs on Turing cards such as the T4. FlashAttention-2 needs an Ampere, Ada or Hopper card. FlashAttention-3
@@ -667,10 +671,10 @@ for row in measured("attention")["counters"]:
 # you can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
 #
 # Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline (unit
-# 05). On Hopper there is a pair, a tile of k and a tile of v, for every stage. On older cards there is one pair fewer,
-# but shared memory must also hold a tile of p. (On Hopper p stays in registers.) The next cell counts the bytes for 64
-# queries, heads of 128, half precision and 3 stages. Guess first: at how many keys does a tile become too large for an
-# A10G?
+# 05). On Hopper there is a pair, a tile of k and a tile of v, for every stage. On older cards 3 stages need only two
+# pairs, but shared memory must also hold a tile of p. (On Hopper p stays in registers.) The next cell counts the bytes
+# for 64 queries, D = 128, half precision and 3 stages. Guess first: at how many keys does a tile become too large for
+# an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
@@ -690,8 +694,8 @@ for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
 # fails. For your own kernel, ask the compiler, which needs no such card: `compile_for(..., gpu="sm_86")` says how much
 # shared memory a program takes.
 #
-# How do speed and memory change with the length of a text? The left picture shows the speed. The right picture shows
-# how much memory is needed besides q, k and v.
+# How do speed and memory use change with the length of the text? The left picture shows the speed. The right picture
+# shows how much memory is needed besides q, k and v.
 
 # %%
 figures.flash.against_length()
@@ -788,8 +792,8 @@ for kv_heads in (32, 8, 1):
 # Suppose that there are Hq heads of q, and Hkv heads of k and v. Then heads 0 to Hq / Hkv − 1 of q form a *group*,
 # which uses head 0 of k and v. The next Hq / Hkv heads of q use head 1, and so on.
 #
-# This makes the cache smaller. Are fewer bytes read, too? If each head of q has its own programs, each program reads
-# the k and v of its group, and nothing is saved. But a program need not know which head a row of q belongs to. So stack
+# This makes the cache smaller. Are fewer bytes read, too? If each head of q has its own programs, each program loads
+# the k and v of its group, and no load is saved. But a program need not know which head a row of q belongs to. So stack
 # the queries of all heads of a group, one head below the other, and cut this longer matrix into tiles, as in the right
 # picture of the section on windows. Then 8 heads of 16 queries make up 128 rows. One pass over k and v serves all rows
 # of a tile: 64 or 128, depending on BLOCK_M. (In the picture a tile has 32 rows, which are two heads.)
@@ -860,9 +864,9 @@ check("flash.grouped_attention", grouped_attention)
 # and 8 heads of k and v. `grouped_attention` would launch only 8 programs, but an H200 has 132 SMs. Each of the 8
 # programs would go through 65,536 keys, and most of the chip would be idle.
 #
-# In unit 08 you saw the solution: states can be merged in any order. So cut the keys into shares; the argument `splits`
-# says into how many. Each program takes one share of the keys, for one group of heads, and stores the state that it
-# ends with. A second kernel then merges the states of each head. (This is called *flash decoding*; Dao and others,
+# In unit 08 you saw the solution: states can be merged in any order. So cut the keys into shares. The argument `splits`
+# is the number of shares. Each program takes one share of the keys, for one group of heads, and stores the state that
+# it ends with. A second kernel then merges the states of each head. (This is called *flash decoding*; Dao and others,
 # 2023.)
 
 # %%
@@ -1088,7 +1092,7 @@ check("flash.break_attention", breaking_inputs)
 # * A single query is too little work for a GPU. So the keys are divided into shares, and the states of the shares are
 #   merged.
 #
-# In unit 10 you write the backward pass as two kernels. Then `FlashAttention` can be used in training.
+# In unit 10 you will write the backward pass as two kernels. Then `FlashAttention` can be used in training.
 
 # %% gpu="flash.progress"
 progress()

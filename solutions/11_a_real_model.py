@@ -18,7 +18,7 @@
 # training run takes, and you can stop a run and go on without a difference of one bit. And you can put kernels of your
 # own into a model so that every parameter learns. In part two you tell a model where its tokens stand, write the
 # function that every layer of a real model calls, and write text with a cache that is never copied. This unit takes
-# several sittings and about {{unit hours}} in all, {{unit minutes}} of that for the {{unit exercises}}. You need 06
+# several sittings and about {{unit hours}} in all, including {{unit minutes}} for the {{unit exercises}}. You need 06
 # (fusion), 07 (autograd functions, and what they keep for the backward pass) and 10 (attention as one such function).
 # No GPU is needed.
 

@@ -16,7 +16,7 @@
 # **After this unit you can** say what limits a card: power, registers, latency, or a level of memory. You can read its
 # machine code, and write Hopper's instructions by hand: copies by TMA, barriers with phases, `wgmma`, and warps with
 # roles. And you can say which wait is missing in a kernel that is wrong in one run of a thousand. This unit takes
-# several sittings and about {{unit hours}} in all, {{unit minutes}} of that for the {{unit exercises}}. You need 05
+# several sittings and about {{unit hours}} in all, including {{unit minutes}} for the {{unit exercises}}. You need 05
 # (tiles, a matmul) and 09 (FlashAttention). You need no Hopper and no other GPU: kernels in **Gluon**, the language
 # below Triton, run here in a simulator that is as asynchronous as the chip. The simulator tries many orders, and names
 # what goes wrong in any of them.

@@ -169,6 +169,7 @@ def rotary_positions(d: int = 16, base: float = 10000.0) -> Figure:
 
 PATTERNS = ("mixed", "rising", "falling", "one at the end")
 ORDERS = ("first to last", "last to first", "shuffled")
+LABELS = 8  # tiles in the picture of the online softmax that have room for a label each
 
 
 def scores_of(pattern: str, n: int = 24) -> tuple[np.ndarray, np.ndarray]:
@@ -219,6 +220,7 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
     elif order == "shuffled":
         tiles = tiles[1::2][::-1] + tiles[::2]
     seen = min(seen, len(tiles))
+    labelled = range(len(tiles)) if len(tiles) <= LABELS else [seen - 1]  # more labels than that would overlap
     states = online_states(scores, values, tiles)
     exact = online_states(scores, values, [range(n)])[0]
 
@@ -230,6 +232,8 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
         colour, hatch = {"now": (NOW, "//"), "seen": (DONE, ""), "not yet": (IDLE, "")}[state]
         look = dict(facecolor=colour, hatch=hatch, edgecolor="white")
         boxes(top, [(j + 0.1, floor) for j in part], [(0.8, scores[j] - floor) for j in part], **look)
+        if number not in labelled:
+            continue
         top.text(
             np.mean(part) + 0.5,
             floor + 0.1,
@@ -260,7 +264,8 @@ def online_softmax(seen: int = 3, tile: int = 6, order: str = "first to last", p
         middle.bar(step, kept, 0.6, color=PART, edgecolor="white")
         middle.bar(step, l - kept, 0.6, bottom=kept, color=RESULT, hatch="..", edgecolor="white")
         words = f"{l:.2f}" + (f"\nold × {alpha:.2f}" if step > 1 else "")
-        middle.text(step, l + 0.03 * highest, words, ha="center", va="bottom", color=INK)
+        if step - 1 in labelled:
+            middle.text(step, l + 0.03 * highest, words, ha="center", va="bottom", color=INK)
         before = l
     middle.legend(
         handles=[

@@ -78,6 +78,8 @@ def _install_the_course(address, packages):
         if problem:
             print(f"The course is not installed. `{' '.join(step)}` failed: {problem}")
             return
-    sys.path.append(str(folder))  # started before the installation, this process cannot find the course by itself
+    sys.path.append(
+        str(folder)
+    )  # this process began before the installation and cannot find the course without this line
     importlib.invalidate_caches()
     print("The course is installed. Go on with the next cell.")

@@ -235,8 +235,8 @@ def matmul_ladder(n: int = 4096) -> Figure:
     gains = [(own / torchs) / (before / other) for (_, before, other, _), (_, own, torchs, _) in _pairs(steps)]
     largest = max(range(len(gains)), key=gains.__getitem__)
     figure.caption(
-        f"{n} × {n} × {n}, bfloat16, one {measured('tiling')['machine']}. From bottom to top. The "
-        f"largest is the step to {steps[largest + 1][0]}, times {gains[largest]:.2f}. The last bar was "
+        f"{n} × {n} × {n}, bfloat16, one {measured('tiling')['machine']}. Each bar is one step further than the one below it. "
+        f"The step to {steps[largest + 1][0]} gains most, a factor of {gains[largest]:.2f}. The last bar was "
         f"measured on one {measured('matmul')['machine']}, against cuBLAS there."
     )
     return figure
@@ -267,8 +267,8 @@ def attention_ladder(d: int = 128, length: int = 16384) -> Figure:
     gains = [after / before for before, after in _pairs(own)]
     largest = max(range(len(gains)), key=gains.__getitem__)
     figure.caption(
-        f'Heads of {d}, {length:,} tokens, bfloat16, one {found["machine"]}. The largest step is "{list(STEPS)[largest + 1]}", times '
-        f"{gains[largest]:.2f}. Hatched: libraries. Busy is what Nsight Compute counted."
+        f'Heads of {d}, {length:,} tokens, bfloat16, one {found["machine"]}. The step to "{list(STEPS)[largest + 1]}" gains most, '
+        f"a factor of {gains[largest]:.2f}. Hatched: libraries. Busy is what Nsight Compute counted."
     )
     return figure
 

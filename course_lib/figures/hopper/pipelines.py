@@ -145,6 +145,7 @@ def _rings(rings: Mapping[str, Ring], caption: str) -> Figure:
         ax.set_xlabel(f"{MODEL}, until the mistake shows", fontsize=8)
         ax.tick_params(labelsize=8)
         if not bars:
+            ax.set_xticks([])
             ax.text(
                 0.5, 0.5, "the mistake shows before anything takes time", transform=ax.transAxes, ha="center", color=INK
             )
