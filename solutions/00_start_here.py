@@ -537,9 +537,8 @@ slots = card.sms * card.threads_per_sm
 ahead = card.sms * figures.start.lanes(card)
 print(f"{card.name}: {card.sms} SMs x {card.threads_per_sm} thread slots = {slots:,} threads, {slots // 32:,} warps")
 print(f"In one cycle all ALUs together start {ahead:,} FMAs. For each of these there are {slots / ahead:.0f} threads.")
-print(
-    f"A cycle takes {1e9 / figures.start.clock(card):.2f} ns, so there are {figures.start.clock(card) / 1e9:.2f} billion of them in a second."
-)
+cycles = figures.start.clock(card)  # in a second
+print(f"A cycle takes {1e9 / cycles:.2f} ns, so there are {cycles / 1e9:.2f} billion of them in a second.")
 
 # %% [markdown]
 # ## Threads, warps, blocks, grid

@@ -343,7 +343,7 @@ check("tiling.best_tile", best_tile)
 #
 # | limit | what a program takes | an H200's SM has |
 # | --- | --- | --- |
-# | `"registers"` | `warps` times what one warp takes: 32 × `registers`, rounded up to a multiple of 256 (`registers` is how many one thread uses) | 65,536 |
+# | `"registers"` | `warps` times what one warp takes: 32 × `registers` (of one thread), rounded up to a multiple of 256 | 65,536 |
 # | `"shared memory"` | `shared_bytes`, plus 1024 bytes that the system takes for each program | 233,472 bytes |
 # | `"warps"` | `warps` | 64 (which are 2048 threads) |
 # | `"programs"` | 1 (CUDA's manuals call programs *blocks*) | 32 |

@@ -69,8 +69,8 @@ def test_the_walk_in_groups_is_the_best_of_three():
 def test_ladders_rise_to_the_libraries_speed():
     steps = anywhere.product_steps()
     assert steps[0][1] < 0.3 * steps[0][2] and steps[-1][1] > 0.95 * steps[-1][2]
-    assert "times 2.04" in words(F.matmul_ladder())
-    assert 'largest step is "overlapped", times 1.29' in words(F.attention_ladder())
+    assert "a factor of 2.04" in words(F.matmul_ladder())
+    assert 'The step to "overlapped" gains most, a factor of 1.29' in words(F.attention_ladder())
 
 
 def test_tiles_of_keys_fit_the_card_that_is_named():
