@@ -36,7 +36,7 @@ card = gpu.current_or_h200()
 print(
     f"{card.name}: this machine's GPU"
     if card.measured
-    else f"No GPU here that the course knows: sizes are those of the {card.name}, from its datasheet"
+    else f"The course found no GPU that it knows. Sizes of a GPU are those of the {card.name}, from its datasheet."
 )
 
 # %% predict="start.guess_elements"
@@ -94,8 +94,9 @@ print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} by
 # * A tensor arrives as a **pointer** to its first element. `x_ptr + i` is a block of pointers, one to each element
 #   whose number is in `i`. `tl.load` reads all the elements that these pointers point to, and `tl.store` writes to
 #   them.
-# * `mask=i < n` keeps the positions where i < n, and switches the others off. Program 2 has i = 8, 9, 10, 11, but there
-#   are only 10 elements. A masked position loads nothing and stores nothing, so memory keeps what it held before.
+# * `mask=i < n` switches off the positions where i < n is false. Program 2 has i = 8, 9, 10, 11, but there are only 10
+#   elements. A position that is switched off (*masked*) loads nothing and stores nothing, so memory keeps what it held
+#   before.
 #
 # Which program works on which element? Move the sliders to see it. With n = 33 and BLOCK = 32, how many positions are
 # masked? Which BLOCK would leave fewer positions masked?
@@ -367,7 +368,7 @@ def nand(a: int, b: int) -> int:
 
 
 def add_bits(a: int, b: int, carry: int) -> tuple[int, int]:
-    """(sum, carry) of three bits: nine gates. 32 of these side by side add two numbers."""
+    """(sum, carry) of three bits, by nine gates. 32 such adders side by side add two numbers of 32 bits."""
     first = nand(a, b)
     half = nand(nand(a, first), nand(b, first))
     second = nand(half, carry)
@@ -391,16 +392,15 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
     print({(1, 1): "rest", (0, 1): "set", (1, 0): "reset"}[set_, reset], "->", q)
 
 # %% [markdown]
-# Look at the lines that say *rest*. The two inputs are the same in all of them, namely 1 and 1, but the output is not
-# the same: it is 1 after *set* and 0 after *reset*. The output depends on the past, so the latch has a memory. The next
-# rungs of the ladder are:
+# Look at the lines that say *rest*. In all of them the two inputs are 1 and 1. But the output is 1 after *set*, and 0
+# after *reset*. The output depends on the past, so the latch has a memory. The next rungs of the ladder are:
 #
 # * An **ALU** (arithmetic logic unit) is a network of gates between registers. Its main operation is the **FMA**, the
-#   *fused multiply-add*, which computes a × b + c for three numbers. Nothing is computed *in* registers: they hold the
-#   numbers before and after.
+#   *fused multiply-add*, which computes a × b + c for three numbers. Nothing is computed *in* registers: they hold a, b
+#   and c before the operation, and the result after it.
 # * A **tensor core** does something larger in one instruction: it computes A B + C for three small *matrices*. The
-#   **special-function unit** (SFU; in machine code `MUFU`) computes exp2, sine or 1/x. Neither unit has an instruction
-#   set of its own. Like the ALUs, they carry out some of the instructions of the running program.
+#   **special-function unit** (SFU; in machine code `MUFU`) computes exp2, sine, tanh or 1/x. Neither unit has an
+#   instruction set of its own. Like the ALUs, they carry out some of the instructions of the running program.
 # * A **streaming multiprocessor** (SM) consists of ALUs, tensor cores, special-function units, registers, a memory of
 #   its own, and schedulers that hand out the instructions. A **GPU** consists of many SMs, a cache that they share (the
 #   **L2 cache**), and main memory next to the chip.
@@ -431,8 +431,8 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 # ```
 #
 # What becomes of a kernel on its way down the ladder? The next cells compile `double_kernel` for two generations of
-# GPUs. NVIDIA calls them sm_80 (which includes the A100) and sm_90 (the H100 and the H200). You need none of these GPUs
-# for this. First comes the PTX. The cell prints only the lines that touch memory or do arithmetic on floats:
+# GPUs. NVIDIA calls them sm_80 (which includes the A100) and sm_90 (the H100 and the H200). You do not need any of
+# these GPUs to do so. First comes the PTX. The cell prints only the lines that touch memory or do arithmetic on floats:
 
 # %%
 from course_lib.compiled import ptx_for, sass_for  # noqa: E402
@@ -475,9 +475,9 @@ for architecture in ("sm_80", "sm_90"):
 figures.start.two_dies()
 
 # %% [markdown]
-# Why did GPUs win for neural networks? There are three reasons. The first is that such a chip can be made faster by
-# adding SMs. The second is that one kernel describes the work of all SMs. The third is that switching between threads
-# costs nothing, because every thread keeps its own registers.
+# Why did GPUs win out for neural networks? There are three reasons. The first is that such a chip can be made faster by
+# adding SMs. The second is that the program stays simple: you write one kernel, and all SMs run it, however many there
+# are. The third is that switching between threads costs nothing, because every thread keeps its own registers.
 #
 # ## Latency and throughput
 #
@@ -555,16 +555,16 @@ figures.start.thread_hierarchy()
 # | grid | the GPU | L2 and main memory, shared with everyone |
 # | program (CUDA: thread block) | an SM | a part of that SM's shared memory |
 # | warp: 32 threads | a scheduler of that SM, one instruction at a time for all 32 | |
-# | thread, or lane | one of the ALUs, for each instruction | its registers |
+# | thread, or lane | an ALU of that SM | its registers |
 #
 # A block of numbers may have more positions than the program has threads. With 128 threads and a block of 1024, each
 # thread holds 8 numbers. Be careful: in a trace's report, *lane* means something else, namely a position in a block.
 #
-# Two consequences surprise most people at first. First, programs start **in any order**, whenever an SM has room for
-# one, and nobody knows which one will finish first. Second, a Triton program cannot see another program's shared memory
-# or registers. If it needs a result from another program, that result must go through L2 or main memory. (From the Hopper
-# generation on, CUDA can launch thread blocks in **clusters**. The blocks of a cluster can read each other's shared
-# memory.)
+# Two consequences of this division surprise most people at first. First, programs start **in any order**, whenever an
+# SM has room for one, and nobody knows which one will finish first. Second, a Triton program cannot see another
+# program's shared memory or registers. If it needs a result from another program, that result must go through L2 or
+# main memory. (From the H100's generation, *Hopper*, on, CUDA can launch thread blocks in **clusters**. The blocks of a
+# cluster can read each other's shared memory.)
 #
 # In CUDA you write what one *thread* does. In Triton you write what one *program* does with whole blocks of numbers,
 # and the compiler divides each block among the threads.
@@ -604,12 +604,12 @@ for fault in t.faults:
     print(fault.sentence)
 
 # %% [markdown]
-# In a **race** two programs touch the same element, at least one of them writes to it, and the result may depend on
-# which program comes last. Here the order makes no difference, because all the programs that write to an element happen
-# to write the same number. (The result above is *wrong* for another reason: nobody wrote elements 1024 to 4999.) So no
-# test of the values can find this race. The trace finds it, because it remembers which program wrote each element. (It
-# counts 3072 elements, because programs 1, 2 and 3 each store to the same 1024 elements that program 0 had already
-# written. The *atomics* that it mentions are for programs that must share an element. Unit 04 explains them.)
+# In a **race** two programs touch the same element, at least one of them writes to it, and nothing decides which one
+# comes last. So the result may depend on chance. Here it does not, because all the programs that write to an element
+# happen to write the same number. A test of the values therefore cannot find this race. (The values above are wrong
+# because nobody wrote elements 1024 to 4999.) The trace finds it, because it remembers which program wrote each
+# element. (It counts 3072 elements, because programs 1, 2 and 3 each store to the same 1024 elements that program 0 had
+# already written. The *atomics* that it mentions are for programs that must share an element. Unit 04 explains them.)
 #
 # Because of races, "it worked when I tried it" says little about a kernel. In a trace, which runs on the CPU, the
 # programs run one after the other. On a GPU they do not.
@@ -619,8 +619,9 @@ for fault in t.faults:
 # {{exercise start.fixed_copy}}
 #
 # Write `fixed_copy` and its kernel. Copy the broken code to begin with, and use the report above to find the first
-# mistake. There is a second mistake. The check reports it, but this trace does not. To try your function yourself, run
-# `with trace(): print(fixed_copy(torch.arange(5.0)))`.
+# mistake, which is behind both the race and the elements that nobody wrote. There is a second mistake. The check
+# reports it, but this trace does not. To try your function yourself, run `with trace():
+# print(fixed_copy(torch.arange(5.0)))`.
 #
 # Full marks require
 # * the right result for any number of elements ({{correct.ragged}}),
@@ -678,7 +679,7 @@ figures.start.working_sets()
 # The last rise is not sharp: when a list is twice as large as L2, half of it is still found there. In the right picture
 # all SMs read as fast as they can, and L1 is not used. Data comes from L2 as long as it fits there, and otherwise from
 # main memory. (At the far left of this picture L2 is faster still, probably because several programs read the same
-# block at the same time, and this is less work for L2. On an H200 the curve also has a bump where L2 is nearly full. We
+# block at the same time, which makes less work for L2. On an H200 the curve also has a bump where L2 is nearly full. We
 # cannot explain it.)
 #
 # Now put the two pictures together. If a pipe delivers 5 litres a second, and water takes 3 seconds to run through it,
@@ -707,9 +708,9 @@ else:
 # is DRAM as well.)
 #
 # *Shared memory* has a misleading name. It is shared by the threads of one program, on one SM, not by the whole GPU
-# (the clusters above are the one exception). It lies in the same SRAM as the **L1 cache**. You write to shared memory
-# on purpose, but a cache automatically keeps whatever was read recently. (In Triton the compiler uses shared memory for
-# you.)
+# (the clusters above are the one exception). It lies in the same SRAM as the **L1 cache**. A cache keeps whatever was
+# read recently, without being told. What is in shared memory was put there by an instruction of the kernel. (In Triton
+# the compiler writes these instructions for you.)
 #
 # CUDA's manual has two more names for memory. They are not further memories: both are parts of HBM, and the names say
 # how a kernel may use these parts. **Local memory** belongs to one thread. It holds the numbers that did not fit into
@@ -747,8 +748,8 @@ figures.start.floor_plan()
 # **HBM** consists of *stacks*, which are DRAM chips piled on top of each other. It is fast because it is wide: a stack
 # has 1024 data wires, and a chip of GDDR memory has 32. It has become faster in three ways at once. There are more
 # stacks next to the chip, each wire has a higher rate, and with HBM4 a stack has 2048 data wires. (More layers in a
-# stack make it larger, not faster.) A card of the first generation had 4 stacks of 128 GB/s. The H200 has 6 stacks of
-# 800 GB/s.
+# stack make it larger, not faster.) A card with the first generation of HBM had 4 stacks, at 128 GB/s each. The H200
+# has 6 stacks, at 800 GB/s each.
 #
 # HBM is expensive. Epoch AI estimates that it made up 52 % of the cost of an AI chip's parts at the beginning of 2024,
 # and 63 % at the end of 2025. The compute chips themselves made up about 13 %. HBM also has many transistors: 80 GB is
@@ -778,7 +779,7 @@ flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 writ
 could = card.fp32_flops / card.hbm_bandwidth
 print(f"x + 1 does {flops / moved} FLOPs per byte.")
 print(f"While the {card.name} moves one byte, its ALUs could do {could:.1f} FLOPs in fp32.")
-# Times 2: an addition takes as long as an FMA, but the datasheet's FLOP/s count an FMA as two FLOPs.
+# The datasheet counts an FMA as two FLOPs. An addition is one FLOP, but keeps an ALU busy for as long as an FMA: hence the 2.
 busy = 2 * flops / moved / could
 print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the arithmetic.")
 
@@ -811,7 +812,8 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 #
 # Between the attention of one layer and the attention of the next lies an **MLP**. There, one matrix makes the vector
 # about four times as long, a nonlinear function is applied to each number, and another matrix brings the vector back to
-# its old length. There is a **normalisation** before each attention and before each MLP.
+# its old length. The result is an update as well, and is added. There is a **normalisation** before each attention and
+# before each MLP.
 #
 # Two things are often said about the MLP, and both are wrong. One is that it is the only nonlinear part; but softmax
 # and normalisation are nonlinear, too. The other is that it consists of single FMAs; in fact it consists of matrix
@@ -829,7 +831,7 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # | q, k, v, and the output projection | products | | | reads each weight once |
 # | scores (dot products of q and k), and the sum of values | products | | | in unit 09 the scores never leave the chip |
 # | softmax | | maximum, sum | exp2 for each score (the bottleneck in unit 09) | |
-# | MLP | products | activation (the nonlinear function) | tanh or erf, for the activation | reads each weight once |
+# | MLP | products | activation (the nonlinear function) | tanh or exp2, for the activation | reads each weight once |
 # | residual | | additions | | reads and writes all of x (the bottleneck) |
 # | unembedding | products | | | a matrix of (length of a vector) × (number of possible tokens) |
 #
@@ -858,7 +860,7 @@ figures.start.dots_and_weights()
 # | --- | --- | --- |
 # | SM | TensorCore | the unit that programs run on; a GPU has many small ones, a TPU one or two large ones |
 # | tensor core | MXU | the unit for matrix products; a *TensorCore* is not a *tensor core*, despite its name |
-# | ALUs (32 lanes for a warp) | VPU | the unit for elementwise work |
+# | ALUs (32 lanes per warp) | VPU | the unit for elementwise work |
 # | shared memory, L1 | VMEM | memory on the chip; on a TPU the compiler plans all of it |
 # | HBM | HBM | the same kind of memory |
 # | CUDA, Triton | Pallas | a language for kernels |

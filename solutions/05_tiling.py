@@ -64,8 +64,8 @@ print(
 )
 
 # %% [markdown]
-# The number of FLOPs cannot be reduced. But each element of `a` and `b` is read 4096 times, and these reads take most
-# of the time. Here is such a kernel. A trace counts its reads on small matrices.
+# The FLOPs are given. But each element of `a` and `b` is read 4096 times, and these reads take most of the time. Here
+# is such a kernel. A trace counts its reads on small matrices.
 
 
 # %%
@@ -310,8 +310,8 @@ figures.tiling.explore_tile_sizes()
 # The sides bm and bn are powers of two: 16, 32, 64, 128 or 256. Each number takes 2 bytes, BLOCK_K is 64, and there are
 # three stages. So a tile fits if both of these hold:
 #
-# * The 3 × 64 × (bm + bn) × 2 bytes of shared memory that the tile needs are at most `shared_bytes`.
-# * The bm × bn numbers of its accumulator are at most 32,768.
+# * 3 × 64 × (bm + bn) × 2, the bytes of shared memory that it needs, is at most `shared_bytes`.
+# * bm × bn, the count of numbers in its accumulator, is at most 32,768.
 #
 # Of the tiles that fit, return the pair (bm, bn) that moves the fewest bytes in an (m, k) @ (k, n) product. (If there
 # are several such pairs, return any of them.) You may call `matmul_bytes`. Full marks require the best tile
@@ -343,15 +343,15 @@ check("tiling.best_tile", best_tile)
 #
 # | limit | what a program takes | an H200's SM has |
 # | --- | --- | --- |
-# | `"registers"` | `warps` times what one warp takes: 32 × `registers` (of one thread), rounded up to a multiple of 256 | 65,536 |
+# | `"registers"` | `warps` × (32 × `registers`, rounded up to a multiple of 256) | 65,536 |
 # | `"shared memory"` | `shared_bytes`, plus 1024 bytes that the system takes for each program | 233,472 bytes |
 # | `"warps"` | `warps` | 64 (which are 2048 threads) |
 # | `"programs"` | 1 (CUDA's manuals call programs *blocks*) | 32 |
 #
-# The argument `sm` holds the numbers of the last column for one GPU, as `sm["registers"]`, `sm["shared_bytes"]`,
-# `sm["warps"]` and `sm["programs"]`. Return how many programs fit, and the name (from the first column) of the limit
-# that leaves no room for one more program. If there are several such limits, name any of them. Full marks require the
-# right pair
+# `registers` is how many registers one thread uses. The argument `sm` holds the numbers of the last column for one GPU,
+# as `sm["registers"]`, `sm["shared_bytes"]`, `sm["warps"]` and `sm["programs"]`. Return how many programs fit, and the
+# name (from the first column) of the limit that leaves no room for one more program. If there are several such limits,
+# name any of them. Full marks require the right pair
 # * where shared memory is the limit ({{holds.fills_the_sm.shared memory}}),
 # * where registers are the limit ({{holds.fills_the_sm.registers}}),
 # * where one of the other two is the limit, or no program fits at all ({{holds.fills_the_sm.the rest}}).
@@ -572,7 +572,8 @@ for name, kernel, grid, block in (
 # * A *persistent* matmul has one program for each SM. With P programs, program p computes the tiles p, p + P, p + 2 P
 #   and so on, until none is left. While it is still storing one tile, it has already begun to load the next one.
 # * The store can be asynchronous as well. The threads put the tile into shared memory, and the TMA unit copies it from
-#   there to global memory. The threads wait only before they use this part of shared memory again.
+#   there to global memory. The threads need not wait for this copy until they want to use the same part of shared
+#   memory again.
 #
 # In such kernels, *barriers* make some warps wait for other warps, or for a copy to finish. A barrier is a counter in
 # shared memory. It counts the threads that have arrived, or the bytes that have been copied. Triton has no functions
@@ -678,8 +679,8 @@ print(compile_for(one_tile, a, b, c, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, gp
 # 232,448 bytes (227 KiB) of shared memory a program takes. And it says how many registers each thread takes.
 #
 # **Warps and stages** are arguments of the launch, too: `kernel[grid](..., num_warps=8, num_stages=3)`. By default a
-# program has 4 warps, that is, 128 threads. So a tile of 128 × 256 sums gives 256 sums to each thread. A thread has
-# at most 255 registers. What happens to the sums that do not fit?
+# program has 4 warps, that is, 128 threads. So with a tile of 128 × 256, each thread holds 256 sums. A thread has at
+# most 255 registers. What happens to the sums that do not fit?
 
 # %%
 a, b = torch.empty(128, 1024).half(), torch.empty(1024, 256).half()
@@ -767,7 +768,7 @@ check("tiling.one_step", one_step)
 #
 # A function in which torch makes a copy earns nothing at all, and `a.contiguous()` can make one.
 #
-# The first axis of the grid numbers the tiles. With grid_n = tl.cdiv(N, BLOCK_N) in the kernel, let program pid compute
+# `tl.program_id(0)` is the number of a tile. With grid_n = tl.cdiv(N, BLOCK_N) in the kernel, let program pid compute
 # the tile (pid // grid_n, pid % grid_n). `GROUP` is for the last section of this unit, which shows a better order.
 # Until then ignore `GROUP`, or remove it.
 #
@@ -904,8 +905,8 @@ check("tiling.name_maps", named_maps)
 # it gives a wrong one.
 #
 # `breaking_inputs()` returns a list of at most three inputs, each a dict `{"a": tensor, "b": tensor}`. The shapes are
-# (M, K) and (K, N), with any strides, and no side is longer than 256. The dtype is float32 or float16. In memory,
-# the distance from a tensor's first element to its last, gaps included, may be at most 16,384 numbers.
+# (M, K) and (K, N), with any strides, and no side is longer than 256. The dtype is float32 or float16. In memory, a
+# tensor may span at most 16,384 elements from its first to its last, gaps included.
 #
 # The check first runs the given kernel on all of your inputs. **If the given kernel fails on one of them, you earn
 # nothing.** Then the check runs the mutants. A mutant is *killed* if its result is wrong on one of your inputs, or if
@@ -1003,9 +1004,9 @@ figures.tiling.explore_waves()
 
 # %% [markdown]
 # Sizes just above a **cliff**, where one more wave begins, waste the most. At N = 1793 there is a full wave of 108
-# tiles, and a second wave of only 12. In these two waves, only 45 % of the SMs' time goes into elements of the result.
-# The rest is lost in tiles and waves that are not full. The larger N is, the more waves there are, and the less the
-# last wave matters. Very small sizes do not even fill the first wave.
+# tiles, and a second wave of only 12. In these two waves, the SMs spend only 45 % of their time on elements of the
+# result. The rest is lost in tiles and waves that are not full. The larger N is, the more waves there are, and the less
+# the last wave matters. Very small sizes do not even fill the first wave.
 #
 # ## Exercise: tiles and waves
 #
@@ -1081,8 +1082,9 @@ for stride in (4096, 4100, 4098, 4097):
 #
 # 1. **Waves.** Each SM does `flops_per_second` / `sms` FLOPs in a second. A tile takes 2 × bm × bn × n FLOPs, and this
 #    gives the time of one tile. Every wave takes this long, even a last wave that is not full.
-# 2. **Memory.** Each of the three matrices passes through memory once, at `bytes_per_second`. This gives the memory time.
-# 3. **Launch.** The waves and the memory work at the same time, so take the longer of the two times. Then add
+# 2. **Memory.** Each of the three matrices passes through memory once, at `bytes_per_second`. This gives the memory
+#    time.
+# 3. **Launch.** The GPU computes and moves data at the same time, so take the longer of the two times. Then add
 #    `launch_seconds`.
 # 4. **Alignment.** If n is not divisible by 8, the product reaches only a share of the speed that parts 1 to 3 give.
 #    Which share is it if n is odd, twice an odd number, or 4 times an odd number? Read the shares off the mystery plot
@@ -1141,23 +1143,21 @@ print(figures.tiling.how_well(predicted_throughput))
 # the statements hold for your GPU?) Look at the picture first. For multiples of 8 the lines (the model) lie about 15 %
 # below the marks (the measurement). This does no harm, because a rank correlation depends only on how the sizes are
 # ranked by speed, and multiplying all speeds by the same factor does not change the ranking. Next look at sizes below N
-# = 1000 that are not divisible by 8. In the measurement they are 2 to 3 times as fast as the published solution of this
-# exercise predicts. The reason is part 4 of the model: it multiplies the speed of the whole product by the share. So it
-# makes the launch look longer, too, although a launch takes the same time for every size.
+# = 1000 that are not divisible by 8. There the measured speed is 2 to 3 times the speed that the published solution of
+# this exercise predicts. The reason is part 4 of the model. It reduces the speed of the whole product, as if everything
+# took longer, even the launch. But a launch takes the same time for every size.
 #
 # Then read the table, in three steps.
-# * The model puts *all* sizes into almost the right order. But much of this is easy, because large sizes are faster
-#   than small ones, and aligned sizes are faster than odd ones. Without part 4 the correlation is lower, as the column
-#   *no alignment* shows. (Among the odd sizes alone, part 4 changes almost nothing, because all of them have the same
-#   share.)
+# * The model puts *all* sizes into almost the right order. But much of this is easy to get right, because large
+#   products run faster than small ones, and aligned ones faster than odd ones. Without part 4 the correlation is lower,
+#   as the column *no alignment* shows.
 # * Among *large* multiples of 8, size and alignment say little, and the waves decide the order. There the model's
 #   correlation is higher than that of *size alone*, but far from 1.
-# * The worst misses, listed below the table, show why. Look at the multiples of 8 among them, if there are any.
-#   (Depending on the shares that you chose in part 4, other sizes may be in the list, too.) At these sizes the last
-#   wave has only a few tiles, and the product is *faster* than predicted. There are two reasons. cuBLAS has many
-#   kernels, each with its own size of tile, and switches to another kernel if the last wave would be nearly empty. And
-#   the speed of a large product is limited by power: when some SMs have nothing to do, the other SMs can use the power
-#   that the idle ones leave, and run at a higher clock.
+# * The worst misses, listed below the table, show why. Look only at the multiples of 8 among them, if there are any.
+#   There the last wave has only a few tiles, and the product is *faster* than predicted. There are two reasons. cuBLAS
+#   has many kernels, each with its own size of tile, and switches to another kernel if the last wave would be nearly
+#   empty. And the speed of a large product is limited by power: when some SMs have nothing to do, the other SMs can use
+#   the power that the idle ones do not need, and run at a higher clock.
 #
 # How well does the model predict a kernel that uses the *same* tile for all sizes? The next picture shows the course's
 # own matmul with one fixed tile, on an H200.
@@ -1273,12 +1273,12 @@ check("tiling.grouped_order", grouped_order)
 # the check again: the result must still be right.
 #
 # Is there an order that needs no parameter such as `group`? The **Hilbert curve** visits each cell of a square once and
-# always steps to a neighbouring cell. Any number of cells that follow one another along the curve lie close together.
-# So the tiles of the programs that run at the same time form a patch, however many programs there are. The curve is
-# built from smaller copies of itself. Cut the square into four quarters. The curve goes through the quarters one after
-# the other, in the shape of a U, and in each quarter it is a Hilbert curve with half as many cells on a side. The curve
-# in the first quarter is flipped across one diagonal, and the curve in the last quarter across the other one. So each
-# quarter begins next to the cell where the quarter before it ended.
+# always steps to a neighbouring cell. Cells that follow one another along the curve lie close together, however many
+# you take. So the tiles of the programs that run at the same time form a patch, however many programs there are. The
+# curve is built from smaller copies of itself. Cut the square into four quarters. The curve goes through the quarters
+# one after the other, in the shape of a U, and in each quarter it is a Hilbert curve with half as many cells on a side.
+# The curve in the first quarter is flipped across one diagonal, and the curve in the last quarter across the other one.
+# So each quarter begins next to the cell where the quarter before it ended.
 #
 # ## Exercise: Hilbert order
 #
@@ -1337,14 +1337,14 @@ figures.tiling.order_traffic()
 # * A matrix product is a sum of outer products: few numbers are read, and each is used many times. Without tiles a
 #   product reads each element of `a` N times. With tiles of BLOCK_N columns, it reads each element of `a` N / BLOCK_N
 #   times.
-# * Square tiles have the highest intensity. Registers limit the size of the accumulator. Shared memory limits the size
-#   of the tiles of `a` and `b`, and the number of stages.
+# * Of all tiles with the same area, the square has the highest intensity. Registers limit the size of the accumulator.
+#   Shared memory limits the size of the tiles of `a` and `b`, and the number of stages.
 # * One column too many costs a column of tiles, and one tile too many costs a wave. A size that is not divisible by 8
 #   costs most of the speed, and padding gets this speed back.
 # * Programs that run at the same time should compute a compact patch of tiles. Then L2 already has most of what the
 #   next program needs.
 # * A ten-line model ranks 230 measured sizes by speed almost correctly. Where the model fails, you learn something:
-#   cuBLAS chooses its tile by the size, and idle SMs leave power to the others.
+#   cuBLAS chooses its tile to suit the size, and idle SMs leave more power for the others.
 #
 # Every kernel so far has done one operation. In unit 06 several operations become one kernel, so their intermediate
 # results need not pass through memory.

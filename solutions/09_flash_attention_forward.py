@@ -89,8 +89,9 @@ print(f"16 heads of 16,384 queries, 64 queries for each program: {programs:,} pr
 #
 # {{exercise flash.predictions}}
 #
-# Take one head with 1024 queries, 1024 keys and D = 128, in bfloat16. The third and the fourth number are about causal
-# attention. In all the others every query sees every key. Each number is worth {{correct.plain / 6}}.
+# Take one head with 1024 queries, 1024 keys and D = 128, in bfloat16. The next cell asks for six numbers. The third and
+# the fourth are about causal attention. In the others, every query sees every key. Each number is worth
+# {{correct.plain / 6}}.
 #
 # Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
@@ -174,7 +175,7 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 # `weighted_mean`.
 #
 # In every exercise of this unit, the check begins with one plain case. If its result is wrong, you get no points. A
-# result that torch computed earns no points either: you may use torch only to allocate memory and to make views. Full
+# result computed by torch earns no points either: you may use torch only to allocate memory and to make views. Full
 # marks require the right result
 # * for any size ({{correct.ragged}}), and with the precision of float32 if v is float32 ({{correct.float32}}),
 # * for scores far from 0 that rise or fall from tile to tile ({{correct.hard}}),
@@ -366,9 +367,9 @@ else:
 # keys. Call this number `sees`. A score is kept where **key < sees**. This one comparison serves as the causal mask,
 # and it also masks the missing keys past Nk. Moreover, `sees` divides the walk of a program into parts:
 # * The first part ends at the smallest `sees` of the program's rows, rounded down to whole tiles. All rows see all keys
-#   of this part. No mask is needed here, not even on the loads.
+#   of this part. The keys need no mask here, not even in the loads.
 # * The second part goes on to the largest `sees` of the program's rows. Here a mask is needed.
-# * In the rest of the keys there is nothing to do.
+# * The remaining keys need no work at all.
 #
 # So there are two loops, one after the other, with the same body. Write the body once, as a helper function with a
 # `tl.constexpr` argument such as MASKED, and call it twice. The compiler then makes two versions of it, one with the
@@ -408,7 +409,7 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 
 # %% [markdown]
 # Some models have heads of D = 80 or 96, but the sides of a block must be powers of two. Use the next power of two as
-# BLOCK_D, and mask the columns past D. These columns are 0, so they do not change any product. Multiplying by zeros
+# BLOCK_D, and mask the columns past D. They are loaded as 0, so they do not change any product. Multiplying by zeros
 # still takes time, so a head with D = 80 takes as long as a head with D = 128.
 #
 # ## Exercise: FlashAttention, forward
@@ -440,9 +441,9 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # * a single launch ({{launches.performance}}), and nothing of size Nq × Nk in memory ({{buffers_below.performance}}),
 # * dense loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
 #
-# There is extra credit on a GPU, for 16 heads of 128, 8192 tokens and bfloat16. Your speed is compared with that of
-# torch's FlashAttention-2. You get {{speed}} if your kernel is as fast (a ratio of {{speed.full}}), and a part of the
-# points if the ratio is above {{speed.none}}.
+# There is extra credit on a GPU. The case that is timed has 16 heads, D = 128 and 8192 tokens, in bfloat16. Your speed
+# is compared with that of torch's FlashAttention-2. You get {{speed}} if your kernel is as fast (a ratio of
+# {{speed.full}}), and a part of the points if the ratio is above {{speed.none}}.
 
 
 # %% exercise="flash.flash_attention_forward"
@@ -562,7 +563,7 @@ check("flash.flash_attention_forward", flash_attention_forward)
 # The results may differ from torch's because of rounding. How large can such a difference be? In causal attention the
 # first rows of o are means of only a few values, so some of their numbers are large, between 2 and 4. In this range,
 # neighbouring numbers in bfloat16 are 0.0156 apart, so a rounded number can be off by half of that, 0.0078. (The cell
-# also prints how far apart they are just below 1.)
+# also prints the distance between neighbours just below 1.)
 
 # %%
 B, N, H, D = 1, 200, 4, 64
@@ -576,7 +577,7 @@ else:
     o, lse = done
     right = torch.nn.functional.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=True)
     print(
-        f"largest difference from torch in float32: {(o - right).abs().max():.4f}; bfloat16 has steps of {2**-8:.4f} near 1"
+        f"largest difference from torch in float32: {(o - right).abs().max():.4f}; neighbours in bfloat16 below 1: {2**-8:.4f} apart"
     )
     print("o is (B, N, H, D) in memory:", o.transpose(1, 2).is_contiguous())
     print(t)
@@ -618,9 +619,10 @@ figures.flash.ladder()
 #   `tl.make_tensor_descriptor` in the kernel, or on the host. The TMA unit then fetches whole tiles by itself, and no
 #   registers are needed for the addresses of a tile.
 # * **Tuning.** Different tile sizes, numbers of warps and numbers of stages are tried, by hand or by `triton.autotune`,
-#   and the fastest are kept. At D = 128, nothing that was tried is faster than the kernel *descriptors*. So the bars
-#   *tuned* and *descriptors* show the same kernel, timed twice. At D = 64, tuning makes the kernel up to 10 % faster.
-#   (A check does not try configurations. It times the first one.)
+#   and the fastest are kept. At D = 128, none of the configurations that we tried was faster than the kernel
+#   *descriptors*. So the bars *tuned* and *descriptors* show the same kernel, timed twice. At D = 64, tuning makes the
+#   kernel up to 10 % faster. (If you use `triton.autotune` in an exercise, the check tries no configurations. It uses
+#   the first one.)
 #
 # The code of these three kernels is in benchmarks/attention_ladder.py. They are less general than yours, because a
 # descriptor needs rows without gaps between their elements, and the kernels in that file need a sequence length that is
@@ -658,7 +660,7 @@ for row in measured("attention")["counters"]:
 # Can Triton do this? In the loop of a plain matmul, Triton's compiler starts the next product before the previous one
 # has finished. In the attention loop it does not, because the softmax needs the finished s, and the accumulator must be
 # rescaled before the next product is added to it. So the compiled program starts a product and then immediately waits
-# for it, and Triton has no way to tell the compiler otherwise. The kernel "overlapped" is therefore written in
+# for it, and the Triton language gives you no means to change this. The kernel "overlapped" is therefore written in
 # **Gluon**, a lower-level language in the same package. In Gluon you control layouts, shared memory, barriers and waits
 # yourself. The kernel is in benchmarks/attention_overlapped.py, and has some 200 lines, all for this one kind of GPU.
 # Read it when you have finished this unit; you will recognise every line of its arithmetic.
@@ -671,10 +673,10 @@ for row in measured("attention")["counters"]:
 # you can use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
 #
 # Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline (unit
-# 05). On Hopper there is a pair, a tile of k and a tile of v, for every stage. On older cards 3 stages need only two
-# pairs, but shared memory must also hold a tile of p. (On Hopper p stays in registers.) The next cell counts the bytes
-# for 64 queries, D = 128, half precision and 3 stages. Guess first: at how many keys does a tile become too large for
-# an A10G?
+# 05). A tile of k and a tile of v form a pair. For Hopper the compiler allocates one pair for every stage. For older
+# cards it allocates only two pairs for 3 stages, but also a tile of p, which passes through shared memory there. (On
+# Hopper p stays in registers.) The next cell counts the bytes for 64 queries, D = 128, half precision and 3 stages.
+# Guess first: how many keys make a tile too large for an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
@@ -795,8 +797,9 @@ for kv_heads in (32, 8, 1):
 # This makes the cache smaller. Are fewer bytes read, too? If each head of q has its own programs, each program loads
 # the k and v of its group, and no load is saved. But a program need not know which head a row of q belongs to. So stack
 # the queries of all heads of a group, one head below the other, and cut this longer matrix into tiles, as in the right
-# picture of the section on windows. Then 8 heads of 16 queries make up 128 rows. One pass over k and v serves all rows
-# of a tile: 64 or 128, depending on BLOCK_M. (In the picture a tile has 32 rows, which are two heads.)
+# picture of the section on windows. For example, a group of 8 heads with 16 queries each makes up 128 rows. One pass
+# over k and v serves all rows of a tile: 64 or 128, depending on BLOCK_M. (In the picture a tile has 32 rows, which are
+# two heads.)
 #
 # ## Exercise: grouped heads
 #
@@ -864,10 +867,10 @@ check("flash.grouped_attention", grouped_attention)
 # and 8 heads of k and v. `grouped_attention` would launch only 8 programs, but an H200 has 132 SMs. Each of the 8
 # programs would go through 65,536 keys, and most of the chip would be idle.
 #
-# In unit 08 you saw the solution: states can be merged in any order. So cut the keys into shares. The argument `splits`
-# is the number of shares. Each program takes one share of the keys, for one group of heads, and stores the state that
-# it ends with. A second kernel then merges the states of each head. (This is called *flash decoding*; Dao and others,
-# 2023.)
+# In unit 08 you saw the solution: states can be merged in any order. So cut the keys into shares. In the next exercise,
+# the argument `splits` says how many shares there are. Each program takes one share of the keys, for one group of
+# heads, and stores the state that it ends with. A second kernel then merges the states of each head. (This is called
+# *flash decoding*; Dao and others, 2023.)
 
 # %%
 figures.flash.decode_splits()
@@ -892,9 +895,10 @@ figures.flash.decode_splits()
 #   two launches ({{launches.performance}}),
 # * that k and v are read only once ({{traffic.performance}}).
 #
-# There is extra credit on a GPU, for 32 heads of q, 8 heads of k and v, 65,536 keys and bfloat16. The bytes of k and v
-# that your kernels read per second are compared with the bytes that a copy moves per second. You get {{speed}} if
-# their ratio reaches {{speed.full}}, and some of the points if it is more than {{speed.none}}.
+# There is extra credit on a GPU. The case that is timed has 32 heads of q, 8 heads of k and v, and 65,536 keys, in
+# bfloat16. The bytes of k and v that your kernels read per second are compared with the bytes that a copying kernel
+# moves per second. You get {{speed}} if their ratio reaches {{speed.full}}, and some of the points if it is more than
+# {{speed.none}}.
 
 
 # %% exercise="flash.flash_decode"
@@ -967,9 +971,9 @@ check("flash.flash_decode", flash_decode)
 #
 # The maps below show where the results of six kernels of causal attention are wrong. Each kernel has one mistake. The
 # matrix v is the identity, so o is the matrix of weights: element (i, j) is the weight that query i gives to key j. A
-# weight counts as wrong if it is off by more than half a percent, or if it should be 0 and is not. Which mistake
-# belongs to which map? Write one of the following names on each line, in quotes. Then run the check, which explains
-# each map that you have named correctly.
+# weight counts as wrong if it differs from the right weight by more than 0.5 % of the right weight, or if it should be
+# 0 and is not. Which mistake belongs to which map? Write one of the following names on each line, in quotes. Then run
+# the check, which explains each map that you have named correctly.
 #
 # * `"a query does not see itself"`
 # * `"acc is not corrected when the maximum grows"`
@@ -1013,9 +1017,8 @@ check("flash.name_maps", named_maps)
 # {{exercise flash.break_attention}}
 #
 # A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also wrong
-# versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is confused
-# with another, or alpha is forgotten. On many inputs a mutant still gives the right result. Write inputs on which it
-# gives a wrong one.
+# versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, or alpha is forgotten.
+# On many inputs a mutant still gives the right result. Write inputs on which it gives a wrong one.
 #
 # `breaking_inputs()` returns a list of at most three inputs. Each input is a dict with four keys: `"q"` of shape (N,
 # D), `"k"` and `"v"` of shape (S, D), and `"causal"`, which is True or False. The tensors are contiguous float32, D is

@@ -339,7 +339,8 @@ def backward_speed(d: int = 128) -> Figure:
     figure.caption(
         f"Measured on {whose('attention')}: bfloat16, heads of {d}, 16,384 tokens in all, 10 B N N D FLOPs counted for everyone, half of "
         f"that if causal. The unit's kernels run at {min(ratios):.2f} to {max(ratios):.2f} times the speed of FlashAttention-2. "
-        f"The naive way was run up to {length // 1024}k tokens, where it takes {peak / 1e9:.0f} GB. This memory grows in proportion to the length."
+        f"The naive way was run up to {length // 1024}k tokens, where it takes {peak / 1e9:.0f} GB. "
+        "This memory grows in proportion to the length."
     )
     return figure
 

@@ -70,7 +70,7 @@ def _install_the_course(address, packages):
     steps = [["git", "clone", "--quiet", "--depth=1", address, str(folder)]] if not folder.exists() else []
     steps += [[*pip, *packages.split()], [*pip, "--no-deps", "--editable", str(folder)]]
     for step in steps:
-        try:  # nobody is there to type a password that git may ask for
+        try:  # there is nobody to type a password if git asks for one
             done = subprocess.run(step, capture_output=True, text=True, env={**os.environ, "GIT_TERMINAL_PROMPT": "0"})
             problem = (done.stderr.strip() or "no reason was given").splitlines()[-1] if done.returncode else ""
         except OSError as error:
