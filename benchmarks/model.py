@@ -8,10 +8,10 @@
     decode      one more token after 4000, launched from Python and as a CUDA graph: tokens a second, MBU
     compiled    torch.compile, with cuDNN's attention and with the course's; then all of `training` in turns once more
 
-The model is course_lib/workloads/gpt.py, the kernels are those of the published solutions of units 06 to 11, and SwiGLU's two stand
-here. All ways of a part are timed in turns on one set of weights, round after round; a number is the median. What does not fit
-into memory, and a part for which no time is left (`--seconds`), is said and left out. Writes course_lib/hardware/measured/model.json, also
-into $OUT, and benchmarks/results/model.md, which `--tables` makes of it; `--dry` runs everything at toy size on a CPU.
+The model is course_lib/workloads/gpt.py, and model_operations.py brings the course's kernels into it. All ways of a part are timed in
+turns on one set of weights, round after round; a number is the median. What does not fit into memory, and a part for which no time is
+left (`--seconds`), is said and left out. Writes course_lib/hardware/measured/model.json, also into $OUT, and benchmarks/results/model.md,
+which `--tables` makes of it by model_tables.py; `--dry` runs everything at toy size on a CPU.
 """
 
 from __future__ import annotations
@@ -36,22 +36,19 @@ os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
 
 import torch
 import triton
-import triton.language as tl
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-from course_lib import trace  # noqa: E402
+from model_operations import DEVICE, DRY, Adam, as_operator, course, in_gluon, of_course  # noqa: E402
+from model_tables import tables  # noqa: E402
+
 from course_lib.hardware import bench, gpu, measurements  # noqa: E402
-from course_lib.workloads import shared_heads  # noqa: E402
 from course_lib.workloads.gpt import GPT, LARGE, TORCH, TOY, Config, Ops  # noqa: E402
-from grader.audit.variants import published  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "model.md"
-DRY = not torch.cuda.is_available()
-DEVICE = "cpu" if DRY else "cuda"
 C = replace(TOY, vocab=64, context=64) if DRY else LARGE
 BATCH, LENGTH = (2, 32) if DRY else (4, 4096)
 SHORT = (1, 32) if DRY else (1, 2048)
@@ -59,198 +56,6 @@ PROMPT = 40 if DRY else 4000
 BATCHES = (1, 2) if DRY else (1, 16, 64)
 ROUNDS = 1 if DRY else 7
 FLASH, CUDNN = SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION
-
-# ------------------------------------------------------------------------------------------------ the course's kernels
-
-
-@triton.jit
-def swiglu_kernel(gate_ptr, up_ptr, out_ptr, stride, H, BLOCK: tl.constexpr):
-    row, cols = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    gate = tl.load(gate_ptr + row * stride + cols, mask=cols < H, other=0).to(tl.float32)
-    up = tl.load(up_ptr + row * stride + cols, mask=cols < H, other=0).to(tl.float32)
-    tl.store(out_ptr + row * H + cols, gate * tl.sigmoid(gate) * up, mask=cols < H)
-
-
-@triton.jit
-def swiglu_backward_kernel(dy_ptr, gate_ptr, up_ptr, dgate_ptr, dup_ptr, stride, H, BLOCK: tl.constexpr):
-    row, cols = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    dy = tl.load(dy_ptr + row * H + cols, mask=cols < H, other=0).to(tl.float32)
-    gate = tl.load(gate_ptr + row * stride + cols, mask=cols < H, other=0).to(tl.float32)
-    up = tl.load(up_ptr + row * stride + cols, mask=cols < H, other=0).to(tl.float32)
-    s = tl.sigmoid(gate)
-    tl.store(dgate_ptr + row * H + cols, dy * up * s * (1 + gate * (1 - s)), mask=cols < H)
-    tl.store(dup_ptr + row * H + cols, dy * gate * s, mask=cols < H)
-
-
-def swiglu(gate: Tensor, up: Tensor) -> Tensor:
-    H, out = gate.shape[-1], dense_as(gate)
-    swiglu_kernel[(out.numel() // H, triton.cdiv(H, 1024))](gate, up, out, gate.stride(-2), H, BLOCK=1024)
-    return out
-
-
-def swiglu_backward(dy: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
-    H = gate.shape[-1]
-    dgate, dup = dense_as(gate), dense_as(up)
-    grid = (dgate.numel() // H, triton.cdiv(H, 1024))
-    swiglu_backward_kernel[grid](dy.contiguous(), gate, up, dgate, dup, gate.stride(-2), H, BLOCK=1024)
-    return dgate, dup
-
-
-def on_device(f: Callable) -> Callable:
-    """f, or without a GPU f under a trace."""
-
-    def traced(*given: Any, **more: Any) -> Any:
-        with trace():
-            return f(*given, **more)
-
-    return traced if DRY else f
-
-
-@cache
-def course(exercise: str, name: str = "") -> Callable:
-    return on_device(published(exercise, name, on_the_cpu=DRY))
-
-
-@cache
-def of_norm() -> tuple[Callable, Callable]:
-    """norm_forward and norm_backward of unit 11, out of one cell: it registers an operator, which can be done once."""
-    cell = published("model.operator_norm", "norm_forward", on_the_cpu=DRY).__globals__
-    return on_device(cell["norm_forward"]), on_device(cell["norm_backward"])
-
-
-class Norm(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, weight):
-        out, rstd = of_norm()[0](x.flatten(0, -2), weight)
-        ctx.save_for_backward(x, weight, rstd)
-        return out.view(x.shape)
-
-    @staticmethod
-    def backward(ctx, dy):
-        x, weight, rstd = ctx.saved_tensors
-        dx, dweight = of_norm()[1](x.flatten(0, -2), weight, rstd, dy.flatten(0, -2))
-        return dx.view(x.shape), dweight
-
-
-class Rotary(torch.autograd.Function):
-    """Turned by the positions 0, 1, ...; the way back turns by the same angles the other way."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return course("model.rotary")(x, positions(x.shape[2]))
-
-    @staticmethod
-    def backward(ctx, dy):
-        return course("model.rotary")(dy, -positions(dy.shape[2]))
-
-
-@cache
-def positions(count: int) -> Tensor:
-    return torch.arange(count, dtype=torch.int32, device=DEVICE)
-
-
-class SwiGLU(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, gate, up):
-        ctx.save_for_backward(gate, up)
-        return on_device(swiglu)(gate, up)
-
-    @staticmethod
-    def backward(ctx, dy):
-        return on_device(swiglu_backward)(dy, *ctx.saved_tensors)
-
-
-class Loss(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, logits, targets):
-        losses = course("fusion.cross_entropy")(logits, targets)
-        lse = losses + logits.gather(1, targets[:, None])[:, 0]
-        ctx.save_for_backward(logits, targets, lse)
-        return losses.mean()
-
-    @staticmethod
-    def backward(ctx, dloss):
-        logits, targets, lse = ctx.saved_tensors
-        rows = (dloss / len(targets)).expand(len(targets)).contiguous()
-        return course("recomputation.cross_entropy_backward")(logits, targets, lse, rows), None
-
-
-@cache
-def both_ways() -> tuple[Callable, Callable]:
-    """Attention forward and backward, for heads that share k and v."""
-    names = ("flash_backward.delta", "flash_backward.dq", "model.grouped_backward")
-    return shared_heads.forward(course("flash.flash_attention_forward")), shared_heads.backward(*map(course, names))
-
-
-def in_gluon() -> Callable:
-    """Attention of this folder's two kernels in Gluon, which know no shared heads: k and v are repeated, dk and dv summed by torch."""
-    import attention_backward_overlapped
-    import attention_in_turns
-
-    def for_each_head(x: Tensor, heads: int) -> Tensor:
-        return x.repeat_interleave(heads // x.shape[1], 1)
-
-    def there(q: Tensor, k: Tensor, v: Tensor, scale: None) -> tuple[Tensor, Tensor]:
-        return attention_in_turns.launch(q, *(for_each_head(x, q.shape[1]) for x in (k, v)), True)
-
-    def back(do: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, scale: None) -> tuple[Tensor, ...]:
-        wide = [for_each_head(x, q.shape[1]) for x in (k, v)]
-        dq, *others = attention_backward_overlapped.launch(q, *wide, o, lse, do.contiguous(), True)
-        return dq, *(x.unflatten(1, (k.shape[1], -1)).sum(2) for x in others)
-
-    return shared_heads.differentiable(there, back)
-
-
-def dense_as(x: Tensor) -> Tensor:
-    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
-
-
-@cache
-def as_operator() -> Callable:
-    """The same attention as an operator that torch.compile knows."""
-    there, back = both_ways()
-    names = ", ".join(f"Tensor {name}" for name in ("do", "q", "k", "v", "o", "lse"))
-    attention = torch.library.custom_op(
-        "course_model::attention", there, mutates_args=(), schema="(Tensor q, Tensor k, Tensor v) -> (Tensor, Tensor)"
-    )
-    backward = torch.library.custom_op(
-        "course_model::attention_backward", back, mutates_args=(), schema=f"({names}) -> (Tensor, Tensor, Tensor)"
-    )
-    attention.register_fake(lambda q, k, v: (dense_as(q), q.new_empty(q.shape[:-1], dtype=torch.float32)))
-    backward.register_fake(lambda do, q, k, v, o, lse: tuple(map(dense_as, (q, k, v))))
-    attention.register_autograd(
-        lambda ctx, do, _: backward(do, *ctx.saved_tensors),
-        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs, *output),
-    )
-    return lambda q, k, v: attention(q.contiguous(), k.contiguous(), v.contiguous())[0]
-
-
-def of_course() -> Ops:
-    return Ops(
-        norm=Norm.apply,
-        rotary=lambda x, cos, sin: Rotary.apply(x),
-        attention=shared_heads.differentiable(*both_ways()),
-        swiglu=SwiGLU.apply,
-        loss=Loss.apply,
-    )
-
-
-class Adam:
-    """The course's AdamW, a launch for each parameter, with float32 masters: the same for all ways."""
-
-    def __init__(self, model: GPT) -> None:
-        self.parameters, self.step_ = list(model.parameters()), 0
-        self.state = [
-            (p.detach().float(), *(torch.zeros_like(p, dtype=torch.float32) for _ in "mv")) for p in self.parameters
-        ]
-
-    def step(self) -> None:
-        self.step_ += 1
-        for p, (master, m, v) in zip(self.parameters, self.state, strict=True):
-            flat = (x.view(-1) for x in (master, p.grad, m, v, p.detach()))
-            course("model.adamw_step")(*flat, 1e-5, 0.9, 0.95, 1e-8, 0.1 * (p.dim() > 1), self.step_)
-            p.grad = None
-
 
 # ------------------------------------------------------------------------------------------------ ways, and time
 
@@ -664,90 +469,6 @@ def measure(parts: list[str], seconds: float) -> None:
     print("\n" + text)
     if not DRY:
         RESULT.write_text(text)
-
-
-# ------------------------------------------------------------------------------------------------ tables
-
-
-def tables(found: dict[str, Any]) -> str:
-    """The results as Markdown."""
-    peak_flops, bandwidth = found["peak_flops"], found["bandwidth"]
-    lines = [
-        "# A model of 1.1 B parameters",
-        "",
-        f"{found['gpu']}, {found['date']}, torch {found['torch']}, Triton {found['triton']}, cuDNN {found['cudnn']}; "
-        f"{found['parameters'] / 1e9:.2f} B parameters in bfloat16; by `python benchmarks/model.py`. MFU: useful FLOPs, of the "
-        f"datasheet's {peak_flops / 1e12:.0f} TFLOP/s; what a kernel computes twice counts once. MBU: bytes of weights and caches, each "
-        f"once, of {bandwidth / 1e12:.2f} TB/s. All ways of a table were timed in turns; numbers are medians. Attention in Gluon is "
-        "that of attention_in_turns.py and attention_backward_overlapped.py in this folder, for which k and v are repeated.",
-    ]
-    if t := found.get("training"):
-        lines += ["", f"## Training, {t['batch']} texts of {t['length']} tokens", ""]
-        lines += [
-            "A step is forward, backward and AdamW with float32 masters, the course's in all rows.",
-            "",
-            *of_steps(t, found),
-        ]
-    if t := found.get("under_compile"):
-        lines += [
-            "",
-            "## Attention alone is another, all else is torch.compile's",
-            "",
-            *of_steps(t, found, "torch.compile, cuDNN"),
-        ]
-    if t := found.get("scores"):
-        lines += ["", f"## The same, {t['batch']} x {t['length']} tokens", "", *of_steps(t, found)]
-    if t := found.get("prefill"):
-        lines += ["", f"## Prefill: {t['batch']} x {t['length']} tokens into the caches", ""]
-        rows = []
-        for name, way in t["ways"].items():
-            seconds = way["ms"] / 1e3
-            tokens, mfu = t["batch"] * t["length"] / seconds, t["flops"] / seconds / peak_flops
-            rows.append([name, f"{way['ms']:.2f}", f"{tokens:,.0f}", f"{mfu:.3f}"])
-        lines += table(["way", "ms", "tokens/s", "MFU"], rows)
-    if t := found.get("decode"):
-        lines += ["", f"## Decoding: one more token after {t['after']}", ""]
-        rows = []
-        for row in t["rows"]:
-            seconds = row["ms"] / 1e3
-            rate = row["bytes"] / seconds
-            of_a_copy = f"{rate / t['copy']:.3f}" if "copy" in t else ""
-            numbers = f"{row['ms']:.3f}", f"{row['batch'] / seconds:,.0f}", f"{rate / bandwidth:.3f}", of_a_copy
-            rows.append([row["batch"], row["way"], *numbers])
-        lines += table(["texts", "way", "ms", "tokens/s", "MBU", "of a copy"], rows)
-        if "copy" in t:
-            lines += ["", f"A copy of 1 GiB in the same run reads and writes {t['copy'] / 1e12:.2f} TB/s."]
-        apart = ", ".join(f"{row['logits_apart']:.1e}" for row in t["rows"] if "logits_apart" in row)
-        lines += ["", f"Logits, the course's and torch's, relative difference: {apart}."]
-    if t := found.get("optimizer"):
-        lines += ["", "## AdamW, 28 bytes per parameter", ""]
-        rows = [[name, f"{way['ms']:.2f}", f"{t['bytes'] / way['ms'] / 1e9:.2f}"] for name, way in t["ways"].items()]
-        lines += table(["way", "ms", "TB/s"], rows)
-    if t := found.get("right"):
-        lines += ["", "## How far from torch with FlashAttention-2", ""]
-        numbers = ("loss_apart", "median_gradient", "worst_gradient")
-        rows = [[name, *(f"{off[each]:.1e}" for each in numbers)] for name, off in t.items()]
-        lines += table(["way", "loss", "gradients, median", "worst"], rows)
-    return "\n".join(lines) + "\n"
-
-
-def table(heads: list[str], rows: list[list[Any]]) -> list[str]:
-    return [f"| {' | '.join(map(str, row))} |" for row in (heads, ["---"] * len(heads), *rows)]
-
-
-def of_steps(t: dict[str, Any], found: dict[str, Any], one: str = "torch, cuDNN") -> list[str]:
-    """A row for each way; speeds are medians of the ratio to that of `one`, round by round."""
-    base, rows = t["ways"].get(one, {}).get("step_all_ms"), []
-    for name, way in t["ways"].items():
-        if "step_ms" not in way:
-            rows.append([name, "does not fit", *[""] * 5])
-            continue
-        seconds = way["step_ms"] / 1e3
-        ratio = statistics.median(a / b for a, b in zip(base, way["step_all_ms"], strict=True)) if base else math.nan
-        rates = f"{t['batch'] * t['length'] / seconds:,.0f}", f"{t['flops'] / seconds / found['peak_flops']:.3f}"
-        forward = f"{way['forward_ms']:.1f}" if "forward_ms" in way else ""
-        rows.append([name, forward, f"{way['step_ms']:.1f}", f"{ratio:.2f}", *rates, f"{way['peak_bytes'] / 1e9:.1f}"])
-    return table(["way", "forward ms", "step ms", f"speed ({one}: 1)", "tokens/s", "MFU", "peak GB"], rows)
 
 
 def main() -> None:

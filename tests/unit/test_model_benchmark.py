@@ -1,11 +1,11 @@
 """benchmarks/model.py: its tables are those of what is recorded, and it runs, at toy size, without a GPU."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from scripts import imported
 
 from course_lib.figures.model import recorded
 from course_lib.hardware.measurements import measured
@@ -14,18 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "benchmarks" / "model.py"
 
 
-def loaded():
-    spec = importlib.util.spec_from_file_location("model_benchmark", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_tables_are_those_of_the_recording(monkeypatch):
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    script = loaded()
-    assert script.RESULT.read_text("utf-8") == script.tables(measured("model"))
+def test_the_tables_are_those_of_the_recording():
+    with imported("model_tables") as (model_tables,):
+        assert (SCRIPT.parent / "results" / "model.md").read_text("utf-8") == model_tables.tables(measured("model"))
 
 
 def test_the_prediction_of_the_unit_is_near_the_recorded_peak():
