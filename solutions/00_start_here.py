@@ -36,7 +36,7 @@ card = gpu.current_or_h200()
 print(
     f"{card.name}: this machine's GPU"
     if card.measured
-    else f"The course found no GPU that it knows. Sizes of a GPU are those of the {card.name}, from its datasheet."
+    else f"The course found no GPU that it knows. Where it needs a GPU's numbers, it uses the datasheet of the {card.name}."
 )
 
 # %% predict="start.guess_elements"
@@ -83,7 +83,8 @@ print(out)
 print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} bytes stored")
 
 # %% [markdown]
-# * `@triton.jit` makes the function a kernel. The kernel is compiled when it is launched; Python does not run it.
+# * `@triton.jit` makes the function a kernel. The kernel is compiled when it is launched, on a GPU as well as in a
+#   trace; Python does not run it.
 # * `double_kernel[(3,)](...)` launches it with a grid of 3 programs. The square brackets say how many programs there
 #   are, and the parentheses hold the arguments. Why 3? Each program takes 4 elements, so 10 elements fill two blocks
 #   and part of a third. The grid is a tuple because it may have up to three numbers; here one is enough.
@@ -109,8 +110,7 @@ figures.start.explore_programs_over_elements()
 #
 # A kernel returns nothing, and it cannot make a tensor for its result. So you write a Python function around each
 # kernel. This *host function* runs on the CPU. It has four lines: one for the sizes, one for the output, one for the
-# launch, and one for the return. Its docstring says what goes in and, behind the arrow, what comes out; (n,) is a
-# shape.
+# launch, and one for the return. Its docstring says what goes in and, after the arrow, what comes out; (n,) is a shape.
 #
 # `triton.cdiv(a, b)` is *ceiling division*: it divides and rounds up. You will meet it in every grid.
 
@@ -143,7 +143,7 @@ with trace():
 #
 # Full marks require
 # * the right result for any number of elements ({{correct.ragged}}), in float16 as well ({{correct.float16}}),
-# * for a large x, at least 8 programs; together they read each element of x once and write each element of the result
+# * for a large x, at least 8 programs, which together read each element of x once and write each element of the result
 #   once ({{traffic.performance}}).
 
 
@@ -225,8 +225,8 @@ progress()
 # your points and the exercise that comes next.
 #
 # Three more functions are for later: `from course_lib import reset, validate, make_zip`.
-# * `reset("start.num_programs")` restores the exercise to the way it was handed out, after it has saved your own code
-#   to a file.
+# * `reset("start.num_programs")` saves your own code to a file, and then restores the exercise to the way it was handed
+#   out.
 # * `validate()` reads the notebook as you last saved it. It lists what would be graded. It also names any function or
 #   variable that an exercise asks for but that is missing from the notebook.
 # * `make_zip()` gives the same list, and makes the zip file that you hand in.
@@ -238,7 +238,7 @@ progress()
 #
 # | | without a GPU | with one |
 # | --- | --- | --- |
-# | figures, widgets, exercises, every point | yes | yes |
+# | figures, widgets, exercises, and all points but extra credit | yes | yes |
 # | what a kernel does to memory | counted on the CPU | counted on the CPU |
 # | what the compiler turns a kernel into | yes: Triton compiles for a GPU that is not there | yes |
 # | how long a kernel takes | no: times recorded on an H200 are shown, and marked as such | timed here |
@@ -358,7 +358,8 @@ figures.start.ladder()
 # * Such a switch is a **transistor**. Four transistors make a **NAND gate**, which computes `not (a and b)`. Everything
 #   else can be built from NAND gates. Two gates that feed each other form a *latch*, which keeps one bit. Two latches
 #   form a **flip-flop**, which keeps its bit until the next tick of the clock. 32 flip-flops side by side form a
-#   **register**, which holds one number. The next cell builds an adder and a latch from NAND gates alone.
+#   **register**, which holds one number. (Large groups of registers are made of denser cells than flip-flops, called
+#   SRAM; more about them below.) The next cell builds an adder and a latch from NAND gates alone.
 
 
 # %%
@@ -378,7 +379,7 @@ def add_bits(a: int, b: int, carry: int) -> tuple[int, int]:
 def latch(set_: int, reset: int, q: int) -> int:
     """Two gates, each with the other's output as an input. Start from bit q, and return the bit on which they settle.
 
-    To set the bit, make set_ 0 for a moment; to reset it, make reset 0. Otherwise both are 1: the latch is at rest.
+    Both inputs are 1 at rest. If set_ is 0 for a moment, the bit becomes 1. If reset is 0 for a moment, the bit becomes 0.
     """
     for _ in range(2):
         q = nand(set_, nand(reset, q))
@@ -419,8 +420,8 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 # * A **transformer**, as the GPU sees it, is a sequence of kernel launches. The end of this unit says more about
 #   transformers.
 #
-# In CUDA C++ the first kernel of this unit would look like this. Each *thread* computes one element, and the grid says
-# how many blocks of threads are launched:
+# In CUDA C++ the first kernel of this unit would look like this. A *thread*, of which this unit says more below,
+# computes one element. The grid says how many blocks of threads are launched:
 #
 # ```cpp
 # __global__ void double_kernel(const float* x, float* out, int n) {
@@ -432,7 +433,8 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 #
 # What becomes of a kernel on its way down the ladder? The next cells compile `double_kernel` for two generations of
 # GPUs. NVIDIA calls them sm_80 (which includes the A100) and sm_90 (the H100 and the H200). You do not need any of
-# these GPUs to do so. First comes the PTX. The cell prints only the lines that touch memory or do arithmetic on floats:
+# these GPUs to compile for them. First comes the PTX. The cell prints only the lines that touch memory or do arithmetic
+# on floats:
 
 # %%
 from course_lib.compiled import ptx_for, sass_for  # noqa: E402
@@ -536,7 +538,7 @@ check("start.warps_needed", warps_needed)
 slots = card.sms * card.threads_per_sm
 ahead = card.sms * figures.start.lanes(card)
 print(f"{card.name}: {card.sms} SMs x {card.threads_per_sm} thread slots = {slots:,} threads, {slots // 32:,} warps")
-print(f"In one cycle all ALUs together start {ahead:,} FMAs. For each of these there are {slots / ahead:.0f} threads.")
+print(f"In one cycle all ALUs together start {ahead:,} FMAs. The GPU holds {slots / ahead:.0f} times as many threads.")
 cycles = figures.start.clock(card)  # in a second
 print(f"A cycle takes {1e9 / cycles:.2f} ns, so there are {cycles / 1e9:.2f} billion of them in a second.")
 
@@ -560,11 +562,11 @@ figures.start.thread_hierarchy()
 # A block of numbers may have more positions than the program has threads. With 128 threads and a block of 1024, each
 # thread holds 8 numbers. Be careful: in a trace's report, *lane* means something else, namely a position in a block.
 #
-# Two consequences of this division surprise most people at first. First, programs start **in any order**, whenever an
-# SM has room for one, and nobody knows which one will finish first. Second, a Triton program cannot see another
-# program's shared memory or registers. If it needs a result from another program, that result must go through L2 or
-# main memory. (From the H100's generation, *Hopper*, on, CUDA can launch thread blocks in **clusters**. The blocks of a
-# cluster can read each other's shared memory.)
+# Two consequences of this division surprise most newcomers. First, programs start **in any order**, whenever an SM has
+# room for one, and nobody knows which one will finish first. Second, a Triton program cannot see another program's
+# shared memory or registers. If it needs a result from another program, that result must go through L2 or main memory.
+# (Since *Hopper*, the generation of the H100, CUDA can launch thread blocks in **clusters**. The blocks of a cluster
+# can read each other's shared memory.)
 #
 # In CUDA you write what one *thread* does. In Triton you write what one *program* does with whole blocks of numbers,
 # and the compiler divides each block among the threads.
@@ -608,8 +610,8 @@ for fault in t.faults:
 # comes last. So the result may depend on chance. Here it does not, because all the programs that write to an element
 # happen to write the same number. A test of the values therefore cannot find this race. (The values above are wrong
 # because nobody wrote elements 1024 to 4999.) The trace finds it, because it remembers which program wrote each
-# element. (It counts 3072 elements, because programs 1, 2 and 3 each store to the same 1024 elements that program 0 had
-# already written. The *atomics* that it mentions are for programs that must share an element. Unit 04 explains them.)
+# element. (Its count is 3 × 1024, since programs 1, 2 and 3 store to the 1024 elements of program 0. The *atomics* that
+# it mentions are for programs that must share an element. Unit 04 explains them.)
 #
 # Because of races, "it worked when I tried it" says little about a kernel. In a trace, which runs on the CPU, the
 # programs run one after the other. On a GPU they do not.
@@ -619,9 +621,8 @@ for fault in t.faults:
 # {{exercise start.fixed_copy}}
 #
 # Write `fixed_copy` and its kernel. Copy the broken code to begin with, and use the report above to find the first
-# mistake, which is behind both the race and the elements that nobody wrote. There is a second mistake. The check
-# reports it, but this trace does not. To try your function yourself, run `with trace():
-# print(fixed_copy(torch.arange(5.0)))`.
+# mistake, which causes the race. There is a second mistake. The check reports it, but this trace does not. To try your
+# function yourself, run `with trace(): print(fixed_copy(torch.arange(5.0)))`.
 #
 # Full marks require
 # * the right result for any number of elements ({{correct.ragged}}),
@@ -712,7 +713,7 @@ else:
 # read recently, without being told. What is in shared memory was put there by an instruction of the kernel. (In Triton
 # the compiler writes these instructions for you.)
 #
-# CUDA's manual has two more names for memory. They are not further memories: both are parts of HBM, and the names say
+# CUDA's manual has two more names for memory. They are not separate memories: both are parts of HBM, and the names say
 # how a kernel may use these parts. **Local memory** belongs to one thread. It holds the numbers that did not fit into
 # the thread's registers. **Constant memory** is 64 KB that kernels can read but not write. It has a cache of its own,
 # which is fast when all lanes of a warp ask for the same number. The arguments of a launch are kept in constant memory,
@@ -759,9 +760,9 @@ figures.start.floor_plan()
 # ## Why compute outgrew memory
 #
 # A **FLOP** is one floating-point operation: an addition or a multiplication. So an FMA counts as two FLOPs. The unit
-# **FLOP/s** says how many FLOPs a machine does in a second. (One TB/s, as above, is 10¹² bytes in a second.) From one
-# generation to the next, arithmetic has sped up more than memory. The picture shows five GPUs of four generations,
-# with the numbers from their datasheets.
+# **FLOP/s** says how many FLOPs a machine does per second. (One TB/s, as above, is 10¹² bytes per second.) From one
+# generation to the next, arithmetic has sped up more than memory. The picture shows five GPUs of four generations, with
+# the numbers from their datasheets.
 
 # %%
 figures.start.compute_outgrew_memory()
@@ -769,8 +770,8 @@ figures.start.compute_outgrew_memory()
 # %% [markdown]
 # Today each byte that is fetched from memory must be used in hundreds of operations, or the tensor cores will have to
 # wait. (The right-hand plot has a dip at the H200, which is an H100 with faster memory.) The links between chips have
-# gained speed as slowly as memory has. From the V100 to the H100, matrix products in fp16 sped up by a factor of 7.9,
-# and memory by a factor of 3.7. The link to the CPU (PCIe) sped up by a factor of 4 (from 32 to 128 GB/s), and the link
+# sped up no faster than memory has. From the V100 to the H100, matrix products in fp16 sped up by a factor of 7.9, and
+# memory by a factor of 3.7. The link to the CPU (PCIe) sped up by a factor of 4 (from 32 to 128 GB/s), and the link
 # between GPUs (NVLink) by a factor of 3 (from 300 to 900 GB/s). (NVIDIA's datasheets count both directions of a link.)
 # How many operations does `x + 1` do for each byte?
 
@@ -816,8 +817,8 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # before each MLP.
 #
 # Two things are often said about the MLP, and both are wrong. One is that it is the only nonlinear part; but softmax
-# and normalisation are nonlinear, too. The other is that it consists of single FMAs; in fact it consists of matrix
-# products, as attention does.
+# and normalisation are nonlinear, too. The other is that it is computed one FMA at a time; in fact it consists of
+# matrix products, as attention does.
 #
 # (The first transformer had an *encoder*, which read one text, and a *decoder*, which wrote another. Today's language
 # models have only a decoder.)
@@ -893,7 +894,7 @@ myths = {
     "tensor_core_is_fma": ...,
     # A GPU is fast because each of its operations finishes sooner than a CPU's.
     "faster_operations": ...,
-    # An SM is busier because it holds more warps than can execute in one cycle.
+    # An SM wastes less time if it holds more warps than can execute in one cycle.
     "more_warps_than_alus": ...,
     # The 32 lanes of a warp share one instruction at a time.
     "warp_shares_instruction": ...,

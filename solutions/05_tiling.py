@@ -13,9 +13,9 @@
 # %% [markdown]
 # # 05 · Tiling
 #
-# **After this unit you can** write a matrix product in Triton that reads each element a few times instead of thousands
-# of times. You can say beforehand how many bytes it moves, and explain why one more row in the matrices can halve a
-# GPU's speed. This unit takes several sittings, about {{unit hours}} in all, including {{unit minutes}} for the
+# **After this unit you can** write a matrix product in Triton that reads each element a few dozen times instead of
+# thousands of times. You can say beforehand how many bytes it moves, and explain why one more row in the matrices can
+# halve a GPU's speed. This unit takes several sittings, about {{unit hours}} in all, including {{unit minutes}} for the
 # {{unit exercises}}. You need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces). You need no GPU,
 # because traffic is counted on the CPU. Each picture names the GPU on which its times were measured; nearly always it
 # was an NVIDIA H200.
@@ -64,8 +64,8 @@ print(
 )
 
 # %% [markdown]
-# The FLOPs are given. But each element of `a` and `b` is read 4096 times, and these reads take most of the time. Here
-# is such a kernel. A trace counts its reads on small matrices.
+# The number of FLOPs stays as it is. But each element of `a` and `b` is read 4096 times, and these reads take most of
+# the time. Here is such a kernel. A trace counts its reads on small matrices.
 
 
 # %%
@@ -253,7 +253,7 @@ for tile in (1, 16, 64, 128, 256):
 # %% [markdown]
 # On an H200, arithmetic and DRAM take the same time at 206 FLOP/byte (the ridge of unit 03). All these tiles have a
 # lower intensity. So if every read went to DRAM, no product with these tiles would reach the speed of the tensor cores.
-# The L2 cache closes most of the gap, as *Which tile first?* shows near the end of the unit.
+# The L2 cache closes most of the gap. The section *Which tile first?*, near the end of the unit, shows how.
 #
 # ## Where tiles live
 #
@@ -274,8 +274,8 @@ for tile in (1, 16, 64, 128, 256):
 #   warps share this work. The older instruction `mma.sync`, the only one that an A100 has, works on 16 rows and 8
 #   columns. It takes its operands from registers, so each warp first loads its part of the tiles into its registers. If
 #   BLOCK_M is below 64, Triton uses `mma.sync` on Hopper, too. A TPU's unit is a square of 128 × 128 (256 × 256 from
-#   v6e on), and smaller blocks are padded to this size. So tiles usually have sides of 64 or 128: `wgmma` takes 64
-#   rows, and a TPU 128.
+#   v6e on), and smaller blocks are padded to this size. So the sides of tiles are usually 64 or a multiple of it:
+#   `wgmma` takes 64 rows, and a TPU 128.
 # * **Pipelining.** While the tensor cores work on one pair of tiles, the next pairs should be on their way. With
 #   `num_stages=3` there are three **stages**. On Hopper each stage is a buffer in shared memory for one pair of tiles:
 #   one pair is in use, and two are arriving. Three stages take three times the space of one.
@@ -458,7 +458,7 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
 
 # %% [markdown]
 # With small tiles L2 is by far the slowest level. DRAM is never the slowest. Even with the largest tile that fits, L2
-# takes a little longer than the tensor cores would need at the speed on their datasheet. In practice the gap is smaller,
+# takes a little longer than the tensor cores would take at the datasheet's speed. In practice the gap is smaller,
 # because no product reaches the datasheet's speed, as we measured in unit 03. Hopper also has a way to reduce reads
 # from shared memory, and a way to reduce reads from L2. With `wgmma`, four warps share each read of b from shared
 # memory. And the programs of a *thread-block cluster* can read each other's shared memory, so that one load from L2 can
@@ -572,8 +572,8 @@ for name, kernel, grid, block in (
 # * A *persistent* matmul has one program for each SM. With P programs, program p computes the tiles p, p + P, p + 2 P
 #   and so on, until none is left. While it is still storing one tile, it has already begun to load the next one.
 # * The store can be asynchronous as well. The threads put the tile into shared memory, and the TMA unit copies it from
-#   there to global memory. The threads need not wait for this copy until they want to use the same part of shared
-#   memory again.
+#   there to global memory. The threads go on at once. They wait for the copy only when they need the same part of
+#   shared memory again.
 #
 # In such kernels, *barriers* make some warps wait for other warps, or for a copy to finish. A barrier is a counter in
 # shared memory. It counts the threads that have arrived, or the bytes that have been copied. Triton has no functions
@@ -905,8 +905,8 @@ check("tiling.name_maps", named_maps)
 # it gives a wrong one.
 #
 # `breaking_inputs()` returns a list of at most three inputs, each a dict `{"a": tensor, "b": tensor}`. The shapes are
-# (M, K) and (K, N), with any strides, and no side is longer than 256. The dtype is float32 or float16. In memory, a
-# tensor may span at most 16,384 elements from its first to its last, gaps included.
+# (M, K) and (K, N), with any strides, and no side is longer than 256. The dtype is float32 or float16. From its first
+# element to its last, gaps included, a tensor may span at most 16,384 elements of memory.
 #
 # The check first runs the given kernel on all of your inputs. **If the given kernel fails on one of them, you earn
 # nothing.** Then the check runs the mutants. A mutant is *killed* if its result is wrong on one of your inputs, or if
@@ -1040,12 +1040,12 @@ for n in (1792, 1793, 1794):
 #
 # ## The branches
 #
-# Where do the branches of the mystery plot come from? The branch of a size N depends on the largest power of two that
-# divides N. A row of N bfloat16 numbers is 2 N bytes long. When tiles are copied into shared memory, each thread can
-# copy 16 bytes at a time, if these bytes begin at a multiple of 16 bytes. If N is divisible by 8, every row begins at
-# such a multiple: the rows are **aligned**. If N is 4 times an odd number, only every second row is aligned. Then the
-# kernel knows only that every row begins at a multiple of 8 bytes. If N is twice an odd number, every row begins at a
-# multiple of 4 bytes, and if N is odd, at a multiple of 2 bytes. If N is not divisible by 8, a kernel cannot use the
+# Where do the branches of the mystery plot come from? Which branch a size N lies on depends on the largest power of two
+# that divides N. A row of N bfloat16 numbers is 2 N bytes long. When tiles are copied into shared memory, each thread
+# can copy 16 bytes at a time, if these bytes begin at a multiple of 16 bytes. If N is divisible by 8, every row begins
+# at such a multiple: the rows are **aligned**. If N is 4 times an odd number, only every second row is aligned. Then
+# the kernel knows only that every row begins at a multiple of 8 bytes. If N is twice an odd number, every row begins at
+# a multiple of 4 bytes, and if N is odd, at a multiple of 2 bytes. If N is not divisible by 8, a kernel cannot use the
 # TMA (the unit of an H200 that copies whole tiles) at all.
 #
 # So four branches are possible. But the plot shows only three, because sizes that are twice an odd number and sizes
@@ -1081,11 +1081,12 @@ for stride in (4096, 4100, 4098, 4097):
 # Write a model of four parts, for products of (n, n) matrices with 2-byte numbers:
 #
 # 1. **Waves.** Each SM does `flops_per_second` / `sms` FLOPs in a second. A tile takes 2 × bm × bn × n FLOPs, and this
-#    gives the time of one tile. Every wave takes this long, even a last wave that is not full.
+#    gives the time of one tile. Every wave takes this long, even a last wave that is not full. The number of waves
+#    times this time is the computing time.
 # 2. **Memory.** Each of the three matrices passes through memory once, at `bytes_per_second`. This gives the memory
 #    time.
-# 3. **Launch.** The GPU computes and moves data at the same time, so take the longer of the two times. Then add
-#    `launch_seconds`.
+# 3. **Launch.** The GPU computes and moves data at the same time, so take the longer of the computing time and the
+#    memory time. Then add `launch_seconds`.
 # 4. **Alignment.** If n is not divisible by 8, the product reaches only a share of the speed that parts 1 to 3 give.
 #    Which share is it if n is odd, twice an odd number, or 4 times an odd number? Read the shares off the mystery plot
 #    at the beginning of this unit.
@@ -1128,9 +1129,9 @@ def predicted_throughput(
 check("tiling.predicted_throughput", predicted_throughput)
 
 # %% [markdown]
-# The next picture shows your model together with the measured curve. The model gets tiles of 128 × 128 and the number
-# of SMs of the GPU that was measured. For its two rates it gets the measured FLOP/s of a large product, and the
-# measured bytes/s of a copy.
+# The next picture shows your model together with the measured curve. The model is given tiles of 128 × 128 and the
+# number of SMs of the GPU that was measured. Its two rates are the measured FLOP/s of a large product and the measured
+# bytes/s of a copy.
 
 # %% gpu="tiling.predicted_against_measured"
 figures.tiling.predicted_against_measured(predicted_throughput)
@@ -1151,7 +1152,7 @@ print(figures.tiling.how_well(predicted_throughput))
 # * The model puts *all* sizes into almost the right order. But much of this is easy to get right, because large
 #   products run faster than small ones, and aligned ones faster than odd ones. Without part 4 the correlation is lower,
 #   as the column *no alignment* shows.
-# * Among *large* multiples of 8, size and alignment say little, and the waves decide the order. There the model's
+# * Among *large* multiples of 8, size and alignment tell you little; the waves decide the order. There the model's
 #   correlation is higher than that of *size alone*, but far from 1.
 # * The worst misses, listed below the table, show why. Look only at the multiples of 8 among them, if there are any.
 #   There the last wave has only a few tiles, and the product is *faster* than predicted. There are two reasons. cuBLAS
@@ -1202,20 +1203,21 @@ print(figures.tiling.vocabulary())
 # matrices of shape (4097, 4097), predict how long each of these takes: (1) multiplying the original matrices, and (2)
 # copying both matrices, multiplying the copies, and copying the result back. So three matrices are copied, and copying
 # a number means reading 2 bytes and writing 2 bytes. The times below were measured on an H100, whose memory moves about
-# 3 TB per second. The product of the original matrices runs at the speed of the lowest branch, and the product of the
-# copies at the speed of the highest branch.
+# 3 TB per second. For the two products, use the speeds of the mystery plot: the original matrices are on its lowest
+# branch, and the copies on its highest.
 
 # %%
 print("one copy, at 3 TB/s:", round(2 * 2 * 4097**2 / 3e12 * 1e6), "us")
 print(figures.tiling.copied_first())
 
 # %% [markdown]
-# Copying takes less time than multiplying the copied matrices. Together the two take less than half the time that
-# cuBLAS needs for the original matrices. The time of the copies grows with N², and the time that they save grows with
-# N³. So the larger the product, the more the copies pay off. (The kernel that multiplies the copies is in
-# `benchmarks/matmul_persistent.py`. It is about as fast as cuBLAS when rows are aligned. At 4097 a single extra row of
-# numbers needs a whole extra row of tiles, and a single extra column needs an extra column of tiles. If these extra
-# tiles no longer fit into the last wave, they need one more wave. So the kernel loses time to quantization, too.)
+# Copying takes less time than multiplying the copied matrices. Even together, copying and multiplying take less than
+# half the time that cuBLAS needs for the original matrices. The time of the copies grows with N², and the time that
+# they save grows with N³. So the larger the product, the more the copies pay off. (The kernel that multiplies the
+# copies is in `benchmarks/matmul_persistent.py`. It is about as fast as cuBLAS when rows are aligned. At 4097 a single
+# extra row of numbers needs a whole extra row of tiles, and a single extra column needs an extra column of tiles. If
+# these extra tiles no longer fit into the last wave, they need one more wave. So the kernel loses time to quantization,
+# too.)
 #
 # ## Which tile first?
 #
@@ -1224,9 +1226,9 @@ print(figures.tiling.copied_first())
 # H200. If two programs that run at the same time need the same tile of `a`, DRAM delivers it only once.
 #
 # So it matters *which* tiles are computed at the same time. This depends on how a kernel turns its program number into
-# a tile. An H200 runs 132 programs at a time, one on each SM. If tiles are numbered row by row (**row order**), the
-# tiles of these programs lie in two or three long rows. Together these tiles need few rows of `a`, but all columns of
-# `b`. Which order would be better?
+# a tile. With large tiles an H200 runs 132 programs at a time, one on each SM. If tiles are numbered row by row (**row
+# order**), the tiles of these programs lie in two or three long rows. Together these tiles need few rows of `a`, but
+# all columns of `b`. Which order would be better?
 
 # %%
 figures.tiling.orders()
@@ -1273,12 +1275,13 @@ check("tiling.grouped_order", grouped_order)
 # the check again: the result must still be right.
 #
 # Is there an order that needs no parameter such as `group`? The **Hilbert curve** visits each cell of a square once and
-# always steps to a neighbouring cell. Cells that follow one another along the curve lie close together, however many
-# you take. So the tiles of the programs that run at the same time form a patch, however many programs there are. The
-# curve is built from smaller copies of itself. Cut the square into four quarters. The curve goes through the quarters
-# one after the other, in the shape of a U, and in each quarter it is a Hilbert curve with half as many cells on a side.
-# The curve in the first quarter is flipped across one diagonal, and the curve in the last quarter across the other one.
-# So each quarter begins next to the cell where the quarter before it ended.
+# always steps to a neighbouring cell. So any stretch of the curve, long or short, covers cells that lie close together.
+# The tiles of the programs that run at the same time therefore form a patch, however many programs there are. The curve
+# is built from smaller copies of itself. Cut the square into four quarters. The curve goes through the quarters one
+# after the other, in the shape of a U, and in each quarter it is a Hilbert curve with half as many cells on a side. In
+# the two quarters in the middle, this smaller curve looks like the whole. In the first quarter it is flipped across the
+# quarter's diagonal from the top left, and in the last quarter across the quarter's other diagonal. So each quarter
+# begins next to the cell where the quarter before it ended.
 #
 # ## Exercise: Hilbert order
 #
@@ -1330,7 +1333,7 @@ figures.tiling.order_traffic()
 # model the Hilbert curve needs the fewest bytes. On the GPU, at N = 16384, Hilbert order was faster in some runs and
 # grouped order in others (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step,
 # but on a real GPU they drift apart. A model explains, but only a measurement can say which order is faster. Grouped
-# order costs five lines of code, and it is worth them.
+# order costs five lines of code, and is well worth it.
 #
 # ## What you now know
 #

@@ -55,15 +55,15 @@ print(
 # becomes the grid, and the inner loop stays a loop, inside the kernel.
 #
 # The picture below shows one program of such a kernel at work. The attention is causal. A program has 64 queries, and
-# the keys come in tiles of 32. The picture replays a launch that was traced. Move the slider *step*, then the slider
-# *program*. What does each program load once, and what does it load again and again? Which program has the least to do?
+# the keys come in tiles of 32. The picture replays a traced launch. Move the slider *step*, then the slider *program*.
+# What does each program load once, and what does it load again and again? Which program has the least to do?
 
 # %%
 figures.flash.explore_program_walk()
 
 # %% [markdown]
 # Each program loads its rows of q once, at the beginning, and stores its rows of o once, at the end. In between it goes
-# through k and v tile by tile, and each tile of scores exists only for a moment. We call this pass over the keys the
+# through k and v tile by tile, and each tile of scores exists only for a moment. This pass over the keys is called the
 # program's *walk*. Program 0 has the shortest walk, and the last program has the longest. No program needs a result
 # from another program.
 #
@@ -174,9 +174,9 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 # two functions below it are given. They go through a matrix of scores tile by tile, and the check calls
 # `weighted_mean`.
 #
-# In every exercise of this unit, the check begins with one plain case. If its result is wrong, you get no points. A
-# result computed by torch earns no points either: you may use torch only to allocate memory and to make views. Full
-# marks require the right result
+# In every exercise of this unit that asks for a kernel, the check begins with one plain case. If its result is wrong,
+# you get no points. A result computed by torch earns no points either: you may use torch only to allocate memory and to
+# make views. Full marks require the right result
 # * for any size ({{correct.ragged}}), and with the precision of float32 if v is float32 ({{correct.float32}}),
 # * for scores far from 0 that rise or fall from tile to tile ({{correct.hard}}),
 # * for v in half precision, with 4096 keys ({{correct.half}}),
@@ -251,11 +251,11 @@ check("flash.online_update", weighted_mean)
 # (On Hopper the tensor cores themselves can read a tile either way. On older GPUs a tile is transposed as it is loaded
 # from shared memory into registers.)
 #
-# Multiply the scores s by the scale, in float32. If you multiplied q by the scale instead, the scaled q would be
-# rounded to half precision, and lse would be less exact.
+# Apply the scale to the product q @ k.T, in float32, and not to q. If you multiplied q by the scale, the scaled q would
+# be rounded to half precision, and lse would be less exact.
 #
-# The last tile of keys may reach past the last key. What must the scores of the missing keys be? A masked load gives 0
-# for such keys, so their scores would be 0 as well. But 0 is a score like any other:
+# The last tile of keys may reach past the last key. What must the scores of the missing keys be? With `other=0`, a
+# masked load gives 0 for such keys, so their scores would be 0 as well. But 0 is a score like any other:
 
 # %%
 s = torch.tensor([-3.0, -2.5, 0.0, 0.0])  # two keys, and two that are not there
@@ -271,8 +271,8 @@ print("with -inf:", [round(x, 3) for x in torch.softmax(s.where(torch.arange(4) 
 # must be right before any point is given, is in float16. Full marks require
 # * the right o and lse for any Nq and Nk, in float16, bfloat16 and float32 ({{correct.ragged}}),
 # * the right o and lse for scores far from 0 ({{correct.hard}}),
-# * that each element of k is read at most Nq / 64 times (reads of a copy of k count, too), and that at least 32
-#   programs share the work if Nq is large ({{rereads.k.performance}}),
+# * that each element of k is read at most Nq / 64 times (if you copy k, reading the copy counts, too), and that at
+#   least 32 programs share the work if Nq is large ({{rereads.k.performance}}),
 # * a single launch ({{launches.performance}}), and dense loads ({{coalesced.load.performance}}).
 
 
@@ -418,7 +418,7 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 #
 # Now write the whole forward pass. Begin with `one_head`. (You may write further `@triton.jit` helpers in the cell.)
 # Return o with q's shape and dtype, and lse as a contiguous float32 tensor. You may use torch only to allocate memory
-# and to make views; a single `.contiguous()` costs all points. Heads with D above 128 need smaller tiles, or
+# and to make views; a single `.contiguous()` costs you all the points. Heads with D above 128 need smaller tiles, or
 # `num_stages=2`, because the check also compiles for an A100 (sm_80), which has less shared memory than an H100.
 #
 # Full marks require the right result
@@ -441,9 +441,9 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 # * a single launch ({{launches.performance}}), and nothing of size Nq × Nk in memory ({{buffers_below.performance}}),
 # * dense loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
 #
-# There is extra credit on a GPU. The case that is timed has 16 heads, D = 128 and 8192 tokens, in bfloat16. Your speed
-# is compared with that of torch's FlashAttention-2. You get {{speed}} if your kernel is as fast (a ratio of
-# {{speed.full}}), and a part of the points if the ratio is above {{speed.none}}.
+# There is extra credit on a GPU. The case that is timed is full attention with 16 heads, D = 128 and 8192 tokens, in
+# bfloat16. Your speed is compared with that of torch's FlashAttention-2. You get {{speed}} if your kernel is as fast (a
+# ratio of {{speed.full}}), and some of the points if the ratio is above {{speed.none}}.
 
 
 # %% exercise="flash.flash_attention_forward"
@@ -556,9 +556,9 @@ def flash_attention_forward(
 check("flash.flash_attention_forward", flash_attention_forward)
 
 # %% [markdown]
-# Does your function agree with torch on the views that a real layer uses? In the next cell, tensors (B, N, H, D) are
-# passed as views (B, H, N, D). If your o has the same strides as q, the output projection at the end of the layer can
-# read it without a copy.
+# Does your function agree with torch on the views that a real layer uses? In the next cell, tensors of shape (B, N, H,
+# D) are passed as views of shape (B, H, N, D). If your o has the same strides as q, the output projection at the end of
+# the layer can read it without a copy.
 #
 # The results may differ from torch's because of rounding. How large can such a difference be? In causal attention the
 # first rows of o are means of only a few values, so some of their numbers are large, between 2 and 4. In this range,
@@ -577,7 +577,7 @@ else:
     o, lse = done
     right = torch.nn.functional.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=True)
     print(
-        f"largest difference from torch in float32: {(o - right).abs().max():.4f}; neighbours in bfloat16 below 1: {2**-8:.4f} apart"
+        f"largest difference from torch in float32: {(o - right).abs().max():.4f}; bfloat16 numbers just below 1 are {2**-8:.4f} apart"
     )
     print("o is (B, N, H, D) in memory:", o.transpose(1, 2).is_contiguous())
     print(t)
@@ -782,7 +782,7 @@ check("flash.sliding_window", sliding_window)
 # ## What models add: grouped heads
 #
 # While a model writes a text, it keeps k and v of all tokens so far, in what is called the **cache**. How large is the
-# cache of one layer with 32 heads of 128, for 100,000 tokens?
+# cache of one layer with 32 heads and D = 128, for 100,000 tokens?
 
 # %%
 for kv_heads in (32, 8, 1):
@@ -795,22 +795,22 @@ for kv_heads in (32, 8, 1):
 # which uses head 0 of k and v. The next Hq / Hkv heads of q use head 1, and so on.
 #
 # This makes the cache smaller. Are fewer bytes read, too? If each head of q has its own programs, each program loads
-# the k and v of its group, and no load is saved. But a program need not know which head a row of q belongs to. So stack
-# the queries of all heads of a group, one head below the other, and cut this longer matrix into tiles, as in the right
-# picture of the section on windows. For example, a group of 8 heads with 16 queries each makes up 128 rows. One pass
-# over k and v serves all rows of a tile: 64 or 128, depending on BLOCK_M. (In the picture a tile has 32 rows, which are
-# two heads.)
+# the k and v of its group, and there are as many loads as before. But a program need not know which head a row of q
+# belongs to. So stack the queries of all heads of a group, one head below the other, and cut this longer matrix into
+# tiles, as in the right picture of the section on windows. For example, a group of 8 heads with 16 queries each makes
+# up 128 rows. One pass over k and v serves all rows of a tile: 64 or 128, depending on BLOCK_M. (In the picture a tile
+# has 32 rows: the queries of two heads.)
 #
 # ## Exercise: grouped heads
 #
 # {{exercise flash.grouped_attention}}
 #
-# The shape of q is (Hq, Nq, D), and the shape of k and v is (Hkv, Nk, D). All are contiguous, and D is 16, 32, 64
-# or 128. Full marks require
+# The shape of q is (Hq, Nq, D), and the shape of k and v is (Hkv, Nk, D). All are contiguous, and D is 16, 32, 64 or
+# 128. Full marks require
 # * the right result for any sizes and groups ({{correct.ragged}}), and for causal attention ({{correct.causal}}),
 # * the right result for queries that see no key ({{correct.nothing}}), and for scores far from 0 ({{correct.hard}}),
-# * that k is read at most once for every 64 rows of a group (reads of a copy of k count, too), with at least 32
-#   programs for 40 groups ({{rereads.k.performance}}),
+# * that k is read at most once for every 64 rows of a group (if you copy k, reading the copy counts, too), with at
+#   least 32 programs for 40 groups ({{rereads.k.performance}}),
 # * a single launch ({{launches.performance}}).
 
 
@@ -889,16 +889,15 @@ figures.flash.decode_splits()
 # * the right result for any sizes and groups ({{correct.ragged}}),
 # * the right result if some shares have no key, as with 5 keys in 8 shares ({{correct.empty}}),
 # * the right result for scores far from 0 ({{correct.hard}}),
-# * the right result in half precision for 8192 keys, if all numbers in v are near 20 ({{correct.half}}); for this,
+# * the right result in half precision for 8192 keys when all numbers in v are near 20 ({{correct.half}}); for this,
 #   store the states in float32,
 # * at least 16 programs if there are 2 heads of k and v and `splits` is 8 ({{programs.performance}}), and no more than
 #   two launches ({{launches.performance}}),
 # * that k and v are read only once ({{traffic.performance}}).
 #
 # There is extra credit on a GPU. The case that is timed has 32 heads of q, 8 heads of k and v, and 65,536 keys, in
-# bfloat16. The bytes of k and v that your kernels read per second are compared with the bytes that a copying kernel
-# moves per second. You get {{speed}} if their ratio reaches {{speed.full}}, and some of the points if it is more than
-# {{speed.none}}.
+# bfloat16. The rate at which your kernels read k and v is compared with the rate at which a copy moves bytes. You get
+# {{speed}} if their ratio reaches {{speed.full}}, and some of the points if it is more than {{speed.none}}.
 
 
 # %% exercise="flash.flash_decode"
