@@ -36,7 +36,7 @@ card = gpu.current_or_h200()
 print(
     f"{card.name}: this machine's GPU"
     if card.measured
-    else f"The course found no GPU that it knows. Where it needs a GPU's numbers, it uses the datasheet of the {card.name}."
+    else f"The course found no GPU that it knows. Where it needs a GPU's specifications, it uses the {card.name}'s datasheet."
 )
 
 # %% predict="start.guess_elements"
@@ -200,9 +200,8 @@ check("start.add_one", add_one)
 # hint("start.add_one")
 
 # %% [markdown]
-# Your best result for each check is kept in a file outside the course's folder. So you keep it when you restart, or
-# when you install a new copy of the course. `progress()` tells you the name of this file, and which exercise comes
-# next.
+# Your best result for each check is kept in a file outside the course's folder. So it survives a restart, or a new copy
+# of the course. `progress()` tells you the name of this file, and which exercise comes next.
 
 # %%
 progress()
@@ -377,7 +376,7 @@ def add_bits(a: int, b: int, carry: int) -> tuple[int, int]:
 
 
 def latch(set_: int, reset: int, q: int) -> int:
-    """Two gates, each with the other's output as an input. Start from bit q, and return the bit on which they settle.
+    """Two gates, each with the other's output as an input. Start from bit q, and return the bit they settle on.
 
     Both inputs are 1 at rest. If set_ is 0 for a moment, the bit becomes 1. If reset is 0 for a moment, the bit becomes 0.
     """
@@ -416,12 +415,12 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 #   too.
 # * **PyTorch** manages tensors and gradients. When you write `x + 1`, it calls a kernel for addition that was compiled
 #   when PyTorch was built. This is called *eager* mode. Nothing is compiled while your code runs, unless you use
-#   `torch.compile`. The result stays in the GPU's memory, where the next operation finds it.
+#   `torch.compile`. The result of each operation stays in the GPU's memory, where the next operation finds it.
 # * A **transformer**, as the GPU sees it, is a sequence of kernel launches. The end of this unit says more about
 #   transformers.
 #
-# In CUDA C++ the first kernel of this unit would look like this. A *thread*, of which this unit says more below,
-# computes one element. The grid says how many blocks of threads are launched:
+# In CUDA C++ the first kernel of this unit would look like this. Each *thread* (more about threads below) computes one
+# element. The grid says how many blocks of threads are launched:
 #
 # ```cpp
 # __global__ void double_kernel(const float* x, float* out, int n) {
@@ -464,7 +463,7 @@ for architecture in ("sm_80", "sm_90"):
 
 # %% [markdown]
 # In machine code the instructions have other names (`LDG`, `STG`), and even these few lines differ between the two
-# generations. The bits that stand for an instruction differ, too. So SASS for sm_80 does not run on an sm_90 chip.
+# generations. The binary encoding of the instructions differs, too. So SASS for sm_80 does not run on an sm_90 chip.
 #
 # ## Two chips
 #
@@ -515,7 +514,7 @@ figures.start.explore_hiding_latency()
 #
 # Each warp works for `work` cycles, then waits for `latency` cycles, and so on. `work` is at least 1. What is the
 # smallest number of warps that keeps the ALUs busy all the time? Your function must return the number that a simulation
-# finds, in each of these cases:
+# like the one above finds, in each of these cases:
 # * where `work` divides `latency` ({{correct.even}}), and where it does not ({{correct.ragged}}),
 # * where there is no wait at all ({{correct.no wait}}).
 
@@ -540,7 +539,7 @@ ahead = card.sms * figures.start.lanes(card)
 print(f"{card.name}: {card.sms} SMs x {card.threads_per_sm} thread slots = {slots:,} threads, {slots // 32:,} warps")
 print(f"In one cycle all ALUs together start {ahead:,} FMAs. The GPU holds {slots / ahead:.0f} times as many threads.")
 cycles = figures.start.clock(card)  # in a second
-print(f"A cycle takes {1e9 / cycles:.2f} ns, so there are {cycles / 1e9:.2f} billion of them in a second.")
+print(f"A cycle takes {1e9 / cycles:.2f} ns, so the clock ticks {cycles / 1e9:.2f} billion times a second.")
 
 # %% [markdown]
 # ## Threads, warps, blocks, grid
@@ -608,10 +607,10 @@ for fault in t.faults:
 # %% [markdown]
 # In a **race** two programs touch the same element, at least one of them writes to it, and nothing decides which one
 # comes last. So the result may depend on chance. Here it does not, because all the programs that write to an element
-# happen to write the same number. A test of the values therefore cannot find this race. (The values above are wrong
-# because nobody wrote elements 1024 to 4999.) The trace finds it, because it remembers which program wrote each
-# element. (Its count is 3 × 1024, since programs 1, 2 and 3 store to the 1024 elements of program 0. The *atomics* that
-# it mentions are for programs that must share an element. Unit 04 explains them.)
+# happen to write the same number. A test of the values therefore cannot find this race. The trace does find the race,
+# because it remembers which program wrote each element. (Programs 1, 2 and 3 each wrote to the 1024 elements that
+# program 0 had written, so the report counts 3072 stores. The *atomics* in it are for programs that must share an
+# element; unit 04 explains them. The values are wrong for a simpler reason: nobody wrote elements 1024 to 4999.)
 #
 # Because of races, "it worked when I tried it" says little about a kernel. In a trace, which runs on the CPU, the
 # programs run one after the other. On a GPU they do not.
@@ -678,10 +677,10 @@ figures.start.working_sets()
 # %% [markdown]
 # In the left picture each memory shows up as a flat stretch, which ends where the list no longer fits into that memory.
 # The last rise is not sharp: when a list is twice as large as L2, half of it is still found there. In the right picture
-# all SMs read as fast as they can, and L1 is not used. Data comes from L2 as long as it fits there, and otherwise from
-# main memory. (At the far left of this picture L2 is faster still, probably because several programs read the same
-# block at the same time, which makes less work for L2. On an H200 the curve also has a bump where L2 is nearly full. We
-# cannot explain it.)
+# all SMs read as fast as they can, and the caches inside the SMs (L1) are not used. Data comes from L2 as long as it
+# fits there, and otherwise from main memory. (At the far left of this picture L2 is faster still, probably because
+# several programs read the same block at the same time, so that L2 has less to do. On an H200 the curve also has a bump
+# where L2 is nearly full. We cannot explain it.)
 #
 # Now put the two pictures together. If a pipe delivers 5 litres a second, and water takes 3 seconds to run through it,
 # then the pipe holds 15 litres. Memory is such a pipe. To keep it full, the number of bytes in flight at any moment
@@ -710,8 +709,8 @@ else:
 #
 # *Shared memory* has a misleading name. It is shared by the threads of one program, on one SM, not by the whole GPU
 # (the clusters above are the one exception). It lies in the same SRAM as the **L1 cache**. A cache keeps whatever was
-# read recently, without being told. What is in shared memory was put there by an instruction of the kernel. (In Triton
-# the compiler writes these instructions for you.)
+# read recently, without being told. Shared memory, by contrast, holds only what an instruction of the kernel has put
+# there. (In Triton the compiler writes these instructions for you.)
 #
 # CUDA's manual has two more names for memory. They are not separate memories: both are parts of HBM, and the names say
 # how a kernel may use these parts. **Local memory** belongs to one thread. It holds the numbers that did not fit into
@@ -743,8 +742,8 @@ figures.start.floor_plan()
 #
 # **SRAM** shrinks more slowly than logic. In N5, a manufacturing process of TSMC, one bit of SRAM takes 0.021 µm². In
 # the later process N3E it takes up just as much area, although logic has shrunk (TSMC at IEDM 2022, as WikiChip
-# reports). For N2, a still later process, TSMC announced 0.0175 µm² (IEDM 2024). So caches grow more slowly than the
-# number of ALUs.
+# reports). For N2, a still later process, TSMC announced 0.0175 µm² (IEDM 2024). So the sizes of caches grow more
+# slowly than the number of ALUs.
 #
 # **HBM** consists of *stacks*, which are DRAM chips piled on top of each other. It is fast because it is wide: a stack
 # has 1024 data wires, and a chip of GDDR memory has 32. It has become faster in three ways at once. There are more
@@ -770,8 +769,8 @@ figures.start.compute_outgrew_memory()
 # %% [markdown]
 # Today each byte that is fetched from memory must be used in hundreds of operations, or the tensor cores will have to
 # wait. (The right-hand plot has a dip at the H200, which is an H100 with faster memory.) The links between chips have
-# sped up no faster than memory has. From the V100 to the H100, matrix products in fp16 sped up by a factor of 7.9, and
-# memory by a factor of 3.7. The link to the CPU (PCIe) sped up by a factor of 4 (from 32 to 128 GB/s), and the link
+# sped up hardly more than memory has. From the V100 to the H100, matrix products in fp16 sped up by a factor of 7.9,
+# and memory by a factor of 3.7. The link to the CPU (PCIe) sped up by a factor of 4 (from 32 to 128 GB/s), and the link
 # between GPUs (NVLink) by a factor of 3 (from 300 to 900 GB/s). (NVIDIA's datasheets count both directions of a link.)
 # How many operations does `x + 1` do for each byte?
 
@@ -780,7 +779,7 @@ flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 writ
 could = card.fp32_flops / card.hbm_bandwidth
 print(f"x + 1 does {flops / moved} FLOPs per byte.")
 print(f"While the {card.name} moves one byte, its ALUs could do {could:.1f} FLOPs in fp32.")
-# The datasheet counts an FMA as two FLOPs. An addition is one FLOP, but keeps an ALU busy for as long as an FMA: hence the 2.
+# An addition is one FLOP, but it keeps an ALU busy for as long as an FMA, which the datasheet counts as two.
 busy = 2 * flops / moved / could
 print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the arithmetic.")
 
@@ -788,7 +787,7 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # So `x + 1` waits for memory, and a GPU with twice the FLOP/s would not run it any faster. The same is true of most
 # operations. The plan of the course follows from this:
 #
-# * Move only bytes that somebody asked for (04, coalescing).
+# * Move only the bytes that are needed (04, coalescing).
 # * Once a byte is on the chip, use it often (05, tiling).
 # * Do not send it back to memory between two operations (06, fusion).
 # * Compute a number again if that is cheaper than keeping it (07, recomputation).
@@ -800,21 +799,21 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # introduces words that the rest of the course uses:
 #
 # 1. Each token becomes a vector of numbers, its **embedding**.
-# 2. Each layer takes a vector x, computes an update f(x), and **adds** it, so that the result is x + f(x). The vector
-#    that is handed from layer to layer in this way is called the *residual stream*.
-# 3. In **attention**, three learned matrices turn each token's vector into a **query**, a **key** and a **value**.
-#    Queries are then compared with keys, by dot products. The embeddings themselves are not compared.
+# 2. Each layer changes the vector x twice. Each time it computes an update f(x) and **adds** it, so that x becomes x +
+#    f(x). The vector that is handed on in this way is called the *residual stream*.
+# 3. The first update comes from **attention**. Three learned matrices turn each token's vector into a **query**, a
+#    **key** and a **value**. Queries are then compared with keys, by dot products. The embeddings themselves are not
+#    compared.
 # 4. A **softmax** turns one query's dot products into weights that are positive and sum to 1.
 # 5. Each value is multiplied by its weight, and these products are added up. A fourth learned matrix, the *output
 #    projection*, turns the sum into the update.
-# 6. At the end an **unembedding** turns each vector into one number for each token that could come next. In GPT-2 small
+# 6. The second update comes from an **MLP**. One matrix makes the vector about four times as long, a nonlinear function
+#    is applied to each number, and another matrix brings the vector back to its old length.
+# 7. At the end an **unembedding** turns each vector into one number for each token that could come next. In GPT-2 small
 #    (Radford and others, 2019) it makes 50,257 numbers out of 768. So the vector becomes longer, despite the name
 #    *unembedding*.
 #
-# Between the attention of one layer and the attention of the next lies an **MLP**. There, one matrix makes the vector
-# about four times as long, a nonlinear function is applied to each number, and another matrix brings the vector back to
-# its old length. The result is an update as well, and is added. There is a **normalisation** before each attention and
-# before each MLP.
+# There is a **normalisation** before each attention and before each MLP.
 #
 # Two things are often said about the MLP, and both are wrong. One is that it is the only nonlinear part; but softmax
 # and normalisation are nonlinear, too. The other is that it is computed one FMA at a time; in fact it consists of

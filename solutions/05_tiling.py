@@ -180,7 +180,8 @@ check("tiling.tiled_matmul", tiled_matmul)
 #
 # {{exercise tiling.predictions}}
 #
-# Think of a product of two 256 by 256 matrices. How many times is each element of `a` loaded, and each element of `b`,
+# Consider the product of two 256 by 256 matrices. How many times is each element of `a` loaded, and each element of
+# `b`,
 # * with tiles of 64 × 64 (BLOCK_M × BLOCK_N),
 # * with tiles of 32 × 128, which hold as many elements as tiles of 64 × 64,
 # * with tiles of 64 × 64, if BLOCK_K (the length of the pieces) is doubled from 32 to 64?
@@ -261,7 +262,7 @@ for tile in (1, 16, 64, 128, 256):
 #
 # * **Registers.** The tile of `c` is called the **accumulator**. It lies in registers, as BLOCK_M × BLOCK_N float32
 #   numbers. The registers of an SM hold 65,536 such numbers in all, and some registers are needed for addresses. In
-#   practice an accumulator can take up half of them: 32,768 numbers, as in a tile of 128 × 256.
+#   practice an accumulator can occupy at most half of them: 32,768 numbers, as in a tile of 128 × 256.
 # * **Shared memory.** The tiles of `a` and `b` pass through shared memory. This is what shared memory is for: a number
 #   is loaded once, and all threads of the program use it. With tiles of 128 × 128, each number in the tile of `a` is
 #   used in 128 multiplications, but it is loaded from L2 only once. One program can have at most 227 KiB of shared
@@ -273,9 +274,9 @@ for tile in (1, 16, 64, 128, 256):
 #   rows of `a` by 8 to 256 columns of `b`. Along K it takes 32 bytes at once, that is, 16 half-precision numbers. Four
 #   warps share this work. The older instruction `mma.sync`, the only one that an A100 has, works on 16 rows and 8
 #   columns. It takes its operands from registers, so each warp first loads its part of the tiles into its registers. If
-#   BLOCK_M is below 64, Triton uses `mma.sync` on Hopper, too. A TPU's unit is a square of 128 × 128 (256 × 256 from
-#   v6e on), and smaller blocks are padded to this size. So the sides of tiles are usually 64 or a multiple of it:
-#   `wgmma` takes 64 rows, and a TPU 128.
+#   BLOCK_M is below 64, Triton uses `mma.sync` on Hopper, too. On a TPU, the unit for matrix products is a square of
+#   128 × 128 (256 × 256 from v6e on), and smaller blocks are padded to this size. So the sides of tiles are usually 64
+#   or a multiple of it: `wgmma` takes 64 rows, and a TPU 128.
 # * **Pipelining.** While the tensor cores work on one pair of tiles, the next pairs should be on their way. With
 #   `num_stages=3` there are three **stages**. On Hopper each stage is a buffer in shared memory for one pair of tiles:
 #   one pair is in use, and two are arriving. Three stages take three times the space of one.
@@ -458,11 +459,11 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
 
 # %% [markdown]
 # With small tiles L2 is by far the slowest level. DRAM is never the slowest. Even with the largest tile that fits, L2
-# takes a little longer than the tensor cores would take at the datasheet's speed. In practice the gap is smaller,
-# because no product reaches the datasheet's speed, as we measured in unit 03. Hopper also has a way to reduce reads
-# from shared memory, and a way to reduce reads from L2. With `wgmma`, four warps share each read of b from shared
-# memory. And the programs of a *thread-block cluster* can read each other's shared memory, so that one load from L2 can
-# serve several of them at once (*multicast*).
+# takes a little longer than the tensor cores would take at the datasheet's speed. In practice the tensor cores take
+# longer than that, because no product reaches the datasheet's speed (unit 03). So the two times are closer together.
+# Hopper also has a way to reduce reads from shared memory, and a way to reduce reads from L2. With `wgmma`, four warps
+# share each read of b from shared memory. And the programs of a *thread-block cluster* can read each other's shared
+# memory, so that one load from L2 can serve several of them at once (*multicast*).
 #
 # ## Up from the naive kernel, rung by rung
 #
@@ -572,8 +573,8 @@ for name, kernel, grid, block in (
 # * A *persistent* matmul has one program for each SM. With P programs, program p computes the tiles p, p + P, p + 2 P
 #   and so on, until none is left. While it is still storing one tile, it has already begun to load the next one.
 # * The store can be asynchronous as well. The threads put the tile into shared memory, and the TMA unit copies it from
-#   there to global memory. The threads go on at once. They wait for the copy only when they need the same part of
-#   shared memory again.
+#   there to global memory. The threads carry on immediately. They wait for the copy only when they need the same part
+#   of shared memory again.
 #
 # In such kernels, *barriers* make some warps wait for other warps, or for a copy to finish. A barrier is a counter in
 # shared memory. It counts the threads that have arrived, or the bytes that have been copied. Triton has no functions
@@ -899,7 +900,7 @@ check("tiling.name_maps", named_maps)
 #
 # {{exercise tiling.break_matmul}}
 #
-# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also wrong
+# A bug is found only if somebody thinks of an input that exposes it. Below is a correct kernel. There are also wrong
 # versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is confused
 # with another, or a sum is kept in float16. On many inputs a mutant still gives the right result. Write inputs on which
 # it gives a wrong one.
@@ -989,10 +990,10 @@ figures.tiling.autotuned()
 figures.tiling.tile_quantization()
 
 # %% [markdown]
-# They take two tiles, and the second one does a whole tile's work for a single column. This is **tile quantization**.
-# There is a second effect of the same kind. A GPU hands out tiles to its SMs. An A100 has 108 SMs. If there are 98
-# tiles, all of them run at the same time, in one **wave**. If there are 120 tiles, 108 of them run in a first wave and
-# 12 in a second wave, which takes as long as the first. This is **wave quantization**.
+# 257 columns take two tiles, and the second one costs a whole tile's work for a single column. This is **tile
+# quantization**. There is a second effect of the same kind. A GPU hands out tiles to its SMs. An A100 has 108 SMs. If
+# there are 98 tiles, all of them run at the same time, in one **wave**. If there are 120 tiles, 108 of them run in a
+# first wave and 12 in a second wave, which takes as long as the first. This is **wave quantization**.
 #
 # Now consider both effects together, on an A100 with tiles of 256 × 128. At N = 1792 there are 7 × 14 = 98 tiles. How
 # many tiles are there at N = 1793?
@@ -1004,9 +1005,10 @@ figures.tiling.explore_waves()
 
 # %% [markdown]
 # Sizes just above a **cliff**, where one more wave begins, waste the most. At N = 1793 there is a full wave of 108
-# tiles, and a second wave of only 12. In these two waves, the SMs spend only 45 % of their time on elements of the
-# result. The rest is lost in tiles and waves that are not full. The larger N is, the more waves there are, and the less
-# the last wave matters. Very small sizes do not even fill the first wave.
+# tiles, and a second wave of only 12. In these two waves, the SMs spend only 45 % of their time on the 1793 × 1793
+# elements that we want. The rest goes to parts of tiles that lie outside the result, and to SMs that have no tile. The
+# larger N is, the more waves there are, and the less the last wave matters. Very small sizes do not even fill the first
+# wave.
 #
 # ## Exercise: tiles and waves
 #
@@ -1035,13 +1037,13 @@ for n in (1792, 1793, 1794):
     print(n, tiles_and_waves(n, n, 256, 128, 108))
 
 # %% [markdown]
-# Matrices with N = 1793 have only 0.06 % more columns than those with N = 1792, but their product takes twice the time.
+# Matrices with N = 1793 have only 0.06 % more columns than those with N = 1792, but their product takes twice as long.
 # On an H200 the cliffs are at other sizes, because it has 132 SMs.
 #
 # ## The branches
 #
-# Where do the branches of the mystery plot come from? Which branch a size N lies on depends on the largest power of two
-# that divides N. A row of N bfloat16 numbers is 2 N bytes long. When tiles are copied into shared memory, each thread
+# Where do the branches of the mystery plot come from? The largest power of two that divides N decides which branch the
+# size N lies on. A row of N bfloat16 numbers is 2 N bytes long. When tiles are copied into shared memory, each thread
 # can copy 16 bytes at a time, if these bytes begin at a multiple of 16 bytes. If N is divisible by 8, every row begins
 # at such a multiple: the rows are **aligned**. If N is 4 times an odd number, only every second row is aligned. Then
 # the kernel knows only that every row begins at a multiple of 8 bytes. If N is twice an odd number, every row begins at
@@ -1088,7 +1090,7 @@ for stride in (4096, 4100, 4098, 4097):
 # 3. **Launch.** The GPU computes and moves data at the same time, so take the longer of the computing time and the
 #    memory time. Then add `launch_seconds`.
 # 4. **Alignment.** If n is not divisible by 8, the product reaches only a share of the speed that parts 1 to 3 give.
-#    Which share is it if n is odd, twice an odd number, or 4 times an odd number? Read the shares off the mystery plot
+#    What is this share if n is odd, twice an odd number, or 4 times an odd number? Read the shares off the mystery plot
 #    at the beginning of this unit.
 #
 # The speed is 2 n³ FLOPs divided by the seconds. Return a list of speeds in FLOP/s, one for each size in `sizes`. You
@@ -1154,11 +1156,12 @@ print(figures.tiling.how_well(predicted_throughput))
 #   as the column *no alignment* shows.
 # * Among *large* multiples of 8, size and alignment tell you little; the waves decide the order. There the model's
 #   correlation is higher than that of *size alone*, but far from 1.
-# * The worst misses, listed below the table, show why. Look only at the multiples of 8 among them, if there are any.
-#   There the last wave has only a few tiles, and the product is *faster* than predicted. There are two reasons. cuBLAS
-#   has many kernels, each with its own size of tile, and switches to another kernel if the last wave would be nearly
-#   empty. And the speed of a large product is limited by power: when some SMs have nothing to do, the other SMs can use
-#   the power that the idle ones do not need, and run at a higher clock.
+# * Why is it far from 1? Look at the worst misses, which are listed below the table, and only at the multiples of 8
+#   among them, if there are any. For these sizes the last wave has only a few tiles, and the product is much *faster*
+#   than predicted. There are two reasons. cuBLAS has many kernels, each with its own size of tile, and switches to
+#   another kernel if the last wave would be nearly empty. And the speed of a large product is limited by power: when
+#   some SMs have nothing to do, the other SMs can use the power that the idle ones do not need, and run at a higher
+#   clock.
 #
 # How well does the model predict a kernel that uses the *same* tile for all sizes? The next picture shows the course's
 # own matmul with one fixed tile, on an H200.
@@ -1203,8 +1206,8 @@ print(figures.tiling.vocabulary())
 # matrices of shape (4097, 4097), predict how long each of these takes: (1) multiplying the original matrices, and (2)
 # copying both matrices, multiplying the copies, and copying the result back. So three matrices are copied, and copying
 # a number means reading 2 bytes and writing 2 bytes. The times below were measured on an H100, whose memory moves about
-# 3 TB per second. For the two products, use the speeds of the mystery plot: the original matrices are on its lowest
-# branch, and the copies on its highest.
+# 3 TB per second. For the two products, use the speeds of the mystery plot (an H200's, which are similar): the original
+# matrices are on its lowest branch, and the copies on its highest.
 
 # %%
 print("one copy, at 3 TB/s:", round(2 * 2 * 4097**2 / 3e12 * 1e6), "us")
@@ -1277,11 +1280,9 @@ check("tiling.grouped_order", grouped_order)
 # Is there an order that needs no parameter such as `group`? The **Hilbert curve** visits each cell of a square once and
 # always steps to a neighbouring cell. So any stretch of the curve, long or short, covers cells that lie close together.
 # The tiles of the programs that run at the same time therefore form a patch, however many programs there are. The curve
-# is built from smaller copies of itself. Cut the square into four quarters. The curve goes through the quarters one
-# after the other, in the shape of a U, and in each quarter it is a Hilbert curve with half as many cells on a side. In
-# the two quarters in the middle, this smaller curve looks like the whole. In the first quarter it is flipped across the
-# quarter's diagonal from the top left, and in the last quarter across the quarter's other diagonal. So each quarter
-# begins next to the cell where the quarter before it ended.
+# is built from smaller copies of itself. Each quarter of the square holds a Hilbert curve with half as many cells on a
+# side. Two of these four are flipped, so that each of them begins next to the cell where the one before it ended. The
+# picture above shows which two.
 #
 # ## Exercise: Hilbert order
 #

@@ -131,8 +131,8 @@ check("flash.predictions", predictions)
 # A program keeps a state for its queries: the maximum m of the scores so far, the sum l of the weights, and the sum acc
 # of the weighted values. What happens to this state when the next tile comes? You know the answer from `merge` in unit
 # 08: two states are rescaled to the larger of their maxima, and then added. In the loop one of the two states comes
-# from the new tile, and this allows a shortcut. Compute the weights of the tile relative to the *new* maximum from the
-# start. Then only the old state has to be corrected. Let s be the scores of the new tile, and p its weights. Then:
+# from the new tile, and this allows a shortcut. Right from the start, compute the tile's weights relative to the *new*
+# maximum. Then only the old state has to be corrected. Let s be the scores of the new tile, and p its weights. Then:
 #
 # > m_new = max(m, max of each row of s)
 # >
@@ -163,7 +163,7 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 # * **Float32 blocks** would be rounded to TF32. With `input_precision="ieee"` they stay float32. For half precision
 #   this option changes nothing.
 #
-# You know one more problem from unit 08: −inf − (−inf) is NaN. This happens when a row has seen no key before this
+# One more problem is familiar from unit 08: −inf − (−inf) is NaN. This happens when a row has seen no key before this
 # tile, and sees none in this tile either.
 #
 # ## Exercise: update the state
@@ -247,7 +247,7 @@ check("flash.online_update", weighted_mean)
 #    and updates the state.
 # 3. It divides acc by l, and stores o and lse.
 #
-# For a block of half precision, `k.T` costs nothing, because a tile in shared memory can be read by rows or by columns.
+# For a half-precision block, `k.T` costs nothing, because a tile in shared memory can be read by rows or by columns.
 # (On Hopper the tensor cores themselves can read a tile either way. On older GPUs a tile is transposed as it is loaded
 # from shared memory into registers.)
 #
@@ -362,10 +362,10 @@ else:
 #
 # ## Causal: two loops
 #
-# In causal attention, only the tiles on the diagonal need a mask. Query i is row i of the scores. How many keys does it
-# see? In causal attention it sees i + 1 + Nk − Nq keys, but at least 0 and at most Nk. In full attention it sees all Nk
-# keys. Call this number `sees`. A score is kept where **key < sees**. This one comparison serves as the causal mask,
-# and it also masks the missing keys past Nk. Moreover, `sees` divides the walk of a program into parts:
+# In causal attention, most tiles need no mask. Query i is row i of the scores. How many keys does it see? In causal
+# attention it sees i + 1 + Nk − Nq keys, but at least 0 and at most Nk. In full attention it sees all Nk keys. Call
+# this number `sees`. A score is kept where **key < sees**. This one comparison serves as the causal mask, and it also
+# masks the missing keys past Nk. Moreover, `sees` divides the walk of a program into parts:
 # * The first part ends at the smallest `sees` of the program's rows, rounded down to whole tiles. All rows see all keys
 #   of this part. The keys need no mask here, not even in the loads.
 # * The second part goes on to the largest `sees` of the program's rows. Here a mask is needed.
@@ -380,8 +380,8 @@ else:
 figures.attention.explore_causal_map()
 
 # %% [markdown]
-# With half as many keys as queries in a tile, a row of tiles has two masked tiles, even when it is 256 tiles long. The
-# mask costs one comparison and one selection for each score of a masked tile.
+# If a tile has half as many keys as queries, each row of tiles has two masked tiles, even if the row is 256 tiles long.
+# The mask costs one comparison and one selection for each score of a masked tile.
 #
 # ## Heads and strides
 #
@@ -585,8 +585,8 @@ else:
 # %% [markdown]
 # ## How fast?
 #
-# Torch's FlashAttention-2 was written by specialists, in CUDA. Guess before you look: what share of its speed does your
-# kernel reach?
+# Torch's FlashAttention-2 was written by specialists, in CUDA. Guess before you look: how many times its speed does
+# your kernel reach?
 
 # %% gpu="flash.speed"
 if bench.has_gpu() and done is not None:
@@ -653,19 +653,20 @@ for row in measured("attention")["counters"]:
 # 3. When s is ready, it computes the softmax of s. Meanwhile the tensor cores work on this group's product p @ v for
 #    the previous tile, and on the other group's products.
 #
-# There are two more differences. A program has 128 queries instead of 64, so k and v are read by half as many programs,
-# and fewer bytes pass between L2 and the SMs. And there are only as many programs as SMs. Each program works on one
-# block of 128 queries after another. While it finishes one block, it is already fetching the next.
+# There are two more differences. First, a program works on 128 queries at a time instead of 64, so k and v are read
+# half as often, and fewer bytes pass between L2 and the SMs. Second, only as many programs are launched as there are
+# SMs, and each of them works on one block of 128 queries after another. While it finishes one block, it is already
+# fetching the next.
 #
-# Can Triton do this? In the loop of a plain matmul, Triton's compiler starts the next product before the previous one
-# has finished. In the attention loop it does not, because the softmax needs the finished s, and the accumulator must be
-# rescaled before the next product is added to it. So the compiled program starts a product and then immediately waits
-# for it, and the Triton language gives you no means to change this. The kernel "overlapped" is therefore written in
-# **Gluon**, a lower-level language in the same package. In Gluon you control layouts, shared memory, barriers and waits
-# yourself. The kernel is in benchmarks/attention_overlapped.py, and has some 200 lines, all for this one kind of GPU.
-# Read it when you have finished this unit; you will recognise every line of its arithmetic.
-# `course_lib.hopper.simulate` runs such kernels without a GPU, in many orders, and reports every place where a wait is
-# missing (unit 12).
+# Can Triton do this? In the loop of a plain matmul, the code that Triton generates starts the next product before the
+# previous one has finished. In the attention loop it does not, because the softmax needs the finished s, and the
+# accumulator must be rescaled before the next product is added to it. So the compiled program starts a product and then
+# immediately waits for it, and the Triton language gives you no means to change this. The kernel "overlapped" is
+# therefore written in **Gluon**, a lower-level language in the same package. In Gluon you control yourself which thread
+# holds which number, what is in shared memory, and who waits for what. The kernel is in
+# benchmarks/attention_overlapped.py, and has some 200 lines, all for this one kind of GPU. Read it when you have
+# finished this unit; you will recognise every line of its arithmetic. `course_lib.hopper.simulate` runs such kernels
+# without a GPU, in many orders, and reports every place where a wait is missing (unit 12).
 #
 # **Which version for which card?** The three versions of FlashAttention compute the same numbers. The first version,
 # from 2022, runs on Turing cards such as the T4. FlashAttention-2 needs an Ampere, Ada or Hopper card. FlashAttention-3
@@ -674,9 +675,9 @@ for row in measured("attention")["counters"]:
 #
 # Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline (unit
 # 05). A tile of k and a tile of v form a pair. For Hopper the compiler allocates one pair for every stage. For older
-# cards it allocates only two pairs for 3 stages, but also a tile of p, which passes through shared memory there. (On
-# Hopper p stays in registers.) The next cell counts the bytes for 64 queries, D = 128, half precision and 3 stages.
-# Guess first: how many keys make a tile too large for an A10G?
+# cards it allocates only two pairs for 3 stages. In addition it allocates a tile of p, because on these cards p passes
+# through shared memory. (On Hopper p stays in registers.) The next cell counts the bytes for 64 queries, D = 128, half
+# precision and 3 stages. Guess first: how many keys make a tile too large for an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
@@ -693,8 +694,8 @@ for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
 # %% [markdown]
 # Tiles of 128 keys fit on an A100. They do not fit on an A10G or an L4, where a program may have at most 99 KiB. On
 # these cards use tiles of 64 keys, or fewer stages. If a launch asks for more shared memory than the card allows, it
-# fails. For your own kernel, ask the compiler, which needs no such card: `compile_for(..., gpu="sm_86")` says how much
-# shared memory a program takes.
+# fails. For your own kernel, ask the compiler: `compile_for(..., gpu="sm_86")` says how much shared memory a program
+# takes, and needs no such card.
 #
 # How do speed and memory use change with the length of the text? The left picture shows the speed. The right picture
 # shows how much memory is needed besides q, k and v.
@@ -794,12 +795,12 @@ for kv_heads in (32, 8, 1):
 # Suppose that there are Hq heads of q, and Hkv heads of k and v. Then heads 0 to Hq / Hkv − 1 of q form a *group*,
 # which uses head 0 of k and v. The next Hq / Hkv heads of q use head 1, and so on.
 #
-# This makes the cache smaller. Are fewer bytes read, too? If each head of q has its own programs, each program loads
-# the k and v of its group, and there are as many loads as before. But a program need not know which head a row of q
-# belongs to. So stack the queries of all heads of a group, one head below the other, and cut this longer matrix into
-# tiles, as in the right picture of the section on windows. For example, a group of 8 heads with 16 queries each makes
-# up 128 rows. One pass over k and v serves all rows of a tile: 64 or 128, depending on BLOCK_M. (In the picture a tile
-# has 32 rows: the queries of two heads.)
+# This makes the cache smaller. Are fewer bytes read, too? If each head of q has its own programs, each of them still
+# loads its group's k and v. Then there are as many loads as if every head of q had a k and v of its own. But a program
+# need not know which head a row of q belongs to. So stack the queries of all heads of a group, one head below the
+# other, and cut this longer matrix into tiles, as in the right picture of the section on windows. For example, a group
+# of 8 heads with 16 queries each makes up 128 rows. One pass over k and v serves all rows of a tile: 64 or 128,
+# depending on BLOCK_M. (In the picture a tile has 32 rows: the queries of two heads.)
 #
 # ## Exercise: grouped heads
 #
@@ -884,8 +885,8 @@ figures.flash.decode_splits()
 # 16, 32, 64 or 128. Tensor cores need at least 16 rows, so a smaller group is padded with empty rows, by the compiler
 # or by you. (The axis that `tl.dot` sums over must have at least 16 elements, too. In the first product this axis is D,
 # which is large enough. In the second it is the keys of a tile, so a tile needs at least 16 keys.) `share_kernel` gets
-# the length of a share. If it needs the number of shares, `tl.num_programs(axis)` returns the size of the grid along an
-# axis. Full marks require
+# the length of a share. If it also needs the number of shares, it can call `tl.num_programs(axis)`, which returns the
+# size of the grid along an axis. Full marks require
 # * the right result for any sizes and groups ({{correct.ragged}}),
 # * the right result if some shares have no key, as with 5 keys in 8 shares ({{correct.empty}}),
 # * the right result for scores far from 0 ({{correct.hard}}),
@@ -1015,7 +1016,7 @@ check("flash.name_maps", named_maps)
 #
 # {{exercise flash.break_attention}}
 #
-# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also wrong
+# A bug is found only if somebody thinks of an input that exposes it. Below is a correct kernel. There are also wrong
 # versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, or alpha is forgotten.
 # On many inputs a mutant still gives the right result. Write inputs on which it gives a wrong one.
 #
@@ -1094,7 +1095,7 @@ check("flash.break_attention", breaking_inputs)
 # * A single query is too little work for a GPU. So the keys are divided into shares, and the states of the shares are
 #   merged.
 #
-# In unit 10 you will write the backward pass as two kernels. Then `FlashAttention` can be used in training.
+# In unit 10 you will write the backward pass as two kernels. Then your attention can be used in training.
 
 # %% gpu="flash.progress"
 progress()
