@@ -608,9 +608,8 @@ for fault in t.faults:
 # In a **race** two programs touch the same element, at least one of them writes to it, and nothing decides which one
 # comes last. So the result may depend on chance. Here it does not, because all the programs that write to an element
 # happen to write the same number. A test of the values therefore cannot find this race. The trace does find the race,
-# because it remembers which program wrote each element. (Programs 1, 2 and 3 each wrote to the 1024 elements that
-# program 0 had written, so the report counts 3072 stores. The *atomics* in it are for programs that must share an
-# element; unit 04 explains them. The values are wrong for a simpler reason: nobody wrote elements 1024 to 4999.)
+# because it remembers which program wrote each element. (The *atomics* in the report are for programs that must share
+# an element; unit 04 explains them. The values are wrong for a simpler reason: nobody wrote elements 1024 to 4999.)
 #
 # Because of races, "it worked when I tried it" says little about a kernel. In a trace, which runs on the CPU, the
 # programs run one after the other. On a GPU they do not.
