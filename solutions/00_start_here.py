@@ -25,7 +25,7 @@
 # *slower*. With 16 million elements it is much faster. How many elements does it take before the GPU wins? (We assume
 # that x is already in the memory of the chip that does the addition.)
 
-# %% gpu="start.card"
+# %%
 import torch
 import triton
 import triton.language as tl
@@ -533,7 +533,7 @@ check("start.warps_needed", warps_needed)
 # %% [markdown]
 # How many warps does a real GPU hold? In the next cell, a *thread slot* is the room that an SM has for one thread.
 
-# %% gpu="start.threads"
+# %%
 slots = card.sms * card.threads_per_sm
 ahead = card.sms * figures.start.lanes(card)
 print(f"{card.name}: {card.sms} SMs x {card.threads_per_sm} thread slots = {slots:,} threads, {slots // 32:,} warps")
@@ -685,7 +685,7 @@ figures.start.working_sets()
 # then the pipe holds 15 litres. Memory is such a pipe. To keep it full, the number of bytes in flight at any moment
 # must be bandwidth × waiting time. In the picture under *Where numbers live*, the area of each pipe is this product.
 
-# %% gpu="start.bytes_under_way"
+# %%
 slots = card.sms * card.threads_per_sm  # threads that the GPU holds, as above
 memory = figures.start.memories(card)[-1]
 if memory.wait:
@@ -773,7 +773,7 @@ figures.start.compute_outgrew_memory()
 # between GPUs (NVLink) by a factor of 3 (from 300 to 900 GB/s). (NVIDIA's datasheets count both directions of a link.)
 # How many operations does `x + 1` do for each byte?
 
-# %% gpu="start.idle"
+# %%
 flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 written
 could = card.fp32_flops / card.hbm_bandwidth
 print(f"x + 1 does {flops / moved} FLOPs per byte.")
@@ -871,7 +871,7 @@ figures.start.dots_and_weights()
 # switches, in groups of 8 to 72, and within a group each GPU can reach any other (*How to Scale Your Model*, see the
 # end of this page). How many FLOPs can a TPU do while one byte arrives from memory, and how many can a GPU?
 
-# %% gpu="start.tpu"
+# %%
 tpu_flops, tpu_bandwidth = 459e12, 2765e9  # one TPU v5p chip, bf16: Google Cloud's documentation, page "TPU v5p"
 print(
     f"TPU v5p: {tpu_flops / tpu_bandwidth:.0f} FLOPs per byte; {card.name}: {(card.fp16_flops or 0) / card.hbm_bandwidth:.0f}"

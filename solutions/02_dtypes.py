@@ -473,7 +473,7 @@ check("dtypes.relu_intensity", relu_intensity)
 # In a dtype of half the size, each operation moves half the bytes. A ReLU waits for memory in any dtype, so in float16
 # it should take half as long. Does it?
 
-# %% gpu="dtypes.relu"
+# %%
 if bench.has_gpu():
     x32 = torch.randn(1 << 28, device="cuda")
     x16 = x32.half()
@@ -761,7 +761,7 @@ for name, scale in (("as it is", torch.ones(4)), ("a scale for each row", x.abs(
 # float32, casts, and keeps the scale next to the row. A kernel for this needs no new idea: it loads few bits, computes
 # in many, and stores fewer still.
 
-# %% gpu="dtypes.progress"
+# %%
 progress()
 
 # %% [markdown]

@@ -1107,10 +1107,10 @@ else:
 # N = 4096 against N = 4097: how many times the TFLOP/s? It earns no points.
 guess_odd = ...
 
-# %% gpu="flops.mystery_plot"
+# %%
 figures.flops.mystery_plot()  # measured here in about half a minute on a GPU, otherwise recorded on an H200
 
-# %% gpu="flops.cliff"
+# %%
 points = dict(figures.flops.speeds("curve")[0]["points"])
 for n in (4095, 4096, 4097):
     print(f"N = {n}: {points[n] / 1e12:4.0f} TFLOP/s")

@@ -1353,7 +1353,7 @@ figures.tiling.order_traffic()
 # Every kernel so far has done one operation. In unit 06 several operations become one kernel, so their intermediate
 # results need not pass through memory.
 
-# %% gpu="tiling.progress"
+# %%
 progress()
 
 # %% [markdown]

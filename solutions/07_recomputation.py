@@ -908,7 +908,7 @@ figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 # * A checkpoint keeps the boundaries of s segments, and recomputes what is inside. For n layers the memory is s ·
 #   boundary + ⌈n / s⌉ · inside, and the price is one more forward pass.
 
-# %% gpu="recomputation.progress"
+# %%
 progress()
 
 # %% [markdown]

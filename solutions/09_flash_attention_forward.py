@@ -1097,7 +1097,7 @@ check("flash.break_attention", breaking_inputs)
 #
 # In unit 10 you will write the backward pass as two kernels. Then your attention can be used in training.
 
-# %% gpu="flash.progress"
+# %%
 progress()
 
 # %% [markdown]

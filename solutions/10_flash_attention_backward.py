@@ -944,7 +944,7 @@ print("you guessed", "nothing" if guess_times is ... else guess_times)
 # You have built both passes of FlashAttention. On the H200 they are faster than FlashAttention-2. The forward pass can
 # even be made as fast as cuDNN (unit 09, *How fast?*). In the backward pass cuDNN is faster.
 
-# %% gpu="flash_backward.progress"
+# %%
 progress()
 
 # %% [markdown]

@@ -1808,7 +1808,7 @@ check("model.mended", mended)
 # * A cache is memory that stays where it is. To write a token, the cache of its text must be read, and the weights once
 #   for all texts.
 
-# %% gpu="model.progress"
+# %%
 progress()
 
 # %% [markdown]

@@ -2219,7 +2219,7 @@ check("hopper.name_races", named_races)
 #   adds to it.
 # * A race is found in the code, or by a simulator, and not by looking at a result.
 
-# %% gpu="hopper.progress"
+# %%
 progress()
 
 # %% [markdown]
