@@ -69,13 +69,15 @@ try:
     from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma as mma
     from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma_wait as mma_wait
 
-    all_here = getattr(gl, "thread_barrier", None) or gl.barrier  # its name in Triton 3.6 and since 3.7
     ONE_NUMBER = tl.constexpr(gl.BlockedLayout([1], [32], [1], [0]))
 except ImportError:  # an older Triton: this can be read, not run
     pass
 
 AHEAD = tl.constexpr(2)  # tiles before the end of a walk, when the next one is asked for
 FIRST_TURN = tl.constexpr(8)  # PTX has 16 barriers for warps; Triton takes the first ones
+FEWEST_SAVED = 12  # tiles of a program's time that a shared last round must save: parts, and merging them, take as long as about 10
+MERGED = 16  # rows of shared walks that a program merges
+FEWEST_SHARED = 4  # tiles of a program's share: less is not worth a part of its own
 L2_BYTES = 16 << 20  # of keys and values that walks of a time should read: a third of an H100's L2
 
 
@@ -149,68 +151,47 @@ def keys_of(i, tiles, C: gl.constexpr, CAUSAL: gl.constexpr):
 
 
 @jit
-def share(p, tiles, parts):
-    """(first, end) of a program's tiles of keys, of those of all shared walks, which lie one after another. They are dealt out evenly."""
-    walks, programs = parts[3], parts[4]
-    return p * (walks * tiles) // programs, (p + 1) * (walks * tiles) // programs
+def share(p, tiles, shared, sharers):
+    """(first, end) of what program p has of the shared walks' tiles of keys, which lie one after another: as many as any other."""
+    return p * (shared * tiles) // sharers, (p + 1) * (shared * tiles) // sharers
 
 
 @jit
-def works(N, heads, parts, C: gl.constexpr):
-    """(where a program begins, the end) in the queue of all walks. A part of a shared walk is negative: one or two, before whole walks."""
+def begin_and_end(sizes, C: gl.constexpr):
+    """(where a program begins, the end) in the queue of whole walks. The parts of shared walks are a program's first works, its last
+    one `p - programs`, and, if its share lies in two walks, `p - 2 * programs` before."""
+    N, heads, _, shared, sharers = sizes
     p, programs, end = gl.program_id(0), gl.num_programs(0), walks(N, heads, C)
-    if parts[0] is not None:
-        tiles = N // BLOCK_N
-        first, last = share(p, tiles, parts)
-        two = first // tiles < (last - 1) // tiles
-        p = gl.where(p < parts[4], p - gl.where(two, 2, 1) * programs, p)
-        end -= parts[3]
+    if shared is not None:
+        first, last = share(p, N // BLOCK_N, shared, sharers)
+        parts = gl.where(first // (N // BLOCK_N) < (last - 1) // (N // BLOCK_N), 2, 1)
+        p = gl.where(p < sharers, p - parts * programs, p)
+        end -= shared
     return p, end
 
 
 @jit
-def part(at, tiles, parts):
-    """(which of the shared walks, first tile, end) of a program's part."""
-    first, last = share(gl.program_id(0), tiles, parts)
-    walk = (last - 1) // tiles
-    before = at < -gl.num_programs(0)
-    walk -= gl.where(before, 1, 0)
-    return walk, gl.maximum(first - walk * tiles, 0), gl.minimum(last - walk * tiles, tiles)
-
-
-@jit
-def stretch(at, end, sizes, parts, C: gl.constexpr, CAUSAL: gl.constexpr):
-    """(first row of the head, first query in it, first tile of keys, tiles of keys) of a work."""
-    N, heads, together = sizes
-    if parts[0] is None:
+def work(at, end, sizes, C: gl.constexpr, CAUSAL: gl.constexpr):
+    """(first row of the head, first query in it, first tile of keys, tiles of keys, first row of o) of a walk, or of a part of one,
+    whose o has a place behind all others."""
+    N, heads, together, shared, sharers = sizes
+    if shared is None:
         head_row, first, tiles = walk(at, N, together, C, CAUSAL)
-        return head_row, first, 0, tiles
+        return head_row, first, 0, tiles, head_row + first
     else:
-        w, start, stop = part(at, N // BLOCK_N, parts)
-        head_row, first, tiles = walk(gl.where(at < 0, end + w, at), N, together, C, CAUSAL)
-        return head_row, first, gl.where(at < 0, start, 0), gl.where(at < 0, stop - start, tiles)
+        p, programs, all_tiles = gl.program_id(0), gl.num_programs(0), N // BLOCK_N
+        start, stop = share(p, all_tiles, shared, sharers)
+        which = (stop - 1) // all_tiles - gl.where(at < -programs, 1, 0)  # of the shared walks
+        start, stop = gl.maximum(start - which * all_tiles, 0), gl.minimum(stop - which * all_tiles, all_tiles)
+        head_row, first, _ = walk(gl.where(at < 0, end + which, at), N, together, C, CAUSAL)
+        row = gl.where(at < 0, heads * N + (p + which) * (C * GROUP_M), head_row + first)
+        return head_row, first, gl.where(at < 0, start, 0), gl.where(at < 0, stop - start, all_tiles), row
 
 
 @jit
-def announce(at, qs, seats, r, C: gl.constexpr):
-    """Leave the place of the r-th walk to the consumers. The one before the last is forgotten: all its queries' places are free."""
-    places, full = seats
-    for g in gl.static_range(C):
-        mbarrier.wait(qs[2].index((C * r + g) % (2 * C)), (r // 2 + 1) & 1)
-    places.index(r % 2).store(gl.full((1,), at, gl.int32, ONE_NUMBER))
-    mbarrier.arrive(full.index(r % 2))
-
-
-@jit
-def seat(seats, r):
-    places, full = seats
-    mbarrier.wait(full.index(r % 2), r // 2 & 1)
-    return gl.max(places.index(r % 2).load(gl.BlockedLayout([1], [32], [4], [0])), 0)
-
-
-@jit
-def next_place(at, counter, parts):
-    if parts[0] is None:
+def after(at, counter, shared):
+    """Return what a program does next: after its parts the walk that has its number, then what the counter says."""
+    if shared is None:
         return gl.num_programs(0) + gl.atomic_add(counter, 1)
     else:
         if at >= 0:
@@ -219,13 +200,42 @@ def next_place(at, counter, parts):
 
 
 @jit
-def produce(q_desc, k_desc, v_desc, rings, counter, sizes, parts, C: gl.constexpr, CAUSAL: gl.constexpr):
+def announce(at, tiles, qs, seats, r, C: gl.constexpr):
+    """Leave the r-th walk to the consumers: its place in the queue or, where walks are shared, its first row of o and how many tiles it
+    has. The one before the last is forgotten: all its queries' places are free."""
+    places, lengths, full = seats
+    for g in gl.static_range(C):
+        mbarrier.wait(qs[2].index((C * r + g) % (2 * C)), (r // 2 + 1) & 1)
+    places.index(r % 2).store(gl.full((1,), at, gl.int32, ONE_NUMBER))
+    if lengths is not None:
+        lengths.index(r % 2).store(gl.full((1,), tiles, gl.int32, ONE_NUMBER))
+    mbarrier.arrive(full.index(r % 2))
+
+
+@jit
+def seat(seats, r):
+    places, lengths, full = seats
+    mbarrier.wait(full.index(r % 2), r // 2 & 1)
+    if lengths is None:
+        return number(places.index(r % 2)), 0
+    else:
+        return number(places.index(r % 2)), number(lengths.index(r % 2))
+
+
+@jit
+def number(place):
+    return gl.max(place.load(gl.BlockedLayout([1], [32], [4], [0])), 0)
+
+
+@jit
+def produce(q_desc, k_desc, v_desc, rings, counter, sizes, C: gl.constexpr, CAUSAL: gl.constexpr):
     qs, ks, vs, seats = rings
+    shared = sizes[3]
     done, r = 0, 0
-    at, end = works(sizes[0], sizes[1], parts, C)
+    at, end = begin_and_end(sizes, C)
     while at < end:
-        head_row, first, start, tiles = stretch(at, end, sizes, parts, C, CAUSAL)
-        announce(at, qs, seats, r, C)
+        head_row, first, start, tiles, row = work(at, end, sizes, C, CAUSAL)
+        announce(at if shared is None else row, tiles, qs, seats, r, C)
         for g in gl.static_range(C):
             fetch(q_desc, head_row + first + g * GROUP_M, qs, C * r + g)
         for i in range(tiles + 1):  # in the order of use: a tile's values after the next tile's keys
@@ -234,10 +244,10 @@ def produce(q_desc, k_desc, v_desc, rings, counter, sizes, parts, C: gl.constexp
             if i > 0:
                 fetch(v_desc, head_row + (start + keys_of(i - 1, tiles, C, CAUSAL)) * BLOCK_N, vs, done + i - 1)
             if i == gl.maximum(tiles - AHEAD, 0):
-                at = next_place(at, counter, parts)
+                at = after(at, counter, shared)
         done += tiles
         r += 1
-    announce(at, qs, seats, r, C)  # there is none left
+    announce(at if shared is None else -1, 0, qs, seats, r, C)  # there is none left
 
 
 @jit
@@ -249,56 +259,10 @@ def give_back(qs, r, C: gl.constexpr, GROUP: gl.constexpr):
 
 
 @jit
-def place_of_part(like, slot, parts, GROUP: gl.constexpr, C: gl.constexpr):
-    """(where the sums of a part are, where its m are; its l follow), of the rows of one consumer."""
-    D: gl.constexpr = like.shape[1]
-    rows = gl.arange(0, GROUP_M, gl.SliceLayout(1, like.type.layout))
-    cols = gl.arange(0, D, gl.SliceLayout(0, like.type.layout))
-    slot = slot * C + GROUP
-    return parts[0] + slot * (GROUP_M * D) + rows[:, None] * D + cols[None, :], parts[1] + slot * (2 * GROUP_M) + rows
-
-
-@jit
-def handed_over(acc, m, l, at, tiles, parts, GROUP: gl.constexpr, C: gl.constexpr, LAST: gl.constexpr):
-    """Leave a part in memory. (acc, m, l, whether this is the last one of its walk): if so, of the whole walk."""
-    n, programs = parts[3] * tiles, parts[4]
-    w, _, _ = part(at, tiles, parts)
-    like = acc
-    L: gl.constexpr = gl.SliceLayout(1, acc.type.layout)
-    at_acc, at_m = place_of_part(acc, gl.program_id(0) + w, parts, GROUP, C)
-    gl.store(at_acc, acc)
-    gl.store(at_m, gl.convert_layout(m, L))
-    gl.store(at_m + GROUP_M, gl.convert_layout(l, L))
-    whole = False
-    if LAST:
-        all_here()
-        # programs that have the first and the last tile of this walk
-        first, last = ((w * tiles + 1) * programs - 1) // n, ((w + 1) * tiles * programs - 1) // n
-        before = gl.atomic_add(parts[2] + w * C + GROUP, 1, sem="acq_rel")
-        whole = before == last - first
-        if whole:
-            acc = gl.zeros_like(acc)
-            m_new = gl.full((GROUP_M,), -float("inf"), gl.float32, L)
-            l_new = gl.zeros((GROUP_M,), gl.float32, L)
-            for slot in range(first + w, last + w + 1):  # in one order
-                at_acc, at_m = place_of_part(like, slot, parts, GROUP, C)
-                more, m_part, l_part = gl.load(at_acc), gl.load(at_m), gl.load(at_m + GROUP_M)
-                m_old, m_new = m_new, gl.maximum(m_new, m_part)
-                alpha, beta = gl.exp2(m_old - m_new), gl.exp2(m_part - m_new)
-                acc = acc * alpha[:, None] + more * beta[:, None]
-                l_new = l_new * alpha + l_part * beta
-            m, l = gl.convert_layout(m_new, m.type.layout), gl.convert_layout(l_new, l.type.layout)
-    return acc, m, l, whole
-
-
-@jit
-def attend(
-    at, end, r, done, o_desc, lse_ptr, rings, scale, sizes, parts, GROUP: gl.constexpr, C: gl.constexpr, CAUSAL: gl.constexpr,
-    WHICH: gl.constexpr, LAST: gl.constexpr,
-):  # fmt: skip
-    """Return how many tiles."""
+def consume(o_desc, lse_ptr, rings, scale, sizes, GROUP: gl.constexpr, C: gl.constexpr, CAUSAL: gl.constexpr):
+    """64 of the queries. `done` counts the tiles of keys that went before, as in produce."""
     qs, ks, vs, seats = rings
-    N, heads, together = sizes
+    N, heads, together, shared, _ = sizes
     D: gl.constexpr = o_desc.block_type.shape[1]
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16])
     O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D, 16])
@@ -306,146 +270,108 @@ def attend(
     ROWS: gl.constexpr = gl.SliceLayout(1, S_LAYOUT)
     NEXT: gl.constexpr = (GROUP + 1) % C
     none = gl.zeros((GROUP_M, BLOCK_N), gl.float32, S_LAYOUT)
-    head_row, first, _, tiles = stretch(at, end, sizes, parts, C, CAUSAL)
-    row = first + GROUP * GROUP_M
-    q = tile_of(qs, C * r + GROUP)
-    wait_full(qs, C * r + GROUP)
-    skip = 0  # tiles that none of these queries sees, the first ones; all of them where there are no queries
-    if C == 3:
-        if CAUSAL:
-            skip = tiles - (gl.maximum(row + GROUP_M, 0) + BLOCK_N - 1) // BLOCK_N
-        elif row >= N:
-            skip = tiles
-        for i in range(done, done + skip):
-            if (i > done) | (skip < tiles):  # a walk has a turn less than tiles, for all consumers
-                turn("sync", GROUP)
-                turn("arrive", NEXT)
-            wait_full(ks, i)
-            release(ks, i)
-            wait_full(vs, i)
-            release(vs, i)
-    if skip == tiles:
-        give_back(qs, r, C, GROUP)
-    else:
-        start = done + skip
-        acc = gl.zeros((GROUP_M, D), gl.float32, O_LAYOUT)
-        m = gl.full((GROUP_M,), -float("inf"), gl.float32, ROWS)
-        wait_full(ks, start)
-        s = mma(q, tile_of(ks, start).permute((1, 0)), none, use_acc=False, is_async=True)
-        give_back(qs, r, C, GROUP)
-        s = mma_wait(0, deps=[s])
-        release(ks, start)
-        if CAUSAL:
-            offs_m = row % BLOCK_N + gl.arange(0, GROUP_M, ROWS)
-            offs_n = gl.arange(0, BLOCK_N, gl.SliceLayout(0, S_LAYOUT))
-            s = gl.where(offs_n[None, :] <= offs_m[:, None], s, -float("inf"))
-        m = larger(s, m, scale)
-        e = gl.exp2(s * scale - m[:, None])
-        l = sums_of_threads(e)
-        p = gl.convert_layout(e.to(q.dtype), P_LAYOUT)
-        for i in range(start + 1, done + tiles):
-            wait_full(ks, i)
-            turn("sync", GROUP)
-            s = mma(q, tile_of(ks, i).permute((1, 0)), none, use_acc=False, is_async=True)
-            wait_full(vs, i - 1)
-            acc = mma(p, tile_of(vs, i - 1), acc, is_async=True)
-            turn("arrive", NEXT)
-            s = mma_wait(1, deps=[s])  # all products but the last one are done: S is there
-            release(ks, i)
-            m_old, m = m, larger(s, m, scale)
-            alpha = gl.exp2(m_old - m)
-            pin()  # from here on ptxas puts the rest between the exponentials
-            acc = mma_wait(0, deps=[acc])
-            release(vs, i - 1)
-            acc = times_rows(acc, alpha)
+    if NEXT == 0:
+        turn("arrive", 0)
+    done, r = 0, 0
+    at, tiles = seat(seats, 0)
+    while at < walks(N, heads, C) if shared is None else at >= 0:
+        if shared is None:
+            head_row, first, tiles = walk(at, N, together, C, CAUSAL)
+        else:
+            head_row, first = at, 0
+        row = first + GROUP * GROUP_M
+        q = tile_of(qs, C * r + GROUP)
+        wait_full(qs, C * r + GROUP)
+        skip = 0  # tiles that none of these queries sees, the first ones; all of them where there are no queries
+        if C == 3:
+            if CAUSAL:
+                skip = tiles - (gl.maximum(row + GROUP_M, 0) + BLOCK_N - 1) // BLOCK_N
+            elif row >= N:
+                skip = tiles
+            for i in range(done, done + skip):
+                if (i > done) | (skip < tiles):  # a walk has a turn less than tiles, for all consumers
+                    turn("sync", GROUP)
+                    turn("arrive", NEXT)
+                wait_full(ks, i)
+                release(ks, i)
+                wait_full(vs, i)
+                release(vs, i)
+        if skip == tiles:
+            give_back(qs, r, C, GROUP)
+        else:
+            start = done + skip
+            acc = gl.zeros((GROUP_M, D), gl.float32, O_LAYOUT)
+            m = gl.full((GROUP_M,), -float("inf"), gl.float32, ROWS)
+            wait_full(ks, start)
+            q_here = q if shared is None else q.load(gl.DotOperandLayout(0, S_LAYOUT, 2))  # in registers: see step 7
+            s = mma(q_here, tile_of(ks, start).permute((1, 0)), none, use_acc=False, is_async=True)
+            give_back(qs, r, C, GROUP)
+            s = mma_wait(0, deps=[s])
+            release(ks, start)
+            if CAUSAL:
+                offs_m = row % BLOCK_N + gl.arange(0, GROUP_M, ROWS)
+                offs_n = gl.arange(0, BLOCK_N, gl.SliceLayout(0, S_LAYOUT))
+                s = gl.where(offs_n[None, :] <= offs_m[:, None], s, -float("inf"))
+            m = larger(s, m, scale)
             e = gl.exp2(s * scale - m[:, None])
-            l = times_rows(l, alpha) + sums_of_threads(e)
+            l = sums_of_threads(e)
             p = gl.convert_layout(e.to(q.dtype), P_LAYOUT)
-        last = done + tiles - 1
-        wait_full(vs, last)
-        acc = mma(p, tile_of(vs, last), acc, is_async=True)
-        l = gl.convert_layout(gl.sum(l, 1), ROWS)
-        if WHICH == "whole":
+            for i in range(start + 1, done + tiles):
+                wait_full(ks, i)
+                turn("sync", GROUP)
+                s = mma(q_here, tile_of(ks, i).permute((1, 0)), none, use_acc=False, is_async=True)
+                wait_full(vs, i - 1)
+                acc = mma(p, tile_of(vs, i - 1), acc, is_async=True)
+                turn("arrive", NEXT)
+                s = mma_wait(1, deps=[s])  # all products but the last one are done: S is there
+                release(ks, i)
+                m_old, m = m, larger(s, m, scale)
+                alpha = gl.exp2(m_old - m)
+                pin()  # from here on ptxas puts the rest between the exponentials
+                acc = mma_wait(0, deps=[acc])
+                release(vs, i - 1)
+                acc = times_rows(acc, alpha)
+                e = gl.exp2(s * scale - m[:, None])
+                l = times_rows(l, alpha) + sums_of_threads(e)
+                p = gl.convert_layout(e.to(q.dtype), P_LAYOUT)
+            last = done + tiles - 1
+            wait_full(vs, last)
+            acc = mma(p, tile_of(vs, last), acc, is_async=True)
+            l = gl.convert_layout(gl.sum(l, 1), ROWS)
             gl.store(lse_ptr + (head_row + row) + gl.arange(0, GROUP_M, ROWS), (m + gl.log2(l)) * LN_2)
             acc = mma_wait(0, deps=[acc])
             release(vs, last)
-            store(acc, l, q, o_desc, head_row + row)
-        else:
-            acc = mma_wait(0, deps=[acc])
-            release(vs, last)
-            whole = True
-            if WHICH == "part":
-                acc, m, l, whole = handed_over(acc, m, l, at, N // BLOCK_N, parts, GROUP, C, LAST)
-            elif at < 0:
-                acc, m, l, whole = handed_over(acc, m, l, at, N // BLOCK_N, parts, GROUP, C, LAST)
-            if whole:
-                gl.store(lse_ptr + (head_row + row) + gl.arange(0, GROUP_M, ROWS), (m + gl.log2(l)) * LN_2)
-                store(acc, l, q, o_desc, head_row + row)
-    return tiles
-
-
-@jit
-def store(acc, l, place, o_desc, row):
-    """O leaves through its q's place."""
-    place.store((acc / gl.convert_layout(l, gl.SliceLayout(1, acc.type.layout))[:, None]).to(o_desc.dtype))
-    fence_async_shared()
-    tma.async_copy_shared_to_global(o_desc, [row, 0], place)
-
-
-@jit
-def consume(
-    o_desc, lse_ptr, rings, scale, sizes, parts, GROUP: gl.constexpr, C: gl.constexpr, CAUSAL: gl.constexpr,
-    OWN: gl.constexpr, LAST: gl.constexpr,
-):  # fmt: skip
-    """64 of the queries. `done` counts the tiles of keys that went before, as in produce."""
-    seats = rings[3]
-    if (GROUP + 1) % C == 0:
-        turn("arrive", 0)
-    done, r = 0, 0
-    at = seat(seats, 0)
-    _, end = works(sizes[0], sizes[1], parts, C)
-    if parts[0] is None:
-        while at < end:
-            done += attend(at, end, r, done, o_desc, lse_ptr, rings, scale, sizes, parts, GROUP, C, CAUSAL, "whole", LAST)
-            r += 1
-            at = seat(seats, r)
-    elif OWN:
-        while at < 0:
-            done += attend(at, end, r, done, o_desc, lse_ptr, rings, scale, sizes, parts, GROUP, C, CAUSAL, "part", LAST)
-            r += 1
-            at = seat(seats, r)
-        while at < end:
-            done += attend(at, end, r, done, o_desc, lse_ptr, rings, scale, sizes, (None,), GROUP, C, CAUSAL, "whole", LAST)
-            r += 1
-            at = seat(seats, r)
-    else:
-        while at < end:
-            done += attend(at, end, r, done, o_desc, lse_ptr, rings, scale, sizes, parts, GROUP, C, CAUSAL, "either", LAST)
-            r += 1
-            at = seat(seats, r)
+            q.store((acc / gl.convert_layout(l, gl.SliceLayout(1, O_LAYOUT))[:, None]).to(q.dtype))
+            fence_async_shared()
+            tma.async_copy_shared_to_global(o_desc, [head_row + row, 0], q)
+        done += tiles
+        r += 1
+        at, tiles = seat(seats, r)
     tma.store_wait(0)
 
 
 @jit
 def in_turns(
-    q_desc, k_desc, v_desc, o_desc, lse_ptr, counter, acc_ptr, sums_ptr, shared, sharers, scale, N, heads, together,
-    C: gl.constexpr, CAUSAL: gl.constexpr, OWN: gl.constexpr = False, LAST: gl.constexpr = True,
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, counter, scale, N, heads, together, shared, sharers,
+    C: gl.constexpr, CAUSAL: gl.constexpr,
 ):  # fmt: skip
     STAGES: gl.constexpr = C  # tiles in a ring: as many as shared memory holds, and three are enough
     qs, ks, vs = new_ring(q_desc, 2 * C, 1), new_ring(k_desc, STAGES, C), new_ring(v_desc, STAGES, C)
     seated = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(2):
         mbarrier.init(seated.index(i), count=1)
-    seats = (gl.allocate_shared_memory(gl.int32, [2, 1], mbarrier.MBarrierLayout()), seated)
-    rings, sizes, scale = (qs, ks, vs, seats), (N, heads, together), scale * LOG2_E
-    parts = (acc_ptr, sums_ptr, counter + 1, shared, sharers)
+    places, lengths = gl.allocate_shared_memory(gl.int32, [2, 1], mbarrier.MBarrierLayout()), None
+    if shared is not None:
+        lengths = gl.allocate_shared_memory(gl.int32, [2, 1], mbarrier.MBarrierLayout())
+    seats, sizes = (places, lengths, seated), (N, heads, together, shared, sharers)
+    rings, scale = (qs, ks, vs, seats), scale * LOG2_E
     # warps and registers of all but the first consumer, which has num_warps and what is left of 512 registers
     if C == 2:
         gl.warp_specialize(
             [
-                (consume, (o_desc, lse_ptr, rings, scale, sizes, parts, 0, C, CAUSAL, OWN, LAST)),
-                (consume, (o_desc, lse_ptr, rings, scale, sizes, parts, 1, C, CAUSAL, OWN, LAST)),
-                (produce, (q_desc, k_desc, v_desc, rings, counter, sizes, parts, C, CAUSAL)),
+                (consume, (o_desc, lse_ptr, rings, scale, sizes, 0, C, CAUSAL)),
+                (consume, (o_desc, lse_ptr, rings, scale, sizes, 1, C, CAUSAL)),
+                (produce, (q_desc, k_desc, v_desc, rings, counter, sizes, C, CAUSAL)),
             ],
             [4, 1],
             [REGISTERS, 24],
@@ -453,41 +379,14 @@ def in_turns(
     else:
         gl.warp_specialize(
             [
-                (consume, (o_desc, lse_ptr, rings, scale, sizes, parts, 0, C, CAUSAL, OWN, LAST)),
-                (consume, (o_desc, lse_ptr, rings, scale, sizes, parts, 1, C, CAUSAL, OWN, LAST)),
-                (consume, (o_desc, lse_ptr, rings, scale, sizes, parts, 2, C, CAUSAL, OWN, LAST)),
-                (produce, (q_desc, k_desc, v_desc, rings, counter, sizes, parts, C, CAUSAL)),
+                (consume, (o_desc, lse_ptr, rings, scale, sizes, 0, C, CAUSAL)),
+                (consume, (o_desc, lse_ptr, rings, scale, sizes, 1, C, CAUSAL)),
+                (consume, (o_desc, lse_ptr, rings, scale, sizes, 2, C, CAUSAL)),
+                (produce, (q_desc, k_desc, v_desc, rings, counter, sizes, C, CAUSAL)),
             ],
             [4, 4, 1],
             [160, 160, 24],
         )
-
-
-@triton.jit
-def merge(o_ptr, lse_ptr, acc_ptr, sums_ptr, first_walk, shared, sharers, N, D: tl.constexpr, QUERIES: tl.constexpr):
-    """16 rows of a shared walk."""
-    R: tl.constexpr = 16
-    w, rows = tl.program_id(0), tl.program_id(1) * R + tl.arange(0, R)
-    dims = tl.arange(0, D)
-    tiles, per_head = N // 128, tl.cdiv(N, QUERIES)
-    n = shared * tiles
-    first, last = ((w * tiles + 1) * sharers - 1) // n, ((w + 1) * tiles * sharers - 1) // n
-    m = tl.full((R,), -float("inf"), tl.float32)
-    l = tl.zeros((R,), tl.float32)
-    acc = tl.zeros((R, D), tl.float32)
-    for slot in range(first + w, last + w + 1):
-        more = tl.load(acc_ptr + slot * (QUERIES * D) + rows[:, None] * D + dims[None, :])
-        at_m = sums_ptr + slot * (2 * QUERIES) + rows // 64 * 128 + rows % 64
-        m_part, l_part = tl.load(at_m), tl.load(at_m + 64)
-        m_old, m = m, tl.maximum(m, m_part)
-        alpha, beta = tl.exp2(m_old - m), tl.exp2(m_part - m)
-        acc = acc * alpha[:, None] + more * beta[:, None]
-        l = l * alpha + l_part * beta
-    at = first_walk + w
-    row = at // per_head * N + at % per_head * QUERIES + rows
-    there = at % per_head * QUERIES + rows < N
-    tl.store(o_ptr + row[:, None].to(tl.int64) * D + dims[None, :], (acc / l[:, None]).to(o_ptr.dtype.element_ty), mask=there[:, None])
-    tl.store(lse_ptr + row, (m + tl.log2(l)) * 0.6931471805599453, mask=there)
 
 
 def consumers(D: int) -> int:
@@ -495,17 +394,37 @@ def consumers(D: int) -> int:
     return 3 if D == 64 else 2
 
 
-OWN, LAST, SHARE = False, True, True
-SAVED, LEAST = 8, 4
+@triton.jit
+def merge(o_ptr, lse_ptr, first_walk, shared, sharers, rows, N, D: tl.constexpr, QUERIES: tl.constexpr, ROWS: tl.constexpr):
+    """Some rows of a shared walk: the mean of its parts' o, which begin at row `rows`, in one order, weighted by their lse."""
+    which, tiles = tl.program_id(0), N // BLOCK_N
+    own = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    dims = tl.arange(0, D)
+    # the programs that have its first and its last tile
+    first = ((which * tiles + 1) * sharers - 1) // (shared * tiles)
+    last = ((which + 1) * tiles * sharers - 1) // (shared * tiles)
+    m = tl.full((ROWS,), -float("inf"), tl.float32)
+    l = tl.zeros((ROWS,), tl.float32)
+    acc = tl.zeros((ROWS, D), tl.float32)
+    for p in range(first, last + 1):
+        at = rows + (p + which) * QUERIES + own
+        o = tl.load(o_ptr + at.to(tl.int64)[:, None] * D + dims[None, :]).to(tl.float32)
+        lse = tl.load(lse_ptr + at)
+        m_old, m = m, tl.maximum(m, lse)
+        alpha, weight = tl.exp(m_old - m), tl.exp(lse - m)
+        acc = acc * alpha[:, None] + o * weight[:, None]
+        l = l * alpha + weight
+    at = (first_walk + which) * QUERIES + own
+    tl.store(o_ptr + at.to(tl.int64)[:, None] * D + dims[None, :], (acc / l[:, None]).to(o_ptr.dtype.element_ty))
+    tl.store(lse_ptr + at, m + tl.log(l))
 
 
-def sharing(walks: int, tiles: int, sms: int) -> tuple[int, int]:
-    """(how many walks are shared, by how many programs)."""
-    left = walks % sms
-    programs = min(sms, left * tiles // LEAST)
-    if left == 0 or programs < left or tiles - triton.cdiv(left * tiles, programs) < SAVED:
-        return 0, 0
-    return left, programs
+def sharing(walks: int, tiles: int, programs: int) -> tuple[int, int] | tuple[None, None]:
+    """Return how many walks the last round has, and how many programs share them; None, None if that does not pay."""
+    left = walks % programs
+    sharers = min(programs, left * tiles // FEWEST_SHARED)
+    pays = left and tiles - triton.cdiv(left * tiles, sharers) >= FEWEST_SAVED
+    return (left, sharers) if pays else (None, None)
 
 
 @cache
@@ -517,21 +436,18 @@ def heads_together(heads: int, nbytes: int) -> int:
 def launch(q, k, v, causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """(o, lse), as attention_overlapped.launch: q, k, v (B, H, N, D), contiguous, N a multiple of 128, D 64 or 128."""
     B, H, N, D = q.shape
-    o, lse = torch.empty_like(q), torch.empty(B, H, N, device=q.device)
     sms = torch.cuda.get_device_properties(q.device).multi_processor_count
-    C, heads, tiles = consumers(D), B * H, N // BLOCK_N.value
-    walks = heads * triton.cdiv(N, C * GROUP_M.value)
+    C, heads = consumers(D), B * H
+    queries = C * GROUP_M.value
+    all_walks, rows = heads * triton.cdiv(N, queries), heads * N
+    shared, sharers = sharing(all_walks, N // BLOCK_N.value, sms) if C == 2 and not causal else (None, None)
+    parts = 0 if shared is None else shared + sharers - 1  # at most: each takes as many rows of o as a walk
+    o, lse = q.new_empty(rows + parts * queries, D), torch.empty(rows + parts * queries, device=q.device)
+    counter = torch.zeros(1, dtype=torch.int32, device=q.device)
     together = heads_together(heads, (k[0, 0].nbytes + v[0, 0].nbytes))
-    parts, programs = (None, None, None, None), min(sms, walks)
-    shared, sharers = sharing(walks, tiles, sms) if C == 2 and not causal and SHARE else (0, 0)
-    counter = torch.zeros(1 + C * shared, dtype=torch.int32, device=q.device)
-    if shared:
-        programs = sms
-        slots = shared + sharers
-        acc, sums = (torch.empty(slots, C, GROUP_M.value, n, device=q.device) for n in (D, 2))
-        parts = acc, sums, shared, sharers
-    values = (*descriptors(q, k, v, o), lse, counter, *parts, D**-0.5, N, heads, together)
-    in_turns[(programs,)](*values, C=C, CAUSAL=causal, OWN=OWN, LAST=LAST, num_warps=4)
-    if shared and not LAST:
-        merge[(shared, C * GROUP_M.value // 16)](o, lse, acc, sums, walks - shared, shared, sharers, N, D=D, QUERIES=C * GROUP_M.value)
-    return o, lse
+    values = (*descriptors(q, k, v, o), lse, counter, D**-0.5, N, heads, together, shared, sharers)
+    in_turns[(sms if parts else min(sms, all_walks),)](*values, C=C, CAUSAL=causal, num_warps=4)
+    if parts:
+        given = (o, lse, all_walks - shared, shared, sharers, rows, N)
+        merge[(shared, queries // MERGED)](*given, D=D, QUERIES=queries, ROWS=MERGED, num_warps=4)
+    return o[:rows].view(q.shape), lse[:rows].view(B, H, N)
