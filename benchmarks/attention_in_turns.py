@@ -395,7 +395,9 @@ def consumers(D: int) -> int:
 
 
 @triton.jit
-def merge(o_ptr, lse_ptr, first_walk, shared, sharers, rows, N, D: tl.constexpr, QUERIES: tl.constexpr, ROWS: tl.constexpr):
+def merge(
+    o_ptr, lse_ptr, first_walk, shared, sharers, rows, N, D: tl.constexpr, QUERIES: tl.constexpr, ROWS: tl.constexpr
+):
     """Some rows of a shared walk: the mean of its parts' o, which begin at row `rows`, in one order, weighted by their lse."""
     which, tiles = tl.program_id(0), N // BLOCK_N
     own = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
