@@ -47,7 +47,9 @@ def test_the_forward_pass_is_right(forward, d, dtype, causal):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("heads, n", [(1, 2176), (5, 3968), (42, 2048)])  # on 132 SMs: 17 walks, 1 round and 23, 5 rounds and 12
+@pytest.mark.parametrize(
+    "heads, n", [(1, 2176), (5, 3968), (42, 2048)]
+)  # on 132 SMs: 17 walks, 1 round and 23, 5 rounds and 12
 def test_a_shared_last_round_is_right_and_has_the_same_bits_twice(scripts, heads, n, dtype):
     forward = importlib.import_module("attention_in_turns")
     sms = torch.cuda.get_device_properties(0).multi_processor_count
