@@ -14,9 +14,24 @@ What it took. Each step was measured on an H100 in one run with attention_overla
 4  two chains, turns       1.18   1.25  1.10  1.35   1.16   1.03   1.02  1.64  1.10   1.03   `larger`, `turn`; 2 and 3 at D 64
 5  walks handed out        1.21   1.27  1.29  1.34   1.21   1.04   1.05  1.65  1.12   1.07   by a counter; a third tile at D 64
 6  P V awaited early       1.26   1.34  1.31  1.36   1.25   1.05   1.06  1.65  1.18   1.08   before the exponentials
+7  last round shared                                        1.06   1.09                      as Stream-K does it; step 6 had 1.07 that day
 
-From 4096 tokens on this is 0.99 to 1.05 of FlashAttention-4, and at 1024 tokens 0.96 to 1.11 of cuDNN (results/attention_forward_h100.md,
+From 4096 tokens on this is 0.98 to 1.06 of FlashAttention-4, and at 1024 tokens 0.97 to 1.11 of cuDNN (results/attention_forward_h100.md,
 which also has counters of step 5).
+
+Step 7. 16,384 tokens in 16 full heads of 128 are 2048 walks of 128 tiles: 15.5 rounds of an H100's 132 programs, which took the time of
+16. The tiles of the last 68 walks are dealt out evenly instead, 66 for each program, which has the end of one walk and the beginning of the
+next, or a part of one. It does these parts before all else, each as if it was a walk: its o and lse go to rows behind those of all
+others. Whole walks come from the counter, as before, so nobody waits. In the end `merge` takes the mean of each walk's parts, weighted by
+their lse, in one order; results are the same twice. What this costs: a second launch (6 to 10 us with parts in float32, which are twice
+as large), 7 MB, and parts of o that are rounded to 16 bits, so that 3 % of the rows are rounded twice. Causal walks are even as they are,
+and at D 64 only 0.7 % of the rounds are idle.
+
+Saved are 3 % of the steps, not of the time: an early form needed 3.7 % fewer clocks and 2.3 % less time, since the chip, at its power
+limit, lowered the clock (1.67 GHz, of at most 1.98). And it paid only together with another change: q goes to registers when a walk begins,
+not to the tensor cores from shared memory in each tile. Of step 6's speed, D 128, full, at 4096 and 16,384 tokens: both, 1.01 and 1.02 to
+1.03; shared, q from shared memory, 0.99 and 1.01; q in registers, nothing shared, 1.00 and 1.00, and 0.98 for causal walks. Why the
+two together bring more than each is not known.
 
 The order of instructions decides as much as the steps of the kernel do; `nvdisasm` shows it. A unit takes an exponential of a warp every
 eight cycles, and FlashAttention-4's loop has seven other instructions between two of them: sums, O brought to the new maximum, P
@@ -39,6 +54,16 @@ walk issued together with the last P V of this one, 0.93 and 0.95, and a tenth a
 rescaled only where a maximum grows by more than 8 (branch of a warp, as FlashAttention-4 does on Blackwell), 0.99 and 0.98; without the
 former 0.84 and 0.95. Half of the exponentials before the wait, on step 6: 0.99 and 0.99 (1.01 and 0.98). Two consumers at D 64, 1024
 tokens, causal: 0.92 of cuDNN (0.95).
+
+Tried for step 7, of step 6's speed, D 128, full, at 4096 and 16,384 tokens, with q in shared memory. Parts of O in float32, which `merge`
+reads: 0.99 and 1.00. The last part of a walk to arrive merges them, without a second launch: 0.98 and 1.00 to 1.01; the same with a loop
+of their own for parts: 0.98 and 1.00. Parts after whole walks: 0.99 and 1.00, and 1.00 and 1.01 if the last one merges. No parts, and 128
+programs, which have 16 walks each: 1.00 and 0.99 to 1.00. A last round shared at 1024 tokens, which saves 4 tiles: 0.94 to 0.96. D 64,
+16,384 tokens, shared: 0.96 to 0.98. Code moved by 1 to 64 instructions: within 0.003.
+
+Not done, since it was found last: if the producer tells all consumers row, first query and tiles of a walk, which they compute anew here,
+causal walks have 1.01 to 1.02 of this speed at D 128, at any length, and at D 64 with 1024 tokens (4096: 1.00; 16,384: 0.99). Full ones
+have 0.97 then at D 64, and 0.99 at D 128 where they share.
 """
 
 from __future__ import annotations
@@ -424,9 +449,11 @@ def merge(
 def sharing(walks: int, tiles: int, programs: int) -> tuple[int, int] | tuple[None, None]:
     """Return how many walks the last round has, and how many programs share them; None, None if that does not pay."""
     left = walks % programs
+    if left == 0 or tiles < FEWEST_SAVED:
+        return None, None
     sharers = min(programs, left * tiles // FEWEST_SHARED)
-    pays = left and tiles - triton.cdiv(left * tiles, sharers) >= FEWEST_SAVED
-    return (left, sharers) if pays else (None, None)
+    saved = tiles - triton.cdiv(left * tiles, sharers)
+    return (left, sharers) if saved >= FEWEST_SAVED else (None, None)
 
 
 @cache

@@ -72,6 +72,7 @@ def test_a_last_round_is_shared_where_that_saves_more_than_it_costs(in_turns):
     assert in_turns.sharing(2048, 8, 132) == (None, None)  # 1024 tokens: 3 tiles would be saved
     assert in_turns.sharing(2112, 128, 132) == (None, None)  # whole rounds
     assert in_turns.sharing(130, 128, 132) == (None, None)  # nearly one
+    assert in_turns.sharing(1, 1, 132) == (None, None)
     assert in_turns.sharing(12, 16, 132) == (12, 48)  # less than one: 4 tiles for each of 48 programs
 
 
