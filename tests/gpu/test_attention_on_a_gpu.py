@@ -46,6 +46,27 @@ def test_the_forward_pass_is_right(forward, d, dtype, causal):
             assert ((got.double() - right).abs() <= F.oracles.kernel_budget(right, dtype, given)).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "heads, n", [(1, 2176), (5, 3968), (42, 2048)]
+)  # on 132 SMs: 17 walks, 1 round and 23, 5 rounds and 12
+def test_a_shared_last_round_is_right_and_has_the_same_bits_twice(scripts, heads, n, dtype):
+    forward = importlib.import_module("attention_in_turns")
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
+    assert forward.sharing(heads * n // 128, n // 128, sms) != (None, None)
+    given = A.cases.qkv(n, n, 128, dtype, lead=(1, heads), scores="rising")(torch.Generator("cuda").manual_seed(n))
+    given["causal"] = False
+    torch.full((1 << 26,), torch.nan, device="cuda")  # freed at once: what is not stored shows
+    o, lse = forward.launch(**given)
+    assert o.shape == given["q"].shape and o.is_contiguous() and lse.is_contiguous()
+    assert all(map(torch.equal, (o, lse), forward.launch(**given)))
+    for head in {*range(0, heads, 8), heads - 1}:  # a float64 oracle of all at once would need too much memory
+        one = {name: x[:, head : head + 1] if name != "causal" else x for name, x in given.items()}
+        got = o[:, head : head + 1], lse[:, head : head + 1]
+        for found, right in zip(got, F.oracles.attend(**one), strict=True):
+            assert ((found.double() - right).abs() <= F.oracles.kernel_budget(right, dtype, one)).all()
+
+
 @pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # by autograd's own thread, in the oracle
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
