@@ -200,8 +200,9 @@ check("start.add_one", add_one)
 # hint("start.add_one")
 
 # %% [markdown]
-# Your best result for each check is kept in a file outside the course's folder. So it survives a restart, or a new copy
-# of the course. `progress()` tells you the name of this file, and which exercise comes next.
+# Your best result for each check is kept in a file outside the course's folder. So it is still there after a restart,
+# or after you install a new copy of the course. `progress()` tells you the name of this file, and which exercise comes
+# next.
 
 # %%
 progress()
@@ -241,7 +242,7 @@ progress()
 # | what a kernel does to memory | counted on the CPU | counted on the CPU |
 # | what the compiler turns a kernel into | yes: Triton compiles for a GPU that is not there | yes |
 # | how long a kernel takes | no: times recorded on an H200 are shown, and marked as such | timed here |
-# | extra credit for speed (from 04 on) | no | yes |
+# | extra credit for speed (in 02, and from 04 on) | no | yes |
 #
 # ## The route
 #
@@ -279,9 +280,9 @@ check("start.num_programs", num_programs)
 # Predictions are graded, too. The check finds the right numbers with a trace.
 #
 # `double_kernel` is launched on **5000** elements with **BLOCK = 1024** and as many programs as it needs. This time x
-# is **float16** (2 bytes per element) and out is **float32** (4 bytes); `tl.store` converts to the dtype of the tensor
-# that it writes. How many programs are there? How many positions of the *load* are masked, over all programs? How many
-# bytes are loaded, and how many stored?
+# is **float16** (2 bytes per element) and out is **float32** (4 bytes); `tl.store` converts the numbers to the dtype of
+# the tensor that it writes to. How many programs are there? How many positions of the *load* are masked, in all
+# programs together? How many bytes are loaded, and how many stored?
 #
 # Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
@@ -336,8 +337,8 @@ except Exception as fault:
     print(fault)
 
 # %% [markdown]
-# The last program has 256 positions but only 232 elements. The last lines of the message name the usual causes. Two of
-# these, strides and offsets, are the subject of unit 01.
+# The last program has 256 positions but only 232 elements. The end of the message names the usual causes. Two of these,
+# strides and offsets, are the subject of unit 01.
 #
 # ## The ladder
 #
@@ -357,8 +358,9 @@ figures.start.ladder()
 # * Such a switch is a **transistor**. Four transistors make a **NAND gate**, which computes `not (a and b)`. Everything
 #   else can be built from NAND gates. Two gates that feed each other form a *latch*, which keeps one bit. Two latches
 #   form a **flip-flop**, which keeps its bit until the next tick of the clock. 32 flip-flops side by side form a
-#   **register**, which holds one number. (Large groups of registers are made of denser cells than flip-flops, called
-#   SRAM; more about them below.) The next cell builds an adder and a latch from NAND gates alone.
+#   **register**, which holds one number. (Where many registers are needed, they are made of *SRAM*, which packs bits
+#   more densely than flip-flops. More about SRAM below.) The next cell builds an adder and a latch from NAND gates
+#   alone.
 
 
 # %%
@@ -504,9 +506,9 @@ figures.start.two_dies()
 figures.start.explore_hiding_latency()
 
 # %% [markdown]
-# With 4 warps the ALUs are busy for 160 of every 440 cycles, which is 36 %. When you add warps, no single warp becomes
-# faster, but the scheduler has more warps to choose from, so the ALUs wait less. More work before each wait keeps the
-# ALUs busier, too. Much of this course is about doing more work before each wait.
+# With 4 warps the ALUs are busy for 160 of every 440 cycles, which is 36 %. When you add warps, no individual warp
+# becomes faster, but the scheduler has more warps to choose from, so the ALUs wait less. More work before each wait
+# keeps the ALUs busier, too. Much of this course is about doing more work before each wait.
 #
 # ## Exercise: how many warps hide a wait?
 #
@@ -607,9 +609,9 @@ for fault in t.faults:
 # %% [markdown]
 # In a **race** two programs touch the same element, at least one of them writes to it, and nothing decides which one
 # comes last. So the result may depend on chance. Here it does not, because all the programs that write to an element
-# happen to write the same number. A test of the values therefore cannot find this race. The trace does find the race,
-# because it remembers which program wrote each element. (The *atomics* in the report are for programs that must share
-# an element; unit 04 explains them. The values are wrong for a simpler reason: nobody wrote elements 1024 to 4999.)
+# happen to write the same number. (The values above are wrong for a simpler reason: nobody wrote elements 1024 to
+# 4999.) So no test of the values can find this race. The trace finds it, because it remembers which program wrote each
+# element. The report mentions *atomics*; these are for programs that must share an element, and unit 04 explains them.
 #
 # Because of races, "it worked when I tried it" says little about a kernel. In a trace, which runs on the CPU, the
 # programs run one after the other. On a GPU they do not.
@@ -807,7 +809,7 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # 5. Each value is multiplied by its weight, and these products are added up. A fourth learned matrix, the *output
 #    projection*, turns the sum into the update.
 # 6. The second update comes from an **MLP**. One matrix makes the vector about four times as long, a nonlinear function
-#    is applied to each number, and another matrix brings the vector back to its old length.
+#    is applied to each number, and another matrix brings the vector back to its original length.
 # 7. At the end an **unembedding** turns each vector into one number for each token that could come next. In GPT-2 small
 #    (Radford and others, 2019) it makes 50,257 numbers out of 768. So the vector becomes longer, despite the name
 #    *unembedding*.
@@ -1011,8 +1013,8 @@ progress()
 # * A program finds its block with `tl.program_id` and its elements with `tl.arange`. A mask switches off the positions
 #   past the end. The number of programs is rounded up.
 # * Programs run in any order. If two programs write to the same element, that is a race, and a trace reports it.
-# * From registers to HBM, memories get slower and further away, and HBM is by far the largest. Arithmetic has gained
-#   more speed than memory, so most kernels wait for memory.
+# * From registers to HBM, memories get slower and further away, and HBM is by far the largest. Arithmetic has sped up
+#   more than memory, so most kernels wait for memory.
 #
 # The unit is worth {{unit points}}, over {{unit exercises}}. The next unit, 01, shows what a tensor is, and why a
 # transpose moves nothing.

@@ -621,7 +621,7 @@ def sliding_windows(shape: list[int], strides: list[int], width: int, step: int)
 check("strides.sliding_windows", sliding_windows)
 
 # %% [markdown]
-# How much memory does this save for 100,000 numbers, if a window of 1000 begins at each of them?
+# How much memory does this save for 100,000 numbers, with a window of 1000 wherever one fits?
 
 # %%
 signal = torch.randn(100_000)
@@ -778,8 +778,8 @@ predicted_einsum = {
 check("strides.einsum_predictions", predicted_einsum)
 
 # %% [markdown]
-# From the right the product takes 32 times fewer FLOPs, although the equation is the same. Where this matters, write
-# two einsums, so that you set the order yourself.
+# From the right the product takes about 32 times fewer FLOPs, although the equation is the same. Where this matters,
+# write two einsums, so that you set the order yourself.
 #
 # ## Exercise: heads that share keys
 #

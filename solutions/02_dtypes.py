@@ -46,8 +46,8 @@ h200 = gpu.datasheet("H200")
 print(f"\nH200, bf16 against fp32: {h200.bf16_flops / h200.fp32_flops:.1f} times")
 
 # %% [markdown]
-# (The fp32 column is arithmetic on ordinary cores. The other columns run on tensor cores, which add up in fp32.) Each
-# generation brought a format with fewer bits, and most of the speed that GPUs have gained came that way. The table
+# (The fp32 column is arithmetic on ordinary cores. The other columns run on tensor cores, which add up in fp32.) Most
+# generations brought a format with fewer bits, and most of the speed that GPUs have gained came that way. The table
 # shows dense products of one card, in 10¹² operations per second. It comes from NVIDIA's datasheets of these cards
 # (K20X, P100, V100, A100, H100 SXM). The numbers of the B200 come from NVIDIA's *Blackwell Architecture Technical
 # Brief* (an HGX with 1000 W for each GPU):

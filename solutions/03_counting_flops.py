@@ -118,9 +118,8 @@ print(f"{counter.get_total_flops():,} FLOPs for a result of {c.numel() * 4 / 1e9
 # counter.
 #
 # ```python
-# x = torch.empty(100, 64)                            # data: needs no gradient w = torch.empty(64, 32,
-# requires_grad=True)
-#
+# x = torch.empty(100, 64)                            # data: needs no gradient
+# w = torch.empty(64, 32, requires_grad=True)
 # A, B, v = torch.empty(1000, 1000), torch.empty(1000, 1000), torch.empty(1000, 1)
 #
 # y = x @ w                                           # product
@@ -475,7 +474,8 @@ figures.flops.blow_up()
 # %% [markdown]
 # One output is a sum of d products of two random numbers, each with mean 0 and variance 1. A product of the two has
 # variance 1, too. Variances of independent terms add up, so the output has variance d and a standard deviation of
-# sqrt(d). After three layers of width 1024 the numbers come close to the largest float16, and after four they pass it.
+# sqrt(d). After three layers of width 1024 the standard deviation is half of the largest float16, so some numbers
+# already pass it. After four layers most of them do.
 #
 # ## Exercise: the scale of fresh weights
 #
@@ -945,9 +945,8 @@ import numpy as np  # noqa: E402
 torch.manual_seed(0)
 np.random.seed(0)
 folder = tempfile.mkdtemp()
-np.arange(100_000).astype(np.uint16).__mod__(50).tofile(
-    os.path.join(folder, "tokens")
-)  # a text: 0, 1, ..., 49, 0, 1, ...
+text = np.arange(100_000) % 50  # 0, 1, ..., 49, 0, 1, ...
+text.astype(np.uint16).tofile(os.path.join(folder, "tokens"))
 tokens = np.memmap(os.path.join(folder, "tokens"), dtype=np.uint16, mode="r")
 
 
@@ -1093,9 +1092,9 @@ else:
     )
 
 # %% [markdown]
-# Your time is a little longer, because it includes the launch: about 5 to 10 microseconds on the host. If the work
-# itself is that short, do what `do_bench` does: put *events* into the queue before and after the work, and let the
-# device read its own clock.
+# Your time is longer, because it includes the launch and the wait for the GPU's answer on the host: 10 microseconds or
+# more, depending on the machine. If the work itself is that short, do what `do_bench` does: put *events* into the queue
+# before and after the work, and let the device read its own clock.
 #
 # ## A mystery
 #

@@ -215,8 +215,8 @@ check("tiling.predictions", predicted_reads)
 
 # %% [markdown]
 # With tiles of 32 × 128, each element of `a` is read 2 times instead of 4, and each element of `b` is read 8 times
-# instead of 4. In all, this is more: 2 + 8 instead of 4 + 4. A program with a tile of BLOCK_M × BLOCK_N does 2 ×
-# BLOCK_M × BLOCK_N FLOPs for every BLOCK_M + BLOCK_N numbers that it reads. Of all tiles with the same area, the
+# instead of 4. In all, these are more reads: 2 + 8 instead of 4 + 4. A program with a tile of BLOCK_M × BLOCK_N does 2
+# × BLOCK_M × BLOCK_N FLOPs for every BLOCK_M + BLOCK_N numbers that it reads. Of all tiles with the same area, the
 # **square** has the smallest sum of its sides.
 #
 # ## Exercise: bytes of a tiled product
@@ -675,9 +675,10 @@ print(f"float32, rounded to TF32: off by {(c32 - a32 @ b32).abs().max():.4f}; wi
 print(compile_for(one_tile, a, b, c, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, gpu="sm_90"))
 
 # %% [markdown]
-# The compiler tells us four things. It says how wide the loads and stores are: 128 bits, which is the widest possible.
-# It names the instruction of the tensor cores: `mma`, or `wgmma` for tiles of 64 rows and more. It says how many of the
-# 232,448 bytes (227 KiB) of shared memory a program takes. And it says how many registers each thread takes.
+# Four things in the compiler's report matter here. It says how wide the loads and stores are: 128 bits, which is the
+# widest possible. It names the instruction of the tensor cores: `mma`, or `wgmma` for tiles of 64 rows and more. It
+# says how many of the 232,448 bytes (227 KiB) of shared memory a program takes. And it says how many registers each
+# thread takes.
 #
 # **Warps and stages** are arguments of the launch, too: `kernel[grid](..., num_warps=8, num_stages=3)`. By default a
 # program has 4 warps, that is, 128 threads. So with a tile of 128 × 256, each thread holds 256 sums. A thread has at
@@ -702,10 +703,10 @@ for num_warps in (4, 8):
 # kernel takes both strides of each matrix as arguments, it can read all of these views without a copy. `.contiguous()`
 # would launch another kernel, with its own traffic, so it is not allowed here.
 #
-# **Batches.** If `a` has the shape (B, M, K) and `b` has (B, K, N), there are B products to compute. Either `a` and `b`
-# both have two dimensions, or both have three. Use the second axis of the grid, `tl.program_id(1)`, to say which
-# product of the batch a program works on, and pass one more stride for each matrix. A single product is a batch of one,
-# and `a[None]` gives such a batch, as a view.
+# **Batches.** If `a` has the shape (B, M, K) and `b` has (B, K, N), there are B products to compute. `a` and `b` have
+# the same number of dimensions, two or three. Use the second axis of the grid, `tl.program_id(1)`, to say which product
+# of the batch a program works on, and pass one more stride for each matrix. A single product is a batch of one, and
+# `a[None]` gives such a batch, as a view.
 #
 # ## Exercise: one step
 #
@@ -1225,12 +1226,12 @@ print(figures.tiling.copied_first())
 # ## Which tile first?
 #
 # One question is left. A trace says that `a` is read N / BLOCK_N times. With 16,384 columns and tiles of 256, this is
-# 64 times. Must all of these reads go to DRAM? Between the SMs and DRAM lies the **L2** cache, which has 60 MB on an
+# 64 times. Must all of these reads go to DRAM? Between the SMs and DRAM lies the **L2** cache, which has 60 MiB on an
 # H200. If two programs that run at the same time need the same tile of `a`, DRAM delivers it only once.
 #
 # So it matters *which* tiles are computed at the same time. This depends on how a kernel turns its program number into
 # a tile. With large tiles an H200 runs 132 programs at a time, one on each SM. If tiles are numbered row by row (**row
-# order**), the tiles of these programs lie in two or three long rows. Together these tiles need few rows of `a`, but
+# order**), the tiles of these programs lie in three or four long rows. Together these tiles need few rows of `a`, but
 # all columns of `b`. Which order would be better?
 
 # %%
@@ -1274,15 +1275,15 @@ check("tiling.grouped_order", grouped_order)
 
 # %% [markdown]
 # Now go back to your matmul. Replace the lines that number the tiles in row order with the lines of `grouped_order`.
-# Replace `group` by `GROUP`, and define `grid_m = tl.cdiv(M, BLOCK_M)`. `GROUP=8` in the launch is a good start. Run
+# Replace `group` with `GROUP`, and define `grid_m = tl.cdiv(M, BLOCK_M)`. `GROUP=8` in the launch is a good start. Run
 # the check again: the result must still be right.
 #
 # Is there an order that needs no parameter such as `group`? The **Hilbert curve** visits each cell of a square once and
 # always steps to a neighbouring cell. So any stretch of the curve, long or short, covers cells that lie close together.
 # The tiles of the programs that run at the same time therefore form a patch, however many programs there are. The curve
 # is built from smaller copies of itself. Each quarter of the square holds a Hilbert curve with half as many cells on a
-# side. Two of these four are flipped, so that each of them begins next to the cell where the one before it ended. The
-# picture above shows which two.
+# side. Two of these small curves are flipped, so that every small curve begins next to the cell where the previous one
+# ended. The picture above shows which two.
 #
 # ## Exercise: Hilbert order
 #

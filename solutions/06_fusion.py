@@ -601,7 +601,7 @@ check("fusion.online_softmax", online_softmax)
 # %% [markdown]
 # Each element is read twice and written once, so 3 elements are moved instead of 2. Does this take one and a half times
 # as long? Not always. The second pass comes right after the first, and a row of 32768 floats takes 128 KiB. So the rows
-# of 132 SMs take 17 MB, and the L2 cache of an H200 holds 60 MB. A trace counts the reads of the second pass, but all
+# of 132 SMs take 17 MB, and the L2 cache of an H200 holds 60 MiB. A trace counts the reads of the second pass, but all
 # of them may come from L2. The next cell shows what torch.compile does with rows of 32768:
 
 # %% gpu="fusion.generated_long_softmax"
@@ -854,12 +854,13 @@ for name in ("V100", "A100 80GB", "H100 SXM", "B200"):
 
 # %% [markdown]
 # The products do nearly all FLOPs. The other operations take a larger share of the time than of the FLOPs, because
-# moving a number takes far longer than multiplying it. From the V100 to the H100 their share of the time has doubled,
-# because arithmetic has gained more speed than memory. These shares are estimates from datasheets, and measured shares
-# differ. Products seldom reach the speed of the datasheet, and a norm that consists of several kernels moves more than
-# 2 d numbers. Ivanov and others timed each kernel of a layer of BERT in training on a V100 (*Data Movement Is All You
-# Need*, 2021, table 1). Products did 99.8 % of the FLOPs and took 61 % of the time. Norms and softmaxes took 25.5 % of
-# the time for 0.17 % of the FLOPs, and elementwise operations took the other 13.5 % of the time.
+# moving a number takes far longer than multiplying it. From the V100 to the H100 their share of the time has about
+# doubled, because arithmetic has gained more speed than memory. These shares are estimates from datasheets, and
+# measured shares differ. Products seldom reach the speed of the datasheet, and a norm that consists of several kernels
+# moves more than 2 d numbers. Ivanov and others timed each kernel of a layer of BERT in training on a V100 (*Data
+# Movement Is All You Need*, 2021, table 1). Products did 99.8 % of the FLOPs and took 61 % of the time. Norms and
+# softmaxes took 25.5 % of the time for 0.17 % of the FLOPs, and elementwise operations took the other 13.5 % of the
+# time.
 #
 # ## Exercise: break a softmax
 #
@@ -997,10 +998,11 @@ for fused in (False, True):
 # The fused epilogue saves one load and one store of the result, 2 · 256² · 2 bytes.
 #
 # **Optional: what limits a kernel?** `profile` answers this for a kernel of your own. It traces the launch, and
-# compares the counts with the roofline of unit 03. This gives two times, by the card's datasheet: one to move each byte
-# once, and one to compute the products. If there is a GPU, and NVIDIA's profiler Nsight Compute (`ncu`) is installed,
-# `profile` also launches the kernel under `ncu`. Then it also shows what the GPU counted, and which part of the GPU was
-# busiest. Guess first: is memory or the product the limit if the side of the matrices is 256? And if the side is 1024?
+# compares the counts with the roofline of unit 03. This gives three times, by the card's datasheet: one to move each
+# byte once, one to compute the products, and one for the other arithmetic. If there is a GPU, and NVIDIA's profiler
+# Nsight Compute (`ncu`) is installed, `profile` also launches the kernel under `ncu`. Then it also shows what the GPU
+# counted, and which part of the GPU was busiest. Guess first: is memory or the product the limit if the side of the
+# matrices is 256? And if the side is 1024?
 
 
 # %%

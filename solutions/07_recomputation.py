@@ -187,9 +187,10 @@ figures.recomputation.three_ways()
 # %% [markdown]
 # We call reading or writing one whole tensor a **memory operation**. Fusing reduces the number of memory operations
 # from 15 to 8. But the fused forward kernel still writes the first two sigmoids, s1 and s2, which only the backward
-# pass needs. (It need not write the third sigmoid, because the backward pass computes that again from s2. This already
-# is recomputation.) If you keep only x, 5 memory operations are left. The backward pass then computes all three
-# sigmoids again, in registers. This costs no time, because the kernel waits for memory anyway.
+# pass needs. (It writes the third sigmoid, too, since this is the result. But the backward pass need not read it,
+# because it computes it again from s2. This already is recomputation.) If you keep only x, 5 memory operations are
+# left. The backward pass then computes all three sigmoids again, in registers. This costs no time, because the kernel
+# waits for memory anyway.
 #
 # ## Exercise: the bytes of three sigmoids
 #

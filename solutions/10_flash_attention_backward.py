@@ -821,7 +821,7 @@ figures.flash_backward.context_against_memory()
 
 # %% [markdown]
 # One line has the slope 2, and the other one has the slope 1. (On logarithmic axes n² is a straight line, too, and
-# twice as steep as n.) From a few thousand tokens on, only FlashAttention fits.
+# twice as steep as n.) From 13,455 tokens on, only FlashAttention fits.
 #
 # ## Exercise: longest_context
 #
@@ -898,24 +898,28 @@ found = measured("attention")
 for there, back in zip(found["forward"], found["backward"], strict=True):
     if (back["d"], back["length"]) == (128, 16384):
         flops = 16 * 16384**2 * 128 / (2 if back["causal"] else 1)  # B N N D
-        ms = 4 * flops / there["contenders"]["unit 09"]["tflops"] / 1e9
-        ms_back = 10 * flops / back["contenders"]["unit 10"]["tflops"] / 1e9
+        forward = there["contenders"]["unit 09"]["tflops"]
+        own, cudnn = (back["contenders"][name]["tflops"] for name in ("unit 10", "cuDNN"))
+        ms, ms_back = 4 * flops / forward / 1e9, 10 * flops / own / 1e9
         kind = "causal" if back["causal"] else "full"
         print(
             f"16 heads of 128, 16,384 tokens, {kind}: {ms:.1f} ms forward, {ms_back:.1f} ms backward: {ms_back / ms:.1f} times as long"
+        )
+        print(
+            f"    as computed: {forward:.0f} TFLOP/s forward, {7 / 5 * own:.0f} backward; cuDNN backward: {cudnn:.0f}"
         )
 print("you guessed", "nothing" if guess_times is ... else guess_times)
 
 # %% [markdown]
 # 3.5 times the FLOPs take less than 3.5 times as long. In the forward pass, a tile takes two products and one
 # exponential. In the backward pass, the two kernels together take seven products and two exponentials for each tile.
-# That is 3.5 products for each exponential, so the tensor cores wait less. For full attention at 16k they reach 7/5 ·
-# 433 = 606 TFLOP/s, if the products that are computed twice are counted twice. The forward pass reaches 465 TFLOP/s.
+# That is 3.5 products for each exponential, so the tensor cores wait less. The lines "as computed" show this. They
+# count all seven products.
 #
-# This also explains the gap to cuDNN. cuDNN's 606 TFLOP/s and our 433 TFLOP/s both count five products. Our kernels do
-# seven products at a rate of 606 TFLOP/s, so with five products they would be as fast as cuDNN. And why are our kernels
-# as fast as they are? Because of their tiles and numbers of warps, which we found by trying many. The table shows
-# `dkdv` alone on the H200 (2026-11-21, 4096 tokens, full attention, in TFLOP/s of the 8 B N² D that it computes):
+# This also explains the gap to cuDNN, whose backward pass computes five products. Our kernels compute seven, at about
+# the same rate. With five products at that rate they would be about as fast as cuDNN. And why are our kernels as fast
+# as they are? Because of their tiles and numbers of warps, which we found by trying many. The table shows `dkdv` alone
+# on the H200 (2026-11-21, 4096 tokens, full attention, in TFLOP/s of the 8 B N² D that it computes):
 #
 # | BLOCK_M × BLOCK_N, warps, stages | D = 64 | D = 128 |
 # | --- | --- | --- |

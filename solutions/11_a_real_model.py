@@ -1820,12 +1820,12 @@ progress()
 # * Karpathy, *nanoGPT* and *nanochat*: the model and the training loop that this unit imitates, at full size.
 # * Kingma and Ba, *Adam* (2014); Loshchilov and Hutter, *Decoupled Weight Decay Regularization* (2017).
 # * Micikevicius and others, *Mixed Precision Training* (2017): the float32 master.
-# * Korthikanti and others, *Reducing Activation Recomputation in Large Transformer Models* (2022): the memory of a transformer,
-#   term by term.
-# * Kaplan and others, *Scaling Laws for Neural Language Models* (2020), section 2.1: where 6 N D comes from; Chowdhery and
-#   others, *PaLM* (2022), appendix B: MFU.
+# * Korthikanti and others, *Reducing Activation Recomputation in Large Transformer Models* (2022): the memory of a
+#   transformer, term by term.
+# * Kaplan and others, *Scaling Laws for Neural Language Models* (2020), section 2.1: where 6 N D comes from; Chowdhery
+#   and others, *PaLM* (2022), appendix B: MFU.
 # * Stanford CS336, assignment 1: the same loop, optimizer and accounting, from scratch.
-# * Su and others, *RoFormer*, 2021; Press, Smith and Lewis, *Train Short, Test Long*, 2021: two of the three ways to
+# * Su and others, *RoFormer*, 2021; Press, Smith and Lewis, *Train Short, Test Long*, 2022: two of the three ways to
 #   tell a position.
 # * Ainslie and others, *GQA*, 2023; Jiang and others, *Mistral 7B*, 2023: shared heads, and a cache that is a ring.
 # * Kwon and others, *Efficient Memory Management for Large Language Model Serving with PagedAttention*, 2023.

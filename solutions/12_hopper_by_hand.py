@@ -498,9 +498,9 @@ def by_descriptors(a_desc, b_desc, c_desc, K, BLOCK: tl.constexpr, BLOCK_K: tl.c
 
 # %% [markdown]
 # We begin with the loop of `one_chain`, in PTX and in machine code. PTX is what Triton produces, for an abstract
-# machine with any number of registers. `fma.rn.f32 %r2, %r1, %r2, 0f3F000000` is a multiply-add that rounds once (`rn`
-# means to the nearest, and 0f3F000000 are the bits of 0.5). `setp` compares, and `@%p bra` jumps if the comparison
-# holds. NVIDIA's assembler, `ptxas`, turns PTX into SASS, the machine code of one chip: it chooses registers, orders
+# machine with any number of registers. `fma.rn.f32` is a multiply-add that rounds once (`rn` means to the nearest); its
+# last operand, 0f3F000000, is 0.5, written in bits. `setp` compares, and `@%p bra` jumps if the comparison holds.
+# NVIDIA's assembler, `ptxas`, turns PTX into SASS, the machine code of one chip: it chooses registers, orders
 # instructions, and may copy the body of a loop. How many multiply-adds stand between the label and the jump, in each of
 # the two?
 
@@ -855,8 +855,9 @@ check("hopper.balanced_walk", balanced_walk)
 # %% [markdown]
 # ## The two ladders
 #
-# Here is what these ideas are worth, measured on an H200: first the product, from small tiles to a persistent kernel with
-# specialised warps, then attention. What is the largest step of each? And what do the lower bars have in common?
+# Here is what these ideas are worth, measured on an H200 (the persistent product on an H100): first the product, from
+# small tiles to a persistent kernel with specialised warps, then attention. What is the largest step of each? And what
+# do the lower bars have in common?
 
 # %%
 figures.hopper.matmul_ladder()
@@ -871,9 +872,9 @@ figures.hopper.attention_ladder()
 
 # %% [markdown]
 # The steps of attention are in benchmarks/attention_ladder.py and benchmarks/attention_overlapped.py. This picture does
-# not show the next step, which is in benchmarks/attention_in_turns.py and comes close to FlashAttention-4. The hardware
-# counters show what the speeds do not: in unit 09's kernel the tensor cores work half of the time, since products and
-# softmax take turns. The largest step lets them work at the same time.
+# not show the next step, which is in benchmarks/attention_in_turns.py and is about as fast as FlashAttention-4. The
+# hardware counters show what the speeds do not: in unit 09's kernel the tensor cores work half of the time, since
+# products and softmax take turns. The largest step lets them work at the same time.
 #
 # ## Which FlashAttention for which card?
 #
@@ -890,9 +891,9 @@ print(figures.hopper.which_attention())
 # the versions' authors say. FlashAttention-3 was written for Hopper. If you build it from source, it also runs on
 # Ampere and Ada (issue 1049 of the flash-attention repository), with the older instructions of these cards. A B200 is
 # newer than Hopper and still does not run everything: `wgmma` exists on Hopper alone, and no source says that the third
-# version runs on a B200. The second version does, at a sixth of the card's peak (issue 1589: 380 of 2250 TFLOP/s). A
-# B200 has a version of its own, the fourth, which multiplies with `tcgen05`. And on a T4 a kernel in Triton runs, but
-# on ordinary cores, as `compile_for(..., gpu="sm_75")` shows.
+# version runs on a B200. The second version does, at a sixth of the card's peak (issue 1589: 380 of 2250 TFLOP/s). The
+# fourth version was written for the B200, where it multiplies with `tcgen05`; it runs on Hopper, too. And on a T4 a
+# kernel in Triton runs, but on ordinary cores, as `compile_for(..., gpu="sm_75")` shows.
 
 # %% [markdown]
 # # Part two: one asynchronous thing at a time
@@ -966,10 +967,10 @@ check("hopper.holder", holder)
 # %% [markdown]
 # ## A tile that all threads see
 #
-# No lane can read another lane's registers. Numbers go from lane to lane through **shared memory**, 227 KiB in each SM,
-# which all threads of a program can reach. In Gluon a **tile** is a piece of shared memory with a shape. This kernel
-# writes a block row by row, and reads the same tile transposed, so that each lane gets a column. What must stand
-# between the line that writes and the line that reads?
+# No lane can read another lane's registers. Numbers go from lane to lane through **shared memory**. A program can have
+# up to 227 KiB of it, and all its threads can reach it. In Gluon a **tile** is a piece of shared memory with a shape.
+# This kernel writes a block row by row, and reads the same tile transposed, so that each lane gets a column. What must
+# stand between the line that writes and the line that reads?
 #
 # (A vector has a layout, too. `gl.SliceLayout(1, LANES)` is `LANES` without its axis 1: if `rows` has this layout, the
 # block `rows[:, None]` has the layout `LANES`. `tile.load(LANES)` reads a tile into registers, and `LANES` says which
@@ -1923,7 +1924,7 @@ figures.hopper.clusters()
 #
 # Attention has something else that keeps the tensor cores waiting. For 64 queries and 128 keys with D = 128, the two
 # products take 1024 cycles together, and the softmax between them takes about as long. A consumer that does these
-# things in turn keeps the tensor cores busy for less than half of the time.
+# things in turn keeps the tensor cores busy for about half of the time.
 #
 # **Question.** Softmax i needs scores i. The product with v of tile i needs softmax i. What does not depend on
 # softmax i at all, and could run meanwhile?

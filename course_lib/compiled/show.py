@@ -56,7 +56,7 @@ def _rows(found: Compiled) -> Iterator[tuple[str, str]]:
     limit = f" of {found.shared_limit:,}" if found.shared_limit else ""
     yield "shared memory", f"{found.shared_bytes:,}{limit} bytes per program"
     if found.registers is not None:
-        yield "registers", f"{found.registers} of {REGISTERS} a thread"
+        yield "registers", f"{found.registers} of {REGISTERS} per thread"
     if found.spill_bytes is None:
         yield "spills", "unknown: NVIDIA's cuobjdump did not run here"
     else:

@@ -342,8 +342,8 @@ def windows_and_groups(
     causal = int((kinds(visible(n, n, True, None, None).numpy(), bm, bn) > 0).sum())
     figure.caption(
         f"The tiles are {bm} × {bn}. Left: a window needs {taken} tiles, and causal attention without a window needs {causal}. Right: "
-        f"the rows of {group} heads lie one head below the other (dashed lines). A tile of {bm} rows holds {bm // queries} heads, and "
-        "its program reads k and v once."
+        f"the rows of {group} heads are stacked, head by head (dashed lines between heads). A tile of {bm} rows holds {bm // queries} "
+        "heads, and its program reads k and v once."
     )
     return figure
 
@@ -420,7 +420,7 @@ def against_length() -> Figure:
     naive, own = (longest["contenders"][name]["peak_bytes"] for name in ("naive", "unit 09"))
     figure.caption(
         f"{_whose()}: one causal sequence, bfloat16, 16 heads of 128. At {longest['length'] // 1024}k tokens the naive way, which "
-        f"stores all scores, needs {naive / own:.0f} times as much memory, and for longer texts it does not fit. "
+        f"stores all scores, needs {naive / own:.0f} times as much memory as the unit's kernel. For longer texts it does not fit. "
         f"At {rows[-1]['length'] // 1024}k the unit's kernel needs {last['unit 09']['peak_bytes'] / 1e9:.2f} GB, "
         f"for o and lse, and runs at {last['unit 09']['tflops']:.0f} TFLOP/s."
     )

@@ -888,7 +888,7 @@ def test_as_text():
         "    store          128 bits per thread, line 4: `tl.store(o_ptr, x)`",
         "    tensor cores   wgmma.mma_async m64n64k8 f32.tf32.tf32",
         "    shared memory  40,960 of 232,448 bytes per program",
-        "    registers      255 of 255 a thread",
+        "    registers      255 of 255 per thread",
         "    spills         1,400 bytes per thread",
         "kernel `k`, line 3: `x = tl.dot(x, x)`: sm_90 multiplies these fp32 blocks as TF32, which keeps 10 of the 23 bits "
         'after the point. Write tl.dot(..., input_precision="ieee") for fp32.',

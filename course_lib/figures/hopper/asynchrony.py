@@ -49,9 +49,10 @@ def who_holds_what(
     ax.set_title(f"lane, and registers r, of each piece; colours from the top: {names}")
     bare(ax, "top", "right", "left", "bottom")
     registers = max(register for _, _, register in holders.values()) + 1
+    repeats = registers // (tall * wide)
     figure.caption(
-        f"Each framed piece of {size_per_thread[0]} x {size_per_thread[1]} elements lies in the registers of one lane. The layout covers "
-        f"the block once, then is repeated: each lane has {plural(registers, 'register')} of it."
+        f"Each framed piece of {tall} x {wide} elements lies in the registers of one lane. To cover the block, the layout is used "
+        f"{plural(repeats, 'time')}: each lane has {plural(registers, 'register')} of it."
     )
     return figure
 

@@ -83,7 +83,7 @@ def large_decoding() -> Figure:
     figure.axes[0].set_yticks(range(len(kinds)), [kind.replace(", ", ",\n") for kind in kinds])
     figure.axes[0].invert_yaxis()
     figure.caption(
-        f"{found['gpu']}, {found['date']}, after {t['after']} tokens. Dashed: the bytes of all weights and caches at "
+        f"{found['gpu']}, {found['date']}, after {t['after']} tokens. Dashed: the bytes of all caches and of weights that multiply, at "
         f"{bandwidth / 1e12:.2f} TB/s. If Python launches each kernel, the launches take several times as long as these bytes."
     )
     return figure

@@ -332,7 +332,7 @@ def compute_outgrew_memory() -> Figure:
     for ax in (left, right):
         bare(ax)
     figure.caption(
-        "The FLOPs that a kernel must do with each byte, to keep the tensor cores busy, have about doubled. The numbers are those of "
+        "The number of FLOPs that a kernel must do with each byte to keep the tensor cores busy has about doubled. The numbers come from "
         "datasheets, for dense matrices."
     )
     return figure

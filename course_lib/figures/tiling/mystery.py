@@ -170,19 +170,20 @@ def one_tile_for_all(predict: Predict) -> Figure:
         return figure
     figure.caption(
         f"With one tile for all sizes, the waves show as a sawtooth. The rank correlation is {rank_correlation(model, speeds):.3f}, "
-        f"and {rank_correlation(sizes, speeds):.3f} for size alone. The model's peak speed is the best that a full wave reached here."
+        f"and {rank_correlation(sizes, speeds):.3f} for size alone. The model was given "
+        "the highest speed that was measured where the last wave is full."
     )
     return figure
 
 
 def copied_first() -> str:
-    """Time of a product of odd sizes: as it lies, and with its matrices copied to longer rows first."""
+    """Time of a product of odd sizes: by cuBLAS, and with its matrices copied to longer rows first."""
     found = measured("matmul")["copied_first"]
     n, alone = found["n"], ("copy_in", "product", "copy_out")
     names = ("copies of a and b", "product of the copies", "copy of the result")
     lines = [f"({n}, {n}) @ ({n}, {n}), bfloat16; measured on {whose_are('matmul')}"]
     lines.append(
-        f"    {'as it lies, cuBLAS':24}{found['torch'] * 1e6:6.0f} us   {2 * n**3 / found['torch'] / TERA:4.0f} TFLOP/s"
+        f"    {'not copied, cuBLAS':24}{found['torch'] * 1e6:6.0f} us   {2 * n**3 / found['torch'] / TERA:4.0f} TFLOP/s"
     )
     lines.append(
         f"    {'copied first':24}{found['whole'] * 1e6:6.0f} us   {2 * n**3 / found['whole'] / TERA:4.0f} TFLOP/s"

@@ -48,8 +48,9 @@ def orders(side: int = 16, at_once: int = 16) -> Figure:
     figure.axes[0].set_ylabel("rows of tiles, bands of a")
     figure.caption(
         f"The line is the order in which {side * side} tiles of c start, from the dot on. The first {at_once} run together (green), and "
-        "need the marked bands of a (blue) and b (orange). A compact patch needs the fewest. An H200 runs 132 tiles at once. If c has "
-        f"48 × 48 tiles, these need {', '.join(f'{count} bands ({name})' for name, count in large.items())}."
+        "need the marked bands of a (blue) and b (orange). A compact patch needs the fewest. On an H200, 132 "
+        "tiles run together. Of 48 × 48 tiles, the first 132 need "
+        f"{', '.join(f'{count} bands ({name})' for name, count in large.items())}."
     )
     return figure
 
@@ -97,8 +98,8 @@ def order_traffic(side: int = 64, k: int = 32, at_once: int = 132) -> Figure:
         bare(ax)
     share = at_l2["grouped, 8 rows"] / at_l2["row order"]
     figure.caption(
-        f"Left: with the L2 of an H200, grouped order reads {share:.2f} of row order's bytes in the model (tiles of 128 × 128, "
-        f"{at_once} at "
-        "once). Right: the speed in each order. Each dot was timed against row order in the same run, and its line is the spread."
+        f"Left: in the model, with the L2 of an H200, grouped order reads {share:.2f} times as many bytes as row order (tiles of "
+        f"128 × 128, {at_once} at once). Right: the speed in each order, measured against row order in the same run. The line "
+        "through a dot is the spread."
     )
     return figure

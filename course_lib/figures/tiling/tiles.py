@@ -241,7 +241,7 @@ def pipelining(load: float = 2.0, dot: float = 1.0, steps: int = 6) -> Figure:
         ax.axvline(ends[stages], color=LIMIT, linestyle="--", linewidth=1.5)
         ax.set_yticks([row + 0.4 for row in range(stages + 1)], [*(f"buffer {b}" for b in range(stages)), "tl.dot"])
         ax.set(ylim=(stages + 1, -0.1), xlim=(0, steps * (load + dot) + 0.3), ylabel="")
-        ax.set_title(f"num_stages = {stages}: {steps} steps take {ends[stages]:g}")
+        ax.set_title(f"num_stages = {stages}: {steps} steps take {ends[stages]:g} units of time")
         bare(ax)
     axes[-1].set(xlabel="time, in no unit (a drawing: a load takes twice as long as a dot)")
     figure.caption(
@@ -276,7 +276,7 @@ def autotuned() -> Figure:
     best, worst = rows[0]["flops"], rows[-1]["flops"]
     figure.caption(
         f"The best of these {len(rows)} configurations of one kernel is {best / worst:.1f} times as fast as the worst. "
-        "Their intensities give roughly the same order. The rest depends on warps and stages, and has to be measured. All intensities "
-        "are below the ridge (206), so DRAM alone could not deliver these bytes fast enough, but L2 can."
+        "Sorted by intensity, they come in roughly the same order. The rest depends on warps and stages, and has to be measured. All "
+        "intensities are below the ridge (206), so DRAM alone could not deliver these bytes fast enough, but L2 can."
     )
     return figure
