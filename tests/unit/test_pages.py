@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib.metadata
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -237,3 +238,24 @@ def test_a_list_begins_on_a_line_of_its_own():
     assert swallowed.search("# So a tile fits if * it needs few\n# * it has few\n")
     assert swallowed.search("# both numbers right * for squares\n# (1 point),\n# * for others\n")
     assert swallowed.search("# a program 1. loads q,\n# 2. divides\n")
+
+
+EXAMPLE = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
+
+
+def examples(path: Path) -> list[str]:
+    """The Python code blocks of a page, or of the Markdown cells of a notebook."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n".join("".join(cell["source"]) + "\n" for cell in cells if cell["cell_type"] == "markdown")
+    return EXAMPLE.findall(text)
+
+
+def test_code_that_is_only_shown_is_python():
+    shown = [*PAGES, *sorted((ROOT / "notebooks").glob("*/*.ipynb"))]
+    found = {path: examples(path) for path in shown}
+    assert sum(map(len, found.values())) > 5
+    for path, codes in found.items():
+        for code in codes:
+            compile(code, path.name, "exec", ast.PyCF_ONLY_AST)
