@@ -54,8 +54,8 @@ figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too,
 # longer. The CPU has much less to do before it can start.
 #
 # Two questions follow. The first is how to write a program for such a machine. A few minutes from now you will have
-# written one. The second is why this machine takes so long for one element, and hardly more time for thousands of them.
-# The rest of the unit answers it.
+# written one. The second is why this machine takes so long for one element, yet hardly any longer for thousands of
+# them. The rest of the unit answers it.
 #
 # ## Your first kernel
 #
@@ -225,8 +225,7 @@ progress()
 # your points and the exercise that comes next.
 #
 # Three more functions are for later: `from course_lib import reset, validate, make_zip`.
-# * `reset("start.num_programs")` saves your own code to a file, and then restores the exercise to the way it was handed
-#   out.
+# * `reset("start.num_programs")` saves your code to a file, and then resets the exercise to its original state.
 # * `validate()` reads the notebook as you last saved it. It lists what would be graded. It also names any function or
 #   variable that an exercise asks for but that is missing from the notebook.
 # * `make_zip()` gives the same list, and makes the zip file that you hand in.
@@ -302,8 +301,8 @@ predicted_double = {
 check("start.predictions", predicted_double)
 
 # %% [markdown]
-# The next cell shows how a trace counts, on a smaller launch. Change n and BLOCK, predict what the cell will print, and
-# then run it.
+# The next cell uses a smaller launch to show how a trace counts. Change n and BLOCK, predict what the cell will print,
+# and then run it.
 
 # %%
 n, BLOCK = 1000, 256
@@ -401,7 +400,7 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 #   *fused multiply-add*, which computes a × b + c for three numbers. Nothing is computed *in* registers: they hold a, b
 #   and c before the operation, and the result after it.
 # * A **tensor core** does something larger in one instruction: it computes A B + C for three small *matrices*. The
-#   **special-function unit** (SFU; in machine code `MUFU`) computes exp2, sine, tanh or 1/x. Neither unit has an
+#   **special-function unit** (SFU; in machine code `MUFU`) computes exp2, sine, tanh, 1/x or 1/√x. Neither unit has an
 #   instruction set of its own. Like the ALUs, they carry out some of the instructions of the running program.
 # * A **streaming multiprocessor** (SM) consists of ALUs, tensor cores, special-function units, registers, a memory of
 #   its own, and schedulers that hand out the instructions. A **GPU** consists of many SMs, a cache that they share (the
@@ -609,9 +608,9 @@ for fault in t.faults:
 # %% [markdown]
 # In a **race** two programs touch the same element, at least one of them writes to it, and nothing decides which one
 # comes last. So the result may depend on chance. Here it does not, because all the programs that write to an element
-# happen to write the same number. (The values above are wrong for a simpler reason: nobody wrote elements 1024 to
-# 4999.) So no test of the values can find this race. The trace finds it, because it remembers which program wrote each
-# element. The report mentions *atomics*; these are for programs that must share an element, and unit 04 explains them.
+# happen to write the same number. So no test of the values can find this race. The trace finds it, because it remembers
+# which program wrote each element. (The values above are wrong for another reason: nobody wrote elements 1024 to 4999.
+# The *atomics* that the report mentions are for programs that must share an element; unit 04 explains them.)
 #
 # Because of races, "it worked when I tried it" says little about a kernel. In a trace, which runs on the CPU, the
 # programs run one after the other. On a GPU they do not.
@@ -621,8 +620,8 @@ for fault in t.faults:
 # {{exercise start.fixed_copy}}
 #
 # Write `fixed_copy` and its kernel. Copy the broken code to begin with, and use the report above to find the first
-# mistake, which causes the race. There is a second mistake. The check reports it, but this trace does not. To try your
-# function yourself, run `with trace(): print(fixed_copy(torch.arange(5.0)))`.
+# mistake, which causes the race. There is a second mistake. The check reports it, but the trace above did not. To try
+# your function yourself, run `with trace(): print(fixed_copy(torch.arange(5.0)))`.
 #
 # Full marks require
 # * the right result for any number of elements ({{correct.ragged}}),
@@ -719,8 +718,8 @@ else:
 # which is fast when all lanes of a warp ask for the same number. The arguments of a launch are kept in constant memory,
 # too. In Triton you declare neither local nor constant memory yourself.
 #
-# Distance matters as well. The next picture shows the chip on its package. Main memory lies next to the chip,
-# millimetres away, and L2 lies in the middle of the chip.
+# Distance matters as well. The next picture shows the chip on its package. Main memory lies next to the chip, and L2
+# lies in the middle of the chip.
 
 # %%
 figures.start.floor_plan()
@@ -739,7 +738,7 @@ figures.start.floor_plan()
 # rise while each square millimetre stays as cool as before. This scaling ended around 2005. The voltage could not fall
 # any further, because transistors that were switched off would have leaked too much current. Since then clocks have
 # hardly risen. The additional transistors go into more units side by side, and into larger units: a tensor core does
-# more work for each instruction than an ALU.
+# more work per instruction than an ALU.
 #
 # **SRAM** shrinks more slowly than logic. In N5, a manufacturing process of TSMC, one bit of SRAM takes 0.021 µm². In
 # the later process N3E it takes up just as much area, although logic has shrunk (TSMC at IEDM 2022, as WikiChip
@@ -770,8 +769,8 @@ figures.start.compute_outgrew_memory()
 # %% [markdown]
 # Today each byte that is fetched from memory must be used in hundreds of operations, or the tensor cores will have to
 # wait. (The right-hand plot has a dip at the H200, which is an H100 with faster memory.) The links between chips have
-# sped up hardly more than memory has. From the V100 to the H100, matrix products in fp16 sped up by a factor of 7.9,
-# and memory by a factor of 3.7. The link to the CPU (PCIe) sped up by a factor of 4 (from 32 to 128 GB/s), and the link
+# sped up about as little as memory. From the V100 to the H100, matrix products in fp16 sped up by a factor of 7.9, and
+# memory by a factor of 3.7. The link to the CPU (PCIe) sped up by a factor of 4 (from 32 to 128 GB/s), and the link
 # between GPUs (NVLink) by a factor of 3 (from 300 to 900 GB/s). (NVIDIA's datasheets count both directions of a link.)
 # How many operations does `x + 1` do for each byte?
 
@@ -814,7 +813,7 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 #    (Radford and others, 2019) it makes 50,257 numbers out of 768. So the vector becomes longer, despite the name
 #    *unembedding*.
 #
-# There is a **normalisation** before each attention and before each MLP.
+# Each attention and each MLP comes after a **normalisation**.
 #
 # Two things are often said about the MLP, and both are wrong. One is that it is the only nonlinear part; but softmax
 # and normalisation are nonlinear, too. The other is that it is computed one FMA at a time; in fact it consists of
@@ -836,9 +835,9 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # | residual | | additions | | reads and writes all of x (the bottleneck) |
 # | unembedding | products | | | a matrix of (length of a vector) × (number of possible tokens) |
 #
-# Tensor cores have sped up the most. So everything that is not a matrix product takes an ever larger share of the
-# time. Fusion (06) reduces this share. The speed of tensor cores shapes models, too: they are designed around matrix
-# products, with sizes that suit the hardware (05).
+# Tensor cores have sped up the most. So everything that is not a matrix product takes an ever larger share of the time.
+# Fusion (06) reduces this share. The speed of tensor cores shapes models, too: today's models are designed around
+# matrix products, with sizes that suit the hardware (05).
 #
 # Is the dot product of two similar vectors near 1? The picture shows one query and eight keys, each a vector of 64
 # standard normal numbers. Key 3 is the query plus a little noise. Guess the height of its bar. (In the right-hand plot,

@@ -41,7 +41,7 @@ figures.flops.mystery_plot()
 # %% [markdown]
 # The points form branches, and along a branch the speed often drops from one size to the next. At the end of this unit
 # you will predict this plot with ten lines of your own code. To get there, we ask the question that decides the speed
-# of every matrix product: how often is each element *read*?
+# of every matrix product: how many times is each element *read*?
 #
 # The product `c` of two 4096 by 4096 matrices `a` and `b` takes 2 × 4096³ FLOPs. In bfloat16 each of `a` and `b` takes
 # 32 MiB. Suppose that a kernel computes each element of `c` separately. For each element it reads a row of `a` and a
@@ -64,8 +64,8 @@ print(
 )
 
 # %% [markdown]
-# The number of FLOPs stays as it is. But each element of `a` and `b` is read 4096 times, and these reads take most of
-# the time. Here is such a kernel. A trace counts its reads on small matrices.
+# The FLOPs cannot be avoided. But each element of `a` and `b` is read 4096 times, and these reads take most of the
+# time. Here is such a kernel. A trace counts its reads on small matrices.
 
 
 # %%
@@ -215,7 +215,7 @@ check("tiling.predictions", predicted_reads)
 
 # %% [markdown]
 # With tiles of 32 × 128, each element of `a` is read 2 times instead of 4, and each element of `b` is read 8 times
-# instead of 4. In all, these are more reads: 2 + 8 instead of 4 + 4. A program with a tile of BLOCK_M × BLOCK_N does 2
+# instead of 4. That makes more reads in all: 2 + 8 instead of 4 + 4. A program with a tile of BLOCK_M × BLOCK_N does 2
 # × BLOCK_M × BLOCK_N FLOPs for every BLOCK_M + BLOCK_N numbers that it reads. Of all tiles with the same area, the
 # **square** has the smallest sum of its sides.
 #
@@ -288,10 +288,10 @@ figures.tiling.pipelining()
 # * **Occupancy.** If several programs fit onto one SM, one program may work while another waits. The **occupancy** of
 #   an SM is the number of warps on it, divided by the number of warps that it has room for. With BLOCK_M = 128, BLOCK_N
 #   = 256, BLOCK_K = 64 and three stages, a program takes 144 KiB of shared memory. An H200's SM has 228 KiB (and the
-#   system takes 1 KiB for each program), so only one such program fits. A program of this size has 8 warps. That is
-#   12.5 % of the 64 warps that the SM has room for. A kernel without a pipeline would need more than 8 warps: while all
-#   8 waited for memory, there would be no others to take over. A matmul can live with so few warps, because its
-#   pipeline hides the waits.
+#   system takes 1 KiB for each program), so only one such program fits. (Its registers would leave no room for a second
+#   one, either.) A program of this size has 8 warps. That is 12.5 % of the 64 warps that the SM has room for. A kernel
+#   without a pipeline would need more than 8 warps: while all 8 waited for memory, there would be no others to take
+#   over. A matmul can live with so few warps, because its pipeline hides the waits.
 #
 # Move the sliders. Of the tiles that fit, which one has the highest intensity? What does a third stage cost? And why is
 # a tile of 256 × 256 impossible?
@@ -349,10 +349,10 @@ check("tiling.best_tile", best_tile)
 # | `"warps"` | `warps` | 64 (which are 2048 threads) |
 # | `"programs"` | 1 (CUDA's manuals call programs *blocks*) | 32 |
 #
-# `registers` is how many registers one thread uses. The argument `sm` holds the numbers of the last column for one GPU,
-# as `sm["registers"]`, `sm["shared_bytes"]`, `sm["warps"]` and `sm["programs"]`. Return how many programs fit, and the
-# name (from the first column) of the limit that leaves no room for one more program. If there are several such limits,
-# name any of them. Full marks require the right pair
+# `registers` is the number of registers that each thread uses. The argument `sm` holds the numbers of the last column
+# for one GPU, as `sm["registers"]`, `sm["shared_bytes"]`, `sm["warps"]` and `sm["programs"]`. Return how many programs
+# fit, and the name (from the first column) of the limit that leaves no room for one more program. If there are several
+# such limits, name any of them. Full marks require the right pair
 # * where shared memory is the limit ({{holds.fills_the_sm.shared memory}}),
 # * where registers are the limit ({{holds.fills_the_sm.registers}}),
 # * where one of the other two is the limit, or no program fits at all ({{holds.fills_the_sm.the rest}}).
@@ -459,11 +459,11 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
 
 # %% [markdown]
 # With small tiles L2 is by far the slowest level. DRAM is never the slowest. Even with the largest tile that fits, L2
-# takes a little longer than the tensor cores would take at the datasheet's speed. In practice the tensor cores take
-# longer than that, because no product reaches the datasheet's speed (unit 03). So the two times are closer together.
-# Hopper also has a way to reduce reads from shared memory, and a way to reduce reads from L2. With `wgmma`, four warps
-# share each read of b from shared memory. And the programs of a *thread-block cluster* can read each other's shared
-# memory, so that one load from L2 can serve several of them at once (*multicast*).
+# takes a little longer than the tensor cores would take at the datasheet's speed. In practice no product reaches the
+# datasheet's speed (unit 03), so the two times are closer than these numbers suggest. Hopper also has a way to reduce
+# reads from shared memory, and a way to reduce reads from L2. With `wgmma`, four warps share each read of b from shared
+# memory. And the programs of a *thread-block cluster* can read each other's shared memory, so that one load from L2 can
+# serve several of them at once (*multicast*).
 #
 # ## Up from the naive kernel, rung by rung
 #
@@ -560,9 +560,9 @@ for name, kernel, grid, block in (
     print(f"{name:8} {t.programs:9,} {t.bytes / 1e6:10.2f} {lines:13.2f} MB {2 * side**3 / t.bytes:10.1f}")
 
 # %% [markdown]
-# Each rung reads less than the one before it. The naive kernel reads most often, and it also wastes most of each read
-# of `b`. Every load of a column touches one sector of 32 bytes for each number of 2 bytes, so it moves 16 times the
-# bytes that it needs. Tiles have two advantages: there are fewer reads, and tensor cores can do the sums.
+# Each rung reads less than the one before it. The naive kernel does the most reading, and it also wastes nearly all of
+# each read of `b`. Every load of a column touches one sector of 32 bytes for each number of 2 bytes, so it moves 16
+# times the bytes that it needs. Tiles have two advantages: there are fewer reads, and tensor cores can do the sums.
 #
 # The next rungs in this unit are larger tiles, a pipeline, and a good order of the tiles. With them a kernel reaches
 # about nine tenths of the speed of cuBLAS, NVIDIA's library for matrix products. For the last tenth a kernel needs
@@ -573,8 +573,8 @@ for name, kernel, grid, block in (
 # * A *persistent* matmul has one program for each SM. With P programs, program p computes the tiles p, p + P, p + 2 P
 #   and so on, until none is left. While it is still storing one tile, it has already begun to load the next one.
 # * The store can be asynchronous as well. The threads put the tile into shared memory, and the TMA unit copies it from
-#   there to global memory. The threads carry on immediately. They wait for the copy only when they need the same part
-#   of shared memory again.
+#   there to main memory. The threads carry on immediately. They wait for the copy only when they need the same part of
+#   shared memory again.
 #
 # In such kernels, *barriers* make some warps wait for other warps, or for a copy to finish. A barrier is a counter in
 # shared memory. It counts the threads that have arrived, or the bytes that have been copied. Triton has no functions
@@ -991,10 +991,11 @@ figures.tiling.autotuned()
 figures.tiling.tile_quantization()
 
 # %% [markdown]
-# 257 columns take two tiles, and the second one costs a whole tile's work for a single column. This is **tile
-# quantization**. There is a second effect of the same kind. A GPU hands out tiles to its SMs. An A100 has 108 SMs. If
-# there are 98 tiles, all of them run at the same time, in one **wave**. If there are 120 tiles, 108 of them run in a
-# first wave and 12 in a second wave, which takes as long as the first. This is **wave quantization**.
+# With tiles of 256, 257 columns take two tiles, and the second one costs a whole tile's work for a single column. (With
+# tiles of 128, as in the picture, they take three.) This is **tile quantization**. There is a second effect of the same
+# kind. A GPU hands out tiles to its SMs. An A100 has 108 SMs. If there are 98 tiles, all of them run at the same time,
+# in one **wave**. If there are 120 tiles, 108 of them run in a first wave and 12 in a second wave, which takes as long
+# as the first. This is **wave quantization**.
 #
 # Now consider both effects together, on an A100 with tiles of 256 × 128. At N = 1792 there are 7 × 14 = 98 tiles. How
 # many tiles are there at N = 1793?
@@ -1157,12 +1158,11 @@ print(figures.tiling.how_well(predicted_throughput))
 #   as the column *no alignment* shows.
 # * Among *large* multiples of 8, size and alignment tell you little; the waves decide the order. There the model's
 #   correlation is higher than that of *size alone*, but far from 1.
-# * Why is it far from 1? Look at the worst misses, which are listed below the table, and only at the multiples of 8
-#   among them, if there are any. For these sizes the last wave has only a few tiles, and the product is much *faster*
-#   than predicted. There are two reasons. cuBLAS has many kernels, each with its own size of tile, and switches to
-#   another kernel if the last wave would be nearly empty. And the speed of a large product is limited by power: when
-#   some SMs have nothing to do, the other SMs can use the power that the idle ones do not need, and run at a higher
-#   clock.
+# * Why is it far from 1? Among the worst misses, which are listed below the table, look only at the multiples of 8 (if
+#   there are any). For these sizes the last wave has only a few tiles, and the product is much *faster* than predicted.
+#   There are two reasons. cuBLAS has many kernels, each with its own size of tile, and switches to another kernel if
+#   the last wave would be nearly empty. And the speed of a large product is limited by power: when some SMs have
+#   nothing to do, the other SMs can use the power that the idle ones do not need, and run at a higher clock.
 #
 # How well does the model predict a kernel that uses the *same* tile for all sizes? The next picture shows the course's
 # own matmul with one fixed tile, on an H200.
@@ -1207,8 +1207,8 @@ print(figures.tiling.vocabulary())
 # matrices of shape (4097, 4097), predict how long each of these takes: (1) multiplying the original matrices, and (2)
 # copying both matrices, multiplying the copies, and copying the result back. So three matrices are copied, and copying
 # a number means reading 2 bytes and writing 2 bytes. The times below were measured on an H100, whose memory moves about
-# 3 TB per second. For the two products, use the speeds of the mystery plot (an H200's, which are similar): the original
-# matrices are on its lowest branch, and the copies on its highest.
+# 3 TB per second. For the two products, use the speeds in the mystery plot (they are an H200's, but an H100's are
+# similar): the original matrices are on its lowest branch, and the copies on its highest.
 
 # %%
 print("one copy, at 3 TB/s:", round(2 * 2 * 4097**2 / 3e12 * 1e6), "us")

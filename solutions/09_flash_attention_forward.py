@@ -252,7 +252,7 @@ check("flash.online_update", weighted_mean)
 # from shared memory into registers.)
 #
 # Apply the scale to the product q @ k.T, in float32, and not to q. If you multiplied q by the scale, the scaled q would
-# be rounded to half precision, and lse would be less exact.
+# be rounded to half precision, and lse would be less exact (unless the scale is a power of two).
 #
 # The last tile of keys may reach past the last key. What must the scores of the missing keys be? With `other=0`, a
 # masked load gives 0 for such keys, so their scores would be 0 as well. But 0 is a score like any other:
@@ -268,7 +268,7 @@ print("with -inf:", [round(x, 3) for x in torch.softmax(s.where(torch.arange(4) 
 # {{exercise flash.one_head}}
 #
 # The arguments q, k and v are the contiguous matrices of one head, and D is 16, 32, 64 or 128. The plain case, which
-# must be right before any point is given, is in float16. Full marks require
+# must be right before any points are given, is in float16. Full marks require
 # * the right o and lse for any Nq and Nk, in float16, bfloat16 and float32 ({{correct.ragged}}),
 # * the right o and lse for scores far from 0 ({{correct.hard}}),
 # * that each element of k is read at most Nq / 64 times (if you copy k, reading the copy counts, too), and that at
@@ -619,10 +619,9 @@ figures.flash.ladder()
 #   `tl.make_tensor_descriptor` in the kernel, or on the host. The TMA unit then fetches whole tiles by itself, and no
 #   registers are needed for the addresses of a tile.
 # * **Tuning.** Different tile sizes, numbers of warps and numbers of stages are tried, by hand or by `triton.autotune`,
-#   and the fastest are kept. At D = 128, none of the configurations that we tried was faster than the kernel
-#   *descriptors*. So the bars *tuned* and *descriptors* show the same kernel, timed twice. At D = 64, tuning makes the
-#   kernel up to 10 % faster. (If you use `triton.autotune` in an exercise, the check tries no configurations. It uses
-#   the first one.)
+#   and the fastest are kept. At D = 128, no configuration that we tried was faster than the one in "descriptors". So
+#   the bars "tuned" and "descriptors" show the same kernel, timed twice. At D = 64, tuning makes the kernel up to 10 %
+#   faster. (If you use `triton.autotune` in an exercise, the check tries no configurations. It uses the first one.)
 #
 # The code of these three kernels is in benchmarks/attention_ladder.py. They are less general than yours, because a
 # descriptor needs rows without gaps between their elements, and the kernels in that file need a sequence length that is
@@ -641,10 +640,10 @@ for row in measured("attention")["counters"]:
     print(f"{row['name']:>12}: {shares} {row['l2'] / 1e12:18.1f} TB/s")
 
 # %% [markdown]
-# In "unit 09" and "descriptors" no part is busy all the time, because in each program the products and the softmax
-# *take turns*. While a program computes exponentials, its tensor cores wait, and while the tensor cores work, the
-# special-function units wait. Only a second program on the same SM can fill these gaps, if it happens to be in the
-# other phase.
+# In "unit 09" the busiest part issues instructions, and in "descriptors" it is the tensor cores. But no part is busy
+# all the time, because in each program the products and the softmax *take turns*. While a program computes
+# exponentials, its tensor cores wait, and while the tensor cores work, the special-function units wait. Only a second
+# program on the same SM can fill these gaps, if it happens to be in the other phase.
 #
 # **Overlap.** The kernel "overlapped", like FlashAttention-3 and cuDNN, gives different jobs to different warps of a
 # program. One warp fetches tiles. The other warps form two groups of four warps, and each group has 64 queries. For
@@ -665,9 +664,9 @@ for row in measured("attention")["counters"]:
 # immediately waits for it, and the Triton language gives you no means to change this. The kernel "overlapped" is
 # therefore written in **Gluon**, a lower-level language in the same package. In Gluon you control yourself which thread
 # holds which number, what is in shared memory, and who waits for what. The kernel is in
-# benchmarks/attention_overlapped.py, and has some 200 lines, all for this one kind of GPU. Read it when you have
-# finished this unit; you will recognise every line of its arithmetic. `course_lib.hopper.simulate` runs such kernels
-# without a GPU, in many orders, and reports every place where a wait is missing (unit 12).
+# benchmarks/attention_overlapped.py, and is some 200 lines long, all of them for this one kind of GPU. Read it when you
+# have finished this unit; you will recognise every line of its arithmetic. `course_lib.hopper.simulate` runs such
+# kernels without a GPU, in many orders, and reports every place where a wait is missing (unit 12).
 #
 # **Which version for which card?** All versions of FlashAttention compute the same numbers. The first version, from
 # 2022, runs on Turing cards such as the T4. FlashAttention-2 needs an Ampere card or a newer one. FlashAttention-3 was
@@ -682,7 +681,7 @@ for row in measured("attention")["counters"]:
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3
-print("KiB of shared memory  a program may have   32 keys   64 keys   128 keys")
+print("shared memory, KiB   allowed   needed with 32 keys   64 keys   128 keys")
 for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
     card = gpu.datasheet(name)
     hopper, room, wants = card.architecture == "sm_90", card.shared_bytes_per_block / KiB, []
@@ -690,7 +689,7 @@ for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
         k_and_v, p = 2 * keys * D * 2, 0 if hopper else queries * keys * 2
         need = (queries * D * 2 + (stages if hopper else stages - 1) * k_and_v + p) / KiB
         wants.append(f"{need:.0f}" + ("" if need <= room else ": no"))
-    print(f"{name:10} {card.architecture:>6} {room:23.0f} {wants[0]:>9} {wants[1]:>9} {wants[2]:>10}")
+    print(f"{name:10} {card.architecture:>7} {room:9.0f} {wants[0]:>21} {wants[1]:>9} {wants[2]:>10}")
 
 # %% [markdown]
 # Tiles of 128 keys fit on an A100. They do not fit on an A10G or an L4, where a program may have at most 99 KiB. On

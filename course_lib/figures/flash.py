@@ -456,7 +456,7 @@ def decode_splits() -> Figure:
     long = [r for r in rows if r["keys"] == sizes[-1]]
     one, best = long[0], min(long, key=lambda r: r["ms"])
     figure.caption(
-        f"{_whose()}: 32 heads of q on 8 of k and v, D = 128, bfloat16. With {sizes[-1]:,} keys, one program for each group takes "
+        f"{_whose()}: 32 heads of q share 8 heads of k and v, D = 128, bfloat16. With {sizes[-1]:,} keys, one program for each group takes "
         f"{1000 * one['ms']:,.0f} us. With {best['splits']} splits the kernels take {1000 * best['ms']:,.0f} us. They are "
         f"{one['ms'] / best['ms']:.0f} times as fast, and read {best['bytes'] / best['ms'] / 1e9:.1f} TB/s."
     )
