@@ -1,13 +1,16 @@
-"""A product at cuBLAS's speed, in Gluon: five steps beyond unit 05's kernel.
+"""A product at cuBLAS's speed, in Gluon: six steps beyond unit 05's kernel.
 
 1  persistent         a program for each SM, which takes tile after tile: what fetches is ahead, into the next tile already
 2  specialised warps  one warp fetches by TMA into a ring of tiles in shared memory; two warpgroups multiply, 64 x 256 each, and
                       neither waits for the other: while one stores, the other one's products run
-3  stores by TMA      results leave through shared memory, while the next tile's products begin
+3  stores by TMA      results leave through shared memory, in two halves: the second one waits until TMA has read the first one
 4  back and forth     every other round of tiles walks K backwards: what the round before fetched last is in the L2 cache still
 5  a shared last      where at most half of the programs have a tile in the last round, each of the others takes the second half of
    round              such a tile's K off one of them: it does so first of all, and leaves its sums in global memory (Stream-K, for the
                       tail alone). The sums are added in one order, so that results are the same twice
+6  stored later       what a tile comes to stays in registers, as numbers of 16 bits, until the next tile's products run: its left half is
+                      stored beneath the second product, its right half beneath the third. Nothing takes long between two tiles then: where
+                      a tile lies takes two divisions, 470 cycles, which are done beneath products, too, by all three partitions
 
 Either operand may be transposed: TMA fetches the tile as it lies, and the tensor cores read it either way. TMA wants rows that begin
 at multiples of 16 bytes: a matrix whose rows do not is copied into one whose rows do (`aligned_copy`), which costs as much as reading
@@ -27,11 +30,33 @@ the three steps on another day    0.999  1.012  1.025  1.012       1.018        
 4: K back and forth                1.003  1.014    -      -         1.020         1.009
 5: the last round is shared       1.009  1.030  1.048  1.047       1.014         1.012  tall and wide: 31 rounds and 4 tiles, which are
                                                                                          shared: 1.6 % fewer steps in turn
+step 5 on another day              1.008  1.030  1.049  1.051       1.015         1.009  in turns with the next line
+6: stored later                    1.016  1.035  1.062  1.049       1.040         1.017  windows 0.91 (from 0.89), 2048 cubed 0.967 (from
+                                                                                         0.971)
 
-Of the gain of step 5 at 4096 and 8192 cubed, where nothing is shared, the cause is not known: it is there as soon as its code is, and was
-on two days. So every product of more than one round has it, but not float8, nor 2048 cubed, which it made 2 % slower (`sums` is None
-then). Rows of copies begin at whole lines of 128 bytes, not at 32: 4097 cubed had 3.28 times cuBLAS's speed then, not 3.05, and 3.50
-with step 5.
+Those are medians of 3 rounds in one process. In five others 4096 cubed had 1.013, 1.013, 1.018, 1.019 and 1.020 with step 6; step 5 had
+1.008, 1.014 and 1.015 in turns with it, in three of them. So 1.02 is not held at 4096 cubed. At 2048 cubed, where a program has one tile,
+step 6 costs 0.4 to 1.7 %. 8192 cubed in float8 had 1.009, and 1.036 with step 5: one run each, on two days, and 0.015 more or less.
+
+Counters of Nsight Compute, on an H100 that chose its clock itself:
+
+                                 4096^3: cycles  clock     sectors  8192^3: cycles   sectors  vocabulary: cycles   sectors
+step 5                                  276,500  1.60 GHz  27.1 M        2,131,000   198.8 M           6,461,000   666.2 M
+step 5 without code that shares         277,100  1.59 GHz  32.5 M        2,137,000   265.6 M           6,466,000   750.3 M
+step 6                                  273,100  1.58 GHz  29.2 M        2,112,000   223.2 M           6,342,000   735.2 M
+cuBLAS                                  277,800  1.59 GHz  27.9 M        2,201,000   223.4 M           6,588,000   788.3 M
+products alone                          262,144                          2,097,152                     6,291,456
+
+Cycles are those of the SM that is busy longest. Sectors of 32 bytes are those that L2 reads for the SMs. TMA fetches 50.3 M of them at 4096
+cubed, but where neighbours ask for the same line at about the same time, L2 reads it once. How often they do changes by a fifth with a
+branch between two tiles that nothing else depends on. In one shape the clock is higher where the sectors are fewer: the chip runs at its
+power limit, and bytes from L2 take power. This is where the code that shares had its gain in step 5, at 4096 and 8192 cubed, although
+nothing was shared there: its cycles were the same. With step 6 it has none (4096 cubed 1.009, 8192 cubed 1.028, vocabulary 1.037), so only
+products with something to share have it. Why it cost 0.5 % in the vocabulary's shape, in turns with cuBLAS, the counters do not say.
+
+At 4096 cubed a program's first product is sent 4,300 cycles after its begin, of which its first fetch takes 2,600, and its last store has
+been read 2,150 cycles after its last product: 2.4 % of all. Rows of copies begin at whole lines of 128 bytes, not at 32: 4097 cubed had
+3.28 times cuBLAS's speed then, not 3.05, and 3.50 with step 5.
 
 What was slower, as a share of cuBLAS's speed, or did not compile:
 
@@ -46,6 +71,25 @@ neighbours in a TPC far apart       wide 1.004 (from 1.016), 8192 cubed 0.999 (f
                                     such neighbours, and mostly share their tile of b
 6 columns of tiles at once          8192 cubed 1.008 (from 1.013)
 b in rows of 64 bytes (swizzle)     4096 cubed 0.83 (from 1.00), windows 0.89 (from 0.91)
+
+And of step 6, beside the numbers of its own process:
+
+stores beneath the first product    4096 cubed 1.006 (from 1.016), 8192 cubed 1.018 (from 1.035): it ends before they do
+the same, where tiles lie computed  4096 cubed 1.011, 8192 cubed 1.026, vocabulary 1.024 (with step 5: 1.015, 1.029, 1.014)
+between two tiles
+the consumers do not lag            4096 cubed 1.013 (from 1.016), 8192 cubed 1.031 (from 1.035), 2048 cubed 0.969 (from 0.967)
+the first step fetched before the   4096 cubed 1.015 (from 1.013), 2048 cubed 0.976 (from 0.960), but wide 1.031 (from 1.047) and
+partitions begin                    vocabulary 1.033 (from 1.038)
+the same, and quarters of 64        the last ones by way of a's part of the ring: 4096 cubed 1.019 (from 1.019), 2048 cubed 1.000 (from
+columns                             0.987), but tall 1.043 (from 1.062), wide 1.032 (from 1.051), 8192 cubed 1.023 (from 1.032)
+16 or 11 rows of tiles at once      4096 cubed 1.012 and 1.012 (from 1.013), 8192 cubed 1.027 and 1.028 (from 1.031), wide 1.050 and 1.061
+                                    (from 1.053)
+branches, not a division, in the    8192 cubed 1.016 (from 1.031), 4096 cubed 1.011 (from 1.013)
+first rows of tiles
+tiles by GPC, 4 x 4 of them         with step 5: 4096 cubed 1.000 (from 1.006), 8192 cubed 1.008 (from 1.013), as many sectors
+all fetch at a tick of the clock    of 512 cycles, with step 5: 4096 cubed 0.996 (from 1.007), tall 1.030 (from 1.045)
+b fetched before a                  with step 5: 8192 cubed 1.015 (from 1.028), wide 1.041 (from 1.052)
+a fetched by one copy, not two      with step 5: no difference
 
 At 4096 cubed the programs' 256 steps take 262,144 clocks of the tensor cores: 164 of 171 us at the 1.60 GHz that a program counts. Both
 sides have as many steps, and run at the chip's power limit (its highest clock is 1.98 GHz). 132 programs would need 248 steps each, if
@@ -121,18 +165,26 @@ def part(at, tiles, K, BLOCK_K: gl.constexpr, sums):
 
 
 @jit
+def slot(i):
+    """(place in the ring, parity of the rounds before it) of the i-th step. STAGES is a power of two: `%` takes more instructions."""
+    return i & (STAGES - 1), (i & STAGES) // STAGES
+
+
+@jit
 def produce(a_desc, b_desc, sums, ring, M, N, K, BLOCK_K: gl.constexpr, A_T: gl.constexpr, B_T: gl.constexpr):
     as_, bs, full, empty, _ = ring
-    done = 0
+    done, back = 0, 0
     begin, tiles, programs = works(M, N, sums)
+    row, col = tile_at(part(begin, tiles, K, BLOCK_K, sums)[0], M, N)
     for at in range(begin, tiles, programs):
-        tile, first, end = part(at, tiles, K, BLOCK_K, sums)
-        row, col = tile_at(tile, M, N)
-        last = first + (gl.cdiv(end - first, BLOCK_K) - 1) * BLOCK_K
-        for i in range(first, end, BLOCK_K):
-            k = gl.where(at // programs % 2 == 0, i, first + last - i)  # back again in every other round
-            s = done % STAGES
-            mbarrier.wait(empty.index(s), (done // STAGES + 1) & 1)
+        _tile, first, end = part(at, tiles, K, BLOCK_K, sums)
+        steps = gl.cdiv(end - first, BLOCK_K)
+        k = first + back * (steps - 1) * BLOCK_K
+        k_step = BLOCK_K - 2 * back * BLOCK_K
+        next_row, next_col = row, col
+        for i in range(steps):
+            s, parity = slot(done)
+            mbarrier.wait(empty.index(s), parity ^ 1)
             mbarrier.expect(full.index(s), 2 * a_desc.block_type.nbytes + b_desc.block_type.nbytes)
             for g in gl.static_range(2):
                 rows = row + g * ROWS
@@ -140,18 +192,23 @@ def produce(a_desc, b_desc, sums, ring, M, N, K, BLOCK_K: gl.constexpr, A_T: gl.
                 tma.async_copy_global_to_shared(a_desc, a_at, full.index(s), as_.index(2 * s + g))
             tma.async_copy_global_to_shared(b_desc, [col, k] if B_T else [k, col], full.index(s), bs.index(s))
             done += 1
+            k += k_step
+            if i == 0:  # and not between two tiles, where divisions would hold a fetch up
+                next_row, next_col = tile_at(part(at + programs, tiles, K, BLOCK_K, sums)[0], M, N)
+        row, col, back = next_row, next_col, 1 - back
 
 
 @jit
 def multiply(ring, i, acc, more, WARPGROUP: gl.constexpr, A_T: gl.constexpr, B_T: gl.constexpr):
     """Issue the i-th product of tiles, as soon as they are there. A barrier's phase is the parity of how often it opened."""
     as_, bs, full, _, _ = ring
-    a, b = as_.index(i % STAGES * 2 + WARPGROUP), bs.index(i % STAGES)
+    s, parity = slot(i)
+    a, b = as_.index(2 * s + WARPGROUP), bs.index(s)
     if A_T:
         a = a.permute((1, 0))
     if B_T:
         b = b.permute((1, 0))
-    mbarrier.wait(full.index(i % STAGES), i // STAGES & 1)
+    mbarrier.wait(full.index(s), parity)
     return mma(a, b, acc, use_acc=more, is_async=True)
 
 
@@ -160,18 +217,19 @@ def consume(
     c_desc, sums, places, ring, scales, M, N, K,
     BLOCK_K: gl.constexpr, WARPGROUP: gl.constexpr, A_T: gl.constexpr, B_T: gl.constexpr, SCALED: gl.constexpr,
 ):  # fmt: skip
-    """The first or the second 64 rows of each tile. `done` counts the products that went before, as in produce."""
+    """The first or the second 64 rows of each tile, which has three steps at least. `done` counts the steps before, as in produce."""
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, BLOCK_K // 4])
     empty, begun, place = ring[3], ring[4], places.index(WARPGROUP)
     done = 0
     none = gl.zeros((ROWS, BLOCK_N), gl.float32, LAYOUT)
+    left, right = none.to(c_desc.dtype).reshape((ROWS, 2, HALF)).permute((0, 2, 1)).split()
+    row, col = M, 0  # where they belong, beyond the matrix for now: TMA stores nothing there
     begin, tiles, programs = works(M, N, sums)
     if WARPGROUP == 1:
         mbarrier.wait(begun, 0, pred=gl.cdiv(K, BLOCK_K) > 1)
     for at in range(begin, tiles, programs):
         tile, first, end = part(at, tiles, K, BLOCK_K, sums)
         steps = gl.cdiv(end - first, BLOCK_K)
-        row, col = tile_at(tile, M, N)
         if sums[2] is None:
             acc = multiply(ring, done, none, False, WARPGROUP, A_T, B_T)
         else:
@@ -183,22 +241,28 @@ def consume(
         for i in range(done + 1, done + steps):
             acc = multiply(ring, i, acc, True, WARPGROUP, A_T, B_T)
             acc = mma_wait(1, deps=[acc])  # all but the last one are done
-            mbarrier.arrive(empty.index((i - 1) % STAGES))
+            mbarrier.arrive(empty.index(slot(i - 1)[0]))
+            if i == done + 1:  # what is left of the tile before, beneath this one's products
+                store(c_desc, place, row, col, left)
+            if i == done + 2:
+                store(c_desc, place, row, col + HALF, right)
+                row, col = tile_at(tile, M, N)
+                row += WARPGROUP * ROWS
             if WARPGROUP == 0:
                 mbarrier.arrive(begun, pred=i == 1)
         acc = mma_wait(0, deps=[acc])
         done += steps
-        mbarrier.arrive(empty.index((done - 1) % STAGES))
-        whole = True
+        mbarrier.arrive(empty.index(slot(done - 1)[0]))
+        left, right = acc.reshape((ROWS, 2, HALF)).permute((0, 2, 1)).split()
+        left = scaled(left, scales, row, col, M, N, SCALED).to(c_desc.dtype)
+        right = scaled(right, scales, row, col + HALF, M, N, SCALED).to(c_desc.dtype)
         if sums[2] is not None:
-            whole = at >= 0
-            if at < 0:
+            helps = at < 0
+            if helps:
                 hand_over(acc, sums, tile, WARPGROUP)
-        if whole:
-            left, right = acc.reshape((ROWS, 2, HALF)).permute((0, 2, 1)).split()
-            row += WARPGROUP * ROWS
-            store(c_desc, place, row, col, scaled(left, scales, row, col, M, N, SCALED))
-            store(c_desc, place, row, col + HALF, scaled(right, scales, row, col + HALF, M, N, SCALED))
+                row = M  # nothing is left
+    store(c_desc, place, row, col, left)
+    store(c_desc, place, row, col + HALF, right)
     tma.store_wait(0)
 
 
@@ -245,7 +309,7 @@ def scaled(x, scales, row, col, M, N, SCALED: gl.constexpr):
 @jit
 def store(c_desc, place, row, col, values):
     tma.store_wait(0)  # what was there has left
-    place.store(values.to(c_desc.dtype))
+    place.store(values)
     fence_async_shared()
     tma.async_copy_shared_to_global(c_desc, [row, col], place)
 
@@ -348,8 +412,9 @@ def launch(
     programs = min(torch.cuda.get_device_properties(a.device).multi_processor_count, tiles)
     left, sums = tiles % programs, (None, None, None)
     shared = left if 2 * left <= programs and FEWEST * K_BYTES.value // a.element_size() <= K else 0
-    if shared or (tiles > programs and a_scales is None):
+    if shared:
         sums = (*workspace(a.device, torch.cuda.current_stream(a.device).cuda_stream), shared)
+    K = max(K, 2 * K_BYTES.value // a.element_size() + 1)  # three steps at least: beyond a matrix TMA fetches zeros
     values = (*descriptors(a, b, c, a_t, b_t), *sums, a_scales, b_scales, M, N, K)
     persistent[(programs,)](*values, A_T=a_t, B_T=b_t, SCALED=a_scales is not None, num_warps=4)
 

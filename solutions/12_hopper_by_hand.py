@@ -1785,8 +1785,8 @@ figures.hopper.timeline_of(warp_specialised_matmul, a, b)
 # A *persistent* kernel has as many programs as the GPU has SMs, and each program takes tile after tile. When a tile of
 # c ends, the producer goes on, and fetches the next tile's operands into the same ring. The result is stored by TMA,
 # from a slot in shared memory, while the next products run. Before this slot is written again, `store_wait(0)` makes
-# sure that the last store has read it. With both steps benchmarks/matmul_persistent.py runs at cuBLAS's speed: 1.01 of
-# it at 8192 x 8192 x 8192 on an H200 (benchmarks/results/matmul.md).
+# sure that the last store has read it. With both steps benchmarks/matmul_persistent.py runs at cuBLAS's speed: 1.03 of
+# it at 8192 x 8192 x 8192 on an H100 (benchmarks/results/matmul.md).
 #
 # ## Exercise: persistent_matmul
 #

@@ -42,6 +42,20 @@ def test_a_product_with_a_last_round_is_right_and_the_same_twice(left, K):
         assert torch.equal(got, matmul_persistent.product(a, b))
 
 
+@pytest.mark.parametrize("K", [1, 63, 64, 65, 128, 129, 192, 193, 256])
+def test_products_of_few_steps_are_right(K):
+    """Products of few steps: a tile is stored beneath the second and the third step of the next one, so there are three at least."""
+    programs = torch.cuda.get_device_properties(0).multi_processor_count
+    M, N = 128 * (3 * programs + 70) - 5, 256 + 8
+    g = torch.Generator("cuda").manual_seed(K)
+    a, b = (torch.randn(*shape, generator=g, device="cuda").bfloat16() for shape in ((M, K), (K, N)))
+    torch.full((1 << 26,), torch.nan, device="cuda")
+    got, right = matmul_persistent.product(a, b), a.double() @ b.double()
+    assert (
+        (got.double() - right).abs() <= EXERCISES["tiling.matmul"].budget(right, torch.bfloat16, {"a": a, "b": b})
+    ).all()
+
+
 @pytest.mark.parametrize("size", [(128, 256, 128), (16, 16, 16), (2048, 1536, 512), (1000, 1008, 992)])
 def test_the_product_of_8_bits_is_right(size):
     M, N, K = size

@@ -134,5 +134,5 @@ RIGHT = {
     "guarded": (KERNELS, guarded),
     "attention_overlapped": (ATTENTION, attention),
     "matmul_persistent": (MATMUL, persistent),
-    "matmul_persistent, the last tile shared": (MATMUL, partial(persistent, shape=(300, 250, 152), shared=1)),
+    "matmul_persistent, the last tile shared": (MATMUL, partial(persistent, shape=(300, 250, 376), shared=1)),
 }
