@@ -49,8 +49,8 @@ figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too,
 
 # %% [markdown]
 # At the right end of the plot both lines rise, and the GPU's line lies far below the CPU's. From the left end to the
-# middle, the GPU's line is flat. The reason is that starting work on the GPU (a *launch*) and getting the answer back
-# takes a few microseconds, even for a single element. Adding 1 to a quarter of a million elements takes hardly any
+# middle, the GPU's line is flat. The reason is that it takes a few microseconds to start work on the GPU (a *launch*)
+# and to get the answer back, even for a single element. Adding 1 to a quarter of a million elements takes hardly any
 # longer. The CPU has much less to do before it can start.
 #
 # Two questions follow. The first is how to write a program for such a machine. A few minutes from now you will have
@@ -179,8 +179,8 @@ check("start.add_one", add_one)
 # the exercise's requirements you met.
 #
 # Three further requirements earn no points of their own: your kernel must do the work, the result must be right on a
-# plain case, and the kernel must compile for a GPU. You get points only if all three hold. If one of them fails, the
-# rest is not judged.
+# plain case, and the kernel must compile for a GPU. You get points only if all three hold. If one of them is not met,
+# nothing else is judged.
 #
 # How large should BLOCK be? The results do not depend on it. For speed, take a power of two that gives each thread of a
 # program a few elements. (Threads are explained further down. A program has 128 of them unless you ask for another
@@ -276,7 +276,7 @@ check("start.num_programs", num_programs)
 #
 # {{exercise start.predictions}}
 #
-# Predictions are graded, too. The check finds the right numbers with a trace.
+# This prediction is an exercise, so it is graded. The check finds the right numbers with a trace.
 #
 # `double_kernel` is launched on **5000** elements with **BLOCK = 1024** and as many programs as it needs. This time x
 # is **float16** (2 bytes per element) and out is **float32** (4 bytes); `tl.store` converts the numbers to the dtype of
@@ -401,7 +401,7 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 #   and c before the operation, and the result after it.
 # * A **tensor core** does something larger in one instruction: it computes A B + C for three small *matrices*. The
 #   **special-function unit** (SFU; in machine code `MUFU`) computes exp2, sine, tanh, 1/x or 1/√x. Neither unit has an
-#   instruction set of its own. Like the ALUs, they carry out some of the instructions of the running program.
+#   instruction set of its own. Like the ALUs, both carry out some of the instructions of the running program.
 # * A **streaming multiprocessor** (SM) consists of ALUs, tensor cores, special-function units, registers, a memory of
 #   its own, and schedulers that hand out the instructions. A **GPU** consists of many SMs, a cache that they share (the
 #   **L2 cache**), and main memory next to the chip.
@@ -538,7 +538,9 @@ check("start.warps_needed", warps_needed)
 slots = card.sms * card.threads_per_sm
 ahead = card.sms * figures.start.lanes(card)
 print(f"{card.name}: {card.sms} SMs x {card.threads_per_sm} thread slots = {slots:,} threads, {slots // 32:,} warps")
-print(f"In one cycle all ALUs together start {ahead:,} FMAs. The GPU holds {slots / ahead:.0f} times as many threads.")
+print(
+    f"In one cycle all ALUs together start {ahead:,} FMAs. The GPU holds {slots / ahead:.0f} threads for each of them."
+)
 cycles = figures.start.clock(card)  # in a second
 print(f"A cycle takes {1e9 / cycles:.2f} ns, so the clock ticks {cycles / 1e9:.2f} billion times a second.")
 
@@ -607,10 +609,11 @@ for fault in t.faults:
 
 # %% [markdown]
 # In a **race** two programs touch the same element, at least one of them writes to it, and nothing decides which one
-# comes last. So the result may depend on chance. Here it does not, because all the programs that write to an element
-# happen to write the same number. So no test of the values can find this race. The trace finds it, because it remembers
-# which program wrote each element. (The values above are wrong for another reason: nobody wrote elements 1024 to 4999.
-# The *atomics* that the report mentions are for programs that must share an element; unit 04 explains them.)
+# comes last. So the result may depend on chance. (Here the values are wrong for another reason: nobody wrote elements
+# 1024 to 4999.) The race itself does no harm here, because all the programs that write to an element happen to write
+# the same number. So no test of the values can find it. The trace finds it, because it remembers which program wrote
+# each element. (The *atomics* that the report mentions are for programs that must share an element; unit 04 explains
+# them.)
 #
 # Because of races, "it worked when I tried it" says little about a kernel. In a trace, which runs on the CPU, the
 # programs run one after the other. On a GPU they do not.
@@ -769,7 +772,7 @@ figures.start.compute_outgrew_memory()
 # %% [markdown]
 # Today each byte that is fetched from memory must be used in hundreds of operations, or the tensor cores will have to
 # wait. (The right-hand plot has a dip at the H200, which is an H100 with faster memory.) The links between chips have
-# sped up about as little as memory. From the V100 to the H100, matrix products in fp16 sped up by a factor of 7.9, and
+# sped up about as slowly as memory. From the V100 to the H100, matrix products in fp16 sped up by a factor of 7.9, and
 # memory by a factor of 3.7. The link to the CPU (PCIe) sped up by a factor of 4 (from 32 to 128 GB/s), and the link
 # between GPUs (NVLink) by a factor of 3 (from 300 to 900 GB/s). (NVIDIA's datasheets count both directions of a link.)
 # How many operations does `x + 1` do for each byte?
@@ -810,7 +813,7 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # 6. The second update comes from an **MLP**. One matrix makes the vector about four times as long, a nonlinear function
 #    is applied to each number, and another matrix brings the vector back to its original length.
 # 7. At the end an **unembedding** turns each vector into one number for each token that could come next. In GPT-2 small
-#    (Radford and others, 2019) it makes 50,257 numbers out of 768. So the vector becomes longer, despite the name
+#    (Radford and others, 2019) it turns 768 numbers into 50,257. So the vector becomes longer, despite the name
 #    *unembedding*.
 #
 # Each attention and each MLP comes after a **normalisation**.
@@ -829,8 +832,8 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # | embedding of a token | | | | a row of a table: a gather |
 # | normalisation | | sums, multiplications | 1/√x | reads and writes all of x (the bottleneck) |
 # | q, k, v, and the output projection | products | | | reads each weight once |
-# | scores (dot products of q and k), and the sum of values | products | | | in unit 09 the scores never leave the chip |
-# | softmax | | maximum, sum | exp2 for each score (the bottleneck in unit 09) | |
+# | scores (dot products of q and k), and the weighted sum of the values | products | | | in unit 09 the scores never leave the chip |
+# | softmax | | maximum, sum | exp2 for each score | |
 # | MLP | products | activation (the nonlinear function) | tanh or exp2, for the activation | reads each weight once |
 # | residual | | additions | | reads and writes all of x (the bottleneck) |
 # | unembedding | products | | | a matrix of (length of a vector) × (number of possible tokens) |

@@ -65,7 +65,7 @@ print(
 
 # %% [markdown]
 # The FLOPs cannot be avoided. But each element of `a` and `b` is read 4096 times, and these reads take most of the
-# time. Here is such a kernel. A trace counts its reads on small matrices.
+# time, even if caches answer some of them. Here is such a kernel. A trace counts its reads on small matrices.
 
 
 # %%
@@ -274,9 +274,9 @@ for tile in (1, 16, 64, 128, 256):
 #   rows of `a` by 8 to 256 columns of `b`. Along K it takes 32 bytes at once, that is, 16 half-precision numbers. Four
 #   warps share this work. The older instruction `mma.sync`, the only one that an A100 has, works on 16 rows and 8
 #   columns. It takes its operands from registers, so each warp first loads its part of the tiles into its registers. If
-#   BLOCK_M is below 64, Triton uses `mma.sync` on Hopper, too. On a TPU, the unit for matrix products is a square of
-#   128 × 128 (256 × 256 from v6e on), and smaller blocks are padded to this size. So the sides of tiles are usually 64
-#   or a multiple of it: `wgmma` takes 64 rows, and a TPU 128.
+#   BLOCK_M is below 64, Triton uses `mma.sync` on Hopper, too. On a TPU, the unit for matrix products is an array of
+#   128 × 128 multipliers (256 × 256 from v6e on), and smaller blocks are padded to this size. So the sides of tiles are
+#   usually 64 or a multiple of it: `wgmma` takes 64 rows, and a TPU 128.
 # * **Pipelining.** While the tensor cores work on one pair of tiles, the next pairs should be on their way. With
 #   `num_stages=3` there are three **stages**. On Hopper each stage is a buffer in shared memory for one pair of tiles:
 #   one pair is in use, and two are arriving. Three stages take three times the space of one.
@@ -312,7 +312,7 @@ figures.tiling.explore_tile_sizes()
 # three stages. So a tile fits if both of these hold:
 #
 # * 3 × 64 × (bm + bn) × 2, the bytes of shared memory that it needs, is at most `shared_bytes`.
-# * bm × bn, the count of numbers in its accumulator, is at most 32,768.
+# * bm × bn, the number of elements in its accumulator, is at most 32,768.
 #
 # Of the tiles that fit, return the pair (bm, bn) that moves the fewest bytes in an (m, k) @ (k, n) product. (If there
 # are several such pairs, return any of them.) You may call `matmul_bytes`. Full marks require the best tile
@@ -447,7 +447,7 @@ def slowest_level(m, n, k, tile, warp_tile, itemsize, rates) -> tuple[float, str
 check("tiling.roofs", slowest_level)
 
 # %%
-# an H200's rates: two are from its datasheet, that of L2 was measured in unit 00, and that of shared memory is
+# an H200's rates: two are from its datasheet, the L2 rate was measured in unit 00, and the shared-memory rate is
 # calculated: 128 bytes per cycle for each of 132 SMs, at 1.98 GHz
 rates = {"tensor cores": 989.4e12, "DRAM": 4.8e12, "L2": 9.7e12, "shared memory": 128 * 132 * 1.98e9}
 for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128), (64, 64)), ((128, 256), (64, 64))):
@@ -975,7 +975,7 @@ check("tiling.break_matmul", breaking_inputs)
 # ```
 #
 # The grid becomes a function, because it depends on the tile. The autotuner calls this function with a dict, here
-# called `meta`, that holds the configuration. A check does not time the configurations. It takes the first one, even
+# called `meta`, that holds the configuration. A check does not time the configurations. It uses the first one, even
 # when it times your kernel on a GPU, so put a good one first. The next cell shows the speed of the course's own
 # solution with several configurations.
 
@@ -991,11 +991,11 @@ figures.tiling.autotuned()
 figures.tiling.tile_quantization()
 
 # %% [markdown]
-# With tiles of 256, 257 columns take two tiles, and the second one costs a whole tile's work for a single column. (With
-# tiles of 128, as in the picture, they take three.) This is **tile quantization**. There is a second effect of the same
-# kind. A GPU hands out tiles to its SMs. An A100 has 108 SMs. If there are 98 tiles, all of them run at the same time,
-# in one **wave**. If there are 120 tiles, 108 of them run in a first wave and 12 in a second wave, which takes as long
-# as the first. This is **wave quantization**.
+# If tiles are 256 wide, a matrix with 257 columns takes two of them, and the second one costs a whole tile's work for a
+# single column. (In the picture, tiles are 128 wide, so it takes three.) This is **tile quantization**. There is a
+# second effect of the same kind. A GPU hands out tiles to its SMs. An A100 has 108 SMs. If there are 98 tiles, all of
+# them run at the same time, in one **wave**. If there are 120 tiles, 108 of them run in a first wave and 12 in a second
+# wave, which takes as long as the first. This is **wave quantization**.
 #
 # Now consider both effects together, on an A100 with tiles of 256 × 128. At N = 1792 there are 7 × 14 = 98 tiles. How
 # many tiles are there at N = 1793?
@@ -1039,8 +1039,8 @@ for n in (1792, 1793, 1794):
     print(n, tiles_and_waves(n, n, 256, 128, 108))
 
 # %% [markdown]
-# Matrices with N = 1793 have only 0.06 % more columns than those with N = 1792, but their product takes twice as long.
-# On an H200 the cliffs are at other sizes, because it has 132 SMs.
+# Matrices with N = 1793 have only 0.06 % more columns than those with N = 1792, but multiplying them takes twice as
+# long. On an H200 the cliffs are at other sizes, because it has 132 SMs.
 #
 # ## The branches
 #
@@ -1149,13 +1149,14 @@ print(figures.tiling.how_well(predicted_throughput))
 # below the marks (the measurement). This does no harm, because a rank correlation depends only on how the sizes are
 # ranked by speed, and multiplying all speeds by the same factor does not change the ranking. Next look at sizes below N
 # = 1000 that are not divisible by 8. There the measured speed is 2 to 3 times the speed that the published solution of
-# this exercise predicts. The reason is part 4 of the model. It reduces the speed of the whole product, as if everything
-# took longer, even the launch. But a launch takes the same time for every size.
+# this exercise predicts. The reason is part 4 of the model. It reduces the speed of the whole product, as if the launch
+# took longer, too. But a launch takes no longer when rows are not aligned, and it is a large part of a small product's
+# time.
 #
 # Then read the table, in three steps.
-# * The model puts *all* sizes into almost the right order. But much of this is easy to get right, because large
-#   products run faster than small ones, and aligned ones faster than odd ones. Without part 4 the correlation is lower,
-#   as the column *no alignment* shows.
+# * The model puts *all* sizes in almost the right order. But much of this is easy to get right, because large products
+#   run faster than small ones, and aligned ones faster than odd ones. Without part 4 the correlation is lower, as the
+#   column *no alignment* shows.
 # * Among *large* multiples of 8, size and alignment tell you little; the waves decide the order. There the model's
 #   correlation is higher than that of *size alone*, but far from 1.
 # * Why is it far from 1? Among the worst misses, which are listed below the table, look only at the multiples of 8 (if
@@ -1331,11 +1332,11 @@ figures.tiling.order_traffic()
 
 # %% [markdown]
 # In the model of an H200, grouped order reads about a quarter as many bytes as row order. On the GPU it is only a few
-# percent faster. Why so little? At these sizes the product is limited by arithmetic, and seldom waits for DRAM. In the
-# model the Hilbert curve needs the fewest bytes. On the GPU, at N = 16384, Hilbert order was faster in some runs and
-# grouped order in others (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step,
-# but on a real GPU they drift apart. A model explains, but only a measurement can say which order is faster. Grouped
-# order costs five lines of code, and is well worth it.
+# percent faster. Why so little? At these sizes the product is limited by arithmetic, and seldom waits for DRAM. In this
+# model the Hilbert curve reads the fewest bytes from DRAM. On the GPU, at N = 16384, Hilbert order was faster in some
+# runs and grouped order in others (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in
+# lock-step, but on a real GPU they drift apart. A model explains, but only a measurement can say which order is faster.
+# Grouped order costs five lines of code, and is well worth it.
 #
 # ## What you now know
 #
@@ -1370,5 +1371,6 @@ progress()
 # * Simon Boehm, *How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance*, 2022.
 # * Aleksa Gordić, *Inside NVIDIA GPUs: Anatomy of high performance matmul kernels*, 2025: PTX and SASS, warp tiles,
 #   and, for Hopper, the TMA, barriers and asynchronous stores.
-# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, which has the plot behind this unit's mystery.
+# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, which discusses the plot of this unit's
+#   mystery.
 # * Andrej Karpathy on padding nanoGPT's vocabulary to 50304, 2023 (about 25 % faster training).

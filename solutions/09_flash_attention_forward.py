@@ -159,7 +159,7 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 #   `p.to(v.dtype)`. The weights in p lie between 0 and 1, and rounding changes each of them by at most half a unit in
 #   its last place. This does little harm, because the numbers in v have been rounded in the same way. The state (m, l
 #   and acc) stays in float32.
-# * **Adding is free.** `tl.dot(a, b, acc)` adds the product to `acc`, and this takes the tensor cores no extra time.
+# * **Adding is free.** `tl.dot(a, b, acc)` adds the product to `acc`, which costs the tensor cores no extra time.
 # * **Float32 blocks** would be rounded to TF32. With `input_precision="ieee"` they stay float32. For half precision
 #   this option changes nothing.
 #
@@ -318,7 +318,7 @@ def one_head(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.T
 check("flash.one_head", one_head)
 
 # %% [markdown]
-# How many bytes did your kernel move? `flash_bytes` of unit 08 said that q, o and lse are moved once, and that k and v
+# How many bytes did your kernel move? According to `flash_bytes` from unit 08, q, o and lse are moved once, and k and v
 # are moved once for each program. The next cell compares this prediction with a trace.
 
 # %%
@@ -562,8 +562,7 @@ check("flash.flash_attention_forward", flash_attention_forward)
 #
 # The results may differ from torch's because of rounding. How large can such a difference be? In causal attention the
 # first rows of o are means of only a few values, so some of their numbers are large, between 2 and 4. In this range,
-# neighbouring numbers in bfloat16 are 0.0156 apart, so a rounded number can be off by half of that, 0.0078. (The cell
-# also prints the distance between neighbours just below 1.)
+# neighbouring numbers in bfloat16 are 0.0156 apart, so a rounded number can be off by half of that, 0.0078.
 
 # %%
 B, N, H, D = 1, 200, 4, 64
@@ -577,7 +576,7 @@ else:
     o, lse = done
     right = torch.nn.functional.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=True)
     print(
-        f"largest difference from torch in float32: {(o - right).abs().max():.4f}; bfloat16 numbers just below 1 are {2**-8:.4f} apart"
+        f"largest difference from torch in float32: {(o - right).abs().max():.4f}; half a step of bfloat16 between 2 and 4: {2**-7:.4f}"
     )
     print("o is (B, N, H, D) in memory:", o.transpose(1, 2).is_contiguous())
     print(t)
@@ -599,9 +598,7 @@ if bench.has_gpu() and done is not None:
             return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     found = bench.ratio(lambda: flash_attention_forward(q, k, v, causal=True), torchs)
-    print(
-        f"{2 * 16 * 8192**2 * 128 / found.own_ms / 1e9:.0f} TFLOP/s, {found.speedup:.2f} times the speed of FlashAttention-2"
-    )
+    print(f"{2 * 16 * 8192**2 * 128 / found.own_ms / 1e9:.0f} TFLOP/s, {found.speedup:.2f} of FlashAttention-2's speed")
 else:
     print("No GPU here, or nothing to time: the next picture shows what was measured on one.")
 
@@ -619,9 +616,10 @@ figures.flash.ladder()
 #   `tl.make_tensor_descriptor` in the kernel, or on the host. The TMA unit then fetches whole tiles by itself, and no
 #   registers are needed for the addresses of a tile.
 # * **Tuning.** Different tile sizes, numbers of warps and numbers of stages are tried, by hand or by `triton.autotune`,
-#   and the fastest are kept. At D = 128, no configuration that we tried was faster than the one in "descriptors". So
-#   the bars "tuned" and "descriptors" show the same kernel, timed twice. At D = 64, tuning makes the kernel up to 10 %
-#   faster. (If you use `triton.autotune` in an exercise, the check tries no configurations. It uses the first one.)
+#   and the fastest combination is kept. At D = 128, no configuration that we tried was faster than the one in
+#   "descriptors". So the bars "tuned" and "descriptors" show the same kernel, timed twice. At D = 64, tuning makes the
+#   kernel up to 10 % faster. (If you use `triton.autotune` in an exercise, the check tries no configurations. It uses
+#   the first one.)
 #
 # The code of these three kernels is in benchmarks/attention_ladder.py. They are less general than yours, because a
 # descriptor needs rows without gaps between their elements, and the kernels in that file need a sequence length that is
@@ -640,10 +638,11 @@ for row in measured("attention")["counters"]:
     print(f"{row['name']:>12}: {shares} {row['l2'] / 1e12:18.1f} TB/s")
 
 # %% [markdown]
-# In "unit 09" the busiest part issues instructions, and in "descriptors" it is the tensor cores. But no part is busy
-# all the time, because in each program the products and the softmax *take turns*. While a program computes
-# exponentials, its tensor cores wait, and while the tensor cores work, the special-function units wait. Only a second
-# program on the same SM can fill these gaps, if it happens to be in the other phase.
+# While the kernel "unit 09" runs, the schedulers are the busiest part: they issue instructions in about half of all
+# cycles. While "descriptors" runs, the tensor cores are. But no part is busy all the time, because in each program the
+# products and the softmax *take turns*. While a program computes exponentials, its tensor cores wait, and while the
+# tensor cores work, the special-function units wait. Only a second program on the same SM can fill these gaps, and only
+# if it happens to be in the other phase.
 #
 # **Overlap.** The kernel "overlapped", like FlashAttention-3 and cuDNN, gives different jobs to different warps of a
 # program. One warp fetches tiles. The other warps form two groups of four warps, and each group has 64 queries. For
@@ -662,8 +661,8 @@ for row in measured("attention")["counters"]:
 # previous one has finished. In the attention loop it does not, because the softmax needs the finished s, and the
 # accumulator must be rescaled before the next product is added to it. So the compiled program starts a product and then
 # immediately waits for it, and the Triton language gives you no means to change this. The kernel "overlapped" is
-# therefore written in **Gluon**, a lower-level language in the same package. In Gluon you control yourself which thread
-# holds which number, what is in shared memory, and who waits for what. The kernel is in
+# therefore written in **Gluon**, a lower-level language in the same package. In Gluon it is up to you which thread
+# holds which number, what is in shared memory, and which warps wait for what. The kernel is in
 # benchmarks/attention_overlapped.py, and is some 200 lines long, all of them for this one kind of GPU. Read it when you
 # have finished this unit; you will recognise every line of its arithmetic. `course_lib.hopper.simulate` runs such
 # kernels without a GPU, in many orders, and reports every place where a wait is missing (unit 12).
@@ -695,7 +694,7 @@ for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
 # Tiles of 128 keys fit on an A100. They do not fit on an A10G or an L4, where a program may have at most 99 KiB. On
 # these cards use tiles of 64 keys, or fewer stages. If a launch asks for more shared memory than the card allows, it
 # fails. For your own kernel, ask the compiler: `compile_for(..., gpu="sm_86")` says how much shared memory a program
-# takes, and needs no such card.
+# takes. You need not have such a card.
 #
 # How do speed and memory use change with the length of the text? The left picture shows the speed. The right picture
 # shows how much memory is needed besides q, k and v.
@@ -715,8 +714,9 @@ figures.flash.against_length()
 figures.flash.windows_and_groups()
 
 # %% [markdown]
-# Together the rows of a tile see window + BLOCK_M − 1 keys. In the picture that is 111 keys, which lie in 4 tiles of
-# 32 keys. With a window, the walk of a program no longer begins at key 0, and the mask needs a second comparison.
+# Together the BLOCK_M queries of a program see window + BLOCK_M − 1 keys. In the picture that is 111 keys, which lie in
+# 4 tiles of 32 keys. With a window, the walk of a program no longer begins at key 0, and the mask needs a second
+# comparison.
 #
 # There is a trap. Within a tile of queries, the windows of the later queries begin later, so these queries may see no
 # key in the walk's first tile of keys. `online_update` must work for rows that have seen nothing yet. With a causal
@@ -797,10 +797,10 @@ for kv_heads in (32, 8, 1):
 #
 # This makes the cache smaller. Are fewer bytes read, too? If each head of q has its own programs, each of them still
 # loads its group's k and v. Then there are as many loads as if every head of q had a k and v of its own. But a program
-# need not know which head a row of q belongs to. So stack the queries of all heads of a group, one head below the
-# other, and cut this longer matrix into tiles, as in the right picture of the section on windows. For example, a group
-# of 8 heads with 16 queries each makes up 128 rows. One pass over k and v serves all rows of a tile: 64 or 128,
-# depending on BLOCK_M. (In the picture a tile has 32 rows: the queries of two heads.)
+# need not treat each head separately. So stack the queries of all heads of a group, one head below the other, and cut
+# this longer matrix into tiles, as in the right picture of the section on windows. For example, a group of 8 heads with
+# 16 queries each gives 128 rows. One pass over k and v serves all rows of a tile: 64 or 128, depending on BLOCK_M. (In
+# the picture a tile has 32 rows: the queries of two heads.)
 #
 # ## Exercise: grouped heads
 #
@@ -1089,7 +1089,7 @@ check("flash.break_attention", breaking_inputs)
 # * One kernel computes all of attention, and a tile of scores never leaves the chip. The outer loop becomes the grid.
 #   The inner loop is a walk along k and v, with a state of three blocks: m, l and acc.
 # * The weights p are rounded for the tensor cores, but the state is not. The scale is applied to the scores, not to q.
-# * `sees`, one number for each row, gives the causal mask, the mask past the last key, and the ends of two loops.
+# * `sees`, one number for each row, decides the causal mask, the mask past the last key, and where the two loops end.
 # * With a pointer and four strides, a kernel can read any view. Rows of several heads can share a tile if these heads
 #   share k and v.
 # * A single query is too little work for a GPU. So the keys are divided into shares, and the states of the shares are

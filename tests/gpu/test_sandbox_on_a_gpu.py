@@ -37,10 +37,13 @@ def test_a_solution_is_timed_inside_the_sandbox(judge, monkeypatch):
 
 
 def test_the_gpu_is_left_as_it_was(judge):
-    before, total = torch.cuda.mem_get_info()
-    judge.judge(COPY, answer(COPY.id, solution_cell(COPY.id)), seed=2)
-    after, _ = torch.cuda.mem_get_info()
-    assert before - after < 1 << 28
+    """What other workers take of the same GPU meanwhile counts, too: so the least of three times."""
+    taken = []
+    for seed in (2, 3, 4):
+        before, _ = torch.cuda.mem_get_info()
+        judge.judge(COPY, answer(COPY.id, solution_cell(COPY.id)), seed=seed)
+        taken.append(before - torch.cuda.mem_get_info()[0])
+    assert min(taken) < 1 << 28
 
 
 def test_other_children_do_not_see_the_gpu(judge):

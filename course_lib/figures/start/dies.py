@@ -62,7 +62,7 @@ def floor_plan() -> Figure:
     card = gpu.datasheet("H200")
     figure = Picture(WIDTH, 4.2)
     ax = figure.subplots()
-    _stage(ax, f"{card.name}: {card.sms} SMs, six stacks of HBM, on one piece of silicon that holds their wires")
+    _stage(ax, f"{card.name}: {card.sms} SMs and six stacks of HBM, wired together on a larger piece of silicon")
     box(ax, 0, 0, 10, 8, IDLE)
     for i in range(3):
         for x in (0.3, 8.2):

@@ -332,7 +332,7 @@ def compute_outgrew_memory() -> Figure:
     for ax in (left, right):
         bare(ax)
     figure.caption(
-        "The number of FLOPs that a kernel must do with each byte to keep the tensor cores busy has about doubled. The numbers come from "
-        "datasheets, for dense matrices."
+        "To keep the tensor cores of the newest GPU busy, a kernel must do about twice as many FLOPs with each byte as on a V100. The "
+        "numbers come from datasheets, for dense matrices."
     )
     return figure

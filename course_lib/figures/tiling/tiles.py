@@ -276,7 +276,7 @@ def autotuned() -> Figure:
     best, worst = rows[0]["flops"], rows[-1]["flops"]
     figure.caption(
         f"The best of these {len(rows)} configurations of one kernel is {best / worst:.1f} times as fast as the worst. "
-        "Sorted by intensity, they come in roughly the same order. The rest depends on warps and stages, and has to be measured. All "
-        "intensities are below the ridge (206), so DRAM alone could not deliver these bytes fast enough, but L2 can."
+        "Sorting them by intensity gives roughly the same order as sorting them by speed. The rest depends on warps and stages, and has "
+        "to be measured. All intensities are below the ridge (206), so DRAM alone could not deliver these bytes fast enough. L2 can."
     )
     return figure
