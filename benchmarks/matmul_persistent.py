@@ -35,8 +35,9 @@ step 5 on another day              1.008  1.030  1.049  1.051       1.015       
                                                                                          0.971)
 
 Those are medians of 3 rounds in one process. In five others 4096 cubed had 1.013, 1.013, 1.018, 1.019 and 1.020 with step 6; step 5 had
-1.008, 1.014 and 1.015 in turns with it, in three of them. So 1.02 is not held at 4096 cubed. At 2048 cubed, where a program has one tile,
-step 6 costs 0.4 to 1.7 %. 8192 cubed in float8 had 1.009, and 1.036 with step 5: one run each, on two days, and 0.015 more or less.
+1.008, 1.014 and 1.015 in turns with it, in three of them. So 1.02 is not held at 4096 cubed. Step 6 timed against step 5, 0.002
+to 0.008 more or less: 4096 cubed 1.008, 2048 cubed, where a program has one tile, 0.972 to 0.977; in float8 4096 cubed 1.004, 8192 cubed
+0.993.
 
 Counters of Nsight Compute, on an H100 that chose its clock itself:
 
