@@ -83,8 +83,8 @@ print(out)
 print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} bytes stored")
 
 # %% [markdown]
-# * `@triton.jit` makes the function a kernel. The kernel is compiled when it is launched, on a GPU as well as in a
-#   trace; Python does not run it.
+# * `@triton.jit` makes the function a kernel. Python never runs this function itself. Each launch compiles it first,
+#   whether the launch goes to a GPU or to a trace.
 # * `double_kernel[(3,)](...)` launches it with a grid of 3 programs. The square brackets say how many programs there
 #   are, and the parentheses hold the arguments. Why 3? Each program takes 4 elements, so 10 elements fill two blocks
 #   and part of a third. The grid is a tuple because it may have up to three numbers; here one is enough.
@@ -237,7 +237,7 @@ progress()
 #
 # | | without a GPU | with one |
 # | --- | --- | --- |
-# | figures, widgets, exercises, and all points but extra credit | yes | yes |
+# | figures, widgets, exercises, and all points except extra credit | yes | yes |
 # | what a kernel does to memory | counted on the CPU | counted on the CPU |
 # | what the compiler turns a kernel into | yes: Triton compiles for a GPU that is not there | yes |
 # | how long a kernel takes | no: times recorded on an H200 are shown, and marked as such | timed here |
@@ -369,7 +369,7 @@ def nand(a: int, b: int) -> int:
 
 
 def add_bits(a: int, b: int, carry: int) -> tuple[int, int]:
-    """(sum, carry) of three bits, by nine gates. 32 such adders side by side add two numbers of 32 bits."""
+    """(sum, carry) of three bits, with nine gates. 32 such adders side by side add two 32-bit numbers."""
     first = nand(a, b)
     half = nand(nand(a, first), nand(b, first))
     second = nand(half, carry)
@@ -539,9 +539,9 @@ slots = card.sms * card.threads_per_sm
 ahead = card.sms * figures.start.lanes(card)
 print(f"{card.name}: {card.sms} SMs x {card.threads_per_sm} thread slots = {slots:,} threads, {slots // 32:,} warps")
 print(
-    f"In one cycle all ALUs together start {ahead:,} FMAs. The GPU holds {slots / ahead:.0f} threads for each of them."
+    f"In each cycle the ALUs together start {ahead:,} FMAs. The GPU has room for {slots / ahead:.0f} times as many threads."
 )
-cycles = figures.start.clock(card)  # in a second
+cycles = figures.start.clock(card)  # per second
 print(f"A cycle takes {1e9 / cycles:.2f} ns, so the clock ticks {cycles / 1e9:.2f} billion times a second.")
 
 # %% [markdown]
@@ -556,7 +556,7 @@ figures.start.thread_hierarchy()
 # %% [markdown]
 # | level | what runs it | its memory |
 # | --- | --- | --- |
-# | grid | the GPU | L2 and main memory, shared with everyone |
+# | grid | the GPU | L2 and main memory, shared by all programs |
 # | program (CUDA: thread block) | an SM | a part of that SM's shared memory |
 # | warp: 32 threads | a scheduler of that SM, one instruction at a time for all 32 | |
 # | thread, or lane | an ALU of that SM | its registers |
@@ -704,11 +704,11 @@ else:
 # kernels are launched with so many programs. If there are fewer threads, each thread must ask for more numbers at once.
 #
 # The sizes and speeds follow from what the memories are made of. Registers, shared memory, L1 and L2 are **SRAM**, in
-# which several transistors hold each bit. They lie on the chip and are as fast as the logic around them. The main
-# memory of a large GPU is **HBM** (high-bandwidth memory), and HBM is **DRAM**. In DRAM one transistor and one tiny
-# capacitor hold each bit. The capacitor's charge leaks and must be refreshed. DRAM packs far more bits into the same
-# area than SRAM does. But it lies on chips of its own, and takes longer to read. (Smaller cards have GDDR memory, which
-# is DRAM as well.)
+# which several transistors hold each bit. They lie on the chip, and their cells are as fast as the logic around them.
+# (L2 takes longer to answer because it is large and far away.) The main memory of a large GPU is **HBM**
+# (high-bandwidth memory), and HBM is **DRAM**. In DRAM one transistor and one tiny capacitor hold each bit. The
+# capacitor's charge leaks and must be refreshed. DRAM packs far more bits into the same area than SRAM does. But it
+# lies on chips of its own, and takes longer to read. (Smaller cards have GDDR memory, which is DRAM as well.)
 #
 # *Shared memory* has a misleading name. It is shared by the threads of one program, on one SM, not by the whole GPU
 # (the clusters above are the one exception). It lies in the same SRAM as the **L1 cache**. A cache keeps whatever was
@@ -745,8 +745,8 @@ figures.start.floor_plan()
 #
 # **SRAM** shrinks more slowly than logic. In N5, a manufacturing process of TSMC, one bit of SRAM takes 0.021 µm². In
 # the later process N3E it takes up just as much area, although logic has shrunk (TSMC at IEDM 2022, as WikiChip
-# reports). For N2, a still later process, TSMC announced 0.0175 µm² (IEDM 2024). So the sizes of caches grow more
-# slowly than the number of ALUs.
+# reports). For N2, a still later process, TSMC announced 0.0175 µm² (IEDM 2024). So a cache of the same size takes an
+# ever larger share of the chip.
 #
 # **HBM** consists of *stacks*, which are DRAM chips piled on top of each other. It is fast because it is wide: a stack
 # has 1024 data wires, and a chip of GDDR memory has 32. It has become faster in three ways at once. There are more
@@ -775,7 +775,7 @@ figures.start.compute_outgrew_memory()
 # sped up about as slowly as memory. From the V100 to the H100, matrix products in fp16 sped up by a factor of 7.9, and
 # memory by a factor of 3.7. The link to the CPU (PCIe) sped up by a factor of 4 (from 32 to 128 GB/s), and the link
 # between GPUs (NVLink) by a factor of 3 (from 300 to 900 GB/s). (NVIDIA's datasheets count both directions of a link.)
-# How many operations does `x + 1` do for each byte?
+# How many operations does `x + 1` do per byte?
 
 # %%
 flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 written
@@ -856,8 +856,8 @@ figures.start.dots_and_weights()
 #
 # ## An aside: TPUs
 #
-# You may skip this section; nothing later needs it. Do these ideas belong to NVIDIA alone? No: Google's TPUs have the
-# same parts under other names.
+# You may skip this section; nothing later needs it. Are SMs, tensor cores and shared memory found only in NVIDIA's
+# chips? No: Google's TPUs have the same parts under other names.
 #
 # | NVIDIA GPU | TPU | |
 # | --- | --- | --- |
@@ -954,7 +954,7 @@ myths = {
     "eager_returns_to_cpu": ...,
     # A transformer without the activation in its MLP would still have nonlinear parts.
     "softmax_is_nonlinear": ...,
-    # On an H100, programs of one cluster can read each other's shared memory.
+    # On an H100, the thread blocks of one cluster can read each other's shared memory.
     "clusters_share": ...,
     # Two gates, each of which has the other's output among its inputs, can keep a bit.
     "gates_remember": ...,

@@ -142,8 +142,8 @@ check("tiling.outer_product_matmul", outer_product_matmul)
 figures.tiling.tile_anatomy()
 
 # %% [markdown]
-# How often is row 0 of `a` loaded now? Every program whose tile lies in the first row of tiles loads it once, and there
-# are N / BLOCK_N such programs.
+# How many times is row 0 of `a` loaded now? Every program whose tile lies in the first row of tiles loads it once, and
+# there are N / BLOCK_N such programs.
 #
 # > Each element of **a** is read **N / BLOCK_N** times, and each element of **b** is read **M / BLOCK_M** times.
 #
@@ -269,7 +269,7 @@ for tile in (1, 16, 64, 128, 256):
 #   memory on an H200, and 163 KiB on an A100. In CUDA you program three things yourself: the copy into shared memory,
 #   the wait for that copy, and the reads from shared memory. In Triton you use `tl.load` and `tl.dot` on blocks, and
 #   the compiler generates all three.
-# * **The shape of a tensor core's instruction.** Hopper's instruction for tensor cores is called `wgmma`. It takes its
+# * **The shape of a tensor-core instruction.** Hopper's tensor-core instruction is called `wgmma`. It takes its
 #   operands directly from shared memory (the first operand may also come from registers). One `wgmma` multiplies 64
 #   rows of `a` by 8 to 256 columns of `b`. Along K it takes 32 bytes at once, that is, 16 half-precision numbers. Four
 #   warps share this work. The older instruction `mma.sync`, the only one that an A100 has, works on 16 rows and 8
@@ -291,7 +291,7 @@ figures.tiling.pipelining()
 #   system takes 1 KiB for each program), so only one such program fits. (Its registers would leave no room for a second
 #   one, either.) A program of this size has 8 warps. That is 12.5 % of the 64 warps that the SM has room for. A kernel
 #   without a pipeline would need more than 8 warps: while all 8 waited for memory, there would be no others to take
-#   over. A matmul can live with so few warps, because its pipeline hides the waits.
+#   over. A matmul can get by with so few warps, because its pipeline hides the waits.
 #
 # Move the sliders. Of the tiles that fit, which one has the highest intensity? What does a third stage cost? And why is
 # a tile of 256 × 256 impossible?
@@ -346,7 +346,7 @@ check("tiling.best_tile", best_tile)
 # | --- | --- | --- |
 # | `"registers"` | `warps` × (32 × `registers`, rounded up to a multiple of 256) | 65,536 |
 # | `"shared memory"` | `shared_bytes`, plus 1024 bytes that the system takes for each program | 233,472 bytes |
-# | `"warps"` | `warps` | 64 (which are 2048 threads) |
+# | `"warps"` | `warps` | 64 (that is, 2048 threads) |
 # | `"programs"` | 1 (CUDA's manuals call programs *blocks*) | 32 |
 #
 # `registers` is the number of registers that each thread uses. The argument `sm` holds the numbers of the last column
@@ -513,10 +513,10 @@ def tile(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr):
 # {{exercise tiling.ladder}}
 #
 # All matrices are 128 × 128, in float16. The first kernel, `naive`, has BLOCK_K = 64, and 128 × 128 programs. The
-# second kernel computes strips of 64 elements, and the third computes tiles of 32 × 32. How often does each kernel read
-# each element of `a` and of `b`? The naive kernel loads 64 numbers of a column of `b` at a time. How many sectors of 32
-# bytes does one such load touch? And how many bytes does the third kernel move in all, loads and stores together? Each
-# right answer is worth {{correct.plain / 7}}.
+# second kernel computes strips of 64 elements, and the third computes tiles of 32 × 32. How many times does each kernel
+# read each element of `a` and of `b`? The naive kernel loads 64 numbers of a column of `b` at a time. How many sectors
+# of 32 bytes does one such load touch? And how many bytes does the third kernel move in all, loads and stores together?
+# Each right answer is worth {{correct.plain / 7}}.
 
 # %% exercise="tiling.ladder"
 predicted_ladder = {
@@ -992,10 +992,10 @@ figures.tiling.tile_quantization()
 
 # %% [markdown]
 # If tiles are 256 wide, a matrix with 257 columns takes two of them, and the second one costs a whole tile's work for a
-# single column. (In the picture, tiles are 128 wide, so it takes three.) This is **tile quantization**. There is a
-# second effect of the same kind. A GPU hands out tiles to its SMs. An A100 has 108 SMs. If there are 98 tiles, all of
-# them run at the same time, in one **wave**. If there are 120 tiles, 108 of them run in a first wave and 12 in a second
-# wave, which takes as long as the first. This is **wave quantization**.
+# single column. (In the picture the tiles are only 128 wide, so 257 columns take three tiles side by side.) This is
+# **tile quantization**. There is a second effect of the same kind. A GPU hands out tiles to its SMs. An A100 has 108
+# SMs. If there are 98 tiles, all of them run at the same time, in one **wave**. If there are 120 tiles, 108 of them run
+# in a first wave and 12 in a second wave, which takes as long as the first. This is **wave quantization**.
 #
 # Now consider both effects together, on an A100 with tiles of 256 × 128. At N = 1792 there are 7 × 14 = 98 tiles. How
 # many tiles are there at N = 1793?
@@ -1149,9 +1149,9 @@ print(figures.tiling.how_well(predicted_throughput))
 # below the marks (the measurement). This does no harm, because a rank correlation depends only on how the sizes are
 # ranked by speed, and multiplying all speeds by the same factor does not change the ranking. Next look at sizes below N
 # = 1000 that are not divisible by 8. There the measured speed is 2 to 3 times the speed that the published solution of
-# this exercise predicts. The reason is part 4 of the model. It reduces the speed of the whole product, as if the launch
-# took longer, too. But a launch takes no longer when rows are not aligned, and it is a large part of a small product's
-# time.
+# this exercise predicts. The reason is part 4 of the model. It reduces the speed of the whole product, which stretches
+# the launch as well as the computing. But a launch takes no longer when rows are not aligned, and in a small product
+# the launch is a large part of the time.
 #
 # Then read the table, in three steps.
 # * The model puts *all* sizes in almost the right order. But much of this is easy to get right, because large products
@@ -1221,8 +1221,8 @@ print(figures.tiling.copied_first())
 # they save grows with N³. So the larger the product, the more the copies pay off. (The kernel that multiplies the
 # copies is in `benchmarks/matmul_persistent.py`. It is about as fast as cuBLAS when rows are aligned. At 4097 a single
 # extra row of numbers needs a whole extra row of tiles, and a single extra column needs an extra column of tiles. If
-# these extra tiles no longer fit into the last wave, they need one more wave. So the kernel loses time to quantization,
-# too.)
+# these extra tiles no longer fit into the last wave, they need one more wave. So besides the copies, quantization costs
+# time here.)
 #
 # ## Which tile first?
 #
@@ -1324,8 +1324,8 @@ check("tiling.hilbert_order", hilbert_order)
 
 # %% [markdown]
 # How many bytes does DRAM deliver in each order, and how much time does a better order save? The left picture shows
-# what the model says, for L2 caches of many sizes. The right picture shows one kernel, timed on an H200 with its tiles
-# in each order.
+# what the model says, for L2 caches of many sizes. The right picture shows one kernel, timed on an H200 once for each
+# order of its tiles.
 
 # %%
 figures.tiling.order_traffic()

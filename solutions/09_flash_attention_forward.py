@@ -129,10 +129,11 @@ check("flash.predictions", predictions)
 # ## One tile
 #
 # A program keeps a state for its queries: the maximum m of the scores so far, the sum l of the weights, and the sum acc
-# of the weighted values. What happens to this state when the next tile comes? You know the answer from `merge` in unit
-# 08: two states are rescaled to the larger of their maxima, and then added. In the loop one of the two states comes
-# from the new tile, and this allows a shortcut. Right from the start, compute the tile's weights relative to the *new*
-# maximum. Then only the old state has to be corrected. Let s be the scores of the new tile, and p its weights. Then:
+# of the weighted values. What happens to this state when the next tile arrives? You know the answer from `merge` in
+# unit 08: two states are rescaled to the larger of their maxima, and then added. In the loop one of the two states
+# comes from the new tile, and this allows a shortcut. Compute the tile's weights relative to the *new* maximum, not to
+# the old one. Then only the old state has to be corrected. Let s be the scores of the new tile, and p its weights.
+# Then:
 #
 # > m_new = max(m, max of each row of s)
 # >
@@ -151,7 +152,7 @@ print("m_new ", m_new.tolist())
 print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 
 # %% [markdown]
-# In row 0 alpha is 1, so its old sums stay. Row 1 loses nearly all of its sums, and row 2 had none.
+# In row 0 alpha is 1, so its old sums are unchanged. Row 1 loses nearly all of its sums, and row 2 had none.
 #
 # Three things matter on a GPU.
 #
@@ -332,7 +333,7 @@ else:
     programs = t.programs
     predicted = 2 * n * d * 2 + 4 * n + programs * 2 * n * d * 2
     print(f"{programs} programs, predicted {predicted:,} bytes, traced {t.bytes:,}")
-    print(f"{t.flops.dot:,} FLOPs in tl.dot: {t.flops.dot / t.bytes:.0f} for each byte")
+    print(f"{t.flops.dot:,} FLOPs in tl.dot: {t.flops.dot / t.bytes:.0f} per byte")
 
 # %% [markdown]
 # The next picture shows the walk of your own kernel. (If you have not solved the exercise yet, you see the walk from
@@ -562,7 +563,8 @@ check("flash.flash_attention_forward", flash_attention_forward)
 #
 # The results may differ from torch's because of rounding. How large can such a difference be? In causal attention the
 # first rows of o are means of only a few values, so some of their numbers are large, between 2 and 4. In this range,
-# neighbouring numbers in bfloat16 are 0.0156 apart, so a rounded number can be off by half of that, 0.0078.
+# neighbouring numbers in bfloat16 are 0.0156 apart, so a rounded number can be off by half of that, 0.0078. The weights
+# have been rounded as well, so the difference can be a little larger.
 
 # %%
 B, N, H, D = 1, 200, 4, 64
@@ -600,7 +602,7 @@ if bench.has_gpu() and done is not None:
     found = bench.ratio(lambda: flash_attention_forward(q, k, v, causal=True), torchs)
     print(f"{2 * 16 * 8192**2 * 128 / found.own_ms / 1e9:.0f} TFLOP/s, {found.speedup:.2f} of FlashAttention-2's speed")
 else:
-    print("No GPU here, or nothing to time: the next picture shows what was measured on one.")
+    print("There is no GPU here, or nothing to time. The next picture shows what was measured on an H200.")
 
 # %%
 figures.flash.ladder()
@@ -638,11 +640,11 @@ for row in measured("attention")["counters"]:
     print(f"{row['name']:>12}: {shares} {row['l2'] / 1e12:18.1f} TB/s")
 
 # %% [markdown]
-# While the kernel "unit 09" runs, the schedulers are the busiest part: they issue instructions in about half of all
-# cycles. While "descriptors" runs, the tensor cores are. But no part is busy all the time, because in each program the
-# products and the softmax *take turns*. While a program computes exponentials, its tensor cores wait, and while the
-# tensor cores work, the special-function units wait. Only a second program on the same SM can fill these gaps, and only
-# if it happens to be in the other phase.
+# While the kernel "unit 09" runs, the busiest parts are the schedulers, which issue instructions. While "descriptors"
+# runs, the busiest parts are the tensor cores. But no part is busy all the time, because in each program the products
+# and the softmax *take turns*. While a program computes exponentials, its tensor cores wait, and while the tensor cores
+# work, the special-function units wait. Only a second program on the same SM can fill these gaps, and only if it
+# happens to be in the other phase.
 #
 # **Overlap.** The kernel "overlapped", like FlashAttention-3 and cuDNN, gives different jobs to different warps of a
 # program. One warp fetches tiles. The other warps form two groups of four warps, and each group has 64 queries. For
@@ -652,10 +654,10 @@ for row in measured("attention")["counters"]:
 # 3. When s is ready, it computes the softmax of s. Meanwhile the tensor cores work on this group's product p @ v for
 #    the previous tile, and on the other group's products.
 #
-# There are two more differences. First, a program works on 128 queries at a time instead of 64, so k and v are read
-# half as often, and fewer bytes pass between L2 and the SMs. Second, only as many programs are launched as there are
-# SMs, and each of them works on one block of 128 queries after another. While it finishes one block, it is already
-# fetching the next.
+# There are two more differences. First, a program of "overlapped" works on 128 queries at a time, and a program of the
+# other kernels works on 64. So k and v are read half as often, and fewer bytes pass between L2 and the SMs. Second,
+# only as many programs are launched as there are SMs. Each program handles several blocks of 128 queries, one after
+# another. While it finishes one block, it is already fetching the next.
 #
 # Can Triton do this? In the loop of a plain matmul, the code that Triton generates starts the next product before the
 # previous one has finished. In the attention loop it does not, because the softmax needs the finished s, and the
@@ -694,7 +696,7 @@ for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
 # Tiles of 128 keys fit on an A100. They do not fit on an A10G or an L4, where a program may have at most 99 KiB. On
 # these cards use tiles of 64 keys, or fewer stages. If a launch asks for more shared memory than the card allows, it
 # fails. For your own kernel, ask the compiler: `compile_for(..., gpu="sm_86")` says how much shared memory a program
-# takes. You need not have such a card.
+# takes. You do not need to own such a card.
 #
 # How do speed and memory use change with the length of the text? The left picture shows the speed. The right picture
 # shows how much memory is needed besides q, k and v.
@@ -969,7 +971,7 @@ check("flash.flash_decode", flash_decode)
 #
 # {{exercise flash.name_maps}}
 #
-# The maps below show where the results of six kernels of causal attention are wrong. Each kernel has one mistake. The
+# The maps below show where the results of six kernels for causal attention are wrong. Each kernel has one mistake. The
 # matrix v is the identity, so o is the matrix of weights: element (i, j) is the weight that query i gives to key j. A
 # weight counts as wrong if it differs from the right weight by more than 0.5 % of the right weight, or if it should be
 # 0 and is not. Which mistake belongs to which map? Write one of the following names on each line, in quotes. Then run

@@ -59,7 +59,7 @@ def name_maps() -> Figure:
         MAPS,
         "query",
         "key",
-        "These are the results of six wrong kernels of causal attention, for 100 queries and 100 keys in tiles of 32 x 32 (dotted). v is "
+        "These are the results of six wrong kernels for causal attention, for 100 queries and 100 keys in tiles of 32 x 32 (dotted). v is "
         "the identity matrix, so o shows the weight of each key. To the right of the diagonal each weight should be 0.",
     )
 
@@ -380,8 +380,9 @@ def ladder(d: int = 128, length: int = 16384) -> Figure:
     full = next(r for r in rows if not r["causal"])["contenders"]
     gain = full[best]["tflops"] / full[first]["tflops"]
     figure.caption(
-        f'{_whose()}: bfloat16, heads of {d}, {length:,} tokens. From the lowest bar to "overlapped", the same algorithm becomes '
-        f"{gain:.2f} times as fast. The red line is the speed of torch's matrix product, {measured('attention')['ceiling']:.0f} TFLOP/s."
+        f'{_whose()}: bfloat16, heads of {d}, {length:,} tokens. In full attention, "{best}" is {gain:.2f} times as fast as '
+        f'"{first}", with the same algorithm. The red line is the speed of torch\'s matrix product, '
+        f"{measured('attention')['ceiling']:.0f} TFLOP/s."
     )
     return figure
 
@@ -457,7 +458,7 @@ def decode_splits() -> Figure:
     one, best = long[0], min(long, key=lambda r: r["ms"])
     figure.caption(
         f"{_whose()}: 32 heads of q share 8 heads of k and v, D = 128, bfloat16. With {sizes[-1]:,} keys, one program for each group takes "
-        f"{1000 * one['ms']:,.0f} us. With {best['splits']} splits the kernels take {1000 * best['ms']:,.0f} us. They are "
+        f"{1000 * one['ms']:,.0f} us. With {best['splits']} shares the kernels take {1000 * best['ms']:,.0f} us. They are "
         f"{one['ms'] / best['ms']:.0f} times as fast, and read {best['bytes'] / best['ms'] / 1e9:.1f} TB/s."
     )
     return figure

@@ -51,7 +51,7 @@ def two_dies() -> Figure:
     box(right, 0, 0, 10, 1.1, DRAM, "DRAM, beside the chip")
     figure.caption(
         "Orange: control. Light blue: caches. Dark blue: units that compute. Green: memory. The CPU spends its area on finishing one "
-        "thread soon. The GPU spends its area on computing for many threads. Schematic, not to scale."
+        "thread quickly. The GPU spends its area on computing for many threads. Schematic, not to scale."
     )
     return figure
 

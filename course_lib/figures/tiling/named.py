@@ -21,8 +21,8 @@ def name_maps() -> Figure:
         MAPS,
         "row of c",
         "column of c",
-        "These are the results of six wrong kernels for c = a @ b, (100, 72) times (72, 80), in tiles of 32 x 32 (dotted). Look where "
-        "each result is wrong, and where it is right.",
+        "These are the results of six wrong kernels for c = a @ b, (100, 72) times (72, 80), in tiles of 32 x 32 (dotted). Look at "
+        "where each result is wrong, and where it is right.",
     )
 
 

@@ -47,7 +47,7 @@ def orders(side: int = 16, at_once: int = 16) -> Figure:
         bare(ax, *ax.spines)
     figure.axes[0].set_ylabel("rows of tiles, bands of a")
     figure.caption(
-        f"Follow the line from the dot: this is the order in which {side * side} tiles of c begin. The first {at_once} run together "
+        f"Follow the line from the dot: this is the order in which {side * side} tiles of c are started. The first {at_once} run together "
         "(green), and need the marked bands of a (blue) and b (orange). A compact patch needs the fewest. On an H200, 132 "
         "tiles run together. Of 48 × 48 tiles, the first 132 need "
         f"{', '.join(f'{count} bands ({name})' for name, count in large.items())}."

@@ -246,7 +246,7 @@ def pipelining(load: float = 2.0, dot: float = 1.0, steps: int = 6) -> Figure:
     axes[-1].set(xlabel="time, in no unit (a drawing: a load takes twice as long as a dot)")
     figure.caption(
         f"With one buffer, loads and products take turns. With three buffers, the tensor cores wait only for the first load. "
-        f"This is {ends[1] / ends[3]:.1f} times faster, and takes three times the shared memory."
+        f"This is {ends[1] / ends[3]:.1f} times as fast, and takes three times the shared memory."
     )
     return figure
 
@@ -276,7 +276,8 @@ def autotuned() -> Figure:
     best, worst = rows[0]["flops"], rows[-1]["flops"]
     figure.caption(
         f"The best of these {len(rows)} configurations of one kernel is {best / worst:.1f} times as fast as the worst. "
-        "Sorting them by intensity gives roughly the same order as sorting them by speed. The rest depends on warps and stages, and has "
-        "to be measured. All intensities are below the ridge (206), so DRAM alone could not deliver these bytes fast enough. L2 can."
+        "Sorting them by intensity gives roughly the same order as sorting them by speed. Where these orders differ, warps and stages "
+        "make the difference, which has to be measured. All intensities are below the ridge (206), so DRAM alone could not deliver these "
+        "bytes fast enough."
     )
     return figure
