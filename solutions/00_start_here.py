@@ -83,7 +83,7 @@ print(out)
 print(f"{t.programs} programs, {t.loads.bytes} bytes loaded, {t.stores.bytes} bytes stored")
 
 # %% [markdown]
-# * `@triton.jit` makes the function a kernel. Python never runs this function itself. Each launch compiles it first,
+# * `@triton.jit` makes the function a kernel. Python never runs this function itself. The first launch compiles it,
 #   whether the launch goes to a GPU or to a trace.
 # * `double_kernel[(3,)](...)` launches it with a grid of 3 programs. The square brackets say how many programs there
 #   are, and the parentheses hold the arguments. Why 3? Each program takes 4 elements, so 10 elements fill two blocks
@@ -315,9 +315,9 @@ print(f"{t.loads.bytes:,} bytes loaded, {t.stores.bytes:,} bytes stored")
 # %% [markdown]
 # ## What if the mask is missing?
 #
-# A kernel without a mask reads and writes past the end of its tensors. On a GPU one of two things then happens. Either
-# the launch fails with an error that names no line of the kernel, or it silently changes the numbers of another tensor.
-# A trace checks each address before it is used. What do you expect the trace to say here?
+# A kernel without a mask reads and writes past the end of its tensors. On a GPU one of two things may then happen.
+# Either the launch fails with an error that names no line of the kernel, or it silently changes the numbers of another
+# tensor. A trace checks each address before it is used. What do you expect the trace to say here?
 
 
 # %%
@@ -406,7 +406,7 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 #   its own, and schedulers that hand out the instructions. A **GPU** consists of many SMs, a cache that they share (the
 #   **L2 cache**), and main memory next to the chip.
 # * The **ISA** (instruction set architecture) is the list of instructions that a chip understands. NVIDIA's list,
-#   written as text that people can read, is called **SASS**. Each generation of GPUs has a new one.
+#   written as text that people can read, is called **SASS**. Each generation of GPUs has its own version.
 # * So compilers first write **PTX**, an assembly language that belongs to no particular chip. An assembler translates
 #   PTX into SASS for the chip at hand. The result is a file called a **cubin**. (If you know compilers for CPUs: PTX
 #   plays the part of LLVM IR, and SASS plays the part of machine code. The cubin plays the part of an ELF file, and in
@@ -539,7 +539,7 @@ slots = card.sms * card.threads_per_sm
 ahead = card.sms * figures.start.lanes(card)
 print(f"{card.name}: {card.sms} SMs x {card.threads_per_sm} thread slots = {slots:,} threads, {slots // 32:,} warps")
 print(
-    f"In each cycle the ALUs together start {ahead:,} FMAs. The GPU has room for {slots / ahead:.0f} times as many threads."
+    f"In each cycle the ALUs together can start {ahead:,} FMAs. For each of these FMAs there are {slots / ahead:.0f} thread slots."
 )
 cycles = figures.start.clock(card)  # per second
 print(f"A cycle takes {1e9 / cycles:.2f} ns, so the clock ticks {cycles / 1e9:.2f} billion times a second.")
@@ -749,10 +749,10 @@ figures.start.floor_plan()
 # ever larger share of the chip.
 #
 # **HBM** consists of *stacks*, which are DRAM chips piled on top of each other. It is fast because it is wide: a stack
-# has 1024 data wires, and a chip of GDDR memory has 32. It has become faster in three ways at once. There are more
-# stacks next to the chip, each wire has a higher rate, and with HBM4 a stack has 2048 data wires. (More layers in a
-# stack make it larger, not faster.) A card with the first generation of HBM had 4 stacks, at 128 GB/s each. The H200
-# has 6 stacks, at 800 GB/s each.
+# has 1024 data wires, whereas a GDDR chip has 32. It has become faster in three ways at once. There are more stacks
+# next to the chip, each wire has a higher rate, and with HBM4 a stack has 2048 data wires. (More layers in a stack make
+# it larger, not faster.) A card with the first generation of HBM had 4 stacks, at 128 GB/s each. The H200 has 6 stacks,
+# at 800 GB/s each.
 #
 # HBM is expensive. Epoch AI estimates that it made up 52 % of the cost of an AI chip's parts at the beginning of 2024,
 # and 63 % at the end of 2025. The compute chips themselves made up about 13 %. HBM also has many transistors: 80 GB is
@@ -762,9 +762,9 @@ figures.start.floor_plan()
 # ## Why compute outgrew memory
 #
 # A **FLOP** is one floating-point operation: an addition or a multiplication. So an FMA counts as two FLOPs. The unit
-# **FLOP/s** says how many FLOPs a machine does per second. (One TB/s, as above, is 10¹² bytes per second.) From one
-# generation to the next, arithmetic has sped up more than memory. The picture shows five GPUs of four generations, with
-# the numbers from their datasheets.
+# **FLOP/s** says how many FLOPs a machine does per second. (One TB/s, the unit of the bandwidths above, is 10¹² bytes
+# per second.) From one generation to the next, arithmetic has sped up more than memory. The picture shows five GPUs of
+# four generations, with the numbers from their datasheets.
 
 # %%
 figures.start.compute_outgrew_memory()
@@ -816,7 +816,7 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 #    (Radford and others, 2019) it turns 768 numbers into 50,257. So the vector becomes longer, despite the name
 #    *unembedding*.
 #
-# Each attention and each MLP comes after a **normalisation**.
+# Each attention step and each MLP is preceded by a **normalisation**.
 #
 # Two things are often said about the MLP, and both are wrong. One is that it is the only nonlinear part; but softmax
 # and normalisation are nonlinear, too. The other is that it is computed one FMA at a time; in fact it consists of

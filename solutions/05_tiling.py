@@ -274,9 +274,9 @@ for tile in (1, 16, 64, 128, 256):
 #   rows of `a` by 8 to 256 columns of `b`. Along K it takes 32 bytes at once, that is, 16 half-precision numbers. Four
 #   warps share this work. The older instruction `mma.sync`, the only one that an A100 has, works on 16 rows and 8
 #   columns. It takes its operands from registers, so each warp first loads its part of the tiles into its registers. If
-#   BLOCK_M is below 64, Triton uses `mma.sync` on Hopper, too. On a TPU, the unit for matrix products is an array of
-#   128 × 128 multipliers (256 × 256 from v6e on), and smaller blocks are padded to this size. So the sides of tiles are
-#   usually 64 or a multiple of it: `wgmma` takes 64 rows, and a TPU 128.
+#   BLOCK_M is below 64, Triton uses `mma.sync` on Hopper, too. So the sides of tiles are usually multiples of 64. (On a
+#   TPU they are multiples of 128. Its unit for matrix products is an array of 128 × 128 multipliers, or 256 × 256 from
+#   v6e on, and smaller blocks are padded to this size.)
 # * **Pipelining.** While the tensor cores work on one pair of tiles, the next pairs should be on their way. With
 #   `num_stages=3` there are three **stages**. On Hopper each stage is a buffer in shared memory for one pair of tiles:
 #   one pair is in use, and two are arriving. Three stages take three times the space of one.
@@ -459,11 +459,11 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
 
 # %% [markdown]
 # With small tiles L2 is by far the slowest level. DRAM is never the slowest. Even with the largest tile that fits, L2
-# takes a little longer than the tensor cores would take at the datasheet's speed. In practice no product reaches the
-# datasheet's speed (unit 03), so the two times are closer than these numbers suggest. Hopper also has a way to reduce
-# reads from shared memory, and a way to reduce reads from L2. With `wgmma`, four warps share each read of b from shared
-# memory. And the programs of a *thread-block cluster* can read each other's shared memory, so that one load from L2 can
-# serve several of them at once (*multicast*).
+# takes a little longer than the tensor cores would take at the datasheet's speed. In practice the tensor cores take
+# longer, because no product reaches the datasheet's speed (unit 03). Hopper also has a way to reduce reads from shared
+# memory, and a way to reduce reads from L2. With `wgmma`, four warps share each read of b from shared memory. And the
+# programs of a *thread-block cluster* can read each other's shared memory, so that one load from L2 can serve several
+# of them at once (*multicast*).
 #
 # ## Up from the naive kernel, rung by rung
 #
@@ -566,7 +566,7 @@ for name, kernel, grid, block in (
 #
 # The next rungs in this unit are larger tiles, a pipeline, and a good order of the tiles. With them a kernel reaches
 # about nine tenths of the speed of cuBLAS, NVIDIA's library for matrix products. For the last tenth a kernel needs
-# techniques that are mostly out of reach in plain Triton:
+# techniques of the following kinds. Most of them are out of reach in plain Triton:
 #
 # * The hardware can load whole tiles by itself. The unit that does this is called the TMA (Tensor Memory Accelerator).
 # * Some warps can be reserved for loading, while the other warps only multiply.
@@ -578,7 +578,7 @@ for name, kernel, grid, block in (
 #
 # In such kernels, *barriers* make some warps wait for other warps, or for a copy to finish. A barrier is a counter in
 # shared memory. It counts the threads that have arrived, or the bytes that have been copied. Triton has no functions
-# for barriers. Gluon, a lower-level language that comes with Triton, has them. `course_lib.hopper` runs Gluon kernels
+# for barriers, but Gluon, a lower-level language that comes with Triton, does. `course_lib.hopper` runs Gluon kernels
 # without a GPU, and says what is wrong with their barriers (unit 12). Under *Further reading*, Boehm's text covers the
 # rungs of this unit, and Gordić's text covers the techniques listed here.
 #
@@ -1044,13 +1044,13 @@ for n in (1792, 1793, 1794):
 #
 # ## The branches
 #
-# Where do the branches of the mystery plot come from? The largest power of two that divides N decides which branch the
-# size N lies on. A row of N bfloat16 numbers is 2 N bytes long. When tiles are copied into shared memory, each thread
-# can copy 16 bytes at a time, if these bytes begin at a multiple of 16 bytes. If N is divisible by 8, every row begins
-# at such a multiple: the rows are **aligned**. If N is 4 times an odd number, only every second row is aligned. Then
-# the kernel knows only that every row begins at a multiple of 8 bytes. If N is twice an odd number, every row begins at
-# a multiple of 4 bytes, and if N is odd, at a multiple of 2 bytes. If N is not divisible by 8, a kernel cannot use the
-# TMA (the unit of an H200 that copies whole tiles) at all.
+# Where do the branches of the mystery plot come from? It matters whether N is divisible by 8, by 4, by 2, or by none of
+# these. A row of N bfloat16 numbers is 2 N bytes long. When tiles are copied into shared memory, each thread can copy
+# 16 bytes at a time, if these bytes begin at a multiple of 16 bytes. If N is divisible by 8, every row begins at such a
+# multiple: the rows are **aligned**. If N is 4 times an odd number, only every second row is aligned. Then the kernel
+# knows only that every row begins at a multiple of 8 bytes. If N is twice an odd number, every row begins at a multiple
+# of 4 bytes, and if N is odd, at a multiple of 2 bytes. If N is not divisible by 8, a kernel cannot use the TMA (the
+# unit of an H200 that copies whole tiles) at all.
 #
 # So four branches are possible. But the plot shows only three, because sizes that are twice an odd number and sizes
 # that are 4 times an odd number are equally fast. Hence the width of a copy does not explain everything. The plot does
@@ -1148,10 +1148,9 @@ print(figures.tiling.how_well(predicted_throughput))
 # the statements hold for your GPU?) Look at the picture first. For multiples of 8 the lines (the model) lie about 15 %
 # below the marks (the measurement). This does no harm, because a rank correlation depends only on how the sizes are
 # ranked by speed, and multiplying all speeds by the same factor does not change the ranking. Next look at sizes below N
-# = 1000 that are not divisible by 8. There the measured speed is 2 to 3 times the speed that the published solution of
-# this exercise predicts. The reason is part 4 of the model. It reduces the speed of the whole product, which stretches
-# the launch as well as the computing. But a launch takes no longer when rows are not aligned, and in a small product
-# the launch is a large part of the time.
+# = 1000 that are not divisible by 8. There the measured speed is 2 to 3 times the speed that the course's own solution
+# of this exercise predicts. The reason is part 4 of the model. It slows down the whole product, as if a launch, too,
+# took longer when rows are not aligned. But a launch does not, and in a small product it is a large part of the time.
 #
 # Then read the table, in three steps.
 # * The model puts *all* sizes in almost the right order. But much of this is easy to get right, because large products
@@ -1219,10 +1218,9 @@ print(figures.tiling.copied_first())
 # Copying takes less time than multiplying the copied matrices. Even together, copying and multiplying take less than
 # half the time that cuBLAS needs for the original matrices. The time of the copies grows with N², and the time that
 # they save grows with N³. So the larger the product, the more the copies pay off. (The kernel that multiplies the
-# copies is in `benchmarks/matmul_persistent.py`. It is about as fast as cuBLAS when rows are aligned. At 4097 a single
-# extra row of numbers needs a whole extra row of tiles, and a single extra column needs an extra column of tiles. If
-# these extra tiles no longer fit into the last wave, they need one more wave. So besides the copies, quantization costs
-# time here.)
+# copies is in `benchmarks/matmul_persistent.py`. It is about as fast as cuBLAS when rows are aligned.) At 4097 the
+# copies are not the only extra cost. A single extra row of numbers needs a whole extra row of tiles, and a single extra
+# column needs an extra column of tiles. If these extra tiles no longer fit into the last wave, they need one more wave.
 #
 # ## Which tile first?
 #
@@ -1371,6 +1369,5 @@ progress()
 # * Simon Boehm, *How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance*, 2022.
 # * Aleksa Gordić, *Inside NVIDIA GPUs: Anatomy of high performance matmul kernels*, 2025: PTX and SASS, warp tiles,
 #   and, for Hopper, the TMA, barriers and asynchronous stores.
-# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, which discusses the plot of this unit's
-#   mystery.
+# * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, which discusses this unit's mystery plot.
 # * Andrej Karpathy on padding nanoGPT's vocabulary to 50304, 2023 (about 25 % faster training).

@@ -36,7 +36,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # In unit 08 you wrote attention in tiles, in torch. Your `tiled_attention` never holds anything of size n × n, and it
 # moves few bytes. So it should be as fast as its matrix products. Take one layer with 16 heads, D = 128, and a text of
 # 16,384 tokens. The layer does 4 · 16 · 16384² · 128 FLOPs. How long would this take at the speed of a matrix product?
-# And how long does `tiled_attention` take on the same GPU?
+# And how long do the launches of `tiled_attention` take on the same GPU?
 
 # %%
 ceiling = measured("attention")["ceiling"]  # TFLOP/s of torch's matrix product, measured on an H200
@@ -141,8 +141,8 @@ check("flash.predictions", predictions)
 # >
 # > l = l · alpha + Σ p,  acc = acc · alpha + p @ v
 #
-# In the next cell, a state of 3 rows is updated with a tile of 4 keys. Before you run it, answer two questions. Which
-# of the three rows keeps its old sums unchanged? And which row loses nearly all of its old sums?
+# The next cell computes m_new and alpha for a state of 3 rows and a tile of 4 keys. Before you run it, answer two
+# questions. Which of the three rows keeps its old sums unchanged? And which row loses nearly all of its old sums?
 
 # %%
 m = torch.tensor([2.0, 2.0, -torch.inf])  # the third row has seen nothing yet
@@ -175,9 +175,9 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 # two functions below it are given. They go through a matrix of scores tile by tile, and the check calls
 # `weighted_mean`.
 #
-# In every exercise of this unit that asks for a kernel, the check begins with one plain case. If its result is wrong,
-# you get no points. A result computed by torch earns no points either: you may use torch only to allocate memory and to
-# make views. Full marks require the right result
+# In every exercise of this unit that asks for a kernel, the check begins with one plain case. If your result is wrong
+# there, you get no points. A result computed by torch earns no points either: you may use torch only to allocate memory
+# and to make views. Full marks require the right result
 # * for any size ({{correct.ragged}}), and with the precision of float32 if v is float32 ({{correct.float32}}),
 # * for scores far from 0 that rise or fall from tile to tile ({{correct.hard}}),
 # * for v in half precision, with 4096 keys ({{correct.half}}),
@@ -368,7 +368,7 @@ else:
 # this number `sees`. A score is kept where **key < sees**. This one comparison serves as the causal mask, and it also
 # masks the missing keys past Nk. Moreover, `sees` divides the walk of a program into parts:
 # * The first part ends at the smallest `sees` of the program's rows, rounded down to whole tiles. All rows see all keys
-#   of this part. The keys need no mask here, not even in the loads.
+#   of this part. No mask for the keys is needed here, not even in the loads.
 # * The second part goes on to the largest `sees` of the program's rows. Here a mask is needed.
 # * The remaining keys need no work at all.
 #
@@ -390,10 +390,10 @@ figures.attention.explore_causal_map()
 # is a *view*: a tensor (B, N, H, D) with two dimensions swapped, as in unit 08. Copying it would cost time. What does a
 # kernel need to know to read any of these tensors without a copy?
 #
-# It needs a pointer and four strides. To get four strides, add dimensions in front with `x[None]` until there are four.
-# If there are more than four, `x.flatten(0, -4)` folds all dimensions but the last three into one. Adding a dimension
-# always gives a view. Folding gives a view only if the folded dimensions follow one another in memory without gaps, as
-# leading batch dimensions usually do. (Otherwise it makes a copy.)
+# It needs a pointer and four strides. To get four strides, add dimensions in front with `x[None]` until the tensor has
+# four dimensions. If there are more than four, `x.flatten(0, -4)` folds all dimensions but the last three into one.
+# Adding a dimension always gives a view. Folding gives a view only if the folded dimensions follow one another in
+# memory without gaps, as leading batch dimensions usually do. (Otherwise it makes a copy.)
 #
 # A program works out its batch and its head from its program number. Each of these two is multiplied by its stride, and
 # the sum gives the start of the program's matrix. The rows and columns of a tile use the other two strides.
@@ -654,8 +654,8 @@ for row in measured("attention")["counters"]:
 # 3. When s is ready, it computes the softmax of s. Meanwhile the tensor cores work on this group's product p @ v for
 #    the previous tile, and on the other group's products.
 #
-# There are two more differences. First, a program of "overlapped" works on 128 queries at a time, and a program of the
-# other kernels works on 64. So k and v are read half as often, and fewer bytes pass between L2 and the SMs. Second,
+# There are two more differences. First, each program of "overlapped" works on 128 queries at a time, while a program of
+# our other kernels works on 64. So k and v are read half as often, and fewer bytes pass between L2 and the SMs. Second,
 # only as many programs are launched as there are SMs. Each program handles several blocks of 128 queries, one after
 # another. While it finishes one block, it is already fetching the next.
 #
@@ -698,8 +698,8 @@ for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
 # fails. For your own kernel, ask the compiler: `compile_for(..., gpu="sm_86")` says how much shared memory a program
 # takes. You do not need to own such a card.
 #
-# How do speed and memory use change with the length of the text? The left picture shows the speed. The right picture
-# shows how much memory is needed besides q, k and v.
+# How do the speed and the memory that is needed change with the length of the text? The left picture shows the speed.
+# The right picture shows how much memory is needed besides q, k and v.
 
 # %%
 figures.flash.against_length()
@@ -886,16 +886,16 @@ figures.flash.decode_splits()
 # The shape of q is (Hq, D), with one query per head. The shape of k and v is (Hkv, Nk, D). All are contiguous, and D is
 # 16, 32, 64 or 128. Tensor cores need at least 16 rows, so a smaller group is padded with empty rows, by the compiler
 # or by you. (The axis that `tl.dot` sums over must have at least 16 elements, too. In the first product this axis is D,
-# which is large enough. In the second it is the keys of a tile, so a tile needs at least 16 keys.) `share_kernel` gets
-# the length of a share. If it also needs the number of shares, it can call `tl.num_programs(axis)`, which returns the
-# size of the grid along an axis. Full marks require
+# which is large enough. In the second product it runs over the keys of a tile, so a tile needs at least 16 keys.)
+# `share_kernel` gets the length of a share. If it also needs the number of shares, it can call `tl.num_programs(axis)`,
+# which returns the size of the grid along an axis. Full marks require
 # * the right result for any sizes and groups ({{correct.ragged}}),
 # * the right result if some shares have no key, as with 5 keys in 8 shares ({{correct.empty}}),
 # * the right result for scores far from 0 ({{correct.hard}}),
 # * the right result in half precision for 8192 keys when all numbers in v are near 20 ({{correct.half}}); for this,
 #   store the states in float32,
-# * at least 16 programs with `splits` = 8 and 2 heads of k and v ({{programs.performance}}), and no more than two
-#   launches ({{launches.performance}}),
+# * at least 16 programs when there are 2 heads of k and v, and `splits` is 8 ({{programs.performance}}), and no more
+#   than two launches ({{launches.performance}}),
 # * that k and v are read only once ({{traffic.performance}}).
 #
 # There is extra credit on a GPU. The case that is timed has 32 heads of q, 8 heads of k and v, and 65,536 keys, in
@@ -1091,7 +1091,8 @@ check("flash.break_attention", breaking_inputs)
 # * One kernel computes all of attention, and a tile of scores never leaves the chip. The outer loop becomes the grid.
 #   The inner loop is a walk along k and v, with a state of three blocks: m, l and acc.
 # * The weights p are rounded for the tensor cores, but the state is not. The scale is applied to the scores, not to q.
-# * `sees`, one number for each row, decides the causal mask, the mask past the last key, and where the two loops end.
+# * One number for each row, `sees`, determines the causal mask, the mask past the last key, and the ends of the two
+#   loops.
 # * With a pointer and four strides, a kernel can read any view. Rows of several heads can share a tile if these heads
 #   share k and v.
 # * A single query is too little work for a GPU. So the keys are divided into shares, and the states of the shares are
@@ -1108,8 +1109,8 @@ progress()
 #
 # ## Further reading
 #
-# * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: algorithm 1 of the second
-#   paper is your kernel, and its section 3.3 is about which warp does what within a program.
+# * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: in the second paper, algorithm 1 is your
+#   kernel, and section 3.3 explains which warp does what within a program.
 # * Shah and others, *FlashAttention-3*, 2024: how softmax and products run at the same time on Hopper.
 # * Stanford, *CS336: Language Modeling from Scratch*: the part of the lecture on GPUs that covers FlashAttention.
 # * The Triton tutorial *Fused Attention*: the same kernel with descriptors and autotuning.

@@ -170,8 +170,8 @@ def one_tile_for_all(predict: Predict) -> Figure:
         return figure
     figure.caption(
         f"With one tile for all sizes, the waves show as a sawtooth. The rank correlation is {rank_correlation(model, speeds):.3f}, "
-        f"and {rank_correlation(sizes, speeds):.3f} for size alone. The model is "
-        "given its peak speed, the highest speed measured at any size whose last wave is full."
+        f"and {rank_correlation(sizes, speeds):.3f} for size alone. As its peak "
+        "speed, the model is given the highest speed that this kernel reached at any size whose last wave is full."
     )
     return figure
 
