@@ -37,7 +37,7 @@ def test_a_solution_is_timed_inside_the_sandbox(judge, monkeypatch):
 
 
 def test_the_gpu_is_left_as_it_was(judge):
-    """What other workers take of the same GPU meanwhile counts, too: so the least of three times."""
+    """Take the least of three times, since what other workers take of the same GPU meanwhile counts, too."""
     taken = []
     for seed in (2, 3, 4):
         before, _ = torch.cuda.mem_get_info()
