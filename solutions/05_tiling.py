@@ -420,9 +420,9 @@ for name, kernel in {
 # A product (m, k) @ (k, n) is cut into tiles of `tile = [bm, bn]`, one for each program. Each tile is cut into parts of
 # `warp_tile = [wm, wn]`, one for each warp. The dict `rates` holds FLOP/s for `"tensor cores"`, and bytes/s for
 # `"DRAM"`, `"L2"` and `"shared memory"`. Each warp reads its rows of `a` and its columns of `b` once from shared
-# memory, and masked positions move nothing. The result goes straight from registers to L2, not through shared memory.
-# The tensor cores and the three memories all work at the same time. Return the time in seconds that the slowest of
-# these four takes, and the name of the slowest. Full marks require the right pair
+# memory, and masked positions move nothing and cost no FLOPs. The result goes straight from registers to L2, not
+# through shared memory. The tensor cores and the three memories all work at the same time. Return the time in seconds
+# that the slowest of these four takes, and the name of the slowest. Full marks require the right pair
 # * where the L2 cache is the slowest ({{holds.is_the_slowest.L2}}),
 # * where another of the four is the slowest ({{holds.is_the_slowest.the others}}).
 
@@ -642,9 +642,9 @@ check("tiling.row_sums", row_sums)
 # **Pointers that move.** Inside the loop only the position along K changes. So make two blocks of pointers before the
 # loop, and advance them in each step: `a_ptrs += BLOCK_K * stride_ak`.
 #
-# The next kernel uses `tl.dot` and pointers that move. It is run twice, with float16 and with float32, so that you see
-# the rounding to TF32. A single program computes a result that is just one tile, in several steps along K. It needs no
-# mask.
+# The next kernel uses `tl.dot` and pointers that move. It is run twice, once with float16 and once with float32, so
+# that you can see the rounding to TF32. A single program computes a result that is just one tile, in several steps
+# along K. It needs no mask.
 
 
 # %%
@@ -695,7 +695,7 @@ for num_warps in (4, 8):
     )
 
 # %% [markdown]
-# With 4 warps the sums **spill**: a part of the accumulator lies in memory, and the program has to load it and store it
+# With 4 warps the sums **spill**: part of the accumulator ends up in memory, and the program has to load and store it
 # again and again. The result is still right, and a trace does not count these bytes. Neither the result nor the trace
 # shows the spill, so look at what `compile_for` says, and give large tiles 8 warps.
 #
@@ -1040,7 +1040,7 @@ for n in (1792, 1793, 1794):
 
 # %% [markdown]
 # Matrices with N = 1793 have only 0.06 % more columns than those with N = 1792, but multiplying them takes twice as
-# long. On an H200 the cliffs are at other sizes, because it has 132 SMs.
+# many waves. On an H200 the cliffs are at other sizes, because it has 132 SMs.
 #
 # ## The branches
 #
@@ -1149,8 +1149,9 @@ print(figures.tiling.how_well(predicted_throughput))
 # below the marks (the measurement). This does no harm, because a rank correlation depends only on how the sizes are
 # ranked by speed, and multiplying all speeds by the same factor does not change the ranking. Next look at sizes below N
 # = 1000 that are not divisible by 8. There the measured speed is 2 to 3 times the speed that the course's own solution
-# of this exercise predicts. The reason is part 4 of the model. It slows down the whole product, as if a launch, too,
-# took longer when rows are not aligned. But a launch does not, and in a small product it is a large part of the time.
+# to this exercise predicts. The reason is part 4 of the model. It slows down the whole product, and with it the launch.
+# In reality a launch takes the same time whether or not the rows are aligned, and in a small product the launch is a
+# large part of the time.
 #
 # Then read the table, in three steps.
 # * The model puts *all* sizes in almost the right order. But much of this is easy to get right, because large products
@@ -1218,9 +1219,10 @@ print(figures.tiling.copied_first())
 # Copying takes less time than multiplying the copied matrices. Even together, copying and multiplying take less than
 # half the time that cuBLAS needs for the original matrices. The time of the copies grows with N², and the time that
 # they save grows with N³. So the larger the product, the more the copies pay off. (The kernel that multiplies the
-# copies is in `benchmarks/matmul_persistent.py`. It is about as fast as cuBLAS when rows are aligned.) At 4097 the
-# copies are not the only extra cost. A single extra row of numbers needs a whole extra row of tiles, and a single extra
-# column needs an extra column of tiles. If these extra tiles no longer fit into the last wave, they need one more wave.
+# copies is in `benchmarks/matmul_persistent.py`. It is about as fast as cuBLAS when rows are aligned.) Compared with
+# 4096, a size of 4097 has another cost besides the copies. A single extra row of numbers needs a whole extra row of
+# tiles, and a single extra column needs an extra column of tiles. If these extra tiles no longer fit into the last
+# wave, they need one more wave.
 #
 # ## Which tile first?
 #
@@ -1322,8 +1324,8 @@ check("tiling.hilbert_order", hilbert_order)
 
 # %% [markdown]
 # How many bytes does DRAM deliver in each order, and how much time does a better order save? The left picture shows
-# what the model says, for L2 caches of many sizes. The right picture shows one kernel, timed on an H200 once for each
-# order of its tiles.
+# what the model says, for L2 caches of many sizes. The right picture shows the speed of one kernel on an H200, with its
+# tiles in each of these orders.
 
 # %%
 figures.tiling.order_traffic()

@@ -161,7 +161,7 @@ def one_tile_for_all(predict: Predict) -> Figure:
             ax.text((sizes[i] + sizes[i - 1]) / 2, 20, f" {counts[i]}", color=INK)
     ax.set(xlabel="N, multiples of 64 (a grey line: another wave begins)", ylabel="TFLOP/s", ylim=(0, None))
     ax.legend(frameon=False, loc="upper left")
-    ax.set_title(f"the published matmul with tiles of {bm} × {bn} alone, bfloat16\n{whose()}")
+    ax.set_title(f"the course's own matmul, tiles of {bm} × {bn} only, bfloat16\n{whose()}")
     bare(ax)
     if model is None:
         figure.caption(
@@ -169,9 +169,8 @@ def one_tile_for_all(predict: Predict) -> Figure:
         )
         return figure
     figure.caption(
-        f"With one tile for all sizes, the waves show as a sawtooth. The rank correlation is {rank_correlation(model, speeds):.3f}, "
-        f"and {rank_correlation(sizes, speeds):.3f} for size alone. As its peak "
-        "speed, the model is given the highest speed that this kernel reached at any size whose last wave is full."
+        f"With one tile for all sizes, the waves show as a sawtooth. The model's rank correlation is "
+        f"{rank_correlation(model, speeds):.3f}; ranking by size alone gives {rank_correlation(sizes, speeds):.3f}."
     )
     return figure
 
@@ -188,7 +187,10 @@ def copied_first() -> str:
     lines.append(
         f"    {'copied, then multiplied':24}{found['whole'] * 1e6:6.0f} us   {2 * n**3 / found['whole'] / TERA:4.0f} TFLOP/s"
     )
-    lines += [f"        {name:24}{found[part] * 1e6:6.0f} us alone" for name, part in zip(names, alone, strict=True)]
+    lines += [
+        f"        {name:24}{found[part] * 1e6:6.0f} us, timed separately"
+        for name, part in zip(names, alone, strict=True)
+    ]
     lines.append(f"    {found['torch'] / found['whole']:.1f} times faster, three copies included")
     return "\n".join(lines)
 

@@ -276,8 +276,8 @@ def autotuned() -> Figure:
     best, worst = rows[0]["flops"], rows[-1]["flops"]
     figure.caption(
         f"The best of these {len(rows)} configurations of one kernel is {best / worst:.1f} times as fast as the worst. "
-        "Sorting them by intensity gives roughly the same order as sorting them by speed. The rest is due to warps and stages, and their "
-        "effect can only be measured. All intensities are below the ridge (206), so DRAM alone could not deliver these "
+        "Sorting them by intensity gives roughly the same order as sorting them by speed. Warps and stages have an effect, too, which "
+        "can only be measured. All intensities are below the ridge (206), so DRAM alone could not deliver these "
         "bytes fast enough."
     )
     return figure
