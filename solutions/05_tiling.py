@@ -224,10 +224,10 @@ check("tiling.predictions", predicted_reads)
 # {{exercise tiling.matmul_bytes}}
 #
 # Every program loads its rows of `a` and its columns of `b` once, and stores its tile of `c` once. Positions outside
-# the matrices are masked and move nothing. How many bytes are moved in all? Your number must be the one that a trace
+# the matrices are masked and move nothing. How many bytes are moved in all? Full marks require the number that a trace
 # counts
-# * where the sides of the tile divide the sides of the matrices ({{correct.whole}}),
-# * and where they do not ({{correct.ragged}}).
+# * if the sides of the tile divide the sides of the matrices ({{correct.whole}}),
+# * and if they do not ({{correct.ragged}}).
 
 
 # %% exercise="tiling.matmul_bytes"
@@ -274,9 +274,9 @@ for tile in (1, 16, 64, 128, 256):
 #   rows of `a` by 8 to 256 columns of `b`. Along K it takes 32 bytes at once, that is, 16 half-precision numbers. Four
 #   warps share this work. The older instruction `mma.sync`, the only one that an A100 has, works on 16 rows and 8
 #   columns. It takes its operands from registers, so each warp first loads its part of the tiles into its registers. If
-#   BLOCK_M is below 64, Triton uses `mma.sync` on Hopper, too. So the sides of tiles are usually multiples of 64. (On a
-#   TPU they are multiples of 128. Its unit for matrix products is an array of 128 × 128 multipliers, or 256 × 256 from
-#   v6e on, and smaller blocks are padded to this size.)
+#   BLOCK_M is below 64, Triton uses `mma.sync` on Hopper, too. Because `wgmma` takes 64 rows, the sides of tiles are
+#   usually multiples of 64. (On a TPU they are multiples of 128. Its unit for matrix products is an array of 128 × 128
+#   multipliers, or 256 × 256 from v6e on, and smaller blocks are padded to this size.)
 # * **Pipelining.** While the tensor cores work on one pair of tiles, the next pairs should be on their way. With
 #   `num_stages=3` there are three **stages**. On Hopper each stage is a buffer in shared memory for one pair of tiles:
 #   one pair is in use, and two are arriving. Three stages take three times the space of one.
@@ -420,9 +420,9 @@ for name, kernel in {
 # A product (m, k) @ (k, n) is cut into tiles of `tile = [bm, bn]`, one for each program. Each tile is cut into parts of
 # `warp_tile = [wm, wn]`, one for each warp. The dict `rates` holds FLOP/s for `"tensor cores"`, and bytes/s for
 # `"DRAM"`, `"L2"` and `"shared memory"`. Each warp reads its rows of `a` and its columns of `b` once from shared
-# memory, and masked positions move nothing and cost no FLOPs. The result goes straight from registers to L2, not
-# through shared memory. The tensor cores and the three memories all work at the same time. Return the time in seconds
-# that the slowest of these four takes, and the name of the slowest. Full marks require the right pair
+# memory, and for simplicity masked positions move nothing and cost no FLOPs. The result goes straight from registers to
+# L2, not through shared memory. The tensor cores and the three memories all work at the same time. Return the time in
+# seconds that the slowest of these four takes, and the name of the slowest. Full marks require the right pair
 # * where the L2 cache is the slowest ({{holds.is_the_slowest.L2}}),
 # * where another of the four is the slowest ({{holds.is_the_slowest.the others}}).
 
@@ -459,11 +459,10 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
 
 # %% [markdown]
 # With small tiles L2 is by far the slowest level. DRAM is never the slowest. Even with the largest tile that fits, L2
-# takes a little longer than the tensor cores would take at the datasheet's speed. In practice the tensor cores take
-# longer, because no product reaches the datasheet's speed (unit 03). Hopper also has a way to reduce reads from shared
-# memory, and a way to reduce reads from L2. With `wgmma`, four warps share each read of b from shared memory. And the
-# programs of a *thread-block cluster* can read each other's shared memory, so that one load from L2 can serve several
-# of them at once (*multicast*).
+# takes a little longer than the tensor cores would take at the datasheet's speed. In practice both take about the same
+# time, because no product reaches the datasheet's speed (unit 03). Besides larger tiles, Hopper has a way to reduce
+# reads from shared memory, and a way to reduce reads from L2. With `wgmma`, four warps share each read of b from shared
+# memory. And one load from L2 can serve several programs of a *thread-block cluster* at once (*multicast*).
 #
 # ## Up from the naive kernel, rung by rung
 #
@@ -587,9 +586,9 @@ for name, kernel, grid, block in (
 # {{exercise tiling.row_sums}}
 #
 # A matmul is a loop along K that keeps sums in registers. Write the loop first, without the product: compute the sum of
-# each row of `a`, in float32. Each program has a block of rows, and goes through all columns from left to right. K may
-# be any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Full marks
-# require
+# each row of `a`, in float32. Each program handles a block of rows, and goes through all columns from left to right. K
+# may be any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Full
+# marks require
 # * the right sums for any sizes, even if there are gaps between the rows in memory ({{correct.ragged}}),
 # * the right sums for long rows of float16 ({{correct.float16}}),
 # * dense loads ({{coalesced.load.performance}}),
@@ -975,9 +974,9 @@ check("tiling.break_matmul", breaking_inputs)
 # ```
 #
 # The grid becomes a function, because it depends on the tile. The autotuner calls this function with a dict, here
-# called `meta`, that holds the configuration. A check does not time the configurations. It uses the first one, even
-# when it times your kernel on a GPU, so put a good one first. The next cell shows the speed of the course's own
-# solution with several configurations.
+# called `meta`, that holds the configuration. If you use the autotuner in an exercise, the check does not try all your
+# configurations: it always runs your kernel with the first one. So put a good one first. The next cell shows the speed
+# of the course's own solution with several configurations.
 
 # %%
 figures.tiling.autotuned()
@@ -1097,7 +1096,7 @@ for stride in (4096, 4100, 4098, 4097):
 #
 # The speed is 2 n³ FLOPs divided by the seconds. Return a list of speeds in FLOP/s, one for each size in `sizes`. You
 # may call `tiles_and_waves`. Full marks require
-# * for sizes that are multiples of 8, the speeds that these four parts give ({{holds.follows_the_model.roofline}} for
+# * for sizes that are multiples of 8, the speeds that these parts give ({{holds.follows_the_model.roofline}} for
 #   the small sizes, {{holds.follows_the_model.waves}} for the large ones),
 # * for sizes that are not divisible by 8, a lower speed than for the next multiple of 8
 #   ({{holds.slows_down.alignment}}),
@@ -1204,25 +1203,26 @@ print(figures.tiling.vocabulary())
 # The padded product does more work, yet it takes less time.
 #
 # What if you cannot choose the size, because the matrices come from elsewhere? You can copy the matrices into longer
-# rows that begin at multiples of 16 bytes, multiply these copies, and copy the result back. Does this save time? For
-# matrices of shape (4097, 4097), predict how long each of these takes: (1) multiplying the original matrices, and (2)
-# copying both matrices, multiplying the copies, and copying the result back. So three matrices are copied, and copying
-# a number means reading 2 bytes and writing 2 bytes. The times below were measured on an H100, whose memory moves about
-# 3 TB per second. For the two products, use the speeds in the mystery plot (they are an H200's, but an H100's are
-# similar): the original matrices are on its lowest branch, and the copies on its highest.
+# rows that begin at multiples of 16 bytes, multiply these copies, and copy the result back. Does this save time? Take
+# matrices of shape (4097, 4097), and predict two times: (1) the time to multiply the original matrices, and (2) the
+# time to copy both matrices, to multiply the copies, and to copy the result back. So three matrices are copied, and
+# copying a number means reading 2 bytes and writing 2 bytes. The times below were measured on an H100, whose memory
+# moves about 3 TB per second. For the two products, use the speeds in the mystery plot. (It shows an H200, but an
+# H100's speeds are similar.) The product of the original matrices lies on the lowest branch of the plot, and the
+# product of the copies on the highest.
 
 # %%
 print("one copy, at 3 TB/s:", round(2 * 2 * 4097**2 / 3e12 * 1e6), "us")
 print(figures.tiling.copied_first())
 
 # %% [markdown]
-# Copying takes less time than multiplying the copied matrices. Even together, copying and multiplying take less than
-# half the time that cuBLAS needs for the original matrices. The time of the copies grows with N², and the time that
-# they save grows with N³. So the larger the product, the more the copies pay off. (The kernel that multiplies the
-# copies is in `benchmarks/matmul_persistent.py`. It is about as fast as cuBLAS when rows are aligned.) Compared with
-# 4096, a size of 4097 has another cost besides the copies. A single extra row of numbers needs a whole extra row of
-# tiles, and a single extra column needs an extra column of tiles. If these extra tiles no longer fit into the last
-# wave, they need one more wave.
+# In this measurement cuBLAS multiplies the original matrices. The copies are multiplied by
+# `benchmarks/matmul_persistent.py`, which is about as fast as cuBLAS when rows are aligned. Copying takes less time
+# than multiplying the copied matrices. Even together, copying and multiplying take less than half the time that cuBLAS
+# needs for the original matrices. The time of the copies grows with N², and the time that they save grows with N³. So
+# the larger the product, the more the copies pay off. Copying does not make 4097 as cheap as 4096, though. A single
+# extra row of numbers still needs a whole extra row of tiles, and a single extra column an extra column of tiles. If
+# these extra tiles no longer fit into the last wave, they need one more wave.
 #
 # ## Which tile first?
 #
@@ -1280,9 +1280,9 @@ check("tiling.grouped_order", grouped_order)
 # the check again: the result must still be right.
 #
 # Is there an order that needs no parameter such as `group`? The **Hilbert curve** visits each cell of a square once and
-# always steps to a neighbouring cell. So any stretch of the curve, long or short, covers cells that lie close together.
-# The tiles of the programs that run at the same time therefore form a patch, however many programs there are. The curve
-# is built from smaller copies of itself. Each quarter of the square holds a Hilbert curve with half as many cells on a
+# always steps to a neighbouring cell. The curve is built from smaller copies of itself, so any stretch of it, long or
+# short, covers cells that lie close together. The tiles of the programs that run at the same time therefore form a
+# patch, however many programs there are. Each quarter of the square holds a Hilbert curve with half as many cells on a
 # side. Two of these small curves are flipped, so that every small curve begins next to the cell where the previous one
 # ended. The picture above shows which two.
 #
