@@ -459,10 +459,10 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
 
 # %% [markdown]
 # With small tiles L2 is by far the slowest level. DRAM is never the slowest. Even with the largest tile that fits, L2
-# takes a little longer than the tensor cores would take at the datasheet's speed. In practice both take about the same
-# time, because no product reaches the datasheet's speed (unit 03). Besides larger tiles, Hopper has a way to reduce
-# reads from shared memory, and a way to reduce reads from L2. With `wgmma`, four warps share each read of b from shared
-# memory. And one load from L2 can serve several programs of a *thread-block cluster* at once (*multicast*).
+# takes about a fifth longer than the tensor cores would take at the datasheet's speed. In practice both take about the
+# same time, because no product reaches the datasheet's speed (unit 03). Larger tiles are not the only way to reduce
+# reads. Hopper offers one more way for shared memory, and one for L2. With `wgmma`, four warps share each read of b
+# from shared memory. And one load from L2 can serve several programs of a *thread-block cluster* at once (*multicast*).
 #
 # ## Up from the naive kernel, rung by rung
 #
@@ -564,8 +564,8 @@ for name, kernel, grid, block in (
 # times the bytes that it needs. Tiles have two advantages: there are fewer reads, and tensor cores can do the sums.
 #
 # The next rungs in this unit are larger tiles, a pipeline, and a good order of the tiles. With them a kernel reaches
-# about nine tenths of the speed of cuBLAS, NVIDIA's library for matrix products. For the last tenth a kernel needs
-# techniques of the following kinds. Most of them are out of reach in plain Triton:
+# about nine tenths of the speed of cuBLAS, NVIDIA's library for matrix products. To gain the last tenth, a kernel needs
+# the following techniques, together. In plain Triton some of them are out of reach:
 #
 # * The hardware can load whole tiles by itself. The unit that does this is called the TMA (Tensor Memory Accelerator).
 # * Some warps can be reserved for loading, while the other warps only multiply.
@@ -774,8 +774,8 @@ check("tiling.one_step", one_step)
 # Until then ignore `GROUP`, or remove it.
 #
 # Which tile should you take? For float16 and bfloat16, the tile that `best_tile` returns is a good start, with 8 warps
-# and three stages. Float32 numbers take twice the space, and the exact product of float32 blocks takes many registers.
-# So use smaller tiles for float32: BLOCK_M = BLOCK_N = 64 and BLOCK_K = 32 are large enough.
+# and three stages. Float32 numbers take twice the space, and a product of float32 blocks without rounding to TF32 takes
+# many registers. So use smaller tiles for float32: BLOCK_M = BLOCK_N = 64 and BLOCK_K = 32 are large enough.
 #
 # There is extra credit on a GPU, for a product of 4096 × 4096 × 4096 in bfloat16. You get {{speed}} if your kernel
 # reaches {{speed.full}} of the speed of `torch.matmul`, and some of the points if it reaches more than
@@ -1084,8 +1084,8 @@ for stride in (4096, 4100, 4098, 4097):
 # Write a model of four parts, for products of (n, n) matrices with 2-byte numbers:
 #
 # 1. **Waves.** Each SM does `flops_per_second` / `sms` FLOPs in a second. A tile takes 2 × bm × bn × n FLOPs, and this
-#    gives the time of one tile. Every wave takes this long, even a last wave that is not full. The number of waves
-#    times this time is the computing time.
+#    gives the time of one tile. Every wave takes this long, even a last wave that is not full. Multiply it by the
+#    number of waves to get the computing time.
 # 2. **Memory.** Each of the three matrices passes through memory once, at `bytes_per_second`. This gives the memory
 #    time.
 # 3. **Launch.** The GPU computes and moves data at the same time, so take the longer of the computing time and the
@@ -1155,9 +1155,9 @@ print(figures.tiling.how_well(predicted_throughput))
 # Then read the table, in three steps.
 # * The model puts *all* sizes in almost the right order. But much of this is easy to get right, because large products
 #   run faster than small ones, and aligned ones faster than odd ones. Without part 4 the correlation is lower, as the
-#   column *no alignment* shows.
+#   column *no alignment* shows. (There each size gets a speed between those of the next multiples of 8.)
 # * Among *large* multiples of 8, size and alignment tell you little; the waves decide the order. There the model's
-#   correlation is higher than that of *size alone*, but far from 1.
+#   correlation is higher than that of *size alone*, which ranks sizes by N, but far from 1.
 # * Why is it far from 1? Among the worst misses, which are listed below the table, look only at the multiples of 8 (if
 #   there are any). For these sizes the last wave has only a few tiles, and the product is much *faster* than predicted.
 #   There are two reasons. cuBLAS has many kernels, each with its own size of tile, and switches to another kernel if
@@ -1204,8 +1204,8 @@ print(figures.tiling.vocabulary())
 #
 # What if you cannot choose the size, because the matrices come from elsewhere? You can copy the matrices into longer
 # rows that begin at multiples of 16 bytes, multiply these copies, and copy the result back. Does this save time? Take
-# matrices of shape (4097, 4097), and predict two times: (1) the time to multiply the original matrices, and (2) the
-# time to copy both matrices, to multiply the copies, and to copy the result back. So three matrices are copied, and
+# matrices of shape (4097, 4097), and predict two durations: (1) that of multiplying the original matrices, and (2) that
+# of copying both matrices, multiplying the copies, and copying the result back. So three matrices are copied, and
 # copying a number means reading 2 bytes and writing 2 bytes. The times below were measured on an H100, whose memory
 # moves about 3 TB per second. For the two products, use the speeds in the mystery plot. (It shows an H200, but an
 # H100's speeds are similar.) The product of the original matrices lies on the lowest branch of the plot, and the
@@ -1216,13 +1216,13 @@ print("one copy, at 3 TB/s:", round(2 * 2 * 4097**2 / 3e12 * 1e6), "us")
 print(figures.tiling.copied_first())
 
 # %% [markdown]
-# In this measurement cuBLAS multiplies the original matrices. The copies are multiplied by
-# `benchmarks/matmul_persistent.py`, which is about as fast as cuBLAS when rows are aligned. Copying takes less time
-# than multiplying the copied matrices. Even together, copying and multiplying take less than half the time that cuBLAS
-# needs for the original matrices. The time of the copies grows with N², and the time that they save grows with N³. So
-# the larger the product, the more the copies pay off. Copying does not make 4097 as cheap as 4096, though. A single
-# extra row of numbers still needs a whole extra row of tiles, and a single extra column an extra column of tiles. If
-# these extra tiles no longer fit into the last wave, they need one more wave.
+# In this measurement cuBLAS multiplies the original matrices. The kernel in `benchmarks/matmul_persistent.py`
+# multiplies the copies. It is about as fast as cuBLAS when rows are aligned. Copying takes less time than multiplying
+# the copied matrices. Even together, copying and multiplying take less than half the time that cuBLAS needs for the
+# original matrices. The time of the copies grows with N², and the time that they save grows with N³. So the larger the
+# product, the more the copies pay off. Copying does not make 4097 as cheap as 4096, though. A single extra row of
+# numbers still needs a whole extra row of tiles, and a single extra column an extra column of tiles. If these extra
+# tiles no longer fit into the last wave, they need one more wave.
 #
 # ## Which tile first?
 #
@@ -1333,10 +1333,11 @@ figures.tiling.order_traffic()
 # %% [markdown]
 # In the model of an H200, grouped order reads about a quarter as many bytes as row order. On the GPU it is only a few
 # percent faster. Why so little? At these sizes the product is limited by arithmetic, and seldom waits for DRAM. In this
-# model the Hilbert curve reads the fewest bytes from DRAM. On the GPU, at N = 16384, Hilbert order was faster in some
-# runs and grouped order in others (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in
-# lock-step, but on a real GPU they drift apart. A model explains, but only a measurement can say which order is faster.
-# Grouped order costs five lines of code, and is well worth it.
+# model the Hilbert curve reads the fewest bytes from DRAM, because L2 still holds more of what the tiles before left
+# there. On the GPU, at N = 16384, Hilbert order was faster in some runs and grouped order in others
+# (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step, but on a real GPU they
+# drift apart. A model explains, but only a measurement can say which order is faster. Grouped order costs five lines of
+# code, and is well worth it.
 #
 # ## What you now know
 #

@@ -246,7 +246,7 @@ def pipelining(load: float = 2.0, dot: float = 1.0, steps: int = 6) -> Figure:
     axes[-1].set(xlabel="time, in no unit (a drawing: a load takes twice as long as a dot)")
     figure.caption(
         f"With one buffer, loads and products take turns. With three buffers, the tensor cores wait only for the first load. "
-        f"This is {ends[1] / ends[3]:.1f} times as fast, and takes three times the shared memory."
+        f"This is {ends[1] / ends[3]:.2f} times as fast, and takes three times the shared memory."
     )
     return figure
 
