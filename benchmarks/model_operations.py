@@ -6,10 +6,8 @@ attention_in_turns.py and attention_backward_overlapped.py. Without a GPU they r
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,13 +15,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
-
-from course_lib import trace  # noqa: E402
-from course_lib.workloads import shared_heads  # noqa: E402
-from course_lib.workloads.gpt import GPT, Ops  # noqa: E402
-from grader.audit.variants import published  # noqa: E402
+from course_lib import trace
+from course_lib.workloads import shared_heads
+from course_lib.workloads.gpt import GPT, Ops
+from grader.audit.variants import published
 
 DRY = not torch.cuda.is_available()
 DEVICE = "cpu" if DRY else "cuda"

@@ -65,7 +65,8 @@ def nothing_is_left():
     before, descriptors, stdout = children(), set(os.listdir("/proc/self/fd")), sys.stdout
     yield
     assert children() == before
-    assert set(os.listdir("/proc/self/fd")) <= descriptors  # threads of earlier tests may close some meanwhile
+    # what earlier tests left open may be closed meanwhile, but not these three
+    assert {"0", "1", "2"} <= set(os.listdir("/proc/self/fd")) <= descriptors
     assert sys.stdout is stdout
 
 
