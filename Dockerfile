@@ -10,10 +10,19 @@ RUN apt-get update \
 RUN useradd --create-home --shell /bin/bash learner && mkdir /course && chown learner /course
 USER learner
 WORKDIR /course
-COPY --chown=learner . .
+
+# cuda, or cpu: a third of the size, for a machine without an NVIDIA GPU
+ARG TORCH=cuda
+ENV TORCH=$TORCH
+
+# What the course needs, in a layer of its own: a change of the course downloads no torch.
+COPY --chown=learner make.py pyproject.toml constraints.txt ./
+COPY --chown=learner tritontrace/pyproject.toml tritontrace/
+RUN PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1 python3 -c "import make, os; make.make_environment(b := os.environ['TORCH']); make.dependencies('grader', build=b)"
 
 # .venv, as `make lab` sets it up. work/ is made here so that a volume mounted there belongs to the user.
-RUN PIP_NO_CACHE_DIR=1 python3 -c "import make; make.setup('grader')" && mkdir -p work
+COPY --chown=learner . .
+RUN PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1 python3 -c "import make; make.setup('grader')" && mkdir -p work
 
 ENV COURSE_PROGRESS=/course/work/.progress.json
 VOLUME /course/work

@@ -4,23 +4,30 @@
     hub      a JupyterHub with the course and nbgrader's exchange, on this machine (`python3 make.py hub --port=8001` passes
              options on): docs/jupyterhub.md
     demo     grade a sample class without a GPU and show its gradebook
-    quick    while you work: lint, types, and the tests of trace, check and observe and of one unit, in a few minutes
+    lint     style, spelling and the ledger
+    quick    while you work: lint, types, and the tests of trace, check and execution and of one unit, in a few minutes
     types    pyright over course_lib and grader; needs no network once it is installed
-    test     lint, unit tests and one unit end to end
+    ledger   lines of each room; fails where one passes its ceiling in tests/ledger.toml
+    test     lint, unit tests and one unit end to end; `python3 make.py test tests/check` runs the tests named, and nothing else
     coverage what `test` runs, or the tests that are named, and how much of the code they reach
     test-browser  the notebooks and formgrader in a headless Chromium; CHROMIUM names one, else the system's or playwright's
-    verify   everything else that needs no GPU: every variant of the kill matrix, every notebook executed
+    verify   everything else that needs no GPU: kill matrices (a sample of variants; SHARE=1: all), every notebook executed
     unit     one unit's tests and kill matrix, or of one exercise the kill matrix alone: `make unit UNIT=05_tiling
              EXERCISE=matmul`, `python3 make.py unit 05_tiling matmul`
-    versions the trace's tests under every Triton named in pyproject.toml (or those given), unpacked into .versions/; under those
-             that a class may have, also the tests of recording, replaying and compiling
+    versions the trace's tests under every Triton named in tritontrace/pyproject.toml (or those given), unpacked into
+             .versions/; under those that a class may have, also the tests of recording, replaying and compiling
+    mutations  small changes of the engine or of the course's judge: is each noticed by a test? `python3 make.py mutations engine
+             --sample 60` passes options on; tritontrace/tests/mutate.py says which there are
     build    solutions/NN_topic.py -> notebooks (executed; give units as arguments)
     site     the course as pages for self-study, in build/site/html: units with their outputs, guides, measurements, names
+    release  what people get who have no clone, in build/release: wheels, sdists, zips, notes, checksums; of a clean clone whose
+             changelogs give their news a version
     format   ruff's formatter and fixes
     constraints  constraints.txt anew: the newest version of each package that pyproject.toml does not pin
 
 Each sets itself up: a virtual environment in .venv, everything installed that it needs. Python 3.11 or newer and git
-are all it assumes.
+are all it assumes. If a conda or virtual environment is active and has the course, it is used instead. TORCH=cpu, TORCH=cuda
+or TORCH=system (the torch that this Python has) chooses torch's build; by itself, `make` takes the one for this machine.
 """
 
 import hashlib
@@ -31,19 +38,15 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 CONSTRAINTS = ROOT / "constraints.txt"
+ENGINE = ROOT / "tritontrace"  # the library that traces kernels, installed beside the course
 PYTHON = VENV / "bin" / "python"
-STUDENTS_LAB = ROOT / "course_lib" / "jupyter"  # settings: without nbgrader's buttons, which are an instructor's
-
-
-# The server's own reports would carry ours out of sight, and warn of what no student can act on, such as that a notebook is
-# not trusted yet. Its address is shown at every level
-QUIET = "--log-level=ERROR"
 
 
 def main() -> int:
@@ -53,15 +56,19 @@ def main() -> int:
         "hub": hub,
         "demo": demo,
         "quick": quick,
+        "lint": lint,
         "types": types,
+        "ledger": ledger,
         "test": test,
         "coverage": coverage,
         "test-browser": test_browser,
         "verify": verify,
         "unit": unit,
         "versions": versions,
+        "mutations": mutations,
         "build": build,
         "site": site,
+        "release": release,
         "format": format_code,
         "constraints": constraints,
     }
@@ -80,8 +87,8 @@ def missing() -> str:
     """One sentence on what this machine lacks, or ""."""
     if sys.version_info < (3, 11):
         return f"Python 3.11 or newer is needed; this is {sys.version.split()[0]}. Try: python3.12 make.py ..."
-    if sys.platform != "linux":
-        return "Triton runs on Linux alone. On Windows use WSL2; elsewhere Docker or a hosted notebook."
+    if sys.platform == "win32":
+        return "Windows has no Triton and no fork, which checks need. Use WSL2, which is Linux: docs/installing.md."
     try:
         import ensurepip  # noqa: F401
         import venv  # noqa: F401
@@ -91,24 +98,167 @@ def missing() -> str:
 
 
 def setup(*extras: str) -> None:
-    """A .venv with the course and these extras, installed anew only when pyproject.toml, constraints.txt or the extras change."""
-    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + CONSTRAINTS.read_bytes()).hexdigest()
-    wanted += f" {ROOT}"  # an environment does not survive being moved
+    """Have an environment with the course and these extras: the active one, if it has them, else .venv, installed anew only when
+    pyproject.toml, constraints.txt, the extras or torch's build change."""
+    global VENV, PYTHON
+    if active := active_environment(extras):
+        VENV, PYTHON = active, active / "bin" / "python"
+        return
     stamp = VENV / "installed"
     lines = stamp.read_text().splitlines() if stamp.exists() and PYTHON.exists() else []
+    _, before, where = [*lines[0].split(" ", 2), "", ""][:3] if lines else ("", "", "")
+    build = torch_build(before)
+    wanted = stamp_of(ROOT, build)
     if lines and lines[0] == wanted and set(extras) <= set(lines[1:]):
         return
-    if not lines or lines[0].split()[1:] != [str(ROOT)]:
-        import venv
-
-        # symlinks, as the command makes them: copies fail over an environment of symlinks
-        venv.create(VENV, with_pip=True, symlinks=True)
+    if where == str(ROOT) and before != build and before in BUILDS:
+        subprocess.call(
+            [PYTHON, "-m", "pip", "uninstall", "--quiet", "--yes", "torch"]
+        )  # one build satisfies pip as well as another
     have = sorted(set(extras) | set(lines[1:]))
-    print("Installing into .venv; the first time this downloads torch and takes some minutes.", flush=True)
-    target = f"{ROOT}[{','.join(have)}]" if have else str(ROOT)
-    if subprocess.call([PYTHON, "-m", "pip", "install", "--quiet", "-c", CONSTRAINTS, "--editable", target]):
-        sys.exit("The installation failed; pip's message above says why. `make` again goes on from here.")
+    if where != str(ROOT):
+        make_environment(build)
+    print("Installing into .venv; the first time this takes some minutes.", flush=True)
+    dependencies(*have, build=build)
+    both = ["--editable", ENGINE, "--editable", ROOT]
+    if subprocess.call([PYTHON, "-m", "pip", "install", "--quiet", "--no-deps", *both]):
+        sys.exit(NOT_INSTALLED)
     stamp.write_text("\n".join([wanted, *have]))
+
+
+def stamp_of(folder: Path, build: str) -> str:
+    """Return the first line of .venv/installed of a copy of this clone in `folder`, where all is installed that both projects and
+    the constraints declare. An environment does not survive being moved."""
+    declared = (ROOT / "pyproject.toml", ENGINE / "pyproject.toml", CONSTRAINTS)
+    return f"{hashlib.sha256(b''.join(path.read_bytes() for path in declared)).hexdigest()} {build} {folder}"
+
+
+NOT_INSTALLED = "The installation failed; pip's message above says why. `make` again goes on from here."
+
+
+def active_environment(extras: Sequence[str]) -> Path | None:
+    """The conda or virtual environment that is active, if this clone's course is installed in it with these extras."""
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        folder = Path(os.environ.get(name) or VENV)
+        python = folder / "bin" / "python"
+        if folder.resolve() == VENV.resolve() or not python.exists():
+            continue
+        names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in needed(*extras)]
+        # -I: what lies in this folder is not installed yet
+        asked = (
+            f"import importlib.metadata as m, course_lib; [m.version(n) for n in {names}]; print(course_lib.__file__)"
+        )
+        said = subprocess.run([python, "-I", "-c", asked], capture_output=True, text=True).stdout.strip()
+        if said and Path(said).parents[1] == ROOT:
+            return folder
+    return None
+
+
+BUILDS = "cpu", "cuda", "system"  # of torch; the last: what this machine's Python has, whichever that is
+DRIVER = Path("/proc/driver/nvidia/version")
+UV = "uv==0.13.9"
+# to download, and of all that is installed
+SIZES = {
+    "cpu": "0.2 GB to download, and 2.2 GB on the disk with everything else",
+    "cuda": "about 3 GB to download, and 5.5 GB on the disk with everything else",
+}
+
+
+def torch_build(before: str = "") -> str:
+    """Which of BUILDS to install: $TORCH; else "cuda" where NVIDIA's driver is or was `before`; else "cpu"."""
+    named = os.environ.get("TORCH", "")
+    if named and named not in BUILDS:
+        sys.exit(f"TORCH={named} is none of {', '.join(BUILDS)}.")
+    return named or ("cuda" if driver() or before == "cuda" else "cpu")
+
+
+def driver() -> bool:
+    """Whether NVIDIA's driver is here; the program alone in WSL2."""
+    return DRIVER.exists() or shutil.which("nvidia-smi") is not None
+
+
+def make_environment(build: str) -> None:
+    import venv
+
+    # symlinks, as the command makes them: copies fail over an environment of symlinks
+    venv.create(VENV, with_pip=True, symlinks=True, system_site_packages=build == "system")
+    (VENV / "installed").write_text(f"nothing {build} {ROOT}")
+
+
+def dependencies(*extras: str, build: str) -> None:
+    """Install all that the course needs besides itself and its engine."""
+    lines = needed(*extras)
+    if build == "system":
+        lines = [line for line in lines if not re.match(r"(torch|triton)\b", line)]
+    elif not installed(pin := next(line for line in lines if line.startswith("torch=="))):
+        print(f"torch's {build.upper()} build comes first: {SIZES[build]}.", flush=True)
+        if build == "cpu" or driver():  # uv asks the driver which CUDA build it takes
+            torch_by_uv(pin, build)
+    if pip_install("-c", CONSTRAINTS, *lines):
+        sys.exit(NOT_INSTALLED)
+
+
+DOWNLOAD = re.compile(
+    r"\s*(?:Downloading|Using cached) (?:\S*/)?(?P<file>[^\s/]+) \((?P<size>[\d.]+) (?P<unit>[kMG]?B)\)"
+)
+MEGABYTES = {"B": 1e-6, "kB": 1e-3, "MB": 1.0, "GB": 1e3}
+
+
+def pip_install(*what: str | Path) -> int:
+    """Run `pip install` and return its status. On a terminal one line says what it downloads, and how much that is so far."""
+    asked = [PYTHON, "-m", "pip", "install", "--progress-bar=off", *what]
+    megabytes, shown = 0.0, sys.stdout.isatty()
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True, errors="replace") as pip:
+        for line in pip.stdout or ():
+            if found := DOWNLOAD.match(line):
+                megabytes += float(found["size"]) * MEGABYTES[found["unit"]]
+                said = f"{found['file'].partition('-')[0]}, {found['size']} {found['unit']}; {megabytes:,.0f} MB so far"
+            elif line.startswith("Installing collected packages: "):
+                said = f"unpacking {line.count(',') + 1} packages, {megabytes:,.0f} MB"
+            else:
+                continue
+            if shown:
+                print(f"\r\033[K  {said[:100]}", end="", flush=True)  # in place of the line before
+    if shown:
+        print("\r\033[K", end="", flush=True)
+    return pip.returncode
+
+
+def installed(pin: str) -> bool:
+    """Whether .venv has this version of a package, in whichever build."""
+    name, _, version = pin.partition("==")
+    return any(VENV.glob(f"lib/python*/site-packages/{name}-{version}[.+]*"))
+
+
+def torch_by_uv(pin: str, build: str) -> None:
+    """Install torch by uv, which knows PyTorch's own indexes, and which of their CUDA builds suits the driver. Where they do not
+    answer within seconds, torch is left to pip."""
+    subprocess.call([PYTHON, "-m", "pip", "install", "--quiet", UV])
+    backend = "cpu" if build == "cpu" else "auto"
+    asked = [VENV / "bin" / "uv", "pip", "install", "--python", PYTHON, f"--torch-backend={backend}", pin]
+    patience = {"UV_HTTP_TIMEOUT": "5", "UV_HTTP_CONNECT_TIMEOUT": "5", "UV_HTTP_RETRIES": "0"}
+    try:
+        failed = subprocess.call(asked, env=os.environ | patience)
+    except OSError:
+        failed = True
+    if failed:
+        print(f"PyTorch's own index does not answer: torch comes from PyPI, with CUDA, {SIZES['cuda']}.", flush=True)
+
+
+def needed(*extras: str) -> list[str]:
+    """The lines of both pyproject.toml that ask a package index for something, with these extras."""
+    course, engine = (pyproject(folder)["project"] for folder in (ROOT, ENGINE))
+    found, todo = [], [*course["dependencies"], *(f"{course['name']}[{extra}]" for extra in extras)]
+    while todo:
+        name, own = re.match(r"([\w-]+)(?:\[([\w,-]+)\])?", line := todo.pop(0)).groups()
+        project = {course["name"]: course, engine["name"]: engine}.get(name)
+        if project is None:
+            found.append(line)
+            continue
+        todo += [] if project is course else engine["dependencies"]
+        for extra in (own or "").split(",") if own else ():
+            todo += project["optional-dependencies"][extra]
+    return list(dict.fromkeys(found))
 
 
 def call(*command: str, **environment: str) -> int:
@@ -117,75 +267,7 @@ def call(*command: str, **environment: str) -> int:
 
 def lab(*options: str) -> int:
     setup("grader")
-    units = sorted(p for p in (ROOT / "notebooks").iterdir() if (p / f"{p.name}.ipynb").exists())
-    for said in filter(None, [hand_out(unit, ROOT / "work" / unit.name) for unit in units]):
-        print(said)
-    unit = unit_to_open()
-    first = f"{unit}/{unit}.ipynb" if (ROOT / "work" / unit / f"{unit}.ipynb").exists() else unit  # it may be renamed
-    print(f"JupyterLab opens work/{first}, which is next. Ctrl+C here, twice, ends it.", flush=True)
-    quiet = [QUIET, *["--allow-root"] * (os.geteuid() == 0)]  # root: as in most containers
-    settings = os.pathsep.join(filter(None, [str(STUDENTS_LAB), os.environ.get("JUPYTER_CONFIG_PATH")]))
-    jupyter, folder = VENV / "bin" / "jupyter", ROOT / "work"
-    opens = f"--LabApp.default_url=/lab/tree/{first}"
-    return call(jupyter, "lab", "--notebook-dir", folder, opens, *quiet, *options, JUPYTER_CONFIG_PATH=settings)
-
-
-def unit_to_open() -> str:
-    """Ask the course's own account of progress which unit is next; the first one, if it cannot say."""
-    asked = [PYTHON, "-c", "from course_lib import progress; print(progress().unit)"]
-    said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    return said or min(path.name for path in (ROOT / "notebooks").iterdir() if path.is_dir())
-
-
-def hand_out(unit: Path, mine: Path) -> str:
-    """Copies a unit for the student to work in. What is there already stays as it is: a notebook with newer code goes next to
-    it, under a name of its own. Says in a sentence what is new to who has worked in it, or ""."""
-    given = unit / f"{unit.name}.ipynb"
-    version, note = hashlib.sha256(given.read_bytes()).hexdigest(), mine / ".handed_out"
-    known = note.read_text().split() if note.exists() else []  # version, and code of that version
-    if version in known:
-        return ""
-    code = code_of(given)
-    if not mine.exists():
-        shutil.copytree(unit, mine)
-        name_this_python(mine / given.name)
-        said = ""
-    elif code in known:  # a blank copy next to the work would be handed in by mistake
-        said = f"work/{unit.name}: only text has changed: stay in yours. The newer text: notebooks/{unit.name}/{given.name}"
-    elif known:
-        newer = next(path for n in itertools.count(2) if not (path := mine / f"{unit.name}_{n}.ipynb").exists())
-        shutil.copy(given, newer)
-        name_this_python(newer)
-        said = (
-            f"work/{unit.name}: the course has a newer version, {newer.name}. Yours is untouched. Code has changed: copy your "
-            "solutions over and go on in the newer one, or stay in yours. Hand in one."
-        )
-    else:
-        said = ""  # copied before there were notes: which version it was is not known
-    note.write_text(f"{version}\n{code}\n")
-    return said
-
-
-def name_this_python(notebook: Path) -> None:
-    """Write into a copy which Python runs it, in the words of its kernel: JupyterLab would, and call the notebook changed as
-    soon as it is open."""
-    content = json.loads(notebook.read_text("utf-8"))
-    content.setdefault("metadata", {})["language_info"] = {
-        "codemirror_mode": {"name": "ipython", "version": sys.version_info.major},
-        "file_extension": ".py",
-        "mimetype": "text/x-python",
-        "name": "python",
-        "nbconvert_exporter": "python",
-        "pygments_lexer": f"ipython{sys.version_info.major}",
-        "version": sys.version.split()[0],
-    }
-    notebook.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
-
-
-def code_of(notebook: Path) -> str:
-    """A hash of a notebook's code cells."""
-    cells = json.loads(notebook.read_text("utf-8"))["cells"]
-    return hashlib.sha256(json.dumps([c["source"] for c in cells if c["cell_type"] == "code"]).encode()).hexdigest()
+    return call(PYTHON, "-m", "strides", "lab", *options)
 
 
 def hub(*options: str) -> int:
@@ -204,16 +286,22 @@ def demo() -> int:
 TWO_AT_A_TIME = ("-n", "2", "--dist", "loadfile")
 
 
+def ledger() -> int:
+    return call(sys.executable, ROOT / "tests" / "ledger.py")
+
+
 def lint() -> int:
-    """Style and spelling."""
+    """Style, spelling and size."""
+    setup("tests")
     return (
         call(PYTHON, "-m", "ruff", "check", ".")
         or call(PYTHON, "-m", "ruff", "format", "--check", ".")
         or call(VENV / "bin" / "codespell")
+        or ledger()
     )
 
 
-QUICK = ("tests/trace", "tests/check", "tests/observe", "tests/unit/test_exercises_tiling.py")
+QUICK = ("tritontrace/tests/trace", "tests/check", "tests/execution", "tests/unit/test_exercises_tiling.py")
 
 
 def types() -> int:
@@ -225,21 +313,22 @@ def types() -> int:
 
 
 def quick() -> int:
-    """Types are checked beside the tests: that takes one core most of a minute."""
-    setup("tests")
-    if code := lint():
-        return code
+    return lint() or types_and_tests(*QUICK)
+
+
+def types_and_tests(*tests: str) -> int:
+    """Check types beside the tests, of whose two cores one waits often; tests: those to run, all if none are named."""
     with ThreadPoolExecutor(1) as aside:
         typed = aside.submit(types)
-        tested = pytest(*QUICK)
+        tested = pytest(*tests)
     if typed.result():
         print("pyright's errors stand above, among the tests.")
     return tested or typed.result()
 
 
-def test() -> int:
+def test(*tests: str) -> int:
     setup("tests")
-    return lint() or types() or pytest()
+    return pytest(*tests) if tests else lint() or types_and_tests()
 
 
 def pytest(*options: str) -> int:
@@ -267,7 +356,7 @@ def test_browser() -> int:
     if not chromium() and call(PYTHON, "-m", "playwright", "install", "chromium"):
         print(f"No browser, and none could be downloaded. {NO_BROWSER}")
         return 1
-    return call(PYTHON, "-m", "pytest", "tests/browser")
+    return call(PYTHON, "-m", "pytest", *TWO_AT_A_TIME, "tests/browser")
 
 
 def verify() -> int:
@@ -297,16 +386,20 @@ def module_of(unit: str) -> str:
     return subprocess.run([PYTHON, "-c", asked], check=True, capture_output=True, text=True).stdout.strip()
 
 
-OF_A_CHECK = ("tests/observe", "tests/unit/test_compiled.py", "tests/unit/test_lower.py")
+OF_A_TRACE = ("tritontrace/tests/trace", "tests/engine/test_kernels_of_the_benchmarks.py")
+OF_A_REPLAY = ("tritontrace/tests/replay", "tritontrace/tests/compiled", "tests/execution")
 
 
 def versions(*wanted: str) -> int:
     setup("tests")
-    matrix, whole = pyproject()["tool"]["triton-versions"], pyproject()["tool"]["triton-of-a-check"]["versions"]
+    tool = pyproject(ENGINE)["tool"]
+    matrix, whole = tool["triton-versions"], tool["triton-of-a-replay"]["versions"]
     results = {}
     for version in wanted or matrix:
         if version not in matrix:
-            print(f"Triton {version} is not in pyproject.toml's [tool.triton-versions]: {', '.join(matrix)}.")
+            print(
+                f"Triton {version} is not in tritontrace/pyproject.toml's [tool.triton-versions]: {', '.join(matrix)}."
+            )
             return 2
         folder = ROOT / ".versions" / version
         if not (folder / "complete").exists():
@@ -315,8 +408,8 @@ def versions(*wanted: str) -> int:
                 return 1
             (folder / "complete").touch()
         print(f"Triton {version}", flush=True)
-        more = OF_A_CHECK if version in whole else ()
-        tests = [PYTHON, "-m", "pytest", "tests/trace", *more, "-m", "not gpu", "-p", "no:cacheprovider"]
+        more = OF_A_REPLAY if version in whole else ()
+        tests = [PYTHON, "-m", "pytest", *OF_A_TRACE, *more, "-m", "not gpu", "-p", "no:cacheprovider"]
         settings = {
             "PYTHONPATH": str(folder),
             "TRITON_CACHE_DIR": str(folder / "cache"),  # what one version compiled is nothing to another
@@ -328,6 +421,15 @@ def versions(*wanted: str) -> int:
     return max(results.values())
 
 
+def mutations(part: str = "", *options: str) -> int:
+    plans = {"engine": ENGINE / "tests" / "mutants.toml", "course": ROOT / "tests" / "mutants.toml"}
+    if part not in plans:
+        print(f"Mutants of what? There are: {', '.join(plans)}.")
+        return 2
+    setup("tests")
+    return call(PYTHON, ENGINE / "tests" / "mutate.py", plans[part], *options)
+
+
 def build(*units: str) -> int:
     setup("grader")
     return call(PYTHON, "-m", "grader", "build", *units)
@@ -336,6 +438,11 @@ def build(*units: str) -> int:
 def site() -> int:
     setup("site")
     return call(PYTHON, "-m", "grader.building.site", ROOT / "build" / "site")
+
+
+def release() -> int:
+    setup("grader")
+    return call(PYTHON, "-m", "grader.building.dist", ROOT / "build" / "release")
 
 
 def format_code() -> int:
@@ -350,7 +457,7 @@ def constraints() -> int:
     project = pyproject()["project"]
     oldest = project["requires-python"].removeprefix(">=")
     print("pip resolves everything from nothing; this takes some minutes.", flush=True)
-    asked = ["--dry-run", "--ignore-installed", "--quiet", "--report", "-", f"{ROOT}[browser,site,hub]"]
+    asked = ["--dry-run", "--ignore-installed", "--quiet", "--report", "-", str(ENGINE), f"{ROOT}[browser,site,hub]"]
     while True:
         ran = subprocess.run([PYTHON, "-m", "pip", "install", *asked], stdout=subprocess.PIPE, text=True)
         if ran.returncode:
@@ -390,7 +497,7 @@ CONSTRAINTS_SAY = """\
 def left_open(report: dict, project: dict) -> list[str]:
     """The lines name==version for what a report of pip's would install, without what the project pins or is."""
     lines = itertools.chain(project["dependencies"], *project["optional-dependencies"].values())
-    pinned = {canonical(line.partition("==")[0]) for line in lines if "==" in line} | {canonical(project["name"])}
+    pinned = {canonical(re.split("==|\\[", line)[0]) for line in lines if "==" in line} | {canonical(project["name"])}
     found = {canonical(each["metadata"]["name"]): each["metadata"]["version"] for each in report["install"]}
     others = (name for name in sorted(found.keys() - pinned) if not name.startswith(("nvidia-", "cuda-")))
     return [f"{name}=={found[name].partition('+')[0]}" for name in others]  # 2.13.0 of 2.13.0+cpu
@@ -401,10 +508,10 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name.strip()).lower()
 
 
-def pyproject() -> dict:
+def pyproject(folder: Path = ROOT) -> dict:
     import tomllib  # since Python 3.11; `missing` must be able to say so to an older one
 
-    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    return tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))
 
 
 if __name__ == "__main__":

@@ -19,35 +19,44 @@ likewise. Unit 10's backward pass is found in its solution by the name in OWN["b
 from __future__ import annotations
 
 import argparse
-import math
-import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import triton
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "research")]
 
+import attention_ladder  # noqa: E402
 import peers  # noqa: E402
+from attention_contenders import (  # noqa: E402
+    CUDNN,
+    FA2,
+    FA4,
+    PEERS,
+    Work,
+    backward_of,
+    flops,
+    in_turns,
+    own_both,
+    own_overlapped,
+    solution,
+    torchs,
+)
 
 from course_lib import figures  # noqa: E402
-from course_lib.hardware import bench, measurements, nsight  # noqa: E402
-from grader.audit.variants import published  # noqa: E402
+from course_lib.hardware import measurements  # noqa: E402
+from tritontrace.profiling import bench, nsight  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 TOKENS, WIDTH = 16384, 2048  # batch * length, heads * D
 SHAPES = [(d, length, causal) for d in (64, 128) for length in (1024, 4096, 16384) for causal in (False, True)]
 LENGTHS = [1 << p for p in range(10, 18)]
-OWN = {"forward": "flash.flash_attention_forward", "backward": "flash_backward.flash_attention"}
-FA2, CUDNN, FA4 = "FlashAttention-2", "cuDNN", peers.FA4.name
 RIVALS = {"of FA-2": FA2, "of cuDNN": CUDNN, "of FA-4": FA4}  # columns of ratios
 COUNTED = (
     "By Nsight Compute, `ncu --clock-control none`: "
@@ -61,98 +70,11 @@ COUNTERS = {
     "issued": "smsp__issue_active.avg.pct_of_peak_sustained_active",
     "l2": "lts__t_bytes.sum.per_second",
 }
-Work = Callable[[], Any]
-BACKENDS = {FA2: SDPBackend.FLASH_ATTENTION, CUDNN: SDPBackend.CUDNN_ATTENTION, "naive": SDPBackend.MATH}
 
 # ------------------------------------------------------------------------------------------------ contenders
 
 
-def torchs(name: str) -> Callable[..., Work]:
-    """torch's attention through one of its backends."""
-
-    def make(q, k, v, causal: bool) -> Work:
-        def run() -> torch.Tensor:
-            with sdpa_kernel(BACKENDS[name]):
-                return scaled_dot_product_attention(q, k, v, is_causal=causal)
-
-        return run
-
-    return make
-
-
-def flex(q, k, v, causal: bool) -> Work:
-    """flex_attention, compiled for this shape."""
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-
-    torch._dynamo.reset()
-    compiled, mask = torch.compile(flex_attention, dynamic=False), None
-    if causal:
-        n = q.shape[-2]
-        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, n, n, device=q.device)
-    return lambda: compiled(q, k, v, block_mask=mask)
-
-
-def flash_4(q, k, v, causal: bool) -> Work:
-    """FlashAttention-4 on the same memory; its axes are batch, length, heads, D."""
-    from flash_attn.cute import flash_attn_func
-
-    def run() -> torch.Tensor:
-        out = flash_attn_func(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal)
-        return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
-
-    return run
-
-
-@cache
-def solution(exercise_id: str) -> Callable:
-    """The published solution of an exercise."""
-    return published(exercise_id, on_the_cpu=False)
-
-
-def own_forward(q, k, v, causal: bool) -> Work:
-    forward = solution(OWN["forward"])
-    return lambda: forward(q, k, v, causal)[0]
-
-
-def own_ladder(q, k, v, causal: bool) -> Work:
-    import attention_ladder
-
-    return attention_ladder.best(q, k, v, causal)
-
-
-def own_both(q, k, v, causal: bool) -> Work:
-    attention = solution(OWN["backward"])
-    return lambda: attention.apply(q, k, v, causal)
-
-
-def own_overlapped(q, k, v, do, causal: bool, deterministic: bool = False) -> Work:
-    """The backward pass in Gluon, on what the forward pass in Gluon has left."""
-    import attention_backward_overlapped
-    import attention_overlapped
-
-    o, lse = attention_overlapped.launch(q, k, v, causal)
-    return lambda: attention_backward_overlapped.launch(q, k, v, o, lse, do, causal, deterministic)
-
-
-def backward_of(make: Callable[..., Work]) -> Callable[..., Work]:
-    """The backward pass alone of what autograd can differentiate."""
-
-    def made(q, k, v, do, causal: bool) -> Work:
-        leaves = [x.detach().requires_grad_() for x in (q, k, v)]
-        out = make(*leaves, causal)()
-        return lambda: torch.autograd.grad(out, leaves, do, retain_graph=True)
-
-    return made
-
-
-PEERS: dict[str, Callable[..., Work]] = {
-    FA2: torchs(FA2),
-    CUDNN: torchs(CUDNN),
-    FA4: flash_4,
-    "flex_attention": flex,
-    "naive": torchs("naive"),
-}
-FORWARD = PEERS | {"unit 09": own_forward, "the ladder's best": own_ladder}
+FORWARD = PEERS | {"unit 09": attention_ladder.own_forward, "the ladder's best": attention_ladder.best}
 BACKWARD = {name: backward_of(make) for name, make in (PEERS | {"unit 10": own_both}).items()}
 BACKWARD |= {"overlapped": own_overlapped, "in a fixed order": partial(own_overlapped, deterministic=True)}
 
@@ -164,38 +86,6 @@ def inputs(d: int, length: int, batch: int | None = None, heads: int | None = No
     g = torch.Generator("cuda").manual_seed(9)
     shape = (batch or max(1, TOKENS // length), heads or WIDTH // d, length, d)
     return [torch.randn(shape, generator=g, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
-
-
-def flops(q: torch.Tensor, causal: bool) -> float:
-    """FLOPs of the two products of a forward pass; half of them if causal. A backward pass has 2.5 times as many."""
-    *lead, n, d = q.shape
-    return 4 * math.prod(lead) * n * n * d / (2 if causal else 1)
-
-
-def in_turns(works: Mapping[str, Work], rounds: int = 9, budget_ms: float = 1200.0) -> dict[str, float]:
-    """Milliseconds of each, the median of as many rounds as fit the budget; in each round every one has its turn.
-
-    As in course_lib.hardware.bench, memory is written before each turn: L2 is cold, and the host queues its launches meanwhile.
-    """
-    flush = torch.empty(bench.FLUSH_BYTES, dtype=torch.int8, device="cuda")
-    times: dict[str, list[float]] = {name: [] for name in works}
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    for work in works.values():
-        work()
-    spent, done = 0.0, 0
-    while done < 3 or (done < rounds and spent < budget_ms):
-        for name, work in works.items():
-            torch.cuda.synchronize()
-            for _ in range(bench.FLUSHES):
-                flush.zero_()
-            start.record()
-            work()
-            end.record()
-            torch.cuda.synchronize()
-            times[name].append(start.elapsed_time(end))
-            spent += times[name][-1]
-        done += 1
-    return {name: statistics.median(found) for name, found in times.items()}
 
 
 def peak_bytes(work: Work) -> int:
@@ -302,8 +192,6 @@ def lengths(record: dict[str, Any]) -> Iterator[None]:
 
 def ladder(record: dict[str, Any], shapes: list[tuple]) -> Iterator[None]:
     """Measure the steps of attention_ladder.py next to torch's two."""
-    import attention_ladder
-
     rows = {(r["d"], r["length"], r["causal"]): r for r in record.get("ladder", [])}
     for d, length, causal in [shape for shape in shapes if shape[1] > 1024]:
         steps = attention_ladder.STEPS | {FA2: torchs(FA2), CUDNN: torchs(CUDNN)}
@@ -318,8 +206,6 @@ def ladder(record: dict[str, Any], shapes: list[tuple]) -> Iterator[None]:
 
 def counted() -> dict[str, Callable[..., Work]]:
     """The functions that `counters` looks at, in order."""
-    import attention_ladder
-
     names = ("unit 09", "descriptors", "overlapped")
     return {name: attention_ladder.STEPS[name] for name in names} | {CUDNN: torchs(CUDNN)}
 

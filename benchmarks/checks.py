@@ -23,12 +23,14 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib import checking, compiled  # noqa: E402
+from course_lib import checking  # noqa: E402
+from course_lib.execution import cpu_seconds  # noqa: E402
 from course_lib.exercise import Exercise  # noqa: E402
 from course_lib.exercises import UNITS  # noqa: E402
-from course_lib.observe import cpu_seconds  # noqa: E402
-from course_lib.observe.record import load  # noqa: E402
 from grader.audit import variants  # noqa: E402
+from grader.published import published  # noqa: E402
+from tritontrace import compiled  # noqa: E402
+from tritontrace.replay import load  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "checks.md"
 MEDIAN, MOST = 1.0, 3.0  # seconds that a check may take, of CPU and of wall time
@@ -61,7 +63,7 @@ def main() -> None:
     for exercise in exercises():
         if not exercise.id.startswith(chosen.exercise):
             continue
-        entry = variants.published(exercise.id)
+        entry = published(exercise.id)
         solved, wrong, slowest = seconds(exercise, entry), 0.0, ""
         unit = variants.of_unit(exercise.id.partition(".")[0]) if chosen.wrong else []
         for variant in (v for v in unit if v.exercise == exercise.id and v.loses and not v.script):

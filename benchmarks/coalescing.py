@@ -16,10 +16,10 @@ import triton
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from course_lib.execution import timed  # noqa: E402
 from course_lib.exercises.coalescing import EXERCISES  # noqa: E402
-from course_lib.hardware import bench  # noqa: E402
-from course_lib.observe import timed  # noqa: E402
-from grader.audit.variants import published  # noqa: E402
+from grader.published import published  # noqa: E402
+from tritontrace.profiling import bench  # noqa: E402
 
 FLOOR = 0.88  # what the references must reach; a student's full bonus lies a tenth below
 

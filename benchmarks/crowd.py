@@ -19,17 +19,19 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "grader")]
 import test_hostile_crowd as crowd  # noqa: E402
 
 import grader  # noqa: E402
-from grader.audit import variants  # noqa: E402
+from course_lib.exercises import find  # noqa: E402
+from grader import published  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "crowd.md"
 TURNS, GOAL = 3, 2.0
+KERNEL = find("coalescing.row_copy").grade_id
 
 
 def honest() -> dict:
     """The notebook of a student who has solved the whole unit."""
     exercises = grader.exercises(crowd.UNIT).values()
     return crowd.notebook(
-        *[crowd.code(variants.solution_cell(e.id), e.grade_id) for e in exercises if e not in crowd.QUICK]
+        *[crowd.code(published.solution_cell(e.id), e.grade_id) for e in exercises if e not in crowd.QUICK]
     )
 
 
@@ -41,7 +43,9 @@ def wait(hostile: dict) -> float:
 
 
 def main() -> None:
-    costly = crowd.READ | crowd.RUN
+    names = [name for name in crowd.KERNELS for _ in range(4)][:10]
+    kernels = {f"{name}-{n}": crowd.notebook(crowd.code(crowd.KERNELS[name], KERNEL)) for n, name in enumerate(names)}
+    costly = crowd.READ | crowd.RUN | kernels
     waits = [(wait({}), wait(costly)) for _ in range(TURNS)]
     ratios = [behind / alone for alone, behind in waits]
     rows = "".join(

@@ -18,13 +18,13 @@ import torch
 import triton
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "research")]
 
 import attention_decode  # noqa: E402
 import attention_decode_registers  # noqa: E402
 
-from course_lib.hardware import bench  # noqa: E402
-from grader.audit.variants import published  # noqa: E402
+from grader.published import published  # noqa: E402
+from tritontrace.profiling import bench  # noqa: E402
 
 HEADS, GROUP, D = 8, 4, 128  # heads of k and v, heads of q for each
 TEXTS = [(1, 1024), (1, 8192), (1, 65536), (16, 8192), (64, 4096)]  # (texts, keys of each)

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import torch
 import triton
-from kernels import flash_forward
+from course_kernels import flash_forward
 
 from course_lib.hardware import measurements
-from course_lib.tracing import trace
+from tritontrace.tracing import trace
 
 TABLE = measurements.path("flash_footprints")
 COLUMNS = ["n", "d", "bm", "bn", "itemsize", "causal", "bytes"]

@@ -21,11 +21,13 @@ import triton.language as tl
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from course_lib.execution import timed  # noqa: E402
 from course_lib.exercises import fusion  # noqa: E402
-from course_lib.hardware import bench, gpu, inductor, measurements  # noqa: E402
-from course_lib.observe import timed  # noqa: E402
-from course_lib.observe.record import load  # noqa: E402
-from grader.audit.variants import answer, published, solution_cell  # noqa: E402
+from course_lib.hardware import inductor, measurements  # noqa: E402
+from grader.published import answer, published, solution_cell  # noqa: E402
+from tritontrace import gpu  # noqa: E402
+from tritontrace.profiling import bench  # noqa: E402
+from tritontrace.replay import load  # noqa: E402
 
 FLOOR = 0.85  # of the copy's speed, for the references; a student's full bonus lies a tenth below
 ELEMENTS = 1 << 26  # of each input

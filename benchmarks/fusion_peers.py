@@ -16,14 +16,14 @@ import torch
 import triton
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "research")]
 
 import fusion  # noqa: E402
 import peers  # noqa: E402
 
 from course_lib import exercises  # noqa: E402
-from course_lib.hardware import bench  # noqa: E402
-from course_lib.observe import timed  # noqa: E402
+from course_lib.execution import timed  # noqa: E402
+from tritontrace.profiling import bench  # noqa: E402
 
 ROWS = (1024, 4096, 8192, 32768)
 FLOOR = 0.98  # 1, but for noise

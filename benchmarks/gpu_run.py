@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from course_lib.exercises import UNITS  # noqa: E402
-from course_lib.hardware import gpu  # noqa: E402
+from tritontrace import gpu  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "gpu_run.md"
 BENCHMARKS = [

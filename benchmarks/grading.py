@@ -55,6 +55,7 @@ sys.path.insert(0, str(ROOT))
 
 import grader  # noqa: E402
 from course_lib.exercises import UNITS  # noqa: E402
+from grader import published  # noqa: E402
 from grader.audit import variants  # noqa: E402
 
 UNIT = "04_memory_coalescing"
@@ -74,7 +75,7 @@ def answers(unit: str, count: int) -> Iterator[tuple[str, dict[str, list[tuple[s
         for exercise in grader.exercises(unit).values() if kind else ():
             own = [v for v in patched if v.exercise == exercise.id]
             wrong = kind > 3 and own and chance.random() < 0.25
-            right = variants.answer(exercise.id, variants.solution_cell(exercise.id))
+            right = published.answer(exercise.id, published.solution_cell(exercise.id))
             *before, (name, source) = chance.choice(own).cells() if wrong else right
             found[exercise.id] = [*before, (name, f"{source}\n# s{number:04}")]
         yield f"s{number:04}", found
@@ -237,12 +238,12 @@ def ours(home: Path, unit: str, students: list[str], workers: int) -> tuple[Cost
 
 def grade(home: Path, unit: str, workers: int) -> None:
     """Grade in this process, and print what it took as a line of JSON."""
-    from grader.classes.classroom import Class
+    from grader.cohort.classroom import ClassGrader
     from grader.gradebook.books import Books
 
     memory = {}
     books = Books(home, unit)
-    with Class(home, workers=workers, accept_risk=True) as room:
+    with ClassGrader(home, workers=workers, accept_risk=True) as room:
         start = started(room, unit, workers)
         before = time.perf_counter()
         for count, graded in enumerate(room.grade(unit), 1):
@@ -259,7 +260,7 @@ def grade(home: Path, unit: str, workers: int) -> None:
 def started(room: Any, unit: str, workers: int) -> float:
     """Has every worker judge one small exercise. Seconds of CPU until then: what a class costs once."""
     exercise = min(grader.exercises(unit).values(), key=lambda exercise: exercise.kind == "kernel")
-    cells = variants.answer(exercise.id, variants.solution_cell(exercise.id))
+    cells = published.answer(exercise.id, published.solution_cell(exercise.id))
     jobs = [room.jobs(name, [room.answer(exercise, cells, name)])[0] for name in map(str, range(workers))]
     list(room.judge(jobs))
     room.spent.clear()
@@ -272,11 +273,11 @@ def started(room: Any, unit: str, workers: int) -> float:
 
 def judge_only(unit: str, count: int, workers: int) -> None:
     """Judges the class with as many workers on the GPUs in sight, and prints a line."""
-    from course_lib.hardware import bench
-    from grader.classes.classroom import Class
+    from grader.cohort.classroom import ClassGrader
+    from tritontrace.profiling import bench
 
     exercises = grader.exercises(unit)
-    with tempfile.TemporaryDirectory() as folder, Class(Path(folder), workers=workers, accept_risk=True) as room:
+    with tempfile.TemporaryDirectory() as folder, ClassGrader(Path(folder), workers=workers, accept_risk=True) as room:
         start, jobs, judged = started(room, unit, workers), [], 0
         for student, found in answers(unit, count):
             given = [room.answer(exercises[exercise], cells, student) for exercise, cells in found.items()]

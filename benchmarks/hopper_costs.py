@@ -1,6 +1,6 @@
 """Measure what steps of a kernel cost on one SM of Hopper, in cycles: `python benchmarks/hopper_costs.py`.
 
-Writes course_lib/hardware/measured/hopper_costs.json, from which course_lib/hopper/timeline.py has costs. Each step is repeated in a
+Writes course_lib/hardware/measured/hopper_costs.json, from which tritontrace.hopper.timeline has costs. Each step is repeated in a
 loop, by one or by two warpgroups that do not wait for one another; a cost is what one more turn takes. A minute on an H100.
 """
 
@@ -17,8 +17,9 @@ import triton
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib.hardware import bench, measurements  # noqa: E402
-from course_lib.hopper.language import gl, gluon, mbarrier, mma, mma_wait, new_barriers  # noqa: E402
+from course_lib.hardware import measurements  # noqa: E402
+from tritontrace.hopper.language import gl, gluon, mbarrier, mma, mma_wait, new_barriers  # noqa: E402
+from tritontrace.profiling import bench  # noqa: E402
 
 jit = gluon.jit
 ROWS, COLUMNS = gl.constexpr(64), gl.constexpr(128)

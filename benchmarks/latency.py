@@ -13,7 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from course_lib.hardware import bench, hierarchy, measurements  # noqa: E402
+from course_lib.hardware import hierarchy, measurements  # noqa: E402
+from tritontrace.profiling import bench  # noqa: E402
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """Measure what a launch costs the host, and from which size on a kernel is fast, on a GPU: `python benchmarks/launches.py`, 20 seconds.
 
 A kernel that takes less than its launch waits for the host; sizes in the first table are small, so that no call waits for the GPU. In the
-second one the host is ahead of the GPU, as in course_lib.hardware.bench. The tables go to benchmarks/results/launches.md.
+second one the host is ahead of the GPU, as in tritontrace.profiling.bench. The tables go to benchmarks/results/launches.md.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import torch
 import triton
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "research")]
 
 import attention_backward_overlapped  # noqa: E402
 import attention_decode_registers  # noqa: E402
 import attention_in_turns  # noqa: E402
 import matmul_persistent  # noqa: E402
-from attention import flops, in_turns  # noqa: E402
+from attention_contenders import flops, in_turns  # noqa: E402
 
 ENOUGH = 0.9  # of the speed at the largest size
 

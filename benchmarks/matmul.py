@@ -20,12 +20,13 @@ import torch
 import triton
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "research")]
 
 import matmul_persistent  # noqa: E402
 
 from course_lib.exercises.tiling import EXERCISES  # noqa: E402
-from course_lib.hardware import bench, measurements  # noqa: E402
+from course_lib.hardware import measurements  # noqa: E402
+from tritontrace.profiling import bench  # noqa: E402
 
 
 def random(rows: int, cols: int) -> torch.Tensor:

@@ -40,13 +40,15 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "research")]
 
 from model_operations import DEVICE, DRY, Adam, as_operator, course, in_gluon, of_course  # noqa: E402
 from model_tables import tables  # noqa: E402
 
-from course_lib.hardware import bench, gpu, measurements  # noqa: E402
+from course_lib.hardware import measurements  # noqa: E402
 from course_lib.workloads.gpt import GPT, LARGE, TORCH, TOY, Config, Ops  # noqa: E402
+from tritontrace import gpu  # noqa: E402
+from tritontrace.profiling import bench  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "model.md"
 C = replace(TOY, vocab=64, context=64) if DRY else LARGE
@@ -293,7 +295,7 @@ def optimizer(run: Run) -> dict[str, Any]:
 
 
 class Cache:
-    """Keys and values of one layer in their places, (2, B, Hkv, slots, D): unit 11's, without a ring."""
+    """Keys and values of one layer in their places, (2, B, Hkv, slots, D): unit 12's, without a ring."""
 
     def __init__(self, places: Tensor) -> None:
         self.k, self.v = places
@@ -324,7 +326,7 @@ def decoding_ops() -> Ops:
     def attention(q: Tensor, k: tuple[Fused, Tensor], v: Tensor) -> Tensor:
         kept, k = k
         kept.length += 1
-        return course("model.decode_step")(q, k, v, cos, sin, kept.k, kept.v, kept.length - 1)
+        return course("serving.decode_step")(q, k, v, cos, sin, kept.k, kept.v, kept.length - 1)
 
     return replace(of_course(), rotary=lambda x, cos, sin: x, attention=attention)
 

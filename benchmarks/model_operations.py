@@ -18,7 +18,7 @@ from torch import Tensor
 from course_lib import trace
 from course_lib.workloads import shared_heads
 from course_lib.workloads.gpt import GPT, Ops
-from grader.audit.variants import published
+from grader.published import published
 
 DRY = not torch.cuda.is_available()
 DEVICE = "cpu" if DRY else "cuda"
@@ -75,7 +75,7 @@ def course(exercise: str, name: str = "") -> Callable:
 @cache
 def of_norm() -> tuple[Callable, Callable]:
     """norm_forward and norm_backward of unit 11, out of one cell: it registers an operator, which can be done once."""
-    cell = published("model.operator_norm", "norm_forward", on_the_cpu=DRY).__globals__
+    cell = published("training.operator_norm", "norm_forward", on_the_cpu=DRY).__globals__
     return on_device(cell["norm_forward"]), on_device(cell["norm_backward"])
 
 
@@ -98,11 +98,11 @@ class Rotary(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x):
-        return course("model.rotary")(x, positions(x.shape[2]))
+        return course("serving.rotary")(x, positions(x.shape[2]))
 
     @staticmethod
     def backward(ctx, dy):
-        return course("model.rotary")(dy, -positions(dy.shape[2]))
+        return course("serving.rotary")(dy, -positions(dy.shape[2]))
 
 
 @cache
@@ -139,7 +139,7 @@ class Loss(torch.autograd.Function):
 @cache
 def both_ways() -> tuple[Callable, Callable]:
     """Attention forward and backward, for heads that share k and v."""
-    names = ("flash_backward.delta", "flash_backward.dq", "model.grouped_backward")
+    names = ("flash_backward.delta", "flash_backward.dq", "training.grouped_backward")
     return shared_heads.forward(course("flash.flash_attention_forward")), shared_heads.backward(*map(course, names))
 
 
@@ -209,5 +209,5 @@ class Adam:
         self.step_ += 1
         for p, (master, m, v) in zip(self.parameters, self.state, strict=True):
             flat = (x.view(-1) for x in (master, p.grad, m, v, p.detach()))
-            course("model.adamw_step")(*flat, 1e-5, 0.9, 0.95, 1e-8, 0.1 * (p.dim() > 1), self.step_)
+            course("training.adamw_step")(*flat, 1e-5, 0.9, 0.95, 1e-8, 0.1 * (p.dim() > 1), self.step_)
             p.grad = None

@@ -17,7 +17,7 @@ def tables(found: dict[str, Any]) -> str:
         f"{found['parameters'] / 1e9:.2f} B parameters in bfloat16; by `python benchmarks/model.py`. MFU: useful FLOPs, of the "
         f"datasheet's {peak_flops / 1e12:.0f} TFLOP/s; what a kernel computes twice counts once. MBU: bytes of weights and caches, each "
         f"once, of {bandwidth / 1e12:.2f} TB/s. All ways of a table were timed in turns; numbers are medians. Attention in Gluon is "
-        "that of attention_in_turns.py and attention_backward_overlapped.py in this folder, for which k and v are repeated.",
+        "that of attention_in_turns.py and attention_backward_overlapped.py in research/, for which k and v are repeated.",
     ]
     if t := found.get("training"):
         lines += ["", f"## Training, {t['batch']} texts of {t['length']} tokens", ""]

@@ -22,14 +22,15 @@ from torch.nn.functional import cross_entropy, dropout, gelu, rms_norm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from course_lib.execution import timed  # noqa: E402
 from course_lib.exercise import Exercise  # noqa: E402
 from course_lib.exercises.recomputation import EXERCISES  # noqa: E402
 from course_lib.exercises.recomputation.oracles import RMS_EPS  # noqa: E402
 from course_lib.figures.recomputation import MADE  # noqa: E402
-from course_lib.hardware import bench, measurements  # noqa: E402
-from course_lib.observe import timed  # noqa: E402
+from course_lib.hardware import measurements  # noqa: E402
 from course_lib.workloads import activations  # noqa: E402
-from grader.audit.variants import published  # noqa: E402
+from grader.published import published  # noqa: E402
+from tritontrace.profiling import bench  # noqa: E402
 
 LAYERS, SEGMENTS, RECORDED = 24, (0, 1, 2, 4, 5, 6, 8, 12, 24), (0, 5, 12, 24)
 MARGIN = 0.1  # what a reference must have above a student's full bonus
@@ -117,7 +118,7 @@ def row(exercise: Exercise) -> tuple[str, bool]:
     return line, right and against[0].value >= speed.full + MARGIN * speed.full
 
 
-def memory() -> tuple[list[str], dict[int, activations.Timeline]]:
+def memory() -> tuple[list[str], dict[int, activations.MemoryTimeline]]:
     """Lines of the second table: peak and time by number of segments."""
     sizes = dict(layers=LAYERS, device="cuda", **MADE)
     activations.train_step(segments=1, **sizes)  # libraries take their workspaces

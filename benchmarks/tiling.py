@@ -21,10 +21,12 @@ sys.path.insert(0, str(ROOT))
 
 from course_lib.exercises.tiling import EXERCISES  # noqa: E402
 from course_lib.exercises.tiling.oracles import rank_correlation  # noqa: E402
-from course_lib.hardware import bench, gpu, measurements, throughput  # noqa: E402
+from course_lib.hardware import measurements, throughput  # noqa: E402
 from course_lib.hardware.measurements import measured  # noqa: E402
-from course_lib.tracing.cache import grouped, hilbert, row_major  # noqa: E402
-from grader.audit.variants import published  # noqa: E402
+from grader.published import published  # noqa: E402
+from tritontrace import gpu  # noqa: E402
+from tritontrace.profiling import bench  # noqa: E402
+from tritontrace.tracing import grouped, hilbert, row_major  # noqa: E402
 
 FLOOR = 0.8  # of cuBLAS, for the autotuned reference in bfloat16 at 4096 and 8192
 BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32

@@ -18,11 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import grader  # noqa: E402
+from course_lib.execution import record_all, timed  # noqa: E402
 from course_lib.exercise import Exercise  # noqa: E402
-from course_lib.hardware import bench  # noqa: E402
-from course_lib.observe import record_all, timed  # noqa: E402
-from grader.audit.variants import published  # noqa: E402
-from grader.child import sandbox, timing  # noqa: E402
+from grader.child import card, sandbox  # noqa: E402
+from grader.published import published  # noqa: E402
+from tritontrace.profiling import bench  # noqa: E402
 
 RUNS, RANGE = 4, 0.05
 
@@ -33,7 +33,7 @@ def ratios(exercise: Exercise) -> list[float]:
     found = []
     for seed in range(RUNS):
         (log,) = record_all(function, [[exercise.bonus[0].case.arguments(seed)]])
-        took = timed.measure(exercise, log, seed, log["kernels"], timing.run)
+        took = timed.measure(exercise, log, seed, log["kernels"], card.run)
         if took.problem:
             raise RuntimeError(f"{exercise.id}: {took.problem}")
         found.append(took.ratio)

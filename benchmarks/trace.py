@@ -1,11 +1,12 @@
 """Measure what tracing costs, by `python benchmarks/trace.py`: every launch of kernels.py, traced by
 
-    trace       the course's trace of today
-    before      the course's trace as it was at the commit BEFORE, when it ran kernels on Triton's interpreter
+    trace       tritontrace as it is
+    before      the trace as it was at another commit, by default the last before tritontrace was a library of its own
     plain       Triton's interpreter (TRITON_INTERPRET=1), which counts nothing
     triton-viz  its tracer, on that interpreter
 
-Each in a process of its own, turn by turn; a time is the median over its turns. The table goes to benchmarks/results/trace.md.
+Each in a process of its own, turn by turn; a time is the median over its turns, and memory the most that a process had. The table
+goes to benchmarks/results/trace.md. The command ends with 1 if today's trace is more than MORE worse than the one before.
 All four keep the memory that they free (KEEPS): a virtual machine may hand it back to its host meanwhile, and to get the 33 MB for the
 counters of `copy, stride 32` from there again took 80 ms, where a run takes 10.
 `before` is checked out into build/ from the repository's history. triton-viz is not a dependency: `--install-triton-viz` puts
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -29,29 +31,41 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"  # ignored by git
 VIZ = BUILD / "triton-viz"
 VIZ_NEEDS = ("pyarrow", "z3-solver", "anytree", "cairocffi", "flask", "flask-cloudflared", "tqdm", "setuptools")
-BEFORE = "7cd458d"
-OLD = BUILD / f"trace-{BEFORE}"
+BEFORE = "fcf7874"
 RESULT = ROOT / "benchmarks" / "results" / "trace.md"
-TURNS = {"trace": 9, "before": 5, "plain": 1, "triton-viz": 1}  # after a first one that warms up
+TURNS = {"trace": 9, "before": 9, "plain": 1, "triton-viz": 1}  # after a first one that warms up
 # Settings of glibc's: all memory comes from its heap, which never shrinks
 KEEPS = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(4 << 30)}
-EACH, MEDIAN = 0.5, 0.1  # what a launch may take of what it took before, at most, and in the median
+MORE = 0.05  # of what it took before, in the median of all launches; and of memory
 
 
 # ----------------------------------------------------------------------------------------------------- one process each
 
 
-def serve(how: str) -> None:
-    """Answer each name on stdin with the seconds that one run of it takes."""
-    sys.path[:0] = [str(OLD if how == "before" else ROOT), str(ROOT / "benchmarks")]
+def old(commit: str) -> Path:
+    """The folder of a commit's sources."""
+    return BUILD / f"trace-{commit}"
+
+
+def serve(how: str, before: str) -> None:
+    """Answer each name on stdin with the seconds that one run of it takes, and the most MB that the process had until then."""
+    sys.path[:0] = [str(ROOT / "benchmarks")]
     wrap, around, after = (lambda kernel: kernel), nullcontext, lambda: None
-    if how in ("trace", "before"):
-        from course_lib.tracing import trace as around
+    if how == "trace":
+        sys.path[:0] = [str(ROOT / "tritontrace" / "src")]
+        from tritontrace.tracing import trace as around
+    elif how == "before":
+        sys.path[:0] = [str(old(before) / "tritontrace" / "src"), str(old(before))]
+        if (old(before) / "tritontrace").exists():
+            from tritontrace.tracing import trace as around
+        else:
+            from course_lib.tracing import trace as around
+        assert str(old(before)) in sys.modules[around.__module__].__file__
     elif how == "triton-viz":
         import triton_viz
 
         wrap, after = triton_viz.trace("tracer"), triton_viz.clear
-    import kernels
+    import course_kernels as kernels
     import torch
 
     torch.set_num_threads(1)
@@ -67,19 +81,21 @@ def serve(how: str) -> None:
         try:
             with around():
                 kernel[launch.grid](*given, **launch.constants)
-            print(time.perf_counter() - start, flush=True)
+            seconds = time.perf_counter() - start
+            print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, flush=True)
         except Exception as error:
             print("failed:", " ".join(str(error).split()), flush=True)
         after()
 
 
 class Server:
-    def __init__(self, how: str):
+    def __init__(self, how: str, before: str):
+        self.megabytes = 0.0
         environment = dict(os.environ) | KEEPS | ({} if how in ("trace", "before") else {"TRITON_INTERPRET": "1"})
         if how == "triton-viz":
             environment["PYTHONPATH"] = str(VIZ)
         self._process = subprocess.Popen(
-            [sys.executable, __file__, "--serve", how],
+            [sys.executable, __file__, "--serve", how, "--before", before],
             env=environment,
             text=True,
             stdin=subprocess.PIPE,
@@ -97,7 +113,10 @@ class Server:
         self._process.stdin.write(name + "\n")
         self._process.stdin.flush()
         answer = self._answer()
-        return None if not answer or answer.startswith("failed:") else float(answer)
+        if not answer or answer.startswith("failed:"):
+            return None
+        seconds, self.megabytes = map(float, answer.split())
+        return seconds
 
     def close(self) -> None:
         self._process.stdin.close()
@@ -107,11 +126,11 @@ class Server:
 # ----------------------------------------------------------------------------------------------------- the table
 
 
-def check_out_before() -> None:
-    if not OLD.exists():
-        OLD.mkdir(parents=True)
-        archive = subprocess.run(["git", "archive", BEFORE, "course_lib"], cwd=ROOT, check=True, capture_output=True)
-        subprocess.run(["tar", "-x", "-C", str(OLD)], input=archive.stdout, check=True)
+def check_out(commit: str) -> None:
+    if not old(commit).exists():
+        archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
+        old(commit).mkdir(parents=True)
+        subprocess.run(["tar", "-x", "-C", str(old(commit))], input=archive, check=True)
 
 
 def install_triton_viz() -> None:
@@ -120,12 +139,12 @@ def install_triton_viz() -> None:
     subprocess.run([*pip, *VIZ_NEEDS], check=True)
 
 
-def measure(names: list[str]) -> tuple[dict[str, dict[str, float]], str]:
-    """Median seconds by launch and by way, and what was wrong with triton-viz, if anything."""
-    servers = {how: Server(how) for how in ("trace", "before", "plain")}
+def measure(names: list[str], before: str) -> tuple[dict[str, dict[str, float]], dict[str, float], str]:
+    """Median seconds by launch and by way, the most MB by way, and what was wrong with triton-viz, if anything."""
+    servers = {how: Server(how, before) for how in ("trace", "before", "plain")}
     complaint = f"not installed; run `python benchmarks/{Path(__file__).name} --install-triton-viz`"
     if VIZ.exists():
-        viz = Server("triton-viz")
+        viz = Server("triton-viz", before)
         complaint = f"installed, but does not start: {viz.complaint}" if viz.complaint else ""
         if not viz.complaint:
             servers["triton-viz"] = viz
@@ -142,11 +161,13 @@ def measure(names: list[str]) -> tuple[dict[str, dict[str, float]], str]:
         print(f"{name:<40}", " ".join(f"{how} {t * 1e3:8.1f}" for how, t in medians[name].items()), flush=True)
     for server in servers.values():
         server.close()
-    return medians, complaint
+    return medians, {how: server.megabytes for how, server in servers.items()}, complaint
 
 
-def table(medians: dict[str, dict[str, float]], complaint: str) -> tuple[str, bool]:
-    """The report, and whether both goals are met."""
+def table(
+    medians: dict[str, dict[str, float]], megabytes: dict[str, float], complaint: str, before: str
+) -> tuple[str, bool]:
+    """The report, and whether time and memory are as good as before."""
     import numpy
     import torch
     import triton
@@ -158,42 +179,46 @@ def table(medians: dict[str, dict[str, float]], complaint: str) -> tuple[str, bo
             f"{found[how] * 1e3:.1f}" if how in found else "" for how in ("trace", "before", "plain", "triton-viz")
         ]
         lines.append(f"| {name} | {' | '.join(times)} | {ratios[name]:.3f} |")
-    middle, most = statistics.median(ratios.values()), max(ratios.values())
+    middle, most, memory = (
+        statistics.median(ratios.values()),
+        max(ratios.values()),
+        megabytes["trace"] / megabytes["before"],
+    )
     report = [
         "# What tracing costs",
         "",
         f"{date.today().isoformat()}, {os.cpu_count()} CPU cores, Python {sys.version.split()[0]}, torch {torch.__version__}, "
         f"triton {triton.__version__}, numpy {numpy.__version__}, triton-viz {complaint or '3.0, its tracer'}. Milliseconds: "
-        f"medians of {TURNS['trace']} runs of today's trace and {TURNS['before']} of that of commit {BEFORE}, which ran kernels on "
-        "Triton's interpreter, and one run of the others, turn by turn in one process each, all of which keep the memory that they "
-        "free. `plain` is Triton's interpreter, which "
-        "counts nothing.",
+        f"medians of {TURNS['trace']} runs of today's trace and of that of commit {before}, and one run of the others, turn by turn "
+        "in one process each, all of which keep the memory that they free. `plain` is Triton's interpreter, which counts nothing.",
         "",
-        f"Today's trace takes {middle:.3f} of the time of the one before in the median (goal {MEDIAN:g}), and {most:.3f} at most "
-        f"(goal {EACH:g}).",
+        f"Today's trace takes {middle:.3f} of the time of the one before in the median, and {most:.3f} at most. The most memory of "
+        f"its process is {megabytes['trace']:.0f} MB, {memory:.3f} of the one before (goals: at most {1 + MORE:g} in the median, and of "
+        "memory).",
         "",
         "| launch | trace | before | plain | triton-viz | trace / before |",
         "| --- | --- | --- | --- | --- | --- |",
         *lines,
     ]
-    return "\n".join(report), most <= EACH and middle <= MEDIAN
+    return "\n".join(report), max(middle, memory) <= 1 + MORE
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--install-triton-viz", action="store_true", help="first, into build/")
+    parser.add_argument("--before", default=BEFORE, metavar="COMMIT", help="what to compare with")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        serve(options.serve)
+        serve(options.serve, options.before)
         return 0
     if options.install_triton_viz:
         install_triton_viz()
-    check_out_before()
-    sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
-    import kernels
+    check_out(options.before)
+    sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "research")]
+    import course_kernels as kernels
 
-    report, good = table(*measure([launch.name for launch in kernels.LAUNCHES]))
+    report, good = table(*measure([launch.name for launch in kernels.LAUNCHES], options.before), options.before)
     print(report)
     RESULT.write_text(report + "\n")
     if not good:

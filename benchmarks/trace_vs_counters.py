@@ -1,6 +1,6 @@
 """Compare the trace's predictions with an NVIDIA GPU's own counters: `python benchmarks/trace_vs_counters.py`.
 
-Each launch of benchmarks/kernels.py, and of benchmarks/liger.py where `liger_kernel` can be imported, is traced on the CPU
+Each launch of benchmarks/course_kernels.py, and of benchmarks/liger.py where `liger_kernel` can be imported, is traced on the CPU
 and run on the GPU under Nsight Compute (`ncu`), once, from cold caches. The table goes to
 benchmarks/results/trace_vs_counters.md, the numbers to course_lib/hardware/measured/trace_vs_counters.json, which unit 04 plots
 (without Liger's), and the plot to docs/. `--table` writes the table and the plot anew from those numbers.
@@ -24,15 +24,15 @@ import torch
 import triton
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "research")]
 
-from kernels import LAUNCHES, Launch  # noqa: E402
+from course_kernels import LAUNCHES, Launch  # noqa: E402
 
 from course_lib import trace  # noqa: E402
 from course_lib.figures import counters  # noqa: E402
 from course_lib.figures.counters import TOLERANCE  # noqa: E402
-from course_lib.hardware import measurements, nsight  # noqa: E402
-from course_lib.observe.profiled import predicted  # noqa: E402
+from course_lib.hardware import measurements  # noqa: E402
+from tritontrace.profiling import nsight, predicted  # noqa: E402
 
 TABLE = ROOT / "benchmarks" / "results" / "trace_vs_counters.md"
 PLOT = ROOT / "docs" / "trace_vs_counters.png"

@@ -3,6 +3,7 @@
     check(id, f)          judge your function as the grader would
     hint(id)              one hint at a time
     progress()            your points so far, and what is next
+    attempt(id, f)        your function on an open task, next to the published one and your own earlier ones
     reset(id)             an exercise as it was handed out; what was there is kept
     validate()            what of this notebook would be graded
     make_zip()            the zip to hand in
@@ -21,16 +22,12 @@ A check
     exercises/        what each unit asks
     checking.py       check() and hint()
     judging.py        what was observed -> a verdict
-    threads.py        torch without threads of its own
-    observe/          runs the student's code
-    ttir/             a kernel as the compiler's front end writes it
-    tracing/          what that does to memory
-    compiled/         what the compiler makes of it
-    hopper/           what a Gluon kernel does at the same time, on a Hopper GPU
+    execution/        runs the student's code; what it does to memory tells tritontrace, a library of its own
     criteria/         what was observed -> findings
     mistakes.py       where a result is wrong, and the mistake it looks like
-    words.py          how answers and numbers are said
+    kinds.py          which kind of wrong a result is, by the inputs alone
     render/           a verdict as text and HTML
+    open_tasks/       attempt()
     logbook.py        progress()
     handin/           validate(), make_zip(), reset()
     jupyter/          settings of the student's lab
@@ -38,29 +35,29 @@ A check
 What exercises and pictures are about
     workloads/        functions to be counted, timed and differentiated
     hardware/         the GPU: datasheets, timed ratios, and what an H200 showed
-    figures/          the pictures of each unit;  picture.py has what they are made of
+    figures/          the pictures of each unit
 
-fixtures.py           pytest's: a kernel's test, traced
+words.py              how an answer is said
+content.py            where notebooks and solutions lie, in a clone and in a wheel
+metadata.py           what the course writes into a notebook's metadata
 version.py            which course this is: `course_lib.__version__`
 """
 
-import sys
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
-from importlib.util import spec_from_loader
 
 _HOMES = {
     "check": ("course_lib.checking", "check"),
     "hint": ("course_lib.checking", "hint"),
     "progress": ("course_lib.logbook", "progress"),
-    "reset": ("course_lib.handin.stubs", "reset"),
+    "attempt": ("course_lib.open_tasks", "attempt"),
+    "reset": ("course_lib.handin.reset", "reset"),
     "validate": ("course_lib.handin.validate", "validate"),
-    "make_zip": ("course_lib.handin.zipped", "make_zip"),
-    "trace": ("course_lib.tracing", "trace"),
-    "compile_for": ("course_lib.compiled", "compile_for"),
-    "profile": ("course_lib.observe.profiled", "profile"),
-    "gpu": ("course_lib.hardware.gpu", None),
-    "bench": ("course_lib.hardware.bench", None),
+    "make_zip": ("course_lib.handin.archive", "make_zip"),
+    "trace": ("tritontrace", "trace"),
+    "compile_for": ("tritontrace", "compile_for"),
+    "profile": ("tritontrace", "profile"),
+    "gpu": ("tritontrace.gpu", None),
+    "bench": ("tritontrace.profiling.bench", None),
     "figures": ("course_lib.figures", None),
     "throughput": ("course_lib.hardware.throughput", None),
     "torch_attention": ("course_lib.workloads.torch_attention", None),
@@ -69,15 +66,8 @@ _HOMES = {
 __all__ = sorted(_HOMES.keys() - {"__version__"})
 
 
-_WAS = {"submission": "make_zip", "slow_attention": "torch_attention"}  # in release 0.2.0
-
-
+# trap: names load when first used, and not even torch by itself: a lab would start seconds later
 def __getattr__(name: str):
-    if name in _WAS:
-        from course_lib.version import moved
-
-        moved(f"course_lib.{name}", _WAS[name])
-        name = _WAS[name]
     if name not in _HOMES:
         raise AttributeError(f"course_lib has no {name!r}; it has {', '.join(__all__)}")
     home, attribute = _HOMES[name]
@@ -85,29 +75,3 @@ def __getattr__(name: str):
     value = getattr(module, attribute) if attribute else module
     globals()[name] = value
     return value
-
-
-_MOVED = {
-    "course_lib.inductor": "course_lib.hardware.inductor",
-    "course_lib.slow_attention": "course_lib.workloads.torch_attention",
-}
-
-
-class _OldNames(MetaPathFinder, Loader):
-    """Finds modules under their names of release 0.2.0, which stand in notebooks that were handed out then."""
-
-    def find_spec(self, fullname, path=None, target=None):
-        return spec_from_loader(fullname, self) if fullname in _MOVED else None
-
-    def create_module(self, spec):
-        return None
-
-    def exec_module(self, module):
-        from course_lib.version import moved
-
-        moved(module.__name__, _MOVED[module.__name__])
-        found = vars(import_module(_MOVED[module.__name__]))
-        vars(module).update({name: value for name, value in found.items() if not name.startswith("__")})
-
-
-sys.meta_path.append(_OldNames())

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import secrets
 from collections import Counter
+from functools import partial
 from typing import Any
 
-from course_lib import criteria, judging, logbook, render, tracing
-from course_lib.exercise import Exercise, Verdict
-from course_lib.exercises import find
+from course_lib import criteria, judging, logbook, render
+from course_lib.execution import derived, exactly, observe, progress, record_apart, timed
+from course_lib.exercise import Exercise, Trial, Verdict
+from course_lib.exercises import find, wrong_formulas
 from course_lib.handin import literals, stale
-from course_lib.observe import child, observe, record_apart, timed
-from course_lib.render import Points, code, show
-from course_lib.threads import one_thread
+from course_lib.render import Points, afterwards, code, show
+from tritontrace import lacking, tracing
+from tritontrace.replay import child
+from tritontrace.threads import one_thread
 
 SECONDS = 20.0  # CPU time for everything a check runs: the longest one takes 5 on a quiet machine
+ARITHMETIC_SECONDS = 3.0  # instead, of a function that is given numbers alone: an endless loop is told of soon
 COMPILE_SECONDS = 4.0  # on the clock: compilers are processes of their own
 stale.watch()
 
@@ -23,21 +27,61 @@ stale.watch()
 @one_thread()
 def verdict(exercise: Exercise, entry: Any, seed: int | None = None) -> Verdict:
     """The verdict on what the student's name stands for. Fresh inputs each time, unless a seed is given."""
+    seed = secrets.randbits(31) if seed is None else seed
+    trials = observed(exercise, entry, seed)
+    if isinstance(trials, Verdict):
+        return trials
+
+    def record(calls: list) -> list:
+        return record_apart(exercise, entry, calls, seconds=_seconds(exercise, seed))
+
+    try:
+        return judging.judge(
+            exercise, trials, seed, record, gpu=judging.GPUPolicy(), evaluate=_evaluating(exercise, entry, seed)
+        )
+    except lacking.TritonMissing as missing:  # an oracle traces
+        return criteria.refused(exercise, str(missing))
+
+
+@one_thread()
+def observed(exercise: Exercise, entry: Any, seed: int, compile_seconds: float | None = None) -> list[Trial] | Verdict:
+    """Observe the student's name on all cases of the exercise, the compiler for COMPILE_SECONDS unless other ones are given; a
+    verdict says why nothing was seen."""
+    compile_seconds = COMPILE_SECONDS if compile_seconds is None else compile_seconds
     problem = _not_an_entry(exercise, entry)
     if problem:
         return criteria.refused(exercise, problem, "blank" if _is_blank(exercise, entry) else "refused")
-    seed = secrets.randbits(31) if seed is None else seed
     try:
-        trials = observe(exercise, entry, seed, seconds=SECONDS, compile_seconds=COMPILE_SECONDS)
+        return observe(exercise, entry, seed, seconds=_seconds(exercise, seed), compile_seconds=compile_seconds)
     except child.ChildLost as lost:
         return criteria.refused(exercise, f"{exercise.entry} {lost}", lost.cause)
-    except ValueError as error:
+    except (ValueError, lacking.TritonMissing) as error:
         return criteria.refused(exercise, str(error))
 
-    def record(calls: list) -> list:
-        return record_apart(exercise, entry, calls, seconds=SECONDS)
 
-    return judging.judge(exercise, trials, seed, record)
+def _evaluating(exercise: Exercise, entry: Any, seed: int) -> wrong_formulas.Evaluate:
+    """Make what evaluates a case in which `entry` is wrong, recorded once more, in a child."""
+
+    def evaluate(trial: Trial) -> Any:
+        again = trial.case.arguments(derived(seed, "evaluate"))
+        (log,) = record_apart(exercise, entry, [[again]], seconds=exactly.SECONDS)
+        return exactly.evaluated_apart(log, trial.inputs[0], sorted(exercise.allows))
+
+    return evaluate
+
+
+def _seconds(exercise: Exercise, seed: int) -> float:
+    """The time that a child may take."""
+    return min(ARITHMETIC_SECONDS, SECONDS) if _is_arithmetic(exercise, seed) else SECONDS
+
+
+def _is_arithmetic(exercise: Exercise, seed: int) -> bool:
+    """Whether the exercise is a function from numbers to numbers."""
+    return (
+        exercise.kind == "formula"
+        and not exercise.called
+        and all(type(value) in (int, float) for case in exercise.cases for value in case.arguments(seed).values())
+    )
 
 
 _NOTHING: Any = object()  # no argument at all; None stands for an exercise that is not solved
@@ -54,18 +98,33 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
         print(error)
         return 0.0
     if timed.can_time(exercise):
-        print("Timed on the GPU, too: ten to twenty seconds.", flush=True)
+        print("It runs on the GPU, too, and is timed there: ten to twenty seconds.", flush=True)
     if older := stale.newer_version(exercise.entry):
         print(older, flush=True)
     computed = (
         literals.problem_of_cell(stale.last_cell(exercise.entry), exercise.entry) if exercise.kind == "values" else ""
     )
-    found = criteria.refused(exercise, computed) if computed else verdict(exercise, entry)
-    logbook.enter(found)
-    return Points(found.points, render.text(found), render.html(found)).hand_over()
+    seed = secrets.randbits(31)
+    found = criteria.refused(exercise, computed) if computed else verdict(exercise, entry, seed)
+    logbook.record_best(found)
+    tried = found.points < exercise.points and found.outcome != "not_begun"
+    _lost_again[exercise_id] = _lost_again[exercise_id] + 1 if tried else 0
+    if _lost_again[exercise_id] > 1 and _hints_given[exercise_id] < len(exercise.hints):
+        found.remark = f'{found.remark} `hint("{exercise_id}")` gives a hint.'.strip()
+    points = Points(found.points, render.text(found), render.html(found)).display_result()
+    if any(finding.late for finding in found.findings) and render.shell() and progress.is_watched():
+        afterwards.go_on(found, partial(_judged_with_patience, exercise, entry, seed))
+    return points
+
+
+def _judged_with_patience(exercise: Exercise, entry: Any, seed: int) -> Verdict:
+    """The verdict of the trace and of the compiler, which has a minute."""
+    trials = observed(exercise, entry, seed, compile_seconds=afterwards.SECONDS)
+    return trials if isinstance(trials, Verdict) else criteria.judge(exercise, trials)
 
 
 _hints_given: Counter[str] = Counter()
+_lost_again: Counter[str] = Counter()  # checks of an exercise in a row that gave less than all points
 
 
 def hint(exercise_id: str = _NOTHING) -> None:

@@ -11,20 +11,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 
-from course_lib.evidence import Cause, Evidence
+from course_lib.evidence import Evidence
 from course_lib.version import VERSION
+from tritontrace import results
+from tritontrace.results import Cause
 
-if TYPE_CHECKING:
-    from course_lib.criteria.speed import Speed
-
-Kind = Literal["kernel", "formula", "values"]
+ExerciseKind = Literal["kernel", "formula", "values"]
 Language = Literal["Triton", "Gluon"]
-Budget = Callable[[torch.Tensor, torch.dtype, dict[str, Any]], torch.Tensor]
-Mistake = Callable[[Sequence[Any]], str]  # of criteria.Judged: trials that know what is right, on a higher floor
+Track = Literal["path", "more"]
+ErrorBudget = Callable[[torch.Tensor, torch.dtype, dict[str, Any]], torch.Tensor]
+MistakeMatcher = Callable[
+    [Sequence[Any]], str
+]  # of criteria.GradedTrial: trials that know what is right, on a higher floor
+
+
+MOST_NUMBERS = 1 << 14  # in the memory of a tensor that an answer makes up, as breaking inputs are
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ class Case:
 
     name: str
     group: str
+    # trap: other seeds must give the same shapes, strides, dtypes and plain numbers, since the log is replayed on other
+    # values
     draw: Callable[[torch.Generator], dict[str, Any]]
     hidden: bool = False
 
@@ -74,6 +81,7 @@ class Spent:
     """How much of something a program spent, against what the task needs: "98,304 sectors are touched, 10,240 would do".
 
     unit     of all three numbers, in the plural;  done  what was done to them: "touched", "moved"
+    on       the case whose numbers these are
     """
 
     unit: str
@@ -81,6 +89,7 @@ class Spent:
     needed: float
     spent: float
     allowed: float
+    on: str = ""
 
 
 @dataclass
@@ -102,9 +111,22 @@ class Request:
         return sorted({byte // 32 for o in self.offsets for byte in (o, o + self.itemsize - 1)})
 
 
+# trap: reports, exports and pages read status and cause, never a sentence: one that is read by code can be neither
+# mended nor translated, and a student's exception may contain it
 Status = Literal["passed", "partial", "failed", "same_cause", "not_judged", "not_measured"]
 About = Literal["result", "cost"]
 Outcome = Literal["right", "wasteful", "partly", "wrong", "not_begun", "did_not_run", "not_accepted", "not_judged"]
+CauseKind = (
+    results.CauseKind
+    | Literal[
+        "blank",  # as it was handed out: nothing is returned, or a prediction is not filled in
+        "wrong",  # another result than the right one
+        "waste",  # right, and more traffic, memory or work than is needed
+        "used_up",  # the time of a submission, by what came before
+        "ended_twice",  # it ended the process that judged it, twice
+        "grader_failed",
+    ]
+)
 NOT_THE_RUN = ("blank", "refused", "fault", "wrong", "waste")  # kinds of causes; of all others, nothing came to an end
 
 
@@ -120,6 +142,7 @@ class Finding:
     cause     why it is not passed, as data; None where the criterion itself says all
     carried   those of its points that rest on another exercise's mistake (Verdict.rests_on)
     spent     what was counted, where it was too much;  request  an access that wastes, to be drawn
+    late      whether the compiler was not asked all of it in time
     """
 
     title: str
@@ -140,6 +163,7 @@ class Finding:
     about: About = "result"
     spent: Spent | None = None
     request: Request | None = None
+    late: bool = False
 
     def __post_init__(self) -> None:
         self.missed = self.missed or self.title
@@ -172,7 +196,7 @@ class Finding:
 class Verdict:
     """All findings on one exercise, and what they add up to.
 
-    rests_on    earlier exercises with a mistake that cost points here, which are given back (see grader/classes/carried.py)
+    rests_on    earlier exercises with a mistake that cost points here, which are given back (see grader/judging/follow_through.py)
     version     of the course that judged it
     """
 
@@ -222,13 +246,16 @@ class Criterion:
     title: str
     points: float
     about: ClassVar[About] = "result"
+    reported: ClassVar[bool] = (
+        False  # whether it reads the compiler's whole report on a kernel, and not only whether it is accepted
+    )
     missed = ""  # in a few words, what an answer does that loses the points; a property where that depends on a field
 
     @property
     def key(self) -> str:
         """The name by which code knows the criterion, whatever its title says: its class and what it looks at. It is
         unique within an exercise."""
-        words = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
         asked = getattr(getattr(self, "problem", None), "__name__", "")
         looks_at = [getattr(self, name, "") for name in ("name", "op", "tensor", "group")]
         return ".".join(filter(None, [words, asked, *looks_at]))
@@ -247,6 +274,20 @@ class Criterion:
         return Finding(self.title, self.points, self.points, "not_judged", seen=seen, **more)
 
 
+class TimedCriterion(Criterion):
+    """A criterion on the time of one case, as a ratio to a baseline: what there is to time.
+
+    vs        the baseline in a word or two
+    needed    the arguments of a call -> bytes that the task moves at best; no honest time beats half the memory's bandwidth
+    baseline  the arguments of a call -> a function to time; if none, a device-to-device copy of the bytes needed
+    """
+
+    vs: str
+    case: Case
+    needed: Callable[..., float]
+    baseline: Callable[..., Callable[[], object]] | None
+
+
 # ----------------------------------------------------------------------------------------------------- exercises
 
 
@@ -255,19 +296,24 @@ class Exercise:
     """An exercise, defined once and judged by the same criteria everywhere.
 
     id         "unit_name.exercise", e.g. "coalescing.transpose"; entry is the name the student defines
+    track      "path": the exercise is on the main path, from strides to FlashAttention; "more": it stands behind that, and nothing on
+               the path needs it. Points of a unit are those of its path; those of More are extra
     kind       "kernel": the function launches Triton kernels and is replayed; "formula": it computes numbers and is judged
                by what it returns on drawn parameters; "values": the name holds a prediction, a dict of numbers that is
                written down and not computed (see course_lib/handin/literals.py)
-    language   of the kernels that the function launches: those in Gluon are simulated, in many orders (course_lib/hopper)
+    language   of the kernels that the function launches: those in Gluon are simulated, in many orders (tritontrace/src/tritontrace/hopper)
     oracle     the same arguments -> the expected result: Torch, brute force or a trace, never the solution. A float64
                tensor stands for the dtype of the first tensor argument, any other dtype for itself.
     budget     (expected in float64, dtype of the result, arguments) -> the greatest error allowed per element; None demands equality
     rel_tol    how far a number that is no whole one may be off, relative to the oracle's
     allows     what torch may do inside the function besides allocations and views, as aten names ("add", "copy_")
-    called     how a check calls the function where f(**arguments) will not do: a name in course_lib.observe.calls.CALLS
+    called     how a check calls the function where f(**arguments) will not do: a name in course_lib.execution.calls.CALLS
     given      functions in the exercise's cell that are not the student's to change: the grader puts the course's in their place
     blank      what is said of the function where a call gives nothing
-    without    a module that answers the exercise by itself: in a check, nothing of it works
+    wiring     the most that an answer earns with the published functions in place of the student's, if those that it calls have earned
+               less themselves; None where the exercise asks for enough besides
+    without    modules that answer the exercise by themselves: in a check, nothing of them works, and the line that announces the
+               exercise names them
     """
 
     id: str
@@ -278,20 +324,26 @@ class Exercise:
     lines: int  # expected length of a solution
     cases: Sequence[Case]
     oracle: Callable[..., Any]
-    kind: Kind = "kernel"
+    # trap: an LMS and nbgrader know one maximum, the path's: a check of More is worth 0 there, and SaveExtras writes
+    # what counts of it as extra credit
+    track: Track = "path"
+    kind: ExerciseKind = "kernel"
     language: Language = "Triton"
+    # trap: a gate that fails loses everything; the traffic of a wrong result is worth nothing
     gates: Sequence[Criterion] = ()
     criteria: Sequence[Criterion] = ()
-    bonus: Sequence[Speed] = ()
-    budget: Budget | None = None
+    bonus: Sequence[TimedCriterion] = ()
+    budget: ErrorBudget | None = None
     rel_tol: float = 1e-9
     allows: frozenset[str] = frozenset()
     called: str = ""
     blank: str = "returns nothing yet (is a `return` missing?)"
-    without: str = ""
+    wiring: float | None = None
+    without: Sequence[str] = ()
+    # trap: what a kernel is judged through is not the student's: provided.py puts the course's in place
     given: Sequence[str] = ()
     hints: Sequence[str] = ()
-    mistakes: Sequence[Mistake] = ()
+    mistakes: Sequence[MistakeMatcher] = ()
 
     @property
     def points(self) -> float:

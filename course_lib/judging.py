@@ -2,33 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from course_lib import criteria
+from course_lib.execution import card, on_gpu, timed
 from course_lib.exercise import Exercise, Trial, Verdict
-from course_lib.observe import timed
-from course_lib.observe.child import ChildLost
+from course_lib.exercises import wrong_formulas
+from tritontrace.replay.child import ChildLost
+
+Logs = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class GPUPolicy:
+    """How a verdict uses this machine's GPU. run: takes a message to the process that has it;  counts: whether a result that is
+    wrong there is wrong, or is only shown."""
+
+    run: card.Runner = card.run
+    counts: bool = True
 
 
 def judge(
     exercise: Exercise,
     trials: Sequence[Trial],
     seed: int,
-    record: Callable[[list], list],
-    run: timed.Runner = timed.run_apart,
+    record: Callable[[list], Logs],
+    logs: Logs | None = None,
+    gpu: GPUPolicy | None = None,
+    evaluate: wrong_formulas.Evaluate | None = None,
 ) -> Verdict:
-    """The verdict on the trials. If points were earned and there is a GPU that runs it, its speed case is timed, too.
+    """The verdict on the trials. What earned points runs on the GPU, too, where there is one that runs it, and is timed there.
 
     record: the calls of each case -> their logs. It raises ChildLost or ValueError, with a sentence, if it gets none.
+    logs: those of the trials, if they are there;  gpu: None leaves it alone
+    evaluate: see wrong_formulas.add; None asks for no formula
     """
-    found = criteria.judge(exercise, trials)
-    if not (found.points and timed.can_time(exercise)):
+    graded = [criteria.GradedTrial.of(exercise, trial) for trial in trials]
+    traced = criteria.judge(exercise, graded)
+    if evaluate and traced.points < exercise.points and wrong_formulas.add(exercise, graded, evaluate):
+        traced = criteria.judge(exercise, trials)  # the graded ones keep the differences that they have found
+    if not gpu or not traced.points or not on_gpu.can_run(exercise):
+        return traced
+    try:
+        on_gpu.run(exercise, logs or record(_other_inputs(trials, seed)), trials, gpu.run)
+    except (ChildLost, ValueError) as error:  # it was recorded once, and cannot be again: that is not the kernel's
+        on_gpu.note(trials, "failed", str(error))
+    found = criteria.judge(exercise, trials, gpu_counts=gpu.counts)
+    if not found.points or not exercise.bonus:
         return found
     case = exercise.bonus[0].case
     try:
         (log,) = record([[case.arguments(seed)]])
-        timing = timed.measure(exercise, log, seed, {key for trial in trials for key in trial.evidence.kernels}, run)
+        kernels = {key for trial in trials for key in trial.evidence.kernels}
+        timing = timed.measure(exercise, log, seed, kernels, gpu.run)
     except (ChildLost, ValueError) as error:
         timing = timed.problem(exercise, f"not measured: on {case.name} the function {error}")
     trials[0].evidence.timing = timing
-    return criteria.judge(exercise, trials)
+    return criteria.judge(exercise, trials, gpu_counts=gpu.counts)
+
+
+def _other_inputs(trials: Sequence[Trial], seed: int) -> list[list[dict[str, Any]]]:
+    """Arguments to record each trial with: whoever records knows nothing of those that the kernels run on."""
+    return [[trial.case.arguments(seed + call) for call in range(len(trial.inputs))] for trial in trials]

@@ -1,7 +1,8 @@
-"""The best points of every exercise that was ever checked here, in one file of the student's own.
+"""The best points of every exercise that was ever checked here, and all attempts at open tasks, in two files of the student's own.
 
-The file is ~/.local/share/strides-to-flashattention/progress.json (XDG_DATA_HOME moves it, COURSE_PROGRESS names another): next to no
-notebook, so that restarts, copies and course updates leave it alone. Only `check` writes to it; grades are made elsewhere.
+The first is ~/.local/share/strides-to-flashattention/progress.json (XDG_DATA_HOME moves it, COURSE_PROGRESS names another), and
+attempts.json lies beside it: next to no notebook, so that restarts, copies and course updates leave them alone. Only `check` and
+`attempt` write to them; grades are made elsewhere.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import html
 import json
 import os
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from course_lib.exercise import Exercise, Verdict
-from course_lib.exercises import UNITS
+from course_lib.exercises import UNITS, ids
 
 BAR = 20  # characters
 LEFT = "style='text-align:left;font-weight:normal'"
@@ -39,23 +42,74 @@ def best() -> dict[str, float]:
     """Exercise id, or _extra(id) -> the most points that a check has given; {} if there is no file, or it cannot be read."""
     try:
         kept = json.loads(path().read_text())
-        return {str(key): float(value) for key, value in kept.items()}
+        points: dict[str, float] = {}
+        for key, value in kept.items():
+            today = " ".join(map(ids.current, str(key).split()))  # "id extra" is extra credit
+            points[today] = max(float(value), points.get(today, 0.0))
+        return points
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
 
-def enter(verdict: Verdict) -> None:
+@dataclass(frozen=True)
+class Attempt:
+    """Bytes, programs and time that a right answer to an open task spent.
+
+    programs  of the launch that has most;  ms  on a GPU, 0 without one
+    """
+
+    date: str
+    bytes: int
+    programs: int
+    launches: int
+    ms: float = 0.0
+    gpu: str = ""
+
+
+def attempts(exercise_id: str) -> list[Attempt]:
+    """The attempts at an open task in the order in which they were made; none where they cannot be read."""
+    try:
+        return [Attempt(**each) for each in _attempts().get(exercise_id, [])]
+    except (TypeError, AttributeError):
+        return []
+
+
+def record_attempt(exercise_id: str, attempt: Attempt) -> None:
+    """Keep an attempt, unless the last one spent the same and neither was timed."""
+    made = attempts(exercise_id)
+    if made and not attempt.ms and replace(made[-1], date=attempt.date) == attempt:
+        return
+    _write(_attempts_path(), _attempts() | {exercise_id: [asdict(each) for each in (*made, attempt)]})
+
+
+def _attempts_path() -> Path:
+    return path().with_name("attempts.json")
+
+
+def _attempts() -> dict[str, Any]:
+    try:
+        read = json.loads(_attempts_path().read_text())
+    except (OSError, ValueError):
+        return {}
+    return {ids.current(name): made for name, made in read.items()} if isinstance(read, dict) else {}
+
+
+def record_best(verdict: Verdict) -> None:
     """Keep the points if they are the best so far. A check works without this: where nothing can be written, nothing is kept."""
     kept = best()
     found = {verdict.exercise: verdict.points, _extra(verdict.exercise): verdict.bonus}
     better = {key: points for key, points in found.items() if points > kept.get(key, 0.0)}
     if not better:
         return
+    _write(path(), kept | better)
+
+
+def _write(file: Path, kept: dict[str, Any]) -> None:
     try:
-        path().parent.mkdir(parents=True, exist_ok=True)
-        draft = path().with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(kept | better, indent=1))
-        draft.replace(path())  # whole or not at all: several notebooks may be open
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps(kept, indent=1))
+        draft.replace(file)  # whole or not at all: several notebooks may be open
     except OSError:
         pass
 
@@ -82,26 +136,31 @@ class Progress:
         """Extra credit, as a check on a GPU gives it: never part of the points."""
         return self.kept.get(_extra(exercise.id), 0.0)
 
+    def on_path(self, unit: str) -> list[Exercise]:
+        """The exercises of the unit's main path: its points are theirs."""
+        return [exercise for exercise in self.units.get(unit, []) if exercise.track == "path"]
+
     def done(self, exercise: Exercise) -> bool:
         return self.points(exercise) == exercise.points
 
     @property
     def unit(self) -> str:
-        """The unit to go on with: the furthest that was begun, if it is not done, else the one after it that is not; the
-        first one if all are."""
+        """The unit to go on with: the furthest that was begun, if its main path is not done, else the one after it whose path is
+        not; the first one if all are."""
         units = list(self.units)
         furthest = max((i for i, unit in enumerate(units) if any(map(self.points, self.units[unit]))), default=0)
         return next(filter(self._left, units[furthest:] + units[:furthest]), units[0])
 
     def _left(self, unit: str) -> list[Exercise]:
-        return [exercise for exercise in self.units.get(unit, []) if not self.done(exercise)]
+        return [exercise for exercise in self.on_path(unit) if not self.done(exercise)]
 
     @property
     def next(self) -> str:
-        """Say which exercise is the first that has not all its points: in this unit, or else in the one to go on with."""
+        """Say which exercise of the main path is the first that has not all its points: in this unit, or else in the one to go on
+        with."""
         unit = self.here if self._left(self.here) else self.unit
         if not self._left(unit):
-            return "All done."
+            return "All of the main path is done."
         exercise, done = self._left(unit)[0], f"All of {self.here} is done. " if self.here in self.units else ""
         got = self.points(exercise)
         so_far = f", {got:g} of {exercise.points:g} points so far" if got else ""
@@ -111,14 +170,16 @@ class Progress:
         return f"{done}Next: {exercise.id} in {unit}, {said}"
 
     def rows(self) -> list[tuple[str, int, int, float, float, str]]:
-        """(unit, exercises done, exercises, points, points to be had, " and 2 extra" or "") of each unit."""
+        """(unit, exercises done, exercises, points, points to be had, the same of More and extra credit in words) of each unit.
+        All numbers are the main path's."""
         rows = []
-        for unit, es in self.units.items():
-            extra = sum(map(self.extra, es))
-            said = f" and {extra:g} extra" if extra else ""
-            rows.append(
-                (unit, sum(map(self.done, es)), len(es), sum(map(self.points, es)), sum(e.points for e in es), said)
-            )
+        for unit, of_unit in self.units.items():
+            path, more = self.on_path(unit), [e for e in of_unit if e.track == "more"]
+            extra, in_more = sum(map(self.extra, of_unit)), sum(map(self.points, more))
+            said = f", {in_more:g} of {sum(e.points for e in more):g} in More" if in_more else ""
+            said += f" and {extra:g} extra" if extra else ""
+            done, points = sum(map(self.done, path)), sum(map(self.points, path))
+            rows.append((unit, done, len(path), points, sum(e.points for e in path), said))
         return rows
 
     def __repr__(self) -> str:

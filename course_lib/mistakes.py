@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from course_lib.evidence import Cause
-from course_lib.exercise import Case, ErrorMap, Mistake, Trial
+from course_lib.exercise import Case, ErrorMap, MistakeMatcher, Trial
+from tritontrace.results import Cause
 
 MAP_ROWS, MAP_COLUMNS = 12, 32
 
@@ -130,7 +130,7 @@ def _of_nan(tail: str, missing: bool, stored: bool, poisoned: Sequence[str]) -> 
     if missing:
         return f"{NOT_STORED} {tail or 'Does the mask leave them out, or has the grid too few programs?'}"
     lanes = (
-        f"Masked lanes loaded without `other` hold NaN here and anything on a GPU ({', '.join(poisoned)}): do they reach the "
+        f"Masked positions loaded without `other` hold NaN here and anything on a GPU ({', '.join(poisoned)}): do they reach the "
         "result?"
         if poisoned
         else ""
@@ -177,7 +177,7 @@ def _side_of_tiles(expected: torch.Tensor, seen: torch.Tensor, moved: Callable[[
     def tiles(matrix: torch.Tensor, side: int) -> torch.Tensor:
         return matrix.to(seen.dtype).unfold(0, side, side).unfold(1, side, side)
 
-    sides = [side for side in (16, 32, 64, 128) if not any(n % side for n in seen.shape)]
+    sides = [side for side in (8, 16, 32, 64, 128) if not any(n % side for n in seen.shape)]
     return next((s for s in sides if torch.equal(tiles(seen, s), moved(tiles(expected, s)))), 0)
 
 
@@ -225,12 +225,12 @@ def _period(bad: torch.Tensor, axis: str) -> str:
 # ------------------------------------------------------------------------------------------------------- of an exercise
 
 
-def among(chosen: Callable[[Case], bool], look: Mistake) -> Mistake:
+def for_cases(chosen: Callable[[Case], bool], look: MistakeMatcher) -> MistakeMatcher:
     """Make the mistake that looks at the trials of some cases alone."""
     return lambda trials: look([t for t in trials if chosen(t.case)])
 
 
-def every(matches: Callable[..., bool], sentence: str) -> Mistake:
+def every(matches: Callable[..., bool], sentence: str) -> MistakeMatcher:
     """Say `sentence` if matches(output, **arguments) for every result that there is."""
 
     def look(trials: Sequence[Trial]) -> str:
@@ -241,12 +241,23 @@ def every(matches: Callable[..., bool], sentence: str) -> Mistake:
     return look
 
 
-def faulty(kind: str, sentence: str) -> Mistake:
+def miscounted(reasons: Mapping[tuple[str, object], str]) -> MistakeMatcher:
+    """Make the mistake that explains wrong predictions. reasons: (question, the answer of a likely miscount) -> what it forgets."""
+
+    def look(trials: Sequence[Trial]) -> str:
+        answers = [output for t in trials for output in t.evidence.outputs if isinstance(output, dict)]
+        given = {(question, answer) for one in answers for question, answer in one.items() if isinstance(answer, int)}
+        return " ".join(dict.fromkeys(sentence for miscount, sentence in reasons.items() if miscount in given))
+
+    return look
+
+
+def on_fault(kind: str, sentence: str) -> MistakeMatcher:
     """Say `sentence` if the trace saw a fault of that kind."""
     return lambda trials: sentence if any(f.kind == kind for t in trials for f in t.evidence.faults) else ""
 
 
-def racing(stores: str) -> Mistake:
+def on_race(stores: str) -> MistakeMatcher:
     """Make a mistake that explains a race. stores: the sentence for several programs that store to the same element."""
 
     def look(trials: Sequence[Trial]) -> str:
@@ -259,7 +270,7 @@ def racing(stores: str) -> Mistake:
 RACES = {  # by Fault.between, what is most special first
     "threads": "The threads of a program do not wait for one another: tl.debug_barrier() between a store and a load of the same "
     "elements, or values that stay in a variable.",
-    "lanes": "Several lanes of one program store to the same element: does something, % or tl.minimum, lead positions past the "
+    "lanes": "Several positions of one block store to the same element: does something, % or tl.minimum, lead positions past the "
     "end back into the tensor? A mask leaves them out.",
     "stores": "",
     "load and store": "A program loads what another one stores in the same launch, and nothing says which comes first: use two "
@@ -277,7 +288,7 @@ def as_tf32(x: torch.Tensor) -> torch.Tensor:
     return (x.float().contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32).double()
 
 
-def raised(words: str, sentence: str) -> Mistake:
+def on_exception(words: str, sentence: str) -> MistakeMatcher:
     """Say `sentence` if a call ended with an exception of that class, or one that says `words`: Python's, torch's or Triton's own."""
 
     def fits(cause: Cause | None) -> bool:
@@ -288,7 +299,7 @@ def raised(words: str, sentence: str) -> Mistake:
     return lambda trials: sentence if any(t.evidence.error and fits(t.evidence.cause) for t in trials) else ""
 
 
-def torch_did(operations: Collection[str], sentence: str) -> Mistake:
+def torch_did(operations: Collection[str], sentence: str) -> MistakeMatcher:
     """Say `sentence` if one of these operations of torch was refused."""
 
     def look(trials: Sequence[Trial]) -> str:
@@ -298,7 +309,7 @@ def torch_did(operations: Collection[str], sentence: str) -> Mistake:
     return look
 
 
-def row_by_row_into_columns(expected: Callable[..., torch.Tensor]) -> Mistake:
+def row_by_row_into_columns(expected: Callable[..., torch.Tensor]) -> MistakeMatcher:
     """Say so if a result holds what is expected, stored row by row into a matrix that lies column by column."""
 
     def look(trials: Sequence[Trial]) -> str:
@@ -307,7 +318,9 @@ def row_by_row_into_columns(expected: Callable[..., torch.Tensor]) -> Mistake:
                 right = expected(**arguments)
                 if not isinstance(output, torch.Tensor) or output.shape != right.shape or torch.equal(output, right):
                     continue
-                if torch.equal(output, right.reshape(right.shape[::-1]).T):
+                # trap: an input that is read without its strides leads to the same numbers
+                strides_are_read = not any(launch.unread for launch in trial.evidence.launches)
+                if strides_are_read and torch.equal(output, right.reshape(right.shape[::-1]).T):
                     return (
                         "Stored row by row into an output that lies column by column: torch.empty_like takes over the strides "
                         "of what it is given. Is your output contiguous?"

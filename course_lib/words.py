@@ -1,4 +1,4 @@
-"""How answers, numbers and counts are said in a sentence."""
+"""How an answer is said in a sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def in_words(output: Any) -> str:
-    """A logged result, as course_lib.observe gives it: "a tensor", "[a tensor, 3]", "'2', a string"; at most 100 letters."""
+    """A logged result: "a tensor", "[a tensor, 3]", "'2', a string"; at most 100 letters."""
     text = _list(output) if isinstance(output, list) else as_written(output)
     return text if len(text) <= 100 else f"{text[:96]} ..."
 
@@ -27,18 +27,3 @@ def as_written(value: Any) -> str:
         kind = str(value["unsupported"])
         return "no answer" if not is_answer(value) else "a tensor" if kind.startswith("a tensor ") else kind
     return f"{value!r}, a string" if isinstance(value, str) else repr(value)
-
-
-def number(value: float) -> str:
-    """Write a number with commas between thousands, without a fraction."""
-    return f"{value:,.0f}"
-
-
-def times(count: float) -> str:
-    """ "2.5 times", "2,048 times": three digits, or all before the point."""
-    return f"{count:.3g} times" if count < 1000 else f"{count:,.0f} times"
-
-
-def plural(count: int, one: str, several: str = "") -> str:
-    """ "1 wave", "2 waves"; `several` where an s does not do."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"

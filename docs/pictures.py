@@ -1,6 +1,7 @@
 """The pictures of README and guides that need no GPU: `python docs/pictures.py`, or with the names of some. Three minutes.
 
 docs/verdict.png             what `check` shows for a transpose of one row a program; needs Chromium
+docs/verdict_dark.png        the same, where the system's theme is dark
 docs/feedback.png            what a student gets whose transpose forgets its last, partial tiles; likewise
 docs/report.png              the class report of the sample class, which is graded for it; likewise
 docs/heatmap.png             causal attention on Triton's interpreter: how often each element of k is loaded
@@ -26,21 +27,28 @@ sys.path.insert(0, str(DOCS.parent))
 from course_lib import checking, figures, render, trace  # noqa: E402
 from course_lib.exercises import find  # noqa: E402
 from course_lib.figures import counters  # noqa: E402
-from course_lib.observe.record import load  # noqa: E402
-from course_lib.picture import Picture  # noqa: E402
 from grader.audit.samples.coalescing import ONE_ROW_A_PROGRAM  # noqa: E402
-from grader.audit.variants import answer, published, solution_cell  # noqa: E402
 from grader.judging.judge import Judge  # noqa: E402
+from grader.published import answer, published, solution_cell  # noqa: E402
 from grader.reporting import report as class_report  # noqa: E402
+from tritontrace.picture import Picture  # noqa: E402
+from tritontrace.replay.recording import load  # noqa: E402
 
-PAGE = "<!doctype html><meta charset=utf-8><body style='font: 14px sans-serif; margin: 8px'>"
-SIZES = {"verdict": (920, 245), "feedback": (920, 540), "report": (1200, 790)}  # of a page in the browser, in pixels
+PAGE = """<!doctype html><meta charset=utf-8><meta name=color-scheme content="light dark">
+<body style='font: 14px sans-serif; margin: 8px'>"""
+DARK = "--blink-settings=preferredColorScheme=0"
+# of a page in the browser, in pixels
+SIZES = {"verdict": (920, 245), "verdict_dark": (920, 245), "feedback": (920, 540), "report": (1200, 790)}
 
 
 def verdict() -> str:
     exercise = find("coalescing.transpose")
     wasteful = load(answer(exercise.id, ONE_ROW_A_PROGRAM), exercise.entry)
     return render.html(checking.verdict(exercise, wasteful, seed=0))
+
+
+def verdict_dark() -> str:
+    return verdict()
 
 
 def feedback() -> str:
@@ -85,11 +93,14 @@ def save(drawn: Picture | str, path: Path) -> None:
         page.write_text(drawn if "<html" in drawn else PAGE + drawn, "utf-8")
         options = "--headless", "--no-sandbox", "--hide-scrollbars", f"--user-data-dir={folder}/profile"
         width, height = SIZES[path.stem]
-        taken = f"--window-size={width},{height}", f"--screenshot={path}"
-        subprocess.run([browser, *options, *taken, page.as_uri()], check=True, capture_output=True)
+        taken = f"--window-size={width},{height}", "--force-device-scale-factor=2", f"--screenshot={path}"
+        theme = (DARK,) if path.stem.endswith("_dark") else ()
+        subprocess.run([browser, *options, *theme, *taken, page.as_uri()], check=True, capture_output=True)
 
 
-PICTURES = {draw.__name__: draw for draw in (verdict, feedback, report, heatmap, mystery_plot, trace_vs_counters)}
+PICTURES = {
+    draw.__name__: draw for draw in (verdict, verdict_dark, feedback, report, heatmap, mystery_plot, trace_vs_counters)
+}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PICTURES:

@@ -3,12 +3,14 @@
     __main__.py          the commands
     child/               the processes that run student code, and what holds them
     judging/             an answer -> its verdict
-    classes/             a class: rosters, submissions, workers, what is kept of verdicts
-    gradebook/           verdicts in nbgrader
-    reporting/           the class report, exports, feedback for an LMS
+    cohort/              a class: who judges what it hands in
+    gradebook/           verdicts in nbgrader, late days, its exchange
+    lms/                 class lists, submissions, marks and feedback: to and from an LMS
+    reporting/           the class report
     packing/             packs for other graders
     audit/               other answers, and whether they lose what they should
     building/            sources -> notebooks
+    published.py         the published solutions, as programs
     disk.py              what a full or read-only disk refuses
     doctor.py            what this machine offers for all that
     nbgrader_config.py   switches nbgrader's part on; nbgrader reads it in the folder of a class
@@ -23,7 +25,10 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import tritontrace
+from course_lib import content
 
 if TYPE_CHECKING:
     from course_lib.exercise import Exercise
@@ -33,7 +38,10 @@ if TYPE_CHECKING:
 cast("dict[str, Any]", sys.modules).setdefault("rfc3987_syntax", None)
 
 ROOT = Path(__file__).resolve().parent.parent
+ENGINE = Path(tritontrace.__file__).resolve().parents[1]  # the folder with the library that traces kernels
 TEMPLATES = ROOT / "grader" / "templates"
+GPUMode = Literal["none", "shown", "counts"]
+"""What a class does with a GPU: nothing; kernels run there, too, and what is wrong there is shown; or it is wrong."""
 
 
 def exercises(unit: str) -> dict[str, Exercise]:
@@ -47,9 +55,9 @@ def exercises(unit: str) -> dict[str, Exercise]:
 
 def released(unit: str) -> Path:
     """The notebook as students got it."""
-    return ROOT / "notebooks" / unit / f"{unit}.ipynb"
+    return content.ROOT / "notebooks" / unit / f"{unit}.ipynb"
 
 
 def home() -> Path:
-    """The folder with submitted/, autograded/, feedback/, the gradebook and the secret: $GRADER_HOME, else grader/."""
-    return Path(os.environ.get("GRADER_HOME", ROOT / "grader")).resolve()
+    """The folder with submitted/, autograded/, feedback/, the gradebook and the secret: $GRADER_HOME, else the clone's grader/."""
+    return Path(os.environ.get("GRADER_HOME", content.OWN / "grader")).resolve()

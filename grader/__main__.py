@@ -20,12 +20,13 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 import grader
+from course_lib import content
 from course_lib.exercises import UNITS
 from grader import disk
 
 if TYPE_CHECKING:
-    from grader.classes.workers import Workers
-    from grader.reporting.results import Entry
+    from grader.cohort.workers import Workers
+    from grader.gradebook.results import Entry
 
 
 class Commands(TyperGroup):
@@ -71,9 +72,18 @@ Fields = Annotated[
 Risk = Annotated[bool, typer.Option("--accept-risk", help="Grade even where this machine offers no sandbox.")]
 
 
+OF_A_WHEEL = ("demo", "grade")
+NEEDS_A_CLONE = (
+    "An installed course has no hidden cases, and no sources to build from: what classes, builds and packs need is in a clone of "
+    "the repository or its unpacked zip, as `.venv/bin/python -m grader`."
+)
+
+
 @app.callback()
 def loading(context: typer.Context) -> None:
     """Says why nothing is to be seen for a while, to a person who waits."""
+    if content.INSTALLED and context.invoked_subcommand not in OF_A_WHEEL:
+        raise typer.Exit(_say(NEEDS_A_CLONE))
     if sys.stderr.isatty() and "--help" not in sys.argv:
         print(f"{context.invoked_subcommand}: the libraries take some seconds to load.", file=sys.stderr)
 
@@ -138,6 +148,10 @@ def autograde(
     scheduler: Annotated[str, typer.Option(help="A Dask scheduler, tcp://HOST:8786: judge on its workers.")] = "",
     again: Annotated[bool, typer.Option("--again", help="Retry what ended its worker twice.")] = False,
     student: Annotated[list[str] | None, typer.Option(help="Only this one; may be given more than once.")] = None,
+    gpu: Annotated[
+        grader.GPUMode,
+        typer.Option(help="Where there is a GPU: leave it alone, show what is wrong there, or let that count."),
+    ] = "shown",
     accept_risk: Risk = False,
 ) -> None:
     """Judge every submission of a unit, write the gradebook and the feedback, and show the table.
@@ -145,7 +159,7 @@ def autograde(
     Stopped at any moment, it goes on from there the next time: only what is missing or has changed is judged.
     """
     from grader.child import sandbox
-    from grader.classes.workers import Dask, WorkersLost
+    from grader.cohort.workers import Dask, WorkersLost
 
     try:
         grader.exercises(unit)
@@ -156,7 +170,14 @@ def autograde(
     if accept_risk:
         os.environ["GRADER_ACCEPT_RISK"] = "1"
     grade(
-        grader.home(), unit, workers=chosen, accept_risk=accept_risk, root=grader.ROOT, again=again, only=student or ()
+        grader.home(),
+        unit,
+        workers=chosen,
+        accept_risk=accept_risk,
+        root=grader.ROOT,
+        again=again,
+        only=student or (),
+        gpu=gpu,
     )
 
 
@@ -169,12 +190,13 @@ def grade(
     root: Path,
     again: bool = False,
     only: Collection[str] = (),
+    gpu: grader.GPUMode = "shown",
 ) -> None:
     """Judge, enter each submission into nbgrader's books as it is complete, then the table. only: these students, if any.
 
     Two at a time would write over each other, so the second waits for the first.
     """
-    from grader.classes.lock import locked
+    from grader.cohort.lock import locked
 
     home.mkdir(parents=True, exist_ok=True)
 
@@ -182,7 +204,7 @@ def grade(
         console.print(f"Another autograde is at work in {home}: waiting for it.", soft_wrap=True)
 
     with locked(home, wait):
-        _grade(home, unit, workers=workers, accept_risk=accept_risk, root=root, again=again, only=only)
+        _grade(home, unit, workers=workers, accept_risk=accept_risk, root=root, again=again, only=only, gpu=gpu)
 
 
 def _grade(
@@ -194,13 +216,15 @@ def _grade(
     root: Path,
     again: bool,
     only: Collection[str],
+    gpu: grader.GPUMode,
 ) -> None:
     from grader.child.sandbox import NoSandbox
-    from grader.classes import regrade
-    from grader.classes.canary import Broken
-    from grader.classes.classroom import POISON, Class, misnamed, submissions
-    from grader.classes.workers import OtherVersion, WorkersLost
+    from grader.cohort import regrade
+    from grader.cohort.canary import Broken
+    from grader.cohort.classroom import POISON, ClassGrader, NoGPU, misnamed, submissions
+    from grader.cohort.workers import OtherVersion, WorkersLost
     from grader.gradebook.books import Books
+    from grader.judging.verdicts import NO_GPU
 
     unentered, unjudged, notes = misnamed(home, unit), [], []
     found = submissions(home, unit)
@@ -216,7 +240,12 @@ def _grade(
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     notes += books.changes
-    room = Class(home, workers=workers, accept_risk=accept_risk, again=again)
+    try:
+        room = ClassGrader(home, workers=workers, accept_risk=accept_risk, again=again, gpu=gpu)
+    except NoGPU as error:
+        raise typer.Exit(_say(str(error))) from None
+    if room.device != NO_GPU:
+        console.print(f"GPU: {room.device}")
     try:
         with progress_bar("judging") as progress, room:
             if plan.students:
@@ -251,7 +280,7 @@ def freeze(
     thaw: Annotated[bool, typer.Option("--thaw", help="Let the next autograde change marks again.")] = False,
 ) -> None:
     """Keep the marks of everybody who has been graded in a unit, whatever changes in the course."""
-    from grader.classes import frozen
+    from grader.cohort import frozen
 
     try:
         grader.exercises(unit)
@@ -267,8 +296,8 @@ def freeze(
 @app.command()
 def report(unit: str) -> None:
     """Show the gradebook of a unit, and write the class report: distributions, mistakes, what a person should look at."""
+    from grader.gradebook import results
     from grader.reporting import report as reporting
-    from grader.reporting import results
 
     show_gradebook(grader.home(), unit)
     try:
@@ -279,21 +308,22 @@ def report(unit: str) -> None:
 
 
 def show_gradebook(home: Path, unit: str) -> None:
-    """A row per student, a column per exercise."""
-    from grader.classes import enrolled
-    from grader.reporting import results
+    """A row per student, a column per exercise that counts; those of More stand behind the path's, with a + before their points."""
+    from grader.gradebook import counts, results
+    from grader.lms import enrolled
 
     try:
-        exercises = list(grader.exercises(unit).values())
-        entries = results.gradebook(home, unit)
+        entries, counting = results.gradebook(home, unit), counts.of(home, unit)
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
+    exercises = [counting.exercises[id] for id in (*counting.ids("path"), *counting.ids("more"))]
     late = any(entry.penalty for entry in entries)
     table = Table(title=unit)
     table.add_column("student", no_wrap=True)
     for number, exercise in enumerate(exercises, 1):
-        table.add_column(f"{number}\n/{exercise.points:g}", justify="right", no_wrap=True)
-    for title in ["late"] * late + [f"total\n/{sum(e.points for e in exercises):g}"]:
+        sign = "/" if counting.ways[exercise.id] == "path" else "+"
+        table.add_column(f"{number}\n{sign}{exercise.points:g}", justify="right", no_wrap=True)
+    for title in ["late"] * late + [f"total\n/{counting.out_of:g}"]:
         table.add_column(title, justify="right", no_wrap=True)
     for entry in entries:
         row = [_cell(entry.scores[e.id], entry.extra.get(e.id), e.id in entry.by_hand) for e in exercises]
@@ -335,7 +365,7 @@ def _by_hand(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
 
 def _behind(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
     """Say who was given something by hand that their page does not show yet."""
-    from grader.reporting import results
+    from grader.gradebook import results
 
     if students := results.behind(home, unit, entries):
         late = f"feedback and penalty for lateness follow with the next `autograde {unit}`"
@@ -358,7 +388,8 @@ def export(
 ) -> None:
     """Write the gradebook as CSV: per exercise, per criterion, or for the import of Canvas or Moodle. `feedback` writes the
     feedback pages as a zip that Canvas or Moodle takes back."""
-    from grader.reporting import exports, results
+    from grader.gradebook import results
+    from grader.lms import exports
 
     if form == "feedback":
         return _hand_back(unit, to)
@@ -370,6 +401,7 @@ def export(
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     exports.write(done.rows, path)
+    console.print(_maximum(unit), soft_wrap=True)
     for note in _by_hand(grader.home(), unit, results.gradebook(grader.home(), unit)):
         console.print(note, markup=False, soft_wrap=True)
     for students in done.doubles:
@@ -391,11 +423,12 @@ def export(
 
 def _hand_back(unit: str, to: Path | None) -> None:
     from grader import disk
-    from grader.reporting import handback, results
+    from grader.gradebook import results
+    from grader.lms import feedback_export
 
     path = to or grader.home() / "reports" / f"{unit}_feedback.zip"
     try:
-        packed, without = handback.pack(grader.home(), unit)
+        packed, without = feedback_export.pack(grader.home(), unit)
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     disk.write({path: packed})
@@ -417,7 +450,7 @@ def import_submissions(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be imported.")] = False,
 ) -> None:
     """Put the submissions that an LMS has exported where they are graded."""
-    from grader.classes import imports
+    from grader.lms import imports
 
     try:
         grader.exercises(unit)
@@ -442,7 +475,7 @@ def roster(
     replace: Annotated[bool, typer.Option("--replace", help="Who is not in it has left the class.")] = False,
 ) -> None:
     """Say who is in the class, with sections and groups: who hands in nothing is then named."""
-    from grader.classes import enrolled, rosters
+    from grader.lms import enrolled, rosters
 
     try:
         people = rosters.read(file, field or ()).people()
@@ -454,11 +487,7 @@ def roster(
     console.print(f"{len(done.students)} students in the class, {len(done.new)} of them new.")
 
 
-one_app = typer.Typer(help="Judge a notebook by itself.", no_args_is_help=True)
-app.add_typer(one_app, name="grade")
-
-
-@one_app.command(name="one")
+@app.command(name="grade")
 def grade_one(
     notebook: Path,
     student: Annotated[
@@ -473,7 +502,7 @@ def grade_one(
     import json
 
     from grader.child import sandbox
-    from grader.classes import canary, single
+    from grader.cohort import canary, single
     from grader.judging import submission
 
     try:
@@ -517,6 +546,32 @@ def pack(
 
 
 @app.command()
+def release(folder: Annotated[Path, typer.Argument(help="A new folder, which students get.")]) -> None:
+    """Copy the course for students: without solutions, hidden cases and variants."""
+    from grader.building import release as releasing
+
+    try:
+        files = releasing.copy(grader.ROOT, folder)
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
+    console.print(
+        f"{folder}: {files} files, no solutions. Hand out this folder, as a zip or as a repository of its own."
+    )
+
+
+@app.command()
+def slides(unit: str, to: Annotated[Path, typer.Option(help="An HTML file.")] = Path("slides.html")) -> None:
+    """Write a unit's pictures as slides: title, question, picture, three lines."""
+    from grader.building import slides as writing
+
+    try:
+        shown = writing.write(unit, grader.ROOT, to)
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
+    console.print(f"{to}: {shown} slides. Open it in a browser; it prints one slide on each sheet.")
+
+
+@app.command()
 def due(
     unit: str,
     when: Annotated[str, typer.Argument(help="2026-11-30T23:59+01:00; local time without a zone.")],
@@ -529,7 +584,7 @@ def due(
     ] = None,
 ) -> None:
     """Set the date a unit is due, and what lateness costs in it; else grader/nbgrader_config.py says that."""
-    from grader.classes import late
+    from grader.gradebook import late
 
     try:
         grader.exercises(unit)
@@ -541,13 +596,53 @@ def due(
 
 
 @app.command()
+def counts(
+    unit: str,
+    path: Annotated[list[str] | None, typer.Option(help="This exercise is part of the maximum.")] = None,
+    more: Annotated[list[str] | None, typer.Option(help="This one is extra.")] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="This one does not count. Repeat each as often as needed.")
+    ] = None,
+    above: Annotated[
+        bool | None, typer.Option("--above/--not-above", help="Whether More may lift a score above the maximum.")
+    ] = None,
+) -> None:
+    """Show which exercises of a unit count in the class, or say it; the next autograde follows."""
+    from grader.gradebook import counts as counting
+
+    try:
+        found = counting.of(grader.home(), unit)
+        if path or more or drop or above is not None:
+            ways: dict[counting.Counting, list[str]] = {"path": path or [], "more": more or [], "dropped": drop or []}
+            found = counting.set_rules(grader.home(), unit, ways, above)
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
+    table = Table("exercise", "counts as", "points", title=unit)
+    for way in counting.WAYS:
+        for id in found.ids(way):
+            table.add_row(id, way, f"{found.exercises[id].points:g}")
+    console.print(table)
+    console.print(_maximum(unit), soft_wrap=True)
+
+
+def _maximum(unit: str) -> str:
+    """Say in a sentence what the unit's maximum in the class is."""
+    from grader.gradebook import counts
+
+    found = counts.of(grader.home(), unit)
+    path = f"{unit}: the maximum is {found.out_of:g} points, those of {len(found.ids('path'))} exercises"
+    goes = "above it, too" if found.above else "up to it"
+    return f"{path}; another {found.more:g} can be earned in More, and count {goes}." if found.more else f"{path}."
+
+
+@app.command()
 def extend(
     unit: str,
     student: str,
     days: Annotated[float, typer.Option(help="In place of what was given before; 0 takes it back.")],
 ) -> None:
     """Give one student more time."""
-    from grader.classes import late
+    from grader.gradebook import late
 
     try:
         grader.exercises(unit)
@@ -566,6 +661,9 @@ def kill_matrix(
     exercise: Annotated[
         str, typer.Option(help="Of the unit's exercises this one alone: 'matmul' or 'tiling.matmul'.")
     ] = "",
+    sentences: Annotated[
+        bool, typer.Option("--sentences", help="Print what each wrong kernel is told, and how many are told something.")
+    ] = False,
 ) -> None:
     """Judge every wrong, wasteful, cheating and unusual variant; fail if one loses more or less than it should."""
     from grader.audit import kill_matrix as matrix
@@ -581,12 +679,16 @@ def kill_matrix(
             raise typer.Exit(_say(f"{unit} has no exercise {exercise!r} with variants. There are: {known}."))
         with progress_bar(unit) as progress:
             rows = matrix.run(chosen, progress)
-        for table in matrix.tables(rows):
+        for table in matrix.tables(rows) if not sentences else ():
             console.print(table)
+        if sentences:
+            table, explained, lose = matrix.said(rows)
+            console.print(table)
+            console.print(f"{explained} of {lose} wrong kernels are told more than numbers")
         wrong = [row for row in rows if not row.as_expected]
         for row in wrong:
             console.print(f"{row.variant.exercise}, {row.variant.name}: {row.difference}", markup=False)
-        for of, sentence in matrix.undrawn(rows):
+        for of, sentence in matrix.unused_remarks(rows):
             console.print(f"{of}: no variant draws {sentence!r}", markup=False)
         failed += len(wrong)
         console.print(f"{len(rows) - len(wrong)} of {len(rows)} variants lose what they should")
@@ -616,6 +718,27 @@ def mutations(units: Units = None) -> None:
 
 
 @app.command()
+def holes(
+    units: Units = None,
+    count: Annotated[int, typer.Option(help="Random changes of each exercise's published answer.")] = 20,
+    seed: Annotated[int, typer.Option(help="By which they are drawn.")] = 1,
+    seconds: Annotated[float, typer.Option(help="After these no other change is tried; 0: all are.")] = 0,
+) -> None:
+    """Change the published answers at random; fail if a change earns all points, computes another formula, and holes.toml says not why."""
+    from grader.audit import holes as searching
+
+    kernels = [of for of in units or UNITS if UNITS[of] != "hopper"]
+    mutants = [mutant for unit in kernels for mutant in searching.of_unit(unit, count, seed)]
+    result = searching.search(mutants, seconds or float("inf"))
+    reasons = searching.explained()
+    for hole in result.holes:
+        reason = reasons.get(str(hole.mutant), "NOT EXPLAINED")
+        console.print(f"{hole.mutant}\n    {hole.case}: {reason}", markup=False)
+    console.print(f"{result.judged} of {len(mutants)} changes judged, {len(result.holes)} earn all points and differ")
+    raise typer.Exit(1 if result.unexplained(reasons) else 0)
+
+
+@app.command()
 def doctor(
     units: Annotated[
         list[str] | None,
@@ -636,11 +759,10 @@ def doctor(
 @app.command()
 def demo(
     units: Annotated[list[str] | None, typer.Argument(help="04_memory_coalescing if none is given.")] = None,
-    folder: Annotated[Path, typer.Option(help="Where the sample class lives.")] = grader.ROOT / "build" / "demo",
+    folder: Annotated[Path, typer.Option(help="Where the sample class lives.")] = content.OWN / "build" / "demo",
 ) -> None:
-    """Build the notebooks, grade the sample class through nbgrader, show the gradebook."""
+    """Grade a sample class through nbgrader, and show its gradebook."""
     from grader.audit import samples
-    from grader.building import build as building
     from grader.child import sandbox
 
     start = time.monotonic()
@@ -654,11 +776,10 @@ def demo(
     )
     console.print(f"sandbox: {level}{risk}")
     for unit in units or ["04_memory_coalescing"]:
-        _, release = building.build(unit, execute=False, root=grader.ROOT, out=folder)
-        console.print(f"built {unit}")
-        for sample in samples.write(unit, release, home / "submitted"):
+        console.print(f"{unit}, by public cases alone: the hidden ones are in a clone" if content.INSTALLED else unit)
+        for sample in samples.write(unit, grader.released(unit), home / "submitted"):
             console.print(f"  {sample.student:<16}{sample.about}")
-        grade(home, unit, workers=CORES, accept_risk=True, root=folder)
+        grade(home, unit, workers=CORES, accept_risk=True, root=content.ROOT)
     console.print(f"{time.monotonic() - start:.0f} seconds")
 
 

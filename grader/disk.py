@@ -18,10 +18,11 @@ ANYTHING = EVERYTHING | {errno.EACCES, errno.EPERM, errno.EIO}
 OF_SQLITE = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR}
 
 
-class Refused(RuntimeError):
+class WriteRefused(RuntimeError):
     """The disk does not take what is written, or what it holds cannot be read. A clause that says why."""
 
 
+# trap: files of a home go through this: a full disk must leave the old file
 def write(files: Mapping[Path, bytes]) -> None:
     """Write the files, all of them whole, or leave all as they were: also when the disk is full, or this process is stopped."""
     unique = f".draft.{os.getpid()}.{threading.get_ident()}"  # short: a student's name may be as long as a name can be
@@ -49,15 +50,15 @@ def read(path: Path) -> dict[str, Any]:
     try:
         kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
     except ValueError as error:
-        raise Refused(f"{path} is no JSON any more ({error})") from None
+        raise WriteRefused(f"{path} is no JSON any more ({error})") from None
     if not isinstance(kept, dict):
-        raise Refused(f"{path} holds no JSON object")
+        raise WriteRefused(f"{path} holds no JSON object")
     return kept
 
 
 def refusal(error: BaseException | None, of: frozenset[int] = ANYTHING) -> str:
     """The disk's refusal in the system's words; "" if the error is about anything else. of: numbers of the system's errors."""
-    if isinstance(error, Refused):
+    if isinstance(error, WriteRefused):
         return str(error)
     if isinstance(error, OSError) and error.errno in of:
         return f"{error.strerror} ({error.filename})" if error.filename else str(error.strerror)

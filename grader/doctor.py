@@ -19,15 +19,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from course_lib.exercises import UNITS
-from grader import ROOT, exercises, home
+from grader import ENGINE, ROOT, exercises, home
 from grader.child import landlock, sandbox, seccomp
 
 PROOF = "04_memory_coalescing"  # the unit that is judged where no other is asked for
+INSTALL_COMPILER = "install the package `gcc` (apt, dnf) or conda's `c-compiler`, or name one in the variable CC"
 FREE_DISK, FREE_GPU = 2e9, 8e9  # bytes: a class of 100 with its feedback; what the timed cases use
 USER_NAMESPACES = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "/proc/sys/kernel/unprivileged_userns_clone"
 
 
-class Row(NamedTuple):
+class Check(NamedTuple):
     """One thing: what is here, and, if that is not all it could be, what to do."""
 
     what: str
@@ -36,7 +37,7 @@ class Row(NamedTuple):
     stops: bool = False  # grading is refused, or would fail, until it is done
 
 
-def table(rows: list[Row]) -> Table:
+def table(rows: list[Check]) -> Table:
     """The rows as a table: what stops grading in red, what is less than it could be in yellow."""
     shown = Table("", "what", "here", "what to do", title="What this machine offers for grading")
     for row in rows:
@@ -45,13 +46,13 @@ def table(rows: list[Row]) -> Table:
     return shown
 
 
-def examine(folder: Path | None = None) -> list[Row]:
+def examine(folder: Path | None = None) -> list[Check]:
     """Every row, for grading in `folder` (default: the grader's home). Writes nothing."""
     folder = folder or home()
     return [*_software(), *_sandbox(folder), *_gpu(), *_place(folder)]
 
 
-def prove(units: Sequence[str] | None = None, folder: Path | None = None) -> Iterator[Row]:
+def prove(units: Sequence[str] | None = None, folder: Path | None = None) -> Iterator[Check]:
     """A row for each unit: whether its published solutions earn everything here, judged as submissions are. Takes seconds.
 
     units    default: those that have submissions in `folder`, else PROOF. Raises ValueError if there is no such unit
@@ -61,7 +62,7 @@ def prove(units: Sequence[str] | None = None, folder: Path | None = None) -> Ite
         exercises(unit)
     if not sandbox.enough(sandbox.level()) or not _version("torch") or not _version("triton"):
         return  # its row says what to do
-    from grader.classes import canary
+    from grader.cohort import canary
     from grader.judging.judge import Judge
 
     for unit in units:
@@ -72,9 +73,9 @@ def prove(units: Sequence[str] | None = None, folder: Path | None = None) -> Ite
                 return  # likewise
             try:
                 canary.prove(judge, unit)
-                yield Row("judging", f"the published solutions of {unit} earn everything")
+                yield Check("judging", f"the published solutions of {unit} earn everything")
             except canary.Broken as broken:
-                yield Row(
+                yield Check(
                     "judging", f"the published solutions of {unit} do not earn everything", str(broken), stops=True
                 )
             finally:
@@ -84,27 +85,28 @@ def prove(units: Sequence[str] | None = None, folder: Path | None = None) -> Ite
 # ----------------------------------------------------------------------------------------------- software
 
 
-def _software() -> Iterator[Row]:
-    yield Row("Python", platform.python_version())
-    yield Row("torch", _version("torch") or "not installed", *_missing("torch", "torch"))
+def _software() -> Iterator[Check]:
+    yield Check("Python", platform.python_version())
+    yield Check("torch", _version("torch") or "not installed", *_missing("torch", "torch"))
     triton = _version("triton")
-    course = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    tested = sorted(map(_numbers, course["tool"]["triton-versions"]))
+    course, engine = (tomllib.loads((at / "pyproject.toml").read_text("utf-8")) for at in (ROOT, ENGINE.parent))
+    tested = sorted(map(_numbers, engine["tool"]["triton-versions"]))
     if not triton:
-        yield Row("Triton", "not installed", *_missing("triton", "triton"))
+        yield Check("Triton", "not installed", *_missing("triton", "triton"))
     elif tested[0] <= _numbers(triton) <= tested[-1]:
-        yield Row("Triton", f"{triton}: the tracer fits")
+        yield Check("Triton", f"{triton}: the tracer fits")
     else:
         oldest, newest = (".".join(map(str, version)) for version in (tested[0], tested[-1]))
         pin = next(d for d in course["project"]["dependencies"] if d.startswith("triton"))
         sentence = f"The tracer is tested on {oldest} to {newest}; `pip install '{pin.partition(';')[0]}'`."
-        yield Row("Triton", triton, sentence, stops=_numbers(triton) < tested[0])
+        yield Check("Triton", triton, sentence, stops=_numbers(triton) < tested[0])
+    yield Check("C compiler", *_compiler())
     numpy = _version("numpy")
     clash = triton and _numbers(triton) <= (3, 6) and _numbers(numpy) >= (2, 4)
-    yield Row("numpy", numpy, f"Triton {triton} needs numpy below 2.4 for some kernels." if clash else "")
-    yield Row("nbgrader", _version("nbgrader") or "not installed", *_missing("nbgrader", "-e '.[grader]'"))
+    yield Check("numpy", numpy, f"Triton {triton} needs numpy below 2.4 for some kernels." if clash else "")
+    yield Check("nbgrader", _version("nbgrader") or "not installed", *_missing("nbgrader", "-e '.[grader]'"))
     cluster = "" if _version("distributed") else "Only for a cluster: `pip install -e '.[cluster]'`."
-    yield Row("dask.distributed", _version("distributed") or "not installed", cluster)
+    yield Check("dask.distributed", _version("distributed") or "not installed", cluster)
 
 
 def _version(package: str) -> str:
@@ -118,6 +120,12 @@ def _missing(package: str, what: str) -> tuple[str, bool]:
     return ("", False) if _version(package) else (f"`pip install {what}`", True)
 
 
+def _compiler() -> tuple[str, str]:
+    """(here, advice): what Triton would compile a kernel's launcher with, as it looks for one."""
+    found = os.environ.get("CC") or shutil.which("clang") or shutil.which("gcc")
+    return (found, "") if found else ("none", f"Triton launches no kernel on a GPU without one: {INSTALL_COMPILER}.")
+
+
 def _numbers(version: str) -> tuple[int, int]:
     """(3, 7) for "3.7.1"; (0, 0) for what is no version."""
     found = re.match(r"(\d+)\.(\d+)", version)
@@ -127,25 +135,25 @@ def _numbers(version: str) -> tuple[int, int]:
 # ----------------------------------------------------------------------------------------------- sandbox
 
 
-def _sandbox(folder: Path) -> Iterator[Row]:
+def _sandbox(folder: Path) -> Iterator[Check]:
     level = sandbox.level()
     try:
         sandbox.require(False, folder)
-        yield Row(
+        yield Check(
             "sandbox", level, "" if "bubblewrap" in level else "Enough to grade with. bubblewrap would also limit disk."
         )
     except sandbox.NoSandbox as problem:
-        yield Row("sandbox", level, str(problem), stops=True)
-    yield Row("  bubblewrap", *_bubblewrap())
+        yield Check("sandbox", level, str(problem), stops=True)
+    yield Check("  bubblewrap", *_bubblewrap())
     abi = landlock.version()
     older = "ABI 6 (Linux 6.12) also keeps signals in; bubblewrap and seccomp do so here." if 0 < abi < 6 else ""
     none = "Files are apart by bubblewrap alone. It needs Linux 5.13, and `landlock` in the kernel's lsm= list."
-    yield Row("  Landlock", f"ABI {abi}" if abi else "none", "" if abi >= 6 else older or none)
+    yield Check("  Landlock", f"ABI {abi}" if abi else "none", "" if abi >= 6 else older or none)
     known = seccomp.COLUMN is not None
     why = "This kernel takes no filters." if known else f"Its filter is not written for {platform.machine()}."
     fine = seccomp.available()
-    yield Row("  seccomp", "yes" if fine else "no", "" if fine else why)
-    yield Row("  processes", *_processes())
+    yield Check("  seccomp", "yes" if fine else "no", "" if fine else why)
+    yield Check("  processes", *_processes())
 
 
 def _bubblewrap() -> tuple[str, str]:
@@ -187,18 +195,18 @@ def _processes() -> tuple[str, str]:
 # ----------------------------------------------------------------------------------------------- GPU
 
 
-def _gpu() -> Iterator[Row]:
+def _gpu() -> Iterator[Check]:
     import torch
 
-    from course_lib.hardware import bench
+    from tritontrace.profiling import bench
 
     if not torch.cuda.is_available():
         sees = "The driver is here: is this torch a CPU build?" if sandbox.gpu_devices() else ""
-        yield Row("GPU", "none", sees or "Not needed. Speed, which is extra credit, is not measured.")
+        yield Check("GPU", "none", sees or "Not needed. Speed, which is extra credit, is not measured.")
         return
     for number in range(torch.cuda.device_count()):
         old = "" if bench.has_gpu() else "Speed is measured on sm_80 and newer."
-        yield Row(f"GPU {number}", torch.cuda.get_device_name(number), old)
+        yield Check(f"GPU {number}", torch.cuda.get_device_name(number), old)
         free, total = torch.cuda.mem_get_info(number)
         busy = (
             "Another process uses it: correctness is graded all the same, speed would be noise."
@@ -206,31 +214,31 @@ def _gpu() -> Iterator[Row]:
             else ""
         )
         small = "Timed cases may not fit; stop what else uses it." if free < FREE_GPU else busy
-        yield Row("  memory", f"{free / 1e9:.0f} of {total / 1e9:.0f} GB free", small)
+        yield Check("  memory", f"{free / 1e9:.0f} of {total / 1e9:.0f} GB free", small)
 
 
 # ----------------------------------------------------------------------------------------------- place
 
 
-def _place(folder: Path) -> Iterator[Row]:
+def _place(folder: Path) -> Iterator[Check]:
     there = next(p for p in (folder, *folder.parents) if p.exists())
     free = shutil.disk_usage(there).free
     room = f"Make room: a class of 100 needs about {FREE_DISK / 1e9:g} GB." if free < FREE_DISK else ""
-    yield Row("free disk", f"{free / 1e9:.0f} GB", room)
+    yield Check("free disk", f"{free / 1e9:.0f} GB", room)
     book = folder / "gradebook.db"
     if not os.access(book if book.exists() else there, os.W_OK):
-        yield Row(
+        yield Check(
             "gradebook",
             f"{book} cannot be written",
             f"Give {book.parent} to your account, or set GRADER_HOME.",
             stops=True,
         )
     else:
-        yield Row("gradebook", str(book) if book.exists() else f"{book}, made on first use")
-    yield Row("secret", *_secret(folder / "secret"))
+        yield Check("gradebook", str(book) if book.exists() else f"{book}, made on first use")
+    yield Check("secret", *_secret(folder / "secret"))
     counts = ", ".join(f"{count} of {unit}" for unit, count in _waiting(folder).items())
     place = f"Put them at {folder}/submitted/STUDENT/UNIT/UNIT.ipynb."
-    yield Row("submissions", counts or "none", "" if counts else place)
+    yield Check("submissions", counts or "none", "" if counts else place)
 
 
 def _waiting(folder: Path) -> dict[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import nbgrader
@@ -41,17 +42,19 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
         c.CourseDirectory[f"{step}_directory"] = os.path.join(state, step)
     c.CourseDirectory.db_url = f"sqlite:///{home / 'gradebook.db'}"
     # A submission is its notebook alone. nbgrader would copy every other file into the feedback, through symlinks too.
+    # trap: nbgrader copies through links; what must travel goes through feedback.carry_notes and exchange.py
     c.CourseDirectory.ignore = ["*"]
 
     c.ClearSolutions.code_stub = {"python": STUB}
     c.GenerateAssignment.preprocessors = [
+        "grader.gradebook.release.Counted",
         "nbgrader.preprocessors.LockCells",
         "grader.gradebook.release.ClearSolutions",
         "nbgrader.preprocessors.ClearOutput",
         "nbgrader.preprocessors.CheckCellMetadata",
         "nbgrader.preprocessors.ComputeChecksums",
         "nbgrader.preprocessors.SaveCells",
-        "grader.gradebook.release.Release",
+        "grader.gradebook.release.StripMetadata",
     ]
 
     c.Exporter.optimistic_validation = True  # once, not after each of the steps that follow
@@ -64,12 +67,13 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
         "grader.gradebook.marks.SaveExtras",
         "grader.gradebook.marks.AssignLatePenalties",
     ]
-    # What a late day costs: percent of the points earned. Due dates and extensions stand in the gradebook (grader/classes/late.py).
-    c.AssignLatePenalties.plugin_class = "grader.classes.late.ByTheDay"
+    c.WriteVerdicts.judge = "grader.cohort.single.verdicts"
+    # What a late day costs: percent of the points earned. Due dates and extensions stand in the gradebook (grader/gradebook/late.py).
+    c.AssignLatePenalties.plugin_class = "grader.gradebook.late.ByTheDay"
     c.ByTheDay.percent = 0.0
     # `ignore` would keep everything out of the exchange.
-    c.ExchangeFactory.release_assignment = "grader.classes.exchange.Release"
-    c.ExchangeFactory.collect = "grader.classes.exchange.Collect"
+    c.ExchangeFactory.release_assignment = "grader.gradebook.exchange.Release"
+    c.ExchangeFactory.collect = "grader.gradebook.exchange.Collect"
     # It finds submissions and feedback by two notes, which `ignore` has kept behind.
     c.Autograde.post_convert_hook = "grader.gradebook.feedback.carry_notes"
     c.GenerateFeedback.post_convert_hook = "grader.gradebook.feedback.carry_notes"
@@ -92,7 +96,10 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
 
 
 if "get_config" in globals():  # read by nbgrader as a configuration file
-    sys.path.insert(0, str(ROOT))
+    if (
+        find_spec("grader") is None
+    ):  # not installed; a copy of this file may lie in a folder `grader` that is no package
+        sys.path.insert(0, str(ROOT))
     import grader
 
     get_config().merge(config(grader.home()))  # noqa: F821  # pyright: ignore[reportUndefinedVariable]

@@ -15,9 +15,9 @@
 #
 # **After this unit you can** say what a GPU is made of and where it beats a CPU, write and launch two small Triton
 # kernels, and read the report of a *trace*: a run on the CPU that counts a kernel's accesses to memory. This unit takes
-# about {{unit hours}}, including {{unit minutes}} for the {{unit exercises}}. You need Python and a little torch (what
-# a tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to bottom, with Shift+Enter.
-# The first one that imports torch takes a few seconds.
+# about {{unit hours}}, including {{unit minutes}} for the {{unit exercises}} of the main path. You need Python and a
+# little torch (what a tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to
+# bottom, with Shift+Enter. The first one that imports torch takes a few seconds.
 #
 # ## The question
 #
@@ -182,16 +182,15 @@ check("start.add_one", add_one)
 # plain case, and the kernel must compile for a GPU. You get points only if all three hold. If one of them is not met,
 # nothing else is judged.
 #
-# How large should BLOCK be? The results do not depend on it. For speed, take a power of two that gives each thread of a
-# program a few elements. (Threads are explained further down. A program has 128 of them unless you ask for another
-# number.) Any BLOCK from 256 to 4096 is fine, and you will see 1024 most often.
+# How large should BLOCK be? The results do not depend on it. Take 1024 for now; any power of two from 256 to 4096 is
+# fine. What speaks for these numbers comes further down.
 #
 # If the tensors are on a GPU, you can leave out `with trace()`. Then the same launch runs on the GPU, and gives the
 # same result. Such a launch only *queues* the work. Python goes on at once, and `torch.cuda.synchronize()` waits until
 # the GPU is done.
 #
 # In this notebook every launch is written inside `with trace()`, whether there is a GPU or not. If you forget `with
-# trace()`, Triton looks for a GPU. Where there is none, the launch fails with Triton's message `0 active drivers`.
+# trace()`, Triton looks for a GPU. Where there is none, the launch fails, and the error's last line says what is missing.
 #
 # If you are stuck, remove the first `#` in the next cell and run the cell for a hint. There are three hints; each time
 # you run the cell, you get the next, stronger one.
@@ -220,12 +219,12 @@ progress()
 # | a check | run it: it says what is right and what is not, and gives points |
 #
 # A check applies the grader's own criteria. When you hand in the notebook, the grader applies them again, and also uses
-# some inputs that you have not seen. You may run a check as often as you like. `hint("start.num_programs")` gives a
+# some inputs that you have not seen. You may run a check as often as you like. `hint("start.add_one")` gives a
 # hint for the exercise of that name, and a stronger hint each time you call it. Hints cost nothing. `progress()` shows
 # your points and the exercise that comes next.
 #
 # Three more functions are for later: `from course_lib import reset, validate, make_zip`.
-# * `reset("start.num_programs")` saves your code to a file, and then resets the exercise to its original state.
+# * `reset("start.add_one")` saves your code to a file, and then resets the exercise to its original state.
 # * `validate()` reads the notebook as you last saved it. It lists what would be graded. It also names any function or
 #   variable that an exercise asks for but that is missing from the notebook.
 # * `make_zip()` gives the same list, and makes the zip file that you hand in.
@@ -245,31 +244,15 @@ progress()
 #
 # ## The route
 #
-# Each unit builds on those above it. The minutes in this table are for the exercises only; add about half as much for
-# reading and for trying things out.
+# Each exercise is on the **main path** or in **More**; the line that announces it says which. The main path leads from
+# strides to FlashAttention, through units 00 to 10, and each of these builds on those above it. A notebook is the main
+# path from its first cell to *What you now know*. More stands behind that, and nothing on the path needs it. The points
+# of a unit are those of its path. What you earn in More is extra, and makes up for points that you lost on the path.
+# The units from 11 on lie beyond the path.
+#
+# The minutes in this table are for the exercises only; add about half as much for reading and for trying things out.
 #
 # {{units}}
-#
-# ## Exercise: how many programs?
-#
-# {{exercise start.num_programs}}
-#
-# There are n elements, and each program takes `block` of them. How many programs must a launch have so that every
-# element has a program and no program is without an element? Full marks require the right number
-# * where `block` divides n ({{correct.whole}}) and where it does not ({{correct.ragged}}),
-# * where n is smaller than `block`, and where n is 0 ({{correct.small}}).
-
-
-# %% exercise="start.num_programs"
-def num_programs(n: int, block: int) -> int:
-    """Number of elements, elements per program -> number of programs."""
-    ### BEGIN SOLUTION
-    return (n + block - 1) // block  # divide and round up
-    ### END SOLUTION
-
-
-# %% check="start.num_programs"
-check("start.num_programs", num_programs)
 
 # %% [markdown]
 # ## Exercise: predict a launch
@@ -343,7 +326,8 @@ except Exception as fault:
 #
 # Between silicon and the kernel that you wrote lies a ladder of simple ideas. Each rung rests on those below it, and
 # nobody works on all of them. You need not remember the names now. Each name comes back where it is used. (We owe the
-# idea of this ladder to a video that climbs from atoms to transformers, and to the viewers who corrected it.)
+# idea of this ladder to Jacob Rintamaki's video *Transformers Explained From The Atom Up*, 2024, and to the viewers who
+# corrected it.)
 
 # %%
 figures.start.ladder()
@@ -437,7 +421,7 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 # on floats:
 
 # %%
-from course_lib.compiled import ptx_for, sass_for  # noqa: E402
+from tritontrace.compiled import ptx_for, sass_for  # noqa: E402
 
 x, out = torch.empty(1024), torch.empty(1024)
 for architecture in ("sm_80", "sm_90"):
@@ -508,28 +492,6 @@ figures.start.explore_hiding_latency()
 # With 4 warps the ALUs are busy for 160 of every 440 cycles, which is 36 %. When you add warps, no individual warp
 # becomes faster, but the scheduler has more warps to choose from, so the ALUs wait less. More work before each wait
 # keeps the ALUs busier, too. Much of this course is about doing more work before each wait.
-#
-# ## Exercise: how many warps hide a wait?
-#
-# {{exercise start.warps_needed}}
-#
-# Each warp works for `work` cycles, then waits for `latency` cycles, and so on. `work` is at least 1. What is the
-# smallest number of warps that keeps the ALUs busy all the time? Your function must return the number that a simulation
-# like the one above finds, in each of these cases:
-# * where `work` divides `latency` ({{correct.even}}), and where it does not ({{correct.ragged}}),
-# * where there is no wait at all ({{correct.no wait}}).
-
-
-# %% exercise="start.warps_needed"
-def warps_needed(latency: int, work: int) -> int:
-    """The fewest warps that leave no cycle idle. latency: cycles of each wait; work: cycles of work before each wait."""
-    ### BEGIN SOLUTION
-    return 1 + triton.cdiv(latency, work)  # cdiv divides and rounds up: the others fill the wait
-    ### END SOLUTION
-
-
-# %% check="start.warps_needed"
-check("start.warps_needed", warps_needed)
 
 # %% [markdown]
 # How many warps does a real GPU hold? In the next cell, a *thread slot* is the room that an SM has for one thread.
@@ -548,7 +510,8 @@ print(f"A cycle takes {1e9 / cycles:.2f} ns, so the clock ticks {cycles / 1e9:.2
 # ## Threads, warps, blocks, grid
 #
 # Work for a GPU is divided into levels. At the top, a launch starts a **grid** of *programs*. (CUDA calls a program a
-# *thread block*.) Each program runs on one SM, as a few warps. Each warp has 32 threads, also called lanes.
+# *thread block*.) Each program runs on one SM, as a few warps. Each warp has 32 threads, also called lanes, which carry
+# out one instruction together (CUDA's manual calls this *SIMT*: single instruction, multiple threads).
 
 # %%
 figures.start.thread_hierarchy()
@@ -562,7 +525,7 @@ figures.start.thread_hierarchy()
 # | thread, or lane | an ALU of that SM | its registers |
 #
 # A block of numbers may have more positions than the program has threads. With 128 threads and a block of 1024, each
-# thread holds 8 numbers. Be careful: in a trace's report, *lane* means something else, namely a position in a block.
+# thread holds 8 numbers. So the 32 *lanes* of a warp are not the *positions* of a block: a lane is always a thread.
 #
 # Two consequences of this division surprise most newcomers. First, programs start **in any order**, whenever an SM has
 # room for one, and nobody knows which one will finish first. Second, a Triton program cannot see another program's
@@ -681,9 +644,8 @@ figures.start.working_sets()
 # In the left picture each memory shows up as a flat stretch, which ends where the list no longer fits into that memory.
 # The last rise is not sharp: when a list is twice as large as L2, half of it is still found there. In the right picture
 # all SMs read as fast as they can, and the caches inside the SMs (L1) are not used. Data comes from L2 as long as it
-# fits there, and otherwise from main memory. (At the far left of this picture L2 is faster still, probably because
-# several programs read the same block at the same time, so that L2 has less to do. On an H200 the curve also has a bump
-# where L2 is nearly full. We cannot explain it.)
+# fits there, and otherwise from main memory. (The end at the far left and a bump before the fall do not follow this
+# rule, and you may pass over them.)
 #
 # Now put the two pictures together. If a pipe delivers 5 litres a second, and water takes 3 seconds to run through it,
 # then the pipe holds 15 litres. Memory is such a pipe. To keep it full, the number of bytes in flight at any moment
@@ -707,7 +669,8 @@ else:
 # which several transistors hold each bit. They lie on the chip, and their cells are as fast as the logic around them.
 # (L2 takes longer to answer because it is large and far away.) The main memory of a large GPU is **HBM**
 # (high-bandwidth memory), and HBM is **DRAM**. In DRAM one transistor and one tiny capacitor hold each bit. The
-# capacitor's charge leaks and must be refreshed. DRAM packs far more bits into the same area than SRAM does. But it
+# capacitor's charge leaks and must be refreshed, and the smaller a capacitor is, the sooner it leaks. So DRAM shrinks
+# ever more slowly. DRAM packs far more bits into the same area than SRAM does. But it
 # lies on chips of its own, and takes longer to read. (Smaller cards have GDDR memory, which is DRAM as well.)
 #
 # *Shared memory* has a misleading name. It is shared by the threads of one program, on one SM, not by the whole GPU
@@ -715,7 +678,8 @@ else:
 # read recently, without being told. Shared memory, by contrast, holds only what an instruction of the kernel has put
 # there. (In Triton the compiler writes these instructions for you.)
 #
-# CUDA's manual has two more names for memory. They are not separate memories: both are parts of HBM, and the names say
+# CUDA's manual calls main memory **global memory**, because all programs see it. It has two more names for memory. They
+# are not separate memories: both are parts of HBM, and the names say
 # how a kernel may use these parts. **Local memory** belongs to one thread. It holds the numbers that did not fit into
 # the thread's registers. **Constant memory** is 64 KB that kernels can read but not write. It has a cache of its own,
 # which is fast when all lanes of a warp ask for the same number. The arguments of a launch are kept in constant memory,
@@ -728,37 +692,6 @@ else:
 figures.start.floor_plan()
 
 # %% [markdown]
-# ## Where the speed came from
-#
-# **History.** GPUs were made to draw triangles. The word *GPU* was coined for the GeForce 256 of 1999. In 2001 Larsen
-# and McAllister multiplied matrices on a GPU (*Fast matrix multiplies using graphics hardware*). They had to store the
-# matrices as images (*textures*), let the GPU draw with them, and read the product from the brightness of the picture.
-# CUDA (2007) made this detour unnecessary. AlexNet (2012) was trained on two gaming cards. Tensor cores came with the
-# V100 (2017).
-#
-# **Moore and Dennard.** Moore's law says that the number of transistors on a chip doubles about every two years. It
-# says nothing about speed. Speed was the subject of Dennard's law: smaller transistors need less voltage, so clocks can
-# rise while each square millimetre stays as cool as before. This scaling ended around 2005. The voltage could not fall
-# any further, because transistors that were switched off would have leaked too much current. Since then clocks have
-# hardly risen. The additional transistors go into more units side by side, and into larger units: a tensor core does
-# more work per instruction than an ALU.
-#
-# **SRAM** shrinks more slowly than logic. In N5, a manufacturing process of TSMC, one bit of SRAM takes 0.021 µm². In
-# the later process N3E it takes up just as much area, although logic has shrunk (TSMC at IEDM 2022, as WikiChip
-# reports). For N2, a still later process, TSMC announced 0.0175 µm² (IEDM 2024). So a cache of the same size takes an
-# ever larger share of the chip.
-#
-# **HBM** consists of *stacks*, which are DRAM chips piled on top of each other. It is fast because it is wide: a stack
-# has 1024 data wires, whereas a GDDR chip has 32. It has become faster in three ways at once. There are more stacks
-# next to the chip, each wire has a higher rate, and with HBM4 a stack has 2048 data wires. (More layers in a stack make
-# it larger, not faster.) A card with the first generation of HBM had 4 stacks, at 128 GB/s each. The H200 has 6 stacks,
-# at 800 GB/s each.
-#
-# HBM is expensive. Epoch AI estimates that it made up 52 % of the cost of an AI chip's parts at the beginning of 2024,
-# and 63 % at the end of 2025. The compute chips themselves made up about 13 %. HBM also has many transistors: 80 GB is
-# 6.4 × 10¹¹ bits, and each bit needs one transistor and one capacitor. The H100's own chip has only an eighth as many
-# transistors.
-#
 # ## Why compute outgrew memory
 #
 # A **FLOP** is one floating-point operation: an addition or a multiplication. So an FMA counts as two FLOPs. The unit
@@ -782,7 +715,7 @@ flops, moved = 1, 4 + 4  # for one float32: an addition; 4 bytes read and 4 writ
 could = card.fp32_flops / card.hbm_bandwidth
 print(f"x + 1 does {flops / moved} FLOPs per byte.")
 print(f"While the {card.name} moves one byte, its ALUs could do {could:.1f} FLOPs in fp32.")
-# An addition is one FLOP, but it keeps an ALU busy for as long as an FMA, which the datasheet counts as two.
+# The datasheet counts an FMA as 2. An addition takes an ALU as long as an FMA, so here it costs 2.
 busy = 2 * flops / moved / could
 print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the arithmetic.")
 
@@ -795,7 +728,162 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 # * Do not send it back to memory between two operations (06, fusion).
 # * Compute a number again if that is cheaper than keeping it (07, recomputation).
 # * Do all four things at once, as FlashAttention does (08 to 10).
+
+# %% [markdown]
+# ## Exercise: true or false
 #
+# {{exercise start.myths}}
+#
+# Much of what is said about GPUs is not quite right. Here are ten statements, worth {{all / 10}} each. Write `True` or
+# `False` in place of each `...`. The unit has covered all of them. The check shows an explanation next to each statement
+# that you have answered.
+
+# %% exercise="start.myths"
+myths = {
+    # A GPU is fast because each of its operations finishes sooner than a CPU's.
+    "faster_operations": ...,
+    # An SM wastes less time if it holds more warps than can execute in one cycle.
+    "more_warps_than_alus": ...,
+    # The 32 lanes of a warp share one instruction at a time.
+    "warp_shares_instruction": ...,
+    # Registers, shared memory, L1 and L2 are all SRAM.
+    "caches_are_sram": ...,
+    # From V100 to B200, matrix FLOP/s grew by a larger factor than memory bandwidth.
+    "compute_outgrew_memory": ...,
+    # x + 1 on a large tensor takes half the time on a GPU with twice the FLOP/s and the same memory.
+    "add_one_needs_flops": ...,
+    # Shared memory is shared by all programs of a launch.
+    "shared_memory_is_global": ...,
+    # A Triton program runs on one thread.
+    "program_is_thread": ...,
+    # The programs of a grid run in the order of their numbers.
+    "programs_in_order": ...,
+    # On a GPU, a launch returns before the kernel has finished.
+    "launch_returns_early": ...,
+}
+### BEGIN SOLUTION
+myths = {
+    "faster_operations": False,
+    "more_warps_than_alus": True,
+    "warp_shares_instruction": True,
+    "caches_are_sram": True,
+    "compute_outgrew_memory": True,
+    "add_one_needs_flops": False,
+    "shared_memory_is_global": False,
+    "program_is_thread": False,
+    "programs_in_order": False,
+    "launch_returns_early": True,
+}
+### END SOLUTION
+
+# %% check="start.myths"
+check("start.myths", myths)
+
+# %%
+progress()
+
+# %% [markdown]
+# ## What you now know
+#
+# * A GPU is slow at one task and fast at many, because other warps work while one warp waits.
+# * A launch starts a grid of programs. A program runs on one SM, as warps of 32 threads. In Triton you write a program
+#   with blocks of numbers.
+# * A program finds its block with `tl.program_id` and its elements with `tl.arange`. A mask switches off the positions
+#   past the end. The number of programs is rounded up.
+# * Programs run in any order. If two programs write to the same element, that is a race, and a trace reports it.
+# * From registers to HBM, memories get slower and further away, and HBM is by far the largest. Arithmetic has sped up
+#   more than memory, so most kernels wait for memory.
+#
+# The unit is worth {{unit points}}, over {{unit exercises}}. The next unit, 01, shows what a tensor is, and why a
+# transpose moves nothing.
+
+# %% [markdown]
+# ## More
+#
+# {{unit more}} Beside two small formulas it has the history of GPUs, what they cost, what the hardware is used for, and
+# an aside on TPUs.
+
+# %% [markdown]
+# ## Exercise: how many programs?
+#
+# {{exercise start.num_programs}}
+#
+# There are n elements, and each program takes `block` of them. How many programs must a launch have so that every
+# element has a program and no program is without an element? Full marks require the right number
+# * where `block` divides n ({{correct.whole}}) and where it does not ({{correct.ragged}}),
+# * where n is smaller than `block`, and where n is 0 ({{correct.small}}).
+
+
+# %% exercise="start.num_programs"
+def num_programs(n: int, block: int) -> int:
+    """Number of elements, elements per program -> number of programs."""
+    ### BEGIN SOLUTION
+    return (n + block - 1) // block  # divide and round up
+    ### END SOLUTION
+
+
+# %% check="start.num_programs"
+check("start.num_programs", num_programs)
+
+# %% [markdown]
+# ## Exercise: how many warps hide a wait?
+#
+# {{exercise start.warps_needed}}
+#
+# Each warp works for `work` cycles, then waits for `latency` cycles, and so on. `work` is at least 1. What is the
+# smallest number of warps that keeps the ALUs busy all the time? Your function must return the number that a simulation
+# like the one above finds, in each of these cases:
+# * where `work` divides `latency` ({{correct.even}}), and where it does not ({{correct.ragged}}),
+# * where there is no wait at all ({{correct.no wait}}).
+
+
+# %% exercise="start.warps_needed"
+def warps_needed(latency: int, work: int) -> int:
+    """The fewest warps that leave no cycle idle. latency: cycles of each wait; work: cycles of work before each wait."""
+    ### BEGIN SOLUTION
+    return 1 + triton.cdiv(latency, work)  # cdiv divides and rounds up: the others fill the wait
+    ### END SOLUTION
+
+
+# %% check="start.warps_needed"
+check("start.warps_needed", warps_needed)
+
+# %% [markdown]
+# ## Where the speed came from
+#
+# **History.** GPUs were made to draw triangles. Sony called the graphics chip of its PlayStation a *GPU* in 1994.
+# NVIDIA made the word popular with the GeForce 256 of 1999. In 2001 Larsen and McAllister multiplied matrices on a GPU
+# (*Fast matrix multiplies using graphics hardware*). They had to store the matrices as images (*textures*), let the GPU
+# draw with them, and read the product from the brightness of the picture. CUDA (2007) made this detour unnecessary.
+# AlexNet (2012) was trained on two gaming cards. Tensor cores came with the V100 (2017).
+#
+# **Moore and Dennard.** Moore's law says that the number of transistors on a chip doubles about every two years. It
+# says nothing about speed. Speed was the subject of Dennard's law: smaller transistors need less voltage, so clocks can
+# rise while each square millimetre stays as cool as before. This scaling ended around 2005. The voltage could not fall
+# any further, because transistors that were switched off would have leaked too much current. Since then clocks have
+# hardly risen. The additional transistors go into more units side by side, and into larger units: a tensor core does
+# more work per instruction than an ALU. NVIDIA's Jensen Huang has said that the speed of GPUs grows faster than Moore's
+# law allows (*Huang's law*). What carries this is more than transistors: formats with fewer bits (02), tensor cores
+# (05), and algorithms that move fewer bytes, which are the subject of units 06 to 10.
+#
+# **SRAM** shrinks more slowly than logic. In N5, a manufacturing process of TSMC, one bit of SRAM takes 0.021 µm². In
+# the later process N3E it takes up just as much area, although logic has shrunk (TSMC at IEDM 2022, as WikiChip
+# reports). For N2, a still later process, TSMC announced 0.0175 µm² (IEDM 2024). So a cache of the same size takes an
+# ever larger share of the chip.
+#
+# **HBM** consists of *stacks*, which are DRAM chips piled on top of each other. It is fast because it is wide: a stack
+# has 1024 data wires, whereas a GDDR chip has 32. It has become faster in three ways at once. There are more stacks
+# next to the chip, each wire has a higher rate, and with HBM4 a stack has 2048 data wires. (More layers in a stack make
+# it larger, not faster.) A card with the first generation of HBM had 4 stacks, at 128 GB/s each. The H200 has 6 stacks,
+# at 800 GB/s each, and the B200 has 8.
+#
+# HBM costs several times as much per byte as ordinary DRAM. Epoch AI estimates that of what four designers of AI chips
+# spent on parts, 52 % went into HBM at the beginning of 2024, and 63 % at the end of 2025. The compute chips themselves
+# made up about 13 %. HBM also has many transistors: 80 GB is 6.4 × 10¹¹ bits, and each bit needs one transistor and one
+# capacitor. The H100's own chip has only an eighth as many transistors. But it is logic, which needs a dozen layers of
+# wires or more, and DRAM needs only a few. One pays for layers as well as for area.
+
+# %% [markdown]
 # ## What the hardware is used for
 #
 # A **transformer** predicts the next token of a text; a token is a piece of a word. The following list says how, and
@@ -850,74 +938,20 @@ print(f"The ALUs are idle {1 - busy:.0%} of the time, whatever you do to the ari
 figures.start.dots_and_weights()
 
 # %% [markdown]
-# The bar is near 64, not near 1. The dot product of a vector with itself is the sum of 64 squares, and each square is 1
-# on average. (For this query the sum is a little larger than 64.) The *weight* of key 3, on the other hand, is near 1,
-# because the other dot products are so much smaller.
+# ## Exercise: more statements, true or false
 #
-# ## An aside: TPUs
+# {{exercise start.more_myths}}
 #
-# You may skip this section; nothing later needs it. Are SMs, tensor cores and shared memory found only in NVIDIA's
-# chips? No: Google's TPUs have the same parts under other names.
-#
-# | NVIDIA GPU | TPU | |
-# | --- | --- | --- |
-# | SM | TensorCore | the unit that programs run on; a GPU has many small ones, a TPU one or two large ones |
-# | tensor core | MXU | the unit for matrix products; a *TensorCore* is not a *tensor core*, despite its name |
-# | ALUs (32 lanes per warp) | VPU | the unit for elementwise work |
-# | shared memory, L1 | VMEM | memory on the chip; on a TPU the compiler plans all of it |
-# | HBM | HBM | the same kind of memory |
-# | CUDA, Triton | Pallas | a language for kernels |
-# | `torch.compile` | XLA | a compiler for whole programs |
-#
-# A TPU has no warps. One stream of instructions drives a whole TensorCore, and each instruction may start several
-# units. The compiler hides latency by planning the copies into VMEM ahead of time. TPUs are also networked differently.
-# Each TPU has wires to its four or six neighbours, in a grid whose opposite edges are joined. GPUs are joined by
-# switches, in groups of 8 to 72, and within a group each GPU can reach any other (*How to Scale Your Model*, see the
-# end of this page). How many FLOPs can a TPU do while one byte arrives from memory, and how many can a GPU?
+# Here are 24 more statements, worth {{all / 24}} each, on the machine, on transformers, and on where the speed came from.
 
-# %%
-tpu_flops, tpu_bandwidth = 459e12, 2765e9  # one TPU v5p chip, bf16: Google Cloud's documentation, page "TPU v5p"
-print(
-    f"TPU v5p: {tpu_flops / tpu_bandwidth:.0f} FLOPs per byte; {card.name}: {(card.fp16_flops or 0) / card.hbm_bandwidth:.0f}"
-)
-
-# %% [markdown]
-# ## Exercise: true or false
-#
-# {{exercise start.myths}}
-#
-# Much of what is said about GPUs and transformers is not quite right. Here are 34 statements, worth {{all / 34}} each.
-# Write `True` or `False` in place of each `...`. The unit has covered all of them. The check shows an explanation next
-# to each statement that you have answered.
-
-# %% exercise="start.myths"
-myths = {
+# %% exercise="start.more_myths"
+more_myths = {
     # A tensor core's basic operation is the fused multiply-add of three numbers.
     "tensor_core_is_fma": ...,
-    # A GPU is fast because each of its operations finishes sooner than a CPU's.
-    "faster_operations": ...,
-    # An SM wastes less time if it holds more warps than can execute in one cycle.
-    "more_warps_than_alus": ...,
-    # The 32 lanes of a warp share one instruction at a time.
-    "warp_shares_instruction": ...,
-    # Registers, shared memory, L1 and L2 are all SRAM.
-    "caches_are_sram": ...,
     # HBM is DRAM: a bit is one transistor and one capacitor.
     "hbm_is_dram": ...,
-    # From V100 to B200, matrix FLOP/s grew by a larger factor than memory bandwidth.
-    "compute_outgrew_memory": ...,
-    # x + 1 on a large tensor takes half the time on a GPU with twice the FLOP/s and the same memory.
-    "add_one_needs_flops": ...,
-    # Shared memory is shared by all programs of a launch.
-    "shared_memory_is_global": ...,
-    # A Triton program runs on one thread.
-    "program_is_thread": ...,
-    # The programs of a grid run in the order of their numbers.
-    "programs_in_order": ...,
     # Where the mask is false, a store writes a zero.
     "masked_store_writes_zero": ...,
-    # On a GPU, a launch returns before the kernel has finished.
-    "launch_returns_early": ...,
     # PyTorch in eager mode compiles a kernel for each operation that it meets.
     "eager_compiles": ...,
     # PTX is translated into the machine code of the GPU at hand.
@@ -962,20 +996,10 @@ myths = {
     "tensor_core_takes_tensors": ...,
 }
 ### BEGIN SOLUTION
-myths = {
+more_myths = {
     "tensor_core_is_fma": False,
-    "faster_operations": False,
-    "more_warps_than_alus": True,
-    "warp_shares_instruction": True,
-    "caches_are_sram": True,
     "hbm_is_dram": True,
-    "compute_outgrew_memory": True,
-    "add_one_needs_flops": False,
-    "shared_memory_is_global": False,
-    "program_is_thread": False,
-    "programs_in_order": False,
     "masked_store_writes_zero": False,
-    "launch_returns_early": True,
     "eager_compiles": False,
     "ptx_is_translated": True,
     "sass_runs_everywhere": False,
@@ -1000,27 +1024,42 @@ myths = {
 }
 ### END SOLUTION
 
-# %% check="start.myths"
-check("start.myths", myths)
-
-# %%
-progress()
+# %% check="start.more_myths"
+check("start.more_myths", more_myths)
 
 # %% [markdown]
-# ## What you now know
+# The bar is near 64, not near 1. The dot product of a vector with itself is the sum of 64 squares, and each square is 1
+# on average. (For this query the sum is a little larger than 64.) The *weight* of key 3, on the other hand, is near 1,
+# because the other dot products are so much smaller.
 #
-# * A GPU is slow at one task and fast at many, because other warps work while one warp waits.
-# * A launch starts a grid of programs. A program runs on one SM, as warps of 32 threads. In Triton you write a program
-#   with blocks of numbers.
-# * A program finds its block with `tl.program_id` and its elements with `tl.arange`. A mask switches off the positions
-#   past the end. The number of programs is rounded up.
-# * Programs run in any order. If two programs write to the same element, that is a race, and a trace reports it.
-# * From registers to HBM, memories get slower and further away, and HBM is by far the largest. Arithmetic has sped up
-#   more than memory, so most kernels wait for memory.
+# ## An aside: TPUs
 #
-# The unit is worth {{unit points}}, over {{unit exercises}}. The next unit, 01, shows what a tensor is, and why a
-# transpose moves nothing.
+# You may skip this section; nothing later needs it. Are SMs, tensor cores and shared memory found only in NVIDIA's
+# chips? No: Google's TPUs have the same parts under other names.
 #
+# | NVIDIA GPU | TPU | |
+# | --- | --- | --- |
+# | SM | TensorCore | the unit that programs run on; a GPU has many small ones, a TPU one or two large ones |
+# | tensor core | MXU | the unit for matrix products; a *TensorCore* is not a *tensor core*, despite its name |
+# | ALUs (32 lanes per warp) | VPU | the unit for elementwise work |
+# | shared memory, L1 | VMEM | memory on the chip; on a TPU the compiler plans all of it |
+# | HBM | HBM | the same kind of memory |
+# | CUDA, Triton | Pallas | a language for kernels |
+# | `torch.compile` | XLA | a compiler for whole programs |
+#
+# A TPU has no warps. One stream of instructions drives a whole TensorCore, and each instruction may start several
+# units. The compiler hides latency by planning the copies into VMEM ahead of time. TPUs are also networked differently.
+# Each TPU has wires to its four or six neighbours, in a grid whose opposite edges are joined. GPUs are joined by
+# switches, in groups of 8 to 72, and within a group each GPU can reach any other (*How to Scale Your Model*, see the
+# end of this page). How many FLOPs can a TPU do while one byte arrives from memory, and how many can a GPU?
+
+# %%
+tpu_flops, tpu_bandwidth = 459e12, 2765e9  # one TPU v5p chip, bf16: Google Cloud's documentation, page "TPU v5p"
+print(
+    f"TPU v5p: {tpu_flops / tpu_bandwidth:.0f} FLOPs per byte; {card.name}: {(card.fp16_flops or 0) / card.hbm_bandwidth:.0f}"
+)
+
+# %% [markdown]
 # ## Further reading
 #
 # * NVIDIA, *H100 Tensor Core GPU Architecture* whitepaper: SMs, tensor cores and memories of the Hopper generation.

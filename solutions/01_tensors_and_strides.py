@@ -13,10 +13,10 @@
 # %% [markdown]
 # # 01 · Tensors and strides
 #
-# **After this unit you can** say where in memory any element of any tensor lies, and how many bytes a tensor takes. You
-# can say which torch operations copy, and which only read the same memory in another way. And you can write a kernel
-# that reads a matrix of any layout. This unit takes about {{unit hours}}, including {{unit minutes}} for the
-# {{unit exercises}}. You need 00 (a first kernel, how checks and hints work). You need no GPU.
+# **After this unit you can** say where in memory any element of any tensor lies. You can say which torch operations
+# copy, and which only read the same memory in another way. And you can write a kernel that reads a matrix of any
+# layout. This unit takes about {{unit hours}}, including {{unit minutes}} for the {{unit exercises}} of the main path.
+# You need 00 (a first kernel, how checks and hints work). You need no GPU.
 
 # %%
 import time
@@ -367,6 +367,215 @@ for name in ("x[3]", "x[:, :32].reshape(2048)", "x + 0"):
     print(f"{name:22} {new:6} new bytes")
 
 # %% [markdown]
+# ## Writing headers yourself
+#
+# `x.as_strided(shape, strides, offset)` makes a view from the numbers that you give it. We call a shape and strides the
+# **recipe** of a view. The next exercises take the recipe of a tensor, and return the recipe of a view of it.
+#
+# Why recipes, and not tensors? A function that returns a tensor may copy on the way, and its result looks right all the
+# same. A recipe cannot copy, because it holds none of the tensor's numbers. The check follows your recipe with
+# `as_strided`, and compares what it reads with torch's own view. The offset stays the same.
+#
+# Try a recipe yourself, on a storage in which each number is its own position:
+
+# %%
+x = torch.arange(12).reshape(3, 4)
+shape, strides = [4, 3], [1, 4]
+print(x.as_strided(shape, strides))
+
+# %% [markdown]
+# Return a pair of two lists: `return shape, strides`.
+
+# %% [markdown]
+# ## Exercise: broadcast
+#
+# {{exercise strides.broadcast_view}}
+#
+# When you add a bias of shape (4,) to a batch of shape (2, 3, 4), nobody makes six copies of the bias. torch reads the
+# bias through a view of shape (2, 3, 4). The rule is called **broadcasting**. Line the shapes up at their right ends.
+# An axis that is missing on the left, or has size 1, is repeated.
+#
+# The target always fits: every size of x is 1, or equals the target's size. In torch this is `x.expand(target)`. Full
+# marks require a recipe that reads the same elements
+# * where sizes of 1 are repeated ({{holds.problem.plain}}),
+# * where axes are added in front ({{holds.problem.leading}}),
+# * where x is a view itself ({{holds.problem.strided}}).
+
+
+# %% exercise="strides.broadcast_view"
+def broadcast_view(shape: list[int], strides: list[int], target: list[int]) -> tuple[list[int], list[int]]:
+    """The shape and strides of x -> those of x.expand(target)."""
+    ### BEGIN SOLUTION
+    missing = len(target) - len(shape)
+    kept = [0 if n == 1 else s for n, s in zip(shape, strides, strict=True)]  # no step: the same element again
+    return list(target), [0] * missing + kept
+    ### END SOLUTION
+
+
+# %% check="strides.broadcast_view"
+check("strides.broadcast_view", broadcast_view)
+
+# %% [markdown]
+# ## Exercise: a matrix of tiles
+#
+# {{exercise strides.tile_view}}
+#
+# Fast kernels cut matrices into **tiles**. A matrix of shape (M, N) becomes a tensor of shape (M // bm, N // bn, bm,
+# bn). Its element (i, j, p, q) lies in tile (i, j), at row p and column q of this tile. bm divides M, and bn divides N.
+# How far away is the next element along each of the four axes?
+#
+# ```
+#  0  1  2 |  3  4  5
+#  6  7  8 |  9 10 11      4 x 6 in tiles of 2 x 3
+# ---------+---------      element (1, 0, 0, 2) is 14
+# 12 13 14 | 15 16 17
+# 18 19 20 | 21 22 23
+# ```
+#
+# Full marks require a recipe that reads the same elements
+# * for contiguous x ({{holds.problem.plain}}),
+# * where x is a view itself ({{holds.problem.strided}}).
+
+
+# %% exercise="strides.tile_view"
+def tile_view(shape: list[int], strides: list[int], bm: int, bn: int) -> tuple[list[int], list[int]]:
+    """The shape and strides of x (M, N) -> those of its tiles (M // bm, N // bn, bm, bn)."""
+    ### BEGIN SOLUTION
+    (M, N), (stride_m, stride_n) = shape, strides
+    return [M // bm, N // bn, bm, bn], [bm * stride_m, bn * stride_n, stride_m, stride_n]
+    ### END SOLUTION
+
+
+# %% check="strides.tile_view"
+check("strides.tile_view", tile_view)
+
+# %% [markdown]
+# The view has four axes, and still no number was moved. Kernels in units 05 to 10 cut matrices in this way.
+
+# %% [markdown]
+# ## Strides in a kernel
+#
+# A kernel gets a pointer, but no header. You pass the shape and the strides as numbers. You need not pass the offset,
+# because torch adds it to the pointer, which is the address of element (0, 0). In unit 00, a program had a
+# one-dimensional block of offsets. For a matrix it needs a two-dimensional block, which it gets by broadcasting, as in
+# torch:
+#
+# ```python
+# rows = tl.arange(0, 4)                 # (4,)
+# cols = tl.arange(0, 8)                 # (8,)
+# rows[:, None] * 100 + cols[None, :]    # (4, 8): a row number for each row, a column number for each column
+# ```
+#
+# `rows[:, None]` is a block of shape (4, 1), and `cols[None, :]` is a block of shape (1, 8). Any operation on the two
+# gives a block of shape (4, 8). The last line is `flat_index` for 32 elements at once.
+#
+# The next kernel makes an addition table: out[m, n] = a[m] + b[n]. A launch with two numbers in its grid starts
+# programs that are numbered in two dimensions. Each program finds its place with `tl.program_id(0)` and
+# `tl.program_id(1)`. Which of the programs have positions to mask? (`other=0` says what a masked position of a load
+# gets. Without `other`, its value is undefined.)
+
+
+# %%
+@triton.jit
+def table_kernel(a_ptr, b_ptr, out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """out[m, n] = a[m] + b[n] for one BLOCK_M x BLOCK_N tile; out is (M, N), contiguous."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)  # (BLOCK_M,)
+    cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)  # (BLOCK_N,)
+    a = tl.load(a_ptr + rows, mask=rows < M, other=0)
+    b = tl.load(b_ptr + cols, mask=cols < N, other=0)
+    inside = (rows[:, None] < M) & (cols[None, :] < N)  # (BLOCK_M, BLOCK_N); `&`, not `and`
+    offsets = rows[:, None] * N + cols[None, :]  # strides (N, 1)
+    tl.store(out_ptr + offsets, a[:, None] + b[None, :], mask=inside)
+
+
+a, b, out = torch.arange(50.0), 100 * torch.arange(70.0), torch.empty(50, 70)
+grid = (triton.cdiv(50, 32), triton.cdiv(70, 32))  # 2 x 3 programs
+with trace() as t:  # inside, kernels run on the CPU, one program after the other, and every access is counted
+    table_kernel[grid](a, b, out, 50, 70, BLOCK_M=32, BLOCK_N=32)
+print("right:", torch.equal(out, a[:, None] + b[None, :]))
+positions = t.stores.masked + t.stores.elements
+print(f"{t.programs} programs, {positions:,} positions, {t.stores.masked:,} masked; {t.stores.bytes:,} bytes stored")
+
+# %% [markdown]
+# 50 rows do not fill two tiles of 32, and 70 columns do not fill three. So the programs in the last row and in the last
+# column of the grid mask positions. 6 programs have 6 · 32 · 32 = 6144 positions, of which 50 · 70 stored 4 bytes each.
+# The others wrote nothing.
+#
+# ## Exercise: copy a matrix of any strides
+#
+# {{exercise strides.strided_copy}}
+#
+# Return a contiguous copy of a matrix x, which may be contiguous, transposed, sliced or expanded. In torch this is
+# `x.contiguous()`, except that you always copy. x is float32 or float16, of any size from 1 up.
+#
+# Torch may allocate and make views, but your kernel must do the copying. `torch.empty(M, N)` is float32 unless you give
+# it a `dtype`. `torch.empty_like(x)` has the dtype of x, but keeps its strides where it can. `x.stride()` gives both
+# strides. Try your function with `with trace(): print(strided_copy(torch.randn(3, 5).T))`.
+#
+# Full marks require
+# * the right result for sizes that the tile does not divide, in float16 as well ({{correct.ragged}}),
+# * the right result for transposed, sliced and stepped inputs ({{correct.strided}}), and for expanded inputs
+#   ({{correct.zero strides}}),
+# * that each element is read once and written once, by at least 32 programs if x is large ({{traffic.performance}}).
+
+
+# %% exercise="strides.strided_copy"
+@triton.jit
+def strided_copy_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
+    """out[m, n] = x[m, n] for one BLOCK x BLOCK tile; x has strides (stride_m, stride_n), out is contiguous."""
+    ### BEGIN SOLUTION
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    inside = (rows < M) & (cols < N)
+    tile = tl.load(x_ptr + rows * stride_m + cols * stride_n, mask=inside)
+    tl.store(out_ptr + rows * N + cols, tile, mask=inside)
+    ### END SOLUTION
+
+
+def strided_copy(x: torch.Tensor) -> torch.Tensor:
+    """x: (M, N), any strides -> (M, N), contiguous."""
+    ### BEGIN SOLUTION
+    M, N = x.shape
+    out = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    BLOCK = 64
+    grid = (triton.cdiv(M, BLOCK), triton.cdiv(N, BLOCK))
+    strided_copy_kernel[grid](x, out, M, N, x.stride(0), x.stride(1), BLOCK=BLOCK)
+    return out
+    ### END SOLUTION
+
+
+# %% check="strides.strided_copy"
+check("strides.strided_copy", strided_copy)
+
+# %%
+progress()
+
+# %% [markdown]
+# One kernel now reads every layout. Does it read them all equally fast? That depends on which addresses are neighbours,
+# as unit 04 shows.
+#
+# ## What you now know
+#
+# * A tensor is a storage and a header: shape, strides, offset, dtype. Element (i, j, ...) lies at offset + i · s₀ + j ·
+#   s₁ + ...
+# * Transposing, slicing and expanding write headers. They cost about a microsecond, whatever the size. Views share
+#   memory, so a write through one view shows in all.
+# * A stride of 0 repeats an element without storing it again.
+# * Contiguous means that the strides are those of a new tensor. `reshape` copies without a warning if the walk through
+#   storage is not a straight line.
+# * A kernel gets a pointer to the first element, and the strides as numbers. A two-dimensional block of offsets is
+#   `rows[:, None] * stride_m + cols[None, :] * stride_n`.
+#
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen. Unit 02 asks what the bits of a single element mean.
+
+# %% [markdown]
+# ## More
+#
+# {{unit more}} How large is a tensor, and which memory holds it? Which other views can be written as recipes? And how
+# do einops and einsum name axes instead of counting them?
+
+# %% [markdown]
 # ## Bytes
 #
 # How large is a tensor? Multiply the number of its elements by the number of bytes of one element, which torch calls
@@ -486,25 +695,6 @@ print(f"x: {bytes_held(x):,}   x and y: {bytes_held(x, y):,}   x, y and z: {byte
 print(f"but y.nbytes is {y.nbytes:,}: it counts elements of the view, {y.numel():,} of them, not memory")
 
 # %% [markdown]
-# ## Writing headers yourself
-#
-# `x.as_strided(shape, strides, offset)` makes a view from the numbers that you give it. We call a shape and strides the
-# **recipe** of a view. The next four exercises take the recipe of a tensor, and return the recipe of a view of it.
-#
-# Why recipes, and not tensors? A function that returns a tensor may copy on the way, and its result looks right all the
-# same. A recipe cannot copy, because it holds none of the tensor's numbers. The check follows your recipe with
-# `as_strided`, and compares what it reads with torch's own view. The offset stays the same.
-#
-# Try a recipe yourself, on a storage in which each number is its own position:
-
-# %%
-x = torch.arange(12).reshape(3, 4)
-shape, strides = [4, 3], [1, 4]
-print(x.as_strided(shape, strides))
-
-# %% [markdown]
-# Return a pair of two lists: `return shape, strides`.
-#
 # ## Exercise: transpose
 #
 # {{exercise strides.transpose_view}}
@@ -530,71 +720,6 @@ def transpose_view(shape: list[int], strides: list[int], i: int, j: int) -> tupl
 check("strides.transpose_view", transpose_view)
 
 # %% [markdown]
-# ## Exercise: broadcast
-#
-# {{exercise strides.broadcast_view}}
-#
-# When you add a bias of shape (4,) to a batch of shape (2, 3, 4), nobody makes six copies of the bias. torch reads the
-# bias through a view of shape (2, 3, 4). The rule is called **broadcasting**. Line the shapes up at their right ends.
-# An axis that is missing on the left, or has size 1, is repeated.
-#
-# The target always fits: every size of x is 1, or equals the target's size. In torch this is `x.expand(target)`. Full
-# marks require a recipe that reads the same elements
-# * where sizes of 1 are repeated ({{holds.problem.plain}}),
-# * where axes are added in front ({{holds.problem.leading}}),
-# * where x is a view itself ({{holds.problem.strided}}).
-
-
-# %% exercise="strides.broadcast_view"
-def broadcast_view(shape: list[int], strides: list[int], target: list[int]) -> tuple[list[int], list[int]]:
-    """The shape and strides of x -> those of x.expand(target)."""
-    ### BEGIN SOLUTION
-    missing = len(target) - len(shape)
-    kept = [0 if n == 1 else s for n, s in zip(shape, strides, strict=True)]  # no step: the same element again
-    return list(target), [0] * missing + kept
-    ### END SOLUTION
-
-
-# %% check="strides.broadcast_view"
-check("strides.broadcast_view", broadcast_view)
-
-# %% [markdown]
-# ## Exercise: a matrix of tiles
-#
-# {{exercise strides.tile_view}}
-#
-# Fast kernels cut matrices into **tiles**. A matrix of shape (M, N) becomes a tensor of shape (M // bm, N // bn, bm,
-# bn). Its element (i, j, p, q) lies in tile (i, j), at row p and column q of this tile. bm divides M, and bn divides N.
-# How far away is the next element along each of the four axes?
-#
-# ```
-#  0  1  2 |  3  4  5
-#  6  7  8 |  9 10 11      4 x 6 in tiles of 2 x 3
-# ---------+---------      element (1, 0, 0, 2) is 14
-# 12 13 14 | 15 16 17
-# 18 19 20 | 21 22 23
-# ```
-#
-# Full marks require a recipe that reads the same elements
-# * for contiguous x ({{holds.problem.plain}}),
-# * where x is a view itself ({{holds.problem.strided}}).
-
-
-# %% exercise="strides.tile_view"
-def tile_view(shape: list[int], strides: list[int], bm: int, bn: int) -> tuple[list[int], list[int]]:
-    """The shape and strides of x (M, N) -> those of its tiles (M // bm, N // bn, bm, bn)."""
-    ### BEGIN SOLUTION
-    (M, N), (stride_m, stride_n) = shape, strides
-    return [M // bm, N // bn, bm, bn], [bm * stride_m, bn * stride_n, stride_m, stride_n]
-    ### END SOLUTION
-
-
-# %% check="strides.tile_view"
-check("strides.tile_view", tile_view)
-
-# %% [markdown]
-# The view has four axes, and still no number was moved. Kernels in units 05 to 10 cut matrices in this way.
-#
 # ## Exercise: sliding windows
 #
 # {{exercise strides.sliding_windows}}
@@ -830,125 +955,8 @@ check("strides.mean_pool", mean_pool)
 # %% [markdown]
 # The two ways to copy a view leave different strides: `.contiguous()` writes row after row, while `.clone()` keeps the
 # order that the view has in storage. A kernel that expects the next element at the next address needs `.contiguous()`.
-#
-# ## Strides in a kernel
-#
-# A kernel gets a pointer, but no header. You pass the shape and the strides as numbers. You need not pass the offset,
-# because torch adds it to the pointer, which is the address of element (0, 0). In unit 00, a program had a
-# one-dimensional block of offsets. For a matrix it needs a two-dimensional block, which it gets by broadcasting, as in
-# torch:
-#
-# ```python
-# rows = tl.arange(0, 4)                 # (4,)
-# cols = tl.arange(0, 8)                 # (8,)
-# rows[:, None] * 100 + cols[None, :]    # (4, 8): a row number for each row, a column number for each column
-# ```
-#
-# `rows[:, None]` is a block of shape (4, 1), and `cols[None, :]` is a block of shape (1, 8). Any operation on the two
-# gives a block of shape (4, 8). The last line is `flat_index` for 32 elements at once.
-#
-# The next kernel makes an addition table: out[m, n] = a[m] + b[n]. A launch with two numbers in its grid starts
-# programs that are numbered in two dimensions. Each program finds its place with `tl.program_id(0)` and
-# `tl.program_id(1)`. Which of the programs have positions to mask? (`other=0` says what a masked position of a load
-# gets. Without `other`, its value is undefined.)
-
-
-# %%
-@triton.jit
-def table_kernel(a_ptr, b_ptr, out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """out[m, n] = a[m] + b[n] for one BLOCK_M x BLOCK_N tile; out is (M, N), contiguous."""
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)  # (BLOCK_M,)
-    cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)  # (BLOCK_N,)
-    a = tl.load(a_ptr + rows, mask=rows < M, other=0)
-    b = tl.load(b_ptr + cols, mask=cols < N, other=0)
-    inside = (rows[:, None] < M) & (cols[None, :] < N)  # (BLOCK_M, BLOCK_N); `&`, not `and`
-    offsets = rows[:, None] * N + cols[None, :]  # strides (N, 1)
-    tl.store(out_ptr + offsets, a[:, None] + b[None, :], mask=inside)
-
-
-a, b, out = torch.arange(50.0), 100 * torch.arange(70.0), torch.empty(50, 70)
-grid = (triton.cdiv(50, 32), triton.cdiv(70, 32))  # 2 x 3 programs
-with trace() as t:  # inside, kernels run on the CPU, one program after the other, and every access is counted
-    table_kernel[grid](a, b, out, 50, 70, BLOCK_M=32, BLOCK_N=32)
-print("right:", torch.equal(out, a[:, None] + b[None, :]))
-positions = t.stores.masked + t.stores.elements
-print(f"{t.programs} programs, {positions:,} positions, {t.stores.masked:,} masked; {t.stores.bytes:,} bytes stored")
 
 # %% [markdown]
-# 50 rows do not fill two tiles of 32, and 70 columns do not fill three. So the programs in the last row and in the last
-# column of the grid mask positions. 6 programs have 6 · 32 · 32 = 6144 positions, of which 50 · 70 stored 4 bytes each.
-# The others wrote nothing.
-#
-# ## Exercise: copy a matrix of any strides
-#
-# {{exercise strides.strided_copy}}
-#
-# Return a contiguous copy of a matrix x, which may be contiguous, transposed, sliced or expanded. In torch this is
-# `x.contiguous()`, except that you always copy. x is float32 or float16, of any size from 1 up.
-#
-# Torch may allocate and make views, but your kernel must do the copying. `torch.empty(M, N)` is float32 unless you give
-# it a `dtype`. `torch.empty_like(x)` has the dtype of x, but keeps its strides where it can. `x.stride()` gives both
-# strides. Try your function with `with trace(): print(strided_copy(torch.randn(3, 5).T))`.
-#
-# Full marks require
-# * the right result for sizes that the tile does not divide, in float16 as well ({{correct.ragged}}),
-# * the right result for transposed, sliced and stepped inputs ({{correct.strided}}), and for expanded inputs
-#   ({{correct.zero strides}}),
-# * that each element is read once and written once, by at least 32 programs if x is large ({{traffic.performance}}).
-
-
-# %% exercise="strides.strided_copy"
-@triton.jit
-def strided_copy_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
-    """out[m, n] = x[m, n] for one BLOCK x BLOCK tile; x has strides (stride_m, stride_n), out is contiguous."""
-    ### BEGIN SOLUTION
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
-    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    inside = (rows < M) & (cols < N)
-    tile = tl.load(x_ptr + rows * stride_m + cols * stride_n, mask=inside)
-    tl.store(out_ptr + rows * N + cols, tile, mask=inside)
-    ### END SOLUTION
-
-
-def strided_copy(x: torch.Tensor) -> torch.Tensor:
-    """x: (M, N), any strides -> (M, N), contiguous."""
-    ### BEGIN SOLUTION
-    M, N = x.shape
-    out = torch.empty((M, N), dtype=x.dtype, device=x.device)
-    BLOCK = 64
-    grid = (triton.cdiv(M, BLOCK), triton.cdiv(N, BLOCK))
-    strided_copy_kernel[grid](x, out, M, N, x.stride(0), x.stride(1), BLOCK=BLOCK)
-    return out
-    ### END SOLUTION
-
-
-# %% check="strides.strided_copy"
-check("strides.strided_copy", strided_copy)
-
-# %%
-progress()
-
-# %% [markdown]
-# One kernel now reads every layout. Does it read them all equally fast? That depends on which addresses are neighbours,
-# as unit 04 shows.
-#
-# ## What you now know
-#
-# * A tensor is a storage and a header: shape, strides, offset, dtype. Element (i, j, ...) lies at offset + i · s₀ + j ·
-#   s₁ + ...
-# * Transposing, slicing and expanding write headers. They cost about a microsecond, whatever the size. Views share
-#   memory, so a write through one view shows in all.
-# * A stride of 0 repeats an element without storing it again.
-# * Contiguous means that the strides are those of a new tensor. `reshape` copies without a warning if the walk through
-#   storage is not a straight line.
-# * The bytes of a tensor are its elements times their itemsize. A matrix of GPT-3 takes 2.25 GiB in float32.
-# * On a GPU, `torch.cuda.memory_allocated()` says what a line really allocated.
-# * A kernel gets a pointer to the first element, and the strides as numbers. A two-dimensional block of offsets is
-#   `rows[:, None] * stride_m + cols[None, :] * stride_n`.
-#
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
-# inputs that you have not seen. Unit 02 asks what the bits of a single element mean.
-#
 # ## Further reading
 #
 # * Edward Z. Yang, *PyTorch internals*: the first third is about storages, strides and views.

@@ -15,8 +15,8 @@
 #
 # **After this unit you can** read a number off its bits, say before you run it where a computation in 16 bits will go
 # wrong, and choose what to store in few bits and what to compute in many. This unit takes about {{unit hours}},
-# including {{unit minutes}} for the {{unit exercises}}. You need 00 (a first kernel) and 01 (a tensor is storage with a
-# shape). You need no GPU.
+# including {{unit minutes}} for the {{unit exercises}} of the main path. You need 00 (a first kernel) and 01 (a tensor
+# is storage with a shape). You need no GPU.
 
 # %%
 import math
@@ -59,7 +59,7 @@ print(f"\nH200, bf16 against fp32: {h200.bf16_flops / h200.fp32_flops:.1f} times
 # | V100, 2017 | 15.7 | 125 | | |
 # | A100, 2020 | 19.5 | 312 | 624 (int8) | 1248 (int4) |
 # | H100, 2022 | 67 | 989 | 1979 (fp8, int8) | |
-# | B200, 2024 | 80 | 2250 | 4500 (fp8, int8) | 9000 (fp4) |
+# | B200, 2025 | 80 | 2250 | 4500 (fp8, int8) | 9000 (fp4) |
 #
 # From the first line to the last, products in 32 bits became 20 times as fast. If you compare each card's narrowest
 # format, products became 2278 times as fast. So hardware shapes models: whatever a model can do with matrix products in
@@ -89,6 +89,9 @@ figures.dtypes.counting(guess_counter)
 figures.dtypes.formats()
 
 # %% [markdown]
+# Float32 is also called *single* precision, and float16 *half*. For deep learning *full* precision means float32; for
+# most of science it means float64, *double*.
+#
 # In code these formats are `torch.float32`, `torch.float16` (also `half`), `torch.bfloat16`, `torch.float8_e4m3fn`,
 # `torch.float8_e5m2` and `torch.int8`. There is no dtype for **tf32**. It is the part of a float32 that tensor cores
 # use if you allow it (`torch.set_float32_matmul_precision("high")`). In memory it still takes 4 bytes.
@@ -127,53 +130,8 @@ figures.dtypes.explore_bits()
 # e4m3 is an exception to the table above. By the table, eight patterns of each sign would be infinity or NaN, and these
 # are too many for a format with only 256 patterns. So e4m3 has no infinity, and only one NaN for each sign. Therefore
 # it reaches 448, while by the table it would end at 240.
-#
-# ## Exercise: decode floats
-#
-# {{exercise dtypes.decode_float}}
-#
-# `patterns` is a list of whole numbers. Each holds the bits of one float. The highest bit is the sign. Then come
-# `exponent_bits` bits, and then `mantissa_bits` bits. Return the list of their values, as Python floats. The format
-# follows the rules above, without the exception of e4m3. Use whole numbers, `>>`, `&`, powers of two, `math.inf` and
-# `math.nan`.
-#
-# Full marks require
-# * normal numbers ({{holds.decoded.normal}}) and subnormal numbers ({{holds.decoded.subnormal}}),
-# * zeros, with their sign, infinities and NaN ({{holds.decoded.special}}),
-# * all 65,536 patterns of float16, and all of bfloat16, equal to what torch reads ({{holds.decoded.all}}).
-#
-# `hint("dtypes.decode_float")` gives a hint, and a stronger one each time you call it. Every exercise here has such
-# hints.
-
-
-# %% exercise="dtypes.decode_float"
-def decode_float(patterns: list[int], exponent_bits: int, mantissa_bits: int) -> list[float]:
-    """Bit patterns as whole numbers -> the values that they stand for."""
-    ### BEGIN SOLUTION
-    bias, highest = 2 ** (exponent_bits - 1) - 1, 2**exponent_bits - 1
-    numbers = []
-    for bits in patterns:
-        fraction = (bits & (2**mantissa_bits - 1)) / 2**mantissa_bits
-        field = bits >> mantissa_bits & highest
-        if field == highest:
-            number = math.nan if fraction else math.inf
-        elif field == 0:
-            number = fraction * 2.0 ** (1 - bias)
-        else:
-            number = (1 + fraction) * 2.0 ** (field - bias)
-        sign = bits >> (exponent_bits + mantissa_bits)
-        numbers.append(-number if sign else number)
-    return numbers
-    ### END SOLUTION
-
-
-# %% check="dtypes.decode_float"
-check("dtypes.decode_float", decode_float)
 
 # %% [markdown]
-# Floats have a useful property: among positive numbers, the next larger number has the next larger pattern. If you add
-# 1 to the bits, you get the neighbour, even across a power of two.
-#
 # ## Range against resolution
 #
 # fp16 and bf16 both have 16 bits. What does each format do with them? They differ in how large and how small a number
@@ -203,31 +161,6 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 # The price of bf16 is its resolution. The distance from a number to the next larger one is called **ulp**, *unit in the
 # last place*. Between 1 and 2 it is 2⁻¹⁰ in fp16 and 2⁻⁷ in bf16. Between 2 and 4 it is twice as large. Where is it 1?
 # In fp16 it is 1 from 1024 on, and in bf16 from 128 on.
-#
-# ## Exercise: the distance to the next number
-#
-# {{exercise dtypes.ulp}}
-#
-# `x` is a number that `dtype` holds exactly, but not the largest number of `dtype`. How far is it from |x| to the next
-# larger number of that dtype? `dtype` is a name such as `"float16"`; `torch.finfo(getattr(torch, dtype))` has `eps`,
-# the gap above 1, and `tiny`, the smallest normal number. Full marks require the exact distance for
-# * numbers in float32, float16 and bfloat16 ({{holds.is_gap.plain}}),
-# * powers of two, numbers just below them, and 8-bit formats ({{holds.is_gap.powers}}),
-# * zero and subnormal numbers ({{holds.is_gap.tiny}}).
-
-
-# %% exercise="dtypes.ulp"
-def ulp(x: float, dtype: str) -> float:
-    """A number that `dtype` holds -> the distance from its absolute value to the next larger number."""
-    ### BEGIN SOLUTION
-    info = torch.finfo(getattr(torch, dtype))
-    _, exponent = math.frexp(max(abs(x), info.tiny))  # |x| = m * 2 ** exponent with m from 0.5 to below 1
-    return info.eps * 2.0 ** (exponent - 1)
-    ### END SOLUTION
-
-
-# %% check="dtypes.ulp"
-check("dtypes.ulp", ulp)
 
 # %% [markdown]
 # ## Rounding
@@ -245,41 +178,6 @@ figures.dtypes.rounding_staircase()
 #
 # Now the counter is explained. At 2048 in fp16 the gap becomes 2. So 2048 + 1 = 2049 is a tie, and every time it goes
 # back to the even neighbour, 2048.
-#
-# ## Exercise: round to bf16
-#
-# {{exercise dtypes.round_to_bf16}}
-#
-# A bf16 is the upper half of a float32. So rounding to bf16 needs no arithmetic on floats. Take the 32 bits as a whole
-# number, and round this number to a multiple of 65,536. On hardware without an instruction for this rounding, software
-# does it in this way.
-#
-# `x` is an int32 vector with the bits of float32 numbers, as `numbers.view(torch.int32)` gives them. Return an int32
-# vector with the bits of the rounded numbers, of which the lower 16 are 0. `.view(torch.float32)` shows them as numbers
-# again.
-#
-# torch may do whole-number arithmetic (`+`, `-`, `&`, `|`, `>>`, `<<`, also in place, as in `+=`), comparisons and
-# `torch.where`, but no casts. An int32 has a sign. Write `-0x10000` for the number whose upper 16 bits are 1 and whose
-# lower 16 bits are 0, because 0xFFFF0000 is too large. Full marks require
-# * every number as torch rounds it, to the last bit ({{holds.bit_exact.plain}}),
-# * ties to even ({{holds.bit_exact.ties}}),
-# * zeros with their sign, infinities, numbers that round up to infinity, subnormals, and NaN that stays NaN
-#   ({{holds.bit_exact.special}}); any NaN whose lower 16 bits are 0 will do.
-
-
-# %% exercise="dtypes.round_to_bf16"
-def round_to_bf16(x: torch.Tensor) -> torch.Tensor:
-    """x: (n,) int32, the bits of float32 numbers -> (n,) int32, the bits of the nearest numbers of bf16, ties to even."""
-    ### BEGIN SOLUTION
-    last = x >> 16 & 1  # the lowest bit that stays; a tie goes up only if it is 1
-    up = (x + 0x7FFF + last) & -0x10000  # a carry runs into the exponent, as it should
-    nan = (x & 0x7FFFFFFF) > 0x7F800000  # beyond infinity; its carry could run into the sign
-    return torch.where(nan, 0x7FC00000, up)
-    ### END SOLUTION
-
-
-# %% check="dtypes.round_to_bf16"
-check("dtypes.round_to_bf16", round_to_bf16)
 
 # %% [markdown]
 # ## Exercise: predict six programs
@@ -429,8 +327,8 @@ check("dtypes.stable_logsumexp", stable_logsumexp)
 # ## Fewer bytes for each operation
 #
 # Why go to this trouble? A ReLU, max(x, 0), does one operation on each element. It reads the element and writes it
-# back. How many operations is that for each byte that moves? A trace counts both. (A FLOP is a *floating-point
-# operation*; unit 03 counts them.)
+# back. How many operations is that for each byte that moves? A trace counts both. In a kernel `tl.maximum(x, 0.0)` does
+# it for each element of a block. (A FLOP is a *floating-point operation*; unit 03 counts them.)
 
 
 # %%
@@ -446,28 +344,6 @@ with trace() as t:
     relu[(4,)](x, torch.empty_like(x), 4096, BLOCK=1024)
 flops, moved = t.launches[0].flops.total, t.loads.bytes + t.stores.bytes
 print(f"float32: {flops} operations, {moved} bytes moved: {moved / flops:.0f} bytes for each operation")
-
-# %% [markdown]
-# ## Exercise: the intensity of a ReLU
-#
-# {{exercise dtypes.relu_intensity}}
-#
-# How many operations does a ReLU do for each byte that it moves, if the tensor has the given dtype? `dtype` is a name
-# such as `"float16"`. Full marks require your numbers to equal those of a traced kernel in 32 and 16 bits
-# ({{correct.plain}}), and in 8 bits ({{correct.small}}).
-
-
-# %% exercise="dtypes.relu_intensity"
-def relu_intensity(dtype: str) -> float:
-    """The name of a dtype -> operations per byte moved of max(x, 0)."""
-    ### BEGIN SOLUTION
-    itemsize = getattr(torch, dtype).itemsize
-    return 1 / (2 * itemsize)  # one operation, one load, one store
-    ### END SOLUTION
-
-
-# %% check="dtypes.relu_intensity"
-check("dtypes.relu_intensity", relu_intensity)
 
 # %% [markdown]
 # In a dtype of half the size, each operation moves half the bytes. A ReLU waits for memory in any dtype, so in float16
@@ -567,6 +443,162 @@ def scaled_square(x: torch.Tensor, scale: float) -> torch.Tensor:
 
 # %% check="dtypes.scaled_square"
 check("dtypes.scaled_square", scaled_square)
+
+# %%
+progress()
+
+# %% [markdown]
+# ## What you now know
+#
+# * A float is a sign, an exponent and a mantissa. Exponent bits buy range, and mantissa bits buy resolution.
+# * fp16 has fine steps, and reaches from 6e-8 to 65,504. bf16 has the range of fp32, and steps of 1/128 of a number.
+# * The gap doubles at each power of two. If you add less than half a gap to a number, it is lost without a warning.
+# * Store in few bits, compute in many, and round once. An accumulator costs a register; a float32 copy costs memory.
+# * If an intermediate result does not fit, compute in another way: for example, subtract the maximum before exp.
+# * With half the bytes for each number, the same operations need half the traffic.
+#
+# How many operations, and how many bytes, does a whole model need? Unit 03 counts them, and says which of the two you
+# wait for.
+#
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen.
+
+# %% [markdown]
+# ## More
+#
+# {{unit more}} You take floats apart and round them yourself. Training computes in 16 bits and adds its steps to
+# float32 master weights, and fp16 needs a scaled loss. An int8 is a whole number that comes with a scale.
+
+# %% [markdown]
+# ## Exercise: decode floats
+#
+# {{exercise dtypes.decode_float}}
+#
+# `patterns` is a list of whole numbers. Each holds the bits of one float. The highest bit is the sign. Then come
+# `exponent_bits` bits, and then `mantissa_bits` bits. Return the list of their values, as Python floats. The format
+# follows the rules above, without the exception of e4m3. Use whole numbers, `>>`, `&`, powers of two, `math.inf` and
+# `math.nan`.
+#
+# Full marks require
+# * normal numbers ({{holds.decoded.normal}}) and subnormal numbers ({{holds.decoded.subnormal}}),
+# * zeros, with their sign, infinities and NaN ({{holds.decoded.special}}),
+# * all 65,536 patterns of float16, and all of bfloat16, equal to what torch reads ({{holds.decoded.all}}).
+#
+# `hint("dtypes.decode_float")` gives a hint, and a stronger one each time you call it. Every exercise here has such
+# hints.
+
+
+# %% exercise="dtypes.decode_float"
+def decode_float(patterns: list[int], exponent_bits: int, mantissa_bits: int) -> list[float]:
+    """Bit patterns as whole numbers -> the values that they stand for."""
+    ### BEGIN SOLUTION
+    bias, highest = 2 ** (exponent_bits - 1) - 1, 2**exponent_bits - 1
+    numbers = []
+    for bits in patterns:
+        fraction = (bits & (2**mantissa_bits - 1)) / 2**mantissa_bits
+        field = bits >> mantissa_bits & highest
+        if field == highest:
+            number = math.nan if fraction else math.inf
+        elif field == 0:
+            number = fraction * 2.0 ** (1 - bias)
+        else:
+            number = (1 + fraction) * 2.0 ** (field - bias)
+        sign = bits >> (exponent_bits + mantissa_bits)
+        numbers.append(-number if sign else number)
+    return numbers
+    ### END SOLUTION
+
+
+# %% check="dtypes.decode_float"
+check("dtypes.decode_float", decode_float)
+
+# %% [markdown]
+# Floats have a useful property: among positive numbers, the next larger number has the next larger pattern. If you add
+# 1 to the bits, you get the neighbour, even across a power of two.
+
+# %% [markdown]
+# ## Exercise: the distance to the next number
+#
+# {{exercise dtypes.ulp}}
+#
+# `x` is a number that `dtype` holds exactly, but not the largest number of `dtype`. How far is it from |x| to the next
+# larger number of that dtype? `dtype` is a name such as `"float16"`; `torch.finfo(getattr(torch, dtype))` has `eps`,
+# the gap above 1, and `tiny`, the smallest normal number. Full marks require the exact distance for
+# * numbers in float32, float16 and bfloat16 ({{holds.is_gap.plain}}),
+# * powers of two, numbers just below them, and 8-bit formats ({{holds.is_gap.powers}}),
+# * zero and subnormal numbers ({{holds.is_gap.tiny}}).
+
+
+# %% exercise="dtypes.ulp"
+def ulp(x: float, dtype: str) -> float:
+    """A number that `dtype` holds -> the distance from its absolute value to the next larger number."""
+    ### BEGIN SOLUTION
+    info = torch.finfo(getattr(torch, dtype))
+    _, exponent = math.frexp(max(abs(x), info.tiny))  # |x| = m * 2 ** exponent with m from 0.5 to below 1
+    return info.eps * 2.0 ** (exponent - 1)
+    ### END SOLUTION
+
+
+# %% check="dtypes.ulp"
+check("dtypes.ulp", ulp)
+
+# %% [markdown]
+# ## Exercise: round to bf16
+#
+# {{exercise dtypes.round_to_bf16}}
+#
+# A bf16 is the upper half of a float32. So rounding to bf16 needs no arithmetic on floats. Take the 32 bits as a whole
+# number, and round this number to a multiple of 65,536. On hardware without an instruction for this rounding, software
+# does it in this way.
+#
+# `x` is an int32 vector with the bits of float32 numbers, as `numbers.view(torch.int32)` gives them. Return an int32
+# vector with the bits of the rounded numbers, of which the lower 16 are 0. `.view(torch.float32)` shows them as numbers
+# again.
+#
+# torch may do whole-number arithmetic (`+`, `-`, `&`, `|`, `>>`, `<<`, also in place, as in `+=`), comparisons and
+# `torch.where`, but no casts. An int32 has a sign. Write `-0x10000` for the number whose upper 16 bits are 1 and whose
+# lower 16 bits are 0, because 0xFFFF0000 is too large. Full marks require
+# * every number as torch rounds it, to the last bit ({{holds.bit_exact.plain}}),
+# * ties to even ({{holds.bit_exact.ties}}),
+# * zeros with their sign, infinities, numbers that round up to infinity, subnormals, and NaN that stays NaN
+#   ({{holds.bit_exact.special}}); any NaN whose lower 16 bits are 0 will do.
+
+
+# %% exercise="dtypes.round_to_bf16"
+def round_to_bf16(x: torch.Tensor) -> torch.Tensor:
+    """x: (n,) int32, the bits of float32 numbers -> (n,) int32, the bits of the nearest numbers of bf16, ties to even."""
+    ### BEGIN SOLUTION
+    last = x >> 16 & 1  # the lowest bit that stays; a tie goes up only if it is 1
+    up = (x + 0x7FFF + last) & -0x10000  # a carry runs into the exponent, as it should
+    nan = (x & 0x7FFFFFFF) > 0x7F800000  # beyond infinity; its carry could run into the sign
+    return torch.where(nan, 0x7FC00000, up)
+    ### END SOLUTION
+
+
+# %% check="dtypes.round_to_bf16"
+check("dtypes.round_to_bf16", round_to_bf16)
+
+# %% [markdown]
+# ## Exercise: the intensity of a ReLU
+#
+# {{exercise dtypes.relu_intensity}}
+#
+# How many operations does a ReLU do for each byte that it moves, if the tensor has the given dtype? `dtype` is a name
+# such as `"float16"`. Full marks require your numbers to equal those of a traced kernel in 32 and 16 bits
+# ({{correct.plain}}), and in 8 bits ({{correct.small}}).
+
+
+# %% exercise="dtypes.relu_intensity"
+def relu_intensity(dtype: str) -> float:
+    """The name of a dtype -> operations per byte moved of max(x, 0)."""
+    ### BEGIN SOLUTION
+    itemsize = getattr(torch, dtype).itemsize
+    return 1 / (2 * itemsize)  # one operation, one load, one store
+    ### END SOLUTION
+
+
+# %% check="dtypes.relu_intensity"
+check("dtypes.relu_intensity", relu_intensity)
 
 # %% [markdown]
 # ## Training in 16 bits
@@ -760,29 +792,34 @@ for name, scale in (("as it is", torch.ones(4)), ("a scale for each row", x.abs(
 # subnormals, which have fewer digits, and the row of size 0.0001 is gone. A **scaled cast** divides by the scale in
 # float32, casts, and keeps the scale next to the row. A kernel for this needs no new idea: it loads few bits, computes
 # in many, and stores fewer still.
+#
+# A *product* in 8 bits keeps both matrices as numbers and scales, and multiplies the sums by the scales. Along the axis
+# that is summed over, one scale may serve all of a row, or a block of it. Suppose that one column of `a` is very large,
+# as happens in real models, and the row of `b` that meets it is very small. How much does a scale for each block of 32
+# help?
+
 
 # %%
-progress()
+def in_fp8(x, block):
+    """x as e4m3 with a scale for each `block` numbers of a row, and back."""
+    pieces = x.unflatten(1, (-1, block))
+    scale = pieces.abs().amax(2, keepdim=True) / 448
+    return ((pieces / scale).to(torch.float8_e4m3fn).float() * scale).flatten(1)
+
+
+a, b = (torch.randn(64, 1024, generator=generator) for _ in range(2))
+a[:, 5] *= 1e5
+b[:, 5] *= 1e-5
+for block in (1024, 128, 32):
+    wrong = in_fp8(a, block) @ in_fp8(b, block).T - a @ b.T
+    print(f"a scale for {block:4} numbers: off by {wrong.norm() / (a @ b.T).norm():.1%}")
 
 # %% [markdown]
-# ## What you now know
-#
-# * A float is a sign, an exponent and a mantissa. Exponent bits buy range, and mantissa bits buy resolution.
-# * fp16 has fine steps, and reaches from 6e-8 to 65,504. bf16 has the range of fp32, and steps of 1/128 of a number.
-# * The gap doubles at each power of two. If you add less than half a gap to a number, it is lost without a warning.
-# * Store in few bits, compute in many, and round once. An accumulator costs a register; a float32 copy costs memory.
-# * If an intermediate result does not fit, compute in another way: for example, subtract the maximum before exp.
-# * Training computes in 16 bits and adds its steps to float32 master weights. fp16 needs a scaled loss, but bf16 does
-#   not.
-# * An int8 is a whole number, and comes with a scale. Rows that differ in size need scales of their own.
-# * With half the bytes for each number, the same operations need half the traffic.
-#
-# How many operations, and how many bytes, does a whole model need? Unit 03 counts them, and says which of the two you
-# wait for.
-#
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
-# inputs that you have not seen.
-#
+# With one scale for a row, the large number of each row of `a` pushes all others among the subnormals. With a scale for
+# each block it spoils only its own block. Formats with such blocks exist in hardware: since Blackwell, tensor cores
+# take one scale for 32 numbers (*MX formats*). What is left, some percent, is the rounding of 3 mantissa bits.
+
+# %% [markdown]
 # ## Further reading
 #
 # * David Goldberg, *What Every Computer Scientist Should Know About Floating-Point Arithmetic* (1991): rounding, ulps,

@@ -13,18 +13,21 @@
 # %% [markdown]
 # # 03 · Counting FLOPs
 #
-# **After this unit you can** count the arithmetic and the bytes of a model on a napkin, check the count with a tool
-# that you wrote, say whether arithmetic or memory sets the pace, and time a GPU without fooling yourself. This unit
-# takes about {{unit hours}}, including {{unit minutes}} for the {{unit exercises}}. You need 00 (a first kernel), 01
-# (shapes) and 02 (bytes of a dtype). No GPU is needed. Where there is none, speeds come from a datasheet or from a
-# recorded run on an NVIDIA H200, and each picture says which.
+# **After this unit you can** count the arithmetic and the bytes of a product and of attention, say whether arithmetic
+# or memory sets the pace, and time a GPU without fooling yourself. This unit takes about {{unit hours}}, including
+# {{unit minutes}} for the {{unit exercises}} of the main path. You need 00 (a first kernel), 01 (shapes) and 02 (bytes
+# of a dtype). No GPU is needed. Where there is none, speeds come from a datasheet or from a recorded run on an NVIDIA
+# H200, and each picture says which.
 
 # %%
 import torch
+import triton
+import triton.language as tl
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_lib import bench, check, figures, gpu, hint, progress  # noqa: F401 (hint is yours to call)
+from course_lib import bench, check, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib.hardware import throughput
 from course_lib.workloads import RealGPU, SimulatedGPU, workload
 
 # %% [markdown]
@@ -96,9 +99,10 @@ check("flops.matmul_cost", matmul_cost)
 # ## Torch counts, too
 #
 # Torch has a counter of its own. It watches the operations that run, and adds 2 m n k for each matrix product.
-# Everything else, such as a ReLU or a sum, counts as 0, because it has few FLOPs compared with the products. Its time
-# does not depend on them. (How few are they, and what does the time depend on? The second half of this unit answers
-# both questions.)
+# Convolutions and the attention kernels of a GPU are counted as well. A ReLU or a sum counts as 0, because it has few
+# FLOPs compared with the products, and its time does not depend on them. (How few are they, and what does the time
+# depend on? The second half of this unit answers both questions.) On a CPU `scaled_dot_product_attention` counts as 0,
+# too.
 #
 # A tensor on the device `"meta"` has a shape and a dtype, but no data. Operations on it compute shapes and nothing
 # else. So you can count the FLOPs of a product that no GPU could hold.
@@ -135,7 +139,6 @@ print(f"{counter.get_total_flops():,} FLOPs for a result of {c.numel() * 4 / 1e9
 #
 # Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
-
 
 # %% exercise="flops.predictions"
 predicted_flops = {
@@ -182,7 +185,525 @@ print(f"right to left {count(lambda: A @ (B @ v)):>13,}")
 # %% [markdown]
 # The last two lines compute the same vector with different brackets, and one of them needs 500 times as many FLOPs as
 # the other.
+
+# %% [markdown]
+# ## The products of a transformer
 #
+# A transformer is a stack of **blocks** that are built alike. Each does two things to its tokens, which are rows of
+# d_model numbers.
+#
+# **Attention** lets tokens look at each other. From the rows x it makes queries q, keys k and values v, each by a
+# product with a weight matrix. It cuts them into *heads* of d numbers. Three things happen in each head. S = q @ k.T
+# says how well each query fits each key. P = softmax(S) turns each row of S into weights that add up to 1. And o = P @
+# v mixes the values. A last product, the *output projection*, combines the heads. (Unit 08 is about why this works;
+# here we count.)
+#
+# **An MLP** treats each token alone. One product turns its d_model numbers into d_ff numbers. Then comes a nonlinear
+# function, and then a product that brings them back to d_model numbers.
+#
+# The products in the middle of the attention, S and o, have no parameters. So "2 FLOPs for each parameter" leaves their
+# cost out, and you must count it separately.
+#
+# ## Exercise: the cost of attention
+#
+# {{exercise flops.attention_cost}}
+#
+# In each of `batch` × `heads` heads, q is (n_q, d), k and v are (n_k, d), and an element takes `itemsize` bytes. Three
+# operations run one after the other, and each reads its inputs from memory and writes its result there:
+#
+# 1. `S = q @ k.T`, 2. `P = softmax(S)`, 3. `o = P @ v`.
+#
+# Return the FLOPs of the two products, and the bytes of all three operations. Full marks require the right pair
+# * for one head ({{correct.one head}}),
+# * for several batches and heads, and for n_q different from n_k ({{correct.many}}).
+
+
+# %% exercise="flops.attention_cost"
+def attention_cost(batch: int, heads: int, n_q: int, n_k: int, d: int, itemsize: int) -> tuple[int, int]:
+    """(FLOPs, bytes) of softmax(q @ k.T) @ v in three operations."""
+    ### BEGIN SOLUTION
+    flops = 2 * 2 * n_q * n_k * d
+    scores = n_q * n_k
+    q, k, v, o = n_q * d, n_k * d, n_k * d, n_q * d
+    elements = (q + k + scores) + (scores + scores) + (scores + v + o)  # what each operation reads and writes
+    return batch * heads * flops, batch * heads * elements * itemsize
+    ### END SOLUTION
+
+
+# %% check="flops.attention_cost"
+check("flops.attention_cost", attention_cost)
+
+# %%
+print("tokens   FLOPs      bytes      of which S and P")
+for n in (512, 2048, 8192):
+    found = attention_cost(1, 32, n, n, 128, 2)
+    if found is None:
+        print("solve attention_cost to see the numbers")
+        break
+    print(f"{n:6}   {found[0]:.2e}   {found[1]:.2e}   {32 * 4 * n * n * 2 / found[1]:.0%}")
+
+# %% [markdown]
+# Four times as many tokens take about sixteen times as many FLOPs. Nearly all bytes belong to S and P, which are only
+# intermediate results. This course is heading for a kernel that never writes S and P to memory.
+
+# %% [markdown]
+# ## Arithmetic or memory?
+#
+# A GPU can do two things at the same time: compute with the numbers that it has, and fetch the next numbers. Whichever
+# takes longer sets the pace. Which one will it be?
+#
+# That depends on two numbers. The task has an **arithmetic intensity**: its FLOPs for each byte moved. The machine has
+# a **ridge**: its FLOP/s divided by its bytes/s.
+
+# %% gpu="flops.card"
+sheet = gpu.current_or_h200()
+print(f"{sheet.name}{'' if sheet.measured else ', by its datasheet: there is no GPU here that the course knows'}")
+fastest = sheet.bf16_flops or sheet.fp32_flops
+print(f"{fastest / 1e12:.0f} TFLOP/s in bf16, {sheet.hbm_bandwidth / 1e12:.2f} TB/s")
+print(f"ridge: {fastest / sheet.hbm_bandwidth:.0f} FLOPs for each byte")
+
+# %% [markdown]
+# While one byte arrives, an H200 could do 206 FLOPs in bf16. A task with fewer FLOPs for each byte is *memory-bound*:
+# its arithmetic waits for memory. A task with more is *compute-bound*.
+#
+# For each element, a ReLU in bf16 reads 2 bytes, does one comparison and writes 2 bytes. That makes 1/4 FLOP for each
+# byte. On which side of the ridge is the ReLU?
+#
+# ## Exercise: intensity
+#
+# {{exercise flops.intensity}}
+#
+# `cost` is a pair (FLOPs, bytes), as `matmul_cost` returns it. Return the FLOPs for each byte
+# ({{holds.gives_back_the_flops.plain}}).
+
+
+# %% exercise="flops.intensity"
+def intensity(cost: tuple[int, int]) -> float:
+    """(FLOPs, bytes) -> FLOPs for each byte."""
+    ### BEGIN SOLUTION
+    flops, nbytes = cost
+    return flops / nbytes
+    ### END SOLUTION
+
+
+# %% check="flops.intensity"
+check("flops.intensity", intensity)
+
+# %% [markdown]
+# The **roofline** draws both limits in one picture. The slope is the limit of memory: FLOP/s = intensity × bytes/s. The
+# flat part is the limit of arithmetic. No program gets above the roof of the datasheet. Both axes are logarithmic.
+#
+# Move the sliders. Before each move, say on which side of the ridge the point will be:
+# * Set m = 1, which is a vector times a matrix. A model that writes one text does this for each token.
+# * Raise m from 1. How many rows does it take until arithmetic is the limit?
+# * Set m = n = k = 512. Then set all three to 64, and then change to fp32.
+# * Try the same steps on a T4 (a small card of 2018) and on a B200 (a large one of 2025).
+
+# %%
+figures.flops.explore_roofline()
+
+# %% [markdown]
+# On the H200, m = 1 has about 1 FLOP for each byte. This is far on the memory side of the ridge. Arithmetic takes over
+# above 229 rows (on the slider, at m = 256). The sizes 512 and 64 stay on the side of memory: their intensities are 171
+# and 21, and the ridge is 206. 64 in fp32 stays there, too, with an intensity of 11 and a ridge of 14. The T4 has no
+# bf16, so the picture takes fp32. The T4's ridge is 25, so 512 is on the side of arithmetic there. The ridge of the
+# B200 is 281. Newer cards need more FLOPs for each byte.
+#
+# ## Exercise: the least time
+#
+# {{exercise flops.roofline_seconds}}
+#
+# A GPU does `flops_per_second` and, at the same time, moves `bytes_per_second`. How many seconds does a task of `cost`
+# = (FLOPs, bytes) take at least? Full marks require the right time
+# * where arithmetic takes longer ({{holds.is_the_earliest.compute}}),
+# * where memory takes longer ({{holds.is_the_earliest.memory}}).
+
+
+# %% exercise="flops.roofline_seconds"
+def roofline_seconds(cost: tuple[int, int], flops_per_second: float, bytes_per_second: float) -> float:
+    """The least time that a task of (FLOPs, bytes) can take, in seconds."""
+    ### BEGIN SOLUTION
+    flops, nbytes = cost
+    return max(flops / flops_per_second, nbytes / bytes_per_second)
+    ### END SOLUTION
+
+
+# %% check="flops.roofline_seconds"
+check("flops.roofline_seconds", roofline_seconds)
+
+# %% [markdown]
+# Is this time a good prediction? The next cell compares it with measured times of ten operations. They are measured
+# here if there is a GPU, and otherwise come from the recorded run on an H200. The two limits are measured as well, with
+# a large copy and a product of 8192 by 8192 matrices. They give a second, lower ridge. Torch counts only the FLOPs of
+# products, so the others are counted by hand: softmax has 5 for each element (maximum, subtract, exp, add, divide), and
+# gelu has 8 by its tanh formula. Which of the ten will take much longer than predicted?
+
+# %% gpu="flops.operations"
+ceilings, whose = figures.flops.speeds("ceilings")
+operations, _ = figures.flops.speeds("operations")
+print(whose)
+ridges = fastest / sheet.hbm_bandwidth, ceilings["random"]["bf16"] / ceilings["copy_bytes_per_second"]
+print(f"ridge: {ridges[0]:.0f} FLOPs for each byte by the datasheet, {ridges[1]:.0f} measured\n")
+print(f"{'operation':<20} FLOP/byte   predicted     measured   measured / predicted")
+for op in operations:
+    least = roofline_seconds((op["flops"], op["bytes"]), ceilings["random"]["bf16"], ceilings["copy_bytes_per_second"])
+    told, ratio = (
+        ("  not solved", "") if least is None else (f"{least * 1e6:9.1f} µs", f"{op['seconds'] / least:10.2f}")
+    )
+    print(f"{op['name']:<20} {op['flops'] / op['bytes']:9.2f} {told:>12} {op['seconds'] * 1e6:9.1f} µs {ratio}")
+
+# %% gpu="flops.operations_under_the_roof"
+figures.flops.operations_under_the_roof()
+
+# %% [markdown]
+# Read the picture from left to right.
+#
+# * *Add* and *gelu* are near the slope. Gelu does 8 times as many FLOPs for each element and yet takes less time,
+#   because it moves fewer bytes.
+# * *16 rows × matrix*, and even *128 rows*, take about as long as *matrix × vector*, so you get 128 answers for the
+#   price of one. All three take some 40 % longer than predicted. They are shorter than a long copy, so the time to
+#   start and to finish weighs more.
+# * *Softmax* lies far below the roof. You cannot see this from its FLOPs and bytes, because a roof is a limit, not a
+#   promise. Unit 06 makes softmax faster.
+# * *Matmul 512*, with an intensity of 171, lies between the two ridges, so both limits would let it be fast. But it has
+#   too little work. Starting up takes a few microseconds, and there are too few tiles of the result for 132 SMs.
+# * *1024 rows × matrix* may lie above the flat roof. That roof was measured on a longer product, in which the chip
+#   comes to its power limit and lowers its clock.
+#
+# ## A dial
+#
+# Every operation of that table has the intensity that it has. In the next exercise you write a kernel whose intensity you
+# choose. It reads each element x once, and stores one result for it. In between it makes n steps
+#
+# > y = 0.75 · y + x
+#
+# and y begins as x. A step is one FMA (a *fused multiply-add*, unit 00), so it counts as two FLOPs. Turn n up, and the
+# kernel does more arithmetic for the same bytes.
+#
+# Think of an H200 and of float32. One FMA an element is far on the memory side of the ridge, and n = 10,000 is far on
+# the other side. These are no products, so tensor cores cannot help: what counts is the FLOP/s of float32. At which n
+# does the kernel leave the slope of memory?
+
+# %% predict="flops.guess_dial"
+# The n from which on arithmetic takes longer than memory. It earns no points.
+guess_dial = ...
+
+# %% [markdown]
+# ## Exercise: dial
+#
+# {{exercise flops.dial}}
+#
+# The launch, the offsets and the mask are given, as you know them from `add_one` in unit 00. Write the middle of the
+# kernel. y is float32, whatever the dtype of x is. Full marks require
+# * the right result for any length N and any n from 0 on ({{correct.ragged}}),
+# * 2 n FLOPs for each element, as a trace counts them ({{flops_an_element.performance}}),
+# * each element read once and written once, by programs that share the work ({{traffic.performance}}).
+
+
+# %% exercise="flops.dial"
+@triton.jit
+def dial_kernel(x_ptr, out_ptr, N, n, BLOCK: tl.constexpr):
+    """n FMAs for each of BLOCK elements."""
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < N).to(tl.float32)
+    ### BEGIN SOLUTION
+    y = x
+    for _ in range(n):
+        y = y * 0.75 + x  # an FMA
+    tl.store(out_ptr + offs, y, mask=offs < N)
+    ### END SOLUTION
+
+
+def dial(x: torch.Tensor, n: int) -> torch.Tensor:
+    """x (N,), contiguous -> y (N,): y = 0.75 y + x, n times, beginning with y = x."""
+    out, N, BLOCK = torch.empty_like(x), x.numel(), 1024
+    dial_kernel[(triton.cdiv(N, BLOCK),)](x, out, N, n, BLOCK=BLOCK)
+    return out
+
+
+# %% check="flops.dial"
+check("flops.dial", dial)
+
+# %% [markdown]
+# The next cell traces your kernel for some n, and asks your `roofline_seconds` how long a GPU takes at least. `trace`
+# counts what a kernel did, on the CPU. From which of these n on does the time grow, and why does it not grow before?
+
+# %% gpu="flops.dial_by_trace"
+rates = sheet.fp32_flops, sheet.hbm_bandwidth
+print(f"{sheet.name}: the ridge of float32 is {rates[0] / rates[1]:.1f} FLOPs for each byte")
+for n in (1, 4, 16, 32, 64, 128, 512):
+    with trace() as t:
+        dial(torch.randn(1 << 16), n)
+    flops = t.flops.total
+    least = roofline_seconds((flops, t.bytes), *rates) if flops else None
+    told = "not solved" if least is None else f"{least * 1e9:6.1f} ns, {flops / t.bytes:6.2f} FLOPs for each byte"
+    print(f"n = {n:3}: {flops:12,} FLOPs, {t.bytes:,} bytes, {told}")
+ridge = rates[0] / rates[1] * 8 / 2  # 8 bytes an element, 2 FLOPs a step
+print(
+    f"memory and arithmetic take the same time at n = {ridge:.0f}; you guessed {'nothing' if guess_dial is ... else guess_dial}"
+)
+
+# %% [markdown]
+# Up to the ridge, the arithmetic is free: it is done while the memory works. This is why units 06 and 07 put several
+# operations into one kernel, and even compute things twice.
+#
+# Does a real GPU agree? If there is one, the next cell times your kernel on 64 million elements. The loop itself takes
+# instructions, too, so the kernel leaves the slope a little earlier than the datasheet says.
+
+# %% gpu="flops.dial_timed"
+if not bench.has_gpu():
+    print("This machine has no GPU on which the course can time. Your kernel is counted above.")
+elif dial(torch.ones(1, device="cuda"), 1)[0] != 1.75:
+    print("solve dial to time it")
+else:
+    x = torch.randn(1 << 26, device="cuda")
+    for n in (1, 4, 16, 32, 64, 128, 512):
+        took = throughput.seconds(lambda n=n: dial(x, n))
+        print(
+            f"n = {n:3}: {took * 1e6:7.0f} µs, {8 * x.numel() / took / 1e12:5.2f} TB/s, {2 * n * x.numel() / took / 1e12:5.1f} TFLOP/s"
+        )
+
+# %% [markdown]
+# ## Datasheets, and their asterisk
+#
+# NVIDIA's datasheet for the H100 SXM says "BFLOAT16 Tensor Core: 1,979 TFLOPS*". The datasheet of the H200, which has
+# the same chip with more and faster memory, says the same. The footnote to the asterisk says that the
+# figure is "with sparsity", and that it is half as large without.
+#
+# Sparsity here is a trick of the hardware. If two of every four weights are zero, the hardware skips these two, and the
+# datasheet counts the skipped FLOPs as done. (The positions of these two may differ from one group of four to the next,
+# so they are stored with the weights.) Ordinary models have no such zeros, so they can get half of the printed number.
+# This course's table, `gpu.DATASHEETS`, holds these halves, which are called **dense** figures, and names its sources.
+#
+# Where does the dense figure come from? It is a product. There are 132 SMs with 4 tensor cores each, a tensor core does
+# 512 FMAs of bf16 in a cycle, and the clock is 1.83 GHz: 132 × 4 × 512 × 2 × 1.83 × 10⁹ is 989 × 10¹² FLOP/s. A chip
+# that lowers its clock reaches less.
+#
+# And how much of the dense figure does a plain `a @ b` reach?
+
+# %% predict="flops.guess_share"
+# What share of the dense peak does a bf16 product of 8192 x 8192 matrices reach, from 0 to 1? It earns no points.
+guess_share = ...
+
+# %% gpu="flops.promised_and_reached"
+figures.flops.promised_and_reached()
+
+# %% gpu="flops.share"
+share = ceilings["random"]["bf16"] / fastest
+print(f"measured: {share:.0%} of the dense peak; you guessed", "nothing" if guess_share is ... else guess_share)
+
+# %% [markdown]
+# Both measured bars are the same product, of the same size, by the same kernel, but one of them multiplies zeros. A
+# transistor that does not switch draws hardly any power, and in a large product the power limits the clock. So the
+# product of zeros runs at a higher clock.
+#
+# > Time your kernels on random data, because zeros are too fast.
+#
+# ## MFU and HFU
+#
+# > **MFU** (model FLOPs utilisation) = FLOPs per second that the model needs / peak FLOP/s
+#
+# For one product this is the share that you have just seen:
+
+# %% gpu="flops.mfu"
+for dtype in ("fp32", "tf32", "fp16", "bf16"):
+    most = figures.flops.peak(sheet, dtype)
+    if most:
+        reached = ceilings["random"][dtype]
+        print(f"{dtype}: {reached / 1e12:4.0f} of {most / 1e12:4.0f} TFLOP/s, MFU {reached / most:.0%}   ({whose})")
+
+# %% [markdown]
+# For a training run, the FLOPs that the model needs are 6 × parameters × tokens. (This leaves out S and o of the
+# attention. The count of a block above says when you may do so. The PaLM paper, which introduced MFU, includes S and o,
+# so it would give the same run a slightly higher MFU.)
+#
+# Some runs do more FLOPs than the model needs. To save memory they throw away what layers computed, and run the forward
+# pass again when the backward pass needs it (unit 07). Then the hardware does 2 + 2 + 4 = 8 FLOPs for each parameter
+# and token. **HFU**, *hardware* FLOPs utilisation, counts all of these. A run cannot raise its MFU by doing more work
+# than needed, so MFU is the honest number.
+#
+# MFU does not say where the rest of the time went. It may go to communication between GPUs, to loading data, to
+# launches, or to operations that are not products. And 6 FLOPs for each parameter is wrong if a parameter is not used
+# exactly once for each token. Shared layers are used more often. Most experts of a *mixture of experts* are not used at
+# all. And an embedding table is only looked up.
+#
+# Does the number of FLOPs depend on how the chip multiplies? It could: Strassen's algorithm computes a product of 2 × 2
+# blocks with 7 products of blocks instead of 8. Libraries for GPUs do not use it, because it needs more memory traffic
+# and loses digits. They do 2 m n k FLOPs. And are tensor cores used by default? For bfloat16 and float16 they are, but
+# for float32 only if you allow TF32 (unit 02). `torch.compile` does not change that.
+
+# %% [markdown]
+# ## How to time a GPU
+#
+# You have seen measured numbers all along. How were they measured? Not like this:
+#
+# ```python
+# start = time.perf_counter()
+# c = a @ b
+# print(time.perf_counter() - start)
+# ```
+#
+# On a GPU, the line `c = a @ b` does not multiply. It puts the product into a queue and returns.
+
+# %%
+figures.flops.launch_timeline()
+
+# %% [markdown]
+# Reading the clock without waiting is one of six traps:
+#
+# | trap | what goes wrong | cure |
+# | --- | --- | --- |
+# | no waiting | you time the queueing | wait for the device before you read the clock, both times |
+# | the first runs | code is loaded or compiled, clocks rise | warm up, and leave those runs out |
+# | the mean | one disturbed run in twenty changes the mean | take the median of many runs |
+# | a warm cache | the second run finds its data in L2 | overwrite the cache before each run |
+# | zeros | no switching, so little power and a higher clock | use random data |
+# | the host's clock | it counts the launch, too: some microseconds | none for work of a millisecond; else the device's own clock |
+#
+# How wrong can a time be? Here several timers time the same work, and one of them is right. (*host clock* waits and
+# takes the median, but it falls into two of the six traps: the work is short, and its data is in the cache.)
+
+# %% gpu="flops.timers"
+figures.flops.timers()
+
+# %% [markdown]
+# A number that cannot be true does no harm, because you notice it. The others look plausible: in the lower half of the
+# recorded picture, no timer is on the wrong side of the line, and yet three of four are wrong.
+#
+# The next exercise is about the first four cures. Its GPU is simulated, so the true time is known. It has only the
+# host's clock. Its work is so long that a launch takes less than the 3 % by which the check allows a time to be off.
+
+# %%
+simulated = SimulatedGPU(cold=900, hot=400)  # the work takes 900 µs from memory, and 400 if its data is in the cache
+before = simulated.clock()
+simulated.work()
+print(f"without waiting: {(simulated.clock() - before) * 1e6:.0f} µs")
+simulated.synchronize()
+before = simulated.clock()
+simulated.work()
+simulated.synchronize()
+print(f"with waiting, from the cache: {(simulated.clock() - before) * 1e6:.0f} µs")
+
+# %% [markdown]
+# The simulated `gpu` has three methods:
+# * `gpu.clock()`: the host's clock, in seconds,
+# * `gpu.synchronize()`: waits until the device has done all that is queued,
+# * `gpu.flush()`: *queues* other work, which overwrites the cache, and returns at once. This other work takes time on
+#   the device, too, and you must not count it.
+#
+# ## Exercise: a timer
+#
+# {{exercise flops.measure}}
+#
+# Write `measure(work, gpu, warm_up, runs)`. It first calls `work()` `warm_up` times. Then it times `runs` calls, each
+# from a cold cache, and returns their median time in seconds. The check hands it a `SimulatedGPU`. Then it repeats your
+# calls on another one, whose clock must have shown the right time in half of the runs. Full marks require a time within
+# 3 % of the true one
+# * for steady work ({{timed.near_the_truth.steady}}),
+# * where the first runs are slow, and where runs beyond those that you were asked for are slow, because a chip that
+#   gets warm lowers its clock ({{timed.near_the_truth.warm-up}}),
+# * where other work disturbs some runs, early, in the middle or late ({{timed.near_the_truth.median}}),
+# * where the cache would help ({{timed.near_the_truth.cold}}).
+
+# %% exercise="flops.measure"
+import statistics
+
+
+def measure(work, gpu, warm_up: int = 5, runs: int = 20) -> float:
+    """The median time of work() on the device, in seconds: warmed up, waited for, from a cold cache."""
+    ### BEGIN SOLUTION
+    for _ in range(warm_up):
+        work()
+    times = []
+    for _ in range(runs):
+        gpu.flush()
+        gpu.synchronize()
+        start = gpu.clock()
+        work()
+        gpu.synchronize()
+        times.append(gpu.clock() - start)
+    return statistics.median(times)
+    ### END SOLUTION
+
+
+# %% check="flops.measure"
+check("flops.measure", measure)
+
+# %% [markdown]
+# Now time a real GPU. `RealGPU` has the same three methods. The next cell times a product of 4096 by 4096 matrices with
+# your `measure`, and with Triton's own timer, `do_bench`. If there is no GPU, the cell says so.
+
+# %% gpu="flops.measure"
+if bench.has_gpu():
+    from triton.testing import do_bench
+
+    a, b = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    theirs = do_bench(lambda: a @ b, return_mode="median") / 1e3
+    mine = measure(lambda: a @ b, RealGPU())
+    print(f"do_bench {theirs * 1e6:.1f} µs; yours {'not solved' if mine is None else f'{mine * 1e6:.1f} µs'}")
+else:
+    print(
+        "This machine has no GPU on which the course can time. On one, your timer and Triton's would differ by a few microseconds."
+    )
+
+# %% [markdown]
+# Your time is longer, because it includes the launch and the wait for the GPU's answer on the host, some microseconds,
+# depending on the machine. If the work itself is that short, do what `do_bench` does: put *events* into the queue
+# before and after the work, and let the device read its own clock.
+#
+# ## A mystery
+#
+# This unit closes with one measurement: a product of two (N, N) matrices in bf16, on random data, timed as above, for
+# 230 sizes N. Before you look, draw the curve that you expect. Small products leave most of a GPU idle, and large ones
+# reach a ceiling.
+
+# %% predict="flops.guess_odd"
+# N = 4096 against N = 4097: how many times the TFLOP/s? It earns no points.
+guess_odd = ...
+
+# %%
+figures.flops.mystery_plot()  # measured here in about half a minute on a GPU, otherwise recorded on an H200
+
+# %%
+points = dict(figures.flops.speeds("curve")[0]["points"])
+for n in (4095, 4096, 4097):
+    print(f"N = {n}: {points[n] / 1e12:4.0f} TFLOP/s")
+print(
+    f"4096 / 4097: {points[4096] / points[4097]:.1f} times; you guessed {guess_odd if guess_odd is not ... else 'nothing'}"
+)
+progress()
+
+# %% [markdown]
+# Some points lie above the measured roof from before. That roof was one long product at its power limit, and these
+# products are short. No point passes the roof of the datasheet.
+#
+# The curve has branches. The branch of a size N depends on which numbers divide N. The curve also has waves, and it
+# dips at sizes that look harmless. But the FLOPs grow smoothly, so the count does not explain the curve. Write down
+# what you think is the reason. Unit 05 explains the plot, and there you will predict it.
+#
+# ## What you now know
+#
+# * FLOPs are a count, and FLOP/s is a speed. A product has 2 m n k FLOPs.
+# * For each parameter and token, the forward pass takes 2 FLOPs, and training takes 6. Attention adds a term that grows
+#   with the square of the number of tokens.
+# * Below the ridge memory sets the pace, and above it arithmetic does. The roof is a limit, not a promise.
+# * An asterisk on a datasheet is worth a factor of two. MFU is measured against the dense number.
+# * To time a kernel, warm up, wait for the device, take a median, and use a cold cache and random data. For short work
+#   use the device's clock.
+#
+# Most of the operations of a model lie on the slope, where bytes decide. The next unit shows that memory may move more
+# bytes than a kernel asks for.
+#
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen.
+
+# %% [markdown]
+# ## More
+#
+# {{unit more}} You count with a tool that you wrote, count the backward pass and a whole block, and answer what people
+# ask on a napkin: how many days, how large a model, how many bytes a training run takes.
+
+# %% [markdown]
 # ## How the counter sees
 #
 # Whatever you write in torch is carried out by a few hundred basic operations, whose names begin with `aten.`. A
@@ -237,7 +758,6 @@ with Watch():
 #
 # If a verdict says `mlp [5, 4, 6]`, it names a function and its sizes. `fn, args = workload("mlp", [5, 4, 6])` gives
 # them to you. Try `count_flops(fn, *args)`, or watch the operations with `with Watch(): fn(*args)`.
-
 
 # %% exercise="flops.count_flops"
 import torch
@@ -346,65 +866,6 @@ def backward_flops(batch: int, d_in: int, d_hidden: int, d_out: int, input_needs
 check("flops.backward_flops", backward_flops)
 
 # %% [markdown]
-# ## The products of a transformer
-#
-# A transformer is a stack of **blocks** that are built alike. Each does two things to its tokens, which are rows of
-# d_model numbers.
-#
-# **Attention** lets tokens look at each other. From the rows x it makes queries q, keys k and values v, each by a
-# product with a weight matrix. It cuts them into *heads* of d numbers. Three things happen in each head. S = q @ k.T
-# says how well each query fits each key. P = softmax(S) turns each row of S into weights that add up to 1. And o = P @
-# v mixes the values. A last product, the *output projection*, combines the heads. (Unit 08 is about why this works;
-# here we count.)
-#
-# **An MLP** treats each token alone. One product turns its d_model numbers into d_ff numbers. Then comes a nonlinear
-# function, and then a product that brings them back to d_model numbers.
-#
-# The products in the middle of the attention, S and o, have no parameters. So "2 FLOPs for each parameter" leaves their
-# cost out, and you must count it separately.
-#
-# ## Exercise: the cost of attention
-#
-# {{exercise flops.attention_cost}}
-#
-# In each of `batch` × `heads` heads, q is (n_q, d), k and v are (n_k, d), and an element takes `itemsize` bytes. Three
-# operations run one after the other, and each reads its inputs from memory and writes its result there:
-#
-# 1. `S = q @ k.T`, 2. `P = softmax(S)`, 3. `o = P @ v`.
-#
-# Return the FLOPs of the two products, and the bytes of all three operations. Full marks require the right pair
-# * for one head ({{correct.one head}}),
-# * for several batches and heads, and for n_q different from n_k ({{correct.many}}).
-
-
-# %% exercise="flops.attention_cost"
-def attention_cost(batch: int, heads: int, n_q: int, n_k: int, d: int, itemsize: int) -> tuple[int, int]:
-    """(FLOPs, bytes) of softmax(q @ k.T) @ v in three operations."""
-    ### BEGIN SOLUTION
-    flops = 2 * 2 * n_q * n_k * d
-    scores = n_q * n_k
-    q, k, v, o = n_q * d, n_k * d, n_k * d, n_q * d
-    elements = (q + k + scores) + (scores + scores) + (scores + v + o)  # what each operation reads and writes
-    return batch * heads * flops, batch * heads * elements * itemsize
-    ### END SOLUTION
-
-
-# %% check="flops.attention_cost"
-check("flops.attention_cost", attention_cost)
-
-# %%
-print("tokens   FLOPs      bytes      of which S and P")
-for n in (512, 2048, 8192):
-    found = attention_cost(1, 32, n, n, 128, 2)
-    if found is None:
-        print("solve attention_cost to see the numbers")
-        break
-    print(f"{n:6}   {found[0]:.2e}   {found[1]:.2e}   {32 * 4 * n * n * 2 / found[1]:.0%}")
-
-# %% [markdown]
-# Four times as many tokens take about sixteen times as many FLOPs. Nearly all bytes belong to S and P, which are only
-# intermediate results. This course is heading for a kernel that never writes S and P to memory.
-#
 # ## Exercise: a whole block
 #
 # {{exercise flops.block_cost}}
@@ -499,6 +960,12 @@ def init_scale(fan_in: int) -> float:
 check("flops.init_scale", init_scale)
 
 # %% [markdown]
+# Glorot and Bengio (2010) proposed such a rule, called **Xavier initialisation** after the first of them. It takes the
+# mean of fan_in and fan_out instead of fan_in, because gradients pass through the same weights in the other direction.
+# `nn.Linear` draws its weights evenly from −1 / √fan_in to 1 / √fan_in unless you say otherwise. Their variance is a
+# third of yours, so the numbers shrink by √3 in each layer.
+
+# %% [markdown]
 # ## Exercise: no outliers
 #
 # {{exercise flops.truncated_init}}
@@ -578,197 +1045,6 @@ class DeepLinear(torch.nn.Module):
 check("flops.deep_linear", DeepLinear)
 
 # %% [markdown]
-# ## Arithmetic or memory?
-#
-# A GPU can do two things at the same time: compute with the numbers that it has, and fetch the next numbers. Whichever
-# takes longer sets the pace. Which one will it be?
-#
-# That depends on two numbers. The task has an **arithmetic intensity**: its FLOPs for each byte moved. The machine has
-# a **ridge**: its FLOP/s divided by its bytes/s.
-
-# %% gpu="flops.card"
-sheet = gpu.current_or_h200()
-print(f"{sheet.name}{'' if sheet.measured else ', by its datasheet: there is no GPU here that the course knows'}")
-fastest = sheet.bf16_flops or sheet.fp32_flops
-print(f"{fastest / 1e12:.0f} TFLOP/s in bf16, {sheet.hbm_bandwidth / 1e12:.2f} TB/s")
-print(f"ridge: {fastest / sheet.hbm_bandwidth:.0f} FLOPs for each byte")
-
-# %% [markdown]
-# While one byte arrives, an H200 could do 206 FLOPs in bf16. A task with fewer FLOPs for each byte is *memory-bound*:
-# its arithmetic waits for memory. A task with more is *compute-bound*.
-#
-# For each element, a ReLU in bf16 reads 2 bytes, does one comparison and writes 2 bytes. That makes 1/4 FLOP for each
-# byte. On which side of the ridge is the ReLU?
-#
-# ## Exercise: intensity
-#
-# {{exercise flops.intensity}}
-#
-# `cost` is a pair (FLOPs, bytes), as `matmul_cost` returns it. Return the FLOPs for each byte
-# ({{holds.gives_back_the_flops.plain}}).
-
-
-# %% exercise="flops.intensity"
-def intensity(cost: tuple[int, int]) -> float:
-    """(FLOPs, bytes) -> FLOPs for each byte."""
-    ### BEGIN SOLUTION
-    flops, nbytes = cost
-    return flops / nbytes
-    ### END SOLUTION
-
-
-# %% check="flops.intensity"
-check("flops.intensity", intensity)
-
-# %% [markdown]
-# The **roofline** draws both limits in one picture. The slope is the limit of memory: FLOP/s = intensity × bytes/s. The
-# flat part is the limit of arithmetic. No program gets above the roof of the datasheet. Both axes are logarithmic.
-#
-# Move the sliders. Before each move, say on which side of the ridge the point will be:
-# * Set m = 1, which is a vector times a matrix. A model that writes one text does this for each token.
-# * Raise m from 1. How many rows does it take until arithmetic is the limit?
-# * Set m = n = k = 512. Then set all three to 64, and then change to fp32.
-# * Try the same steps on a T4 (a small card of 2018) and on a B200 (a large one of 2024).
-
-# %%
-figures.flops.explore_roofline()
-
-# %% [markdown]
-# On the H200, m = 1 has about 1 FLOP for each byte. This is far on the memory side of the ridge. Arithmetic takes over
-# above 229 rows (on the slider, at m = 256). The sizes 512 and 64 stay on the side of memory: their intensities are 171
-# and 21, and the ridge is 206. 64 in fp32 stays there, too, with an intensity of 11 and a ridge of 14. The T4 has no
-# bf16, so the picture takes fp32. The T4's ridge is 25, so 512 is on the side of arithmetic there. The ridge of the
-# B200 is 281. Newer cards need more FLOPs for each byte.
-#
-# ## Exercise: the least time
-#
-# {{exercise flops.roofline_seconds}}
-#
-# A GPU does `flops_per_second` and, at the same time, moves `bytes_per_second`. How many seconds does a task of `cost`
-# = (FLOPs, bytes) take at least? Full marks require the right time
-# * where arithmetic takes longer ({{holds.is_the_earliest.compute}}),
-# * where memory takes longer ({{holds.is_the_earliest.memory}}).
-
-
-# %% exercise="flops.roofline_seconds"
-def roofline_seconds(cost: tuple[int, int], flops_per_second: float, bytes_per_second: float) -> float:
-    """The least time that a task of (FLOPs, bytes) can take, in seconds."""
-    ### BEGIN SOLUTION
-    flops, nbytes = cost
-    return max(flops / flops_per_second, nbytes / bytes_per_second)
-    ### END SOLUTION
-
-
-# %% check="flops.roofline_seconds"
-check("flops.roofline_seconds", roofline_seconds)
-
-# %% [markdown]
-# Is this time a good prediction? The next cell compares it with measured times of ten operations. They are measured
-# here if there is a GPU, and otherwise come from the recorded run on an H200. The two limits are measured as well, with
-# a large copy and a product of 8192 by 8192 matrices. They give a second, lower ridge. Torch counts only the FLOPs of
-# products, so the others are counted by hand: softmax has 5 for each element (maximum, subtract, exp, add, divide), and
-# gelu has 8 by its tanh formula. Which of the ten will take much longer than predicted?
-
-# %% gpu="flops.operations"
-ceilings, whose = figures.flops.speeds("ceilings")
-operations, _ = figures.flops.speeds("operations")
-print(whose)
-ridges = fastest / sheet.hbm_bandwidth, ceilings["random"]["bf16"] / ceilings["copy_bytes_per_second"]
-print(f"ridge: {ridges[0]:.0f} FLOPs for each byte by the datasheet, {ridges[1]:.0f} measured\n")
-print(f"{'operation':<20} FLOP/byte   predicted     measured   measured / predicted")
-for op in operations:
-    least = roofline_seconds((op["flops"], op["bytes"]), ceilings["random"]["bf16"], ceilings["copy_bytes_per_second"])
-    told, ratio = (
-        ("  not solved", "") if least is None else (f"{least * 1e6:9.1f} µs", f"{op['seconds'] / least:10.2f}")
-    )
-    print(f"{op['name']:<20} {op['flops'] / op['bytes']:9.2f} {told:>12} {op['seconds'] * 1e6:9.1f} µs {ratio}")
-
-# %% gpu="flops.operations_under_the_roof"
-figures.flops.operations_under_the_roof()
-
-# %% [markdown]
-# Read the picture from left to right.
-#
-# * *Add* and *gelu* are near the slope. Gelu does 8 times as many FLOPs for each element and yet takes less time,
-#   because it moves fewer bytes.
-# * *16 rows × matrix*, and even *128 rows*, take about as long as *matrix × vector*, so you get 128 answers for the
-#   price of one. All three take some 40 % longer than predicted. They are shorter than a long copy, so the time to
-#   start and to finish weighs more.
-# * *Softmax* lies far below the roof. You cannot see this from its FLOPs and bytes, because a roof is a limit, not a
-#   promise. Unit 06 makes softmax faster.
-# * *Matmul 512*, with an intensity of 171, lies between the two ridges, so both limits would let it be fast. But it has
-#   too little work. Starting up takes a few microseconds, and there are too few tiles of the result for 132 SMs.
-# * *1024 rows × matrix* may lie above the flat roof. That roof was measured on a longer product, in which the chip
-#   comes to its power limit and lowers its clock.
-#
-# ## Datasheets, and their asterisk
-#
-# NVIDIA's datasheet for the H100 SXM says "BFLOAT16 Tensor Core: 1,979 TFLOPS*". The datasheet of the H200, which has
-# the same chip with more and faster memory, says the same. The footnote to the asterisk reads "Shown with sparsity.
-# Specifications 1/2 lower without sparsity."
-#
-# Sparsity here is a trick of the hardware. If two of every four weights are zero, the hardware skips these two, and the
-# datasheet counts the skipped FLOPs as done. (The positions of these two may differ from one group of four to the next,
-# so they are stored with the weights.) Ordinary models have no such zeros, so they can get half of the printed number.
-# This course's table, `gpu.DATASHEETS`, holds these halves, which are called **dense** figures, and names its sources.
-#
-# Where does the dense figure come from? It is a product. There are 132 SMs with 4 tensor cores each, a tensor core does
-# 512 FMAs of bf16 in a cycle, and the clock is 1.83 GHz: 132 × 4 × 512 × 2 × 1.83 × 10⁹ is 989 × 10¹² FLOP/s. A chip
-# that lowers its clock reaches less.
-#
-# And how much of the dense figure does a plain `a @ b` reach?
-
-# %% predict="flops.guess_share"
-# What share of the dense peak does a bf16 product of 8192 x 8192 matrices reach, from 0 to 1? It earns no points.
-guess_share = ...
-
-# %% gpu="flops.promised_and_reached"
-figures.flops.promised_and_reached()
-
-# %% gpu="flops.share"
-share = ceilings["random"]["bf16"] / fastest
-print(f"measured: {share:.0%} of the dense peak; you guessed", "nothing" if guess_share is ... else guess_share)
-
-# %% [markdown]
-# Both measured bars are the same product, of the same size, by the same kernel, but one of them multiplies zeros. A
-# transistor that does not switch draws hardly any power, and in a large product the power limits the clock. So the
-# product of zeros runs at a higher clock.
-#
-# > Time your kernels on random data, because zeros are too fast.
-#
-# ## MFU and HFU
-#
-# > **MFU** (model FLOPs utilisation) = FLOPs per second that the model needs / peak FLOP/s
-#
-# For one product this is the share that you have just seen:
-
-# %% gpu="flops.mfu"
-for dtype in ("fp32", "tf32", "fp16", "bf16"):
-    most = figures.flops.peak(sheet, dtype)
-    if most:
-        reached = ceilings["random"][dtype]
-        print(f"{dtype}: {reached / 1e12:4.0f} of {most / 1e12:4.0f} TFLOP/s, MFU {reached / most:.0%}   ({whose})")
-
-# %% [markdown]
-# For a training run, the FLOPs that the model needs are 6 × parameters × tokens. (This leaves out S and o of the
-# attention. The count of a block above says when you may do so. The PaLM paper, which introduced MFU, includes S and o,
-# so it would give the same run a slightly higher MFU.)
-#
-# Some runs do more FLOPs than the model needs. To save memory they throw away what layers computed, and run the forward
-# pass again when the backward pass needs it (unit 07). Then the hardware does 2 + 2 + 4 = 8 FLOPs for each parameter
-# and token. **HFU**, *hardware* FLOPs utilisation, counts all of these. A run cannot raise its MFU by doing more work
-# than needed, so MFU is the honest number.
-#
-# MFU does not say where the rest of the time went. It may go to communication between GPUs, to loading data, to
-# launches, or to operations that are not products. And 6 FLOPs for each parameter is wrong if a parameter is not used
-# exactly once for each token. Shared layers are used more often. Most experts of a *mixture of experts* are not used at
-# all. And an embedding table is only looked up.
-#
-# Does the number of FLOPs depend on how the chip multiplies? It could: Strassen's algorithm computes a product of 2 × 2
-# blocks with 7 products of blocks instead of 8. Libraries for GPUs do not use it, because it needs more memory traffic
-# and loses digits. They do 2 m n k FLOPs. And are tensor cores used by default? For bfloat16 and float16 they are, but
-# for float32 only if you allow TF32 (unit 02). `torch.compile` does not change that.
-#
 # ## Exercise: utilisation
 #
 # {{exercise flops.utilisation}}
@@ -976,174 +1252,8 @@ print(f"{parameters:,} parameters: {4 * parameters:,} bytes, and {state:,} of th
 # %% [markdown]
 # The loss begins near ln 50 = 3.91, the loss of a blind guess among 50 tokens. If you forget the optimizer's state,
 # AdamW starts again with empty averages. Then the loss jumps, and it takes a while until the run is as good as before.
-#
-# ## How to time a GPU
-#
-# You have seen measured numbers all along. How were they measured? Not like this:
-#
-# ```python
-# start = time.perf_counter()
-# c = a @ b
-# print(time.perf_counter() - start)
-# ```
-#
-# On a GPU, the line `c = a @ b` does not multiply. It puts the product into a queue and returns.
-
-# %%
-figures.flops.launch_timeline()
 
 # %% [markdown]
-# Reading the clock without waiting is one of six traps:
-#
-# | trap | what goes wrong | cure |
-# | --- | --- | --- |
-# | no waiting | you time the queueing | wait for the device before you read the clock, both times |
-# | the first runs | code is loaded or compiled, clocks rise | warm up, and leave those runs out |
-# | the mean | one disturbed run in twenty changes the mean | take the median of many runs |
-# | a warm cache | the second run finds its data in L2 | overwrite the cache before each run |
-# | zeros | no switching, so little power and a higher clock | use random data |
-# | the host's clock | it counts the launch, too: 5 to 10 µs | none for work of a millisecond; else the device's own clock |
-#
-# How wrong can a time be? Here several timers time the same work, and one of them is right. (*host clock* waits and
-# takes the median, but it falls into two of the six traps: the work is short, and its data is in the cache.)
-
-# %% gpu="flops.timers"
-figures.flops.timers()
-
-# %% [markdown]
-# A number that cannot be true does no harm, because you notice it. The others look plausible: in the lower half of the
-# recorded picture, no timer is on the wrong side of the line, and yet three of four are wrong.
-#
-# The next exercise is about the first four cures. Its GPU is simulated, so the true time is known. It has only the
-# host's clock. Its work is so long that a launch takes less than the 3 % by which the check allows a time to be off.
-
-# %%
-simulated = SimulatedGPU(cold=900, hot=400)  # the work takes 900 µs from memory, and 400 if its data is in the cache
-before = simulated.clock()
-simulated.work()
-print(f"without waiting: {(simulated.clock() - before) * 1e6:.0f} µs")
-simulated.synchronize()
-before = simulated.clock()
-simulated.work()
-simulated.synchronize()
-print(f"with waiting, from the cache: {(simulated.clock() - before) * 1e6:.0f} µs")
-
-# %% [markdown]
-# The simulated `gpu` has three methods:
-# * `gpu.clock()`: the host's clock, in seconds,
-# * `gpu.synchronize()`: waits until the device has done all that is queued,
-# * `gpu.flush()`: *queues* other work, which overwrites the cache, and returns at once. This other work takes time on
-#   the device, too, and you must not count it.
-#
-# ## Exercise: a timer
-#
-# {{exercise flops.measure}}
-#
-# Write `measure(work, gpu, warm_up, runs)`. It first calls `work()` `warm_up` times. Then it times `runs` calls, each
-# from a cold cache, and returns their median time in seconds. The check hands it a `SimulatedGPU`. Then it repeats your
-# calls on another one, whose clock must have shown the right time in half of the runs. Full marks require a time within
-# 3 % of the true one
-# * for steady work ({{timed.near_the_truth.steady}}),
-# * where the first runs are slow, and where runs beyond those that you were asked for are slow, because a chip that
-#   gets warm lowers its clock ({{timed.near_the_truth.warm-up}}),
-# * where other work disturbs some runs, early, in the middle or late ({{timed.near_the_truth.median}}),
-# * where the cache would help ({{timed.near_the_truth.cold}}).
-
-
-# %% exercise="flops.measure"
-import statistics
-
-
-def measure(work, gpu, warm_up: int = 5, runs: int = 20) -> float:
-    """The median time of work() on the device, in seconds: warmed up, waited for, from a cold cache."""
-    ### BEGIN SOLUTION
-    for _ in range(warm_up):
-        work()
-    times = []
-    for _ in range(runs):
-        gpu.flush()
-        gpu.synchronize()
-        start = gpu.clock()
-        work()
-        gpu.synchronize()
-        times.append(gpu.clock() - start)
-    return statistics.median(times)
-    ### END SOLUTION
-
-
-# %% check="flops.measure"
-check("flops.measure", measure)
-
-# %% [markdown]
-# Now time a real GPU. `RealGPU` has the same three methods. The next cell times a product of 4096 by 4096 matrices with
-# your `measure`, and with Triton's own timer, `do_bench`. If there is no GPU, the cell says so.
-
-# %% gpu="flops.measure"
-if bench.has_gpu():
-    from triton.testing import do_bench
-
-    a, b = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    theirs = do_bench(lambda: a @ b, return_mode="median") / 1e3
-    mine = measure(lambda: a @ b, RealGPU())
-    print(f"do_bench {theirs * 1e6:.1f} µs; yours {'not solved' if mine is None else f'{mine * 1e6:.1f} µs'}")
-else:
-    print(
-        "This machine has no GPU on which the course can time. On one, your timer and Triton's would differ by a few microseconds."
-    )
-
-# %% [markdown]
-# Your time is longer, because it includes the launch and the wait for the GPU's answer on the host: 10 microseconds or
-# more, depending on the machine. If the work itself is that short, do what `do_bench` does: put *events* into the queue
-# before and after the work, and let the device read its own clock.
-#
-# ## A mystery
-#
-# This unit closes with one measurement: a product of two (N, N) matrices in bf16, on random data, timed as above, for
-# 230 sizes N. Before you look, draw the curve that you expect. Small products leave most of a GPU idle, and large ones
-# reach a ceiling.
-
-# %% predict="flops.guess_odd"
-# N = 4096 against N = 4097: how many times the TFLOP/s? It earns no points.
-guess_odd = ...
-
-# %%
-figures.flops.mystery_plot()  # measured here in about half a minute on a GPU, otherwise recorded on an H200
-
-# %%
-points = dict(figures.flops.speeds("curve")[0]["points"])
-for n in (4095, 4096, 4097):
-    print(f"N = {n}: {points[n] / 1e12:4.0f} TFLOP/s")
-print(
-    f"4096 / 4097: {points[4096] / points[4097]:.1f} times; you guessed {guess_odd if guess_odd is not ... else 'nothing'}"
-)
-progress()
-
-# %% [markdown]
-# Some points lie above the measured roof from before. That roof was one long product at its power limit, and these
-# products are short. No point passes the roof of the datasheet.
-#
-# The curve has branches. The branch of a size N depends on which numbers divide N. The curve also has waves, and it
-# dips at sizes that look harmless. But the FLOPs grow smoothly, so the count does not explain the curve. Write down
-# what you think is the reason. Unit 05 explains the plot, and there you will predict it.
-#
-# ## What you now know
-#
-# * FLOPs are a count, and FLOP/s is a speed. A product has 2 m n k FLOPs.
-# * For each parameter and token, the forward pass takes 2 FLOPs and the backward pass 4, so training takes 6 (or 8 if
-#   the forward pass is done twice). Attention adds a term that grows with the square of the number of tokens.
-# * A dispatch mode sees every operation, and a counter that uses it needs a dozen lines.
-# * Below the ridge memory sets the pace, and above it arithmetic does. The roof is a limit, not a promise.
-# * An asterisk on a datasheet is worth a factor of two. MFU is measured against the dense number.
-# * AdamW in float32 takes 16 bytes for each parameter, and activations come on top.
-# * To time a kernel, warm up, wait for the device, take a median, and use a cold cache and random data. For short work
-#   use the device's clock.
-#
-# Most of the operations of a model lie on the slope, where bytes decide. The next unit shows that memory may move more
-# bytes than a kernel asks for.
-#
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
-# inputs that you have not seen.
-#
 # ## Further reading
 #
 # * Williams, Waterman, Patterson, *Roofline: An Insightful Visual Performance Model for Multicore Architectures*,

@@ -15,9 +15,9 @@
 #
 # **After this unit you can** say from a kernel's index arithmetic how many bytes the memory will really move, read the
 # same number off a trace, and rewrite a kernel that wastes seven eighths of them. This unit takes about {{unit hours}},
-# including {{unit minutes}} for the {{unit exercises}}. You need 00 (a first kernel), 01 (strides) and 03 (bytes); what
-# you need from them is repeated below. You need no GPU, because traffic is counted on the CPU. If there is a GPU,
-# kernels are timed as well.
+# including {{unit minutes}} for the {{unit exercises}} of the main path. You need 00 (a first kernel), 01 (strides) and
+# 03 (bytes); what you need from them is repeated below. You need no GPU, because traffic is counted on the CPU. If
+# there is a GPU, kernels are timed as well.
 
 # %%
 import torch
@@ -38,16 +38,16 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # elementwise. BLOCK must be a power of two.
 #
 # A tensor arrives as a **pointer** to its first element. `x_ptr + offsets` is a block of pointers, where offsets count
-# elements, not bytes. `tl.load` reads through all of them, and `tl.store` writes through them. Each place in a block is
-# a **lane**. The last program usually reaches past the end, so load and store take a **mask**. Lanes where the mask is
-# false touch nothing. After a load, such a lane holds `other` if you gave this argument, and otherwise *anything*.
+# elements, not bytes. `tl.load` reads through all of them, and `tl.store` writes through them. The last program usually
+# reaches past the end, so load and store take a **mask**. Positions of the block where the mask is false touch nothing.
+# After a load, such a position holds `other` if you gave this argument, and otherwise *anything*.
 #
 # A matrix with shape (M, N) and **strides** (s0, s1) keeps element (m, n) at offset `m * s0 + n * s1`. A contiguous
 # matrix has s0 = N and s1 = 1, so the next element of a row is also the next in memory. A two-dimensional block of
 # offsets comes from broadcasting: `rows[:, None] * s0 + cols[None, :] * s1`.
 #
-# The hardware has lanes, too: 32 of them form a **warp** and execute each instruction together. You write blocks, and
-# the compiler deals their elements out to these lanes.
+# The hardware runs threads: 32 of them form a **warp** and execute each instruction together. A thread of a warp is a
+# **lane**. You write blocks, and the compiler deals their elements out to the lanes.
 #
 # Here is all of this in one kernel.
 
@@ -70,13 +70,14 @@ print("right:", torch.equal(out, 2 * x))
 print(f"{t.loads.bytes} bytes loaded, {t.stores.bytes} bytes stored")
 
 # %% [markdown]
-# 1000 floats of 4 bytes went in and out. The 24 masked lanes of the last program moved nothing.
+# 1000 floats of 4 bytes went in and out. The 24 masked positions of the last program moved nothing.
 #
 # Outside `with trace()`, the same line would launch the kernel on a GPU, and would fail where there is none. In this
 # notebook every demonstration is traced. You can try your own functions in the same way: `with trace(): print(f(x))`.
 #
 # The second kernel has what the larger exercises need: a tile, a mask in two dimensions, a loop, and a sum that is
-# carried from one round of the loop to the next. Which elements does program 1 read?
+# carried from one round of the loop to the next. `tl.zeros` makes a block of zeros, `tl.float32` is a dtype of Triton,
+# and `tl.sum(total, axis=1)` adds up each row of a block. Which elements does program 1 read?
 
 
 # %%
@@ -142,7 +143,7 @@ figures.coalescing.rows_against_columns(guess_columns)  # runs both here: counte
 
 # %% [markdown]
 # Both kernels used equally many bytes. What differs is how many bytes the memory had to *move* for them. (It also costs
-# time: on an H200 the column kernel took 10.4 times as long for a matrix of 8192 by 8192.)
+# time: on an H200 the column kernel took {{measured columns against rows}} times as long for a matrix of 8192 by 8192.)
 #
 # ## A memory answers in sectors
 #
@@ -172,8 +173,8 @@ figures.coalescing.memory_anatomy()
 # This also explains why a good loop for a CPU can be a bad one for a GPU. On a CPU, each thread should walk along a row
 # of its own, because then the next number that it reads lies next to the last one. On a GPU it does not matter what one
 # thread reads next. What matters is what the 32 lanes read *at the same time*. If each lane has a row of its own, they
-# read 32 places that are a row apart. So neighbouring lanes should take neighbouring *columns*, and each lane should
-# walk down its column.
+# read 32 places that are a row apart. So neighbouring lanes should take neighbouring *columns*. In Triton this means
+# that `tl.arange` goes along the axis with stride 1.
 #
 # Move the sliders until you can predict the number of sectors. Try these three settings:
 # * float32, stride 2, as drawn at first. Which bytes are moved although no lane needs them?
@@ -188,7 +189,8 @@ figures.coalescing.explore_lanes_over_memory()
 #
 # {{exercise coalescing.sectors_touched}}
 #
-# `addresses` lists the byte addresses at which the lanes of one warp start to read; masked lanes are not in the list.
+# `addresses` lists the byte addresses at which the lanes of one warp start to read. A lane that is switched off by a mask
+# is not in the list.
 # Each lane reads `itemsize` bytes. How many different sectors must be moved? Sector k holds bytes 32 k to 32 k + 31.
 #
 # Full marks require the right count for
@@ -213,32 +215,10 @@ def sectors_touched(addresses: list[int], itemsize: int) -> int:
 check("coalescing.sectors_touched", sectors_touched)
 
 # %% [markdown]
-# ## Exercise: what a stride costs
+# ## What a stride costs
 #
-# {{exercise coalescing.strided_efficiency}}
-#
-# There are 32 lanes. Lane i reads element `i * stride`, and element 0 is at the start of a sector. What is the
-# efficiency? `stride` is at least 1. You may call `sectors_touched`, or find a formula.
-#
-# Full marks require your numbers to equal those of a traced copy
-# * at strides 1, 2, 4, 8, 32 in float32 ({{correct.float32}}),
-# * at odd strides and with 1, 2 and 8 bytes per element ({{correct.other dtypes}}).
-
-
-# %% exercise="coalescing.strided_efficiency"
-def strided_efficiency(stride: int, itemsize: int) -> float:
-    """Useful bytes / moved bytes of 32 lanes that read elements 0, stride, 2 * stride, ... of `itemsize` bytes."""
-    ### BEGIN SOLUTION
-    addresses = [lane * stride * itemsize for lane in range(32)]
-    return 32 * itemsize / (32 * sectors_touched(addresses, itemsize))
-    ### END SOLUTION
-
-
-# %% check="coalescing.strided_efficiency"
-check("coalescing.strided_efficiency", strided_efficiency)
-
-# %% [markdown]
-# Does a smaller dtype help a strided kernel? Look at the right half of the next figure before you answer.
+# If lane i reads element `i * stride`, how does the efficiency fall as the stride grows? And does a smaller dtype help?
+# Look at the right half of the next figure before you answer.
 
 # %%
 figures.coalescing.sectors_against_stride()
@@ -248,10 +228,10 @@ figures.coalescing.sectors_against_stride()
 # bytes, but wastes the same share of them. The curves separate where each lane needs a sector of its own. From there
 # on, float32 uses 4 of the 32 bytes of a sector, and int8 uses only 1.
 #
-# In float32 the number of sectors stops growing at stride 8, but the cost still grows after that. On an H200,
-# stride 8 read 8.0 times the useful bytes from DRAM, and stride 32 read 16.0 times (Nsight Compute,
-# `dram__bytes_read.sum`). Why twice as many? At stride 8, each 64-byte fetch brings two sectors that are needed. At
-# stride 32 it brings only one, and its other half is thrown away.
+# In float32 the number of sectors stops growing at stride 8, but the cost still grows after that. On an H200, stride 8
+# read 8.0 times the useful bytes from DRAM, and stride 32 read 16.0 times. (Nsight Compute, NVIDIA's profiler, counted
+# them; its counter `dram__bytes_read.sum` adds up what DRAM delivers.) Why twice as many? At stride 8, each 64-byte
+# fetch brings two sectors that are needed. At stride 32 it brings only one, and its other half is thrown away.
 
 # %% [markdown]
 # ## Reading a trace
@@ -280,7 +260,7 @@ print(f"\nload efficiency {load.efficiency:.0%}, store efficiency {store.efficie
 
 # %% [markdown]
 # Read the table row by row. For the kernel, both accesses moved 16,384 bytes, but the load touched four times as many
-# sectors as the store. Change `stride`, run the cell again, and compare with your `strided_efficiency`.
+# sectors as the store. Change `stride` and run the cell again. At which strides does the efficiency stay the same?
 #
 # Can you also say what a kernel will touch before you run it?
 
@@ -357,14 +337,14 @@ for kernel, dtype in (
     print(f"{kernel.__name__:>12}: {loads.sectors:4} sectors, efficiency {loads.efficiency:.0%}")
 
 # %% [markdown]
-# Look at two of them again. *Half masked* asks for half the bytes, but it saves no sector, because a mask helps only if
-# no lane needs any part of a sector. *Shifted* asks for as many bytes as *neighbours*, but it touches a quarter more
-# sectors: each group of 32 lanes begins 4 bytes later, and so ends in a fifth sector.
+# Look at two of them again. *Half masked* asks for half the bytes, but it saves no sector, because a mask saves a
+# sector only if it switches off every lane that reads from it. *Shifted* asks for as many bytes as *neighbours*, but it
+# touches a quarter more sectors: each group of 32 lanes begins 4 bytes later, and so ends in a fifth sector.
 #
 # ## Is the count true?
 #
-# A trace is a simulation. Does real hardware agree? NVIDIA's GPUs count the sectors that go from the L2 cache to an
-# SM and back, and Nsight Compute reads the counters. So 35 kernels of this course were traced, and then run on an
+# A trace is a simulation. Does real hardware agree? NVIDIA's GPUs count the sectors that go from the L2 cache to an SM
+# and back, and Nsight Compute reads these counters, too. So 35 kernels of this course were traced, and then run on an
 # H200. How many would you expect to agree within 2 %?
 
 # %%
@@ -429,16 +409,17 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
 #
 # `x` is a matrix whose rows are dense but may lie apart: `x.stride(1)` is 1, and `x.stride(0)` may be more than N (a
 # slice of a wider matrix looks like this). Return a contiguous copy. In torch this is `x.contiguous()`, except that
-# yours always copies.
+# yours always copies. Of the kernel three lines are missing; the function that launches it is yours.
 #
 # In all kernel exercises of this unit, torch may allocate (`torch.empty`, `torch.zeros`) and make views, but your
 # kernel must do the work. Inputs are float32 or float16, of any size from 1 up.
 #
 # Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}) and for rows that lie apart ({{correct.strided}}),
-# * loads and stores that touch no more sectors than they must
-#   ({{coalesced.load.performance + coalesced.store.performance}}),
-# * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
+# * loads and stores that touch no more sectors than they must ({{coalesced.load.performance +
+#   coalesced.store.performance}}),
+# * every element read once and written once, by at least 32 programs where the input is large
+#   ({{traffic.performance}}).
 #
 # Give each program some thousands of elements, because on a GPU this keeps enough bytes in flight.
 #
@@ -453,9 +434,9 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
 @triton.jit
 def row_copy_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     """out[m, n] = x[m, n] for one BLOCK_M x BLOCK_N tile; out is contiguous."""
-    ### BEGIN SOLUTION
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
     cols = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    ### BEGIN SOLUTION
     inside = (rows < M) & (cols < N)
     tile = tl.load(x_ptr + rows * row_stride + cols, mask=inside)  # BLOCK_M runs of BLOCK_N neighbours
     tl.store(out_ptr + rows * N + cols, tile, mask=inside)
@@ -492,8 +473,8 @@ check("coalescing.row_copy", row_copy)
 #
 # Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}), repeated rows and rows that lie apart ({{correct.strided}}),
-# * loads and stores that touch no more sectors than they must
-#   ({{coalesced.load.performance + coalesced.store.performance}}),
+# * loads and stores that touch no more sectors than they must ({{coalesced.load.performance +
+#   coalesced.store.performance}}),
 # * no more bytes read from x than are returned ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 8192 rows from a table of 8192 rows. You get {{speed}} if your kernel reaches
@@ -570,7 +551,8 @@ figures.coalescing.tile_footprints()
 # * the right result for ragged sizes ({{correct.ragged}}) and for strided views ({{correct.strided}}),
 # * loads ({{coalesced.load.performance}}) **and** stores ({{coalesced.store.performance}}) that touch no more sectors
 #   than they must, in float16 as well,
-# * every element read once and written once, by at least 32 programs where the input is large ({{traffic.performance}}).
+# * every element read once and written once, by at least 32 programs where the input is large
+#   ({{traffic.performance}}).
 #
 # There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
 # copy's speed, and some of the points if it reaches more than {{speed.none}}.
@@ -603,55 +585,6 @@ def transpose(x: torch.Tensor) -> torch.Tensor:
 
 # %% check="coalescing.transpose"
 check("coalescing.transpose", transpose)
-
-# %% [markdown]
-# ## Exercise: break a transpose
-#
-# {{exercise coalescing.break_transpose}}
-#
-# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also wrong
-# versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is confused
-# with another, or the axes of the grid are swapped. On many inputs a mutant still gives the right result. Write inputs
-# on which it gives a wrong one.
-#
-# `breaking_inputs()` returns a list of at most three dicts, `{"x": tensor}`. Each tensor has two axes and any strides,
-# and may span at most 16,384 numbers of float32 or float16. The check first runs the given kernel on all of your
-# inputs. **If the given kernel fails on one of them, you earn nothing.** Then the check runs the mutants. A mutant is
-# *killed* if its result is wrong on one of your inputs, or if it reaches outside a tensor. The check in this notebook
-# has four mutants, and the grader has more. Random matrices of ordinary sizes kill about half of the mutants, so only
-# the mutants that you kill beyond this half earn points ({{kills.mutants}}).
-
-
-# %%
-@triton.jit
-def given_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
-    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    inside = (rows < M) & (cols < N)
-    tile = tl.load(x_ptr + rows * stride_m + cols * stride_n, mask=inside)
-    tl.store(out_ptr + cols * M + rows, tile, mask=inside)
-
-
-def given_transpose(x):
-    M, N = x.shape
-    out = torch.empty(N, M, dtype=x.dtype, device=x.device)
-    grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
-    given_kernel[grid](x, out, M, N, x.stride(0), x.stride(1), BLOCK=32)
-    return out
-
-
-# %% exercise="coalescing.break_transpose"
-def breaking_inputs() -> list[dict]:
-    """At most three inputs, `{"x": tensor}`, that expose wrong versions of the kernel."""
-    ### BEGIN SOLUTION
-    large, tiny = 1e6 * torch.randn(80, 150) + 0.25, 1e-9 * torch.randn(131, 37)
-    apart = large[::2, ::3]  # neither rows nor columns are neighbours
-    return [{"x": apart}, {"x": tiny}, {"x": torch.randn(1, 160)}]
-    ### END SOLUTION
-
-
-# %% check="coalescing.break_transpose"
-check("coalescing.break_transpose", breaking_inputs)
 
 # %% [markdown]
 # ## Summing the slow axis
@@ -691,12 +624,38 @@ for columns in (8192, 1024, 64):
 
 # %% [markdown]
 # With fewer programs than SMs some SMs idle, however tall the matrix is. So cut the bands across, too: each program
-# adds up a *part* of the rows of its band, say 512. How are the parts added? There are two ways:
-# * Use `tl.atomic_add(pointers, values, mask=...)` into an output of zeros (`torch.zeros`). This takes one launch. But
-#   the parts arrive in any order, and float addition is not associative, so the last bits may change from run to run.
+# adds up a *part* of the rows of its band, say 512. How are the parts added?
+#
+# Suppose that two programs each load the same sum, add their part and store it. If both load before either stores, one
+# of the parts is lost. An **atomic** addition cannot be interrupted in this way: the L2 cache loads, adds and stores in
+# one step, and nobody else reaches the element in between. In Triton this is `tl.atomic_add`. Here 8 programs count the
+# elements of a vector, all into the same number.
+
+
+# %%
+@triton.jit
+def count_kernel(out_ptr, n, BLOCK: tl.constexpr):
+    """out[0] += how many of this program's BLOCK positions are elements; out begins with 0."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out_ptr, tl.sum((i < n).to(tl.float32)), sem="relaxed")
+
+
+total = torch.zeros(1)
+with trace():
+    count_kernel[(8,)](total, 1000, BLOCK=128)
+print("elements:", total.item())
+
+# %% [markdown]
+# The output must be 0 before the launch (`torch.zeros`). `sem="relaxed"` says that no other memory access has to wait
+# for the addition, which is enough where nothing but the sum is shared. Pointers, values and a mask may be blocks, as
+# in `tl.store`.
+#
+# So there are two ways to add the parts:
+# * Use `tl.atomic_add` into an output of zeros. This takes one launch. But the parts arrive in any order, and float
+#   addition is not associative, so the last bits may change from run to run.
 # * Store the parts as a small (parts, N) matrix. Its column sums are the answer, and you have a kernel for column sums.
 #   With this way the bits never change. But a second launch costs some microseconds, and for 8192 by 8192 floats an
-#   H200 needs only 75 microseconds in all.
+#   H200 needs only {{measured column sums}} microseconds in all.
 #
 # Either way earns full marks.
 #
@@ -726,7 +685,7 @@ def column_sum_kernel(
     cols = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
     first = tl.program_id(1) * ROWS
     total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for start in tl.range(first, min(M, first + ROWS), BLOCK_M, num_stages=3):  # the next tiles are on their way
+    for start in tl.range(first, min(M, first + ROWS), BLOCK_M, num_stages=3):  # the next tiles are on their way (05)
         rows = start + tl.arange(0, BLOCK_M)[:, None]
         tile = tl.load(x_ptr + rows * row_stride + cols, mask=(rows < M) & (cols < N), other=0)
         total += tile.to(tl.float32)
@@ -748,6 +707,189 @@ def column_sum(x: torch.Tensor) -> torch.Tensor:
 
 # %% check="coalescing.column_sum"
 check("coalescing.column_sum", column_sum)
+
+# %% [markdown]
+# ## Alignment: one element more
+#
+# A matrix of 1000 columns gets one column more, so its rows are 0.1 % longer. What does that do to the sectors that a
+# kernel reads?
+
+# %%
+figures.coalescing.padding_drift()
+
+# %% [markdown]
+# 1000 floats are 4000 bytes, exactly 125 sectors, so each row starts where a sector starts. 1001 floats are 4004 bytes,
+# and each row starts 4 bytes further into its sector than the row above. So a run of 8 floats touches two sectors in 7
+# of 8 rows, which makes 1.88 times as many sectors in all. Longer runs lose less, because only their ends reach into
+# another sector.
+#
+# The cure is to let rows lie further apart than they are long. With a row stride of 1008, rows of 1001 elements waste
+# 28 bytes each, but every row starts at the beginning of a sector again. Libraries call the row stride *leading
+# dimension* or *pitch*.
+#
+# ## Exercise: pad the rows
+#
+# {{exercise coalescing.padded_stride}}
+#
+# What is the smallest row stride, in elements, that is at least `n` and starts every row on a sector boundary?
+# `itemsize` is 1, 2, 4, 8 or 16 bytes, and row 0 is at the start of a sector. Full marks require a stride
+# * with which every row starts on a sector boundary, as a trace of four rows confirms ({{holds.starts_sectors.plain}}),
+# * that is no larger than it must be ({{correct.plain}}).
+
+
+# %% exercise="coalescing.padded_stride"
+def padded_stride(n: int, itemsize: int) -> int:
+    """Elements per row, bytes per element -> smallest row stride >= n, in elements, that is a multiple of a sector."""
+    ### BEGIN SOLUTION
+    per_sector = 32 // itemsize
+    return triton.cdiv(n, per_sector) * per_sector
+    ### END SOLUTION
+
+
+# %% check="coalescing.padded_stride"
+check("coalescing.padded_stride", padded_stride)
+
+# %% [markdown]
+# ### When an index no longer fits
+#
+# Triton gives an integer argument below 2³¹ only 32 bits, so `rows * stride_m` is a product of two 32-bit numbers. At
+# 2³¹ elements it wraps and becomes negative, and the load goes somewhere else. A cast afterwards, `(rows *
+# stride_m).to(tl.int64)`, comes too late; `rows.to(tl.int64) * stride_m` is right. This error often appears in kernels
+# that have worked for years (megablocks #185, flash-linear-attention #1082), because it shows only in large batches.
+#
+# ### Vector loads
+#
+# Alignment has a second benefit. Up to Hopper, a lane can load at most 16 bytes with one instruction: four floats, 128
+# bits. (From Blackwell on, sm_100, it can load 32.) With such loads, a quarter of the instructions move the same bytes.
+# For this, the address must be a multiple of 16 bytes, **and the compiler must know that it is**.
+#
+# How would it know? When you launch a kernel, Triton checks for each integer argument whether it is divisible by 16. If
+# it is, Triton compiles a version of the kernel that relies on this. `compile_for` does the same without a GPU, and
+# reads the width of the loads from the PTX, NVIDIA's portable assembly.
+
+# %%
+x, out = torch.randn(32, 1024), torch.empty(32, 128)
+for row_stride in (1008, 1000, 1001):
+    facts = compile_for(load_tile, x, out, row_stride, BLOCK_M=32, BLOCK_N=128, gpu="sm_90")
+    print(f"row stride {row_stride}: a lane loads {facts.load_bits} bits at a time and stores {facts.store_bits}")
+
+# %% [markdown]
+# 1001 is no surprise. But why does 1000 get narrow loads? Its rows start at multiples of 4000 bytes, and 4000 is
+# divisible by 16. So the *kernel* could load 128 bits. But the *compiler* is only told whether the stride in elements
+# is divisible by 16, and 1000 = 62 × 16 + 8. This is a second reason to pad, and to pad to 16 elements. A load of 128
+# bits appears in the PTX as `ld.global.v4.b32`, and in SASS, the machine code that `cuobjdump -sass` prints from a
+# compiled kernel, as `LDG.E.128`.
+#
+# How much can alignment matter in the end? In the mystery plot of unit 03 (by cuBLAS, NVIDIA's library for products), a
+# bfloat16 matmul on an H200 runs at {{measured product 4096}} TFLOP/s for N = 4096, and at {{measured product 4097}}
+# for N = 4097. Alignment is not the only cause; unit 05 explains the others.
+
+# %% [markdown]
+# ## What you now know
+#
+# * Memory moves sectors of 32 bytes, not elements. Efficiency is the bytes that you wanted divided by the bytes that
+#   were moved. A stride of 2 halves the efficiency, and from a stride of 8 floats on it is one eighth.
+# * A mask saves a sector only if it hides the whole sector.
+# * Triton lays out the lanes of each load and each store along the axis with stride 1. Your part is a tile with
+#   enough neighbours there: 8 floats or 16 halves fill a sector, longer runs fill lines.
+# * If an axis is slow, let a program take a band of neighbours across it, and cut the long axis into parts so that
+#   all SMs have work.
+# * Rows that start on sector boundaries touch fewer sectors. If the strides are divisible by 16, a lane loads 128 bits
+#   at a time.
+# * A trace names the load that is wasteful. If nothing spills and no cache helps, the trace counts as many sectors as
+#   the hardware does.
+#
+# Every kernel in this unit read its input once. In unit 05, a matrix product reads each element hundreds of times, and
+# the question becomes how to keep elements close by.
+
+# %%
+progress()
+
+# %% [markdown]
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen.
+
+# %% [markdown]
+# ## More
+#
+# {{unit more}} You find out what each stride costs, break a transpose, separate interleaved data without a wasted
+# sector (if a stride cannot be avoided, load densely and rearrange in registers), see how a warp takes both branches of
+# an `if`, and name six wasteful kernels by their pictures.
+
+# %% [markdown]
+# ## Exercise: what a stride costs
+#
+# {{exercise coalescing.strided_efficiency}}
+#
+# There are 32 lanes. Lane i reads element `i * stride`, and element 0 is at the start of a sector. What is the
+# efficiency? `stride` is at least 1. You may call `sectors_touched`, or find a formula.
+#
+# Full marks require your numbers to equal those of a traced copy
+# * at strides 1, 2, 4, 8, 32 in float32 ({{correct.float32}}),
+# * at odd strides and with 1, 2 and 8 bytes per element ({{correct.other dtypes}}).
+
+
+# %% exercise="coalescing.strided_efficiency"
+def strided_efficiency(stride: int, itemsize: int) -> float:
+    """Useful bytes / moved bytes of 32 lanes that read elements 0, stride, 2 * stride, ... of `itemsize` bytes."""
+    ### BEGIN SOLUTION
+    addresses = [lane * stride * itemsize for lane in range(32)]
+    return 32 * itemsize / (32 * sectors_touched(addresses, itemsize))
+    ### END SOLUTION
+
+
+# %% check="coalescing.strided_efficiency"
+check("coalescing.strided_efficiency", strided_efficiency)
+
+# %% [markdown]
+# ## Exercise: break a transpose
+#
+# {{exercise coalescing.break_transpose}}
+#
+# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also wrong
+# versions of it, called *mutants*. Each mutant has one change: for example, a mask is missing, one stride is confused
+# with another, or the axes of the grid are swapped. On many inputs a mutant still gives the right result. Write inputs
+# on which it gives a wrong one.
+#
+# `breaking_inputs()` returns a list of at most three dicts, `{"x": tensor}`. Each tensor has two axes and any strides,
+# and may span at most 16,384 numbers of float32 or float16. The check first runs the given kernel on all of your
+# inputs. **If the given kernel fails on one of them, you earn nothing.** Then the check runs the mutants. A mutant is
+# *killed* if its result is wrong on one of your inputs, or if it reaches outside a tensor. The check in this notebook
+# has four mutants, and the grader has more. Random matrices of ordinary sizes kill about half of the mutants. So up to
+# half of them earn nothing, and the others share {{kills.mutants}}: of four mutants here, two killed earn nothing,
+# three earn half, and four earn all.
+
+
+# %%
+@triton.jit
+def given_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    inside = (rows < M) & (cols < N)
+    tile = tl.load(x_ptr + rows * stride_m + cols * stride_n, mask=inside)
+    tl.store(out_ptr + cols * M + rows, tile, mask=inside)
+
+
+def given_transpose(x):
+    M, N = x.shape
+    out = torch.empty(N, M, dtype=x.dtype, device=x.device)
+    grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
+    given_kernel[grid](x, out, M, N, x.stride(0), x.stride(1), BLOCK=32)
+    return out
+
+
+# %% exercise="coalescing.break_transpose"
+def breaking_inputs() -> list[dict]:
+    """At most three inputs, `{"x": tensor}`, that expose wrong versions of the kernel."""
+    ### BEGIN SOLUTION
+    large, tiny = 1e6 * torch.randn(80, 150) + 0.25, 1e-9 * torch.randn(131, 37)
+    apart = large[::2, ::3]  # neither rows nor columns are neighbours
+    return [{"x": apart}, {"x": tiny}, {"x": torch.randn(1, 160)}]
+    ### END SOLUTION
+
+
+# %% check="coalescing.break_transpose"
+check("coalescing.break_transpose", breaking_inputs)
 
 # %% [markdown]
 # ## A stride that you cannot avoid
@@ -829,81 +971,6 @@ def deinterleave(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 # %% check="coalescing.deinterleave"
 check("coalescing.deinterleave", deinterleave)
-
-# %% [markdown]
-# ## Alignment: one element more
-#
-# A matrix of 1000 columns gets one column more, so its rows are 0.1 % longer. What does that do to the sectors that a
-# kernel reads?
-
-# %%
-figures.coalescing.padding_drift()
-
-# %% [markdown]
-# 1000 floats are 4000 bytes, exactly 125 sectors, so each row starts where a sector starts. 1001 floats are 4004 bytes,
-# and each row starts 4 bytes further into its sector than the row above. So a run of 8 floats touches two sectors in 7
-# of 8 rows, which makes 1.88 times as many sectors in all. Longer runs lose less, because only their ends reach into
-# another sector.
-#
-# The cure is to let rows lie further apart than they are long. With a row stride of 1008, rows of 1001 elements waste
-# 28 bytes each, but every row starts at the beginning of a sector again. Libraries call the row stride *leading
-# dimension* or *pitch*.
-#
-# ## Exercise: pad the rows
-#
-# {{exercise coalescing.padded_stride}}
-#
-# What is the smallest row stride, in elements, that is at least `n` and starts every row on a sector boundary?
-# `itemsize` is 1, 2, 4, 8 or 16 bytes, and row 0 is at the start of a sector. Full marks require a stride
-# * with which every row starts on a sector boundary, as a trace of four rows confirms ({{holds.starts_sectors.plain}}),
-# * that is no larger than it must be ({{correct.plain}}).
-
-
-# %% exercise="coalescing.padded_stride"
-def padded_stride(n: int, itemsize: int) -> int:
-    """Elements per row, bytes per element -> smallest row stride >= n, in elements, that is a multiple of a sector."""
-    ### BEGIN SOLUTION
-    per_sector = 32 // itemsize
-    return triton.cdiv(n, per_sector) * per_sector
-    ### END SOLUTION
-
-
-# %% check="coalescing.padded_stride"
-check("coalescing.padded_stride", padded_stride)
-
-# %% [markdown]
-# ### When an index no longer fits
-#
-# Triton gives an integer argument below 2³¹ only 32 bits, so `rows * stride_m` is a product of two 32-bit numbers. At
-# 2³¹ elements it wraps and becomes negative, and the load goes somewhere else. A cast afterwards, `(rows *
-# stride_m).to(tl.int64)`, comes too late; `rows.to(tl.int64) * stride_m` is right. This error often appears in kernels
-# that have worked for years (megablocks #185, flash-linear-attention #1082), because it shows only in large batches.
-#
-# ### Vector loads
-#
-# Alignment has a second benefit. Up to Hopper, a lane can load at most 16 bytes with one instruction: four floats, 128
-# bits. (From Blackwell on, sm_100, it can load 32.) With such loads, a quarter of the instructions move the same bytes.
-# For this, the address must be a multiple of 16 bytes, **and the compiler must know that it is**.
-#
-# How would it know? When you launch a kernel, Triton checks for each integer argument whether it is divisible by 16. If
-# it is, Triton compiles a version of the kernel that relies on this. `compile_for` does the same without a GPU, and
-# reads the width of the loads from the PTX, NVIDIA's portable assembly.
-
-# %%
-x, out = torch.randn(32, 1024), torch.empty(32, 128)
-for row_stride in (1008, 1000, 1001):
-    facts = compile_for(load_tile, x, out, row_stride, BLOCK_M=32, BLOCK_N=128, gpu="sm_90")
-    print(f"row stride {row_stride}: a lane loads {facts.load_bits} bits at a time and stores {facts.store_bits}")
-
-# %% [markdown]
-# 1001 is no surprise. But why does 1000 get narrow loads? Its rows start at multiples of 4000 bytes, and 4000 is
-# divisible by 16. So the *kernel* could load 128 bits. But the *compiler* is only told whether the stride in elements
-# is divisible by 16, and 1000 = 62 × 16 + 8. This is a second reason to pad, and to pad to 16 elements. A load of 128
-# bits appears in the PTX as `ld.global.v4.b32`, and in SASS, the machine code that `cuobjdump -sass` prints from a
-# compiled kernel, as `LDG.E.128`.
-#
-# How much can alignment matter in the end? A bfloat16 matmul on an H200 ran at 750 TFLOP/s for N = 4096 and at 135 for
-# N = 4097 (cuBLAS, measured in unit 03). Alignment is not the only cause; unit 05 explains the others.
 
 # %% [markdown]
 # ## Divergence: both branches run
@@ -1026,31 +1093,6 @@ named_lanes = {
 check("coalescing.name_lanes", named_lanes)
 
 # %% [markdown]
-# ## What you now know
-#
-# * Memory moves sectors of 32 bytes, not elements. Efficiency is the bytes that you wanted divided by the bytes that
-#   were moved. A stride of 2 halves the efficiency, and from a stride of 8 floats on it is one eighth.
-# * A mask saves a sector only if it hides the whole sector.
-# * Triton lays out the lanes of each load and each store along the axis with stride 1. Your part is a tile with
-#   enough neighbours there: 8 floats or 16 halves fill a sector, longer runs fill lines.
-# * If a stride cannot be avoided, load densely and rearrange in registers.
-# * If an axis is slow, let a program take a band of neighbours across it, and cut the long axis into parts so that
-#   all SMs have work.
-# * Rows that start on sector boundaries touch fewer sectors. If the strides are divisible by 16, a lane loads 128 bits
-#   at a time.
-# * A trace names the load that is wasteful. If nothing spills and no cache helps, the trace counts as many sectors as
-#   the hardware does.
-#
-# Every kernel in this unit read its input once. In unit 05, a matrix product reads each element hundreds of times, and
-# the question becomes how to keep elements close by.
-
-# %%
-progress()
-
-# %% [markdown]
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
-# inputs that you have not seen.
-#
 # ## Further reading
 #
 # * NVIDIA, *CUDA C++ Best Practices Guide*, the chapter on memory optimizations: coalesced access to global memory,

@@ -14,11 +14,11 @@
 # # 05 · Tiling
 #
 # **After this unit you can** write a matrix product in Triton that reads each element a few dozen times instead of
-# thousands of times. You can say beforehand how many bytes it moves, and explain why one more row in the matrices can
-# halve a GPU's speed. This unit takes several sittings, about {{unit hours}} in all, including {{unit minutes}} for the
-# {{unit exercises}}. You need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors, traces). You need no GPU,
-# because traffic is counted on the CPU. Each picture names the GPU on which its times were measured; nearly always it
-# was an NVIDIA H200.
+# thousands of times. You can say beforehand how many bytes it moves, choose its tiles by what the compiler says, and
+# number its tiles so that the L2 cache helps. This unit takes several sittings, about {{unit hours}} in all, including
+# {{unit minutes}} for the {{unit exercises}} of the main path. You need 03 (FLOPs, the roofline) and 04 (a kernel on
+# tiles, sectors, traces). You need no GPU, because traffic is counted on the CPU. Each picture names the GPU on which
+# its times were measured; nearly always it was an NVIDIA H200.
 
 # %%
 import torch
@@ -26,6 +26,7 @@ import triton
 import triton.language as tl
 
 from course_lib import bench, check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib.hardware.measurements import measured
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -39,9 +40,9 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 figures.flops.mystery_plot()
 
 # %% [markdown]
-# The points form branches, and along a branch the speed often drops from one size to the next. At the end of this unit
-# you will predict this plot with ten lines of your own code. To get there, we ask the question that decides the speed
-# of every matrix product: how many times is each element *read*?
+# The points form branches, and along a branch the speed often drops from one size to the next. (In *More*, at the end,
+# ten lines of your own code predict this plot.) Before its details comes the question that decides the speed of every
+# matrix product: how many times is each element *read*?
 #
 # The product `c` of two 4096 by 4096 matrices `a` and `b` takes 2 × 4096³ FLOPs. In bfloat16 each of `a` and `b` takes
 # 32 MiB. Suppose that a kernel computes each element of `c` separately. For each element it reads a row of `a` and a
@@ -101,33 +102,6 @@ figures.tiling.outer_products()
 # %% [markdown]
 # Now count the work for one k. M + N numbers are read, and M × N multiplications are done with them. This is the idea
 # of the whole unit: **read a few numbers, and use each of them many times.**
-#
-# ## Exercise: outer products
-#
-# {{exercise tiling.outer_product_matmul}}
-#
-# Write a @ b as a sum of outer products, in torch, on the CPU. Write one loop, over k. Torch may multiply and add
-# elementwise here, but it must not multiply matrices. Full marks require
-# * the right result for any sizes ({{correct.ragged}}),
-# * one outer product for each k ({{counted.plain}}).
-#
-# Until you solve an exercise, its check says that nothing has been returned yet. `hint("tiling.outer_product_matmul")`
-# gives a hint, and a stronger one each time you call it. Every exercise in this unit has such a check and such hints.
-
-
-# %% exercise="tiling.outer_product_matmul"
-def outer_product_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a (M, K), b (K, N) -> (M, N), as a sum of K outer products."""
-    ### BEGIN SOLUTION
-    c = torch.zeros(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
-    for k in range(a.shape[1]):
-        c += torch.outer(a[:, k], b[k, :])
-    return c
-    ### END SOLUTION
-
-
-# %% check="tiling.outer_product_matmul"
-check("tiling.outer_product_matmul", outer_product_matmul)
 
 # %% [markdown]
 # ## Tiles
@@ -146,34 +120,6 @@ figures.tiling.tile_anatomy()
 # there are N / BLOCK_N such programs.
 #
 # > Each element of **a** is read **N / BLOCK_N** times, and each element of **b** is read **M / BLOCK_M** times.
-#
-# ## Exercise: tiles in torch
-#
-# {{exercise tiling.tiled_matmul}}
-#
-# Write the tiled product first in torch, on the CPU. Cut the result into tiles of bm × bn. For each tile of `c`,
-# multiply tiles (bm, bk) of `a` by tiles (bk, bn) of `b` with `@`, and add these products up. M, N and K need not be
-# multiples of the sides of the tiles. Full marks require
-# * the right result for such ragged sizes ({{correct.ragged}}),
-# * one product for each combination of a tile of `c` and a piece of K ({{counted.plain}}).
-
-
-# %% exercise="tiling.tiled_matmul"
-def tiled_matmul(a: torch.Tensor, b: torch.Tensor, bm: int, bn: int, bk: int) -> torch.Tensor:
-    """a (M, K), b (K, N) -> (M, N), tile by tile."""
-    ### BEGIN SOLUTION
-    (M, K), N = a.shape, b.shape[1]
-    c = torch.zeros(M, N, dtype=a.dtype, device=a.device)
-    for i in range(0, M, bm):
-        for j in range(0, N, bn):
-            for k in range(0, K, bk):
-                c[i : i + bm, j : j + bn] += a[i : i + bm, k : k + bk] @ b[k : k + bk, j : j + bn]
-    return c
-    ### END SOLUTION
-
-
-# %% check="tiling.tiled_matmul"
-check("tiling.tiled_matmul", tiled_matmul)
 
 # %% [markdown]
 # ## Exercise: predict what is read
@@ -189,8 +135,8 @@ check("tiling.tiled_matmul", tiled_matmul)
 # Write down five numbers; the last question asks only about `a`. The check then counts with a trace.
 #
 # Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
-# earns nothing.
-
+# earns nothing. `hint("tiling.predictions")` gives a hint, and a stronger one each time you call it. Every exercise in
+# this unit has such a check and such hints.
 
 # %% exercise="tiling.predictions"
 predicted_reads = {
@@ -218,7 +164,284 @@ check("tiling.predictions", predicted_reads)
 # instead of 4. That makes more reads in all: 2 + 8 instead of 4 + 4. A program with a tile of BLOCK_M × BLOCK_N does 2
 # × BLOCK_M × BLOCK_N FLOPs for every BLOCK_M + BLOCK_N numbers that it reads. Of all tiles with the same area, the
 # **square** has the smallest sum of its sides.
+
+# %% [markdown]
+# ## Exercise: sums of rows
 #
+# {{exercise tiling.row_sums}}
+#
+# A matmul is a loop along K that keeps sums in registers. Write the loop first, without the product: compute the sum of
+# each row of `a`, in float32. Each program handles a block of rows, and goes through all columns from left to right. K
+# may be any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Of
+# the kernel three lines are missing, two in the loop and one at the end; the function that launches it is yours. Full
+# marks require
+# * the right sums for any sizes, even if there are gaps between the rows in memory ({{correct.ragged}}),
+# * the right sums for long rows of float16 ({{correct.float16}}),
+# * dense loads ({{coalesced.load.performance}}),
+# * at least 32 programs that together read each element once ({{traffic.performance}}).
+
+
+# %% exercise="tiling.row_sums"
+@triton.jit
+def row_sums_kernel(a_ptr, out_ptr, M, K, stride_m, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
+    """out[m] = the sum of a[m, :], for BLOCK_M rows."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    acc = tl.zeros((BLOCK_M, BLOCK_K), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        ### BEGIN SOLUTION
+        k = start + tl.arange(0, BLOCK_K)[None, :]
+        acc += tl.load(a_ptr + rows * stride_m + k, mask=(rows < M) & (k < K), other=0).to(tl.float32)
+        ### END SOLUTION
+    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    ### BEGIN SOLUTION
+    tl.store(out_ptr + m, tl.sum(acc, 1), mask=m < M)
+    ### END SOLUTION
+
+
+def row_sums(a: torch.Tensor) -> torch.Tensor:
+    """a: (M, K), column stride 1 -> (M,) float32."""
+    ### BEGIN SOLUTION
+    M, K = a.shape
+    out = torch.empty(M, dtype=torch.float32, device=a.device)
+    row_sums_kernel[(triton.cdiv(M, 16),)](a, out, M, K, a.stride(0), BLOCK_M=16, BLOCK_K=128)
+    return out
+    ### END SOLUTION
+
+
+# %% check="tiling.row_sums"
+check("tiling.row_sums", row_sums)
+
+# %% [markdown]
+# ## The kernel
+#
+# Now the product joins the loop. You need to know four new things.
+#
+# **`tl.dot(a, b, acc)`** multiplies two blocks on the tensor cores, and adds the product to an accumulator. The blocks
+# have the shapes (BLOCK_M, BLOCK_K) and (BLOCK_K, BLOCK_N). Their sides are powers of two. BLOCK_K, the side that is
+# summed over, is at least 16 (32 for numbers of one byte). BLOCK_M and BLOCK_N may be smaller than 16, and then the
+# compiler pads the blocks. The accumulator is float32 even for blocks of float16 or bfloat16, because thousands of
+# products are added up. Unit 02 showed how wrong such a sum becomes in half precision.
+#
+# **Float32 blocks** are rounded to TF32 (10 bits after the point) on their way into the tensor cores, unless you write
+# `tl.dot(a, b, acc, input_precision="ieee")`. A trace rounds them, too, so you can see the effect on the CPU. For other
+# dtypes `input_precision` does nothing.
+#
+# **In a kernel**, `c_ptr.dtype.element_ty` is the dtype of the tensor that `c_ptr` points to, so `acc.to(...)` with it
+# rounds the sums to the dtype of the result. And `tl.cdiv` is `triton.cdiv`, for numbers in a kernel.
+#
+# **Pointers that move.** Inside the loop only the position along K changes. So make two blocks of pointers before the
+# loop, and advance them in each step: `a_ptrs += BLOCK_K * stride_ak`.
+#
+# The next kernel uses `tl.dot` and pointers that move. It is run twice, once with float16 and once with float32, so
+# that you can see the rounding to TF32. A single program computes a result that is just one tile, in several steps
+# along K. It needs no mask.
+
+
+# %%
+@triton.jit
+def one_tile(a_ptr, b_ptr, c_ptr, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """c = a @ b for contiguous a (BLOCK_M, K) and b (K, BLOCK_N), where BLOCK_K divides K. Launch one program."""
+    rows, cols, k = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :], tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + rows * K + k[None, :]  # (BLOCK_M, BLOCK_K)
+    b_ptrs = b_ptr + k[:, None] * BLOCK_N + cols  # (BLOCK_K, BLOCK_N)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for _ in range(0, K, BLOCK_K):
+        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K * BLOCK_N
+    tl.store(c_ptr + rows * BLOCK_N + cols, acc.to(c_ptr.dtype.element_ty))
+
+
+a, b = torch.randn(32, 128).half(), torch.randn(128, 32).half()
+c = torch.empty(32, 32, dtype=torch.float16)
+with trace() as t:
+    one_tile[(1,)](a, b, c, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32)
+print("right:", torch.allclose(c.double(), a.double() @ b.double(), atol=0.02))
+print(f"each element of a is read {t.reread(a):.0f} time; {t.flops.dot:,} FLOPs in tl.dot")
+a32, b32, c32 = a.float(), torch.randn(128, 32), torch.empty(32, 32)
+with trace():
+    one_tile[(1,)](a32, b32, c32, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32)
+print(f"float32, rounded to TF32: off by {(c32 - a32 @ b32).abs().max():.4f}; without this rounding, by about 0.00001")
+print(compile_for(one_tile, a, b, c, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, gpu="sm_90"))
+
+# %% [markdown]
+# Four things in the compiler's report matter here. It says how wide the loads and stores are: 128 bits, which is the
+# widest possible. It names the instruction of the tensor cores: `mma`, or `wgmma` for tiles of 64 rows and more. It
+# says how many of the 232,448 bytes (227 KiB) of shared memory a program takes. And it says how many registers each
+# thread takes.
+#
+# **Warps and stages** are arguments of the launch, too: `kernel[grid](..., num_warps=8, num_stages=3)`. By default a
+# program has 4 warps, that is, 128 threads. So with a tile of 128 × 256, each thread holds 256 sums. A thread has at
+# most 255 registers. What happens to the sums that do not fit?
+
+# %%
+a, b = torch.empty(128, 1024).half(), torch.empty(1024, 256).half()
+c = torch.empty(128, 256).half()
+for num_warps in (4, 8):
+    shape = dict(BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, num_warps=num_warps, num_stages=3)
+    facts = compile_for(one_tile, a, b, c, 1024, gpu="sm_90", **shape)
+    print(
+        f"{num_warps} warps: {facts.registers} registers per thread; {facts.spill_bytes} bytes per thread are spilled to memory"
+    )
+
+# %% [markdown]
+# With 4 warps the sums **spill**: part of the accumulator ends up in memory, and the program has to load and store it
+# again and again. The result is still right, and a trace does not count these bytes. Neither the result nor the trace
+# shows the spill, so look at what `compile_for` says, and give large tiles 8 warps.
+#
+# **Any strides.** `x.T`, a slice, and a head of an attention layer are views, with strides of their own (unit 01). If a
+# kernel takes both strides of each matrix as arguments, it can read all of these views without a copy. `.contiguous()`
+# would launch another kernel, with its own traffic, so it is not allowed here.
+#
+# **Batches.** If `a` has the shape (B, M, K) and `b` has (B, K, N), there are B products to compute. `a` and `b` have
+# the same number of dimensions, two or three. Use the second axis of the grid, `tl.program_id(1)`, to say which product
+# of the batch a program works on, and pass one more stride for each matrix. A single product is a batch of one, and
+# `a[None]` gives such a batch, as a view.
+#
+# ## Exercise: one step
+#
+# {{exercise tiling.one_step}}
+#
+# A matmul is like `row_sums`, with a product in each step. Now write just one step. K is at most 64, so one block
+# holds all of K, and there is no loop. The matrices `a` and `b` are contiguous, in float16. Blocks can reach past the
+# last row of `a` and past the last column of `b`. If K is smaller than BLOCK_K, they also reach past the end of K.
+# Masked loads need `other=0`. Otherwise undefined values past the end of K would be multiplied and added to the sums.
+# Full marks require
+# * the right result for any sizes of `c` ({{correct.ragged}}),
+# * the right result for any K up to 64 ({{correct.short}}),
+# * one program for each tile, so that at least 8 programs share a tall `c` ({{programs.tall}}).
+
+
+# %% exercise="tiling.one_step"
+@triton.jit
+def one_step_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
+    """One tile of c = a @ b; BLOCK_K holds all of K."""
+    ### BEGIN SOLUTION
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    k = tl.arange(0, BLOCK_K)
+    a = tl.load(a_ptr + rows * K + k[None, :], mask=(rows < M) & (k[None, :] < K), other=0)
+    b = tl.load(b_ptr + k[:, None] * N + cols, mask=(k[:, None] < K) & (cols < N), other=0)
+    c = tl.dot(a, b).to(c_ptr.dtype.element_ty)
+    tl.store(c_ptr + rows * N + cols, c, mask=(rows < M) & (cols < N))
+    ### END SOLUTION
+
+
+def one_step(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a: (M, K), b: (K, N), K at most 64 -> (M, N)."""
+    ### BEGIN SOLUTION
+    (M, K), N = a.shape, b.shape[1]
+    c = torch.empty(M, N, dtype=a.dtype, device=a.device)
+    one_step_kernel[(triton.cdiv(M, 32), triton.cdiv(N, 32))](a, b, c, M, N, K, BLOCK=32, BLOCK_K=64)
+    return c
+    ### END SOLUTION
+
+
+# %% check="tiling.one_step"
+check("tiling.one_step", one_step)
+
+# %% [markdown]
+# ## Exercise: matmul
+#
+# {{exercise tiling.matmul}}
+#
+# Write `matmul(a, b)` for matrices of float16, bfloat16 and float32, with any sizes and any strides. The result has the
+# dtype of `a`. Use one kernel, and ordinary pointers, as in `one_tile`. Begin with a single product in float16. Then
+# earn the points one by one:
+# * The result is right for ragged sizes ({{correct.ragged}}), for transposed matrices and slices ({{correct.strided}}),
+#   and for batches ({{correct.batched}}).
+# * Sums over a long K keep their precision ({{correct.long}}), and products of float32 matrices have the full precision
+#   of float32 ({{correct.float32}}).
+# * Each element of `a` is read at most N / 64 times ({{rereads.a.performance}}), and each element of `b` at most M / 64
+#   times ({{rereads.b.performance}}). In all, the kernel moves no more bytes than tiles of 64 × 64 need
+#   ({{traffic.performance}}). You earn the points of this item only if a large product is divided among at least 32
+#   programs.
+# * Loads are dense ({{coalesced.load.performance}}), and so are stores ({{coalesced.store.performance}}).
+#
+# A function in which torch makes a copy earns nothing at all, and `a.contiguous()` can make one.
+#
+# `tl.program_id(0)` is the number of a tile. With grid_n = tl.cdiv(N, BLOCK_N) in the kernel, let program pid compute
+# the tile (pid // grid_n, pid % grid_n). `GROUP` is for the section *Which tile first?*, which shows a better
+# order. Until then ignore `GROUP`, or remove it.
+#
+# Which tile should you take? For float16 and bfloat16, a tile of 128 × 256 with BLOCK_K = 64 is a good start, with 8
+# warps and three stages; *Where tiles live* says why, and *Tile, warps, stages* asks whether a fourth stage is worth
+# its shared memory. Float32 numbers take twice the space, and a product of float32 blocks without rounding to TF32
+# takes many registers. So use smaller tiles for float32: BLOCK_M = BLOCK_N = 64 and BLOCK_K = 32 are large enough.
+#
+# There is extra credit on a GPU, for a product of 4096 × 4096 × 4096 in bfloat16. You get {{speed}} if your kernel
+# reaches {{speed.full}} of the speed of `torch.matmul`, and some of the points if it reaches more than
+# {{speed.none}}.
+
+
+# %% exercise="tiling.matmul"
+@triton.jit
+def matmul_kernel(
+    a_ptr, b_ptr, c_ptr, M, N, K,
+    stride_ab, stride_am, stride_ak, stride_bb, stride_bk, stride_bn,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """One tile of c = a @ b, for one matrix of the batch. c is contiguous."""
+    ### BEGIN SOLUTION
+    pid, batch = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    grid_m, grid_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
+    first = pid // (GROUP * grid_n) * GROUP  # which tile: GROUP rows of tiles, column by column
+    height = min(grid_m - first, GROUP)
+    within = pid % (GROUP * grid_n)
+    rows = (first + within % height) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]  # (BLOCK_M, 1)
+    cols = (within // height) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]  # (1, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+
+    a_ptrs = a_ptr + batch * stride_ab + rows * stride_am + k[None, :] * stride_ak  # (BLOCK_M, BLOCK_K)
+    b_ptrs = b_ptr + batch * stride_bb + k[:, None] * stride_bk + cols * stride_bn  # (BLOCK_K, BLOCK_N)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for start in range(0, K, BLOCK_K):
+        a = tl.load(a_ptrs, mask=(rows < M) & (k[None, :] < K - start), other=0)
+        b = tl.load(b_ptrs, mask=(k[:, None] < K - start) & (cols < N), other=0)
+        acc = tl.dot(a, b, acc, input_precision="ieee")
+        a_ptrs += BLOCK_K * stride_ak
+        b_ptrs += BLOCK_K * stride_bk
+    inside = (rows < M) & (cols < N)
+    tl.store(c_ptr + batch * M * N + rows * N + cols, acc.to(c_ptr.dtype.element_ty), mask=inside)
+    ### END SOLUTION
+
+
+def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a (M, K) or (B, M, K), b (K, N) or (B, K, N), any strides -> (M, N) or (B, M, N), contiguous."""
+    ### BEGIN SOLUTION
+    if a.dim() == 2:
+        return matmul(a[None], b[None])[0]
+    (B, M, K), N = a.shape, b.shape[2]
+    c = torch.empty(B, M, N, dtype=a.dtype, device=a.device)
+    if a.dtype == torch.float32:
+        shape = dict(BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, num_warps=4, num_stages=3)
+    else:
+        shape = dict(BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, num_warps=8, num_stages=3)
+    grid = (triton.cdiv(M, shape["BLOCK_M"]) * triton.cdiv(N, shape["BLOCK_N"]), B)
+    matmul_kernel[grid](a, b, c, M, N, K, *a.stride(), *b.stride(), GROUP=8, **shape)
+    return c
+    ### END SOLUTION
+
+
+# %% check="tiling.matmul"
+check("tiling.matmul", matmul)
+
+# %% [markdown]
+# If there is a GPU, the next cell times your kernel and `torch.matmul` in the same run. `torch.matmul` calls NVIDIA's
+# library cuBLAS.
+
+# %% gpu="tiling.speed"
+if bench.has_gpu():
+    a, b = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    if matmul(a, b) is None:
+        print("solve matmul to see its speed")
+    else:
+        found = bench.ratio(lambda: matmul(a, b), lambda: torch.matmul(a, b))
+        print(f"{2 * 4096**3 / found.own_ms / 1e9:.0f} TFLOP/s, {found.speedup:.2f} of torch's speed")
+else:
+    print("This machine has no GPU on which the course can time kernels.")
+
+# %% [markdown]
 # ## Exercise: bytes of a tiled product
 #
 # {{exercise tiling.matmul_bytes}}
@@ -303,7 +526,298 @@ figures.tiling.explore_tile_sizes()
 # With BLOCK_K = 64 on an H200, the tile of 128 × 256 (or 256 × 128) has the highest intensity of all tiles that fit: 85
 # FLOP/byte. Each stage takes 48 KiB, so a third stage costs as much as the first. A tile of 256 × 256 would take all
 # the registers of an SM for its sums, and leave none for addresses.
+
+# %% [markdown]
+# ## Tile, warps, stages
 #
+# Your kernel is right, and five numbers of its launch are still open. Each of them has a price:
+#
+# | number | what more of it gives | what it takes |
+# | --- | --- | --- |
+# | BLOCK_M, BLOCK_N | fewer bytes: `a` is read N / BLOCK_N times, `b` M / BLOCK_M times | registers for BLOCK_M × BLOCK_N sums |
+# | `num_warps` | more threads, so fewer sums for each | warps that an SM has room for, 64 |
+# | `num_stages` | more bytes on their way while the tensor cores work | shared memory, (BLOCK_M + BLOCK_N) × BLOCK_K × 2 bytes a stage |
+# | BLOCK_K | fewer steps, so fewer waits | shared memory, likewise |
+#
+# How many stages are enough? That depends on how long a step takes, and how long a tile takes to arrive. The next cell
+# computes the first for a tile of 128 × 256 at full speed, and takes the second from the measurement of unit 00: one
+# answer from main memory, with nobody else asking. How many tiles should be on their way while one is used?
+
+# %%
+sheet = gpu.datasheet("H200")
+step = 2 * 128 * 256 * 64 / (sheet.bf16_flops / sheet.sms)
+wait = max(seconds for _, _, seconds in measured("memory_hierarchy")["latency"])
+print(f"one step of 64 along K: {step * 1e6:.2f} µs on an SM at full speed, {(128 + 256) * 64 * 2:,} bytes to load")
+print(f"one answer from memory: {wait * 1e6:.2f} µs")
+
+# %% [markdown]
+# One tile on its way arrives in time only if nothing else delays it, and 132 SMs ask at the same moment. Two or three
+# are safe. So use the shared memory that there is: what holds no tile is of no use here.
+#
+# Before you choose, say for a tile of 128 × 256 with BLOCK_K = 64: how many sums has each thread with 4 warps, and with
+# 8? And how many stages fit into the 232,448 bytes that a program may have?
+#
+# ## Exercise: tune
+#
+# {{exercise tiling.tune}}
+#
+# The kernel and its launch are given: a product of two contiguous matrices in bfloat16, large ones, on an H100 or H200
+# (sm_90). You write the configuration. It need not fit an A100. Full marks require
+# * that the sums stay in registers: no spills ({{by_the_compiler.spilled}}),
+# * that the products are done by `wgmma` ({{by_the_compiler.without_wgmma}}),
+# * that at least two thirds of a program's shared memory hold tiles ({{by_the_compiler.half_empty}}),
+# * that no more bytes are moved than tiles of 128 × 256 move ({{traffic.performance}}).
+#
+# The first three are what the compiler says, without a GPU. There is extra credit on a GPU, for a product of 4096 × 4096
+# × 4096. You get {{speed}} if the kernel reaches {{speed.full}} of the speed of `torch.matmul`, and some of the points
+# if it reaches more than {{speed.none}}.
+
+
+# %% exercise="tiling.tune"
+def configuration() -> dict[str, int]:
+    """BLOCK_M, BLOCK_N, BLOCK_K, num_warps and num_stages, for large products in bfloat16 on an H200."""
+    ### BEGIN SOLUTION
+    return dict(BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, num_warps=8, num_stages=4)
+    ### END SOLUTION
+
+
+@triton.jit
+def tuned_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Given. One tile of c = a @ b; all three are contiguous."""
+    pid, grid_n = tl.program_id(0), tl.cdiv(N, BLOCK_N)
+    rows = (pid // grid_n) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    cols = (pid % grid_n) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    k = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + rows * K + k[None, :]
+    b_ptrs = b_ptr + k[:, None] * N + cols
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for start in range(0, K, BLOCK_K):
+        a = tl.load(a_ptrs, mask=(rows < M) & (k[None, :] < K - start), other=0)
+        b = tl.load(b_ptrs, mask=(k[:, None] < K - start) & (cols < N), other=0)
+        acc = tl.dot(a, b, acc)
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K * N
+    tl.store(c_ptr + rows * N + cols, acc.to(c_ptr.dtype.element_ty), mask=(rows < M) & (cols < N))
+
+
+def tuned_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
+    """Given. a (M, K) @ b (K, N), contiguous, with your configuration."""
+    chosen = configuration()
+    if chosen is None:
+        return None
+    (M, K), N = a.shape, b.shape[1]
+    c = torch.empty(M, N, dtype=a.dtype, device=a.device)
+    grid = (triton.cdiv(M, chosen["BLOCK_M"]) * triton.cdiv(N, chosen["BLOCK_N"]),)
+    tuned_kernel[grid](a, b, c, M, N, K, **chosen)
+    return c
+
+
+# %%
+chosen = configuration()
+if chosen is None:
+    print("write a configuration to see what the compiler says of it")
+else:
+    a, b, c = (torch.empty(2048, 2048, dtype=torch.bfloat16) for _ in range(3))
+    print(compile_for(tuned_kernel, a, b, c, 2048, 2048, 2048, gpu="sm_90", **chosen))
+
+# %% check="tiling.tune"
+check("tiling.tune", tuned_matmul)
+
+# %% [markdown]
+# A tile of 128 × 256 and the same tile turned, 256 × 128, move the same bytes, and the compiler's report is nearly the
+# same, too. Are they equally fast? Write down what you expect, for three stages and for four. The picture in the next
+# section has all four of them.
+
+# %% [markdown]
+# ## Autotuning
+#
+# Which tile is fastest? The answer depends on the bytes that are moved, but also on registers, stages, warps and the
+# size of the product. Nobody can predict the effect of all of these together, so people measure. `triton.autotune`
+# takes a kernel and a list of configurations. Whenever the kernel is launched with a new `key` (here with new sizes),
+# the autotuner times each configuration and remembers the best one:
+#
+# ```python
+# configs = [
+#     triton.Config({"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP": 8}, num_warps=8, num_stages=3),
+#     triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP": 8}, num_warps=4, num_stages=4),
+#     ...
+# ]
+# tuned = triton.autotune(configs, key=["M", "N", "K"])(matmul_kernel)
+# tuned[lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]), B)](a, b, c, M, N, K, ...)
+# ```
+#
+# The grid becomes a function, because it depends on the tile. The autotuner calls this function with a dict, here
+# called `meta`, that holds the configuration. If you use the autotuner in an exercise, the check counts bytes with your
+# first configuration, so put a good one first. The others run on small inputs, one after another, and must give right
+# results, too: nobody knows which one the autotuner will choose on a GPU. The next cell shows the speed of the course's
+# own solution with several configurations.
+
+# %%
+figures.tiling.autotuned()
+
+# %% [markdown]
+# A fourth stage takes the tile of 128 × 256 from {{measured tile, three stages}} to {{measured tile, four stages}}
+# TFLOP/s, which nobody would have guessed from its bytes, since they are the same. The turned tile gains nothing from
+# it ({{measured turned tile, three stages}} and {{measured turned tile, four stages}}). With four stages, this plain
+# kernel has {{measured plain product 4096}} of the speed of `torch.matmul` at 4096, and {{measured plain product 8192}}
+# at 8192 (`benchmarks/results/tiling.md`). But where `b` is transposed, it has {{measured plain product b transposed}},
+# and no configuration that was tried has more.
+#
+# ## Which tile first?
+#
+# One question is left. A trace says that `a` is read N / BLOCK_N times. With 16,384 columns and tiles of 256, this is
+# 64 times. Must all of these reads go to DRAM? Between the SMs and DRAM lies the **L2** cache, which has 60 MiB on an
+# H200. If two programs that run at the same time need the same tile of `a`, DRAM delivers it only once.
+#
+# So it matters *which* tiles are computed at the same time. This depends on how a kernel turns its program number into
+# a tile. With large tiles an H200 runs 132 programs at a time, one on each SM. If tiles are numbered row by row (**row
+# order**), the tiles of these programs lie in three or four long rows. Together these tiles need few rows of `a`, but
+# all columns of `b`. Which order would be better?
+
+# %%
+figures.tiling.orders()
+
+# %% [markdown]
+# It would be better if the tiles formed a compact patch. For the same number of tiles, a compact patch has fewer rows
+# and columns in total than a long strip. This is the advantage of the square again, now for tiles instead of numbers.
+# The common way to get a patch is **grouped order**: take `group` rows of tiles, go through them column by column, and
+# then take the next `group` rows.
+#
+# ## Exercise: grouped order
+#
+# {{exercise tiling.grouped_order}}
+#
+# Which tile (m, n) belongs to program `pid` of a grid of grid_m × grid_n tiles? The first `group` programs take the
+# tiles of column 0 in the first `group` rows. The next `group` programs take the tiles of column 1 in the same rows,
+# and so on. After the last column come the next `group` rows. The last group may have fewer rows. Full marks require
+# * each tile exactly once ({{holds.is_an_order.plain}}),
+# * one group after the other, and within each group one column after the other ({{holds.finishes_groups.plain}}), even
+#   when the last group has fewer rows ({{holds.finishes_groups.ragged}}),
+# * in a model of an L2 cache, at most 0.65 times as many bytes from DRAM as with row order
+#   ({{holds.saves_traffic.cache}}).
+#
+# Plain arithmetic (`//`, `%`, `min`) is enough, so the same lines also work inside a kernel.
+
+
+# %% exercise="tiling.grouped_order"
+def grouped_order(pid: int, grid_m: int, grid_n: int, group: int) -> tuple[int, int]:
+    """The tile (m, n) of program pid."""
+    ### BEGIN SOLUTION
+    first = pid // (group * grid_n) * group  # the first row of this group
+    height = min(grid_m - first, group)
+    within = pid % (group * grid_n)
+    return first + within % height, within // height
+    ### END SOLUTION
+
+
+# %% check="tiling.grouped_order"
+check("tiling.grouped_order", grouped_order)
+
+# %% [markdown]
+# Now go back to your matmul. Replace the lines that number the tiles in row order with the lines of `grouped_order`.
+# Replace `group` with `GROUP`, and define `grid_m = tl.cdiv(M, BLOCK_M)`. `GROUP=8` in the launch is a good start. Run
+# the check again: the result must still be right.
+#
+# How many bytes does DRAM deliver in each order, and how much time does a better order save? The left picture shows
+# what the model says, for L2 caches of many sizes. The right picture shows the speed of one kernel on an H200, with its
+# tiles in each of these orders.
+
+# %%
+figures.tiling.order_traffic()
+
+# %% [markdown]
+# In the model of an H200, grouped order reads about a quarter as many bytes as row order. On the GPU it is only a few
+# percent faster. Why so little? At these sizes the product is limited by arithmetic, and seldom waits for DRAM. (The
+# third order in the pictures, the Hilbert curve, is explained in *More*. In the model it reads the fewest bytes. On the
+# GPU, at N = 16384, it was faster in some runs and grouped order in others; `benchmarks/results/tiling.md` shows the
+# spread.) The model runs 132 programs in lock-step, but on a real GPU they drift apart. A model explains, but only a
+# measurement can say which order is faster. Grouped order costs five lines of code, and is well worth it.
+#
+# ## What you now know
+#
+# * A matrix product is a sum of outer products: few numbers are read, and each is used many times. Without tiles a
+#   product reads each element of `a` N times. With tiles of BLOCK_N columns, it reads each element of `a` N / BLOCK_N
+#   times.
+# * Of all tiles with the same area, the square has the highest intensity. Registers limit the size of the accumulator.
+#   Shared memory limits the size of the tiles of `a` and `b`, and the number of stages.
+# * Programs that run at the same time should compute a compact patch of tiles. Then L2 already has most of what the
+#   next program needs.
+#
+# Every kernel so far has done one operation. In unit 06 several operations become one kernel, so their intermediate
+# results need not pass through memory.
+
+# %%
+progress()
+
+# %% [markdown]
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen.
+
+# %% [markdown]
+# ## More
+#
+# {{unit more}} You compute products in torch, ask what limits tiles at each level of memory, climb from the naive
+# kernel to tiles, and predict the mystery plot. You see there why one column too many costs a column of tiles, one tile
+# too many costs a wave, and a size that is not divisible by 8 costs most of the speed, until padding gets it back.
+
+# %% [markdown]
+# ## Exercise: outer products
+#
+# {{exercise tiling.outer_product_matmul}}
+#
+# Write a @ b as a sum of outer products, in torch, on the CPU. Write one loop, over k. Torch may multiply and add
+# elementwise here, but it must not multiply matrices. Full marks require
+# * the right result for any sizes ({{correct.ragged}}),
+# * one outer product for each k ({{counted.plain}}).
+#
+# Until you solve an exercise, its check says that nothing has been returned yet. `hint("tiling.outer_product_matmul")`
+# gives a hint, and a stronger one each time you call it.
+
+
+# %% exercise="tiling.outer_product_matmul"
+def outer_product_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a (M, K), b (K, N) -> (M, N), as a sum of K outer products."""
+    ### BEGIN SOLUTION
+    c = torch.zeros(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
+    for k in range(a.shape[1]):
+        c += torch.outer(a[:, k], b[k, :])
+    return c
+    ### END SOLUTION
+
+
+# %% check="tiling.outer_product_matmul"
+check("tiling.outer_product_matmul", outer_product_matmul)
+
+# %% [markdown]
+# ## Exercise: tiles in torch
+#
+# {{exercise tiling.tiled_matmul}}
+#
+# Write the tiled product first in torch, on the CPU. Cut the result into tiles of bm × bn. For each tile of `c`,
+# multiply tiles (bm, bk) of `a` by tiles (bk, bn) of `b` with `@`, and add these products up. M, N and K need not be
+# multiples of the sides of the tiles. Full marks require
+# * the right result for such ragged sizes ({{correct.ragged}}),
+# * one product for each combination of a tile of `c` and a piece of K ({{counted.plain}}).
+
+
+# %% exercise="tiling.tiled_matmul"
+def tiled_matmul(a: torch.Tensor, b: torch.Tensor, bm: int, bn: int, bk: int) -> torch.Tensor:
+    """a (M, K), b (K, N) -> (M, N), tile by tile."""
+    ### BEGIN SOLUTION
+    (M, K), N = a.shape, b.shape[1]
+    c = torch.zeros(M, N, dtype=a.dtype, device=a.device)
+    for i in range(0, M, bm):
+        for j in range(0, N, bn):
+            for k in range(0, K, bk):
+                c[i : i + bm, j : j + bn] += a[i : i + bm, k : k + bk] @ b[k : k + bk, j : j + bn]
+    return c
+    ### END SOLUTION
+
+
+# %% check="tiling.tiled_matmul"
+check("tiling.tiled_matmul", tiled_matmul)
+
+# %% [markdown]
 # ## Exercise: the best tile
 #
 # {{exercise tiling.best_tile}}
@@ -406,7 +920,14 @@ for name, kernel in {
 #   `c`. `matmul_bytes` counts these bytes.
 # * **Shared memory** delivers the rows and columns that each *warp* needs for its own part of the tile. If the 4 warps
 #   of a program share a tile of 128 × 128, each warp computes a part of 64 × 64. The four parts form a 2 × 2 square.
-#   Two parts that lie side by side need the same rows of `a`, so each row is read twice.
+#   Two parts that lie side by side need the same rows of `a`, so each row is read twice. The result does not pass
+#   through shared memory.
+#
+# | memory | delivers | receives |
+# | --- | --- | --- |
+# | DRAM | `a` and `b`, once | `c` |
+# | L2 | for each program, its rows of `a` and its columns of `b` | for each program, its tile of `c` |
+# | shared memory | for each warp, its rows of `a` and its columns of `b` | nothing that counts here |
 #
 # So there are tiles within tiles. A program's tile saves reads from L2, and a warp's part of it saves reads from shared
 # memory. If the ALUs do the arithmetic instead of the tensor cores, there is a third size of tile: each thread has a
@@ -563,9 +1084,11 @@ for name, kernel, grid, block in (
 # each read of `b`. Every load of a column touches one sector of 32 bytes for each number of 2 bytes, so it moves 16
 # times the bytes that it needs. Tiles have two advantages: there are fewer reads, and tensor cores can do the sums.
 #
-# The next rungs in this unit are larger tiles, a pipeline, and a good order of the tiles. With them a kernel reaches
-# about nine tenths of the speed of cuBLAS, NVIDIA's library for matrix products. To gain the last tenth, a kernel needs
-# the following techniques, together. In plain Triton some of them are out of reach:
+# The next rungs in this unit are larger tiles, a pipeline, and a good order of the tiles. With them and the right
+# number of stages, a kernel reaches {{measured plain product 4096}} of the speed of cuBLAS, NVIDIA's library for matrix
+# products, at 4096 on an H200, and {{measured plain product 8192}} at 8192. In other products more is left: with `b`
+# transposed it has {{measured plain product b transposed}}. Libraries use further techniques, and in plain Triton some
+# of them are out of reach:
 #
 # * The hardware can load whole tiles by itself. The unit that does this is called the TMA (Tensor Memory Accelerator).
 # * Some warps can be reserved for loading, while the other warps only multiply.
@@ -577,277 +1100,10 @@ for name, kernel, grid, block in (
 #
 # In such kernels, *barriers* make some warps wait for other warps, or for a copy to finish. A barrier is a counter in
 # shared memory. It counts the threads that have arrived, or the bytes that have been copied. Triton has no functions
-# for barriers, but Gluon, a lower-level language that comes with Triton, does. `course_lib.hopper` runs Gluon kernels
-# without a GPU, and says what is wrong with their barriers (unit 12). Under *Further reading*, Boehm's text covers the
+# for such counters (`tl.debug_barrier` only lets all threads of a program wait for one another), but Gluon, a
+# lower-level language that comes with Triton, does. `tritontrace.hopper` runs Gluon kernels
+# without a GPU, and says what is wrong with their barriers (units 13 and 14). Under *Further reading*, Boehm's text covers the
 # rungs of this unit, and Gordić's text covers the techniques listed here.
-#
-# ## Exercise: sums of rows
-#
-# {{exercise tiling.row_sums}}
-#
-# A matmul is a loop along K that keeps sums in registers. Write the loop first, without the product: compute the sum of
-# each row of `a`, in float32. Each program handles a block of rows, and goes through all columns from left to right. K
-# may be any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Full
-# marks require
-# * the right sums for any sizes, even if there are gaps between the rows in memory ({{correct.ragged}}),
-# * the right sums for long rows of float16 ({{correct.float16}}),
-# * dense loads ({{coalesced.load.performance}}),
-# * at least 32 programs that together read each element once ({{traffic.performance}}).
-
-
-# %% exercise="tiling.row_sums"
-@triton.jit
-def row_sums_kernel(a_ptr, out_ptr, M, K, stride_m, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
-    """out[m] = the sum of a[m, :], for BLOCK_M rows."""
-    ### BEGIN SOLUTION
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    acc = tl.zeros((BLOCK_M, BLOCK_K), tl.float32)
-    for start in range(0, K, BLOCK_K):
-        k = start + tl.arange(0, BLOCK_K)[None, :]
-        acc += tl.load(a_ptr + rows * stride_m + k, mask=(rows < M) & (k < K), other=0).to(tl.float32)
-    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    tl.store(out_ptr + m, tl.sum(acc, 1), mask=m < M)
-    ### END SOLUTION
-
-
-def row_sums(a: torch.Tensor) -> torch.Tensor:
-    """a: (M, K), column stride 1 -> (M,) float32."""
-    ### BEGIN SOLUTION
-    M, K = a.shape
-    out = torch.empty(M, dtype=torch.float32, device=a.device)
-    row_sums_kernel[(triton.cdiv(M, 16),)](a, out, M, K, a.stride(0), BLOCK_M=16, BLOCK_K=128)
-    return out
-    ### END SOLUTION
-
-
-# %% check="tiling.row_sums"
-check("tiling.row_sums", row_sums)
-
-# %% [markdown]
-# ## The kernel
-#
-# Now the product joins the loop. You need to know three new things.
-#
-# **`tl.dot(a, b, acc)`** multiplies two blocks on the tensor cores, and adds the product to an accumulator. The blocks
-# have the shapes (BLOCK_M, BLOCK_K) and (BLOCK_K, BLOCK_N). Their sides are powers of two. BLOCK_K, the side that is
-# summed over, is at least 16 (32 for numbers of one byte). BLOCK_M and BLOCK_N may be smaller than 16, and then the
-# compiler pads the blocks. The accumulator is float32 even for blocks of float16 or bfloat16, because thousands of
-# products are added up. Unit 02 showed how wrong such a sum becomes in half precision.
-#
-# **Float32 blocks** are rounded to TF32 (10 bits after the point) on their way into the tensor cores, unless you write
-# `tl.dot(a, b, acc, input_precision="ieee")`. A trace rounds them, too, so you can see the effect on the CPU. For other
-# dtypes `input_precision` does nothing.
-#
-# **Pointers that move.** Inside the loop only the position along K changes. So make two blocks of pointers before the
-# loop, and advance them in each step: `a_ptrs += BLOCK_K * stride_ak`.
-#
-# The next kernel uses `tl.dot` and pointers that move. It is run twice, once with float16 and once with float32, so
-# that you can see the rounding to TF32. A single program computes a result that is just one tile, in several steps
-# along K. It needs no mask.
-
-
-# %%
-@triton.jit
-def one_tile(a_ptr, b_ptr, c_ptr, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
-    """c = a @ b for contiguous a (BLOCK_M, K) and b (K, BLOCK_N), where BLOCK_K divides K. Launch one program."""
-    rows, cols, k = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :], tl.arange(0, BLOCK_K)
-    a_ptrs = a_ptr + rows * K + k[None, :]  # (BLOCK_M, BLOCK_K)
-    b_ptrs = b_ptr + k[:, None] * BLOCK_N + cols  # (BLOCK_K, BLOCK_N)
-    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for _ in range(0, K, BLOCK_K):
-        acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), acc)
-        a_ptrs += BLOCK_K
-        b_ptrs += BLOCK_K * BLOCK_N
-    tl.store(c_ptr + rows * BLOCK_N + cols, acc.to(c_ptr.dtype.element_ty))
-
-
-a, b = torch.randn(32, 128).half(), torch.randn(128, 32).half()
-c = torch.empty(32, 32, dtype=torch.float16)
-with trace() as t:
-    one_tile[(1,)](a, b, c, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32)
-print("right:", torch.allclose(c.double(), a.double() @ b.double(), atol=0.02))
-print(f"each element of a is read {t.reread(a):.0f} time; {t.flops.dot:,} FLOPs in tl.dot")
-a32, b32, c32 = a.float(), torch.randn(128, 32), torch.empty(32, 32)
-with trace():
-    one_tile[(1,)](a32, b32, c32, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32)
-print(f"float32, rounded to TF32: off by {(c32 - a32 @ b32).abs().max():.4f}; without this rounding, by about 0.00001")
-print(compile_for(one_tile, a, b, c, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, gpu="sm_90"))
-
-# %% [markdown]
-# Four things in the compiler's report matter here. It says how wide the loads and stores are: 128 bits, which is the
-# widest possible. It names the instruction of the tensor cores: `mma`, or `wgmma` for tiles of 64 rows and more. It
-# says how many of the 232,448 bytes (227 KiB) of shared memory a program takes. And it says how many registers each
-# thread takes.
-#
-# **Warps and stages** are arguments of the launch, too: `kernel[grid](..., num_warps=8, num_stages=3)`. By default a
-# program has 4 warps, that is, 128 threads. So with a tile of 128 × 256, each thread holds 256 sums. A thread has at
-# most 255 registers. What happens to the sums that do not fit?
-
-# %%
-a, b = torch.empty(128, 1024).half(), torch.empty(1024, 256).half()
-c = torch.empty(128, 256).half()
-for num_warps in (4, 8):
-    shape = dict(BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, num_warps=num_warps, num_stages=3)
-    facts = compile_for(one_tile, a, b, c, 1024, gpu="sm_90", **shape)
-    print(
-        f"{num_warps} warps: {facts.registers} registers per thread; {facts.spill_bytes} bytes per thread are spilled to memory"
-    )
-
-# %% [markdown]
-# With 4 warps the sums **spill**: part of the accumulator ends up in memory, and the program has to load and store it
-# again and again. The result is still right, and a trace does not count these bytes. Neither the result nor the trace
-# shows the spill, so look at what `compile_for` says, and give large tiles 8 warps.
-#
-# **Any strides.** `x.T`, a slice, and a head of an attention layer are views, with strides of their own (unit 01). If a
-# kernel takes both strides of each matrix as arguments, it can read all of these views without a copy. `.contiguous()`
-# would launch another kernel, with its own traffic, so it is not allowed here.
-#
-# **Batches.** If `a` has the shape (B, M, K) and `b` has (B, K, N), there are B products to compute. `a` and `b` have
-# the same number of dimensions, two or three. Use the second axis of the grid, `tl.program_id(1)`, to say which product
-# of the batch a program works on, and pass one more stride for each matrix. A single product is a batch of one, and
-# `a[None]` gives such a batch, as a view.
-#
-# ## Exercise: one step
-#
-# {{exercise tiling.one_step}}
-#
-# A matmul is like `row_sums`, with a product in each step. Now write just one step. K is at most 64, so one block
-# holds all of K, and there is no loop. The matrices `a` and `b` are contiguous, in float16. Blocks can reach past the
-# last row of `a` and past the last column of `b`. If K is smaller than BLOCK_K, they also reach past the end of K.
-# Masked loads need `other=0`. Otherwise undefined values past the end of K would be multiplied and added to the sums.
-# Full marks require
-# * the right result for any sizes of `c` ({{correct.ragged}}),
-# * the right result for any K up to 64 ({{correct.short}}),
-# * one program for each tile, so that at least 8 programs share a tall `c` ({{programs.tall}}).
-
-
-# %% exercise="tiling.one_step"
-@triton.jit
-def one_step_kernel(a_ptr, b_ptr, c_ptr, M, N, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
-    """One tile of c = a @ b; BLOCK_K holds all of K."""
-    ### BEGIN SOLUTION
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
-    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    k = tl.arange(0, BLOCK_K)
-    a = tl.load(a_ptr + rows * K + k[None, :], mask=(rows < M) & (k[None, :] < K), other=0)
-    b = tl.load(b_ptr + k[:, None] * N + cols, mask=(k[:, None] < K) & (cols < N), other=0)
-    c = tl.dot(a, b).to(c_ptr.dtype.element_ty)
-    tl.store(c_ptr + rows * N + cols, c, mask=(rows < M) & (cols < N))
-    ### END SOLUTION
-
-
-def one_step(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a: (M, K), b: (K, N), K at most 64 -> (M, N)."""
-    ### BEGIN SOLUTION
-    (M, K), N = a.shape, b.shape[1]
-    c = torch.empty(M, N, dtype=a.dtype, device=a.device)
-    one_step_kernel[(triton.cdiv(M, 32), triton.cdiv(N, 32))](a, b, c, M, N, K, BLOCK=32, BLOCK_K=64)
-    return c
-    ### END SOLUTION
-
-
-# %% check="tiling.one_step"
-check("tiling.one_step", one_step)
-
-# %% [markdown]
-# ## Exercise: matmul
-#
-# {{exercise tiling.matmul}}
-#
-# Write `matmul(a, b)` for matrices of float16, bfloat16 and float32, with any sizes and any strides. The result has the
-# dtype of `a`. Use one kernel, and ordinary pointers, as in `one_tile`. Begin with a single product in float16. Then
-# earn the points one by one:
-# * The result is right for ragged sizes ({{correct.ragged}}), for transposed matrices and slices ({{correct.strided}}),
-#   and for batches ({{correct.batched}}).
-# * Sums over a long K keep their precision ({{correct.long}}), and products of float32 matrices have the full precision
-#   of float32 ({{correct.float32}}).
-# * Each element of `a` is read at most N / 64 times ({{rereads.a.performance}}), and each element of `b` at most M / 64
-#   times ({{rereads.b.performance}}). In all, the kernel moves no more bytes than tiles of 64 × 64 need
-#   ({{traffic.performance}}). You earn the points of this item only if a large product is divided among at least 32
-#   programs.
-# * Loads are dense ({{coalesced.load.performance}}), and so are stores ({{coalesced.store.performance}}).
-#
-# A function in which torch makes a copy earns nothing at all, and `a.contiguous()` can make one.
-#
-# `tl.program_id(0)` is the number of a tile. With grid_n = tl.cdiv(N, BLOCK_N) in the kernel, let program pid compute
-# the tile (pid // grid_n, pid % grid_n). `GROUP` is for the last section of this unit, which shows a better order.
-# Until then ignore `GROUP`, or remove it.
-#
-# Which tile should you take? For float16 and bfloat16, the tile that `best_tile` returns is a good start, with 8 warps
-# and three stages. Float32 numbers take twice the space, and a product of float32 blocks without rounding to TF32 takes
-# many registers. So use smaller tiles for float32: BLOCK_M = BLOCK_N = 64 and BLOCK_K = 32 are large enough.
-#
-# There is extra credit on a GPU, for a product of 4096 × 4096 × 4096 in bfloat16. You get {{speed}} if your kernel
-# reaches {{speed.full}} of the speed of `torch.matmul`, and some of the points if it reaches more than
-# {{speed.none}}.
-
-
-# %% exercise="tiling.matmul"
-@triton.jit
-def matmul_kernel(
-    a_ptr, b_ptr, c_ptr, M, N, K,
-    stride_ab, stride_am, stride_ak, stride_bb, stride_bk, stride_bn,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr,
-):  # fmt: skip
-    """One tile of c = a @ b, for one matrix of the batch. c is contiguous."""
-    ### BEGIN SOLUTION
-    pid, batch = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    grid_m, grid_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
-    first = pid // (GROUP * grid_n) * GROUP  # which tile: GROUP rows of tiles, column by column
-    height = min(grid_m - first, GROUP)
-    within = pid % (GROUP * grid_n)
-    rows = (first + within % height) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]  # (BLOCK_M, 1)
-    cols = (within // height) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]  # (1, BLOCK_N)
-    k = tl.arange(0, BLOCK_K)
-
-    a_ptrs = a_ptr + batch * stride_ab + rows * stride_am + k[None, :] * stride_ak  # (BLOCK_M, BLOCK_K)
-    b_ptrs = b_ptr + batch * stride_bb + k[:, None] * stride_bk + cols * stride_bn  # (BLOCK_K, BLOCK_N)
-    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for start in range(0, K, BLOCK_K):
-        a = tl.load(a_ptrs, mask=(rows < M) & (k[None, :] < K - start), other=0)
-        b = tl.load(b_ptrs, mask=(k[:, None] < K - start) & (cols < N), other=0)
-        acc = tl.dot(a, b, acc, input_precision="ieee")
-        a_ptrs += BLOCK_K * stride_ak
-        b_ptrs += BLOCK_K * stride_bk
-    inside = (rows < M) & (cols < N)
-    tl.store(c_ptr + batch * M * N + rows * N + cols, acc.to(c_ptr.dtype.element_ty), mask=inside)
-    ### END SOLUTION
-
-
-def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a (M, K) or (B, M, K), b (K, N) or (B, K, N), any strides -> (M, N) or (B, M, N), contiguous."""
-    ### BEGIN SOLUTION
-    if a.dim() == 2:
-        return matmul(a[None], b[None])[0]
-    (B, M, K), N = a.shape, b.shape[2]
-    c = torch.empty(B, M, N, dtype=a.dtype, device=a.device)
-    if a.dtype == torch.float32:
-        shape = dict(BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, num_warps=4, num_stages=3)
-    else:
-        shape = dict(BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, num_warps=8, num_stages=3)
-    grid = (triton.cdiv(M, shape["BLOCK_M"]) * triton.cdiv(N, shape["BLOCK_N"]), B)
-    matmul_kernel[grid](a, b, c, M, N, K, *a.stride(), *b.stride(), GROUP=8, **shape)
-    return c
-    ### END SOLUTION
-
-
-# %% check="tiling.matmul"
-check("tiling.matmul", matmul)
-
-# %% [markdown]
-# If there is a GPU, the next cell times your kernel and `torch.matmul` in the same run. `torch.matmul` calls NVIDIA's
-# library cuBLAS.
-
-# %% gpu="tiling.speed"
-if bench.has_gpu():
-    a, b = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    if matmul(a, b) is None:
-        print("solve matmul to see its speed")
-    else:
-        found = bench.ratio(lambda: matmul(a, b), lambda: torch.matmul(a, b))
-        print(f"{2 * 4096**3 / found.own_ms / 1e9:.0f} TFLOP/s, {found.speedup:.2f} of torch's speed")
-else:
-    print("This machine has no GPU on which the course can time kernels.")
 
 # %% [markdown]
 # ## Exercise: name it
@@ -912,8 +1168,8 @@ check("tiling.name_maps", named_maps)
 # The check first runs the given kernel on all of your inputs. **If the given kernel fails on one of them, you earn
 # nothing.** Then the check runs the mutants. A mutant is *killed* if its result is wrong on one of your inputs, or if
 # it reaches outside a tensor. The check in this notebook has four mutants, and the grader has more. Random matrices of
-# ordinary sizes kill about half of the mutants, so only the mutants that you kill beyond this half earn points
-# ({{kills.mutants}}).
+# ordinary sizes kill about half of the mutants. So up to half of them earn nothing, and the others share
+# {{kills.mutants}}: of four mutants here, two killed earn nothing, three earn half, and four earn all.
 
 
 # %%
@@ -956,30 +1212,87 @@ def breaking_inputs() -> list[dict]:
 check("tiling.break_matmul", breaking_inputs)
 
 # %% [markdown]
-# ## Autotuning
+# ## Too few tiles
 #
-# Which tile is fastest? The answer depends on the bytes that are moved, but also on registers, stages, warps and the
-# size of the product. Nobody can predict the effect of all of these together, so people measure. `triton.autotune`
-# takes a kernel and a list of configurations. Whenever the kernel is launched with a new `key` (here with new sizes),
-# the autotuner times each configuration and remembers the best one:
+# What if the result is small and K is long? A product of 128 × 128 × 65,536 has 4 tiles of 64 × 64, for 132 SMs. Smaller
+# tiles would be more, but they would read more as well. What else can be divided among programs?
 #
-# ```python
-# configs = [
-#     triton.Config({"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP": 8}, num_warps=8, num_stages=3),
-#     triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP": 8}, num_warps=4, num_stages=4),
-#     ...
-# ]
-# tuned = triton.autotune(configs, key=["M", "N", "K"])(matmul_kernel)
-# tuned[lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]), B)](a, b, c, M, N, K, ...)
-# ```
-#
-# The grid becomes a function, because it depends on the tile. The autotuner calls this function with a dict, here
-# called `meta`, that holds the configuration. If you use the autotuner in an exercise, the check does not try all your
-# configurations: it always runs your kernel with the first one. So put a good one first. The next cell shows the speed
-# of the course's own solution with several configurations.
+# The sum along K. Cut K into *shares*, and let each program sum up one share of one tile. This is called **split-K**.
+# The parts are then added up by a second kernel. Each part is a tile in float32, which is written and read once. So
+# split-K moves more bytes than one program for each tile, and it pays only where there are too few tiles. Before you run
+# the next cell: with 32 shares, how do the bytes of the parts compare with those of `a` and `b`?
 
 # %%
-figures.tiling.autotuned()
+m, n, k, splits = 128, 128, 65536, 32
+print(f"programs: {m // 64 * n // 64} without shares, {m // 64 * n // 64 * splits} with {splits}")
+print(f"a and b: {2 * (m + n) * k / 1e6:.1f} MB; parts, written and read: {2 * 4 * splits * m * n / 1e6:.1f} MB")
+
+# %% [markdown]
+# ## Exercise: split-K
+#
+# {{exercise tiling.split_k}}
+#
+# `a` and `b` are contiguous, in float16, bfloat16 or float32. `splits` is the number of shares. Use two kernels: one
+# that stores the parts, and one that adds them up. Full marks require
+# * the right result for any sizes, also if `splits` does not divide K ({{correct.ragged}}), and if some shares are empty,
+#   as with 5 numbers in 8 shares ({{correct.empty}}),
+# * parts in float32, so that large parts may cancel ({{correct.long}}),
+# * no more bytes than tiles of 64 × 64 and the parts need, by programs that share the work ({{traffic.performance}}),
+# * at most two launches ({{launches.performance}}), and no atomics ({{no_atomics.performance}}): whoever adds up parts in
+#   the order in which they arrive gets other bits in every run.
+
+
+# %% exercise="tiling.split_k"
+@triton.jit
+def parts_kernel(
+    a_ptr, b_ptr, parts_ptr, M, N, K, share,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """The part of one tile that one share of K gives: parts (splits, M, N), float32."""
+    ### BEGIN SOLUTION
+    tile, split = tl.program_id(0), tl.program_id(1)
+    grid_n = tl.cdiv(N, BLOCK_N)
+    rows = (tile // grid_n) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    cols = (tile % grid_n) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    stop = tl.minimum((split + 1) * share, K)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)  # what an empty share stores
+    for start in range(split * share, stop, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        a = tl.load(a_ptr + rows * K + k[None, :], mask=(rows < M) & (k[None, :] < stop), other=0)
+        b = tl.load(b_ptr + k[:, None] * N + cols, mask=(k[:, None] < stop) & (cols < N), other=0)
+        acc = tl.dot(a, b, acc, input_precision="ieee")
+    tl.store(parts_ptr + (split * M + rows) * N + cols, acc, mask=(rows < M) & (cols < N))
+    ### END SOLUTION
+
+
+@triton.jit
+def sum_kernel(parts_ptr, c_ptr, n, splits, BLOCK: tl.constexpr):
+    """c, n numbers: the sum of all parts."""
+    ### BEGIN SOLUTION
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for split in range(splits):
+        total += tl.load(parts_ptr + split * n + offs, mask=offs < n, other=0)
+    tl.store(c_ptr + offs, total.to(c_ptr.dtype.element_ty), mask=offs < n)
+    ### END SOLUTION
+
+
+def split_k(a: torch.Tensor, b: torch.Tensor, splits: int) -> torch.Tensor:
+    """a (M, K) @ b (K, N), contiguous, the sum along K in `splits` shares -> (M, N)."""
+    ### BEGIN SOLUTION
+    (M, K), N = a.shape, b.shape[1]
+    parts = torch.empty(splits, M, N, dtype=torch.float32, device=a.device)
+    c = torch.empty(M, N, dtype=a.dtype, device=a.device)
+    grid = (triton.cdiv(M, 64) * triton.cdiv(N, 64), splits)
+    share = triton.cdiv(K, splits)
+    parts_kernel[grid](a, b, parts, M, N, K, share, BLOCK_M=64, BLOCK_N=64, BLOCK_K=32)
+    sum_kernel[(triton.cdiv(M * N, 512),)](parts, c, M * N, splits, BLOCK=512)
+    return c
+    ### END SOLUTION
+
+
+# %% check="tiling.split_k"
+check("tiling.split_k", split_k)
 
 # %% [markdown]
 # ## Tiles that are not full
@@ -1046,8 +1359,8 @@ for n in (1792, 1793, 1794):
 # Where do the branches of the mystery plot come from? It matters whether N is divisible by 8, by 4, by 2, or by none of
 # these. A row of N bfloat16 numbers is 2 N bytes long. When tiles are copied into shared memory, each thread can copy
 # 16 bytes at a time, if these bytes begin at a multiple of 16 bytes. If N is divisible by 8, every row begins at such a
-# multiple: the rows are **aligned**. If N is 4 times an odd number, only every second row is aligned. Then the kernel
-# knows only that every row begins at a multiple of 8 bytes. If N is twice an odd number, every row begins at a multiple
+# multiple: the rows are **aligned**. If N is 4 times an odd number, only every second row is aligned. Then the compiler
+# can rely only on multiples of 8 bytes. If N is twice an odd number, every row begins at a multiple
 # of 4 bytes, and if N is odd, at a multiple of 2 bytes. If N is not divisible by 8, a kernel cannot use the TMA (the
 # unit of an H200 that copies whole tiles) at all.
 #
@@ -1091,8 +1404,8 @@ for stride in (4096, 4100, 4098, 4097):
 # 3. **Launch.** The GPU computes and moves data at the same time, so take the longer of the computing time and the
 #    memory time. Then add `launch_seconds`.
 # 4. **Alignment.** If n is not divisible by 8, the product reaches only a share of the speed that parts 1 to 3 give.
-#    What is this share if n is odd, twice an odd number, or 4 times an odd number? Read the shares off the mystery plot
-#    at the beginning of this unit.
+#    What is this share if n is odd, twice an odd number, or 4 times an odd number? The next cell shows the mystery plot
+#    again; read the shares off it.
 #
 # The speed is 2 n³ FLOPs divided by the seconds. Return a list of speeds in FLOP/s, one for each size in `sizes`. You
 # may call `tiles_and_waves`. Full marks require
@@ -1103,6 +1416,10 @@ for stride in (4096, 4100, 4098, 4097):
 # * for the 230 sizes that were measured on an H200, a **rank correlation** of at least 0.95 between your speeds and the
 #   measured ones ({{holds.ranks_the_measured.measured}}). A rank correlation is 1 if your model puts all sizes into the
 #   measured order of speed, and 0 if its order has nothing to do with the measured one.
+
+
+# %% gpu="tiling.mystery_plot_again"
+figures.flops.mystery_plot()
 
 
 # %% exercise="tiling.predicted_throughput"
@@ -1155,7 +1472,7 @@ print(figures.tiling.how_well(predicted_throughput))
 # Then read the table, in three steps.
 # * The model puts *all* sizes in almost the right order. But much of this is easy to get right, because large products
 #   run faster than small ones, and aligned ones faster than odd ones. Without part 4 the correlation is lower, as the
-#   column *no alignment* shows. (There each size gets a speed between those of the next multiples of 8.)
+#   column *no alignment* shows. (Without part 4 an odd size gets the speed of its neighbours.)
 # * Among *large* multiples of 8, size and alignment tell you little; the waves decide the order. There the model's
 #   correlation is higher than that of *size alone*, which ranks sizes by N, but far from 1.
 # * Why is it far from 1? Among the worst misses, which are listed below the table, look only at the multiples of 8 (if
@@ -1216,83 +1533,30 @@ print("one copy, at 3 TB/s:", round(2 * 2 * 4097**2 / 3e12 * 1e6), "us")
 print(figures.tiling.copied_first())
 
 # %% [markdown]
-# In this measurement cuBLAS multiplies the original matrices. The kernel in `benchmarks/matmul_persistent.py`
+# In this measurement cuBLAS multiplies the original matrices. The kernel in `research/matmul_persistent.py`
 # multiplies the copies. It is about as fast as cuBLAS when rows are aligned. Copying takes less time than multiplying
 # the copied matrices. Even together, copying and multiplying take less than half the time that cuBLAS needs for the
 # original matrices. The time of the copies grows with N², and the time that they save grows with N³. So the larger the
 # product, the more the copies pay off. Copying does not make 4097 as cheap as 4096, though. A single extra row of
 # numbers still needs a whole extra row of tiles, and a single extra column an extra column of tiles. If these extra
 # tiles no longer fit into the last wave, they need one more wave.
-#
-# ## Which tile first?
-#
-# One question is left. A trace says that `a` is read N / BLOCK_N times. With 16,384 columns and tiles of 256, this is
-# 64 times. Must all of these reads go to DRAM? Between the SMs and DRAM lies the **L2** cache, which has 60 MiB on an
-# H200. If two programs that run at the same time need the same tile of `a`, DRAM delivers it only once.
-#
-# So it matters *which* tiles are computed at the same time. This depends on how a kernel turns its program number into
-# a tile. With large tiles an H200 runs 132 programs at a time, one on each SM. If tiles are numbered row by row (**row
-# order**), the tiles of these programs lie in three or four long rows. Together these tiles need few rows of `a`, but
-# all columns of `b`. Which order would be better?
-
-# %%
-figures.tiling.orders()
 
 # %% [markdown]
-# It would be better if the tiles formed a compact patch. For the same number of tiles, a compact patch has fewer rows
-# and columns in total than a long strip. This is the advantage of the square again, now for tiles instead of numbers.
-# The common way to get a patch is **grouped order**: take `group` rows of tiles, go through them column by column, and
-# then take the next `group` rows.
-#
-# ## Exercise: grouped order
-#
-# {{exercise tiling.grouped_order}}
-#
-# Which tile (m, n) belongs to program `pid` of a grid of grid_m × grid_n tiles? The first `group` programs take the
-# tiles of column 0 in the first `group` rows. The next `group` programs take the tiles of column 1 in the same rows,
-# and so on. After the last column come the next `group` rows. The last group may have fewer rows. Full marks require
-# * each tile exactly once ({{holds.is_an_order.plain}}),
-# * one group after the other, and within each group one column after the other ({{holds.finishes_groups.plain}}), even
-#   when the last group has fewer rows ({{holds.finishes_groups.ragged}}),
-# * in a model of an L2 cache, at most 0.65 times as many bytes from DRAM as with row order
-#   ({{holds.saves_traffic.cache}}).
-#
-# Plain arithmetic (`//`, `%`, `min`) is enough, so the same lines also work inside a kernel.
-
-
-# %% exercise="tiling.grouped_order"
-def grouped_order(pid: int, grid_m: int, grid_n: int, group: int) -> tuple[int, int]:
-    """The tile (m, n) of program pid."""
-    ### BEGIN SOLUTION
-    first = pid // (group * grid_n) * group  # the first row of this group
-    height = min(grid_m - first, group)
-    within = pid % (group * grid_n)
-    return first + within % height, within // height
-    ### END SOLUTION
-
-
-# %% check="tiling.grouped_order"
-check("tiling.grouped_order", grouped_order)
-
-# %% [markdown]
-# Now go back to your matmul. Replace the lines that number the tiles in row order with the lines of `grouped_order`.
-# Replace `group` with `GROUP`, and define `grid_m = tl.cdiv(M, BLOCK_M)`. `GROUP=8` in the launch is a good start. Run
-# the check again: the result must still be right.
+# ## Which tile first, without a parameter
 #
 # Is there an order that needs no parameter such as `group`? The **Hilbert curve** visits each cell of a square once and
 # always steps to a neighbouring cell. The curve is built from smaller copies of itself, so any stretch of it, long or
 # short, covers cells that lie close together. The tiles of the programs that run at the same time therefore form a
 # patch, however many programs there are. Each quarter of the square holds a Hilbert curve with half as many cells on a
 # side. Two of these small curves are flipped, so that every small curve begins next to the cell where the previous one
-# ended. The picture above shows which two.
+# ended. The picture in *Which tile first?* shows which two.
 #
 # ## Exercise: Hilbert order
 #
 # {{exercise tiling.hilbert_order}}
 #
-# This exercise is for readers who want more. Which tile (m, n) belongs to program `pid`, if the programs follow the
-# Hilbert curve through side × side tiles? `side` is a power of two (1 included). You may use any of the curve's mirror
-# images. Full marks require
+# Which tile (m, n) belongs to program `pid`, if the programs follow the Hilbert curve through side × side tiles? `side`
+# is a power of two (1 included). You may use any of the curve's mirror images. Full marks require
 # * each tile exactly once, next to the one before it ({{holds.touches.plain}}),
 # * squares within squares: the first 4 tiles fill a square, and so do the first 16, the first 64 and so on
 #   ({{holds.stays_near.plain}}),
@@ -1323,46 +1587,6 @@ def hilbert_order(pid: int, side: int) -> tuple[int, int]:
 check("tiling.hilbert_order", hilbert_order)
 
 # %% [markdown]
-# How many bytes does DRAM deliver in each order, and how much time does a better order save? The left picture shows
-# what the model says, for L2 caches of many sizes. The right picture shows the speed of one kernel on an H200, with its
-# tiles in each of these orders.
-
-# %%
-figures.tiling.order_traffic()
-
-# %% [markdown]
-# In the model of an H200, grouped order reads about a quarter as many bytes as row order. On the GPU it is only a few
-# percent faster. Why so little? At these sizes the product is limited by arithmetic, and seldom waits for DRAM. In this
-# model the Hilbert curve reads the fewest bytes from DRAM, because L2 still holds more of what the tiles before left
-# there. On the GPU, at N = 16384, Hilbert order was faster in some runs and grouped order in others
-# (`benchmarks/results/tiling.md` shows the spread). The model runs 132 programs in lock-step, but on a real GPU they
-# drift apart. A model explains, but only a measurement can say which order is faster. Grouped order costs five lines of
-# code, and is well worth it.
-#
-# ## What you now know
-#
-# * A matrix product is a sum of outer products: few numbers are read, and each is used many times. Without tiles a
-#   product reads each element of `a` N times. With tiles of BLOCK_N columns, it reads each element of `a` N / BLOCK_N
-#   times.
-# * Of all tiles with the same area, the square has the highest intensity. Registers limit the size of the accumulator.
-#   Shared memory limits the size of the tiles of `a` and `b`, and the number of stages.
-# * One column too many costs a column of tiles, and one tile too many costs a wave. A size that is not divisible by 8
-#   costs most of the speed, and padding gets this speed back.
-# * Programs that run at the same time should compute a compact patch of tiles. Then L2 already has most of what the
-#   next program needs.
-# * A ten-line model ranks 230 measured sizes by speed almost correctly. Where the model fails, you learn something:
-#   cuBLAS chooses its tile to suit the size, and idle SMs leave more power for the others.
-#
-# Every kernel so far has done one operation. In unit 06 several operations become one kernel, so their intermediate
-# results need not pass through memory.
-
-# %%
-progress()
-
-# %% [markdown]
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
-# inputs that you have not seen.
-#
 # ## Further reading
 #
 # * The Triton documentation, the tutorial *Matrix Multiplication*: pointers, grouped order, autotuning.

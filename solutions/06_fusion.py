@@ -16,16 +16,16 @@
 # **After this unit you can** say how many bytes a chain of operations must move and how many it does move. You can
 # write the chain as one kernel that moves the fewest bytes, reduce rows of any length without overflow, and read what
 # torch.compile makes of the same function. This unit takes about {{unit hours}}, including {{unit minutes}} for the
-# {{unit exercises}}. You need 00 (a first kernel), 03 (bytes and FLOPs) and 04 (tiles, traces); the first section
-# repeats what you need from them. You need no GPU, because traffic is counted on the CPU. Times were recorded on an
-# NVIDIA H200.
+# {{unit exercises}} of the main path. You need 00 (a first kernel), 03 (bytes and FLOPs) and 04 (tiles, traces); the
+# first section repeats what you need from them. You need no GPU, because traffic is counted on the CPU. Times were
+# recorded on an NVIDIA H200.
 
 # %%
 import torch
 import triton
 import triton.language as tl
 
-from course_lib import check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib import attempt, check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
 from course_lib.hardware.inductor import FUNCTIONS, generated
 from course_lib.hardware.measurements import measured
 
@@ -34,15 +34,16 @@ from course_lib.hardware.measurements import measured
 #
 # A **Triton kernel** is run by many **programs**, each with its own number `tl.program_id(0)`. A program works on
 # blocks. `tl.arange(0, BLOCK)` is the block 0, 1, ..., BLOCK - 1, and BLOCK must be a power of two. `tl.load` and
-# `tl.store` take blocks of pointers, and a **mask** that switches off the lanes that must not touch memory. After a
-# load, such a lane holds the value `other` if you gave this argument, and otherwise *anything*.
+# `tl.store` take blocks of pointers, and a **mask** that switches off the positions that must not touch memory. After a
+# load, such a position holds the value `other` if you gave this argument, and otherwise *anything*.
 #
 # A block lives in **registers**, inside the processor (SM) that runs the program. Numbers that were loaded can stay
 # there until the program ends, and using them again costs nothing. A tensor lives in **memory** (DRAM). This unit is
 # about the traffic between registers and memory.
 #
-# New here are **reductions**: `tl.max(x, axis=0)` and `tl.sum(x, axis=0)` turn a block into one number that every lane
-# can use. For a two-dimensional block, `axis=1` gives one number for each row. With `keep_dims=True` the result is a
+# Functions such as `tl.exp`, `tl.log`, `tl.sin` and `tl.cos` work on each element of a block. **Reductions** do not:
+# `tl.max(x, axis=0)`, like `tl.sum`, turns a block into one number that all positions can use. For a two-dimensional
+# block, `axis=1` gives one number for each row. With `keep_dims=True` the result is a
 # column (BLOCK_M, 1), which broadcasts against the block. The next kernel subtracts the mean of each row from the row:
 
 
@@ -51,7 +52,7 @@ from course_lib.hardware.measurements import measured
 def center_kernel(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
     """Program m: row m of x (M, N) minus its mean, in float32."""
     row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * N + offs_n, mask=offs_n < N, other=0).to(tl.float32)  # a masked lane adds 0
+    x = tl.load(x_ptr + row * N + offs_n, mask=offs_n < N, other=0).to(tl.float32)  # a masked position adds 0
     mean = tl.sum(x, axis=0) / N  # N, not BLOCK
     tl.store(out_ptr + row * N + offs_n, x - mean, mask=offs_n < N)
 
@@ -123,53 +124,12 @@ figures.fusion.explore_chain()
 # In *SwiGLU* a single kernel loads `a` for the first operation that needs it. When the second operation needs `a`, it
 # is still in a register. With four kernels the chain loads `a` twice.
 #
-# ## Exercise: the bytes of a chain
-#
-# {{exercise fusion.chain_bytes}}
-#
-# A chain is a list of operations `[result, input, ...]`, in order, such as `["out", "sin²", "cos²"]`. Every name stands
-# for a tensor of `n` elements of `itemsize` bytes. If a name is not the result of any operation, it is an input of the
-# chain. The last result is the output of the chain. `fused` says how many operations each kernel does, in order: `[1,
-# 1, 1, 1, 1]` is eager, and `[5]` is a single kernel.
-#
-# A kernel loads each tensor that it needs but does not compute, and it loads such a tensor once, even if several of its
-# operations need it. A kernel stores those of its results that a later kernel needs, and the output of the chain. A
-# result that only its own kernel uses is not stored. How many bytes do all kernels together move? For full marks, your
-# number must equal the number that a trace counts
-# * with one kernel for each operation ({{correct.one by one}}),
-# * with everything in one kernel ({{correct.all in one}}),
-# * with cuts anywhere ({{correct.cuts}}).
-#
-# `hint("fusion.chain_bytes")` gives a hint, and a stronger one each time you call it. Every exercise in this unit has
-# such hints.
-
-
-# %% exercise="fusion.chain_bytes"
-def chain_bytes(n: int, ops: list[list[str]], itemsize: int, fused: list[int]) -> int:
-    """The bytes that all kernels together load and store. n: elements of each tensor; ops: a list [result, input, ...] for
-    each operation; itemsize: bytes of an element; fused: how many operations each kernel does."""
-    ### BEGIN SOLUTION
-    tensors = start = 0
-    for count in fused:
-        own, later = ops[start : start + count], ops[start + count :]
-        made = {result for result, *_ in own}
-        loads = {name for _, *inputs in own for name in inputs} - made
-        stores = made & {ops[-1][0], *(name for _, *inputs in later for name in inputs)}
-        tensors += len(loads) + len(stores)
-        start += count
-    return tensors * n * itemsize
-    ### END SOLUTION
-
-
-# %% check="fusion.chain_bytes"
-check("fusion.chain_bytes", chain_bytes)
-
-# %% [markdown]
 # ## Exercise: five kernels become one
 #
 # {{exercise fusion.sin2_plus_cos2}}
 #
-# Write `sin2_plus_cos2(x, y)`, which returns sin(x)² + cos(y)² for contiguous vectors of any length. Full marks require
+# Write `sin2_plus_cos2(x, y)`, which returns sin(x)² + cos(y)² for contiguous vectors of any length. Of the kernel
+# three lines are missing; the function that launches it is yours. Full marks require
 # * the right result for ragged lengths ({{correct.ragged}}), and in float16 and bfloat16 ({{correct.half}}),
 # * one launch ({{launches.performance}}),
 # * each input read once and the result written once (3 n elements, and not a byte more), by at least 32 programs where
@@ -177,14 +137,17 @@ check("fusion.chain_bytes", chain_bytes)
 #
 # There is extra credit on a GPU, for 33,554,432 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
 # copy's speed, and some of the points if it reaches more than {{speed.none}}.
+#
+# `hint("fusion.sin2_plus_cos2")` gives a hint, and a stronger one each time you call it. Every exercise in this unit
+# has such hints.
 
 
 # %% exercise="fusion.sin2_plus_cos2"
 @triton.jit
 def sin2_plus_cos2_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     """out[i] = sin(x[i])**2 + cos(y[i])**2 for one block, computed in float32."""
-    ### BEGIN SOLUTION
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    ### BEGIN SOLUTION
     sine = tl.sin(tl.load(x_ptr + i, mask=i < n).to(tl.float32))
     cosine = tl.cos(tl.load(y_ptr + i, mask=i < n).to(tl.float32))
     tl.store(out_ptr + i, sine * sine + cosine * cosine, mask=i < n)  # read 2 n elements, write n
@@ -291,108 +254,11 @@ predicted_launches = {
 check("fusion.predicted_launches", predicted_launches)
 
 # %% [markdown]
-# `add_rmsnorm` has two results, but needs only one kernel, because a kernel can store several results. `over_its_sum`
-# needs the sum of all 16 million elements before the first division. A first kernel adds up parts of the tensor, a
-# second kernel adds up their sums, and a third kernel divides. And `attention` writes its 4096 by 4096 matrix of scores
-# to memory twice, because the products before and after the softmax are library calls. FlashAttention never writes this
-# matrix to memory. You build it in units 08 to 10.
-#
-# ## A vector along the rows
-#
-# After a matrix product, a model adds a bias and applies GELU:
-#
-# > gelu(z) = z / 2 · (1 + erf(z / √2)), with z = x + bias
-#
-# (erf is the error function, `tl.erf` in Triton.) The shape of x is (M, N). The bias has the shape (N,), and is the
-# same for all rows. The bias is small, but how often is it read? In the next cell, the tiles of the programs have
-# different heights. If each program has one row, how many bytes of bias do the programs load, compared with the bytes
-# of x? Answer before you run the cell.
-
-
-# %%
-@triton.jit
-def add_bias(x_ptr, bias_ptr, out_ptr, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    offs_m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    offs_n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
-    bias = tl.load(bias_ptr + offs_n)  # (1, BLOCK_N)
-    tl.store(out_ptr + offs_m * N + offs_n, tl.load(x_ptr + offs_m * N + offs_n) + bias)
-
-
-x, bias = torch.randn(64, 1024), torch.randn(1024)
-for block_m, block_n in ((1, 1024), (4, 256), (16, 256), (64, 64)):
-    with trace() as t:
-        add_bias[(64 // block_m, 1024 // block_n)](x, bias, torch.empty_like(x), 1024, BLOCK_M=block_m, BLOCK_N=block_n)
-    # the bytes that DRAM moves with an H200's L2 cache of 60 MiB, if 132 programs run at once
-    dram = t.l2(at_once=132).dram_bytes(60 << 20)
-    print(
-        f"tiles of {block_m:2} x {block_n:4}: the bias is read {t.reread('bias_ptr'):2.0f} times; programs move "
-        f"{t.bytes / x.nbytes:.2f} times x, DRAM {dram / x.nbytes:.2f} times x"
-    )
-
-# %% [markdown]
-# A program that holds one row reads as many bytes of bias as of x. But look at the last number of each line. Once the
-# first programs have read the bias, it is in the L2 cache, and it is not read from DRAM again. So does it cost time to
-# read the bias again? The next cell shows how fast the course's own solution of the next exercise is.
-
-# %%
-for row in measured("fusion")["bias_tiles"]:
-    height, width = row["tile"]
-    print(
-        f"tiles of {height:2} x {width:4}: the bias is read {row['bias_reads']:6,} times, speed / copy {row['speed']:.2f}"
-    )
-print(f"(65536 x 1024 float32, recorded on an {measured('fusion')['machine']})")
-
-# %% [markdown]
-# From the first line to the last, the number of times that the bias is read falls to a sixteenth, but the speed hardly
-# changes. A trace counts the bytes that programs *ask for*, and the model of the cache says how many of these come from
-# DRAM. Look at both before you optimise.
-#
-# ## Exercise: bias and GELU
-#
-# {{exercise fusion.bias_gelu}}
-#
-# Write `bias_gelu(x, bias)` with the exact GELU (with erf, not with the approximation by tanh). The elements of a
-# row of x lie side by side, but there may be gaps between the rows, so use `x.stride(0)`. Full marks require
-# * the right result for ragged sizes ({{correct.ragged}}), rows that lie apart ({{correct.strided}}), float16 and
-#   bfloat16 ({{correct.half}}),
-# * one launch ({{launches.performance}}),
-# * x read once, the result written once, the bias read at most once for each row, by at least 32 programs where the
-#   input is large ({{traffic.performance}}),
-# * loads that touch no more sectors than they must ({{coalesced.load.performance}}).
-#
-# There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and some of the points if it reaches more than {{speed.none}}.
-
-
-# %% exercise="fusion.bias_gelu"
-@triton.jit
-def bias_gelu_kernel(x_ptr, bias_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """out[m, n] = gelu(x[m, n] + bias[n]) for one BLOCK_M x BLOCK_N tile; out is contiguous."""
-    ### BEGIN SOLUTION
-    offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]  # neighbours read neighbouring memory
-    offs_m = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
-    inside = (offs_m < M) & (offs_n < N)
-    bias = tl.load(bias_ptr + offs_n, mask=offs_n < N).to(tl.float32)  # (1, BLOCK_N), once for BLOCK_M rows
-    x = tl.load(x_ptr + offs_m * row_stride + offs_n, mask=inside, eviction_policy="evict_last")
-    z = x.to(tl.float32) + bias
-    tl.store(out_ptr + offs_m * N + offs_n, 0.5 * z * (1 + tl.erf(z * 0.7071067811865476)), mask=inside)
-    ### END SOLUTION
-
-
-def bias_gelu(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """x: (M, N) with column stride 1, bias: (N,) -> (M, N), contiguous."""
-    ### BEGIN SOLUTION
-    M, N = x.shape
-    out = torch.empty((M, N), dtype=x.dtype, device=x.device)
-    BLOCK_M, BLOCK_N = 8, 256
-    grid = (triton.cdiv(N, BLOCK_N), triton.cdiv(M, BLOCK_M))
-    bias_gelu_kernel[grid](x, bias, out, M, N, x.stride(0), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=8)
-    return out
-    ### END SOLUTION
-
-
-# %% check="fusion.bias_gelu"
-check("fusion.bias_gelu", bias_gelu)
+# The sum with its RMSNorm has two results, but needs only one kernel, because a kernel can store several results.
+# `over_its_sum` needs the sum of all 16 million elements before the first division. A first kernel adds up parts of the
+# tensor, a second kernel adds up their sums, and a third kernel divides. And `attention` writes its 4096 by 4096 matrix
+# of scores to memory twice, because the products before and after the softmax are library calls. FlashAttention never
+# writes this matrix to memory. You build it in units 08 to 10.
 
 # %% [markdown]
 # ## Rows: the softmax
@@ -431,7 +297,7 @@ figures.fusion.softmax_passes()
 #
 # Write `softmax(x)` along the rows of an (M, N) matrix. N is at most 32768, and there may be gaps between the rows. A
 # block of `triton.next_power_of_2(N)` holds a row. (The next section says how many warps a long row needs.) For masked
-# lanes use `other=-float("inf")`. This value is never the maximum, and exp(-inf) = 0 adds nothing to the sum. Full
+# positions use `other=-float("inf")`. This value is never the maximum, and exp(-inf) = 0 adds nothing to the sum. Full
 # marks require
 # * the right result for ragged sizes ({{correct.ragged}}) and rows that lie apart ({{correct.strided}}),
 # * the right result for large, very negative and partly masked (-inf) logits ({{correct.hard}}),
@@ -611,8 +477,8 @@ generated("softmax, rows of 32768")
 # This kernel has two loops, and they are your algorithm. The first loop computes a running maximum and a running sum.
 # (The helper `online_softmax_combine` corrects the sum.) The second loop computes the result. Two things differ from
 # your kernel. First, the maximum starts at -inf, and the helper avoids NaN: if both maxima are -inf, it uses 1 as
-# alpha. Second, the kernel keeps a maximum and a sum *for each lane* of its block, and merges the lanes after the loop.
-# So the lanes need not exchange numbers in the loop, but they compute more exponentials.
+# alpha. Second, the kernel keeps a maximum and a sum *for each position* of its block, and merges them after the loop.
+# So the threads need not exchange numbers in the loop, but they compute more exponentials.
 #
 # In the first loop, `eviction_policy="evict_last"` asks the cache to keep the elements for the second loop. Such a hint
 # changes no result, and no count of a trace. But it may change the time, even if a kernel reads each row only once. The
@@ -639,7 +505,7 @@ print(f"({measured('fusion')['machine']}, recorded)")
 # > out = x / √(mean(x²) + eps) · weight
 #
 # Like a softmax, RMSNorm reduces a row to one number and then uses the row again. `weight` has the shape (N,), and is
-# the same for all rows. Like the bias above, it is read by each program, mostly from L2.
+# the same for all rows. Each program reads it, mostly from the L2 cache.
 #
 # ## Exercise: RMSNorm
 #
@@ -651,7 +517,8 @@ print(f"({measured('fusion')['machine']}, recorded)")
 # * the right result for large values in float16 and bfloat16, and for tiny ones, where eps decides ({{correct.hard}}),
 # * one launch ({{launches.performance}}),
 # * x read once, the result written once, the weights read at most once for each row, by at least 32 programs where the
-#   input is large ({{traffic.performance}}).
+#   input is large ({{traffic.performance}}). 1 / sqrt(mean(x²) + eps) of each row may be stored as well: libraries keep
+#   it for the backward pass (unit 07).
 #
 # There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
 # copy's speed, and some of the points if it reaches more than {{speed.none}}.
@@ -686,57 +553,6 @@ def rmsnorm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 
 # %% check="fusion.rmsnorm"
 check("fusion.rmsnorm", rmsnorm)
-
-# %% [markdown]
-# ## Exercise: add, and normalise
-#
-# {{exercise fusion.add_rmsnorm}}
-#
-# In a transformer the norm follows an addition. The sum h = x + residual is normalised for the next layer, and h itself
-# is the next residual. Two separate kernels move 3 + 2 tensors. A fused kernel moves only 4, because it reads two and
-# writes two. Write `add_rmsnorm(x, residual, weight, eps)` for contiguous inputs. It returns `(rmsnorm(h), h)`, both in
-# x's dtype. Full marks require
-# * the right results for ragged sizes ({{correct.ragged}}), for large and tiny values ({{correct.hard}}),
-# * one launch ({{launches.performance}}),
-# * both inputs read once, both results written once, by at least 32 programs where the input is large
-#   ({{traffic.performance}}).
-#
-# There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and some of the points if it reaches more than {{speed.none}}.
-
-
-# %% exercise="fusion.add_rmsnorm"
-@triton.jit
-def add_rmsnorm_kernel(x_ptr, residual_ptr, weight_ptr, out_ptr, h_ptr, N, eps, BLOCK: tl.constexpr):
-    """Program m: h = x + residual and out = rmsnorm(h) for row m; all matrices are contiguous."""
-    ### BEGIN SOLUTION
-    offs_n = tl.arange(0, BLOCK)
-    at, inside = tl.program_id(0) * N + offs_n, offs_n < N
-    h = tl.load(x_ptr + at, mask=inside, other=0, eviction_policy="evict_last").to(tl.float32)
-    h += tl.load(residual_ptr + at, mask=inside, other=0, eviction_policy="evict_last").to(tl.float32)
-    tl.store(h_ptr + at, h, mask=inside)  # and it is still in registers
-    scale = tl.rsqrt(tl.sum(h * h, axis=0) / N + eps)
-    weight = tl.load(weight_ptr + offs_n, mask=inside, eviction_policy="evict_last").to(tl.float32)
-    tl.store(out_ptr + at, h * scale * weight, mask=inside)
-    ### END SOLUTION
-
-
-def add_rmsnorm(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """x, residual: (M, N), contiguous, weight: (N,) -> rmsnorm(x + residual), x + residual."""
-    ### BEGIN SOLUTION
-    M, N = x.shape
-    out, h = torch.empty_like(x), torch.empty_like(x)
-    BLOCK = triton.next_power_of_2(N)
-    num_warps = min(32, max(1, BLOCK // 512))
-    add_rmsnorm_kernel[(M,)](x, residual, weight, out, h, N, eps, BLOCK=BLOCK, num_warps=num_warps)
-    return out, h
-    ### END SOLUTION
-
-
-# %% check="fusion.add_rmsnorm"
-check("fusion.add_rmsnorm", add_rmsnorm)
 
 # %% [markdown]
 # ## The loss
@@ -826,9 +642,10 @@ figures.fusion.speeds()
 # The loss gains most. Our kernel is two to three and a half times as fast as eager torch, which writes the logarithms
 # of the whole softmax and then picks one from each row. Eager torch is not slow everywhere. Its softmax and its RMSNorm
 # are hand-written kernels, and on rows of 1024 they reach 0.9 of a copy and more. On longer rows both become slower,
-# and at 32k they reach about 0.6. RMSNorm falls steadily. Softmax falls to 0.47 at 8k, recovers to 0.74 at 16k, and
-# ends at 0.6; the picture does not say why. Eager add_rmsnorm moves 5 tensors instead of 4, which alone would give 0.8.
-# It is slower than that because its norm is slow, too.
+# and at 32k they reach about 0.6. RMSNorm falls steadily. Softmax falls to {{measured eager softmax 8192}} at 8k,
+# recovers to {{measured eager softmax 16384}} at 16k, and ends at {{measured eager softmax 32768}}; the picture does
+# not say why. Eager add_rmsnorm moves 5 tensors instead of 4, which alone would give 0.8. It is slower than that
+# because its norm is slow, too.
 #
 # torch.compile keeps rows of 1024 in registers, as you saw above, and loops over longer rows. On these its softmax
 # reads the row twice, so it moves 3 elements instead of 2, and it needs more exponentials. Its loss is slowest at 2k,
@@ -861,66 +678,6 @@ for name in ("V100", "A100 80GB", "H100 SXM", "B200"):
 # Movement Is All You Need*, 2021, table 1). Products did 99.8 % of the FLOPs and took 61 % of the time. Norms and
 # softmaxes took 25.5 % of the time for 0.17 % of the FLOPs, and elementwise operations took the other 13.5 % of the
 # time.
-#
-# ## Exercise: break a softmax
-#
-# {{exercise fusion.break_softmax}}
-#
-# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also wrong
-# versions of this kernel, called *mutants*. Each mutant has one mistake: for example, a mask is missing, one stride is
-# confused with another, or a sum is not corrected. On many inputs a mutant still gives the right result. Write inputs
-# on which its result is wrong.
-#
-# `breaking_inputs()` returns a list of at most three inputs, each a dict `{"x": tensor}`. The tensor has the shape (M,
-# N) and a column stride of 1. It holds finite numbers in float32 or float16. From its first element to its last, it may
-# span at most 16,384 numbers in memory.
-#
-# The check first runs the given kernel on all of your inputs. **If the given kernel fails on one of them, you earn
-# nothing.** Then the check runs the mutants. A mutant is *killed* if its result is wrong on one of your inputs, or if
-# it reaches outside a tensor. The check in this notebook has four mutants, and the grader has more. Random matrices of
-# ordinary sizes kill about half of the mutants, so you earn points only for mutants that you kill beyond this half
-# ({{kills.mutants}}).
-
-
-# %%
-@triton.jit
-def given_kernel(x_ptr, out_ptr, N, stride, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    m, l = -float("inf"), 0.0
-    for start in range(0, N, BLOCK):
-        offs_n = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * stride + offs_n, mask=offs_n < N, other=-float("inf")).to(tl.float32)
-        new = tl.maximum(m, tl.max(x, 0))
-        l = l * tl.exp(m - new) + tl.sum(tl.exp(x - new), 0)
-        m = new
-    for start in range(0, N, BLOCK):
-        offs_n = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * stride + offs_n, mask=offs_n < N, other=0).to(tl.float32)
-        tl.store(out_ptr + row * N + offs_n, tl.exp(x - m) / l, mask=offs_n < N)
-
-
-def given_softmax(x):
-    M, N = x.shape
-    out = torch.empty(M, N, dtype=x.dtype, device=x.device)
-    given_kernel[(M,)](x, out, N, x.stride(0), BLOCK=64)
-    return out
-
-
-# %% exercise="fusion.break_softmax"
-def breaking_inputs() -> list[dict]:
-    """At most three inputs, `{"x": tensor}`, that expose wrong versions of the kernel."""
-    ### BEGIN SOLUTION
-    rising = torch.arange(200.0).repeat(3, 1) - 400  # the maximum rises with each block, and is far below 0
-    window = torch.cat([torch.randn(4, 270) - 20000, torch.zeros(4, 130)], 1)[
-        :, :270
-    ]  # rows lie apart, and below -10000
-    falling = torch.cat([torch.arange(150.0, 60, -1)[None], torch.randn(1, 90)], 1)  # the largest come first, beyond 88
-    return [{"x": rising}, {"x": window}, {"x": falling}]
-    ### END SOLUTION
-
-
-# %% check="fusion.break_softmax"
-check("fusion.break_softmax", breaking_inputs)
 
 # %% [markdown]
 # ## When fusion does not pay
@@ -1004,7 +761,6 @@ for fused in (False, True):
 # counted, and which part of the GPU was busiest. Guess first: is memory or the product the limit if the side of the
 # matrices is 256? And if the side is 1024?
 
-
 # %%
 from course_lib import profile
 
@@ -1019,9 +775,9 @@ print(profile(lambda: fused_product(256)), profile(lambda: fused_product(1024)),
 
 # %% [markdown]
 # In half precision, a product of side n does 2 n³ FLOPs for 6 n² bytes, which is n / 3 FLOPs for each byte. An H200
-# does 206 FLOPs while one byte arrives (989 TFLOP/s and 4.8 TB/s). So memory is the limit up to a side of about 620,
-# and for larger sides the product is the limit. The bytes from L2 (32 for each sector) are 4 and 16 times the bytes
-# from DRAM, because each row of tiles reads all of w again (unit 05).
+# does 206 FLOPs while one byte arrives (989 TFLOP/s and 4.8 TB/s by its datasheet). So memory is the limit up to a side
+# of about 620, and for larger sides the product is the limit. The bytes from L2 (32 for each sector) are 4 and 16 times
+# the bytes from DRAM, because each row of tiles reads all of w again (unit 05).
 #
 # While a program computes its epilogue and stores its tile, its tensor cores wait. Another program on the same SM can
 # use them in the meantime. Or a *persistent* program, which takes one tile after another (unit 05), lets the epilogue
@@ -1043,19 +799,19 @@ print(profile(lambda: fused_product(256)), profile(lambda: fused_product(1024)),
 #
 # Fusion pays off most if tensors are large, operations are small, and several operations follow one another, as in
 # norms, activations, softmaxes, losses and optimizer steps.
-#
+
+# %% [markdown]
 # ## What you now know
 #
 # * The time of a chain of small operations is the time of its traffic. Each kernel loads each of its inputs once, and
 #   stores the results that others need. Results stay in registers only until the kernel ends.
 # * While memory is the limit, tens of multiply-adds for each element are free. Launches and bytes are not.
-# * torch.compile fuses elementwise operations and reductions of rows into Triton kernels like yours. It cannot fuse
-#   across library calls, sums over a whole tensor, or values that Python needs.
+# * torch.compile fuses elementwise operations and reductions of rows into Triton kernels like yours. By default it
+#   does not fuse across library calls, sums over a whole tensor, or values that Python needs.
 # * Subtract the maximum before you exponentiate. A row that fits into registers is read once. A longer row is read
 #   twice, and its sum is corrected whenever the maximum grows.
-# * Start a running maximum at a finite number, and give masked lanes the value -inf.
-# * One kernel can have several results, such as a sum and the norm of this sum. And a kernel can compute a loss without
-#   storing probabilities.
+# * Start a running maximum at a finite number, and give masked positions the value -inf.
+# * A kernel can compute a loss without storing probabilities.
 #
 # In unit 07 the chain runs backwards. Then autograd needs the intermediate results that you no longer store.
 
@@ -1065,7 +821,337 @@ progress()
 # %% [markdown]
 # The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks
 # on inputs that you have not seen.
+
+# %% [markdown]
+# ## More
 #
+# {{unit more}} You write a formula for the bytes of any chain, add a vector to all rows, store two results in one pass,
+# break a softmax, and read profiles.
+
+# %% [markdown]
+# ## Exercise: the bytes of a chain
+#
+# {{exercise fusion.chain_bytes}}
+#
+# A chain is a list of operations `[result, input, ...]`, in order, such as `["out", "sin²", "cos²"]`. Every name stands
+# for a tensor of `n` elements of `itemsize` bytes. If a name is not the result of any operation, it is an input of the
+# chain. The last result is the output of the chain. `fused` says how many operations each kernel does, in order: `[1,
+# 1, 1, 1, 1]` is eager, and `[5]` is a single kernel.
+#
+# A kernel loads each tensor that it needs but does not compute, and it loads such a tensor once, even if several of its
+# operations need it. A kernel stores those of its results that a later kernel needs, and the output of the chain. A
+# result that only its own kernel uses is not stored. How many bytes do all kernels together move? For full marks, your
+# number must equal the number that a trace counts
+# * with one kernel for each operation ({{correct.one by one}}),
+# * with everything in one kernel ({{correct.all in one}}),
+# * with cuts anywhere ({{correct.cuts}}).
+#
+# `hint("fusion.chain_bytes")` gives a hint, and a stronger one each time you call it. Every exercise in this unit has
+# such hints.
+
+
+# %% exercise="fusion.chain_bytes"
+def chain_bytes(n: int, ops: list[list[str]], itemsize: int, fused: list[int]) -> int:
+    """The bytes that all kernels together load and store. n: elements of each tensor; ops: a list [result, input, ...] for
+    each operation; itemsize: bytes of an element; fused: how many operations each kernel does."""
+    ### BEGIN SOLUTION
+    tensors = start = 0
+    for count in fused:
+        own, later = ops[start : start + count], ops[start + count :]
+        made = {result for result, *_ in own}
+        loads = {name for _, *inputs in own for name in inputs} - made
+        stores = made & {ops[-1][0], *(name for _, *inputs in later for name in inputs)}
+        tensors += len(loads) + len(stores)
+        start += count
+    return tensors * n * itemsize
+    ### END SOLUTION
+
+
+# %% check="fusion.chain_bytes"
+check("fusion.chain_bytes", chain_bytes)
+
+# %% [markdown]
+# ## A vector along the rows
+#
+# After a matrix product, a model adds a bias and applies GELU:
+#
+# > gelu(z) = z / 2 · (1 + erf(z / √2)), with z = x + bias
+#
+# (erf is the error function, `tl.erf` in Triton.) The shape of x is (M, N). The bias has the shape (N,), and is the
+# same for all rows. The bias is small, but how often is it read? In the next cell, the tiles of the programs have
+# different heights. If each program has one row, how many bytes of bias do the programs load, compared with the bytes
+# of x? Answer before you run the cell.
+
+
+# %%
+@triton.jit
+def add_bias(x_ptr, bias_ptr, out_ptr, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    offs_m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    offs_n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
+    bias = tl.load(bias_ptr + offs_n)  # (1, BLOCK_N)
+    tl.store(out_ptr + offs_m * N + offs_n, tl.load(x_ptr + offs_m * N + offs_n) + bias)
+
+
+x, bias = torch.randn(64, 1024), torch.randn(1024)
+for block_m, block_n in ((1, 1024), (4, 256), (16, 256), (64, 64)):
+    with trace() as t:
+        add_bias[(64 // block_m, 1024 // block_n)](x, bias, torch.empty_like(x), 1024, BLOCK_M=block_m, BLOCK_N=block_n)
+    # the bytes that DRAM moves with an H200's L2 cache of 60 MiB, if 132 programs run at once
+    dram = t.l2(at_once=132).dram_bytes(60 << 20)
+    print(
+        f"tiles of {block_m:2} x {block_n:4}: the bias is read {t.reread('bias_ptr'):2.0f} times; programs move "
+        f"{t.bytes / x.nbytes:.2f} times x, DRAM {dram / x.nbytes:.2f} times x"
+    )
+
+# %% [markdown]
+# A program that holds one row reads as many bytes of bias as of x. But look at the last number of each line. Once the
+# first programs have read the bias, it is in the L2 cache, and it is not read from DRAM again. So does it cost time to
+# read the bias again? The next cell shows how fast the course's own solution of the next exercise is.
+
+# %%
+for row in measured("fusion")["bias_tiles"]:
+    height, width = row["tile"]
+    print(
+        f"tiles of {height:2} x {width:4}: the bias is read {row['bias_reads']:6,} times, speed / copy {row['speed']:.2f}"
+    )
+print(f"(65536 x 1024 float32, recorded on an {measured('fusion')['machine']})")
+
+# %% [markdown]
+# From the first line to the last, the number of times that the bias is read falls to a sixteenth, but the speed hardly
+# changes. A trace counts the bytes that programs *ask for*, and the model of the cache says how many of these come from
+# DRAM. Look at both before you optimise.
+#
+# ## Exercise: bias and GELU
+#
+# {{exercise fusion.bias_gelu}}
+#
+# Write `bias_gelu(x, bias)` with the exact GELU (with erf, not with the approximation by tanh). The elements of a
+# row of x lie side by side, but there may be gaps between the rows, so use `x.stride(0)`. Full marks require
+# * the right result for ragged sizes ({{correct.ragged}}), rows that lie apart ({{correct.strided}}), float16 and
+#   bfloat16 ({{correct.half}}),
+# * one launch ({{launches.performance}}),
+# * x read once, the result written once, the bias read at most once for each row, by at least 32 programs where the
+#   input is large ({{traffic.performance}}),
+# * loads that touch no more sectors than they must ({{coalesced.load.performance}}).
+#
+# There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
+
+
+# %% exercise="fusion.bias_gelu"
+@triton.jit
+def bias_gelu_kernel(x_ptr, bias_ptr, out_ptr, M, N, row_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    """out[m, n] = gelu(x[m, n] + bias[n]) for one BLOCK_M x BLOCK_N tile; out is contiguous."""
+    ### BEGIN SOLUTION
+    offs_n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]  # neighbours read neighbouring memory
+    offs_m = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    inside = (offs_m < M) & (offs_n < N)
+    bias = tl.load(bias_ptr + offs_n, mask=offs_n < N).to(tl.float32)  # (1, BLOCK_N), once for BLOCK_M rows
+    x = tl.load(x_ptr + offs_m * row_stride + offs_n, mask=inside, eviction_policy="evict_last")
+    z = x.to(tl.float32) + bias
+    tl.store(out_ptr + offs_m * N + offs_n, 0.5 * z * (1 + tl.erf(z * 0.7071067811865476)), mask=inside)
+    ### END SOLUTION
+
+
+def bias_gelu(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """x: (M, N) with column stride 1, bias: (N,) -> (M, N), contiguous."""
+    ### BEGIN SOLUTION
+    M, N = x.shape
+    out = torch.empty((M, N), dtype=x.dtype, device=x.device)
+    BLOCK_M, BLOCK_N = 8, 256
+    grid = (triton.cdiv(N, BLOCK_N), triton.cdiv(M, BLOCK_M))
+    bias_gelu_kernel[grid](x, bias, out, M, N, x.stride(0), BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, num_warps=8)
+    return out
+    ### END SOLUTION
+
+
+# %% check="fusion.bias_gelu"
+check("fusion.bias_gelu", bias_gelu)
+
+# %% [markdown]
+# ## Exercise: add, and normalise
+#
+# {{exercise fusion.add_rmsnorm}}
+#
+# In a transformer the norm follows an addition. The sum h = x + residual is normalised for the next layer, and h itself
+# is the next residual. Two separate kernels move 3 + 2 tensors. A fused kernel moves only 4, because it reads two and
+# writes two. Write `add_rmsnorm(x, residual, weight, eps)` for contiguous inputs. It returns `(rmsnorm(h), h)`, both in
+# x's dtype. Full marks require
+# * the right results for ragged sizes ({{correct.ragged}}), for large and tiny values ({{correct.hard}}),
+# * one launch ({{launches.performance}}),
+# * both inputs read once, both results written once, by at least 32 programs where the input is large
+#   ({{traffic.performance}}). Here, too, one or two numbers of each row may be stored beside them.
+#
+# There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
+
+
+# %% exercise="fusion.add_rmsnorm"
+@triton.jit
+def add_rmsnorm_kernel(x_ptr, residual_ptr, weight_ptr, out_ptr, h_ptr, N, eps, BLOCK: tl.constexpr):
+    """Program m: h = x + residual and out = rmsnorm(h) for row m; all matrices are contiguous."""
+    ### BEGIN SOLUTION
+    offs_n = tl.arange(0, BLOCK)
+    at, inside = tl.program_id(0) * N + offs_n, offs_n < N
+    h = tl.load(x_ptr + at, mask=inside, other=0, eviction_policy="evict_last").to(tl.float32)
+    h += tl.load(residual_ptr + at, mask=inside, other=0, eviction_policy="evict_last").to(tl.float32)
+    tl.store(h_ptr + at, h, mask=inside)  # and it is still in registers
+    scale = tl.rsqrt(tl.sum(h * h, axis=0) / N + eps)
+    weight = tl.load(weight_ptr + offs_n, mask=inside, eviction_policy="evict_last").to(tl.float32)
+    tl.store(out_ptr + at, h * scale * weight, mask=inside)
+    ### END SOLUTION
+
+
+def add_rmsnorm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """x, residual: (M, N), contiguous, weight: (N,) -> rmsnorm(x + residual), x + residual."""
+    ### BEGIN SOLUTION
+    M, N = x.shape
+    out, h = torch.empty_like(x), torch.empty_like(x)
+    BLOCK = triton.next_power_of_2(N)
+    num_warps = min(32, max(1, BLOCK // 512))
+    add_rmsnorm_kernel[(M,)](x, residual, weight, out, h, N, eps, BLOCK=BLOCK, num_warps=num_warps)
+    return out, h
+    ### END SOLUTION
+
+
+# %% check="fusion.add_rmsnorm"
+check("fusion.add_rmsnorm", add_rmsnorm)
+
+# %% [markdown]
+# ## Exercise: read a profile
+#
+# {{exercise fusion.read_profiles}}
+#
+# `profile` names the limit for you. Here are four profiles of calls whose names are missing, as recorded on an H200: the
+# time until the result is there, the launches, the programs of the largest launch, the bytes that had to be moved, and
+# the FLOPs. (A is a call of torch, and its programs were not recorded.) Below them stands what the card does at best.
+# What limits each call? Write one of the following, in quotes:
+#
+# * `"memory"`: its bytes take most of the time,
+# * `"arithmetic"`: its float32 operations do,
+# * `"tensor cores"`: its products do,
+# * `"the launch"`: it takes as long as a call that does nearly nothing,
+# * `"too few programs"`: no limit of the card is near, because most SMs have nothing to do.
+#
+# Each right answer is worth {{correct.plain / 4}}. One of the five names is of no profile.
+
+# %%
+from course_lib.hardware.profiles import card, profiles
+
+print("        time   launches  programs   bytes moved   FLOPs, float32   FLOPs, tensor cores")
+for letter, p in profiles().items():
+    programs = f"{p.programs:,}" if p.programs else "unknown"
+    told = f"{p.seconds * 1e6:7.1f} µs {p.launches:6} {programs:>11} {p.nbytes / 1e6:10.1f} MB"
+    print(f"{letter}: {told} {p.flops / 1e9:13.2f} G {p.tensor_flops / 1e9:16.2f} G")
+best = card()
+rates = best.flops_per_second / 1e12, best.tensor_flops_per_second / 1e12
+print(f"\nat best: {best.bytes_per_second / 1e12:.2f} TB/s for a copy")
+print(f"{rates[0]:.0f} TFLOP/s in float32, {rates[1]:.0f} by tensor cores")
+print(f"{best.sms} SMs; a call for one number takes {best.least_seconds * 1e6:.1f} µs")
+
+# %% exercise="fusion.read_profiles"
+limited_by = {
+    "A": ...,
+    "B": ...,
+    "C": ...,
+    "D": ...,
+}
+### BEGIN SOLUTION
+limited_by = {
+    "A": "the launch",  # it takes as long as the smallest call
+    "B": "arithmetic",  # 69 GFLOP take four fifths of the time
+    "C": "too few programs",  # 8 programs for 132 SMs
+    "D": "memory",  # its bytes take nine tenths of the time
+}
+### END SOLUTION
+
+# %% check="fusion.read_profiles"
+check("fusion.read_profiles", limited_by)
+
+# %% [markdown]
+# What would you change in each of them? Put A into another kernel, or into a CUDA graph, which launches many kernels at
+# once. Give C more programs, by cutting its work along another axis. In B and D nothing is wrong: each is near a limit,
+# and only less work or fewer bytes would make it faster. (D does 4 multiply-adds for each number, and they are free.)
+
+# %% [markdown]
+# ## Exercise: break a softmax
+#
+# {{exercise fusion.break_softmax}}
+#
+# A mistake is found only if somebody thinks of an input that shows it. Below is a correct kernel. There are also wrong
+# versions of this kernel, called *mutants*. Each mutant has one mistake: for example, a mask is missing, one stride is
+# confused with another, or a sum is not corrected. On many inputs a mutant still gives the right result. Write inputs
+# on which its result is wrong.
+#
+# `breaking_inputs()` returns a list of at most three inputs, each a dict `{"x": tensor}`. The tensor has the shape (M,
+# N) and a column stride of 1. It holds finite numbers in float32 or float16. From its first element to its last, it may
+# span at most 16,384 numbers in memory.
+#
+# The check first runs the given kernel on all of your inputs. **If the given kernel fails on one of them, you earn
+# nothing.** Then the check runs the mutants. A mutant is *killed* if its result is wrong on one of your inputs, or if
+# it reaches outside a tensor. The check in this notebook has four mutants, and the grader has more. Random matrices of
+# ordinary sizes kill about half of the mutants. So up to half of them earn nothing, and the others share
+# {{kills.mutants}}: of four mutants here, two killed earn nothing, three earn half, and four earn all.
+
+
+# %%
+@triton.jit
+def given_kernel(x_ptr, out_ptr, N, stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    m, l = -float("inf"), 0.0
+    for start in range(0, N, BLOCK):
+        offs_n = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * stride + offs_n, mask=offs_n < N, other=-float("inf")).to(tl.float32)
+        new = tl.maximum(m, tl.max(x, 0))
+        l = l * tl.exp(m - new) + tl.sum(tl.exp(x - new), 0)
+        m = new
+    for start in range(0, N, BLOCK):
+        offs_n = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * stride + offs_n, mask=offs_n < N, other=0).to(tl.float32)
+        tl.store(out_ptr + row * N + offs_n, tl.exp(x - m) / l, mask=offs_n < N)
+
+
+def given_softmax(x):
+    M, N = x.shape
+    out = torch.empty(M, N, dtype=x.dtype, device=x.device)
+    given_kernel[(M,)](x, out, N, x.stride(0), BLOCK=64)
+    return out
+
+
+# %% exercise="fusion.break_softmax"
+def breaking_inputs() -> list[dict]:
+    """At most three inputs, `{"x": tensor}`, that expose wrong versions of the kernel."""
+    ### BEGIN SOLUTION
+    rising = torch.arange(200.0).repeat(3, 1) - 400  # the maximum rises with each block, and is far below 0
+    window = torch.cat([torch.randn(4, 270) - 20000, torch.zeros(4, 130)], 1)[
+        :, :270
+    ]  # rows lie apart, and below -10000
+    falling = torch.cat([torch.arange(150.0, 60, -1)[None], torch.randn(1, 90)], 1)  # the largest come first, beyond 88
+    return [{"x": rising}, {"x": window}, {"x": falling}]
+    ### END SOLUTION
+
+
+# %% check="fusion.break_softmax"
+check("fusion.break_softmax", breaking_inputs)
+
+# %% [markdown]
+# ## Open task: keep more of the row
+#
+# Your `online_softmax` reads every element twice. A row of 65,536 floats takes 256 KiB, as much as all registers of an
+# SM, so no program can keep the whole row. But it can keep a part of it, and read only the rest again. How few bytes
+# can a softmax of such rows move?
+#
+# An open task has no target and no points, and the best answer is not known. `attempt` runs your function on 32 of
+# these rows. Your attempt counts if the result is right, if no register spills, and if 32 programs share the work.
+# Then its bytes are kept in your logbook, and the picture shows all your attempts next to the published answer. On a
+# GPU your function is timed, too. Write it in a new cell, under a new name, so that the exercise above stays as it is.
+
+# %%
+attempt("fusion.online_softmax", online_softmax)
+
+# %% [markdown]
 # ## Further reading
 #
 # * Horace He, *Making Deep Learning Go Brrrr From First Principles*: the factory and the warehouse, and how to find out

@@ -15,10 +15,9 @@
 #
 # **After this unit you can** say which tensors autograd keeps between the forward and the backward pass, and how much
 # memory they take. You can write backward kernels that compute numbers again instead of loading them, and drop elements
-# at random without storing which ones. And you can train a deep model in a fraction of its memory. This unit takes
-# about {{unit hours}}, including {{unit minutes}} for the {{unit exercises}}. You need 04 (memory traffic) and 06
-# (fusion, softmax, RMSNorm); what you need from them is repeated below. You need no GPU, because traffic and live bytes
-# are counted on the CPU.
+# at random without storing which ones. This unit takes about {{unit hours}}, including {{unit minutes}} for the {{unit
+# exercises}} of the main path. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm); what you need from them
+# is repeated below. You need no GPU, because traffic and live bytes are counted on the CPU.
 
 # %%
 import torch
@@ -107,7 +106,6 @@ kept_tensors = {
 }
 ### END SOLUTION
 
-
 # %% check="recomputation.kept_tensors"
 check("recomputation.kept_tensors", kept_tensors)
 
@@ -123,55 +121,6 @@ figures.recomputation.what_autograd_keeps()
 # tensors instead of none. For each operation of torch, somebody wrote the derivative and chose which tensors to keep.
 # **You can do this, too**: with `torch.autograd.Function` you write a forward pass and a backward pass, and choose what
 # is kept between them.
-#
-# ## Exercise: count what is kept
-#
-# {{exercise recomputation.saved_bytes}}
-#
-# torch can tell you what it saves. The code
-#
-# ```python
-# with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
-#     out = fn(*inputs)
-# ```
-#
-# calls `pack(t)` for every tensor t that autograd saves for the backward pass, and keeps what `pack` returns. (The
-# backward pass hands this value to `unpack`, and uses what `unpack` returns.) Write `saved_bytes(fn, *inputs)`. It runs
-# `fn` once, and returns how many bytes autograd keeps. Count whole storages (unit 01: a tensor is a view of a storage).
-#
-# Full marks require
-# * the right number of bytes ({{correct.plain}}), without the storages of the inputs ({{correct.inputs}}),
-# * each storage counted once and whole, however many views of it are kept ({{correct.shared}}),
-# * the right number for other dtypes, and 0 where nothing is kept ({{correct.others}}).
-#
-# A verdict names the `fn` that the check passed to your function. For example,
-# `course_lib.workloads.activations.chain("twenty sigmoids", [64, 128])` returns the `fn` with that name, and its
-# arguments.
-#
-# You can tell storages apart by `t.untyped_storage().data_ptr()`. There is one trap: as soon as a tensor is gone,
-# another tensor may get its address. If `pack` does not return t, does anything still keep t in memory?
-
-
-# %% exercise="recomputation.saved_bytes"
-def saved_bytes(fn, *inputs: torch.Tensor) -> int:
-    """The bytes that autograd keeps between forward and backward of fn(*inputs): each storage once, without those of inputs."""
-    ### BEGIN SOLUTION
-    kept = {}  # address of a storage -> its bytes
-
-    def pack(t):
-        storage = t.untyped_storage()
-        kept[storage.data_ptr()] = storage.nbytes()
-        return t
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
-        out = fn(*inputs)  # noqa: F841  while out lives, no address is used twice
-    own = {t.untyped_storage().data_ptr() for t in inputs}
-    return sum(nbytes for address, nbytes in kept.items() if address not in own)
-    ### END SOLUTION
-
-
-# %% check="recomputation.saved_bytes"
-check("recomputation.saved_bytes", saved_bytes)
 
 # %% [markdown]
 # ## Recomputing for speed
@@ -269,8 +218,9 @@ print(t.table())
 # {{exercise recomputation.sigmoid3}}
 #
 # Write `Sigmoid3`. `Sigmoid3.apply(x)` is `x.sigmoid().sigmoid().sigmoid()` for a contiguous x of any shape, in
-# float32, float16 or bfloat16. A kernel may treat x as a vector of `x.numel()` elements. Compute in float32. The check
-# compares your gradients with those of autograd in float64. Full marks require
+# float32, float16 or bfloat16. A kernel may treat x as a vector of `x.numel()` elements. Compute in float32;
+# `tl.sigmoid` works on each element of a block. The check compares your gradients with those of autograd in float64. Of
+# the two kernels three lines are missing; the class that launches them is yours. Full marks require
 # * the right result and gradient at odd sizes ({{correct.ragged}}) and for large numbers ({{correct.hard}}),
 # * only x kept for the backward pass ({{saves.performance}}): this pass may read x and dy, and nothing that the forward
 #   pass wrote,
@@ -290,26 +240,24 @@ print(t.table())
 @triton.jit
 def sigmoid3_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     """out[i] = sigmoid(sigmoid(sigmoid(x[i])))"""
-    ### BEGIN SOLUTION
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32)
     tl.store(out_ptr + i, tl.sigmoid(tl.sigmoid(tl.sigmoid(x))), mask=i < n)
-    ### END SOLUTION
 
 
 @triton.jit
 def sigmoid3_backward_kernel(x_ptr, dy_ptr, dx_ptr, n, BLOCK: tl.constexpr):
     """dx[i] = dy[i] times the derivative at x[i]"""
-    ### BEGIN SOLUTION
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32)
     dy = tl.load(dy_ptr + i, mask=i < n, other=0).to(tl.float32)
     s1 = tl.sigmoid(x)  # computed again, not read
+    ### BEGIN SOLUTION
     s2 = tl.sigmoid(s1)
     s3 = tl.sigmoid(s2)
     dx = dy * s3 * (1 - s3) * s2 * (1 - s2) * s1 * (1 - s1)
-    tl.store(dx_ptr + i, dx, mask=i < n)
     ### END SOLUTION
+    tl.store(dx_ptr + i, dx, mask=i < n)
 
 
 class Sigmoid3(torch.autograd.Function):
@@ -336,82 +284,6 @@ class Sigmoid3(torch.autograd.Function):
 
 # %% check="recomputation.sigmoid3"
 check("recomputation.sigmoid3", Sigmoid3)
-
-# %% [markdown]
-# ## Exercise: a gated GELU that keeps nothing
-#
-# {{exercise recomputation.recomputed_gelu}}
-#
-# The feed-forward layers of many language models apply a GELU to one projection and multiply the result by another
-# projection: `gelu(x) * gate`. Torch keeps x and gate. It also keeps gelu(x), for the gradient of gate. But gelu(x) can
-# be computed again from x.
-#
-# Let F(x) = (1 + erf(x / √2)) / 2 be the normal distribution function. Then gelu(x) = x F(x), and F'(x) = exp(-x² / 2)
-# / √(2π). Write `RecomputedGelu` with this exact GELU (as in `torch.nn.functional.gelu`, without the tanh
-# approximation). x and gate are contiguous and have the same shape. Triton has `tl.erf`. A kernel cannot use `math`, so
-# write √2 and √(2π) as numbers. Full marks require
-# * the right result and both gradients at odd sizes ({{correct.ragged}}) and for large numbers ({{correct.hard}}),
-# * only x and gate kept ({{saves.performance}}),
-# * one launch in the backward pass ({{launches.performance.backward}}), and eight memory operations in all, by at least
-#   32 programs where the input is large ({{traffic.performance}}). Which eight are they?
-#
-# There is extra credit on a GPU, for 8192 × 4096 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and some of the points if it reaches more than {{speed.none}}.
-
-
-# %% exercise="recomputation.recomputed_gelu"
-@triton.jit
-def gelu_kernel(x_ptr, gate_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    """out[i] = gelu(x[i]) * gate[i]"""
-    ### BEGIN SOLUTION
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32)
-    gate = tl.load(gate_ptr + i, mask=i < n, other=0).to(tl.float32)
-    F = 0.5 * (1 + tl.erf(x * 0.7071067811865476))
-    tl.store(out_ptr + i, x * F * gate, mask=i < n)
-    ### END SOLUTION
-
-
-@triton.jit
-def gelu_backward_kernel(x_ptr, gate_ptr, dy_ptr, dx_ptr, dgate_ptr, n, BLOCK: tl.constexpr):
-    """Both gradients for BLOCK elements"""
-    ### BEGIN SOLUTION
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32)
-    gate = tl.load(gate_ptr + i, mask=i < n, other=0).to(tl.float32)
-    dy = tl.load(dy_ptr + i, mask=i < n, other=0).to(tl.float32)
-    F = 0.5 * (1 + tl.erf(x * 0.7071067811865476))
-    density = 0.3989422804014327 * tl.exp(-0.5 * x * x)
-    tl.store(dx_ptr + i, dy * gate * (F + x * density), mask=i < n)
-    tl.store(dgate_ptr + i, dy * x * F, mask=i < n)
-    ### END SOLUTION
-
-
-class RecomputedGelu(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
-        """x and gate, contiguous, of one shape -> gelu(x) * gate"""
-        ### BEGIN SOLUTION
-        ctx.save_for_backward(x, gate)
-        out, n = torch.empty_like(x), x.numel()
-        gelu_kernel[(triton.cdiv(n, 1024),)](x, gate, out, n, BLOCK=1024)  # reads 2 n, writes n
-        return out
-        ### END SOLUTION
-
-    @staticmethod
-    def backward(ctx, dy: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The gradient of the result, contiguous -> the gradients of x and of gate"""
-        ### BEGIN SOLUTION
-        x, gate = ctx.saved_tensors
-        dx, dgate, n = torch.empty_like(x), torch.empty_like(x), x.numel()
-        # reads 3 n, writes 2 n
-        gelu_backward_kernel[(triton.cdiv(n, 1024),)](x, gate, dy, dx, dgate, n, BLOCK=1024)
-        return dx, dgate
-        ### END SOLUTION
-
-
-# %% check="recomputation.recomputed_gelu"
-check("recomputation.recomputed_gelu", RecomputedGelu)
 
 # %% [markdown]
 # ## Keep one number per row
@@ -489,6 +361,267 @@ def cross_entropy_backward(
 
 # %% check="recomputation.cross_entropy_backward"
 check("recomputation.cross_entropy_backward", cross_entropy_backward)
+
+# %% [markdown]
+# ## Random numbers, twice
+#
+# Dropout sets a random share p of the elements to 0, and divides the others by 1 - p. The gradient passes where the
+# element passed, so the backward pass needs to know the mask. If the mask is stored, it is one more tensor. Can it be
+# computed again, although it is random?
+#
+# It can, because random numbers in a computer follow from a seed. A *counter-based* generator (Philox, in torch on GPUs
+# and in Triton) goes one step further. Its i-th number is a function of the seed and i alone. There is no state, so the
+# number can be computed again from (seed, i).
+
+
+# %%
+@triton.jit
+def draw_kernel(out_ptr, seed, first, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.rand(seed, first + i))
+
+
+for seed, first in ((7, 0), (7, 4), (8, 0)):
+    out = torch.empty(8)
+    with trace():
+        draw_kernel[(1,)](out, seed, first, BLOCK=8)
+    print(f"seed {seed}, numbers {first} to {first + 7}:", " ".join(f"{v:.3f}" for v in out.tolist()))
+
+# %% [markdown]
+# The fifth number of the first row is the first number of the second row. No program has to wait for another, and two
+# numbers, a seed and p, stand for a mask of any size.
+#
+# ## Exercise: dropout without a mask
+#
+# {{exercise recomputation.seeded_dropout}}
+#
+# Write `SeededDropout`. `SeededDropout.apply(x, p, seed)` takes a contiguous x of any shape and 0 ≤ p < 1. Element i,
+# counted in memory order, is kept if `tl.rand(seed, i) >= p`, and then it is divided by 1 - p. All other elements
+# become 0. Full marks require
+# * the right result and gradient at odd sizes ({{correct.ragged}}), and for any p and any seed
+#   ({{correct.probabilities}}); the kept elements must be exactly those of this rule,
+# * a backward pass that reads **nothing** from the forward pass, not even x ({{keeps_nothing.performance}}),
+# * four memory operations, by at least 32 programs where the input is large ({{traffic.performance}}).
+#
+# Philox takes much code, so choose blocks of 512 to 2048 elements, which compile fast. With blocks of 8192 you have to
+# wait.
+#
+# There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
+
+
+# %% exercise="recomputation.seeded_dropout"
+@triton.jit
+def dropout_kernel(x_ptr, out_ptr, n, p, seed, BLOCK: tl.constexpr):
+    """out[i] = x[i] / (1 - p) where element i is kept, else 0"""
+    ### BEGIN SOLUTION
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    kept = tl.rand(seed, i) >= p
+    x = tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32)
+    tl.store(out_ptr + i, tl.where(kept, x / (1 - p), 0.0), mask=i < n)
+    ### END SOLUTION
+
+
+class SeededDropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: torch.Tensor, p: float, seed: int) -> torch.Tensor:
+        """x, contiguous, any shape -> x / (1 - p) where tl.rand(seed, i) >= p, else 0"""
+        ### BEGIN SOLUTION
+        ctx.p, ctx.seed = p, seed
+        out, n = torch.empty_like(x), x.numel()
+        dropout_kernel[(triton.cdiv(n, 2048),)](x, out, n, p, seed, BLOCK=2048)
+        return out
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, dy: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        """The gradient of the result, contiguous -> the gradient of x; p and seed have none"""
+        ### BEGIN SOLUTION
+        dx, n = torch.empty_like(dy), dy.numel()
+        dropout_kernel[(triton.cdiv(n, 2048),)](dy, dx, n, ctx.p, ctx.seed, BLOCK=2048)
+        return dx, None, None
+        ### END SOLUTION
+
+
+# %% check="recomputation.seeded_dropout"
+check("recomputation.seeded_dropout", SeededDropout)
+
+# %% [markdown]
+# ## What was it worth?
+#
+# Here are the solutions of this unit on one NVIDIA H200, in float32 on tensors of 134 or 268 MB. In the first column,
+# 1.0 is the speed of a copy of as many bytes as the solution must move. (All sizes and spreads are in
+# `benchmarks/results/recomputation.md` of the course's repository.)
+#
+# | | speed of a copy = 1 | of torch eager = 1 | of torch.compile = 1 |
+# | --- | --- | --- | --- |
+# | Sigmoid3, forward and backward | {{measured Sigmoid3}} |
+# | RecomputedGelu, forward and backward | {{measured RecomputedGelu}} |
+# | cross_entropy_backward, 8192 rows of 8192 | {{measured cross_entropy_backward}} |
+# | rmsnorm_backward, 8192 rows of 4096 | {{measured rmsnorm_backward}} |
+# | SeededDropout, forward and backward | {{measured SeededDropout}} |
+#
+# Look at the first row. With 5 memory operations instead of 15 we expect a factor of 3 over eager torch, and the
+# measured factor is {{measured Sigmoid3, torch eager}}. torch.compile also fuses operations and chooses what to keep.
+# So our kernels are not much faster, and for the cross-entropy torch.compile is faster. RMSNorm reaches
+# {{measured rmsnorm_backward, copy}} of a copy, because it has sums along rows and a second launch.
+#
+# SeededDropout, in the last row, is far from the speed of memory, and slower than torch. Philox mixes seed and counter
+# in ten rounds of multiplications and exclusive ors, which are about a hundred integer operations. One call makes
+# *four* random numbers, but `tl.rand` uses only one of them. So arithmetic is the limit here, and recomputing is no
+# longer free. (torch uses all four numbers. With `tl.rand4x` you can, too, if element 4 j + k gets the k-th number of
+# call j.) But SeededDropout still keeps nothing.
+
+# %% [markdown]
+# ## What you now know
+#
+# * Autograd keeps what derivatives need, such as the outputs of sigmoids and relus and the inputs of products. Between
+#   the forward and the backward pass, these tensors are most of a training step's memory.
+# * A GPU does many operations in the time of one store and one load, so what is cheap to compute is not worth keeping.
+#   Three sigmoids need 15 memory operations in torch, 8 if they are fused, and 5 if they are also recomputed.
+# * If recomputing needs a sum over a row, keep one number that contains this sum: lse for a softmax.
+# * Random numbers follow from a seed and a counter, so a dropout mask need not be kept.
+
+# %%
+progress()
+
+# %% [markdown]
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen.
+
+# %% [markdown]
+# ## More
+#
+# {{unit more}} You count what autograd keeps, write a norm's backward pass without atomics (each program stores a
+# partial sum, and these are added up in a fixed order, so that every run gives the same bits), and train a deep model
+# in a fraction of its memory. A checkpoint keeps the boundaries of s segments, and recomputes what is inside: for n
+# layers the memory is s · boundary + ⌈n / s⌉ · inside, and the price is one more forward pass.
+
+# %% [markdown]
+# ## Exercise: count what is kept
+#
+# {{exercise recomputation.saved_bytes}}
+#
+# torch can tell you what it saves. The code
+#
+# ```python
+# with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+#     out = fn(*inputs)
+# ```
+#
+# calls `pack(t)` for every tensor t that autograd saves for the backward pass, and keeps what `pack` returns. (The
+# backward pass hands this value to `unpack`, and uses what `unpack` returns.) Write `saved_bytes(fn, *inputs)`. It runs
+# `fn` once, and returns how many bytes autograd keeps. Count whole storages (unit 01: a tensor is a view of a storage).
+#
+# Full marks require
+# * the right number of bytes ({{correct.plain}}), without the storages of the inputs ({{correct.inputs}}),
+# * each storage counted once and whole, however many views of it are kept ({{correct.shared}}),
+# * the right number for other dtypes, and 0 where nothing is kept ({{correct.others}}).
+#
+# A verdict names the `fn` that the check passed to your function. For example,
+# `course_lib.workloads.activations.chain("twenty sigmoids", [64, 128])` returns the `fn` with that name, and its
+# arguments.
+#
+# You can tell storages apart by `t.untyped_storage().data_ptr()`. There is one trap: as soon as a tensor is gone,
+# another tensor may get its address. If `pack` does not return t, does anything still keep t in memory?
+
+
+# %% exercise="recomputation.saved_bytes"
+def saved_bytes(fn, *inputs: torch.Tensor) -> int:
+    """The bytes that autograd keeps between forward and backward of fn(*inputs): each storage once, without those of inputs."""
+    ### BEGIN SOLUTION
+    kept = {}  # address of a storage -> its bytes
+
+    def pack(t):
+        storage = t.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return t
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        out = fn(*inputs)  # noqa: F841  while out lives, no address is used twice
+    own = {t.untyped_storage().data_ptr() for t in inputs}
+    return sum(nbytes for address, nbytes in kept.items() if address not in own)
+    ### END SOLUTION
+
+
+# %% check="recomputation.saved_bytes"
+check("recomputation.saved_bytes", saved_bytes)
+
+# %% [markdown]
+# ## Exercise: a gated GELU that keeps nothing
+#
+# {{exercise recomputation.recomputed_gelu}}
+#
+# The feed-forward layers of many language models apply a GELU to one projection and multiply the result by another
+# projection: `gelu(x) * gate`. Torch keeps x and gate. It also keeps gelu(x), for the gradient of gate. But gelu(x) can
+# be computed again from x.
+#
+# Let F(x) = (1 + erf(x / √2)) / 2 be the normal distribution function. Then gelu(x) = x F(x), and F'(x) = exp(-x² / 2)
+# / √(2π). Write `RecomputedGelu` with this exact GELU (as in `torch.nn.functional.gelu`, without the tanh
+# approximation). x and gate are contiguous and have the same shape. Triton has `tl.erf`. A kernel cannot use `math`, so
+# write √2 and √(2π) as numbers. Full marks require
+# * the right result and both gradients at odd sizes ({{correct.ragged}}) and for large numbers ({{correct.hard}}),
+# * only x and gate kept ({{saves.performance}}),
+# * one launch in the backward pass ({{launches.performance.backward}}), and eight memory operations in all, by at least
+#   32 programs where the input is large ({{traffic.performance}}). Which eight are they?
+#
+# There is extra credit on a GPU, for 8192 × 4096 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
+# copy's speed, and some of the points if it reaches more than {{speed.none}}.
+
+
+# %% exercise="recomputation.recomputed_gelu"
+@triton.jit
+def gelu_kernel(x_ptr, gate_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """out[i] = gelu(x[i]) * gate[i]"""
+    ### BEGIN SOLUTION
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32)
+    gate = tl.load(gate_ptr + i, mask=i < n, other=0).to(tl.float32)
+    F = 0.5 * (1 + tl.erf(x * 0.7071067811865476))
+    tl.store(out_ptr + i, x * F * gate, mask=i < n)
+    ### END SOLUTION
+
+
+@triton.jit
+def gelu_backward_kernel(x_ptr, gate_ptr, dy_ptr, dx_ptr, dgate_ptr, n, BLOCK: tl.constexpr):
+    """Both gradients for BLOCK elements"""
+    ### BEGIN SOLUTION
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32)
+    gate = tl.load(gate_ptr + i, mask=i < n, other=0).to(tl.float32)
+    dy = tl.load(dy_ptr + i, mask=i < n, other=0).to(tl.float32)
+    F = 0.5 * (1 + tl.erf(x * 0.7071067811865476))
+    density = 0.3989422804014327 * tl.exp(-0.5 * x * x)
+    tl.store(dx_ptr + i, dy * gate * (F + x * density), mask=i < n)
+    tl.store(dgate_ptr + i, dy * x * F, mask=i < n)
+    ### END SOLUTION
+
+
+class RecomputedGelu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
+        """x and gate, contiguous, of one shape -> gelu(x) * gate"""
+        ### BEGIN SOLUTION
+        ctx.save_for_backward(x, gate)
+        out, n = torch.empty_like(x), x.numel()
+        gelu_kernel[(triton.cdiv(n, 1024),)](x, gate, out, n, BLOCK=1024)  # reads 2 n, writes n
+        return out
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, dy: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The gradient of the result, contiguous -> the gradients of x and of gate"""
+        ### BEGIN SOLUTION
+        x, gate = ctx.saved_tensors
+        dx, dgate, n = torch.empty_like(x), torch.empty_like(x), x.numel()
+        # reads 3 n, writes 2 n
+        gelu_backward_kernel[(triton.cdiv(n, 1024),)](x, gate, dy, dx, dgate, n, BLOCK=1024)
+        return dx, dgate
+        ### END SOLUTION
+
+
+# %% check="recomputation.recomputed_gelu"
+check("recomputation.recomputed_gelu", RecomputedGelu)
 
 # %% [markdown]
 # ## A gradient that every row adds to
@@ -607,115 +740,6 @@ def rmsnorm_backward(
 check("recomputation.rmsnorm_backward", rmsnorm_backward)
 
 # %% [markdown]
-# ## Random numbers, twice
-#
-# Dropout sets a random share p of the elements to 0, and divides the others by 1 - p. The gradient passes where the
-# element passed, so the backward pass needs to know the mask. If the mask is stored, it is one more tensor. Can it be
-# computed again, although it is random?
-#
-# It can, because random numbers in a computer follow from a seed. A *counter-based* generator (Philox, in torch on GPUs
-# and in Triton) goes one step further. Its i-th number is a function of the seed and i alone. There is no state, so the
-# number can be computed again from (seed, i).
-
-
-# %%
-@triton.jit
-def draw_kernel(out_ptr, seed, first, BLOCK: tl.constexpr):
-    i = tl.arange(0, BLOCK)
-    tl.store(out_ptr + i, tl.rand(seed, first + i))
-
-
-for seed, first in ((7, 0), (7, 4), (8, 0)):
-    out = torch.empty(8)
-    with trace():
-        draw_kernel[(1,)](out, seed, first, BLOCK=8)
-    print(f"seed {seed}, numbers {first} to {first + 7}:", " ".join(f"{v:.3f}" for v in out.tolist()))
-
-# %% [markdown]
-# The fifth number of the first row is the first number of the second row. No program has to wait for another, and two
-# numbers, a seed and p, stand for a mask of any size.
-#
-# ## Exercise: dropout without a mask
-#
-# {{exercise recomputation.seeded_dropout}}
-#
-# Write `SeededDropout`. `SeededDropout.apply(x, p, seed)` takes a contiguous x of any shape and 0 ≤ p < 1. Element i,
-# counted in memory order, is kept if `tl.rand(seed, i) >= p`, and then it is divided by 1 - p. All other elements
-# become 0. Full marks require
-# * the right result and gradient at odd sizes ({{correct.ragged}}), and for any p and any seed
-#   ({{correct.probabilities}}); the kept elements must be exactly those of this rule,
-# * a backward pass that reads **nothing** from the forward pass, not even x ({{keeps_nothing.performance}}),
-# * four memory operations, by at least 32 programs where the input is large ({{traffic.performance}}).
-#
-# Philox takes much code, so choose blocks of 512 to 2048 elements, which compile fast. With blocks of 8192 you have to
-# wait.
-#
-# There is extra credit on a GPU, for 8192 × 8192 numbers. You get {{speed}} if your kernel reaches {{speed.full}} of a
-# copy's speed, and some of the points if it reaches more than {{speed.none}}.
-
-
-# %% exercise="recomputation.seeded_dropout"
-@triton.jit
-def dropout_kernel(x_ptr, out_ptr, n, p, seed, BLOCK: tl.constexpr):
-    """out[i] = x[i] / (1 - p) where element i is kept, else 0"""
-    ### BEGIN SOLUTION
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    kept = tl.rand(seed, i) >= p
-    x = tl.load(x_ptr + i, mask=i < n, other=0).to(tl.float32)
-    tl.store(out_ptr + i, tl.where(kept, x / (1 - p), 0.0), mask=i < n)
-    ### END SOLUTION
-
-
-class SeededDropout(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x: torch.Tensor, p: float, seed: int) -> torch.Tensor:
-        """x, contiguous, any shape -> x / (1 - p) where tl.rand(seed, i) >= p, else 0"""
-        ### BEGIN SOLUTION
-        ctx.p, ctx.seed = p, seed
-        out, n = torch.empty_like(x), x.numel()
-        dropout_kernel[(triton.cdiv(n, 2048),)](x, out, n, p, seed, BLOCK=2048)
-        return out
-        ### END SOLUTION
-
-    @staticmethod
-    def backward(ctx, dy: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        """The gradient of the result, contiguous -> the gradient of x; p and seed have none"""
-        ### BEGIN SOLUTION
-        dx, n = torch.empty_like(dy), dy.numel()
-        dropout_kernel[(triton.cdiv(n, 2048),)](dy, dx, n, ctx.p, ctx.seed, BLOCK=2048)
-        return dx, None, None
-        ### END SOLUTION
-
-
-# %% check="recomputation.seeded_dropout"
-check("recomputation.seeded_dropout", SeededDropout)
-
-# %% [markdown]
-# ## What was it worth?
-#
-# Here are the solutions of this unit on one NVIDIA H200, in float32 on tensors of 134 or 268 MB. In the first column,
-# 1.0 is the speed of a copy of as many bytes as the solution must move. (The speeds were measured on 2026-11-21. All
-# sizes and spreads are in `benchmarks/results/recomputation.md` of the course's repository.)
-#
-# | | speed of a copy = 1 | of torch eager = 1 | of torch.compile = 1 |
-# | --- | --- | --- | --- |
-# | Sigmoid3, forward and backward | 1.01 | 2.98 | 1.18 |
-# | RecomputedGelu, forward and backward | 1.01 | 1.75 | 1.00 |
-# | cross_entropy_backward, 8192 rows of 8192 | 0.94 | 1.86 | 0.95 |
-# | rmsnorm_backward, 8192 rows of 4096 | 0.86 | 2.04 | 1.18 |
-# | SeededDropout, forward and backward | 0.62 | 0.80 | 0.89 |
-#
-# Look at the first row. With 5 memory operations instead of 15 we expect a factor of 3 over eager torch, and the
-# measured factor is 2.98. torch.compile also fuses operations and chooses what to keep. So our kernels are not much
-# faster, and for the cross-entropy torch.compile is faster. RMSNorm reaches 0.86 of a copy, because it has sums along
-# rows and a second launch.
-#
-# SeededDropout, in the last row, is far from the speed of memory, and slower than torch. Philox mixes seed and counter
-# in ten rounds of multiplications and exclusive ors, which are about a hundred integer operations. One call makes
-# *four* random numbers, but `tl.rand` uses only one of them. So arithmetic is the limit here, and recomputing is no
-# longer free. (torch uses all four numbers. With `tl.rand4x` you can, too, if element 4 j + k gets the k-th number of
-# call j.) But SeededDropout still keeps nothing.
-#
 # ## Recomputing for memory
 #
 # Now take a whole model of 24 layers. Each layer is `x + gelu(x @ w1) @ w2`, and x @ w1 is four times as wide as x. We
@@ -876,8 +900,9 @@ check("recomputation.segments_for", segments_for)
 figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 
 # %% [markdown]
-# The peak has fallen from 216 boundaries to 30, for a third more FLOPs. On the H200 the step took 1.30 times as long,
-# and it needed 1.01 GiB instead of 6.85 GiB. (The peaks in the legends are two or three boundaries higher, because of
+# The peak has fallen from 216 boundaries to 30, for a third more FLOPs. On the H200 the step took
+# {{measured checkpoints' time}} times as long, and it needed {{measured checkpoints' peak}} GiB instead of
+# {{measured peak without checkpoints}} GiB. (The peaks in the legends are two or three boundaries higher, because of
 # the temporary tensors of one layer's backward pass.) The two pictures agree, so the bytes that are counted on a CPU
 # are those that the GPU's allocator hands out.
 #
@@ -894,36 +919,16 @@ figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 # and recompute the rest. FlashAttention does both at once. It never stores its matrix of scores. It keeps the output
 # and one number for each row of this matrix, and recomputes the rest, tile by tile. So it moves fewer bytes *and* keeps
 # fewer. You build it in the next three units.
-#
-# ## What you now know
-#
-# * Autograd keeps what derivatives need, such as the outputs of sigmoids and relus and the inputs of products. Between
-#   the forward and the backward pass, these tensors are most of a training step's memory.
-# * A GPU does many operations in the time of one store and one load, so what is cheap to compute is not worth keeping.
-#   Three sigmoids need 15 memory operations in torch, 8 if they are fused, and 5 if they are also recomputed.
-# * If recomputing needs a sum over a row, keep one number that contains this sum: lse for a softmax, and rstd for a
-#   norm.
-# * Random numbers follow from a seed and a counter, so a dropout mask need not be kept.
-# * If many programs add to one result, let each of them store a partial sum, and add the partial sums up in a fixed
-#   order. Then every run gives the same bits.
-# * A checkpoint keeps the boundaries of s segments, and recomputes what is inside. For n layers the memory is s ·
-#   boundary + ⌈n / s⌉ · inside, and the price is one more forward pass.
-
-# %%
-progress()
 
 # %% [markdown]
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
-# inputs that you have not seen.
-#
 # ## Further reading
 #
 # * Chen, Xu, Zhang, Guestrin, *Training Deep Nets with Sublinear Memory Cost* (2016): √n segments, and recursion below
 #   that.
 # * Horace He, *Min-cut optimal(*) recomputation*, PyTorch developers' forum (2022): recomputation that makes training
 #   faster, found by a minimum cut; what torch.compile does.
-# * Korthikanti et al., *Reducing Activation Recomputation in Large Transformer Models* (2022): what each part of a transformer
-#   keeps, and which part to recompute.
+# * Korthikanti et al., *Reducing Activation Recomputation in Large Transformer Models* (2022): what each part of a
+#   transformer keeps, and which part to recompute.
 # * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on recomputation.
 # * Salmon et al., *Parallel Random Numbers: As Easy as 1, 2, 3* (2011): Philox, and why a counter is enough.
 # * The Triton tutorial on low-memory dropout; the PyTorch notes on extending autograd and on saved-tensor hooks.

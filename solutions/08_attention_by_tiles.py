@@ -13,11 +13,11 @@
 # %% [markdown]
 # # 08 · Attention by tiles
 #
-# **After this unit you can** say what attention computes, and which of its parts know where a token stands. You can
-# compute attention and its gradients tile by tile, without ever holding the matrix of scores, and say how many bytes
-# this moves. This unit takes about {{unit hours}}, including {{unit minutes}} for the {{unit exercises}}. You need 02
-# (stable sums, half precision), 05 (tiles), 06 (the online softmax) and 07 (recomputation, log-sum-exp). Everything
-# here is torch and runs on a CPU; in unit 09 the same loops become a kernel.
+# **After this unit you can** say what attention computes. You can compute attention and its gradients tile by tile,
+# without ever holding the matrix of scores. This unit takes about {{unit hours}}, including {{unit minutes}} for the
+# {{unit exercises}} of the main path. You need 02 (stable sums, half precision), 05 (tiles), 06 (the online softmax)
+# and 07 (recomputation, log-sum-exp). Everything here is torch and runs on a CPU; in unit 09 the same loops become a
+# kernel.
 
 # %%
 import time
@@ -58,14 +58,14 @@ figures.attention.memory_against_length()
 # answers most of these loads. It can hold k and v of a head, but never n × n scores.)
 #
 # The plan has six steps, and you know most of them. First you write attention as it is defined. Then you compute its
-# softmax in parts that can be merged, and attention by tiles. You find out which tiles a causal mask leaves out, and
-# count the bytes. At the end comes the backward pass, which computes gradients.
+# softmax in parts that can be merged, and attention by tiles. You find out which tiles a mask leaves out, and count
+# the bytes. At the end comes the backward pass, which computes gradients.
 #
 # ## Attention
 #
-# Each token has three vectors of D numbers, made from its state by three learned matrices. Its **query** q says what
-# the token looks for, its **key** k says what can be found at this token, and its **value** v is what the token hands
-# over. For one query, attention computes three things:
+# Each token has three vectors of D numbers, made from its own vector by three learned matrices. Its **query** q says
+# what the token looks for, its **key** k says what can be found at this token, and its **value** v is what the token
+# hands over. For one query, attention computes three things:
 #
 # 1. **scores**: the dot products of the query with every key, times a **scale** of 1 / √D;
 # 2. **weights**: the softmax of the scores, which are positive numbers that add up to 1;
@@ -161,12 +161,12 @@ check("attention.attention", attention)
 #
 # 1. A **tokenizer** cuts the text into **tokens**, which are words or pieces of words, and looks up the number of each
 #    token in a vocabulary. The vocabulary is made before training, and has no gradients.
-# 2. The **embedding** is a table with one vector for each token of the vocabulary, and `table[tokens]` picks a row for each
-#    token of the text. The rows begin as random numbers and are learned with all other weights of the model. (Word2Vec is
-#    an older method that learns such vectors on their own; a language model does not need it.)
+# 2. The **embedding** is a table with one vector for each token of the vocabulary, and `table[tokens]` picks a row for
+#    each token of the text. The rows begin as random numbers and are learned with all other weights of the model.
+#    (Word2Vec is an older method that learns such vectors on their own; a language model does not need it.)
 # 3. Some models add a vector for the **position** of each token here. The next section is about that.
 # 4. Each layer normalises the vectors that it gets and multiplies them by three learned matrices. The products are **q,
-#    k and v**. Models with rotary embedding put positions into q and k here, and skip step 3.
+#    k and v**. Models with rotary embedding (see *More*) put positions into q and k here, and skip step 3.
 # 5. Attention mixes the values. Its output is multiplied by a fourth matrix and added to the layer's input.
 #
 # And how do heads lie in memory? The next cell shows what a layer does before and after it calls your function. Which
@@ -215,128 +215,6 @@ print(
 # The price is one sum over all GPUs, an *all-reduce*, of B · N · width numbers. A layer pays this price once for
 # attention and once for the MLP, which is cut in the same way (Shoeybi and others, *Megatron-LM*, 2019). With 8 GPUs
 # and 32 heads, each GPU has 4 heads. The kernel stays the same, so this course stays on one GPU.
-#
-# ## Where does a token stand?
-#
-# Shuffle the keys, and the values in the same way. Without a mask, what happens to o? Nothing happens, because a mean
-# does not depend on the order of the values. So attention without a mask does not know which token came first. (With a
-# causal mask the order does matter, because it decides which keys a query sees.) So a model must be told the positions.
-# Where?
-#
-# There are three ways. The first is to **add** positions to the embeddings, before the first layer. The first
-# transformer added sines and cosines (Vaswani and others, 2017), and GPT-2 adds a learned vector for each position.
-# Then q, k *and* v carry positions, because all three are made from the sum. The second way is to subtract from each
-# score a number that grows with the distance between query and key, as ALiBi does (Press and others, 2022). The third
-# is to turn q and k:
-#
-# **Rotary embedding** (Su and others, *RoFormer*, 2021) takes the D numbers of a vector as D / 2 pairs. Each pair is a
-# point in the plane, and is turned by an angle that grows with the token's position m: pair i is turned by m × base^(−2
-# i / D). The first pair turns fast, and the last pair hardly at all. Look at the right half of the picture first: what
-# does a dot product of two turned vectors depend on?
-
-# %%
-figures.attention.rotary_positions()
-
-# %% [markdown]
-# The dot product depends only on the *difference* of the two positions, because it does not change if both vectors are
-# turned by the same angle. So a query finds the token three places back in the same way, wherever it stands. This is
-# also why **q and k are turned, and v is not**. The scores are dot products, in which the absolute positions cancel. A
-# value is handed over as it is. If values were turned, o would carry the absolute positions of the tokens that it came
-# from, and nothing would cancel.
-#
-# ## Exercise: rotary
-#
-# {{exercise attention.rotary}}
-#
-# Pair i is (x[2 i], x[2 i + 1]). (Some models pair column i with column i + D / 2. This is the same operation with the
-# columns in another order. Code that loads a model's weights must use the order with which the model was trained.)
-# Turning (x, y) by the angle t gives (x cos t − y sin t, x sin t + y cos t). Use real numbers, and no complex numbers.
-# Full marks require
-# * right results with leading dimensions and any even D ({{correct.shapes}}),
-# * right results for positions in any order, up to 30,000 ({{correct.anywhere}}),
-# * right results for inputs and outputs in half precision, with angles in float32 ({{correct.half}}). What would the
-#   position 20,001 be in bfloat16?
-
-
-# %% exercise="attention.rotary"
-def rotary(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
-    """x (..., N, D), positions (N,) whole numbers -> (..., N, D) of x's dtype: pair i turned by position * base ** (-2 i / D)."""
-    ### BEGIN SOLUTION
-    D = x.shape[-1]
-    freq = base ** (-torch.arange(0, D, 2, dtype=torch.float32, device=x.device) / D)  # (D / 2,)
-    angle = positions[:, None].float() * freq  # (N, D / 2)
-    even, odd = x[..., 0::2].float(), x[..., 1::2].float()
-    turned = even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos()
-    return torch.stack(turned, -1).flatten(-2).to(x.dtype)
-    ### END SOLUTION
-
-
-# %% check="attention.rotary"
-check("attention.rotary", rotary)
-
-# %% [markdown]
-# ## Exercise: ten claims
-#
-# {{exercise attention.claims}}
-#
-# Which of these claims hold for random q, k, v? There is no mask unless a claim names one. The first eight answers are
-# True or False, and together they are worth {{truths.plain}}. The part that you get is the share of the true claims
-# that you find, plus the share of the false claims that you find, minus 1. So the same answer everywhere earns nothing.
-# The last two answers are numbers, worth {{numbers.plain / 2}} each. Write the answers, and no code that finds them.
-# The cell after the check tries most of the claims with your functions.
-
-
-# %% exercise="attention.claims"
-claims = {
-    "keys_and_values_shuffled_alike_leave_o": ...,
-    "queries_shuffled_shuffle_o": ...,  # in the same way
-    "ten_more_on_every_score_leaves_o": ...,
-    "keys_doubled_double_o": ...,
-    "values_doubled_double_o": ...,
-    "causal_first_query_returns_first_value": ...,  # Nq = Nk
-    "rotary_on_q_k_all_moved_by_7_leaves_o": ...,  # the positions of all queries and keys are 7 larger
-    "rotary_on_v_too_all_moved_by_7_leaves_o": ...,
-    "pairs_seen_causal_4_queries_6_keys": ...,  # how many pairs of a query and a key that it sees
-    "queries_that_see_nothing_causal_6_queries_4_keys": ...,
-}
-### BEGIN SOLUTION
-claims = {
-    "keys_and_values_shuffled_alike_leave_o": True,  # a mean has no order
-    "queries_shuffled_shuffle_o": True,  # each row of o has its own query
-    "ten_more_on_every_score_leaves_o": True,  # exp(10) in numerator and denominator
-    "keys_doubled_double_o": False,  # the scores are twice as far apart, so the weights change
-    "values_doubled_double_o": True,
-    "causal_first_query_returns_first_value": True,  # it sees one key, with weight 1
-    "rotary_on_q_k_all_moved_by_7_leaves_o": True,
-    "rotary_on_v_too_all_moved_by_7_leaves_o": False,
-    "pairs_seen_causal_4_queries_6_keys": 18,  # 3 + 4 + 5 + 6
-    "queries_that_see_nothing_causal_6_queries_4_keys": 2,
-}
-### END SOLUTION
-
-# %% check="attention.claims"
-check("attention.claims", claims)
-
-# %%
-q, k, v = torch.randn(3, 6, 8)
-order = torch.randperm(6)
-if attention(q, k, v) is None:
-    print("solve attention to try the claims")
-else:
-    o, lse = attention(q, k, v)
-    same = lambda x, y: torch.allclose(x, y, atol=1e-5)  # noqa: E731
-    print("keys and values shuffled alike leave o:", same(attention(q, k[order], v[order])[0], o))
-    print("queries shuffled shuffle o:", same(attention(q[order], k, v)[0], o[order]))
-    print("ten more on every score leaves o:", same(torch.softmax(q @ k.mT * 8**-0.5 + 10, -1) @ v, o))
-    print("keys doubled double o:", same(attention(q, 2 * k, v)[0], 2 * o))
-    print("values doubled double o:", same(attention(q, k, 2 * v)[0], 2 * o))
-    print("causal, the first query returns the first value:", same(attention(q, k, v, True)[0][0], v[0]))
-    if rotary(q, order) is None:
-        print("solve rotary to move all positions by 7")
-    else:
-        here, there = ([rotary(x, torch.arange(6) + shift) for x in (q, k, v)] for shift in (0, 7))
-        print("rotary on q and k, moved by 7:", same(attention(*there[:2], v)[0], attention(*here[:2], v)[0]))
-        print("rotary on v, too, moved by 7:", same(attention(*there)[0], attention(*here)[0]))
 
 # %% [markdown]
 # ## A softmax in parts
@@ -463,7 +341,7 @@ figures.attention.explore_causal_map()
 # Then choose fewer *keys* than *queries*.
 #
 # (They approach one half, and stay above it because a masked tile costs as many FLOPs as a full one. A last tile with
-# fewer than bn keys counts as masked here, because in a kernel its block *has* lanes for keys that do not exist.)
+# fewer than bn keys counts as masked here, because in a kernel its block *has* places for keys that do not exist.)
 #
 # ## Exercise: which tiles?
 #
@@ -569,70 +447,17 @@ torch.set_num_threads(threads)
 # %% [markdown]
 # A CPU behaves like a GPU here. A tile of scores stays in a cache, but the whole matrix does not fit, and nearly half
 # of the tiles are skipped.
-#
-# ## How many bytes?
-#
-# A kernel that works like this keeps a tile of q and its state in registers and shared memory. It loads tile after tile
-# of k and v. So how many bytes move between memory and the chip, for one head of n queries and n keys? How many
-# programs load each number?
-#
-# ## Exercise: the bytes of a forward pass
-#
-# {{exercise attention.flash_bytes}}
-#
-# There is one program for every bm queries. It loads its rows of q once. It loads each tile of k and v that some of its
-# queries see. Then it stores its rows of o (with as many bytes for each element as q) and of lse (float32) once. Masked
-# lanes move nothing, so a last tile that is short moves only the rows that exist. Your number must equal that of a
-# traced FlashAttention kernel, to the byte,
-# * in whole tiles ({{correct.plain}}) and with ragged ones ({{correct.ragged}}),
-# * causal ({{correct.causal}}), and causal with ragged tiles and with key tiles wider than query tiles
-#   ({{correct.causal ragged}}).
-
-
-# %% exercise="attention.flash_bytes"
-def flash_bytes(n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -> int:
-    """Bytes loaded and stored for one head: q, k, v, o are (n, d) of itemsize bytes per element, lse (n,) float32."""
-    ### BEGIN SOLUTION
-    rows = 0  # rows of k that all programs together load, and as many of v
-    for pid in range(-(-n // bm)):
-        end = causal_tiles(pid, bm, bn, n, n)[1] if causal else -(-n // bn)
-        rows += min(n, end * bn)
-    return 2 * n * d * itemsize + 4 * n + 2 * rows * d * itemsize
-    ### END SOLUTION
-
-
-# %% check="attention.flash_bytes"
-check("attention.flash_bytes", flash_bytes)
 
 # %% [markdown]
-# FLOPs divided by bytes is the arithmetic intensity of unit 03. What is it here? The products cost 4 n² d FLOPs,
-# whatever the tiles are.
-
-# %%
-n, d = 8192, 128
-if flash_bytes(n, d, 64, 64, 2, False) is None:
-    print("solve flash_bytes to see the intensity")
-else:
-    for bm, bn in ((16, 64), (64, 64), (128, 64), (256, 64), (128, 16), (128, 256)):
-        moved = flash_bytes(n, d, bm, bn, 2, False)
-        print(f"tiles of {bm:3} x {bn:3}: {moved / 1e6:6.1f} MB, {4 * n * n * d / moved:4.0f} FLOPs per byte")
-
-# %% [markdown]
-# Which of the two tile sizes matters, bm or bn? Only bm, the size of the *query* tile, matters, because k and v are
-# read n / bm times. The size of the key tile only decides in what portions they are read. But a program must hold its
-# query tile all the time, and its accumulator in registers, so bm cannot be larger than 128 or 256. You will see this
-# trade-off again in unit 09.
-#
 # ## The way back
 #
-# Training needs the gradients dq, dk and dv for a given do. Autograd would keep P, which has n × n numbers, from the
-# forward pass. You know a way out from unit 07: **compute P again**. A tile of P can be computed from q, k and one
-# number for each row, without a softmax and without any other tile:
+# As usual, dX is the gradient of the loss with respect to X. Training is given do, and needs dq, dk and dv. Autograd
+# would keep P, which has n × n numbers, from the forward pass. You know a way out from unit 07: **compute P again**. A
+# tile of P can be computed from q, k and one number for each row, without a softmax and without any other tile:
 #
 # > P = exp(S − lse)
 #
-# This is why a forward pass returns lse. Here is the chain rule for one tile. (As usual, dX is the gradient of the loss
-# with respect to X.)
+# This is why a forward pass returns lse. Here is the chain rule for one tile.
 #
 # | forward | backward |
 # | --- | --- |
@@ -654,10 +479,10 @@ else:
 #
 # {{exercise attention.attention_backward}}
 #
-# Return dq, dk, dv in the dtype of q, k, v. The scale is 1 / √D. Choose the size of the tiles yourself, for example 64
-# by 64. Here, too, a call may run at most 2000 operations of torch, and small tiles need many. Gradients are sums over
-# tiles. Keep these sums in float32, and round once. A query that sees nothing has a gradient of zeros, and adds nothing
-# to dk and dv. Full marks require
+# Return dq, dk, dv in the dtype of q, k, v, by the formulas above: autograd finds no gradients in this function. The
+# scale is 1 / √D. Choose the size of the tiles yourself, for example 64 by 64. Here, too, a call may run at most 2000
+# operations of torch, and small tiles need many. Gradients are sums over tiles. Keep these sums in float32, and round
+# once. A query that sees nothing has a gradient of zeros, and adds nothing to dk and dv. Full marks require
 # * right results for ragged sizes and leading dimensions ({{correct.ragged}}), for causal attention with Nq ≠ Nk
 #   ({{correct.causal}}), and for queries that see nothing ({{correct.nothing}}),
 # * right results for large, rising and low scores ({{correct.hard}}), and for inputs and outputs in half precision
@@ -736,8 +561,7 @@ print(f"lse, 4 bytes per element:                       {heads * n * 4 / 1e6:7.1
 # %% [markdown]
 # ## What you now know
 #
-# * Attention is a mean of values. q and k are compared, and v is handed over. Rotary embedding puts positions into q
-#   and k, and not into v. Positions that are added to the embeddings reach all three.
+# * Attention is a mean of values. q and k are compared, and v is handed over.
 # * The state (m, l, acc) of a query after some keys can be merged with its state after other keys, in any order and any
 #   grouping. The empty state is −inf, 0, 0, and the only trap is −inf − −inf, which is NaN.
 # * By tiles, no more than one tile of scores exists at a time. k and v are read once for each tile of queries.
@@ -754,19 +578,202 @@ progress()
 # %% [markdown]
 # The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks
 # on inputs that you have not seen.
+
+# %% [markdown]
+# ## More
 #
+# {{unit more}} Where does a token learn its position? Which claims about attention are true? And how many bytes does a
+# forward pass by tiles move?
+
+# %% [markdown]
+# ## Where does a token stand?
+#
+# Shuffle the keys, and the values in the same way. Without a mask, what happens to o? Nothing happens, because a mean
+# does not depend on the order of the values. So attention without a mask does not know which token came first. (With a
+# causal mask the order does matter, because it decides which keys a query sees.) So a model must be told the positions.
+# Where?
+#
+# There are three ways. The first is to **add** positions to the embeddings, before the first layer. The first
+# transformer added sines and cosines (Vaswani and others, 2017), and GPT-2 adds a learned vector for each position.
+# Then q, k *and* v carry positions, because all three are made from the sum. The second way is to subtract from each
+# score a number that grows with the distance between query and key, as ALiBi does (Press and others, 2022). The third
+# is to turn q and k:
+#
+# **Rotary embedding** (Su and others, *RoFormer*, 2021) takes the D numbers of a vector as D / 2 pairs. Each pair is a
+# point in the plane, and is turned by an angle that grows with the token's position m: pair i is turned by m × base^(−2
+# i / D). The first pair turns fast, and the last pair hardly at all. Look at the right half of the picture first: what
+# does a dot product of two turned vectors depend on?
+
+# %%
+figures.attention.rotary_positions()
+
+# %% [markdown]
+# The dot product depends only on the *difference* of the two positions, because it does not change if both vectors are
+# turned by the same angle. So a query finds the token three places back in the same way, wherever it stands. This is
+# also why **q and k are turned, and v is not**. The scores are dot products, in which the absolute positions cancel. A
+# value is handed over as it is. If values were turned, o would carry the absolute positions of the tokens that it came
+# from, and nothing would cancel.
+#
+# ## Exercise: rotary
+#
+# {{exercise attention.rotary}}
+#
+# Pair i is (x[2 i], x[2 i + 1]). (Some models pair column i with column i + D / 2. This is the same operation with the
+# columns in another order. Code that loads a model's weights must use the order with which the model was trained.)
+# Turning (x, y) by the angle t gives (x cos t − y sin t, x sin t + y cos t). Use real numbers, and no complex numbers.
+# Full marks require
+# * right results with leading dimensions and any even D ({{correct.shapes}}),
+# * right results for positions in any order, up to 30,000 ({{correct.anywhere}}),
+# * right results for inputs and outputs in half precision, with angles in float32 ({{correct.half}}). What would the
+#   position 20,001 be in bfloat16?
+
+
+# %% exercise="attention.rotary"
+def rotary(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
+    """x (..., N, D), positions (N,) whole numbers -> (..., N, D) of x's dtype: pair i turned by position * base ** (-2 i / D)."""
+    ### BEGIN SOLUTION
+    D = x.shape[-1]
+    freq = base ** (-torch.arange(0, D, 2, dtype=torch.float32, device=x.device) / D)  # (D / 2,)
+    angle = positions[:, None].float() * freq  # (N, D / 2)
+    even, odd = x[..., 0::2].float(), x[..., 1::2].float()
+    turned = even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos()
+    return torch.stack(turned, -1).flatten(-2).to(x.dtype)
+    ### END SOLUTION
+
+
+# %% check="attention.rotary"
+check("attention.rotary", rotary)
+
+# %% [markdown]
+# ## Exercise: ten claims
+#
+# {{exercise attention.claims}}
+#
+# Which of these claims hold for random q, k, v? There is no mask unless a claim names one. The first eight answers are
+# True or False, and together they are worth {{truths.plain}}. The part that you get is the share of the true claims
+# that you find, plus the share of the false claims that you find, minus 1. So the same answer everywhere earns nothing.
+# The last two answers are numbers, worth {{numbers.plain / 2}} each. Write the answers, and no code that finds them.
+# The cell after the check tries most of the claims with your functions.
+
+# %% exercise="attention.claims"
+claims = {
+    "keys_and_values_shuffled_alike_leave_o": ...,
+    "queries_shuffled_shuffle_o": ...,  # in the same way
+    "ten_more_on_every_score_leaves_o": ...,
+    "keys_doubled_double_o": ...,
+    "values_doubled_double_o": ...,
+    "causal_first_query_returns_first_value": ...,  # Nq = Nk
+    "rotary_on_q_k_all_moved_by_7_leaves_o": ...,  # the positions of all queries and keys are 7 larger
+    "rotary_on_v_too_all_moved_by_7_leaves_o": ...,
+    "pairs_seen_causal_4_queries_6_keys": ...,  # how many pairs of a query and a key that it sees
+    "queries_that_see_nothing_causal_6_queries_4_keys": ...,
+}
+### BEGIN SOLUTION
+claims = {
+    "keys_and_values_shuffled_alike_leave_o": True,  # a mean has no order
+    "queries_shuffled_shuffle_o": True,  # each row of o has its own query
+    "ten_more_on_every_score_leaves_o": True,  # exp(10) in numerator and denominator
+    "keys_doubled_double_o": False,  # the scores are twice as far apart, so the weights change
+    "values_doubled_double_o": True,
+    "causal_first_query_returns_first_value": True,  # it sees one key, with weight 1
+    "rotary_on_q_k_all_moved_by_7_leaves_o": True,
+    "rotary_on_v_too_all_moved_by_7_leaves_o": False,
+    "pairs_seen_causal_4_queries_6_keys": 18,  # 3 + 4 + 5 + 6
+    "queries_that_see_nothing_causal_6_queries_4_keys": 2,
+}
+### END SOLUTION
+
+# %% check="attention.claims"
+check("attention.claims", claims)
+
+# %%
+q, k, v = torch.randn(3, 6, 8)
+order = torch.randperm(6)
+if attention(q, k, v) is None:
+    print("solve attention to try the claims")
+else:
+    o, lse = attention(q, k, v)
+    same = lambda x, y: torch.allclose(x, y, atol=1e-5)  # noqa: E731
+    print("keys and values shuffled alike leave o:", same(attention(q, k[order], v[order])[0], o))
+    print("queries shuffled shuffle o:", same(attention(q[order], k, v)[0], o[order]))
+    print("ten more on every score leaves o:", same(torch.softmax(q @ k.mT * 8**-0.5 + 10, -1) @ v, o))
+    print("keys doubled double o:", same(attention(q, 2 * k, v)[0], 2 * o))
+    print("values doubled double o:", same(attention(q, k, 2 * v)[0], 2 * o))
+    print("causal, the first query returns the first value:", same(attention(q, k, v, True)[0][0], v[0]))
+    if rotary(q, order) is None:
+        print("solve rotary to move all positions by 7")
+    else:
+        here, there = ([rotary(x, torch.arange(6) + shift) for x in (q, k, v)] for shift in (0, 7))
+        print("rotary on q and k, moved by 7:", same(attention(*there[:2], v)[0], attention(*here[:2], v)[0]))
+        print("rotary on v, too, moved by 7:", same(attention(*there)[0], attention(*here)[0]))
+
+# %% [markdown]
+# ## How many bytes?
+#
+# A kernel that works like this keeps a tile of q and its state in registers and shared memory. It loads tile after tile
+# of k and v. So how many bytes move between memory and the chip, for one head of n queries and n keys? How many
+# programs load each number?
+#
+# ## Exercise: the bytes of a forward pass
+#
+# {{exercise attention.flash_bytes}}
+#
+# There is one program for every bm queries. It loads its rows of q once. It loads each tile of k and v that some of its
+# queries see. Then it stores its rows of o (with as many bytes for each element as q) and of lse (float32) once. Masked
+# positions move nothing, so a last tile that is short moves only the rows that exist. Your number must equal that of a
+# traced FlashAttention kernel, to the byte,
+# * in whole tiles ({{correct.plain}}) and with ragged ones ({{correct.ragged}}),
+# * causal ({{correct.causal}}), and causal with ragged tiles and with key tiles wider than query tiles
+#   ({{correct.causal ragged}}).
+
+
+# %% exercise="attention.flash_bytes"
+def flash_bytes(n: int, d: int, bm: int, bn: int, itemsize: int, causal: bool) -> int:
+    """Bytes loaded and stored for one head: q, k, v, o are (n, d) of itemsize bytes per element, lse (n,) float32."""
+    ### BEGIN SOLUTION
+    rows = 0  # rows of k that all programs together load, and as many of v
+    for pid in range(-(-n // bm)):
+        end = causal_tiles(pid, bm, bn, n, n)[1] if causal else -(-n // bn)
+        rows += min(n, end * bn)
+    return 2 * n * d * itemsize + 4 * n + 2 * rows * d * itemsize
+    ### END SOLUTION
+
+
+# %% check="attention.flash_bytes"
+check("attention.flash_bytes", flash_bytes)
+
+# %% [markdown]
+# FLOPs divided by bytes is the arithmetic intensity of unit 03. What is it here? The products cost 4 n² d FLOPs,
+# whatever the tiles are.
+
+# %%
+n, d = 8192, 128
+if flash_bytes(n, d, 64, 64, 2, False) is None:
+    print("solve flash_bytes to see the intensity")
+else:
+    for bm, bn in ((16, 64), (64, 64), (128, 64), (256, 64), (128, 16), (128, 256)):
+        moved = flash_bytes(n, d, bm, bn, 2, False)
+        print(f"tiles of {bm:3} x {bn:3}: {moved / 1e6:6.1f} MB, {4 * n * n * d / moved:4.0f} FLOPs per byte")
+
+# %% [markdown]
+# Which of the two tile sizes matters, bm or bn? Only bm, the size of the *query* tile, matters, because k and v are
+# read n / bm times. The size of the key tile only decides in what portions they are read. But a program must hold its
+# query tile all the time, and its accumulator in registers, so bm cannot be larger than 128 or 256. You will see this
+# trade-off again in unit 09.
+
+# %% [markdown]
 # ## Further reading
 #
 # * Vaswani and others, *Attention Is All You Need*, 2017: section 3.2.1, with the footnote on the scale.
 # * Su and others, *RoFormer: Enhanced Transformer with Rotary Position Embedding*, 2021: section 3.
-# * Press, Smith and Lewis, *Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation*, 2022:
-#   ALiBi.
+# * Press, Smith and Lewis, *Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation*,
+#   2022: ALiBi.
 # * Stanford, *CS336: Language Modeling from Scratch*: the lecture on GPUs, on FlashAttention as
 #   tiles and an online softmax.
 # * Milakov and Gimelshein, *Online normalizer calculation for softmax*, 2018: how to merge (m, l), and why any grouping
 #   gives the same result.
-# * The video on FlashAttention for programmers: the questions below it led to what this unit says on positions, and to
-#   what unit 09 says on heads and cards.
+# * S. Blum's video on FlashAttention for programmers: the questions below it led to what this unit says on positions,
+#   and to what unit 09 says on heads and cards.
 # * Rabe and Staats, *Self-attention Does Not Need O(n²) Memory*, 2021: attention by chunks.
 # * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: algorithm 1 is your `tiled_attention`,
 #   algorithm 2 your `attention_backward`.

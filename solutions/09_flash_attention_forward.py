@@ -14,18 +14,18 @@
 # # 09 · FlashAttention, forward
 #
 # **After this unit you can** write attention as one Triton kernel that takes any number of tokens, any strides, and
-# float32 or half precision. You can say beforehand how many bytes it moves and how many products it computes. And you
-# can adapt it to what real models use: causal masks, windows, grouped heads and a cache. This unit takes about
-# {{unit hours}}, including {{unit minutes}} for the {{unit exercises}}. You need 05 (tiles, `tl.dot`), 06 (the online
-# softmax in Triton) and 08 (attention by tiles). You need no GPU, because the kernels are traced and compiled on the
-# CPU. If there is a GPU, they are timed as well.
+# float32 or half precision, causal or not. You can say beforehand how many bytes it moves and how many products it
+# computes. (*More* adapts it to what else real models use: windows, grouped heads and a cache.) This unit takes about
+# {{unit hours}}, including {{unit minutes}} for the {{unit exercises}} of the main path. You need 05 (tiles, `tl.dot`),
+# 06 (the online softmax in Triton) and 08 (attention by tiles). You need no GPU, because the kernels are traced and
+# compiled on the CPU. If there is a GPU, they are timed as well.
 
 # %%
 import torch
 import triton
 import triton.language as tl
 
-from course_lib import bench, check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib import attempt, bench, check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
 from course_lib.hardware.measurements import measured
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -48,10 +48,9 @@ print(
 )
 
 # %% [markdown]
-# Each torch operation is a separate launch, and it hands its tiles to the next one *through memory*. (One torch
-# operation handles the same tile of all heads at once, so the number of launches is not multiplied by 16.) But a tile
-# of scores is small enough to stay in registers, if one kernel does all the work on it: the first product, the mask,
-# the exponentials and the second product. In this unit you will write that kernel. The outer loop of `tiled_attention`
+# Each torch operation is a separate launch, and it hands its tiles to the next one *through memory*. But a tile of
+# scores is small enough to stay in registers, if one kernel does all the work on it: the first product, the mask, the
+# exponentials and the second product. In this unit you will write that kernel. The outer loop of `tiled_attention`
 # becomes the grid, and the inner loop stays a loop, inside the kernel.
 #
 # The picture below shows one program of such a kernel at work. The attention is causal. A program has 64 queries, and
@@ -96,7 +95,6 @@ print(f"16 heads of 16,384 queries, 64 queries for each program: {programs:,} pr
 # Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
 
-
 # %% exercise="flash.predictions"
 predictions = {
     "times k is read, tiles of 64 queries": ...,
@@ -116,7 +114,6 @@ predictions = {
     "bytes of scores written to memory": 0,
 }
 ### END SOLUTION
-
 
 # %% check="flash.predictions"
 check("flash.predictions", predictions)
@@ -157,8 +154,8 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 # Three things matter on a GPU.
 #
 # * **Tensor cores** multiply half-precision numbers, but p is float32. So round p to v's dtype for the product:
-#   `p.to(v.dtype)`. The weights in p lie between 0 and 1, and rounding changes each of them by at most half a unit in
-#   its last place. This does little harm, because the numbers in v have been rounded in the same way. The state (m, l
+#   `p.to(v.dtype)`. Rounding changes a weight by at most half a unit in its last place, a relative error that is no
+#   larger than the one that v's own numbers already have. The state (m, l
 #   and acc) stays in float32.
 # * **Adding is free.** `tl.dot(a, b, acc)` adds the product to `acc`, which costs the tensor cores no extra time.
 # * **Float32 blocks** would be rounded to TF32. With `input_precision="ieee"` they stay float32. For half precision
@@ -173,7 +170,9 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 #
 # Write `online_update`, a `@triton.jit` function that other kernels call. Its arguments are blocks, not pointers. The
 # two functions below it are given. They go through a matrix of scores tile by tile, and the check calls
-# `weighted_mean`.
+# `weighted_mean`, so run the whole cell again whenever you have changed `online_update`. Two functions may be new:
+# `tl.full(shape, value, dtype)` is a block that holds one value everywhere, and `tl.where(condition, a, b)` takes each
+# element from a where the condition is true, and from b elsewhere. It computes both a and b.
 #
 # In every exercise of this unit that asks for a kernel, the check begins with one plain case. If your result is wrong
 # there, you get no points. A result computed by torch earns no points either: you may use torch only to allocate memory
@@ -248,9 +247,9 @@ check("flash.online_update", weighted_mean)
 #    and updates the state.
 # 3. It divides acc by l, and stores o and lse.
 #
-# For a half-precision block, `k.T` costs nothing, because a tile in shared memory can be read by rows or by columns.
-# (On Hopper the tensor cores themselves can read a tile either way. On older GPUs a tile is transposed as it is loaded
-# from shared memory into registers.)
+# `k.T` swaps the two axes of a block; `tl.trans(k)` is the same. For a half-precision block it costs nothing, because a
+# tile in shared memory can be read by rows or by columns. (On Hopper the tensor cores themselves can read a tile either
+# way. On older GPUs a tile is transposed as it is loaded from shared memory into registers.)
 #
 # Apply the scale to the product q @ k.T, in float32, and not to q. If you multiplied q by the scale, the scaled q would
 # be rounded to half precision, and lse would be less exact (unless the scale is a power of two).
@@ -319,8 +318,8 @@ def one_head(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.T
 check("flash.one_head", one_head)
 
 # %% [markdown]
-# How many bytes did your kernel move? According to `flash_bytes` from unit 08, q, o and lse are moved once, and k and v
-# are moved once for each program. The next cell compares this prediction with a trace.
+# How many bytes did your kernel move? Each program reads its rows of q and writes its rows of o and lse, so these are
+# moved once. And each program reads all of k and v. The next cell compares this prediction with a trace.
 
 # %%
 n, d = 256, 64
@@ -344,7 +343,8 @@ mine = {} if done is None else dict(traced=t, q=q, k=k, v=v, o=done[0])
 figures.flash.explore_program_walk(**mine)
 
 # %% [markdown]
-# What does the compiler turn your kernel into for an H100 or an H200 (sm_90)? You need neither of these GPUs to find out:
+# What does the compiler turn your kernel into for an H100 or an H200 (sm_90)? You need neither of these GPUs to find
+# out:
 
 # %%
 if done is None:
@@ -364,17 +364,37 @@ else:
 # ## Causal: two loops
 #
 # In causal attention, most tiles need no mask. Query i is row i of the scores. How many keys does it see? In causal
-# attention it sees i + 1 + Nk − Nq keys, but at least 0 and at most Nk. In full attention it sees all Nk keys. Call
-# this number `sees`. A score is kept where **key < sees**. This one comparison serves as the causal mask, and it also
-# masks the missing keys past Nk. Moreover, `sees` divides the walk of a program into parts:
+# attention the number of keys that it sees is
+#
+# > `sees = min(max(i + 1 + Nk - Nq, 0), Nk)`
+#
+# and in full attention it is Nk. With 3 queries and 5 keys, `sees` is 3, 4 and 5. A score is kept where **key < sees**.
+# This one comparison serves as the causal mask, and it also masks the missing keys past Nk. Moreover, `sees` divides
+# the walk of a program into parts:
 # * The first part ends at the smallest `sees` of the program's rows, rounded down to whole tiles. All rows see all keys
 #   of this part. No mask for the keys is needed here, not even in the loads.
 # * The second part goes on to the largest `sees` of the program's rows. Here a mask is needed.
 # * The remaining keys need no work at all.
 #
 # So there are two loops, one after the other, with the same body. Write the body once, as a helper function with a
-# `tl.constexpr` argument such as MASKED, and call it twice. The compiler then makes two versions of it, one with the
-# mask and one without. In the next picture, try tiles that are not square. How many masked tiles does a row of tiles
+# `tl.constexpr` argument such as MASKED, and call it twice, with `MASKED=False` and with `MASKED=True`. In the helper,
+# `if MASKED:` is decided when the kernel is compiled. The compiler then makes two versions of it, one with the
+# mask and one without:
+#
+# ```python
+# @triton.jit
+# def add_up(total, ptr, start, stop, n, BLOCK: tl.constexpr, MASKED: tl.constexpr):
+#     for i in range(start, stop, BLOCK):
+#         offs = i + tl.arange(0, BLOCK)
+#         if MASKED:
+#             total += tl.load(ptr + offs, mask=offs < n, other=0)
+#         else:
+#             total += tl.load(ptr + offs)
+#     return total
+# ```
+#
+# A kernel calls it as `total = add_up(total, x_ptr, 0, whole, n, BLOCK, False)`, and then from `whole` on with True. In
+# the next picture, try tiles that are not square. How many masked tiles does a row of tiles
 # have if a tile has half as many keys as queries?
 
 # %%
@@ -384,6 +404,95 @@ figures.attention.explore_causal_map()
 # If a tile has half as many keys as queries, each row of tiles has two masked tiles, even if the row is 256 tiles long.
 # The mask costs one comparison and one selection for each score of a masked tile.
 #
+# How much do the tiles that need no work spare? With n queries and n keys, a causal head has half of the products of a
+# full one, plus the rest of the tiles on the diagonal. Before you run the next cell, say how large this rest is: for
+# 1024 tokens, in tiles of 64 queries by 32 keys, by which factor does a causal head compute less than a full one?
+
+# %%
+n, bm, bn = 1024, 64, 32
+ends = [triton.cdiv(min(i + bm, n), bn) for i in range(0, n, bm)]  # tiles of keys that each tile of queries walks over
+full = triton.cdiv(n, bm) * triton.cdiv(n, bn)
+print(f"{sum(ends)} of {full} tiles: {sum(ends) / full:.3f} of the products")
+
+# %% [markdown]
+# ## Exercise: one causal head
+#
+# {{exercise flash.causal_one_head}}
+#
+# As `one_head`, but causal, with `sees` as defined above. There are at least as many keys as queries (Nk ≥ Nq), so every
+# query sees at least one key. Everything else is as before: q, k and v are contiguous, D is 16, 32, 64 or 128, and you
+# may call `online_update`. The check counts products and bytes, but it cannot count a needless mask. Only a clock shows
+# what the second loop is worth. Full marks require
+# * the right o and lse for as many keys as queries ({{correct.ragged}}), and for more keys ({{correct.longer}}),
+# * the right o and lse for scores far from 0 ({{correct.hard}}),
+# * that `tl.dot` computes the tiles that a query sees, and no others ({{dot_flops.performance}}),
+# * no more bytes than tiles of 64 queries and 128 keys need ({{traffic.performance}}),
+# * a single launch ({{launches.performance}}).
+
+
+# %% exercise="flash.causal_one_head"
+### BEGIN SOLUTION
+@triton.jit
+def walk_keys(
+    m, l, acc, q, k_ptr, v_ptr, scale, Nk, sees, start, stop,
+    D: tl.constexpr, BLOCK_N: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """The state after the keys from start to stop. Not MASKED: every row sees them all."""
+    offs_d = tl.arange(0, D)
+    for j in range(start, stop, BLOCK_N):
+        offs_n = j + tl.arange(0, BLOCK_N)
+        kv_offs = offs_n[:, None] * D + offs_d[None, :]  # (BLOCK_N, D)
+        if MASKED:
+            k = tl.load(k_ptr + kv_offs, mask=(offs_n < Nk)[:, None], other=0)
+            v = tl.load(v_ptr + kv_offs, mask=(offs_n < Nk)[:, None], other=0)
+        else:
+            k = tl.load(k_ptr + kv_offs)
+            v = tl.load(v_ptr + kv_offs)
+        s = tl.dot(q, k.T, input_precision="ieee") * scale  # (BLOCK_M, BLOCK_N)
+        if MASKED:
+            s = tl.where(offs_n[None, :] < sees[:, None], s, -float("inf"))
+        m, l, acc = online_update(m, l, acc, s, v)
+    return m, l, acc
+
+
+### END SOLUTION
+@triton.jit
+def causal_one_head_kernel(
+    q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, scale, Nq, Nk,
+    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """BLOCK_M queries of one head walk over the keys that they see."""
+    ### BEGIN SOLUTION
+    offs_m, offs_d = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, D)
+    q_offs = offs_m[:, None] * D + offs_d[None, :]  # (BLOCK_M, D)
+    q = tl.load(q_ptr + q_offs, mask=(offs_m < Nq)[:, None], other=0)
+    sees = tl.minimum(offs_m + 1 + Nk - Nq, Nk)  # how many keys each row sees
+    whole, stop = tl.min(sees, 0) // BLOCK_N * BLOCK_N, tl.max(sees, 0)
+    m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
+    l = tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, D), tl.float32)
+    m, l, acc = walk_keys(m, l, acc, q, k_ptr, v_ptr, scale, Nk, sees, 0, whole, D, BLOCK_N, False)
+    m, l, acc = walk_keys(m, l, acc, q, k_ptr, v_ptr, scale, Nk, sees, whole, stop, D, BLOCK_N, True)
+    tl.store(o_ptr + q_offs, (acc / l[:, None]).to(o_ptr.dtype.element_ty), mask=(offs_m < Nq)[:, None])
+    tl.store(lse_ptr + offs_m, m + tl.log(l), mask=offs_m < Nq)
+    ### END SOLUTION
+
+
+def causal_one_head(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """q (Nq, D), k and v (Nk, D), contiguous, Nk >= Nq -> o (Nq, D) of q's dtype, lse (Nq,) float32."""
+    ### BEGIN SOLUTION
+    (Nq, D), Nk = q.shape, k.shape[0]
+    o, lse = torch.empty_like(q), torch.empty(Nq, dtype=torch.float32, device=q.device)
+    grid = (triton.cdiv(Nq, 64),)
+    causal_one_head_kernel[grid](q, k, v, o, lse, D**-0.5, Nq, Nk, D=D, BLOCK_M=64, BLOCK_N=32)
+    return o, lse
+    ### END SOLUTION
+
+
+# %% check="flash.causal_one_head"
+check("flash.causal_one_head", causal_one_head)
+
+# %% [markdown]
 # ## Heads and strides
 #
 # The shape of q may be (B, H, N, D) or (N, D), or it may have any other dimensions in front of the last two. Often it
@@ -435,16 +544,16 @@ for y in (view, x[0, :, 0], torch.randn(2, 2, 3, 5, 4)):
 #   one of these cases the check passes a `scale` of its own.
 #
 # Full marks also require
-# * no more bytes than `flash_bytes` predicts, and at least 32 programs when there are 64 heads ({{traffic.performance}}
-#   for both together),
+# * no more bytes than with tiles of 64 queries (q, o and lse once, k and v once for each program), and at least 32
+#   programs when there are 64 heads ({{traffic.performance}} for both together),
 # * that `tl.dot` computes all products, and that causal attention computes little more than half as many products as
 #   full attention ({{dot_flops.performance}}),
 # * a single launch ({{launches.performance}}), and nothing of size Nq × Nk in memory ({{buffers_below.performance}}),
 # * dense loads ({{coalesced.load.performance}}) and stores ({{coalesced.store.performance}}).
 #
 # There is extra credit on a GPU. The case that is timed is full attention with 16 heads, D = 128 and 8192 tokens, in
-# bfloat16. Your speed is compared with that of torch's FlashAttention-2. You get {{speed}} if your kernel is as fast (a
-# ratio of {{speed.full}}), and some of the points if the ratio is above {{speed.none}}.
+# bfloat16. Your speed is compared with that of FlashAttention-2, torch's fused attention. You get {{speed}} if your
+# kernel is as fast (a ratio of {{speed.full}}), and some of the points if the ratio is above {{speed.none}}.
 
 
 # %% exercise="flash.flash_attention_forward"
@@ -609,7 +718,8 @@ figures.flash.ladder()
 
 # %% [markdown]
 # The bar at the bottom, "unit 09", is the published solution of this unit, with pointers, `tl.exp` and two loops. It is
-# 1.33 times as fast as FlashAttention-2 in full attention, and 1.48 times as fast in causal attention. The next three
+# {{measured 09 against 2, full}} times as fast as FlashAttention-2 in full attention at D = 128, and
+# {{measured 09 against 2, causal}} times as fast in causal attention. The next three
 # kernels use the same algorithm. They express it in ways that suit the hardware better:
 # * **exp2.** The hardware can compute 2ˣ, but not eˣ. So `tl.exp` first multiplies each score by log₂ e. You can put
 #   log₂ e into the scale, and use `tl.exp2`. Then multiplying by the scale and subtracting the maximum become one fused
@@ -620,18 +730,18 @@ figures.flash.ladder()
 # * **Tuning.** Different tile sizes, numbers of warps and numbers of stages are tried, by hand or by `triton.autotune`,
 #   and the fastest combination is kept. At D = 128, no configuration that we tried was faster than the one in
 #   "descriptors". So the bars "tuned" and "descriptors" show the same kernel, timed twice. At D = 64, tuning makes the
-#   kernel up to 10 % faster. (If you use `triton.autotune` in an exercise, the check tries no configurations. It uses
-#   the first one.)
+#   kernel up to {{measured tuned at 64}} % faster. (If you use `triton.autotune` in an exercise, the check tries no
+#   configurations. It uses the first one.)
 #
-# The code of these three kernels is in benchmarks/attention_ladder.py. They are less general than yours, because a
+# The code of these three kernels is in research/attention_ladder.py. They are less general than yours, because a
 # descriptor needs rows without gaps between their elements, and the kernels in that file need a sequence length that is
 # a multiple of the tile size.
 #
-# The last step, "overlapped", is different. At D = 128, in full attention, it is 1.29 times as fast as the step before
-# it. It is also a little faster than cuDNN, a library that NVIDIA writes for its own GPUs. What does this kernel do
-# that the others do not? The next cell shows how busy the parts of an SM are, as counted by NVIDIA's profiler Nsight
-# Compute. Which part is the busiest while "unit 09" runs, and which one while "descriptors" runs? Look before you read
-# on.
+# The last step, "overlapped", is different. At D = 128, in full attention, it is {{measured overlapped against tuned}}
+# times as fast as the step before it. It is also a little faster than cuDNN, a library that NVIDIA writes for its own
+# GPUs. What does this kernel do that the others do not? The next cell shows how busy the parts of an SM are, as counted
+# by NVIDIA's profiler Nsight Compute. Which part is the busiest while "unit 09" runs, and which one while "descriptors"
+# runs? Look before you read on.
 
 # %%
 print("              tensor cores  special functions  issuing instructions  between L2 and the SMs")
@@ -665,14 +775,16 @@ for row in measured("attention")["counters"]:
 # immediately waits for it, and the Triton language gives you no means to change this. The kernel "overlapped" is
 # therefore written in **Gluon**, a lower-level language in the same package. In Gluon it is up to you which thread
 # holds which number, what is in shared memory, and which warps wait for what. The kernel is in
-# benchmarks/attention_overlapped.py, and is some 200 lines long, all of them for this one kind of GPU. Read it when you
-# have finished this unit; you will recognise every line of its arithmetic. `course_lib.hopper.simulate` runs such
-# kernels without a GPU, in many orders, and reports every place where a wait is missing (unit 12).
+# research/attention_overlapped.py, and is some 200 lines long, all of them for this one kind of GPU. Read it when you
+# have finished this unit; you will recognise every line of its arithmetic. `tritontrace.hopper.simulate` runs such
+# kernels without a GPU, in many orders, and reports every place where a wait is missing (units 13 and 14).
 #
 # **Which version for which card?** All versions of FlashAttention compute the same numbers. The first version, from
 # 2022, runs on Turing cards such as the T4. FlashAttention-2 needs an Ampere card or a newer one. FlashAttention-3 was
-# written for Hopper, and uses `wgmma` and the TMA. An A10G, which is an Ampere card, has neither. On an A10G you can
-# use FlashAttention-2, or the kernel of this unit, with tiles that fit into the A10G's shared memory.
+# written for Hopper, with `wgmma` and the TMA; built from source, it runs on Ampere and Ada as well, with the older
+# instructions of these cards (its author in issue 1049 of the flash-attention repository, 2025). FlashAttention-4 has
+# kernels for Hopper and Blackwell. So on an A10G, which is an Ampere card, you can use the second or third version, or
+# the kernel of this unit, with tiles that fit into the A10G's shared memory. Unit 13 has a table of cards and versions.
 #
 # Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline (unit
 # 05). A tile of k and a tile of v form a pair. For Hopper the compiler allocates one pair for every stage. For older
@@ -703,6 +815,32 @@ for name in ("A10G", "L4", "A100 80GB", "H100 SXM"):
 
 # %%
 figures.flash.against_length()
+
+# %% [markdown]
+# ## What you now know
+#
+# * One kernel computes all of attention, and a tile of scores never leaves the chip. The outer loop becomes the grid.
+#   The inner loop is a walk along k and v, with a state of three blocks: m, l and acc.
+# * The weights p are rounded for the tensor cores, but the state is not. The scale is applied to the scores, not to q.
+# * One number for each row, `sees`, determines the causal mask, the mask past the last key, and the ends of the two
+#   loops.
+# * With a pointer and four strides, a kernel can read any view.
+#
+# In unit 10 you will write the backward pass as two kernels. Then your attention can be used in training.
+
+# %%
+progress()
+
+# %% [markdown]
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen.
+
+# %% [markdown]
+# ## More
+#
+# {{unit more}} These are the kernels that real models need beside this one. With a sliding window, a walk begins later.
+# Rows of several heads can share a tile if these heads share k and v. And a single query is too little work for a GPU,
+# so the keys are divided into shares, and the states of the shares are merged.
 
 # %% [markdown]
 # ## What models add: windows
@@ -780,6 +918,86 @@ def sliding_window(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, window: in
 
 # %% check="flash.sliding_window"
 check("flash.sliding_window", sliding_window)
+
+# %% [markdown]
+# ## What models add: texts of several lengths
+#
+# A batch rarely holds texts of one length. If each is padded to the longest, most of the work may be padding. The cell
+# below has eight texts. Before you run it: in causal attention the work grows with the square of the length. How many
+# times the work that is needed does the padded batch do?
+
+# %%
+lengths = [2048, 130, 77, 512, 260, 33, 90, 1024]
+needed, padded = sum(n * n for n in lengths), len(lengths) * max(lengths) ** 2
+print(f"{sum(lengths):,} tokens, {len(lengths) * max(lengths):,} with padding: {padded / needed:.1f} times the scores")
+
+# %% [markdown]
+# So libraries *pack* the texts: all tokens one after another, without gaps, in one tensor (H, T, D). A second tensor
+# holds **offsets**: text s has the rows offsets[s] to offsets[s + 1] − 1. (FlashAttention calls this *varlen*, and the
+# offsets `cu_seqlens`.) A token must not see the tokens of other texts.
+#
+# The offsets lie on the GPU. If the host read them to find out how many tiles each text has, it would have to wait for
+# the GPU at every layer. What it does know is the length of the longest text. So the grid has room for the longest text
+# everywhere, and a program whose tile lies past the end of its own text has nothing to do. What does such a program
+# cost? (It loads two numbers and ends.)
+#
+# ## Exercise: varlen
+#
+# {{exercise flash.varlen}}
+#
+# Write causal attention for packed texts. offsets has S + 1 numbers for S texts, begins with 0 and ends with T. D is 16,
+# 32, 64 or 128. You may use `online_update`, and mask every tile. Full marks require
+# * the right result for any lengths ({{correct.ragged}}), for texts without a token ({{correct.empty}}), and for scores
+#   far from 0 ({{correct.hard}}),
+# * that `tl.dot` computes the tiles within a text, and no others ({{dot_flops.performance}}),
+# * that a program reads keys of its own text alone, and that at least 32 programs share the work
+#   ({{traffic.performance}} for both together),
+# * a single launch for all texts ({{launches.performance}}).
+
+
+# %% exercise="flash.varlen"
+@triton.jit
+def varlen_kernel(
+    q_ptr, k_ptr, v_ptr, o_ptr, offsets_ptr, scale, T,
+    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """BLOCK_M queries of one text and one head walk over the keys of this text that they see."""
+    ### BEGIN SOLUTION
+    tile, seq, head = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
+    begin, end = tl.load(offsets_ptr + seq), tl.load(offsets_ptr + seq + 1)
+    first = begin + tile * BLOCK_M
+    if first < end:  # a text that is shorter than the longest has no such tile
+        offs_m, offs_d = first + tl.arange(0, BLOCK_M), tl.arange(0, D)
+        q_offs = head * T * D + offs_m[:, None] * D + offs_d[None, :]  # (BLOCK_M, D)
+        q = tl.load(q_ptr + q_offs, mask=(offs_m < end)[:, None], other=0)
+        m = tl.full((BLOCK_M,), -float("inf"), tl.float32)
+        l = tl.zeros((BLOCK_M,), tl.float32)
+        acc = tl.zeros((BLOCK_M, D), tl.float32)
+        for j in range(begin, tl.minimum(first + BLOCK_M, end), BLOCK_N):
+            offs_n = j + tl.arange(0, BLOCK_N)
+            kv_offs = head * T * D + offs_n[:, None] * D + offs_d[None, :]
+            k = tl.load(k_ptr + kv_offs, mask=(offs_n < end)[:, None], other=0)
+            v = tl.load(v_ptr + kv_offs, mask=(offs_n < end)[:, None], other=0)
+            s = tl.dot(q, k.T, input_precision="ieee") * scale
+            s = tl.where(offs_n[None, :] <= offs_m[:, None], s, -float("inf"))
+            m, l, acc = online_update(m, l, acc, s, v)
+        o = (acc / l[:, None]).to(o_ptr.dtype.element_ty)
+        tl.store(o_ptr + q_offs, o, mask=(offs_m < end)[:, None])
+    ### END SOLUTION
+
+
+def varlen(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, offsets: torch.Tensor, longest: int) -> torch.Tensor:
+    """q, k, v (H, T, D), contiguous; offsets (S + 1,) int32; no text has more than `longest` tokens -> o (H, T, D)."""
+    ### BEGIN SOLUTION
+    (H, T, D), S = q.shape, offsets.numel() - 1
+    o = torch.empty_like(q)
+    varlen_kernel[(triton.cdiv(longest, 64), S, H)](q, k, v, o, offsets, D**-0.5, T, D=D, BLOCK_M=64, BLOCK_N=32)
+    return o
+    ### END SOLUTION
+
+
+# %% check="flash.varlen"
+check("flash.varlen", varlen)
 
 # %% [markdown]
 # ## What models add: grouped heads
@@ -1029,8 +1247,8 @@ check("flash.name_maps", named_maps)
 # The check first runs the given kernel on all of your inputs. **If the given kernel fails on one of them, you earn
 # nothing.** Then the check runs the mutants. A mutant is *killed* if its result is wrong on one of your inputs, or if
 # it reaches outside a tensor. The check in this notebook has four mutants, and the grader has more. Random matrices of
-# ordinary sizes kill about two thirds of the mutants, so only the mutants that you kill beyond these two thirds earn
-# points ({{kills.mutants}}).
+# ordinary sizes kill about two thirds of the mutants. So up to two thirds of them earn nothing, and the others share
+# {{kills.mutants}}.
 
 
 # %%
@@ -1086,27 +1304,17 @@ def breaking_inputs() -> list[dict]:
 check("flash.break_attention", breaking_inputs)
 
 # %% [markdown]
-# ## What you now know
+# ## Open task: fewer bytes for k and v
 #
-# * One kernel computes all of attention, and a tile of scores never leaves the chip. The outer loop becomes the grid.
-#   The inner loop is a walk along k and v, with a state of three blocks: m, l and acc.
-# * The weights p are rounded for the tensor cores, but the state is not. The scale is applied to the scores, not to q.
-# * One number for each row, `sees`, determines the causal mask, the mask past the last key, and the ends of the two
-#   loops.
-# * With a pointer and four strides, a kernel can read any view. Rows of several heads can share a tile if these heads
-#   share k and v.
-# * A single query is too little work for a GPU. So the keys are divided into shares, and the states of the shares are
-#   merged.
-#
-# In unit 10 you will write the backward pass as two kernels. Then your attention can be used in training.
+# Every tile of queries reads all of k and v again. A taller tile means fewer tiles, and so fewer bytes, until its
+# registers spill. How few bytes can attention move? As in unit 06, `attempt` keeps the bytes of each right attempt in
+# your logbook, and on a GPU its time. There are no points, and the best answer is not known. No register may spill, and
+# at least 32 programs must share the work. Write your function in a new cell, under a new name.
 
 # %%
-progress()
+attempt("flash.flash_attention_forward", flash_attention_forward)
 
 # %% [markdown]
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
-# inputs that you have not seen.
-#
 # ## Further reading
 #
 # * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: in the second paper, algorithm 1 is your

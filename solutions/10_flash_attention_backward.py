@@ -15,10 +15,10 @@
 #
 # **After this unit you can** write the gradients of attention as kernels that never hold the matrix of scores. You can
 # give every sum to a single program, so that two runs agree bit for bit. You can hand both passes to autograd as one
-# function, which keeps only one additional number for each query. And you can say beforehand how long a text fits into
-# a given memory. This unit takes about {{unit hours}}, including {{unit minutes}} for the {{unit exercises}}. You need
-# 07 (a function with a backward of its own), 08 (the gradients, tile by tile, in torch) and 09 (the ideas of the
-# forward kernel, but not your solution). The whole unit runs on a CPU.
+# function, which keeps only one additional number for each query. This unit takes about {{unit hours}}, including
+# {{unit minutes}} for the {{unit exercises}} of the main path. You need 07 (a function with a backward of its own), 08
+# (the gradients, tile by tile, in torch) and 09 (the ideas of the forward kernel, but not your solution). The whole
+# unit runs on a CPU.
 
 # %%
 import math
@@ -113,7 +113,6 @@ costs = {
 }
 ### END SOLUTION
 
-
 # %% check="flash_backward.costs"
 check("flash_backward.costs", costs)
 
@@ -157,7 +156,8 @@ print(
 #
 # Write `delta(o, do)`. Sum in float32, whatever the dtype of the inputs is. (They are float32, except in the cases for
 # half precision.) In this exercise and the next two, you may use torch only to allocate memory and to make views. A
-# single `.contiguous()` costs all points. Full marks require
+# single `.contiguous()` costs all points. Of the kernel three lines are missing; the function that launches it is
+# yours. Full marks require
 # * right results for any N and any D from 16 to 256 ({{correct.ragged}}),
 # * right results for views with any strides, without copies ({{correct.strided}}),
 # * right results for inputs in half precision with o and dO far from 0, which need sums in float32 ({{correct.half}}),
@@ -195,10 +195,10 @@ def delta_kernel(
     o_ptr, do_ptr, delta_ptr, o_strides, do_strides, H, N, D: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr
 ):
     """Compute delta = rowsum(do * o) for BLOCK rows of one head."""
-    ### BEGIN SOLUTION
     j = tl.program_id(1)  # the number of a head among those of all batches
     batch, head = (j // H).to(tl.int64), (j % H).to(tl.int64)
     offs_m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    ### BEGIN SOLUTION
     o = load_rows(o_ptr, o_strides, batch, head, offs_m, N, D, BLOCK_D).to(tl.float32)
     do = load_rows(do_ptr, do_strides, batch, head, offs_m, N, D, BLOCK_D).to(tl.float32)
     tl.store(delta_ptr + j * N + offs_m, tl.sum(o * do, axis=1), mask=offs_m < N)
@@ -226,7 +226,11 @@ check("flash_backward.delta", delta)
 # ## Second: dK and dV
 #
 # A program has BLOCK_N keys. It loads their k and v once, and keeps dK and dV in float32. Then it walks over tiles of
-# queries, and computes four products for each tile. Five questions come up when you write this kernel.
+# queries, and computes four products for each tile. Before you read on: in `one_head` of unit 09 a program had a tile of
+# queries and walked over keys. Why does it have keys here, and walk over queries? (Row j of dV, and of dK, is a sum over
+# all *queries*. The program that owns a row can add them all up by itself, in an order that never changes.)
+#
+# Three questions come up when you write this kernel.
 #
 # **Which way round?** You may compute tiles of queries × keys, as in the table, or tiles of keys × queries. Use tiles
 # of keys × queries:
@@ -235,25 +239,95 @@ check("flash_backward.delta", delta)
 #
 # Then P and dS go into the next product just as they are, without a transpose. Only tiles that were just loaded are
 # transposed, as `q.T` and `do.T`, and this costs nothing. lse and delta belong to queries, and here each query is a
-# column: `lse[None, :]`.
+# column: `lse[None, :]`. The scale stands twice in the formulas: Sᵀ is multiplied by it before exp, and dK once, at the
+# end.
 #
-# **Where is the mask?** It comes after exp, and not before. A query that sees nothing has lse = −inf, and −inf − (−inf)
-# is NaN. So compute p as if every query saw every key, and then replace the masked weights by 0: `p = tl.where(seen, p,
-# 0.0)`. This also replaces inf and NaN.
-#
-# **What about rows past the end?** `load_rows` loads them as zeros. Load their lse and delta as 0, too. What do such
-# queries add to dV, and to dK? (They add nothing: Pᵀ dO is 0 because their dO is 0, and dS = 1 × (0 − 0) is 0 as well.)
-# Keys past the end give rows of dK and dV that are not stored. So this kernel needs no mask at the end of either axis.
-# It needs one only for causal tiles on the diagonal.
+# **What about rows past the end?** Load them as zeros, and their lse and delta as 0, too. What do such queries add to
+# dV, and to dK? (They add nothing: Pᵀ dO is 0 because their dO is 0, and dS = 1 × (0 − 0) is 0 as well.) Keys past the
+# end give rows of dK and dV that are not stored. So this kernel needs no mask for its scores at the end of either axis.
 #
 # **Which precision?** Round P and dS to the dtype of the inputs before you multiply them, as in unit 09:
 # `p.to(do.dtype)`. The sums stay in float32. Write `input_precision="ieee"` in every `tl.dot`, so that float32 is not
 # rounded to TF32.
 #
+# ## Exercise: dkdv of one head
+#
+# {{exercise flash_backward.dkdv_one_head}}
+#
+# Write the loop first, for one head in full attention, as you did in unit 09. q and do are (Nq, D), k and v are (Nk, D),
+# lse and delta are (Nq,) and float32. All are contiguous, and D is 16, 32, 64 or 128. The scale is 1 / √D. Full marks
+# require
+# * the right dk and dv for any Nq and Nk, in float16, bfloat16 and float32 ({{correct.ragged}}), for scores far from 0
+#   ({{correct.hard}}), and for sums that grow and then cancel, in half precision ({{correct.half}}),
+# * only four products for each tile, by `tl.dot` ({{dot_flops.performance}}),
+# * that each element of q is read at most Nk / 64 times (reads of a copy of q count, too), and that at least 32 programs
+#   share the work if Nk is large ({{rereads.q.performance}}),
+# * no atomics ({{no_atomics.performance}}).
+
+
+# %% exercise="flash_backward.dkdv_one_head"
+@triton.jit
+def dkdv_one_head_kernel(
+    q_ptr, k_ptr, v_ptr, do_ptr, lse_ptr, delta_ptr, dk_ptr, dv_ptr, scale, Nq, Nk,
+    D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """Compute dk and dv for BLOCK_N keys, in a walk over all queries."""
+    ### BEGIN SOLUTION
+    offs_n, offs_d = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N), tl.arange(0, D)
+    kv_offs = offs_n[:, None] * D + offs_d[None, :]  # (BLOCK_N, D)
+    inside_kv = (offs_n < Nk)[:, None]
+    k = tl.load(k_ptr + kv_offs, mask=inside_kv, other=0)
+    v = tl.load(v_ptr + kv_offs, mask=inside_kv, other=0)
+    dk = tl.zeros((BLOCK_N, D), tl.float32)
+    dv = tl.zeros((BLOCK_N, D), tl.float32)
+    for i in range(0, Nq, BLOCK_M):
+        offs_m = i + tl.arange(0, BLOCK_M)
+        q_offs, inside = offs_m[:, None] * D + offs_d[None, :], (offs_m < Nq)[:, None]  # (BLOCK_M, D)
+        q = tl.load(q_ptr + q_offs, mask=inside, other=0)
+        do = tl.load(do_ptr + q_offs, mask=inside, other=0)
+        lse = tl.load(lse_ptr + offs_m, mask=offs_m < Nq, other=0)
+        delta = tl.load(delta_ptr + offs_m, mask=offs_m < Nq, other=0)
+        s = tl.dot(k, q.T, input_precision="ieee") * scale  # (BLOCK_N, BLOCK_M): keys x queries
+        p = tl.exp(s - lse[None, :])
+        dv = tl.dot(p.to(do.dtype), do, dv, input_precision="ieee")
+        dp = tl.dot(v, do.T, input_precision="ieee")
+        ds = p * (dp - delta[None, :])
+        dk = tl.dot(ds.to(q.dtype), q, dk, input_precision="ieee")
+    tl.store(dk_ptr + kv_offs, (dk * scale).to(dk_ptr.dtype.element_ty), mask=inside_kv)
+    tl.store(dv_ptr + kv_offs, dv.to(dv_ptr.dtype.element_ty), mask=inside_kv)
+    ### END SOLUTION
+
+
+def dkdv_one_head(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, lse: torch.Tensor, delta: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """q, do (Nq, D), k, v (Nk, D), lse, delta (Nq,) float32, all contiguous -> dk, dv (Nk, D)."""
+    ### BEGIN SOLUTION
+    (Nq, D), Nk = q.shape, k.shape[0]
+    dk, dv = torch.empty_like(k), torch.empty_like(v)
+    grid = (triton.cdiv(Nk, 64),)
+    dkdv_one_head_kernel[grid](q, k, v, do, lse, delta, dk, dv, D**-0.5, Nq, Nk, D=D, BLOCK_M=32, BLOCK_N=64)
+    return dk, dv
+    ### END SOLUTION
+
+
+# %% check="flash_backward.dkdv_one_head"
+check("flash_backward.dkdv_one_head", dkdv_one_head)
+
+# %% [markdown]
+# ## All heads, causal too
+#
+# What is left? Views with any strides, for which `load_rows` and `store_rows` are there; the program's head, as in
+# `delta`; and causal attention, with two more questions.
+#
+# **Where is the mask?** It comes after exp, and not before. A query that sees nothing has lse = −inf, and −inf − (−inf)
+# is NaN. So compute p as if every query saw every key, and then replace the masked weights by 0: `p = tl.where(seen, p,
+# 0.0)`. This also replaces inf and NaN. Only tiles on the diagonal need it.
+#
 # **Which tiles?** In causal attention, query i sees key j if j ≤ i + Nk − Nq. So the first query that sees key j is
 # query j − (Nk − Nq), or query 0 if this number is negative. A program's walk begins at the first query that sees its
-# first key. From the first query on that sees its *last* key, no mask is needed. If a second loop without the mask
-# handles these queries, this saves a tenth of the time.
+# first key. From the first query on that sees its *last* key, no mask is needed. A second loop without the mask
+# can handle these queries, as in unit 09.
 #
 # ## Exercise: dkdv
 #
@@ -275,7 +349,7 @@ check("flash_backward.delta", delta)
 #   count, too; {{rereads.q.performance}}),
 # * no tensor of Nq × Nk in memory ({{buffers_below.performance}}), and dense loads ({{coalesced.load.performance}}).
 #
-# Begin with a single loop, for attention that is not causal. This alone earns most of the points.
+# Begin with your loop of `dkdv_one_head`, for attention that is not causal. This alone earns most of the points.
 
 
 # %% exercise="flash_backward.dkdv"
@@ -292,7 +366,8 @@ def over_queries(
         q = load_rows(q_ptr, q_strides, batch, head, offs_m, Nq, D, BLOCK_D)
         lse = tl.load(lse_ptr + offs_m, mask=offs_m < Nq, other=0.0)
         s = tl.dot(k, q.T, input_precision="ieee")  # (BLOCK_N, BLOCK_M): keys x queries
-        p = tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[None, :])  # exp(s - lse)
+        # exp(s - lse), by 09's exp2
+        p = tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[None, :])
         if MASKED:
             p = tl.where(offs_n[:, None] <= offs_m[None, :] + Nk - Nq, p, 0.0)
         do = load_rows(do_ptr, do_strides, batch, head, offs_m, Nq, D, BLOCK_D)
@@ -489,9 +564,9 @@ check("flash_backward.dq", dq)
 # Now write `FlashAttention`, a `torch.autograd.Function` as in unit 07. It needs a forward pass that returns o and lse.
 # If you have solved unit 09, paste your kernels and your `flash_attention_forward` into the cell, below the import.
 # Your function then replaces the slow one of `course_lib.workloads.torch_attention`, which is plain torch and holds all
-# scores in memory. With the slow one you lose
-# {{flash_backward.flash_attention kernels_alone.strided + launches.performance.forward + buffers_below.performance}},
-# and nothing else, because the gradients come from your kernels.
+# scores in memory. With the slow one you lose {{flash_backward.flash_attention kernels_alone.strided +
+# launches.performance.forward + buffers_below.performance}}, and nothing else, because the gradients come from your
+# kernels.
 #
 # What may be kept for the backward pass? q, k and v are inputs, and the next layer keeps the output o anyway. In
 # addition you keep one number for each query: lse. (You cannot keep delta, because it is computed from dO, and there is
@@ -520,6 +595,10 @@ check("flash_backward.dq", dq)
 # * no atomics ({{no_atomics.performance}}), and no tensor of Nq × Nk in memory ({{buffers_below.performance}}),
 # * 18 B N² D FLOPs in both passes together ({{dot_flops.performance}}), and about half as many in causal attention
 #   ({{dot_flops.half of it}}).
+#
+# If your `delta`, `dkdv` and `dq` are wrong, the grader also judges your class with right ones in their place, so that one
+# mistake does not cost twice. Your class then earns at most as many points as those three have earned, or {{wiring}} if
+# that is more.
 #
 # There is extra credit on a GPU, for 16 heads of 128, 4096 tokens and bfloat16. You get {{speed}} if both passes
 # together are as fast as those of torch's FlashAttention-2 (a ratio of {{speed.full}}), and some of the points if the
@@ -644,8 +723,8 @@ print(t.table())
 
 # %% [markdown]
 # **Somebody else's tests.** Stanford's CS336 asks for the same function in its second assignment, and publishes tests
-# for it. They call two adapters. Once you have solved this unit, you need only three lines in its `tests/adapters.py`,
-# on a machine with a GPU:
+# for it. They call *adapters*, functions in `tests/adapters.py` in which you say where your code is. Once you have solved
+# this unit, you need only three lines there, on a machine with a GPU:
 #
 # ```python
 # def get_flashattention_autograd_function_triton():
@@ -653,8 +732,9 @@ print(t.table())
 #     return FlashAttention
 # ```
 #
-# Try it. The tests compare o, the kept log-sum-exp and the three gradients for one shape, (4, 128, 64), with rtol and
-# atol of 1 %. Even a kernel without a running maximum passes them. The cases of this unit ask for more.
+# Try it. The tests compare o, the kept log-sum-exp and the three gradients for one shape, (4, 128, 64). A number may be
+# off by 0.01 and by 1 % of the right one (`atol` and `rtol`, an absolute and a relative tolerance). Even a kernel
+# without a running maximum passes them. The cases of this unit ask for more.
 #
 # **In a model.** How can `FlashAttention` replace a model's own attention? A layer calls one function with q, k and v,
 # and often this is a function of torch. Call yours instead:
@@ -667,8 +747,83 @@ print(t.table())
 # Before you do this, check whether the layer needs more: a mask for padding, dropout, fewer heads of k and v than of q,
 # or a causal mask that is aligned at the top left. `FlashAttention` has none of these, and with a wrong mask a model
 # still runs without an error. In the library `transformers` you can register a function, and all layers of a model then
-# compute attention with it. In unit 11 you write such a function (`model.attention_for`), with masks, shared heads and
+# compute attention with it. In unit 12 you write such a function (`serving.attention_for`), with masks, shared heads and
 # both alignments, and put your kernels into a model that trains.
+
+# %% [markdown]
+# ## How fast is it?
+#
+# Our backward pass computes seven products instead of five, but needs no atomics. How does its speed compare with
+# others? The picture shows backward passes alone, on one H200: attention as separate torch operations ("naive"),
+# FlashAttention-2 (in CUDA), flex_attention (in Triton, generated by torch.compile), the published solution of this
+# unit, and cuDNN, which NVIDIA writes for its own GPUs.
+
+# %%
+figures.flash_backward.backward_speed()
+
+# %% [markdown]
+# At the beginning you guessed the time of the backward pass, as a multiple of the time of the forward pass. The forward
+# pass has two products. If P is kept, the backward pass has four products, which is 2 times the FLOPs. If S is computed
+# again, it has five products, which is 2.5 times the FLOPs. In this unit both kernels compute S and dP, so there are
+# seven products, which is 3.5 times the FLOPs. The next cell shows times that were measured on the H200, for the
+# solutions of units 09 and 10.
+
+# %%
+found = measured("attention")
+for there, back in zip(found["forward"], found["backward"], strict=True):
+    if (back["d"], back["length"]) == (128, 16384):
+        flops = 16 * 16384**2 * 128 / (2 if back["causal"] else 1)  # B N N D
+        forward = there["contenders"]["unit 09"]["tflops"]
+        own, cudnn = (back["contenders"][name]["tflops"] for name in ("unit 10", "cuDNN"))
+        ms, ms_back = 4 * flops / forward / 1e9, 10 * flops / own / 1e9
+        kind = "causal" if back["causal"] else "full"
+        print(
+            f"16 heads of 128, 16,384 tokens, {kind}: {ms:.1f} ms forward, {ms_back:.1f} ms backward: {ms_back / ms:.1f} times as long"
+        )
+        print(
+            f"    as computed: {forward:.0f} TFLOP/s forward, {7 / 5 * own:.0f} backward; cuDNN backward: {cudnn:.0f}"
+        )
+print("you guessed", "nothing" if guess_times is ... else guess_times)
+
+# %% [markdown]
+# 3.5 times the FLOPs take less than 3.5 times as long. In the forward pass, a tile takes two products and one
+# exponential. In the backward pass, the two kernels together take seven products and two exponentials for each tile.
+# That is 3.5 products for each exponential, so the tensor cores wait less. The lines "as computed" show this. They
+# count all seven products.
+#
+# This also explains the gap to cuDNN, whose backward pass computes five products. Our kernels compute seven, at about
+# the same rate. With five products at that rate they would be about as fast as cuDNN. And why are our tiles smaller
+# than in unit 09? Two accumulators, dK and dV, and two tiles, P and dP, must fit into the registers of a program at the
+# same time. If they do not, registers spill (unit 05), and `compile_for` says so.
+
+# %% [markdown]
+# ## What you now know
+#
+# * A backward pass by tiles reads lse and delta, each of which is one number for each query. It computes P and dS
+#   again.
+# * dK and dV are sums over queries, and dQ is a sum over keys. With two kernels no program adds to another program's
+#   sums. They need seven products for each tile instead of five, but no atomics, so every run gives the same bits.
+# * Compute each tile in the orientation in which the next product needs it. Keep sums in float32, and round only the
+#   operands of products.
+# * Mask p after exp. In `dkdv` the ends of the axes need no mask. In `dq` keys past the end need one.
+# * As an autograd function, FlashAttention keeps q, k, v, o and one float32 for each query. This memory grows with n,
+#   and not with n².
+#
+# You have built both passes of FlashAttention. On the H200 they are faster than FlashAttention-2. The forward pass can
+# even be made as fast as cuDNN (unit 09, *How fast?*). In the backward pass cuDNN is faster.
+
+# %%
+progress()
+
+# %% [markdown]
+# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on
+# inputs that you have not seen.
+
+# %% [markdown]
+# ## More
+#
+# {{unit more}} You recognise mistakes in gradients by their pictures, break a backward pass, and say beforehand how
+# long a text fits into a given memory.
 
 # %% [markdown]
 # ## Exercise: name it
@@ -876,85 +1031,6 @@ else:
         print(f"40 GB, {'scores kept' if scores else 'FlashAttention'}: {n:,} tokens")
 
 # %% [markdown]
-# ## How fast is it?
-#
-# Our backward pass computes seven products instead of five, but needs no atomics. How does its speed compare with
-# others? The picture shows backward passes alone, on one H200: attention as separate torch operations ("naive"),
-# FlashAttention-2 (in CUDA), flex_attention (in Triton, generated by torch.compile), the published solution of this
-# unit, and cuDNN, which NVIDIA writes for its own GPUs.
-
-# %%
-figures.flash_backward.backward_speed()
-
-# %% [markdown]
-# At the beginning you guessed the time of the backward pass, as a multiple of the time of the forward pass. The forward
-# pass has two products. If P is kept, the backward pass has four products, which is 2 times the FLOPs. If S is computed
-# again, it has five products, which is 2.5 times the FLOPs. In this unit both kernels compute S and dP, so there are
-# seven products, which is 3.5 times the FLOPs. The next cell shows times that were measured on the H200, for the
-# solutions of units 09 and 10.
-
-# %%
-found = measured("attention")
-for there, back in zip(found["forward"], found["backward"], strict=True):
-    if (back["d"], back["length"]) == (128, 16384):
-        flops = 16 * 16384**2 * 128 / (2 if back["causal"] else 1)  # B N N D
-        forward = there["contenders"]["unit 09"]["tflops"]
-        own, cudnn = (back["contenders"][name]["tflops"] for name in ("unit 10", "cuDNN"))
-        ms, ms_back = 4 * flops / forward / 1e9, 10 * flops / own / 1e9
-        kind = "causal" if back["causal"] else "full"
-        print(
-            f"16 heads of 128, 16,384 tokens, {kind}: {ms:.1f} ms forward, {ms_back:.1f} ms backward: {ms_back / ms:.1f} times as long"
-        )
-        print(
-            f"    as computed: {forward:.0f} TFLOP/s forward, {7 / 5 * own:.0f} backward; cuDNN backward: {cudnn:.0f}"
-        )
-print("you guessed", "nothing" if guess_times is ... else guess_times)
-
-# %% [markdown]
-# 3.5 times the FLOPs take less than 3.5 times as long. In the forward pass, a tile takes two products and one
-# exponential. In the backward pass, the two kernels together take seven products and two exponentials for each tile.
-# That is 3.5 products for each exponential, so the tensor cores wait less. The lines "as computed" show this. They
-# count all seven products.
-#
-# This also explains the gap to cuDNN, whose backward pass computes five products. Our kernels compute seven, at about
-# the same rate. With five products at that rate they would be about as fast as cuDNN. And why are our kernels as fast
-# as they are? Because of their tiles and numbers of warps, which we found by trying many. The table shows `dkdv` alone
-# on the H200 (2026-11-21, 4096 tokens, full attention, in TFLOP/s of the 8 B N² D that it computes):
-#
-# | BLOCK_M × BLOCK_N, warps, stages | D = 64 | D = 128 |
-# | --- | --- | --- |
-# | 64 × 128, 8, 2 | 350 | 480 |
-# | 64 × 128, 4, 2 | 77: registers spill | |
-# | 64 × 64, 4, 2 | 424 | 570 |
-# | 64 × 64, 4, 3 | 450 | 436 |
-# | 128 × 128, 8, 2 | 396 | 119: registers spill |
-#
-# Two accumulators, dK and dV, and two tiles, P and dP, must fit into the registers of a program at the same time. So
-# the tiles are smaller than in unit 09, and a wrong choice can cost a factor of five.
-
-# %% [markdown]
-# ## What you now know
-#
-# * A backward pass by tiles reads lse and delta, each of which is one number for each query. It computes P and dS
-#   again.
-# * dK and dV are sums over queries, and dQ is a sum over keys. With two kernels no program adds to another program's
-#   sums. They need seven products for each tile instead of five, but no atomics, so every run gives the same bits.
-# * Compute each tile in the orientation in which the next product needs it. Keep sums in float32, and round only the
-#   operands of products.
-# * Mask p after exp. In `dkdv` the ends of the axes need no mask. In `dq` keys past the end need one.
-# * As an autograd function, FlashAttention keeps q, k, v, o and one float32 for each query. This memory grows with n,
-#   and not with n².
-#
-# You have built both passes of FlashAttention. On the H200 they are faster than FlashAttention-2. The forward pass can
-# even be made as fast as cuDNN (unit 09, *How fast?*). In the backward pass cuDNN is faster.
-
-# %%
-progress()
-
-# %% [markdown]
-# The unit is worth {{unit points}}, over {{unit exercises}}. Hand in this notebook; the grader runs the same checks on inputs
-# that you have not seen.
-#
 # ## Further reading
 #
 # * Dao and others, *FlashAttention* (2022), appendix B: the backward pass, with delta derived. Dao, *FlashAttention-2*

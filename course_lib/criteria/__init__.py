@@ -1,9 +1,11 @@
 """Criteria: pure functions of what was observed. Each gives one Finding.
 
 results.py   is the result right? Did a kernel make it? Does it compile?
+blocks.py    are blocks as large as a warp?
 memory.py    what it did to memory: bytes, sectors, re-reads, launches, buffers, what is kept for backward
 answers.py   answers by name, of which some could be guessed
-speed.py     how fast it was, on a GPU
+on_gpu.py    is it right on a GPU, too?
+speed.py     how fast it was, there
 budgets.py   the error that honest arithmetic may have
 
 Gates decide whether an exercise earns anything; the others carry points of their own.
@@ -14,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from course_lib import kinds
+from course_lib.criteria import blocks
 from course_lib.criteria.answers import Numbers, Truths
 from course_lib.criteria.budgets import EPS32, roundings, sum_budget
 from course_lib.criteria.memory import (
@@ -29,10 +33,11 @@ from course_lib.criteria.memory import (
     accesses,
     copy_bytes,
 )
-from course_lib.criteria.results import Compiles, Correct, Holds, Judged, OnceRight, TritonDidTheWork, of_group
+from course_lib.criteria.on_gpu import RightOnGPU
+from course_lib.criteria.results import Compiles, Correct, CostCriterion, GradedTrial, Holds, TritonDidTheWork, of_group
 from course_lib.criteria.speed import Speed
-from course_lib.evidence import Cause, CauseKind
-from course_lib.exercise import Criterion, Exercise, Finding, Status, Trial, Verdict
+from course_lib.exercise import CauseKind, Criterion, Exercise, Finding, Status, Trial, Verdict
+from tritontrace.results import Cause
 
 __all__ = [
     "EPS32",
@@ -41,15 +46,16 @@ __all__ = [
     "Coalesced",
     "Compiles",
     "Correct",
+    "CostCriterion",
     "DotFlops",
     "Holds",
     "Judged",
     "Launches",
     "NoAtomics",
     "Numbers",
-    "OnceRight",
     "Programs",
     "Rereads",
+    "RightOnGPU",
     "Saves",
     "Speed",
     "Traffic",
@@ -72,11 +78,15 @@ NOT_YET = (
 )
 
 
-def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
-    """All findings on the evidence, and the points they add up to. A failed gate leaves the rest "not judged"."""
-    trials = [Judged.of(exercise, trial) for trial in trials]
+def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = True) -> Verdict:
+    """All findings on the evidence, and the points they add up to. A failed gate leaves the rest "not judged".
+
+    gpu_counts   of cases that ran on a GPU: whether a result that is wrong there is wrong. If not, it is shown and costs nothing
+    """
+    trials = [GradedTrial.of(exercise, trial) for trial in trials]
     findings, shut = [], None
-    for gate in exercise.gates:
+    on_gpu = [RightOnGPU()] if any(t.evidence.on_gpu for t in trials) else []
+    for gate in [*exercise.gates, *(on_gpu if gpu_counts else [])]:
         finding = _named(gate, gate.judge(exercise, trials))
         finding.gate = True
         findings.append(finding)
@@ -96,6 +106,9 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
         finding.bonus = True
         bonus += finding.points
         findings.append(finding)
+    for criterion in [] if gpu_counts or shut else on_gpu:
+        findings.append(_named(criterion, criterion.judge(exercise, trials)))
+        findings[-1].bonus = True
     told: list[Cause] = []
     for finding in findings:
         if not finding.lost:
@@ -112,11 +125,61 @@ def judge(exercise: Exercise, trials: Sequence[Trial]) -> Verdict:
     # behind a gate that failed on one group, a remark on another would not fit what is shown
     group = getattr(shut, "group", None)
     shown = [t for t in trials if group in (None, t.case.group)]
-    remark = next(filter(None, (m(shown) for m in exercise.mistakes)), "") if points < exercise.points else ""
-    printed = next((t.evidence.printed for t in trials if t.evidence.printed), "")
+    # what other wasteful kernels do is not what one with such blocks does
+    remark = next((blocks.in_words(cause) for cause in told if cause.where == blocks.SMALL_BLOCKS), "")
+    if points < exercise.points and not remark:
+        remark = _remark(exercise, shown)
+    printed = _once(next((t.evidence.printed for t in trials if t.evidence.printed), ""))
     if printed and any(t.evidence.launches for t in trials):
         printed = f"{printed.rstrip()}\n{NOT_YET}"
     return Verdict(exercise.id, round(points, 2), exercise.points, findings, round(bonus, 2), remark, printed)
+
+
+RIGHT_FORMULA = (
+    "Your formula is right: on {case}, evaluated where nothing is rounded, it gives the right result. The numbers are too large or "
+    "too coarse for it: what overflows, what is rounded to a coarser dtype, which nearly equal numbers are subtracted?"
+)
+OTHER_FORMULA = "Your formula is another one: on {case} the result would be wrong if nothing were rounded, too."
+
+
+def _remark(exercise: Exercise, shown: Sequence[GradedTrial]) -> str:
+    """The sentence that says most of a loss: of the mistake that it is, of one that it looks like, of its kind."""
+    trial = next((t for t in shown if t.evidence.formula), None)
+    formula = trial.evidence.formula if trial else None
+    if trial is None or formula is None:
+        return next(filter(None, (m(shown) for m in exercise.mistakes)), "") or _kind(shown)
+    names = {getattr(exercise.mistakes[number], "says", "") for number in formula.like}
+    if len(names) == 1:  # of several that give the same here nobody knows which it is
+        return names.pop()
+    likely = next(filter(None, (m(shown) for m in exercise.mistakes)), "")
+    if formula.right:
+        return likely or RIGHT_FORMULA.format(case=trial.case.name)
+    detail = trial.difference.detail if trial.difference else ""
+    return likely or _kind(shown) or ("" if detail else OTHER_FORMULA.format(case=trial.case.name))
+
+
+def _once(printed: str) -> str:
+    """Return what was printed, each warning once. A warning's line ends with its words; the line of code below it is indented."""
+    lines: list[str] = []
+    warned: set[str] = set()
+    leaving_out = False
+    for line in printed.splitlines(keepends=True):
+        words = line.partition("Warning: ")[2]
+        leaving_out = words in warned if words else leaving_out and line.startswith(" ")
+        if words:
+            warned.add(words)
+        if not leaving_out and not words.startswith("Enable tracemalloc"):
+            lines.append(line)
+    return "".join(lines)
+
+
+def _kind(trials: Sequence[GradedTrial]) -> str:
+    """Say what no exercise need say of a kernel with wrong results."""
+    ran = [t for t in trials if not t.stopped and t.evidence.launches and not t.evidence.faults]
+    wrong = [t for t in ran if t.difference]
+    if not wrong:
+        return ""
+    return kinds.unread(wrong) or kinds.right_while_short([t for t in ran if not t.difference], wrong)
 
 
 SEEN = {"same_cause": "as above", "not_judged": "not judged", "not_measured": "not measured: needs a GPU"}
@@ -127,7 +190,8 @@ NOT_BEGUN = "not begun"
 
 def _named(criterion: Criterion, finding: Finding) -> Finding:
     """The finding with what its criterion says of itself."""
-    missed = NOT_BEGUN if finding.blank else criterion.missed or f"not so: {criterion.title}"
+    title_of_loss = finding.missed if finding.missed != finding.title else ""
+    missed = NOT_BEGUN if finding.blank else title_of_loss or criterion.missed or f"not so: {criterion.title}"
     return replace(finding, key=criterion.key, missed=missed, about=criterion.about)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from course_lib.criteria.results import Judged, of_group, share
+from course_lib.criteria.results import GradedTrial, of_group, share
 from course_lib.exercise import Criterion, Exercise, Finding, Trial
 
 
@@ -23,7 +23,7 @@ class Numbers(Criterion):
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         (trial, *_) = of_group(trials, self.group)
-        judged = Judged.of(exercise, trial)
+        judged = GradedTrial.of(exercise, trial)
         if judged.stopped:
             return self.lost(judged.stopped, cause=judged.cause)
         expected, answers = exercise.oracle(**trial.inputs[0]), trial.evidence.outputs[0]

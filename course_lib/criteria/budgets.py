@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+# trap: a budget is an error bound for honest arithmetic, not a tolerance: too tight fails honest sums, too loose passes
+# short cuts
 import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from course_lib.exercise import Budget
+from course_lib.exercise import ErrorBudget
 
 EPS32 = torch.finfo(torch.float32).eps
 
@@ -19,7 +21,7 @@ def roundings(expected: torch.Tensor, dtype: torch.dtype, times: float = 4) -> t
     return info.eps * (times * expected.abs() + 4 * info.smallest_normal)
 
 
-def sum_budget(magnitude: Callable[..., torch.Tensor], length: Callable[..., int]) -> Budget:
+def sum_budget(magnitude: Callable[..., torch.Tensor], length: Callable[..., int]) -> ErrorBudget:
     """The error that an honest sum of `length` terms may have, per output element, accumulated in float32.
 
     magnitude: arguments -> the sum of the absolute values of the terms (float64, the shape of the output). The budget is

@@ -3,17 +3,16 @@ pass, and how many programs shared the work. All of it is counted, not timed."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from course_lib.criteria.results import OnceRight, of_group
-from course_lib.evidence import Access, Cause, Footprint, Launch, tensors_of
+from course_lib.criteria.results import CostCriterion, of_group
 from course_lib.exercise import Exercise, Finding, Request, Spent, Trial
-from course_lib.words import number, plural, times
+from tritontrace.results import Access, Cause, Footprint, Launch, tensors_of
+from tritontrace.words import number, plural, times
 
 
 def accesses(trials: Sequence[Trial], op: str) -> list[Access]:
@@ -26,8 +25,13 @@ def _footprints(trials: Sequence[Trial]) -> list[Footprint]:
     return [f for t in trials for launch in t.evidence.launches for f in launch.footprints]
 
 
+def _sectors(accesses: Sequence[Access]) -> tuple[int, float]:
+    """(sectors that were touched, sectors that the useful bytes would fill)."""
+    return sum(a.sectors for a in accesses), sum(a.useful_bytes for a in accesses) / 32
+
+
 @dataclass
-class Coalesced(OnceRight):
+class Coalesced(CostCriterion):
     """Loads (or stores) touch hardly more 32-byte sectors than the bytes they use would fill.
 
     Compared for each line that moves at least 2 % of the bytes, and for all other lines together: the sectors touched
@@ -51,32 +55,36 @@ class Coalesced(OnceRight):
     def count(self, group: Sequence[Trial]) -> Finding:
         expected = f"at most {self.at_most} times the sectors that the used bytes fill"
         counted = self._counted(accesses(group, self.op))
-        names = {id(a): t.case.name for t in group for launch in t.evidence.launches for a in launch.accesses}
-        sectors = sum(a.sectors for a in counted)
-        needed = sum(math.ceil(a.useful_bytes / 32) for a in counted)
-        seen = f"{number(sectors)} sectors, {number(needed)} needed"
         total = sum(a.bytes for a in counted)
         large = [a for a in counted if a.bytes >= 0.02 * total]
         wasteful = [a for a in large if self._wastes([a])]
         small = [a for a in counted if a.bytes < 0.02 * total]
         if sum(a.bytes for a in small) >= 0.02 * total and self._wastes(small):
-            wasteful += small
+            wasteful += [a for a in small if self._wastes([a])]
+        sectors, needed = _sectors(counted)
+        seen = f"{number(sectors)} sectors, {number(needed)} needed"
         if not wasteful:
             return self.earned(seen, expected=expected)
         worst = min(wasteful, key=lambda a: a.efficiency * 1e9 - a.sectors)
+        trial = next(t for t in group if any(a is worst for a in accesses([t], self.op)))
+        # sums over cases, or over lines, would show a ratio that is allowed
+        same = (worst.line, worst.tensor, worst.source)
+        alike = [a for a in accesses([trial], self.op) if (a.line, a.tensor, a.source) == same]
+        sectors, needed = _sectors([a for a in alike if self._wastes([a])])
         detail = (
             f"line {worst.line} uses {worst.efficiency * 32:.3g} of every 32 bytes it touches of `{worst.tensor}`: "
-            f"`{worst.source}` (on {names[id(worst)]})"
+            f"`{worst.source}` (on {trial.case.name})"
         )
+        seen = f"{number(sectors)} sectors, {number(needed)} needed"
         cause = Cause("waste", f"line {worst.line}", {"op": self.op, "tensor": worst.tensor})
-        spent = Spent("sectors", "touched", needed, sectors, self.at_most * needed)
+        spent = Spent("sectors", "touched", needed, sectors, self.at_most * needed, trial.case.name)
         request = self._request(worst, group)
         return self.lost(seen, expected=expected, detail=detail, cause=cause, spent=spent, request=request)
 
     def _request(self, worst: Access, group: Sequence[Trial]) -> Request | None:
         """Choose what is drawn of the worst line: nothing of a hidden case, whose numbers may be where lanes go."""
-        told = [a for t in group if not t.case.hidden for launch in t.evidence.launches for a in launch.accesses]
-        same = [a for a in told if (a.tensor, a.op, a.line) == (worst.tensor, worst.op, worst.line) and a.elements]
+        public = [a for t in group if not t.case.hidden for launch in t.evidence.launches for a in launch.accesses]
+        same = [a for a in public if (a.tensor, a.op, a.line) == (worst.tensor, worst.op, worst.line) and a.elements]
         if not same or not (one := max(same, key=lambda a: -a.efficiency)).request:
             return None
         itemsize = one.bytes // one.elements
@@ -103,33 +111,44 @@ class Coalesced(OnceRight):
         return [a for a in accesses if a.tensor not in small and a.bytes]
 
 
-FILLS = 32
+MIN_PROGRAMS = 32
 """Programs that keep a GPU busy where a case is large enough: most of a T4's 40 SMs, a quarter of an H200's 132."""
 
+BYTES_OF_A_PROGRAM = 1 << 16
+"""What an honest program may take of a task, read and written: 8 rows of 1024 floats. A case that has fewer such parts than the
+programs that are asked for asks for no more than it has."""
+FEW_PROGRAMS = 8
+"""Programs that even a small case asks for, where a criterion asks for as many."""
 
-def at_work(trial: Trial) -> int:
+
+def effective_programs(trial: Trial) -> int:
     """How many programs do a fair share: what a call needs, divided by half of what the busiest program moves.
 
     The need counts each byte of an argument or a result once, so that bytes which are moved again, or through buffers, are
     nobody's share. Launches follow one another, so what the busiest program of each moves adds up.
     """
     launches = trial.evidence.launches
-    inputs, needed = _labels(trial.inputs[-1]), {}
-    for f in _footprints([trial]):
-        once = f.read_distinct_bytes if f.tensor in inputs else f.written_distinct_bytes * _is_result(f.tensor)
-        needed[f.tensor] = min(f.nbytes, needed.get(f.tensor, 0) + once)
     moved = [launch.busiest_bytes for launch in launches]
     programs = max(
         la.programs for la in launches if 20 * la.busiest_bytes >= max(moved)
     )  # a launch for show does not count
-    return min(programs, 2 * sum(needed.values()) // max(1, sum(moved)))
+    return min(programs, 2 * sum(_needed_bytes(trial)) // max(1, sum(moved)))
+
+
+def _needed_bytes(trial: Trial) -> list[int]:
+    """Bytes of each argument that is read, and of each result: each byte once."""
+    inputs, needed = _labels(trial.inputs[-1]), {}
+    for f in _footprints([trial]):
+        once = f.read_distinct_bytes if f.tensor in inputs else f.written_distinct_bytes * _is_result(f.tensor)
+        needed[f.tensor] = min(f.nbytes, needed.get(f.tensor, 0) + once)
+    return list(needed.values())
 
 
 def _is_result(tensor: str) -> bool:
     return tensor.partition("[")[0] == "out"
 
 
-class Shared(OnceRight):
+class ParallelWork(CostCriterion):
     """A criterion on what kernels spare while many programs share the work: one program that does it all spares much by
     itself, and leaves a GPU idle. programs: the number that must be at work in the group's case with the most."""
 
@@ -140,15 +159,18 @@ class Shared(OnceRight):
         group = [t for t in of_group(trials, self.group) if t.evidence.launches]
         if not found.passed or not group:
             return found
-        largest = max(group, key=at_work)
-        programs = at_work(largest)
-        if programs >= self.programs:
+        largest = max(group, key=lambda t: sum(_needed_bytes(t)))
+        asked = min(self.programs, max(FEW_PROGRAMS, sum(_needed_bytes(largest)) // BYTES_OF_A_PROGRAM))
+        programs = max(map(effective_programs, group))
+        if programs >= asked:
             return found
-        return self.lost(
+        title = f"at least {asked} programs share the work"
+        few = self.lost(
             f"the work of {plural(programs, 'program')}",
-            expected=f"at least {self.programs} programs that share {largest.case.name}",
+            expected=f"at least {asked} programs that share {largest.case.name}",
             detail="A program runs on one SM, and a GPU has a hundred: cut the work into parts, and give each a program.",
         )
+        return replace(few, title=title, missed="too few programs")
 
 
 def copy_bytes(x: torch.Tensor, **_: Any) -> int:
@@ -157,7 +179,7 @@ def copy_bytes(x: torch.Tensor, **_: Any) -> int:
 
 
 @dataclass
-class Traffic(Shared):
+class Traffic(ParallelWork):
     """Many programs move no more bytes than the task needs. needed: the arguments of a call -> bytes read and written at
     best."""
 
@@ -167,22 +189,26 @@ class Traffic(Shared):
     at_most: float = 1.05
     group: str = "performance"
     title: str = "reads once, writes once"
-    programs: int = FILLS
+    programs: int = MIN_PROGRAMS
 
     def count(self, group: Sequence[Trial]) -> Finding:
-        cases = " and ".join(t.case.name for t in group)
-        allowed = self.at_most * sum(self.needed(**t.inputs[-1]) for t in group)
-        footprints = _footprints(group)
-        moved = sum(f.read_bytes + f.written_bytes for f in footprints)
-        seen = f"{number(moved)} bytes moved"
-        if moved <= allowed:
+        needed, moved = ([count(t) for t in group] for count in (self._needed, _moved_bytes))
+        allowed = self.at_most * sum(needed)
+        seen = f"{number(sum(moved))} bytes moved"
+        if sum(moved) <= allowed:
             return self.earned(f"{seen}, {number(allowed)} allowed")
+        # the numbers of one case, the one that is furthest above what is allowed
+        worst = max(range(len(group)), key=lambda i: moved[i] / max(1, needed[i]))
+        case, allowed = group[worst].case.name, self.at_most * needed[worst]
         return self.lost(
-            seen,
-            expected=f"at most {number(allowed)} on {cases}",
-            detail=self._explain(footprints, group),
-            spent=Spent("bytes", "moved", allowed / self.at_most, moved, allowed),
+            f"{number(moved[worst])} bytes moved",
+            expected=f"at most {number(allowed)} on {case}",
+            detail=self._explain(_footprints([group[worst]]), [group[worst]]),
+            spent=Spent("bytes", "moved", needed[worst], moved[worst], allowed, case),
         )
+
+    def _needed(self, trial: Trial) -> float:
+        return self.needed(**trial.inputs[-1])
 
     def _explain(self, footprints: Sequence[Footprint], group: Sequence[Trial]) -> str:
         """Name what costs most: a tensor that one launch moves several times, or else one that is written and read back."""
@@ -197,6 +223,10 @@ class Traffic(Shared):
         op, often = ("load", f"read {times(reads)}") if reads > writes else ("store", f"written {times(writes)}")
         lines = {(a.line, a.source) for a in accesses(group, op) if a.tensor == worst.tensor}
         return f"`{worst.tensor}` is {often}: {'; '.join(f'line {line} `{source}`' for line, source in sorted(lines))}"
+
+
+def _moved_bytes(trial: Trial) -> int:
+    return sum(f.read_bytes + f.written_bytes for f in _footprints([trial]))
 
 
 def _moved_again(f: Footprint) -> int:
@@ -233,8 +263,8 @@ def _moves(launches: Sequence[Launch]) -> str:
 
 
 @dataclass
-class Programs(OnceRight):
-    """Enough programs keep a GPU's SMs busy, and no small part of them does all the work: see `at_work`."""
+class Programs(CostCriterion):
+    """Enough programs keep a GPU's SMs busy, and no small part of them does all the work: see `effective_programs`."""
 
     missed = "too few programs"
     programs: int
@@ -246,7 +276,7 @@ class Programs(OnceRight):
         return f"at least {self.programs} programs share a tall input"
 
     def count(self, group: Sequence[Trial]) -> Finding:
-        fewest = min(map(at_work, group))
+        fewest = min(map(effective_programs, group))
         seen = plural(fewest, "program")
         if fewest >= self.programs:
             return self.earned(seen)
@@ -254,7 +284,7 @@ class Programs(OnceRight):
 
 
 @dataclass
-class BuffersBelow(OnceRight):
+class BuffersBelow(CostCriterion):
     """All buffers that a call allocates besides its results are smaller than a limit. limit: the arguments -> bytes.
 
     A case whose limit is below the size of the results in float32 is left out where others decide, since a float32 copy of a
@@ -280,7 +310,7 @@ class BuffersBelow(OnceRight):
 
 
 @dataclass
-class Launches(Shared):
+class Launches(ParallelWork):
     """A call makes at most `at_most` kernel launches. phase 0 or 1: in its forward or its backward half alone.
     programs: those that share the work of the whole call."""
 
@@ -313,7 +343,7 @@ class Launches(Shared):
 
 
 @dataclass
-class Rereads(Shared):
+class Rereads(ParallelWork):
     """Many programs read one tensor no more often than they must. at_most: the arguments of a call -> bytes loaded /
     bytes of the tensor that were loaded at all.
 
@@ -326,7 +356,7 @@ class Rereads(Shared):
     points: float
     title: str
     group: str = "performance"
-    programs: int = FILLS
+    programs: int = MIN_PROGRAMS
 
     @property
     def missed(self) -> str:
@@ -358,7 +388,7 @@ class Rereads(Shared):
         expected = f"`{self.tensor}` read at most {times(allowed)} on {trial.case.name}"
         through = ", buffers included" if copied else ""
         seen = f"`{self.tensor}` is read {times(read)}{through}"
-        spent = Spent(f"times the bytes of `{self.tensor}`", "read", allowed, read, allowed)
+        spent = Spent(f"times the bytes of `{self.tensor}`", "read", allowed, read, 1.02 * allowed, trial.case.name)
         return self.lost(seen, expected=expected, detail=lines, spent=spent)
 
 
@@ -375,7 +405,7 @@ def _float32_bytes(output: Any) -> int:
 
 
 @dataclass
-class DotFlops(OnceRight):
+class DotFlops(CostCriterion):
     """tl.dot does all the products that it must and no others: and computes no product that the exercise leaves to other operations.
 
     at_most    the arguments of a call -> FLOPs, 2 M N K for a product
@@ -413,7 +443,7 @@ class DotFlops(OnceRight):
 
 
 @dataclass
-class NoAtomics(OnceRight):
+class NoAtomics(CostCriterion):
     """No sum is added up in an order that changes from run to run."""
 
     missed = "atomics: other bits in another run"
@@ -429,7 +459,7 @@ class NoAtomics(OnceRight):
 
 
 @dataclass
-class Saves(OnceRight):
+class Saves(CostCriterion):
     """The backward half reads hardly anything that the forward half made, besides the inputs. at_most: the arguments -> bytes.
 
     The count covers what the backward half used of all that the forward half had made, each storage whole; what is kept

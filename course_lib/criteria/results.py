@@ -10,11 +10,14 @@ from typing import Any, TypeVar
 
 import torch
 
-from course_lib import mistakes
-from course_lib.compiled.show import remarks
-from course_lib.evidence import Cause, Compiled, Evidence
+from course_lib import kinds, mistakes
+from course_lib.criteria import blocks
+from course_lib.evidence import Evidence
 from course_lib.exercise import Criterion, Exercise, Finding, Status, Trial
-from course_lib.words import as_written, in_words, is_answer, plural
+from course_lib.words import as_written, in_words, is_answer
+from tritontrace.compiled import remarks
+from tritontrace.results import Cause, Compiled
+from tritontrace.words import plural
 
 NOTHING_HERE = "returns nothing (is a `return` missing?)"
 MOSTLY = 0.9  # of the elements: a map of more says nothing
@@ -41,14 +44,14 @@ def _values(oracle: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Judged(Trial):
+class GradedTrial(Trial):
     """A trial of an exercise. What is wrong with it is worked out once, however many criteria ask."""
 
     exercise: Exercise
 
     @classmethod
-    def of(cls, exercise: Exercise, trial: Trial) -> Judged:
-        return trial if isinstance(trial, Judged) else cls(trial.case, trial.inputs, trial.evidence, exercise)
+    def of(cls, exercise: Exercise, trial: Trial) -> GradedTrial:
+        return trial if isinstance(trial, GradedTrial) else cls(trial.case, trial.inputs, trial.evidence, exercise)
 
     @property
     def stopped(self) -> str:
@@ -57,17 +60,22 @@ class Judged(Trial):
         too_few = "" if results == calls else f"{results} results of {calls} calls"
         return self._error or self.evidence.refused or too_few
 
+    def _tuned(self, call: int) -> str:
+        """Tell with which configuration of its tuner a kernel ran in a call, unless with the first one."""
+        chosen = self.evidence.configurations
+        return f"That was {chosen[call]}, which its autotuner may choose." if any(chosen) and chosen[call] else ""
+
     @property
     def _error(self) -> str:
         """The error of the run. A formula's may quote the hidden numbers it was given, in an exception's name too."""
         return (
             f"raised an exception on {self.case.name}"
-            if self.evidence.error and self._keeps_still
+            if self.evidence.error and self._is_redacted
             else self.evidence.error
         )
 
     @property
-    def _keeps_still(self) -> bool:
+    def _is_redacted(self) -> bool:
         """Whether nothing may be told of what a formula made of this case's numbers."""
         return self.case.hidden and self.exercise.kind != "kernel"
 
@@ -77,6 +85,7 @@ class Judged(Trial):
         wrong = Finding("", 0, 1, "failed", expected="right", on=self.case.name, cause=self.cause)
         wrong.seen = self.stopped
         if self.stopped and not (self.evidence.refused and self.evidence.outputs):
+            wrong.detail = self._tuned(-1) if self.evidence.error else ""
             return wrong
         # what is refused and came to a result may be wrong besides: that is told first
         for call, (arguments, output) in enumerate(zip(self.inputs, self.evidence.outputs, strict=not self.stopped)):
@@ -96,11 +105,33 @@ class Judged(Trial):
                     wrong.cause = Cause("wrong", self.case.name) if missing else self._why(got)
                     # a fault is what happened; what wrong elements look like is a guess
                     happened = self.evidence.faults[0].sentence if self.evidence.faults else ""
-                    wrong.detail = happened or self._swapped(arguments, got, part, expected) or wrong.detail
+                    wrong.detail = (
+                        happened
+                        or self._swapped(arguments, got, part, expected)
+                        or self._computed(arguments, got, part, right)
+                        or wrong.detail
+                    )
+                    if self.evidence.formula and self.evidence.formula.right:
+                        wrong.detail = happened  # the guesses are about formulas
+                    wrong.detail = f"{self._tuned(call)} {wrong.detail}".strip()
                     return wrong
         if self.evidence.faults and not self.stopped:
             wrong.seen, wrong.cause = self.evidence.faults[0].sentence, self.evidence.faults[0].cause
         return wrong if wrong.seen else None
+
+    @cached_property
+    def is_wrong_in_numbers(self) -> bool:
+        """Whether the first call gives tensors of the right shapes and dtypes, and other elements."""
+        if not self.evidence.outputs or self.exercise.kind != "kernel":
+            return False
+        arguments, wrong = self.inputs[0], False
+        for got, right, _ in _pairs(self.evidence.outputs[0], self.exercise.oracle(**arguments)):
+            if not isinstance(got, torch.Tensor) or not isinstance(right, torch.Tensor):
+                return False
+            if got.shape != right.shape or got.dtype != _expected_dtype(arguments, right):
+                return False
+            wrong = wrong or bool(self._wrong(arguments, got, right).any())
+        return wrong
 
     @property
     def cause(self) -> Cause:
@@ -134,6 +165,36 @@ class Judged(Trial):
                 return f"Output {part} is what output {other} should be: are they swapped?"
         return ""
 
+    def _computed(self, arguments: dict[str, Any], got: Any, part: int, right: Any) -> str:
+        """A sentence if kernels computed something else that can be named: see course_lib.kinds."""
+        if not self.evidence.launches or not isinstance(got, torch.Tensor) or not isinstance(right, torch.Tensor):
+            return ""
+        if got.shape != right.shape or got.dtype != _expected_dtype(arguments, right) or not got.is_floating_point():
+            return ""
+
+        # where all that is wrong is NaN, many mistakes are alike
+        proof = self._wrong(arguments, got, right) & got.isfinite()
+        if int(proof.sum()) < kinds.FEWEST_ELEMENTS:
+            return ""
+
+        def is_like(seen: torch.Tensor, other: torch.Tensor, given: dict[str, Any]) -> bool:
+            if other.shape != seen.shape:
+                return False
+            both = seen.isnan() & other.isnan()
+            return not bool((self._wrong(given, seen, other) & ~both).any())
+
+        def is_result_of(given: dict[str, Any]) -> bool:
+            expected = self.exercise.oracle(**given)
+            expected = expected[part] if isinstance(expected, tuple) else expected
+            return is_like(got, expected, given)
+
+        if misreading := kinds.misread(arguments, is_result_of):
+            return misreading
+        meant = kinds.stored_across(got)
+        if meant is not None and is_like(meant, right, arguments):
+            return kinds.ACROSS
+        return kinds.constant(self._reference(arguments, right), got)
+
     def _wrong(self, arguments: dict[str, Any], got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
         """A boolean tensor that marks the wrong elements. `got` and `expected` have the same shape; `expected` is as
         the oracle gives it."""
@@ -152,7 +213,7 @@ class Judged(Trial):
         """ "" if `got` is right, else what is wrong with it; the picture and the likely mistake go into `finding`."""
         if got is None:
             return f"{self.exercise.entry} {self.exercise.blank}"
-        if self._keeps_still and (isinstance(expected, tuple) or type(got) not in (int, float, bool)):
+        if self._is_redacted and (isinstance(expected, tuple) or type(got) not in (int, float, bool)):
             # not even how many results there are, or of what type
             return "not a result as it is asked for, with numbers that stay hidden"
         if isinstance(expected, tuple):
@@ -281,8 +342,9 @@ class Correct(Criterion):
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         group = of_group(trials, self.group)
-        for trial in group:
-            found = Judged.of(exercise, trial).difference
+        # of numbers the smallest that are wrong say most; a picture of a kernel's result is best as it was asked for
+        for trial in group if exercise.kind == "kernel" else sorted(group, key=_size):
+            found = GradedTrial.of(exercise, trial).difference
             if found is not None and self._left_to_the_compiler(exercise, trial.evidence):
                 return self.left_open("not run")
             if found is not None:
@@ -305,6 +367,12 @@ class Correct(Criterion):
         """Whether this is a gate, a kernel did not run because the compiler refuses it, and the gate on that says so."""
         asked = self in exercise.gates and any(isinstance(gate, Compiles) for gate in exercise.gates)
         return asked and bool(evidence.error) and any(map(_refused, evidence.compiled))
+
+
+def _size(trial: Trial) -> int:
+    """Letters that it takes to write a call's arguments down, tensors by their elements."""
+    values = trial.inputs[0].values() if trial.inputs else ()
+    return sum(x.numel() if isinstance(x, torch.Tensor) else len(repr(x)) for x in values)
 
 
 def _facts(trials: Sequence[Trial]) -> list[Compiled]:
@@ -343,7 +411,7 @@ class Holds(Criterion):
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         told = "holds"
         for trial in of_group(trials, self.group):
-            judged = Judged.of(exercise, trial)
+            judged = GradedTrial.of(exercise, trial)
             seen, cause = judged.stopped, judged.cause
             for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
                 if not seen and output is None:
@@ -362,8 +430,9 @@ class Holds(Criterion):
         return f"does not hold on {trial.case.name}" if problem and trial.case.hidden else problem
 
 
-class OnceRight(Criterion):
-    """A criterion on the cases of a group, all of them right: what is saved by wrong results is not credited."""
+class CostCriterion(Criterion):
+    """A criterion on the cases of a group, all of them right: what is saved by wrong results is not credited, and nothing is where
+    most threads of a program have no work."""
 
     about = "cost"
     group: str
@@ -371,9 +440,13 @@ class OnceRight(Criterion):
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         group = of_group(trials, self.group)
         for trial in group:
-            wrong = Judged.of(exercise, trial).difference
+            wrong = GradedTrial.of(exercise, trial).difference
             if wrong is not None and not wrong.passed:
                 return self.lost(f"not right on {trial.case.name}: {wrong.seen}", cause=wrong.cause)
+        for trial in group if self.about == "cost" else []:
+            if small := blocks.small_blocks(trial):
+                seen = f"blocks of {plural(int(small.details['elements']), 'element')} on {trial.case.name}"
+                return self.lost(seen, expected="blocks of hundreds of elements", cause=small)
         return self.count(group)
 
     def count(self, group: Sequence[Trial]) -> Finding:
@@ -463,5 +536,5 @@ class Compiles(Criterion):
             asked = f"not asked in time on this machine: {', '.join(dict.fromkeys(late))}"
             seen = f"{seen} ({asked})" if seen else asked
         if {fact.kernel for fact in facts if fact.too_slow or fact.crashed} - newest.keys():
-            return self.left_open(f"{seen}. {detail}".strip(". "))
-        return self.earned(seen, expected="accepted by the compiler", detail=detail)
+            return self.left_open(f"{seen}. {detail}".strip(". "), late=bool(late))
+        return self.earned(seen, expected="accepted by the compiler", detail=detail, late=bool(late))

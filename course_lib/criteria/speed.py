@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
+from course_lib.exercise import Case, Exercise, Finding, TimedCriterion, Trial
 
 
 @dataclass
-class Speed(Criterion):
+class Speed(TimedCriterion):
     """Extra credit, on a GPU: a ramp between two ratios to a baseline that is timed in the same run.
 
-    vs        the baseline in a word or two
-    needed    the arguments of a call -> bytes that the task moves at best; no honest time beats half the memory's bandwidth
-    baseline  the arguments of a call -> a function to time; if none, a device-to-device copy of the bytes needed
-    advice    what to try where full points were missed
+    none, full  the ratios where points begin, and where all are earned
+    advice      what to try where full points were missed
     """
 
     vs: str
@@ -42,6 +40,6 @@ class Speed(Criterion):
             self.points,
             "passed" if share == 1.0 else "failed",
             expected=f"{self.full:g} of its speed; points begin at {self.none:g}",
-            seen=f"{timing.ratio:.2f} ± {timing.spread:.2f} on {timing.gpu}, {timing.case}",
+            seen=f"{timing.ratio:.2f} ± {timing.spread:.2f} on {timing.gpu}, {timing.case}: {timing.microseconds:,.0f} µs",
             detail="" if share == 1.0 else self.advice,
         )

@@ -3,9 +3,11 @@
 A large unit is a package: what its exercises are given in cases.py, what is right in oracles.py, how a wrong result is
 recognised in mistakes.py, criteria of its own in criteria.py, the exercises in modules by subject, listed in __init__.py.
 
-What several units share: cases.py, ways to draw them; slips.py, results that mistakes give. Two
+What several units share: cases.py, ways to draw them; misconceptions.py, results that mistakes give; wrong_formulas.py, whether
+a wrong result is of its formula or of its numbers. Two
 forms of exercise have modules of their own: breaking.py, inputs that show what is wrong with a kernel; naming.py, a picture whose
-cause is to be named. sealed.py keeps explanations until the answer is written. `find` knows an exercise by its id.
+cause is to be named. sealed.py keeps explanations until the answer is written. `find` knows an exercise by its id, and
+ids.py those of earlier releases.
 
 Oracles are torch, brute force or the trace; closed forms and solutions live elsewhere.
 """
@@ -14,8 +16,12 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from course_lib.exercise import Exercise
+from course_lib.exercises import ids
+
+if TYPE_CHECKING:  # it brings torch, and the names of the units are asked for by each command's help
+    from course_lib.exercise import Exercise
 
 UNITS = {
     "00_start_here": "start",
@@ -29,16 +35,21 @@ UNITS = {
     "08_attention_by_tiles": "attention",
     "09_flash_attention_forward": "flash",
     "10_flash_attention_backward": "flash_backward",
-    "11_a_real_model": "model",
-    "12_hopper_by_hand": "hopper",
+    "11_training_a_model": "training",
+    "12_serving_a_model": "serving",
+    "13_inside_an_sm": "sm",
+    "14_hopper_by_hand": "hopper",
 }
 """The unit's folder in notebooks/ and solutions/ -> its module here, and in figures/, grader/judging/hidden and grader/audit/variants."""
+
+BEYOND = ("11_training_a_model", "12_serving_a_model", "13_inside_an_sm", "14_hopper_by_hand")
+"""Units behind the main path, which each stand alone: what counts there is the unit's own."""
 
 
 def find(exercise_id: str) -> Exercise:
     """The exercise of that id. Raises ValueError with the nearest names if there is none."""
     # whatever the student has put into the brackets, the function itself for one
-    name = str(getattr(exercise_id, "__name__", exercise_id))[:100]
+    name = ids.current(str(getattr(exercise_id, "__name__", exercise_id))[:100])
     unit, _, _ = name.partition(".")
     units = [unit] if unit in UNITS.values() else UNITS.values()
     exercises = {k: v for u in units for k, v in import_module(f"course_lib.exercises.{u}").EXERCISES.items()}

@@ -19,16 +19,16 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria import Judged, of_group
-from course_lib.evidence import Cause
-from course_lib.exercise import Budget, Case, Criterion, Exercise, Finding, Trial
+from course_lib.criteria import GradedTrial, of_group
+from course_lib.exercise import MOST_NUMBERS, Case, Criterion, ErrorBudget, Exercise, Finding, Trial
 from course_lib.exercises.cases import given
-from course_lib.tracing import KernelError, KernelFault, trace
-from course_lib.tracing.work import Work
-from course_lib.words import in_words, plural
+from course_lib.words import in_words
+from tritontrace.results import Cause
+from tritontrace.tracing import KernelError, KernelFault, Work, trace
+from tritontrace.words import plural
 
 MOST_INPUTS = 3
-MOST_NUMBERS = 1 << 14  # in the storage of a tensor
+MOST_RESULT = 1 << 16  # numbers of a result that has two sizes of an input
 MOST_WORK = 5e7  # of one run, in the elements of tracing/work.py
 DTYPES = {"float32": torch.float32, "float16": torch.float16}
 
@@ -53,7 +53,7 @@ def mutated(source: str, changes: Sequence[Sequence[str]]) -> str:
 
 
 def tensor_of(written: Any) -> torch.Tensor:
-    """The tensor that `packed` of course_lib.observe.calls took apart. Raises ValueError, with a clause, if there is none."""
+    """The tensor that `packed` of course_lib.execution.calls took apart. Raises ValueError, with a clause, if there is none."""
     if not isinstance(written, dict) or set(written) != {"shape", "strides", "dtype", "storage"}:
         raise ValueError(f"is {in_words(written)}, not a tensor")
     shape, strides, storage = written["shape"], written["strides"], written["storage"]
@@ -105,7 +105,7 @@ class Given:
     entry: str
     names: dict[str, str]
     right: Callable[..., torch.Tensor]
-    budget: Budget
+    budget: ErrorBudget
     numbers: dict[str, Sequence[Any]]
     lawful: Callable[..., str] = lambda **_: ""
 
@@ -130,6 +130,8 @@ class Given:
             arguments[name] = written[name]
         if len({t.dtype for t in arguments.values() if isinstance(t, torch.Tensor)}) > 1:
             raise ValueError("has tensors of several dtypes")
+        if math.prod(sorted(sizes.values())[-2:]) > MOST_RESULT:
+            raise ValueError(f"has two sizes whose product is more than {MOST_RESULT:,}")
         if problem := self.lawful(**arguments):
             raise ValueError(problem)
         if not self.right(**arguments).isfinite().all():
@@ -179,7 +181,7 @@ class Kills(Criterion):
         group = of_group(trials, self.group)
         killed: list[str] = []
         for trial in group:
-            judged = Judged.of(exercise, trial)
+            judged = GradedTrial.of(exercise, trial)
             if judged.stopped:
                 return self.lost(judged.stopped, cause=judged.cause)
             written = trial.evidence.outputs[0]
@@ -230,7 +232,7 @@ def mutant(name: str, *changes: tuple[str, str]) -> Case:
     return Case(name, "mutants", given(changes=[list(change) for change in changes]))
 
 
-def near_as(magnitude: Callable[..., Any], times: float = 64) -> Budget:
+def near_as(magnitude: Callable[..., Any], times: float = 64) -> ErrorBudget:
     """Allow `times` roundings of float32 of such a magnitude, and 4 of the dtype of the result."""
 
     def budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.criteria import Judged, of_group
-from course_lib.evidence import Cause
+from course_lib.criteria import GradedTrial, of_group
 from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
 from course_lib.exercises.cases import given
 from course_lib.exercises.sealed import opened
 from course_lib.words import as_written, is_answer
+from tritontrace.results import Cause
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Names(Criterion):
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         (trial, *_) = of_group(trials, self.group)
-        judged = Judged.of(exercise, trial)
+        judged = GradedTrial.of(exercise, trial)
         if judged.stopped:
             return self.lost(judged.stopped, cause=judged.cause)
         answers = trial.evidence.outputs[0]
@@ -87,6 +87,7 @@ def name_pictures(
         kind="values",
         minutes=minutes,
         difficulty=3,
+        track="more",
         lines=6,
         cases=[Case(pictures, "plain", given())],
         oracle=lambda: {},  # each answer is judged by its seal

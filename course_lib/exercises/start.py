@@ -12,13 +12,14 @@ import triton
 import triton.language as tl
 
 from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
-from course_lib.evidence import Cause
 from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
 from course_lib.exercises import sealed
 from course_lib.exercises.cases import given
-from course_lib.mistakes import Mistake, every, racing, raised
-from course_lib.tracing import trace
-from course_lib.words import as_written, is_answer, plural
+from course_lib.mistakes import MistakeMatcher, every, miscounted, on_exception, on_race
+from course_lib.words import as_written, is_answer
+from tritontrace.results import Cause
+from tritontrace.tracing import trace
+from tritontrace.words import plural
 
 # ------------------------------------------------------------------------------------------------ inputs
 
@@ -260,7 +261,7 @@ SEALED = {
 # ------------------------------------------------------------------------------------------------ mistakes
 
 
-def ends_early(expected: Callable[..., torch.Tensor]) -> Mistake:
+def ends_early(expected: Callable[..., torch.Tensor]) -> MistakeMatcher:
     """Say so if wherever a result is wrong it is right up to some element, and wrong from there on."""
 
     def look(trials: Sequence[Trial]) -> str:
@@ -305,10 +306,10 @@ def same_elements(trials: Sequence[Trial]) -> str:
         stores = (
             "Programs store to each other's elements. Does each program begin BLOCK elements after the one before it?"
         )
-    return racing(stores)(trials)
+    return on_race(stores)(trials)
 
 
-WITHOUT_A_GRID = raised(
+WITHOUT_A_GRID = on_exception(
     "Cannot call @triton.jit'd",
     "Launch a kernel with its grid in square brackets: kernel[(programs,)](arguments).",
 )
@@ -322,6 +323,7 @@ warps_needed = Exercise(
     kind="formula",
     minutes=5,
     difficulty=2,
+    track="more",
     lines=1,
     cases=[
         Case("400 and 40", "even", given(latency=400, work=40)),
@@ -363,6 +365,7 @@ num_programs = Exercise(
     kind="formula",
     minutes=5,
     difficulty=1,
+    track="more",
     lines=1,
     cases=[
         Case("4096 in blocks of 1024", "whole", given(n=4096, block=1024)),
@@ -413,24 +416,64 @@ predictions = Exercise(
         "Count the elements that are really moved, and multiply by the bytes of an element: a float16 has 2, a float32 has 4.",
         "5 programs have 5120 positions. 5000 of them load a float16 each and store a float32 each.",
     ],
+    mistakes=[
+        miscounted(
+            {
+                ("programs", 4): "programs: that is the number of full blocks. Who does the rest?",
+                ("masked_positions", 1144): "masked_positions: as many as in one program more than there is.",
+                ("bytes_loaded", 10_240): "bytes_loaded: what is masked moves no byte.",
+                ("bytes_loaded", 20_000): "bytes_loaded: the elements of x have 2 bytes each.",
+                ("bytes_stored", 20_480): "bytes_stored: what is masked moves no byte.",
+                ("bytes_stored", 10_000): "bytes_stored: the elements of the result are floats of 4 bytes.",
+            }
+        )
+    ],
 )
 
+FIRST = {  # the statements of the main path, on what stands above them; the others are More's
+    "faster_operations",
+    "more_warps_than_alus",
+    "warp_shares_instruction",
+    "caches_are_sram",
+    "compute_outgrew_memory",
+    "add_one_needs_flops",
+    "shared_memory_is_global",
+    "program_is_thread",
+    "programs_in_order",
+    "launch_returns_early",
+}
+MYTH_HINTS = [
+    "This unit has touched on each statement. Search the notebook for its main word.",
+    "About half of them are false. Most of the false ones confuse two things that have similar names.",
+    "The check shows the explanation of a statement as soon as it is answered. Read those that surprise you.",
+]
 myths = Exercise(
     id="start.myths",
     entry="myths",
     signature="myths: dict[str, bool]",
     kind="values",
-    minutes=20,
+    minutes=8,
     difficulty=2,
-    lines=34,
+    lines=10,
     cases=[Case("the statements", "plain", given())],
     oracle=lambda: {},  # each statement is judged by its seal
-    criteria=[Statement(key) for key in SEALED],
-    hints=[
-        "This unit has touched on each statement. Search the notebook for its main word.",
-        "About half of them are false. Most of the false ones confuse two things that have similar names.",
-        "The check shows the explanation of a statement as soon as it is answered. Read those that surprise you.",
-    ],
+    criteria=[Statement(key) for key in SEALED if key in FIRST],
+    hints=MYTH_HINTS,
+)
+
+more_myths = Exercise(
+    id="start.more_myths",
+    entry="more_myths",
+    signature="more_myths: dict[str, bool]",
+    kind="values",
+    minutes=14,
+    difficulty=2,
+    lines=24,
+    track="more",
+    cases=[Case("the statements", "plain", given())],
+    oracle=lambda: {},
+    criteria=[Statement(key) for key in SEALED if key not in FIRST],
+    hints=MYTH_HINTS,
 )
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -507,5 +550,6 @@ fixed_copy = Exercise(
 )
 
 EXERCISES = {
-    exercise.id: exercise for exercise in (add_one, num_programs, predictions, warps_needed, fixed_copy, myths)
+    exercise.id: exercise
+    for exercise in (add_one, predictions, fixed_copy, myths, num_programs, warps_needed, more_myths)
 }

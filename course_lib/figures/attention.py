@@ -17,8 +17,8 @@ from matplotlib.patches import Patch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.figures.widgets import Sliders, live
-from course_lib.hardware.gpu import datasheet
-from course_lib.picture import (
+from tritontrace.gpu import datasheet
+from tritontrace.picture import (
     DONE,
     FAINT,
     FOUR,
@@ -39,7 +39,6 @@ from course_lib.picture import (
     boxes,
     on_white,
 )
-from course_lib.version import old_names
 
 # ------------------------------------------------------------------------------------------- why the scores are the problem
 
@@ -489,8 +488,3 @@ def explore_causal_map() -> Sliders | Figure:
         bm=SelectionSlider(options=powers, value=64, description="query tile"),
         bn=SelectionSlider(options=powers, value=64, description="key tile"),
     )
-
-
-__getattr__ = old_names(
-    __name__, {"online_softmax_widget": "explore_online_softmax", "causal_map_widget": "explore_causal_map"}
-)

@@ -19,7 +19,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.coalescing.naming import LANES
 from course_lib.figures.widgets import Sliders, live
-from course_lib.picture import (
+from tritontrace.picture import (
     DONE,
     FOUR,
     IDLE,
@@ -35,9 +35,8 @@ from course_lib.picture import (
     on_white,
     paler,
 )
-from course_lib.tracing import trace
-from course_lib.version import old_names
-from course_lib.words import plural
+from tritontrace.tracing import trace
+from tritontrace.words import plural
 
 SECTOR, FETCH, LINE, WARP = 32, 64, 128, 32  # bytes, bytes, bytes, lanes
 ITEMSIZE = {"int8": 1, "float16": 2, "float32": 4}
@@ -419,9 +418,6 @@ def tile_footprints(size: int = 64) -> Figure:
         "Both tiles have 64 floats, and each box is a sector. A turned row is a column; a turned square is a square."
     )
     return figure
-
-
-__getattr__ = old_names(__name__, {"lanes_over_memory_widget": "explore_lanes_over_memory"})
 
 
 # ---------------------------------------------------------------------------------------------------------- named

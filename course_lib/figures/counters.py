@@ -8,7 +8,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from course_lib.hardware.measurements import measured
-from course_lib.picture import DRAM, EDGE, IDLE, INK, READ, WIDTH, WRITTEN, Picture, bare, on_white
+from tritontrace.picture import DRAM, EDGE, IDLE, INK, READ, WIDTH, WRITTEN, Picture, bare, on_white
 
 TOLERANCE = 0.02
 

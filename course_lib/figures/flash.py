@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ from course_lib.exercises.flash.oracles import visible
 from course_lib.figures.tiling.named import error_maps
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.measurements import measured, whose
-from course_lib.picture import (
+from tritontrace.picture import (
     CACHES,
     DONE,
     EDGE,
@@ -48,8 +47,7 @@ from course_lib.picture import (
     on_white,
     paler,
 )
-from course_lib.tracing import Trace, trace
-from course_lib.version import old_names
+from tritontrace.tracing import Trace, trace
 
 
 @on_white
@@ -104,7 +102,7 @@ def walk_of(traced: Trace, tensors: Mapping[str, torch.Tensor], program: int) ->
     are of one head, (N, D). Raises ValueError if the launch has no such program."""
     if not 0 <= program < traced.launches[-1].programs:
         raise ValueError(f"program is {program}; the launch has {traced.launches[-1].programs}")
-    regions = {name: traced._region(tensor) for name, tensor in tensors.items()}  # tensors may share one
+    regions = {name: traced.regions.find(tensor) for name, tensor in tensors.items()}  # tensors may share one
     found = []
     for step in traced.steps[-1]:
         if step.program != program:
@@ -462,10 +460,3 @@ def decode_splits() -> Figure:
         f"{one['ms'] / best['ms']:.0f} times as fast, and read {best['bytes'] / best['ms'] / 1e9:.1f} TB/s."
     )
     return figure
-
-
-__getattr__ = old_names(
-    __name__,
-    {"program_walk_widget": "explore_program_walk", "recorded": 'measured("attention")'},
-    {"recorded": partial(measured, "attention")},
-)

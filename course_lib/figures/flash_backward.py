@@ -6,7 +6,7 @@ speeds were measured on one H200 (benchmarks/attention.py), and the picture says
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import torch
@@ -20,9 +20,9 @@ from course_lib.exercises.flash_backward.naming import MAPS
 from course_lib.figures.flash import chip, walk_of
 from course_lib.figures.tiling.named import error_maps
 from course_lib.figures.widgets import Sliders, live
-from course_lib.hardware.gpu import datasheet
 from course_lib.hardware.measurements import measured, whose
-from course_lib.picture import (
+from tritontrace.gpu import datasheet
+from tritontrace.picture import (
     DONE,
     EDGE,
     FOUR,
@@ -40,8 +40,7 @@ from course_lib.picture import (
     on_white,
     spread,
 )
-from course_lib.tracing import Trace, trace
-from course_lib.version import old_names
+from tritontrace.tracing import Trace, trace
 
 
 @on_white
@@ -343,10 +342,3 @@ def backward_speed(d: int = 128) -> Figure:
         "This memory grows in proportion to the length."
     )
     return figure
-
-
-__getattr__ = old_names(
-    __name__,
-    {"backward_walk_widget": "explore_backward_walk", "recorded": 'measured("attention")'},
-    {"recorded": partial(measured, "attention")},
-)

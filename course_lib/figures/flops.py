@@ -17,9 +17,10 @@ from matplotlib.patches import Patch, Rectangle
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.figures.widgets import Sliders, live
-from course_lib.hardware import bench, gpu, throughput
+from course_lib.hardware import throughput
 from course_lib.hardware.measurements import measured, whose
-from course_lib.picture import (
+from tritontrace import gpu
+from tritontrace.picture import (
     FIVE,
     FOUR,
     IDLE,
@@ -40,7 +41,7 @@ from course_lib.picture import (
     ink_on,
     on_white,
 )
-from course_lib.version import old_names
+from tritontrace.profiling import bench
 
 ITEMSIZE = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4}
 TERA = 1e12
@@ -465,6 +466,3 @@ def mystery_plot() -> Figure:
         f"differ several times in speed. Why is the question of unit 05."
     )
     return figure
-
-
-__getattr__ = old_names(__name__, {"roofline_widget": "explore_roofline"})

@@ -22,7 +22,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_lib.figures.widgets import Explorer, live
 from course_lib.hardware import inductor
 from course_lib.hardware.measurements import measured
-from course_lib.picture import (
+from course_lib.workloads.chains import CHAINS, traced_stages
+from tritontrace.picture import (
     FOUR,
     IDLE,
     INK,
@@ -42,10 +43,8 @@ from course_lib.picture import (
     ink_on,
     on_white,
 )
-from course_lib.tracing import trace
-from course_lib.version import old_names
-from course_lib.words import plural
-from course_lib.workloads.chains import CHAINS, traced_stages
+from tritontrace.tracing import trace
+from tritontrace.words import plural
 
 # ------------------------------------------------------------------------------------------------------------ chains
 
@@ -172,7 +171,7 @@ def explore_chain() -> Chain | Figure:
 # ---------------------------------------------------------------------------------------------------- five against one
 
 
-class _Moved(TorchDispatchMode):
+class _ElementCounter(TorchDispatchMode):
     """Record (operation, elements read and written) of each of torch's operations."""
 
     def __init__(self):
@@ -188,7 +187,7 @@ class _Moved(TorchDispatchMode):
 
 def moved_by_torch(function: Callable, *arguments: torch.Tensor) -> list[tuple[str, int]]:
     """List (operation, elements read and written) for each operation that torch runs in the call."""
-    with _Moved() as moved:
+    with _ElementCounter() as moved:
         function(*arguments)
     return moved.found
 
@@ -434,6 +433,3 @@ def speeds(operations: Sequence[str] = ("softmax", "rmsnorm", "add_rmsnorm", "cr
         "operation must move. A kernel below 1 moves more bytes than these, or waits."
     )
     return figure
-
-
-__getattr__ = old_names(__name__, {"chain_widget": "explore_chain"})

@@ -19,7 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_lib.exercises.recomputation.oracles import kept_bytes, sigmoid_bytes
 from course_lib.figures.widgets import Explorer, live
 from course_lib.hardware.measurements import measured
-from course_lib.picture import (
+from course_lib.workloads.activations import MemoryTimeline, checkpoint_of_torch, split_evenly, train_step
+from tritontrace.picture import (
     FOUR,
     IDLE,
     INK,
@@ -36,8 +37,6 @@ from course_lib.picture import (
     box,
     on_white,
 )
-from course_lib.version import old_names
-from course_lib.workloads.activations import Timeline, checkpoint_of_torch, split_evenly, train_step
 
 LAYERS = 24
 MADE = dict(tokens=16384, width=1024, dtype=torch.bfloat16)  # the deep model on a GPU; on a CPU a small one is counted
@@ -83,7 +82,7 @@ def what_autograd_keeps(names: Sequence[str] = ASKED) -> Figure:
 # ------------------------------------------------------------------------------------------------ three ways
 
 
-class _Moved(TorchDispatchMode):
+class _TensorCounter(TorchDispatchMode):
     """Count the tensors of x's size that torch's operations read and write."""
 
     def __init__(self, size: int) -> None:
@@ -103,9 +102,9 @@ def eager_operations() -> tuple[tuple[int, int], tuple[int, int]]:
     """((reads, writes) forward, (reads, writes) backward) of three sigmoids in torch, counted."""
     with torch.enable_grad():
         x = torch.randn(100, requires_grad=True)
-        with _Moved(100) as forward:
+        with _TensorCounter(100) as forward:
             y = x.sigmoid().sigmoid().sigmoid()
-        with _Moved(100) as backward:
+        with _TensorCounter(100) as backward:
             y.backward(torch.ones(100))
     return (forward.reads, forward.writes), (backward.reads, backward.writes)
 
@@ -322,23 +321,23 @@ def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> F
 # ------------------------------------------------------------------------------------------------ measured
 
 
-def timelines(segments: Sequence[int], checkpoint: Callable = checkpoint_of_torch) -> dict[int, Timeline]:
+def timelines(segments: Sequence[int], checkpoint: Callable = checkpoint_of_torch) -> dict[int, MemoryTimeline]:
     """Training steps of the small model, counted here: number of segments -> Timeline."""
     return {s: train_step(LAYERS, s, checkpoint=checkpoint) for s in segments}
 
 
-def on_a_gpu(segments: Sequence[int]) -> tuple[dict[int, Timeline], str]:
+def on_a_gpu(segments: Sequence[int]) -> tuple[dict[int, MemoryTimeline], str]:
     """The same for a large model, and where it was measured: on this machine's GPU, or else the nearest recorded timelines."""
     if torch.cuda.is_available():
         train_step(LAYERS, 1, device="cuda", **MADE)  # libraries take their workspaces
         return {s: train_step(LAYERS, s, device="cuda", **MADE) for s in segments}, torch.cuda.get_device_name()
     kept = measured("memory_timeline")
-    found = {int(s): Timeline(**timeline) for s, timeline in kept["timelines"].items()}
+    found = {int(s): MemoryTimeline(**timeline) for s, timeline in kept["timelines"].items()}
     nearest = {min(found, key=lambda r, s=s: (abs(r - s), bool(r) != bool(s))) for s in segments}
     return {s: found[s] for s in sorted(nearest)}, f"{kept['machine']}, recorded {kept['date']}"
 
 
-def working(of: Callable[[int, int], Timeline] = train_step) -> float:
+def working(of: Callable[[int, int], MemoryTimeline] = train_step) -> float:
     """Count the memory that the backward pass of one layer needs besides what the layer keeps, in boundaries."""
     one = of(1, 0)
     return (one.peak - one.inside) / one.boundary
@@ -399,6 +398,3 @@ def memory_timeline(prediction: tuple[int, int] | None = None, checkpoint: Calla
         f"{extra:.1f} boundaries for the temporary tensors of one layer's backward pass."
     )
     return figure
-
-
-__getattr__ = old_names(__name__, {"checkpoint_explorer": "explore_checkpoints"})

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import ConnectionPatch, Patch, Rectangle
 
 from course_lib.figures.widgets import Explorer, live
-from course_lib.hardware import gpu
-from course_lib.picture import (
+from tritontrace import gpu
+from tritontrace.picture import (
     EDGE,
     FAINT,
     FOUR,
@@ -36,7 +36,6 @@ from course_lib.picture import (
     ink_on,
     on_white,
 )
-from course_lib.version import old_names
 
 STORAGE = 24  # elements of the storage that the explorer draws
 MAX_ROWS, MAX_COLUMNS = 8, 12
@@ -364,6 +363,3 @@ def one_matrix_in_bytes(rows: int = 12288, columns: int = 49152) -> Figure:
         f"Hatched bars are the room on one GPU ({source})."
     )
     return figure
-
-
-__getattr__ = old_names(__name__, {"stride_explorer_widget": "explore_strides"})

@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from course_lib.picture import live
+from tritontrace.picture import live
 
 __all__ = ["Explorer", "Sliders", "live"]
 

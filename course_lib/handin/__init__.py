@@ -10,7 +10,7 @@ The grader reads submissions with these four; students see by them what would be
     files.py        which notebook this is, its unit, and how that was handed out
     validate.py     validate(): what would be graded, and what would not
     stale.py        after a cell that failed: which version a check judges
-    zipped.py       make_zip(): the zip to hand in
+    archive.py      make_zip(): the zip to hand in
     earlier.py      solutions of earlier units, for a demonstration
-    stubs.py        reset("..."): an exercise as it was handed out, and what was there kept
+    reset.py        reset("..."): an exercise as it was handed out, and what was there kept
 """

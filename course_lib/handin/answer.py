@@ -17,8 +17,9 @@ from functools import lru_cache
 from itertools import takewhile
 
 from course_lib.exercise import Exercise
+from course_lib.exercises import ids
 from course_lib.handin.cells import MAX_CELLS, Cell, Problem
-from course_lib.handin.statements import Statement, TooMany, statements
+from course_lib.handin.statements import SourceStatement, TooMany, parsed, statements
 
 MAX_STATEMENTS = 2_000  # at top level: more than any honest notebook, few enough to search
 MAX_FLAGS = 20  # a person reads them
@@ -82,7 +83,7 @@ class Notebook:
             for cell in cells
         ]
 
-    def _parsed(self, cells: Iterable[Cell], *, given: bool = False) -> tuple[list[Statement], dict[int, str]]:
+    def _parsed(self, cells: Iterable[Cell], *, given: bool = False) -> tuple[list[SourceStatement], dict[int, str]]:
         found, broken = [], {}
         for cell in cells:
             if cell.kind == "code":
@@ -100,7 +101,7 @@ class Notebook:
                     return [], {}
         return found, broken
 
-    def _typed(self, cell: Cell, own: list[Statement]) -> list[Statement]:
+    def _typed(self, cell: Cell, own: list[SourceStatement]) -> list[SourceStatement]:
         """Statements that were typed in above the check in a check cell, if they define what is checked. What is below
         the check was not judged."""
         above = list(takewhile(lambda s: "check" not in s.reads, own))
@@ -139,8 +140,8 @@ class Notebook:
         return found
 
     def untouched(self, exercise: Exercise, cell: Cell) -> bool:
-        """Whether the cell is the exercise's stub, as it was handed out."""
-        return _bare(cell.source) == _bare(self._released.get(exercise.grade_id, ""))
+        """Whether the cell is the exercise's stub, as it was handed out: a comment, a docstring or a blank line is no work."""
+        return _written(cell.source) == _written(self._released.get(exercise.grade_id, ""))
 
     def attempted(self, exercise: Exercise) -> bool:
         """Whether there is work on the exercise: more than the stub, though it may not parse."""
@@ -158,11 +159,13 @@ class Notebook:
         """Whether a cell that does not parse looks as if it defined the name."""
         return name in self._seeming
 
-    def odd_check(self, exercise: Exercise) -> list[str]:
+    def check_cell_warnings(self, exercise: Exercise) -> list[str]:
         """Say what is odd about the exercise's check cell."""
         own = [cell for cell in self.cells if cell.grade_id == exercise.check_id]
         given = self._released.get(exercise.check_id)
-        edited = [cell.number for cell in own if given is not None and given.strip() != cell.source.strip()]
+        edited = [
+            cell.number for cell in own if given is not None and given.strip() != _with_current_ids(cell.source.strip())
+        ]
         if not own:
             return [f"The check cell of `{exercise.id}` is missing."]
         return [f"The check cell of `{exercise.id}` was edited (cell {number})." for number in edited]
@@ -256,17 +259,17 @@ class Notebook:
     def _handed_out_by_others(self, exercise: Exercise) -> set[str]:
         """The names that the cells of other exercises were handed out with."""
         others = {e.grade_id for e in self.exercises} - {exercise.grade_id}
-        return {name for s in self._given if s.cell.grade_id in others for name in s.binds}
+        return {name for s in self._given if s.cell.grade_id in others and not s.imports for name in s.binds}
 
-    def _number_of(self, s: Statement) -> float:
+    def _number_of(self, s: SourceStatement) -> float:
         """A statement's place among the student's statements."""
         return self._number.get(id(s), AT_LAST)
 
-    def _changes(self, name: str, end: int) -> list[Statement]:
+    def _changes(self, name: str, end: int) -> list[SourceStatement]:
         """The statements up to cell `end` that change what a name stands for, and bind nothing."""
         return [s for s in self._mutating.get(name, ()) if s.cell.number <= end and self._configures(s)]
 
-    def _configures(self, s: Statement) -> bool:
+    def _configures(self, s: SourceStatement) -> bool:
         """`configs.append(...)`, `table[0] = ...`, `triton.set_allocator(...)`: they bind nothing and still matter."""
         if s.imports or (s.binds and not s.registers) or s.reads & (self._entries | self._course):
             return False
@@ -282,28 +285,48 @@ class Notebook:
         return not launches  # kernel[grid](...), kernel.warmup(...) at top level are a demo
 
 
-def _by_name(statements: Iterable[Statement], names: Callable[[Statement], set[str]]) -> dict[str, list[Statement]]:
+def _by_name(
+    statements: Iterable[SourceStatement], names: Callable[[SourceStatement], set[str]]
+) -> dict[str, list[SourceStatement]]:
     """Name -> the statements for which `names` returns it, in order."""
-    found: dict[str, list[Statement]] = {}
+    found: dict[str, list[SourceStatement]] = {}
     for statement in statements:
         for name in names(statement):
             found.setdefault(name, []).append(statement)
     return found
 
 
-def _bare(source: str) -> str:
-    """A source without what editors change at the ends of lines."""
-    return "\n".join(line.rstrip() for line in source.strip().splitlines())
+def _with_current_ids(source: str) -> str:
+    """The text of a check, which names its exercise, as this release hands it out."""
+    return re.sub(r'"([\w.]+)"', lambda name: f'"{ids.current(name[1])}"', source)
+
+
+@lru_cache(maxsize=4096)
+def _written(source: str) -> str:
+    """Return what a source says to Python: its syntax tree without docstrings and `pass`, as text; its lines where it does not parse."""
+    try:
+        _, tree = parsed(source)
+        for node in ast.walk(tree):
+            if isinstance(body := getattr(node, "body", None), list):
+                node.body = [s for s in body if not _says_nothing(s)]  # pyright: ignore[reportAttributeAccessIssue]
+        return ast.dump(tree)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return "\n".join(line.rstrip() for line in source.strip().splitlines())
+
+
+def _says_nothing(node: ast.stmt) -> bool:
+    """Whether the statement is `pass`, `...`, a docstring or another constant."""
+    return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
 @lru_cache(maxsize=1024)
-def _statements_as_given(cell: Cell, given: bool) -> list[Statement]:
+def _statements_as_given(cell: Cell, given: bool) -> list[SourceStatement]:
     """Statements of a cell as it was handed out, parsed once for a class. `given`: a statement of the release and the same
     one of a submission are two."""
     return statements(cell, MAX_STATEMENTS)
 
 
-def _definers(binding: list[Statement], end: int) -> list[Statement]:
+def _definers(binding: list[SourceStatement], end: int) -> list[SourceStatement]:
     """Choose the statements that give a name its value at cell `end`, of those that bind it; later ones only if there
     is none before."""
     found = []
@@ -314,7 +337,7 @@ def _definers(binding: list[Statement], end: int) -> list[Statement]:
     return found
 
 
-def _assemble(statements: list[Statement], name: str) -> list[tuple[str, str]]:
+def _assemble(statements: list[SourceStatement], name: str) -> list[tuple[str, str]]:
     """Each statement on the line where it stands in its cell, so that messages name the student's own lines."""
     cells: dict[int, list[str]] = {}
     for s in statements:

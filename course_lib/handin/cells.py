@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
+from course_lib.exercises import ids
+
 MAX_FILE = 100_000_000  # bytes, outputs included
 MAX_SOURCE = 500_000  # characters in all cells
 MAX_LINES = 20_000  # in all cells; a semicolon counts as one
@@ -70,7 +72,7 @@ def _cells(notebook: object, name: str) -> list[Cell]:
                 number=number,
                 kind=kind if kind in ("code", "raw") else "markdown",
                 source=_text(raw.get("source", raw.get("input"))),
-                grade_id=grade_id if isinstance(grade_id, str) else "",
+                grade_id=ids.current_cell(grade_id) if isinstance(grade_id, str) else "",
             )
         )
     if (length := sum(len(cell.source) for cell in cells)) > MAX_SOURCE:

@@ -19,9 +19,9 @@ from course_lib.exercises import UNITS, find
 from course_lib.handin import files
 from course_lib.handin.answer import Notebook
 from course_lib.handin.cells import Problem
-from course_lib.observe.record import load
 from course_lib.workloads import launched, shared_heads
 from course_lib.workloads.launched import EPS, Kernels
+from tritontrace.replay import load
 
 
 def solution(exercise_id: str, folder: Path | None = None) -> Any:
@@ -98,7 +98,7 @@ def _cross_entropy_backward(backward: Callable) -> Callable:
     return lambda dlosses, logits, targets, lse: backward(logits, targets, lse, dlosses.contiguous())
 
 
-ATTENTION = ("flash_backward.delta", "flash_backward.dq", "model.grouped_backward")
+ATTENTION = ("flash_backward.delta", "flash_backward.dq", "training.grouped_backward")
 ADAPTED: dict[str, tuple[tuple[str, ...], Callable[..., Callable]]] = {
     "norm": (("fusion.rmsnorm",), _norm),
     "norm_backward": (("recomputation.rmsnorm_backward",), _norm_backward),

@@ -9,11 +9,10 @@ from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
+from course_lib import content
 from course_lib.exercise import Exercise
-from course_lib.exercises import UNITS
+from course_lib.exercises import UNITS, ids
 from course_lib.handin.cells import Cell, Problem, parse, small_enough
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def here(name: str = "") -> Path:
@@ -60,13 +59,18 @@ def exercises(unit: str) -> list[Exercise]:
 def unit_of(cells: Iterable[Cell]) -> str:
     """The unit that most cells belong to, by their ids or by the checks that they call; "" if none does."""
     cells = list(cells)
-    ids = {cell.grade_id for cell in cells}
-    called = {name for cell in cells if cell.kind == "code" for name in re.findall(r'\bcheck\("([\w.]+)"', cell.source)}
-    found = Counter({unit: sum(e.grade_id in ids or e.id in called for e in exercises(unit)) for unit in UNITS})
+    marked = {cell.grade_id for cell in cells}
+    called = {
+        ids.current(name)
+        for cell in cells
+        if cell.kind == "code"
+        for name in re.findall(r'\bcheck\("([\w.]+)"', cell.source)
+    }
+    found = Counter({unit: sum(e.grade_id in marked or e.id in called for e in exercises(unit)) for unit in UNITS})
     unit, count = found.most_common(1)[0]
     return unit if count else ""
 
 
 def released(unit: str) -> Path:
     """The unit's notebook as it was handed out; there need not be one."""
-    return ROOT / "notebooks" / unit / f"{unit}.ipynb"
+    return content.ROOT / "notebooks" / unit / f"{unit}.ipynb"

@@ -81,7 +81,7 @@ def problem_of_cell(source: str, entry: str) -> str:
 
 
 def _told(parts: Sequence[tuple[str, Sequence[ast.stmt]]], entry: str, *, whole: bool) -> str:
-    reader = _Reader([statement for _, body in parts for statement in body], entry, whole)
+    reader = _LiteralReader([statement for _, body in parts for statement in body], entry, whole)
     for place, body in parts:
         for statement in body:
             for line, what in reader.foreign(statement):
@@ -92,7 +92,7 @@ def _told(parts: Sequence[tuple[str, Sequence[ast.stmt]]], entry: str, *, whole:
     return ""
 
 
-class _Reader:
+class _LiteralReader:
     """Knows what the names of some modules mean, and decides whether an expression that uses them is arithmetic."""
 
     def __init__(self, body: Sequence[ast.stmt], entry: str, whole: bool) -> None:

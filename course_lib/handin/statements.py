@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 from course_lib.handin.cells import Cell
 
+OURS = ("course_lib", "tritontrace")
+
 
 class TooMany(Exception):
     """Raised for more statements than a notebook may have."""
 
 
 @dataclass(eq=False)
-class Statement:
+class SourceStatement:
     """One top-level statement of a cell.
 
     binds      names it gives a value to;  reads = global names it needs, function bodies included
@@ -66,42 +68,43 @@ class Statement:
     @property
     def course(self) -> set[str]:
         """The names it imports from course_lib."""
-        if isinstance(self.node, ast.ImportFrom) and (self.node.module or "").split(".")[0] == "course_lib":
+        if isinstance(self.node, ast.ImportFrom) and (self.node.module or "").split(".")[0] in OURS:
             return self.binds
         if isinstance(self.node, ast.Import):
-            return {n.asname or "course_lib" for n in self.node.names if n.name.split(".")[0] == "course_lib"}
+            return {n.asname or n.name.split(".")[0] for n in self.node.names if n.name.split(".")[0] in OURS}
         return set()
 
 
-def statements(cell: Cell, most: int) -> list[Statement]:
+def statements(cell: Cell, most: int) -> list[SourceStatement]:
     """The statements of a cell, magics blanked. Raises SyntaxError if it does not parse, and TooMany, before any work, beyond `most`."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes
-            source, tree = _parse(cell.source)
-            if len(tree.body) > most:
-                raise TooMany
-            lines = source.split("\n")
-            return [_statement(cell, node, lines) for node in tree.body]
+        source, tree = parsed(cell.source)
+        if len(tree.body) > most:
+            raise TooMany
+        lines = source.split("\n")
+        return [_statement(cell, node, lines) for node in tree.body]
     except (ValueError, MemoryError, RecursionError) as e:  # null bytes, nested too deeply
         raise SyntaxError(str(e) or "nested too deeply") from None
 
 
-def _parse(source: str) -> tuple[str, ast.Module]:
+def parsed(source: str) -> tuple[str, ast.Module]:
+    """(a cell's source with magics blanked, its syntax tree). SyntaxError, ValueError, MemoryError or RecursionError if it has none."""
     source = source.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " ")
-    try:
-        return source, ast.parse(source)
-    except SyntaxError:
-        source = _without_magics(source)
-        return source, ast.parse(source)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # invalid escapes
+        try:
+            return source, ast.parse(source)
+        except SyntaxError:
+            source = _without_magics(source)
+            return source, ast.parse(source)
 
 
-def _statement(cell: Cell, node: ast.stmt, lines: list[str]) -> Statement:
+def _statement(cell: Cell, node: ast.stmt, lines: list[str]) -> SourceStatement:
     text = _segment(node, lines)
     table = symtable.symtable(_with_generators("\n".join(text), node), "<cell>", "exec")
     binds, reads = _names(table, top=True)
     _, now = _names(table, top=True, bodies=False)
-    return Statement(cell, node, text, binds, reads, now, mutated(node))
+    return SourceStatement(cell, node, text, binds, reads, now, mutated(node))
 
 
 def _without_magics(source: str) -> str:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from course_lib.exercise import Exercise
 from course_lib.handin import files, literals
-from course_lib.handin.answer import Notebook
+from course_lib.handin.answer import Answer, Notebook
 from course_lib.handin.cells import Cell, Problem
 from course_lib.render import AMBER, CELL, GREEN, GREY, chip, code, show
-from course_lib.words import plural
+from tritontrace.words import plural
 
 MARK = "...  # your code here"  # as in every stub but dicts of answers
 STANDINGS = {  # of a line, by its mark: a word, the sign, its colour
@@ -24,7 +24,7 @@ LONG_AGO = 120  # seconds: JupyterLab saves by itself about as often
 
 
 @dataclass(frozen=True)
-class Line:
+class ReportLine:
     """One line of the page: an exercise, and what is to be said of it."""
 
     exercise: Exercise
@@ -32,6 +32,7 @@ class Line:
     sentence: str
     remarks: list[str] = field(default_factory=list)
     lacks: bool = False  # it needs a name that is defined nowhere
+    answer: Answer | None = None  # where it would be graded
 
     @property
     def mark(self) -> str:
@@ -46,10 +47,10 @@ class Validation:
     content: bytes
     unit: str
     saved: float  # seconds since 1970
-    lines: list[Line]
+    lines: list[ReportLine]
 
     @property
-    def graded(self) -> list[Line]:
+    def graded(self) -> list[ReportLine]:
         return [line for line in self.lines if line.graded]
 
     def text(self) -> str:
@@ -103,14 +104,14 @@ def validated(path: Path) -> Validation:
     return Validation(path, content, unit, saved, [_line(notebook, exercise) for exercise in exercises])
 
 
-def _line(notebook: Notebook, exercise: Exercise) -> Line:
+def _line(notebook: Notebook, exercise: Exercise) -> ReportLine:
     try:
         cell = notebook.solution(exercise)
         answer = notebook.answer(exercise)
     except Problem as problem:
-        return Line(exercise, False, _lost(notebook, exercise) or str(problem))
+        return ReportLine(exercise, False, _lost(notebook, exercise) or str(problem))
     if notebook.untouched(exercise, cell):
-        return Line(exercise, False, f"cell {cell.number} is the stub, as it was handed out.")
+        return ReportLine(exercise, False, f"cell {cell.number} is the stub, as it was handed out.")
     remarks = list(answer.flags)
     remarks += [
         f"`{name}`, which it needs, is defined in no cell: in grading it fails there." for name in answer.missing
@@ -123,8 +124,8 @@ def _line(notebook: Notebook, exercise: Exercise) -> Line:
         remarks.append(computed)
     if not _own(notebook, exercise):
         remarks.append(f"The cell that was handed out for it is gone; cell {cell.number} counts in its place.")
-    remarks += notebook.odd_check(exercise)
-    return Line(exercise, True, f"cell {cell.number} would be graded.", remarks, lacks=bool(answer.missing))
+    remarks += notebook.check_cell_warnings(exercise)
+    return ReportLine(exercise, True, f"cell {cell.number} would be graded.", remarks, bool(answer.missing), answer)
 
 
 def _unanswered(cell: Cell, entry: str) -> int:

@@ -21,9 +21,10 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.hardware import bench, gpu
 from course_lib.hardware.measurements import measured
-from course_lib.threads import one_thread
+from tritontrace import gpu
+from tritontrace.profiling import bench
+from tritontrace.threads import one_thread
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 LINE = 128  # bytes between two places of a chase: none finds its line brought in by the one before

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
 
 from course_lib.hardware.measurements import measured
-from course_lib.version import old_names
-from course_lib.words import plural
+from tritontrace.words import plural
 
 F = torch.nn.functional
 
@@ -154,7 +152,7 @@ def recorded_launches() -> dict[str, int]:
     return measured("fusion")["launches"]
 
 
-class Code(str):
+class GeneratedCode(str):
     """Source text that a notebook shows in colour."""
 
     def _repr_html_(self) -> str:
@@ -169,7 +167,7 @@ class Code(str):
         return str(self)
 
 
-def generated(name: str) -> Code:
+def generated(name: str) -> GeneratedCode:
     """The Triton code for an entry of SHOWN: written now where there is a GPU, else as recorded; its first line says which."""
     if name not in SHOWN:
         raise ValueError(f"no code is kept for {name!r}; there is {', '.join(SHOWN)}")
@@ -181,7 +179,4 @@ def generated(name: str) -> Code:
         found = measured("fusion")
         kernels = found["code"][name]
         where = f"recorded on an {found['machine']} with torch {found['torch']}, {found['date']}"
-    return Code(f"# {plural(len(kernels), 'kernel')}, {where}\n" + "\n".join(kernels))
-
-
-__getattr__ = old_names(__name__, {"recorded": 'measured("fusion")'}, {"recorded": partial(measured, "fusion")})
+    return GeneratedCode(f"# {plural(len(kernels), 'kernel')}, {where}\n" + "\n".join(kernels))

@@ -16,13 +16,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from datetime import date
-from functools import partial
 from typing import Any
 
 import torch
-
-from course_lib.hardware.measurements import measured
-from course_lib.version import old_names
 
 FLUSH_BYTES = 1 << 28  # written before each run: larger than any L2, and long enough to hide the launch behind it
 LOW, HIGH = 256, 4352  # sizes of the curve
@@ -206,8 +202,3 @@ def measure_all() -> dict[str, Any]:
         "relus": relus(),
         "pitfalls": timers,
     }
-
-
-__getattr__ = old_names(
-    __name__, {"recorded": 'measured("mystery_plot")'}, {"recorded": partial(measured, "mystery_plot")}
-)

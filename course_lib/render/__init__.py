@@ -1,13 +1,14 @@
 """Verdicts as people see them, and what else a cell shows.
 
 verdicts.py   a verdict as text and as HTML
+afterwards.py what the compiler was not asked in time, asked in the background and shown below the verdict
 drawings.py   its small drawings: bars, lanes, the map of what is wrong
-cells.py      HTML where there is a notebook, text elsewhere; the points of a check
+cells.py      HTML where there is a notebook, text elsewhere; the points of a check; what is added below them later
 """
 
-from course_lib.render.cells import Points, show
+from course_lib.render.cells import Points, shell, show
 from course_lib.render.drawings import AMBER, BLUE, GREEN, GREY, RED, code
-from course_lib.render.verdicts import CELL, OUTCOMES, chip, html, of_finding, text
+from course_lib.render.verdicts import CELL, OUTCOMES, chip, findings_html, html, of_finding, text
 
 __all__ = [
     "AMBER",
@@ -20,8 +21,10 @@ __all__ = [
     "Points",
     "chip",
     "code",
+    "findings_html",
     "html",
     "of_finding",
+    "shell",
     "show",
     "text",
 ]

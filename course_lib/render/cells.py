@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from typing import Any
+
+from course_lib.render.drawings import code
 
 
 def shell() -> Any:
@@ -26,9 +30,9 @@ def show(text: str, html: str) -> None:
 class Points(float):
     """The points that a check gives.
 
-    As the value of a cell they are one output, which shows as the verdict and whose text is the number: by that text
-    nbgrader scores a cell. Where a cell goes on after the check, the verdict is shown when the cell ends, or before the
-    next one.
+    As the value of a cell they are one output, which is the verdict. Its text is the number where nbgrader runs the cell,
+    since nbgrader scores a cell by that. Where a cell goes on after the check, the verdict is shown when the cell ends,
+    or before the next one.
     """
 
     text: str
@@ -40,7 +44,7 @@ class Points(float):
         made.text, made.html = text, html
         return made
 
-    def hand_over(self) -> Points:
+    def display_result(self) -> Points:
         """Return these points, to be shown as the value of the cell; print the verdict where there is no notebook."""
         Points._show_the_last()
         notebook = shell()
@@ -49,6 +53,10 @@ class Points(float):
             return self
         if Points._show_the_last not in notebook.events.callbacks["post_execute"]:
             notebook.events.register("post_execute", Points._show_the_last)
+            # IPython has a printer for numbers, and asks it before _repr_mimebundle_
+            notebook.display_formatter.formatters["text/plain"].for_type(
+                Points, lambda points, to, _: to.text(points.plain())
+            )
         Points._waiting = self
         return self
 
@@ -66,8 +74,38 @@ class Points(float):
 
     __str__ = __repr__
 
+    def plain(self) -> str:
+        """The verdict as text; the number alone where nbgrader runs the cell to score it."""
+        return repr(self) if "NBGRADER_EXECUTION" in os.environ else self.text
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """The verdict as HTML, and the number as text."""
+        """The verdict as HTML and as text."""
         if Points._waiting is self:
             Points._waiting = None
-        return {"text/plain": repr(self), "text/html": self.html}
+        return {"text/plain": self.plain(), "text/html": self.html}
+
+
+class Below:
+    """A place below the value of the cell that runs now, for what is known later. There is none outside of a notebook."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._html, self._handle = text, code(text), None
+        self._lock = threading.Lock()  # what is known may come before the cell has ended
+        shell().events.register("post_execute", self._open)
+
+    def _open(self) -> None:
+        from IPython.display import display
+
+        shell().events.unregister("post_execute", self._open)
+        with self._lock:
+            self._handle = display(self._shown(), raw=True, display_id=True)
+
+    def show(self, text: str, html: str) -> None:
+        """Put this in its place, in any thread, now or when the cell has ended."""
+        with self._lock:
+            self._text, self._html = text, html
+            if self._handle:
+                self._handle.update(self._shown(), raw=True)
+
+    def _shown(self) -> dict[str, str]:
+        return {"text/plain": self._text, "text/html": f"<div>{self._html}</div>"}

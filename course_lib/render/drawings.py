@@ -38,12 +38,19 @@ def _bar(width: int, colour: str, stripes: str) -> str:
 def in_words(spent: Spent) -> tuple[str, str]:
     """Say what would do, and what was spent: two sentences."""
     times, allowed = (value / max(spent.needed, 1e-9) for value in (spent.spent, spent.allowed))
-    more = f"{times:.3g} times as many" if times < 1000 else "many more"
-    limit = f" ({allowed:.3g} times are allowed)" if allowed > 1 else ""
+    told, limit = _told_apart(times, allowed)
+    more = f"{told} times as many" if times < 1000 else "many more"
+    allowance = f"{limit} times are allowed" if allowed > 1 else "no more are allowed"
     return (
-        f"{_number(spent.needed)} {spent.unit} would do",
-        f"{_number(spent.spent)} are {spent.done}: {more}{limit}",
+        f"{_number(spent.needed)} {spent.unit} would do{f' on {spent.on}' if spent.on else ''}",
+        f"{_number(spent.spent)} are {spent.done}: {more} ({allowance})",
     )
+
+
+def _told_apart(one: float, other: float) -> tuple[str, str]:
+    """Both numbers to three digits, or to as many as it takes to tell them apart."""
+    digits = next((d for d in range(3, 9) if one == other or f"{one:.{d}g}" != f"{other:.{d}g}"), 9)
+    return f"{one:.{digits}g}", f"{other:.{digits}g}"
 
 
 def _number(value: float) -> str:

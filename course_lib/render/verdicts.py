@@ -9,6 +9,8 @@ import html as _html
 import textwrap
 
 from course_lib.exercise import Finding, Outcome, Verdict
+from course_lib.exercises import find
+from course_lib.hardware.measurements import measured
 from course_lib.render import drawings
 from course_lib.render.drawings import AMBER, GREEN, GREY, RED, code
 
@@ -48,6 +50,7 @@ def _text(verdict: Verdict) -> str:
         lines += _finding(finding, width)
     if verdict.bonus:
         lines.append(f"extra credit: {verdict.bonus:g}")
+    lines += textwrap.wrap(not_on_gpu(verdict), 114)
     if verdict.printed:
         lines += ["your code printed:", textwrap.indent(verdict.printed.rstrip(), "    ")]
     return "\n".join(lines)
@@ -85,12 +88,34 @@ def _shown(verdict: Verdict) -> list[Finding]:
         out_of = sum(f.out_of for f in waiting)
         rest = Finding("the other criteria", 0, out_of, "not_judged", seen="not judged until then")
         findings = [f for f in findings if f.judged or f.gate] + [rest]
-    return sorted(findings, key=lambda f: 1 if f.passed else 0 if f.judged else 2)
+    return sorted(_folded_causes(findings), key=lambda f: 1 if f.passed else 0 if f.judged else 2)
+
+
+def _folded_causes(findings: list[Finding]) -> list[Finding]:
+    """The findings, those that were lost by a cause that is told already as one line: one mistake is told once, with what it costs."""
+    again = [f for f in findings if f.status == "same_cause"]
+    if len(again) < 2:
+        return findings
+    title, points = f"{len(again)} more criteria", sum(f.points for f in again)
+    titles = "; ".join(f.title for f in again)
+    row = Finding(
+        title, points, sum(f.out_of for f in again), "same_cause", seen=f"lost by what is told above: {titles}"
+    )
+    row.about, row.cause = ("cost" if all(f.wasteful for f in again) else "result"), again[0].cause
+    return [f for f in findings if f.status != "same_cause"] + [row]
 
 
 def _advice(verdict: Verdict) -> list[str]:
     """The sentences below the headline: what helps most, and which points rest on an earlier mistake."""
-    return [sentence for sentence in (verdict.remark, _carried(verdict)) if sentence]
+    return [sentence for sentence in (verdict.remark, _one_mistake(verdict), _carried(verdict)) if sentence]
+
+
+def _one_mistake(verdict: Verdict) -> str:
+    """Say what one mistake costs where it alone loses points in several criteria."""
+    lost = [f for f in verdict.findings if f.lost and not f.bonus and not f.gate]
+    alike = lost and lost[0].cause and all(f.cause == lost[0].cause for f in lost)
+    points = sum(f.out_of - f.points for f in lost)
+    return f"One mistake, {points:g} points." if alike and len(lost) > 1 and points and not lost[0].blank else ""
 
 
 def _carried(verdict: Verdict) -> str:
@@ -133,7 +158,7 @@ def _html_of(verdict: Verdict) -> str:
         f'<div style="display:flex;flex-wrap:wrap;column-gap:12px;max-width:900px"><b>{_html.escape(verdict.exercise)}</b> '
         f'<span><span aria-hidden="true" style="{CHIP}background:{tone}">{sign}</span> {words}</span> '
         f'<span style="margin-left:auto"><b>{_earned(verdict)}</b> points{bonus}</span></div>'
-        f"{advice}{_table(open_ones)}{_folded(holds)}{_printed(verdict)}</div>"
+        f"{advice}{findings_html(open_ones)}{_folded(holds)}{_quiet(not_on_gpu(verdict))}{_printed(verdict)}</div>"
     )
 
 
@@ -148,7 +173,8 @@ def chip(word: str, sign: str, tone: str) -> str:
     return f'<span role="img" aria-label="{word}" title="{word}" style="{CHIP}background:{tone}">{sign}</span>'
 
 
-def _table(findings: list[Finding]) -> str:
+def findings_html(findings: list[Finding]) -> str:
+    """These findings as a table, as they stand in the verdict."""
     rows = "".join(
         f'<tr><td style="{CELL}">{chip(*_standing(finding))}</td>'
         f'<th scope="row" style="{CELL}font-weight:normal;white-space:nowrap">{_html.escape(finding.title)}</th>'
@@ -187,8 +213,31 @@ def _folded(holds: list[Finding]) -> str:
         what += f": {'; '.join(f.title for f in holds)}"
     return (
         f'<details style="margin-top:4px"><summary>✓ {_html.escape(what)}{f" ({points})" if points else ""}</summary>'
-        f"{_table(holds)}</details>"
+        f"{findings_html(holds)}</details>"
     )
+
+
+def not_on_gpu(verdict: Verdict) -> str:
+    """Say of a kernel that earned points and did not run on a GPU what the published answer reached on the recorded one."""
+    ran = any(f.key == "right_on_gpu" for f in verdict.findings)
+    try:
+        exercise = find(verdict.exercise)
+    except ValueError:
+        return ""
+    if ran or not verdict.points or exercise.kind != "kernel":
+        return ""
+    recorded = measured("answers")
+    row = recorded["answers"].get(exercise.id, {})
+    if "ratio" not in row:
+        return "Not run on a GPU."
+    return (
+        f"Not run on a GPU. Recorded on an {recorded['machine']}, {recorded['date']}: the published answer takes "
+        f"{row['microseconds']:,.0f} µs on {row['case']}, {row['ratio']:.2f} of the speed of {row['against']}."
+    )
+
+
+def _quiet(sentence: str) -> str:
+    return f'<div style="opacity:0.75;margin-top:4px">{_html.escape(sentence)}</div>' if sentence else ""
 
 
 def _printed(verdict: Verdict) -> str:

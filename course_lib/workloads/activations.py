@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
-from course_lib.tracing.modes import Mode
+from tritontrace.tracing import Mode
 
 # ------------------------------------------------------------------------------------------------ by name
 
@@ -126,7 +126,7 @@ class Allocated(Live):
 
 
 @dataclass(frozen=True)
-class Timeline:
+class MemoryTimeline:
     """Bytes alive after each operation of one training step, of all but weights, their gradients and the input.
 
     forward    operations of the forward pass
@@ -202,14 +202,14 @@ def train_step(
     device: str = "cpu",
     dtype: torch.dtype = torch.float32,
     checkpoint: Callable = checkpoint_of_torch,
-) -> Timeline:
+) -> MemoryTimeline:
     """Forward and backward of a deep model, its live bytes noted. segments, checkpoint: see forward_pass."""
     model = deep_model(layers, tokens, width, device, dtype)
     with _disable_current_modes(), torch.enable_grad(), Allocated() if device == "cuda" else Live() as live:
         loss = forward_pass(model, segments, checkpoint)
         forward = len(live.bytes)
         loss.backward()
-    return Timeline(live.bytes, forward, model[0].nbytes, 9 * model[0].nbytes)
+    return MemoryTimeline(live.bytes, forward, model[0].nbytes, 9 * model[0].nbytes)
 
 
 # ------------------------------------------------------------------------------------------------ a student's checkpoint

@@ -15,9 +15,9 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.tracing import trace
+from tritontrace.tracing import trace
 
-Op = Sequence[str]
+ChainOp = Sequence[str]
 
 CHAINS: dict[str, list[list[str]]] = {
     "sin² + cos²": [["sin", "x"], ["sin²", "sin"], ["cos", "y"], ["cos²", "cos"], ["out", "sin²", "cos²"]],
@@ -56,7 +56,7 @@ def stage_kernel(memory_ptr, n, LOADS: tl.constexpr, STORES: tl.constexpr, SLOTS
             tl.store(memory_ptr + slot * n + i, mixed, mask=i < n)
 
 
-def traced_stages(n: int, ops: Sequence[Op], itemsize: int, fused: Sequence[int]) -> tuple[list[Stage], int]:
+def traced_stages(n: int, ops: Sequence[ChainOp], itemsize: int, fused: Sequence[int]) -> tuple[list[Stage], int]:
     """Run a chain; (its kernels, the bytes that they moved). A kernel loads a name when an operation first asks for it and it
     is not in a register, and stores every result; stores that nobody ever loaded are then taken off again.
 
@@ -90,6 +90,6 @@ def traced_stages(n: int, ops: Sequence[Op], itemsize: int, fused: Sequence[int]
     return found, t.bytes - useless
 
 
-def traced_bytes(n: int, ops: Sequence[Op], itemsize: int, fused: Sequence[int]) -> int:
+def traced_bytes(n: int, ops: Sequence[ChainOp], itemsize: int, fused: Sequence[int]) -> int:
     """Bytes that a chain's kernels load and store, counted."""
     return traced_stages(n, ops, itemsize, fused)[1]

@@ -93,7 +93,7 @@ class Ops:
 TORCH = Ops()
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """x (B, N, C) -> (B, N, C): attention, then an MLP, each behind a norm and beside a residual."""
 
     def __init__(self, c: Config) -> None:
@@ -128,7 +128,7 @@ class GPT(nn.Module):
         super().__init__()
         self.c, self.ops = c, ops
         self.embedding = nn.Embedding(c.vocab, c.width)
-        self.blocks = nn.ModuleList(Block(c) for _ in range(c.layers))
+        self.blocks = nn.ModuleList(TransformerBlock(c) for _ in range(c.layers))
         self.norm, self.head = nn.Parameter(torch.ones(c.width)), nn.Linear(c.width, c.vocab, bias=False)
         for p in self.parameters():
             if p.dim() > 1:

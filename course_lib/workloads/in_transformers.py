@@ -4,7 +4,7 @@
         register("course", attention_for, attention)
         model = random_model("Llama", "course")
 
-attention_for is unit 11's function, which a layer calls; attention(q, k, v, scale) has a way back (shared_heads.differentiable).
+attention_for is unit 12's function, which a layer calls; attention(q, k, v, scale) has a way back (shared_heads.differentiable).
 
 Two things are registered under one name. Who leaves out the second gets no mask at all, and padded texts are silently wrong:
 
@@ -24,8 +24,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.threads import one_thread
-from course_lib.tracing import trace
+from tritontrace.threads import one_thread
+from tritontrace.tracing import trace
 
 SIZES = {
     "vocab_size": 64,

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch.utils._python_dispatch import _disable_current_modes
 
 from course_lib.workloads.activations import Live
@@ -50,10 +49,15 @@ def bytes_read() -> int:
     return 0
 
 
+def text(tokens: int, seed: int) -> np.ndarray:
+    """The numbers below `tokens`, uint16, in an order that nobody can say without a look: each tells the place where it stands."""
+    return np.random.default_rng(seed).permutation(tokens).astype(np.uint16)
+
+
 def run_batches(
     get_batch: Callable, *, tokens: int, split: str, batch: int, context: int, draws: int, seed: int, times: int = 1
 ) -> dict[str, Any] | None:
-    """Ask get_batch(path, split, batch, context, generator) for `draws` batches of a file of the numbers 0, 1, 2 ...
+    """Ask get_batch(path, split, batch, context, generator) for `draws` batches of a file of `text(tokens, seed)`.
 
     times: how often each number stands there, one behind the other. None where there is no batch.
 
@@ -65,7 +69,7 @@ def run_batches(
     with apart(seed), tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "tokens.bin")
         with open(path, "wb") as file:
-            for part in np.array_split(np.arange(tokens, dtype=np.uint16), 16):  # so that writing takes little memory
+            for part in np.array_split(text(tokens, seed), 16):  # so that writing takes little memory
                 np.repeat(part, times).tofile(file)
         g = torch.Generator().manual_seed(seed)
         before, most = torch.get_rng_state(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -157,164 +161,6 @@ def run_clip(clip: Callable, *, sizes: list[int], scale: float, largest: float, 
         if norm is None:
             return None
         return {"norm": float(norm), "gradients": digits(gradients)}
-
-
-# ------------------------------------------------------------------------------------------------------- a run that stops
-
-
-class Positions:
-    """A loader: windows of a text in an order that is drawn anew in each epoch. Where it stands is two numbers."""
-
-    def __init__(self, seed: int, windows: int = 12, context: int = 8, batch: int = 4) -> None:
-        self.seed, self.windows, self.context, self.batch = seed, windows, context, batch
-        self.text = np.random.default_rng(seed).integers(0, SMALL.vocab, windows * context + 1)
-        self.epoch = self.at = 0
-
-    def next(self) -> torch.Tensor:
-        """(batch, context + 1) tokens."""
-        order = np.random.default_rng((self.seed, self.epoch)).permutation(self.windows)
-        starts = order[self.at : self.at + self.batch, None] * self.context
-        self.at += self.batch
-        if self.at >= self.windows:
-            self.epoch, self.at = self.epoch + 1, 0
-        return torch.from_numpy(self.text[starts + np.arange(self.context + 1)])
-
-    def state_dict(self) -> dict[str, int]:
-        return {"epoch": self.epoch, "at": self.at}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        self.epoch, self.at = state["epoch"], state["at"]
-
-
-def _dropped(module: torch.nn.Module, given: Any, out: torch.Tensor) -> torch.Tensor:
-    return F.dropout(out, 0.1)
-
-
-class Run:
-    """A training run: model, optimizer, loader, step, and a generator of its own that draws which tokens are hidden.
-
-    Dropout on the embedding draws from torch's own generator. The rate depends on the step.
-    """
-
-    def __init__(self, seed: int) -> None:
-        torch.manual_seed(seed)
-        self.model = GPT(SMALL).double()
-        self.optimizer = self.model.optimizer(1e-2)
-        self.loader = Positions(seed=7)
-        self.generator = torch.Generator().manual_seed(seed)
-        self.step = 0
-        self.model.embedding.register_forward_hook(_dropped)
-
-    def train(self, steps: int) -> list[float]:
-        """Train so many steps, and return their losses."""
-        losses = []
-        for _ in range(steps):
-            for group in self.optimizer.param_groups:
-                group["lr"] = 1e-2 * min(1, (self.step + 1) / 8)
-            both = self.loader.next()
-            tokens, targets = both[:, :-1], both[:, 1:].clone()
-            targets[torch.rand(targets.shape, generator=self.generator) < 0.2] = -100
-            loss = self.model(tokens, targets)
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
-            self.step += 1
-            losses.append(loss.item())
-        return losses
-
-    def held(self) -> int:
-        """Count the bytes of weights and moments."""
-        moments = [t for state in self.optimizer.state.values() for t in state.values() if isinstance(t, torch.Tensor)]
-        return sum(t.nbytes for t in [*self.model.state_dict().values(), *moments])
-
-
-PARTS = (WEIGHTS, PLACE, TORCHS, OWN) = (
-    "the weights",
-    "the loader's place",
-    "torch's random state",
-    "the state of run.generator",
-)
-"""What the first loss after loading depends on."""
-
-
-def run_straight(*, before: int, after: int, seed: int) -> list[float]:
-    """The losses of a run that nobody stops."""
-    with apart(seed):
-        return Run(seed).train(before + after)
-
-
-def first_loss_without(missing: Sequence[str], *, before: int, after: int, seed: int) -> float:
-    """The first loss of a run that was loaded, without these of its parts: the weights, the loader's place, torch's random state, the
-    state of run.generator. All else is as in run_through_a_checkpoint."""
-    with apart(seed):
-        run = Run(seed)
-        run.train(before)
-        drawn = torch.get_rng_state()
-        other = Run(seed + 1)
-        other.train(1)
-        Run(seed + 2)
-        restore: dict[str, Callable[[], Any]] = {
-            WEIGHTS: lambda: other.model.load_state_dict(run.model.state_dict()),
-            PLACE: lambda: other.loader.load_state_dict(run.loader.state_dict()),
-            TORCHS: lambda: torch.set_rng_state(drawn),
-            OWN: lambda: other.generator.set_state(run.generator.get_state()),
-        }
-        for part in PARTS:
-            if part not in missing:
-                restore[part]()
-        return other.train(1)[0]
-
-
-def run_through_a_checkpoint(checkpoint: Any, *, before: int, after: int, seed: int) -> dict[str, Any] | None:
-    """Train, checkpoint.save(path, run), train on; checkpoint.load(path, another run), begun with other numbers, and train that. None
-    where no file comes of it.
-
-    went_on   losses of the first run, all of them;  resumed  losses of the other one after loading;  step  its step
-    whole     whether, after a save that fails half way, the file from before is still there
-    small     whether the file is too small for weights and moments: then they are kept in the process, which will not be there
-    """
-    with apart(seed), tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "run.pt")
-        run = Run(seed)
-        losses = run.train(before)
-        checkpoint.save(path, run)
-        if not os.path.exists(path):
-            return None
-        found: dict[str, Any] = {"went_on": losses + run.train(after)}
-        with open(path, "rb") as file:
-            saved = file.read()
-        other, elsewhere = Run(seed + 1), os.path.join(folder, "moved.pt")
-        other.train(1)
-        os.replace(path, elsewhere)
-        checkpoint.save(
-            path, Run(seed + 2)
-        )  # all that is known of the first run is in its file, under another name by now
-        checkpoint.load(elsewhere, other)
-        found |= {"step": other.step, "resumed": other.train(after)}
-        found |= {"small": len(saved) < run.held() / 2}
-        os.replace(elsewhere, path)
-        return found | {"whole": saved == _after_a_failure(checkpoint, path, run)}
-
-
-def _after_a_failure(checkpoint: Any, path: str, run: Run) -> bytes:
-    """The file's bytes after a save for which the disk had no room."""
-    original = torch.save
-
-    def broken(value: Any, file: Any, *_: Any, **__: Any) -> None:
-        if isinstance(file, (str, os.PathLike)):
-            with open(file, "wb") as half:
-                half.write(b"half of it")
-        raise OSError("no space left on the device")
-
-    torch.save = broken
-    try:
-        with suppress(OSError):
-            checkpoint.save(path, run)
-    finally:
-        torch.save = original
-    with suppress(FileNotFoundError), open(path, "rb") as file:
-        return file.read()
-    return b""
 
 
 # ------------------------------------------------------------------------------------------------------- a model with kernels

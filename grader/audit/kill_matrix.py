@@ -15,14 +15,14 @@ from rich.table import Table
 
 from course_lib.exercise import Verdict
 from course_lib.exercises import find
-from course_lib.exercises.slips import Slip
+from course_lib.exercises.misconceptions import Misconception
 from grader.audit import variants
-from grader.classes.verdicts import one_at_a_time
 from grader.judging.judge import Judge
+from grader.judging.verdicts import one_at_a_time
 
 
 @dataclass(frozen=True)
-class Row:
+class JudgedVariant:
     """A variant and what became of it. `lost`: keys of the gates and criteria that failed."""
 
     variant: variants.Variant
@@ -33,18 +33,26 @@ class Row:
         return tuple(f.key for f in self.verdict.findings if f.lost and not f.bonus)
 
     @property
-    def falsely_said(self) -> str:
+    def false_remark(self) -> str:
         """The words of the remark that are false of this variant."""
-        return self.variant.unsaid if self.variant.unsaid in self.verdict.remark else ""
+        return self.variant.not_remark if self.variant.not_remark in self.verdict.remark else ""
 
     @property
-    def not_said(self) -> str:
+    def missing_remark(self) -> str:
         """The words that its remark must hold, and does not."""
         return "" if self.variant.says in self.verdict.remark else self.variant.says
 
     @property
+    def untold(self) -> str:
+        """The words that must stand below a lost criterion, and do not."""
+        tells = any(self.variant.tells in f.detail for f in self.verdict.findings if f.lost)
+        return "" if tells or not self.variant.tells else self.variant.tells
+
+    @property
     def as_expected(self) -> bool:
-        return set(self.lost) == set(self.variant.loses) and not self.falsely_said and not self.not_said
+        return set(self.lost) == set(self.variant.loses) and not (
+            self.false_remark or self.missing_remark or self.untold
+        )
 
     @property
     def difference(self) -> str:
@@ -53,8 +61,9 @@ class Row:
         lost, loses = (
             ", ".join(titles.get(k, k) for k in keys) or "nothing" for keys in (self.lost, self.variant.loses)
         )
-        said = f"; its remark says {self.falsely_said!r}" if self.falsely_said else ""
-        said += f"; its remark does not say {self.not_said!r}" if self.not_said else ""
+        said = f"; its remark says {self.false_remark!r}" if self.false_remark else ""
+        said += f"; its remark does not say {self.missing_remark!r}" if self.missing_remark else ""
+        said += f"; no lost criterion tells {self.untold!r}" if self.untold else ""
         return f"lost {lost}; expected {loses}{said}"
 
     def cell(self, key: str) -> str:
@@ -73,7 +82,7 @@ def titles_of(exercise_id: str) -> dict[str, str]:
     return {"runs": "runs"} | {c.key: c.title for c in [*exercise.gates, *exercise.criteria]}
 
 
-def undrawn(rows: Sequence[Row]) -> list[tuple[str, str]]:
+def unused_remarks(rows: Sequence[JudgedVariant]) -> list[tuple[str, str]]:
     """(exercise, sentence) of each slip of these exercises whose sentence is the remark of no row. Other mistakes are functions, whose
     sentences nobody can list."""
     drawn = {(row.variant.exercise, row.verdict.remark) for row in rows}
@@ -81,12 +90,30 @@ def undrawn(rows: Sequence[Row]) -> list[tuple[str, str]]:
         (exercise_id, mistake.says)
         for exercise_id in dict.fromkeys(row.variant.exercise for row in rows)
         for mistake in find(exercise_id).mistakes
-        if isinstance(mistake, Slip)
+        if isinstance(mistake, Misconception)
     ]
     return [each for each in dict.fromkeys(known) if each not in drawn]
 
 
-def tables(rows: Sequence[Row]) -> Iterator[Table]:
+def sentence_of(verdict: Verdict) -> str:
+    """Return what a verdict says of a mistake besides numbers: its remark, what happened, or what the result looks like; "" if nothing."""
+    lost = [f for f in verdict.findings if f.lost and not f.bonus and f.status != "same_cause"]
+    happened = [f.seen for f in lost if f.cause and f.cause.kind not in ("wrong", "waste")]
+    details = [f.detail for f in lost if f.detail]
+    return next(iter(filter(None, [verdict.remark, *happened, *details])), "")
+
+
+def said(rows: Sequence[JudgedVariant]) -> tuple[Table, int, int]:
+    """(what each variant of a kernel exercise that loses points is told, how many are told something, how many there are)."""
+    wrong = [row for row in rows if row.lost and find(row.variant.exercise).kind == "kernel"]
+    table = Table("exercise", "variant", "what it is told", title="sentences for wrong kernels")
+    sentences = [sentence_of(row.verdict) for row in wrong]
+    for row, sentence in zip(wrong, sentences, strict=True):
+        table.add_row(row.variant.exercise, escape(row.variant.name), escape(sentence) or "[red]numbers alone[/]")
+    return table, sum(map(bool, sentences)), len(wrong)
+
+
+def tables(rows: Sequence[JudgedVariant]) -> Iterator[Table]:
     """The matrix, one table for each exercise: a row for each variant, a column for each gate and criterion."""
     for exercise_id in dict.fromkeys(row.variant.exercise for row in rows):
         exercise, titles = find(exercise_id), titles_of(exercise_id)
@@ -104,20 +131,20 @@ def tables(rows: Sequence[Row]) -> Iterator[Table]:
 
 def run(
     chosen: Sequence[variants.Variant], progress: Callable[[int, int], None] = lambda done, total: None
-) -> list[Row]:
+) -> list[JudgedVariant]:
     """Judge the variants in a folder of their own, each as the submission of a student who bears its name.
 
     So a variant meets the same hidden inputs whichever others are judged with it, and when others are added.
     """
     local, judges = threading.local(), []
 
-    def row(variant: variants.Variant) -> Row:
+    def row(variant: variants.Variant) -> JudgedVariant:
         if not hasattr(local, "judge"):
             local.judge = Judge(folder, accept_risk=True)
             judges.append(local.judge)
         with one_at_a_time:
             cells = variant.cells()
-        return Row(variant, local.judge.verdict(find(variant.exercise), cells, variant.name))
+        return JudgedVariant(variant, local.judge.verdict(find(variant.exercise), cells, variant.name))
 
     rows = []
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as executor:

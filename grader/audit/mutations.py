@@ -9,28 +9,29 @@ as the original or merely costs what nobody grades. survivors.toml explains each
 from __future__ import annotations
 
 import ast
-import copy
 import dataclasses
 import itertools
 import multiprocessing
 import os
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import grader
-from course_lib import compiled, criteria, observe
+from course_lib import criteria, execution
 from course_lib.exercise import Exercise
 from course_lib.exercises import find
-from course_lib.observe.child import ChildLost
-from course_lib.observe.record import load
-from grader.audit import variants
+from grader import published
 from grader.judging.judge import all_cases
+from tritontrace import compiled
+from tritontrace.replay import load
+from tritontrace.replay.child import ChildLost
 
 SURVIVORS = Path(__file__).with_name("survivors.toml")
 SEED = 42
@@ -161,9 +162,9 @@ def alternatives(node: ast.AST) -> Iterator[ast.AST]:
 
 def mutants(exercise: str) -> list[Mutant]:
     """Every mutant of the exercise's published kernels, each text once."""
-    cell = variants.solution_cell(exercise)
+    cell = published.solution_cell(exercise)
     tree = ast.parse(cell)
-    used, found = _used(tree, find(exercise).entry), {}
+    used, found = used_by(tree, find(exercise).entry), {}
     for kernel in tree.body:
         decorators = set(map(ast.unparse, getattr(kernel, "decorator_list", ())))
         if not isinstance(kernel, ast.FunctionDef) or not decorators & JITS:
@@ -173,26 +174,36 @@ def mutants(exercise: str) -> list[Mutant]:
             continue
         if kernel.name not in used:  # a later exercise's
             continue
+        if kernel.name in find(exercise).given:  # the grader puts the course's in its place: no change of it is judged
+            continue
         names = {n.id for n in ast.walk(kernel) if isinstance(n, ast.Name)} | {a.arg for a in kernel.args.args}
         statements = [n for part in kernel.body for n in ast.walk(part) if isinstance(n, ast.stmt)]
+        place_of_it = tree.body.index(kernel)
+        above, below = (
+            ast.unparse(ast.Module(part, [])) for part in (tree.body[:place_of_it], tree.body[place_of_it + 1 :])
+        )
         texts: Counter[str] = Counter()
+
+        def cell_with(instead: dict[int, ast.AST], kernel: ast.FunctionDef = kernel, above=above, below=below) -> str:
+            return f"{above}\n\n{ast.unparse(replaced(kernel, instead))}\n\n{below}\n"
+
         for statement in statements:
-            before = _head(statement)
+            before = head_of(statement)
             texts[before] += 1
             place = f"`{before}`" + (f" ({texts[before]})" if texts[before] > 1 else "")
-            for node in _own_nodes(statement):
+            for node in nodes_of(statement):
                 for other in [*alternatives(node), *(in_gluon(node) if gluon else ())]:
                     if isinstance(other, ast.Name) and other.id not in names | {"min", "max"}:
                         continue
-                    instead = {id(node): other}  # deepcopy takes it for a copy that it has made already
-                    source, after = ast.unparse(copy.deepcopy(tree, instead)), _head(copy.deepcopy(statement, instead))
+                    instead = {id(node): other}
+                    after = head_of(replaced(statement, instead))
                     if after != before:
-                        change = f"{place} -> `{after}`"
-                        found.setdefault(source, Mutant(exercise, kernel.name, change, source + "\n"))
+                        change, source = f"{place} -> `{after}`", cell_with(instead)
+                        found.setdefault(source, Mutant(exercise, kernel.name, change, source))
         for first, second in swaps(kernel) if gluon else ():
-            source = ast.unparse(copy.deepcopy(tree, {id(first): second, id(second): first}))
-            change = f"`{_head(first)}` <-> `{_head(second)}`"
-            found.setdefault(source, Mutant(exercise, kernel.name, change, source + "\n"))
+            source = cell_with({id(first): second, id(second): first})
+            change = f"`{head_of(first)}` <-> `{head_of(second)}`"
+            found.setdefault(source, Mutant(exercise, kernel.name, change, source))
     return list(found.values())
 
 
@@ -207,7 +218,7 @@ def _asked_for(cell: str, kernel: ast.FunctionDef) -> bool:
     return bool(lines & set(range(kernel.lineno, (kernel.end_lineno or 0) + 1)))
 
 
-def _used(tree: ast.Module, entry: str) -> set[str]:
+def used_by(tree: ast.Module, entry: str) -> set[str]:
     """The names that `entry` uses, and that what they stand for in this cell uses, and so on."""
     defined = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     used, todo = set(), [entry]
@@ -220,15 +231,32 @@ def _used(tree: ast.Module, entry: str) -> set[str]:
     return used
 
 
-def _own_nodes(statement: ast.AST) -> Iterator[ast.AST]:
+def nodes_of(statement: ast.AST) -> Iterator[ast.AST]:
     """A statement and what is in it, down to the next statement. Docstrings have nothing to change."""
     yield statement
     for child in ast.iter_child_nodes(statement):
         if not isinstance(child, ast.stmt):
-            yield from _own_nodes(child)
+            yield from nodes_of(child)
 
 
-def _head(statement: ast.AST) -> str:
+def replaced(tree: Any, instead: Mapping[int, ast.AST]) -> Any:
+    """Return a syntax tree with other nodes in the place of some, which are given by id. What holds none of them is shared: copying all
+    takes ten times as long."""
+    if id(tree) in instead:
+        return instead[id(tree)]
+    if isinstance(tree, list):
+        parts = [replaced(part, instead) for part in tree]
+        return parts if any(new is not old for new, old in zip(parts, tree, strict=True)) else tree
+    if not isinstance(tree, ast.AST):
+        return tree
+    fields = {name: replaced(value, instead) for name, value in ast.iter_fields(tree)}
+    if all(value is getattr(tree, name) for name, value in fields.items()):
+        return tree
+    return ast.copy_location(type(tree)(**fields), tree)
+
+
+def head_of(statement: ast.AST) -> str:
+    """A statement's first line."""
     return ast.unparse(statement).partition("\n")[0]
 
 
@@ -241,9 +269,9 @@ def lost(mutant: Mutant) -> str:
     exercise = find(mutant.exercise)
     exercise = dataclasses.replace(exercise, cases=all_cases(exercise, SEED), bonus=())
     try:
-        entry = load(variants.answer(exercise.id, mutant.source), exercise.entry)
+        entry = load(published.answer(exercise.id, mutant.source), exercise.entry)
         for compile_seconds in (0.0, COMPILE_SECONDS):  # what survives the trace is also compiled
-            trials = observe.observe(
+            trials = execution.observe(
                 exercise, entry, SEED, seconds=SECONDS + compile_seconds, compile_seconds=compile_seconds
             )
             verdict = criteria.judge(exercise, trials)
@@ -276,7 +304,7 @@ def of_unit(unit: str) -> list[Mutant]:
 
 
 @dataclass
-class Report:
+class MutationReport:
     """The fates of a unit's mutants."""
 
     outcomes: list[tuple[Mutant, str]]  # what each loses first, "" for a survivor
@@ -299,11 +327,11 @@ class Report:
 
 def report(
     unit: str, progress: Callable[[int, int], None] = lambda done, total: None, at_most: int | None = None
-) -> Report:
+) -> MutationReport:
     """Run a unit's mutants. at_most: run only this many of them, spread evenly."""
     chosen = of_unit(unit)
     step = -(-len(chosen) // at_most) if at_most and chosen else 1
-    return Report(run(chosen[::step], progress), explained())
+    return MutationReport(run(chosen[::step], progress), explained())
 
 
 def explained(path: Path = SURVIVORS) -> dict[str, str]:

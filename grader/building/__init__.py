@@ -1,12 +1,17 @@
 """Sources -> the course.
 
 build.py          solutions/NN_topic.py -> the instructor's and the student's notebook
-hosted.py         the cells that a student's notebook needs on Colab and Kaggle
+origin.py         where the clone comes from
+hosted.py         what a student's notebook needs on Colab and Kaggle
 outputs.py        the outputs of its cells: kept, dropped, made
 dependencies.py   what each of them depends on
 announce.py       points, minutes, sums in its text: {{...}} -> what the exercises say
+quoted.py         measured numbers in its text
 units.py          the table of units, in README.md and in the first notebook
 index.py          docs/solutions.md
 site.py           the pages for self-study, of `make site`
+release.py        a copy of the course for students, without solutions
+dist.py           all that a release consists of, of `make release`
+slides.py         its pictures, with their questions
 states.py         its widgets, as rows of pictures
 """

@@ -1,9 +1,11 @@
 """Announcements: `{{...}}` in a source's Markdown becomes what the exercises say, when the notebooks are built.
 
-    {{exercise tiling.matmul}}    `tiling.matmul` · 20 points · about 60 minutes · about 35 lines · difficulty ●●●●○
-    {{unit points}}               71 points; also {{unit exercises}}, eleven exercises, {{unit minutes}}, 172 minutes for
-                                  those, and {{unit hours}}, six hours with reading
+    {{exercise tiling.matmul}}    `tiling.matmul` · main path · 20 points · about 60 minutes · about 35 lines · difficulty ●●●●○
+    {{unit points}}               71 points on the main path; also {{unit exercises}}, eleven exercises, {{unit minutes}}, 172 minutes
+                                  for those, and {{unit hours}}, six hours with reading
+    {{unit more}}                 what More asks for and is worth, in three sentences
     {{units}}                     the table of units (see units.py)
+    {{measured product 4096}}     778, what a recording says (see quoted.py): no text has a measured number that was typed
 
 From the line that announces an exercise to that of the next, criteria are named by their keys:
 
@@ -11,6 +13,7 @@ From the line that announces an exercise to that of the next, criteria are named
     {{correct.ragged + speed}}    5 points, of both together
     {{all}}                       20 points, of all criteria, which need not be named then; extra credit is not among them
     {{correct.plain / 10}}        half a point, for each of ten answers
+    {{wiring}}                    8 points, the most that an answer earns by calling functions of earlier exercises that are wrong
     {{speed.full}}                0.8, the ratio that earns all of an extra credit; {{speed.none}}, from which on it earns any
     {{tiling.matmul correct.ragged}}    3 points, anywhere in the unit
 
@@ -18,14 +21,18 @@ Whoever leaves a criterion out, or types points by hand, is told the line. A sin
 in the line that announces the exercise.
 """
 
+# trap: points in a source's text are written {{correct.ragged}}: typed ones are refused, since course_lib/exercises
+# says them once
+
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
 
-from course_lib.exercise import Exercise
-from course_lib.words import plural
-from grader.building import units
+from course_lib.exercise import Exercise, Track
+from course_lib.exercises import BEYOND, UNITS
+from grader.building import quoted, units
+from tritontrace.words import plural
 
 MARKER = re.compile(r"\{\{([^{}]*)\}\}")
 TYPED = re.compile(r"\b(\d+(\.\d+)?|half\s+a)\s+points?\b", re.I)
@@ -74,10 +81,16 @@ class Announcer:
         first, _, rest = words.partition(" ")
         if words == "units":
             return units.table_for_notebooks(self.unit)
+        if first == "measured":
+            if rest not in quoted.QUOTED:
+                raise AnnouncementError(
+                    line, f"{{{{{words}}}}}: no such number; quoted.py has {', '.join(quoted.QUOTED)}."
+                )
+            return quoted.text(rest)
         if first == "unit":
             if rest not in OF_UNIT:
                 raise AnnouncementError(line, f"{{{{{words}}}}}: of a unit there are {', '.join(OF_UNIT)}.")
-            return OF_UNIT[rest](self.exercises.values())
+            return OF_UNIT[rest](units.on(OF_TRACK.get(rest, "path"), self.exercises.values()))
         if first == "exercise":
             self.finish()
             self.current = _Announced(self._new(rest, line), line)
@@ -107,17 +120,31 @@ def header(exercise: Exercise) -> str:
     return " · ".join(
         [
             f"`{exercise.id}`",
-            points(exercise.points),
+            *_worth(exercise),
             f"about {plural(exercise.minutes, 'minute')}",
             length,
             f"difficulty {'●' * exercise.difficulty}{'○' * (5 - exercise.difficulty)}",
+            *(f"without `{module}`" for module in exercise.without),
         ]
     )
+
+
+def _worth(exercise: Exercise) -> list[str]:
+    """Whether it is on the main path, and its points."""
+    if exercise.track == "more":
+        return ["More", extra(exercise.points)]
+    beyond = exercise.id.partition(".")[0] in {UNITS[unit] for unit in BEYOND}
+    return [*([] if beyond else ["main path"]), points(exercise.points)]
 
 
 def points(number: float) -> str:
     """Returns "2 points", "1 point" or "half a point"."""
     return "half a point" if number == 0.5 else f"{number:g} point{'' if number == 1 else 's'}"
+
+
+def extra(number: float) -> str:
+    """Returns "2 extra points"."""
+    return points(number).replace("point", "extra point")
 
 
 class _Announced:
@@ -126,6 +153,7 @@ class _Announced:
     def __init__(self, exercise: Exercise, line: int) -> None:
         self.exercise, self.line = exercise, line
         self.points = {c.key: c.points for c in [*exercise.criteria, *exercise.bonus]}
+        self.limits = {} if exercise.wiring is None else {"wiring": exercise.wiring}
         self.shares = {
             f"{c.key}.{end}": getattr(c, end) for c in exercise.bonus for end in ("full", "none") if hasattr(c, end)
         }
@@ -136,11 +164,14 @@ class _Announced:
         if words in self.shares:
             self.named.add(words)
             return f"{self.shares[words]:g}"
+        if words in self.limits:
+            self.named.add(words)
+            return points(self.limits[words])
         names, _, among = words.partition(" / ")
         keys: list[str] = []
         for name in names.split(" + "):
             if name != "all" and name not in self.points:
-                known = ", ".join([*self.points, *self.shares])
+                known = ", ".join([*self.points, *self.shares, *self.limits])
                 raise AnnouncementError(line, f"`{self.exercise.id}` has no criterion {name!r}. It has: {known}.")
             keys += [c.key for c in self.exercise.criteria] if name == "all" else [name]
         if among and not re.fullmatch("[1-9][0-9]*", among):
@@ -151,9 +182,11 @@ class _Announced:
     def demand_all(self) -> None:
         """Raises AnnouncementError if a criterion is left out."""
         alone = [c.key for c in self.exercise.criteria] if len(self.exercise.criteria) == 1 else []
-        left = [f"{{{{{key}}}}}" for key in [*self.points, *self.shares] if key not in {*self.named, *alone}]
-        if left:
-            raise AnnouncementError(self.line, f"`{self.exercise.id}` is announced without {', '.join(left)}.")
+        unnamed = [
+            f"{{{{{key}}}}}" for key in [*self.points, *self.shares, *self.limits] if key not in {*self.named, *alone}
+        ]
+        if unnamed:
+            raise AnnouncementError(self.line, f"`{self.exercise.id}` is announced without {', '.join(unnamed)}.")
 
 
 def _in_words(number: int) -> str:
@@ -172,7 +205,22 @@ def hours(minutes: float) -> str:
     return f"{_in_words(whole)}{' and a half' * half} hour{'' if (whole, half) == (1, 0) else 's'}"
 
 
+def _more(exercises: Collection[Exercise]) -> str:
+    """Say how many exercises of More there are, and their time."""
+    if not exercises:
+        return "Nothing on the main path needs it."
+    many, minutes = _exercises(exercises), plural(units.minutes_of(exercises), "minute")
+    start = "The exercise takes" if len(exercises) == 1 else f"The {many} take"
+    worth = sum(exercise.points for exercise in exercises)
+    makes = "up for points that you lost above, up to the maximum of the unit"
+    return (
+        f"Nothing on the main path needs it. {start} about {minutes}. They are worth {extra(worth)}, which make {makes}."
+    ).replace("They are", "It is" if len(exercises) == 1 else "They are")
+
+
+OF_TRACK: dict[str, Track] = {"more": "more"}  # the path's is all else
 OF_UNIT: dict[str, Callable[[Collection[Exercise]], str]] = {
+    "more": _more,
     "points": lambda exercises: points(sum(exercise.points for exercise in exercises)),
     "exercises": _exercises,
     "minutes": lambda exercises: plural(units.minutes_of(exercises), "minute"),

@@ -8,8 +8,11 @@ The source is a jupytext percent script. Short cell keys become nbgrader's metad
     # %% gpu="coalescing.speeds"             a cell that shows on a GPU what it cannot show without one
     # {{exercise coalescing.transpose}}       in Markdown: the line that announces it (see announce.py)
 
-The student's notebook is made by nbgrader's own generate_assignment; hosted.py adds what it needs on Colab and Kaggle.
+The student's notebook is made by nbgrader's own generate_assignment.
 """
+
+# trap: a cell whose output needs a GPU is `# %% gpu="..."`, or the check of an exercise with `bonus`: a build without
+# one leaves its output, and names the cell while its code is newer
 
 from __future__ import annotations
 
@@ -26,9 +29,11 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader.converters import GenerateAssignment
 
+from course_lib import metadata
 from course_lib.exercise import Exercise
+from course_lib.metadata import CellRun
 from grader import exercises
-from grader.building import hosted, outputs
+from grader.building import outputs
 from grader.building.announce import MARKER, AnnouncementError, Announcer
 from grader.gradebook.converting import convert
 from grader.gradebook.release import KERNELSPEC, LANGUAGE
@@ -97,7 +102,9 @@ def waiting(unit: str, root: Path) -> list[str]:
     """A sentence if cells of the instructor's notebook, as it was built last, wait for a GPU to show what it does."""
     nb = _read(_instructors(unit, root))
     due, cells = outputs.due(nb, _need_gpu(nb, unit)), {cell.id: cell for cell in nb.cells}
-    gpus = " and ".join(sorted({cells[name].metadata.course.gpu for name in due.older}))
+    gpus = " and ".join(
+        sorted({ran.gpu for name in due.older if (ran := metadata.read(cells[name].metadata, CellRun))})
+    )
     said = {f"output of {gpus}, by older code": due.older, "output of a machine without a GPU": due.without}
     return [
         f"{_places(nb, unit, root, which)}: {what}. `grader build {unit}` on a GPU makes it anew."
@@ -143,7 +150,7 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
     keyed: set[tuple[str, str]] = set()
     for cell, line in zip(nb.cells, lines, strict=True):
         where = f"{source.parent.name}/{source.name}:{line}"
-        cell.source = re.sub(r"[ \t]*# noqa\b.*", "", cell.source)  # for our linter, not for readers
+        cell.source = re.sub(r"[ \t]*# (noqa\b.*|fmt: skip)", "", cell.source)  # for our tools, not for readers
         keys = [(key, cell.metadata[key]) for key in KEYS if key in cell.metadata]
         cell.metadata = NotebookNode()
         if cell.cell_type == "code":
@@ -172,8 +179,8 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
         for key in ("exercise", "check"):
             if (key, name) not in keyed:
                 raise BuildError(f'{source.parent.name}/{source.name}: no cell with {key}="{name}".')
-    metadata = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
-    whole: Any = nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": nb.cells})
+    kernel = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
+    whole: Any = nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": kernel, "cells": nb.cells})
     return whole
 
 
@@ -204,7 +211,7 @@ def _mark(cell: NotebookNode, key: str, exercise: Exercise, where: str) -> None:
         grade=graded, solution=not graded, locked=graded, task=False, grade_id=cell.id, schema_version=3
     )
     if graded:
-        cell.metadata.nbgrader["points"] = float(exercise.points)
+        cell.metadata.nbgrader["points"] = float(exercise.points if exercise.track == "path" else 0)  # see counts.py
 
 
 # ------------------------------------------------------------------------------------------------- the student's
@@ -221,7 +228,6 @@ def _students_notebook(nb: NotebookNode, unit: str) -> str:
         if problem := convert(GenerateAssignment, settings, unit):
             raise BuildError(f"solutions/{unit}.py: nbgrader cannot make the student's notebook: {problem}")
         made = _read(Path(scratch) / "notebooks" / unit / f"{unit}.ipynb")
-    hosted.add(made, unit)
     text = _text(made)
     if "SOLUTION" in text:
         raise BuildError(f"solutions/{unit}.py: a SOLUTION marker is left in the student's notebook.")
@@ -245,7 +251,7 @@ def _differences(committed: Path, fresh: Path, root: Path, *, outputs: bool) -> 
         if old.metadata.get(key) != new.metadata.get(key)
     ]
     for cell in [*old.cells, *new.cells]:
-        cell.metadata.pop("course", None)  # belongs to the output
+        metadata.drop(cell.metadata)  # belongs to the output
     old_cells, new_cells = ({cell.id: cell for cell in notebook.cells} for notebook in (old, new))
     if len(old_cells) < len(old.cells):
         found.append(f"{name}: several cells have the same id.")

@@ -6,6 +6,8 @@ What changes without a name stays unseen: an object under its second name, what 
 
 from __future__ import annotations
 
+# trap: an output belongs to its cell's code and to the statements that this reads, found by name; course_lib is not
+# among them (`grader build --again`)
 import ast
 import hashlib
 import sys
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from nbformat import NotebookNode
 
 from course_lib.handin.cells import Cell
-from course_lib.handin.statements import Statement, mutated, statements
+from course_lib.handin.statements import SourceStatement, mutated, statements
 
 # so begin the methods that set something for a whole module: torch.set_default_dtype(...), but not plt.show()
 SETTINGS = ("set_", "manual_seed", "register")
@@ -49,7 +51,7 @@ class _Flow:
     """The statements of the cells so far. A statement is known by its number."""
 
     def __init__(self) -> None:
-        self.statements: list[Statement] = []
+        self.statements: list[SourceStatement] = []
         self.cell_of: list[str] = []
         self.binding: dict[str, list[int]] = {}  # name -> the statements that give it a value
         self.changing: dict[str, list[int]] = {}  # name -> those that may change the object it stands for
@@ -99,7 +101,7 @@ class _Flow:
                 break
         yield from (n for n in self.changing.get(name, ()) if first < n < when)
 
-    def _changed(self, s: Statement) -> set[str]:
+    def _changed(self, s: SourceStatement) -> set[str]:
         """The names whose objects the statement may change: `configs.append(...)`, `table[i] = ...`, `kernel[grid](x, out)`."""
         if s.always:
             return {"*"}
@@ -147,7 +149,7 @@ def _call(node: ast.AST) -> ast.Call | None:
     return node.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
 
 
-def _replaces(s: Statement, name: str) -> bool:
+def _replaces(s: SourceStatement, name: str) -> bool:
     """Whether the statement leaves nothing of what the name was before."""
     if isinstance(s.node, ast.With):  # with trace() as t: ...
         return name in _names(item.optional_vars for item in s.node.items if item.optional_vars)

@@ -1,7 +1,7 @@
-"""The two cells by which a student's notebook runs on Colab and Kaggle: a link that opens it there, and what installs the course.
+"""The cell by which a student's notebook runs on Colab and Kaggle: it installs the course. And the link that opens one on Colab.
 
-They are put behind the title of the notebooks that students get, and of no other. Neither is nbgrader's: without a grade_id there
-is nothing to grade, to restore or to miss.
+The site publishes notebooks with this cell behind their title (site.py); those of the repository have no address, and so no cell. It is not
+nbgrader's: without a grade_id there is nothing to grade, to restore or to miss.
 """
 
 from __future__ import annotations
@@ -10,40 +10,49 @@ import inspect
 import re
 import tomllib
 
+import nbformat
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell
+from nbformat.v4 import new_code_cell
 
 import grader
 
-LINK, SETUP = "hosted-link", "hosted-setup"  # ids of the two cells
-THEIRS = {"torch", "triton", "jupyterlab"}  # taken as the service has them, or not needed there
+SETUP = "hosted-setup"  # the cell's id
+GITHUB, COLAB = "https://github.com/", "https://colab.research.google.com/github/"
+FOLDER = "notebooks"  # of the site
+BRANCH = "notebooks"  # on GitHub, with what is in FOLDER: Colab opens files of repositories alone
+THEIRS = {
+    "torch",
+    "triton",
+    "jupyterlab",
+    "tritontrace",
+}  # taken as the service has them, not needed there, or of the clone
 COLLAPSED = {"cellView": "form", "editable": False, "jupyter": {"source_hidden": True}}  # Colab reads the first
 
 
-def add(nb: NotebookNode, unit: str) -> None:
-    """Put both cells behind the first one, the title."""
-    nb.cells[1:1] = cells(unit)
+def notebook(unit: str, address: str) -> NotebookNode:
+    """The students' notebook with the cell behind its first one, the title."""
+    made: NotebookNode = nbformat.read(grader.released(unit), as_version=4)
+    made.cells[1:1] = [setup(address)]
+    return made
 
 
-def cells(unit: str) -> list[NotebookNode]:
-    """The link and the installation, as pyproject.toml has the repository's address and what the course needs."""
+def setup(address: str) -> NotebookNode:
+    """The cell that installs the course from this address, with what pyproject.toml says that it needs."""
     project = tomllib.loads((grader.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    address = project["urls"]["Repository"]
-    page = address.replace("https://github.com/", "https://colab.research.google.com/github/")
-    link = (
-        f"[Open this notebook in Google Colab]({page}/blob/main/notebooks/{unit}/{unit}.ipynb). There and on Kaggle, run the "
-        "folded cell below first: it installs the course. If the course is already installed, the cell does nothing."
-    )
     names = [re.split(r"[^\w-]", line, maxsplit=1)[0] for line in project["dependencies"]]
     packages = " ".join(name for name in names if name not in THEIRS)
     code = (
         "# @title On Colab and Kaggle, run this first. If the course is already installed, it does nothing.\n"
         f'{inspect.getsource(_install_the_course)}\n\n_install_the_course("{address}", "{packages}")'
     )
-    return [
-        new_markdown_cell(link, id=LINK, metadata={"editable": False}),
-        new_code_cell(code, id=SETUP, metadata=COLLAPSED),
-    ]
+    return new_code_cell(code, id=SETUP, metadata=COLLAPSED)
+
+
+def on_colab(unit: str, address: str) -> str:
+    """The address that opens a unit on Colab, which takes notebooks from GitHub; "" for a repository elsewhere."""
+    if not address.startswith(GITHUB):
+        return ""
+    return f"{address.replace(GITHUB, COLAB)}/blob/{BRANCH}/{unit}.ipynb"
 
 
 def _install_the_course(address, packages):
@@ -68,7 +77,10 @@ def _install_the_course(address, packages):
     folder = Path.home() / "strides-to-flashattention"
     pip = [sys.executable, "-m", "pip", "install", "--quiet"]
     steps = [["git", "clone", "--quiet", "--depth=1", address, str(folder)]] if not folder.exists() else []
-    steps += [[*pip, *packages.split()], [*pip, "--no-deps", "--editable", str(folder)]]
+    steps += [
+        [*pip, *packages.split()],
+        [*pip, "--no-deps", "--editable", str(folder / "tritontrace"), "--editable", str(folder)],
+    ]
     for step in steps:
         try:  # there is nobody to type a password if git asks for one
             done = subprocess.run(step, capture_output=True, text=True, env={**os.environ, "GIT_TERMINAL_PROMPT": "0"})
@@ -78,8 +90,7 @@ def _install_the_course(address, packages):
         if problem:
             print(f"The course is not installed. `{' '.join(step)}` failed: {problem}")
             return
-    sys.path.append(
-        str(folder)
-    )  # this process began before the installation and cannot find the course without this line
+    # this process began before the installation and cannot find the course without this line
+    sys.path += [str(folder), str(folder / "tritontrace" / "src")]
     importlib.invalidate_caches()
     print("The course is installed. Go on with the next cell.")

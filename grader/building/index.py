@@ -18,7 +18,7 @@ HEAD = """\
 
 Each unit's name leads to the notebook with solutions, outputs and pictures. Each exercise leads to the cell there that solves it.
 (Where a viewer opens the notebook at its beginning, look for the heading.) Try to solve an exercise first; `hint("...")`
-costs nothing. `grader build` writes this page.
+costs nothing. The exercises of More stand behind those of the main path. `grader build` writes this page.
 """
 
 
@@ -49,5 +49,7 @@ def _of_unit(root: Path, unit: str) -> str:
             raise ValueError(f"solutions/{unit}.py has no cell {cell!r}.")
         headings = [line for line in lines[: lines.index(cell)] if line.startswith("# ## ")]
         title = re.sub(r"^# ## (Exercise: )?", "", headings[-1]) if headings else exercise.entry
-        entries.append(f"* [{title}]({notebook}#cell-id={exercise.grade_id}), `{exercise.id}`\n")
+        entries.append(
+            f"* [{title}]({notebook}#cell-id={exercise.grade_id}), `{exercise.id}`{'' if exercise.track == 'path' else ' (More)'}\n"
+        )
     return f"## [{unit.replace('_', ' ')}]({notebook})\n\n{''.join(entries)}"

@@ -1,8 +1,7 @@
 """Outputs of cells: from which code, which GPU and which day each one is.
 
-A code cell that has run says so in its metadata: `course = {"inputs": a hash, "gpu": "NVIDIA H200", "date": "2026-11-22"}`, with
-"" for a machine without a GPU. The hash is that of the cell and of what it reads (dependencies.py). So an
-edited text costs no output, and an edited demo its own and those of the cells that read what it defines.
+A code cell that has run says so in its metadata (course_lib/metadata.py: CellRun). The hash there is that of the cell and of what it
+reads (dependencies.py). So an edited text costs no output, and an edited demo its own and those of the cells that read what it defines.
 
 Where a cell needs a GPU, its output gives way only to another run on a GPU; if the code has changed meanwhile, it stays and is
 listed as `older`.
@@ -22,8 +21,10 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from course_lib import picture
+from course_lib import metadata
+from course_lib.metadata import CellRun
 from grader.building.dependencies import Inputs, inputs
+from tritontrace import picture
 
 STATE, VIEW = "application/vnd.jupyter.widget-state+json", "application/vnd.jupyter.widget-view+json"
 
@@ -55,10 +56,11 @@ def due(nb: NotebookNode, need_gpu: Collection[str]) -> Due:
     found, cells = Due(), _by_id(nb)
     now = inputs(list(cells.values()))
     for name, cell in cells.items():
-        note = cell.metadata.get("course", {})
-        if note.get("inputs") != now[name].digest:
-            (found.older if note.get("gpu") and name in need_gpu else found.missing).append(name)
-        elif name in need_gpu and not note.get("gpu"):
+        ran = metadata.read(cell.metadata, CellRun)
+        gpu = ran.gpu if ran else ""
+        if not ran or ran.inputs != now[name].digest:
+            (found.older if gpu and name in need_gpu else found.missing).append(name)
+        elif name in need_gpu and not gpu:
             found.without.append(name)
     return found
 
@@ -82,19 +84,18 @@ def renew(nb: NotebookNode, root: Path, need_gpu: Collection[str], *, again: boo
     now = inputs(list(cells.values()))
     chosen = set(cells) if again else {*state.missing, *state.older, *(state.without if gpu else ())}
     if not gpu:
-        chosen -= {name for name in need_gpu if cells[name].metadata.get("course", {}).get("gpu")}
+        chosen -= {name for name in need_gpu if (ran := metadata.read(cells[name].metadata, CellRun)) and ran.gpu}
     if not chosen:
         return
-    ran, running = copy.deepcopy(nb), _with_what_they_read(chosen, now)
-    ran.cells = [cell for name, cell in _by_id(ran).items() if name in running]
-    ran.metadata.pop("widgets", None)
-    execute(ran, root)
-    made = _by_id(ran)
+    whole, running = copy.deepcopy(nb), _with_what_they_read(chosen, now)
+    whole.cells = [cell for name, cell in _by_id(whole).items() if name in running]
+    whole.metadata.pop("widgets", None)
+    execute(whole, root)
+    made = _by_id(whole)
     for name in chosen:
         _take(cells[name], made[name])
-        note = {"inputs": now[name].digest, "gpu": gpu, "date": date.today().isoformat()}
-        cells[name].metadata["course"] = NotebookNode(note)
-    _finish(nb, nb, ran)
+        metadata.write(cells[name].metadata, CellRun(now[name].digest, gpu, date.today().isoformat()))
+    _finish(nb, nb, whole)
 
 
 def execute(nb: NotebookNode, root: Path) -> None:
@@ -142,16 +143,16 @@ def _with_what_they_read(chosen: Collection[str], now: Mapping[str, Inputs]) -> 
 def _take(cell: NotebookNode, executed: NotebookNode) -> None:
     """Copy one notebook's outputs, with the notes on them, into the other."""
     cell.outputs, cell.execution_count = executed.outputs, executed.execution_count
-    cell.metadata.pop("course", None)
-    if "course" in executed.metadata:
-        cell.metadata["course"] = executed.metadata.course
+    metadata.drop(cell.metadata)
+    if ran := metadata.read(executed.metadata, CellRun):
+        metadata.write(cell.metadata, ran)
 
 
 def _finish(nb: NotebookNode, *executed: NotebookNode) -> None:
     """Count executions as if all cells had run at once, and keep only the widgets that are shown."""
     todo = []
     for number, cell in enumerate(_by_id(nb).values(), 1):
-        if "course" in cell.metadata:
+        if metadata.read(cell.metadata, CellRun):
             cell.execution_count = number
         for output in cell.outputs:
             if "execution_count" in output:

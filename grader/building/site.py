@@ -1,7 +1,8 @@
 """The course as static pages for self-study: python -m grader.building.site FOLDER, which `make site` calls.
 
 The sources are the instructors' notebooks with the outputs that they were saved with, so nothing is executed. Solutions and hints
-are folded. Sphinx, with MyST-NB and a book's theme, writes the pages; nothing that they load comes from elsewhere.
+are folded. Sphinx, with MyST-NB and a book's theme, writes the pages; nothing that they load comes from elsewhere. Where the clone's
+origin is known (origin.py), each unit's page leads to the students' notebook, on Colab or to download.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ import course_lib
 from course_lib.exercise import Exercise
 from course_lib.exercises import UNITS
 from grader import ROOT, exercises
-from grader.building import states
+from grader.building import hosted, origin, states
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 MOVES = "*In the notebook this picture has controls, and is drawn anew as you move them. Below are some of its states.*"
+DOCS, ENGINE_DOCS = ROOT / "docs", ROOT / "tritontrace" / "docs"
 GUIDES = {
-    "For readers": ["trace", "hosted", "what_next"],
-    "For instructors": ["instructors", "cluster", "jupyterhub", "adding_an_exercise", "design"],
+    "For readers": [DOCS / f"{name}.md" for name in ("installing", "gpu", "hosted", "measured", "what_next")],
+    "For instructors": [DOCS / f"{name}.md" for name in ("instructors", "cluster", "jupyterhub")],
+    "For developers": [DOCS / f"{name}.md" for name in ("adding_an_exercise", "design", "decisions", "glossary")],
+    "The engine": sorted(ENGINE_DOCS.glob("*.md")),
 }
 CONF = """\
 project = "From Strides to FlashAttention"
@@ -39,6 +43,7 @@ html_theme = "sphinx_book_theme"
 html_theme_options = {"navigation_with_keys": False, "home_page_in_toc": True, "use_download_button": False, "navbar_persistent": []}
 html_static_path = ["style"]
 html_css_files = ["wide.css"]
+html_extra_path = ["extra"]
 html_copy_source = html_show_sourcelink = False
 myst_heading_anchors = 4
 suppress_warnings = ["myst.header", "mystnb.unknown_mime_type"]
@@ -59,12 +64,16 @@ html[data-theme="dark"] .bd-article div.cell_output .text_html { background: tra
 
 
 def main(folder: Path) -> int:
-    """Write sources and pages below `folder`; Sphinx's exit status, or 1 with a sentence where a source cannot be read."""
+    """Write sources and pages below `folder`; Sphinx's exit status, or 1 with a sentence where a source cannot be read, or the
+    address is none."""
     source = folder / "source"
     shutil.rmtree(folder, ignore_errors=True)
     source.mkdir(parents=True)
     try:
-        stage(source)
+        stage(source, origin.address(ROOT))
+    except origin.NoAddress as error:
+        print(error, file=sys.stderr)
+        return 1
     except nbformat.reader.NotJSONError as error:
         print(f"A notebook cannot be read: {str(error)[:200]} Build it anew: make build.", file=sys.stderr)
         return 1
@@ -76,18 +85,25 @@ def main(folder: Path) -> int:
     return status
 
 
-def stage(source: Path) -> None:
-    """Write what Sphinx reads."""
+def stage(source: Path, address: str) -> None:
+    """Write what Sphinx reads. The address is the repository's; without one, no page speaks of it."""
     (source / "conf.py").write_text(CONF)
     (source / "style").mkdir()
     (source / "style" / "wide.css").write_text(STYLE)
+    students = source / "extra" / hosted.FOLDER
+    students.mkdir(parents=True)
     for unit in UNITS:
-        nbformat.write(unit_page(unit), source / f"{unit}.ipynb")
-    for path in (ROOT / "docs").glob("*.png"):
+        page = unit_page(unit)
+        if address:
+            page.cells.insert(1, v4.new_markdown_cell(to_work_in(unit, address)))
+            nbformat.write(hosted.notebook(unit, address), students / f"{unit}.ipynb")
+        nbformat.write(page, source / f"{unit}.ipynb")
+    for path in (*DOCS.glob("*.png"), *ENGINE_DOCS.glob("pictures/*.png")):
         shutil.copy(path, source / path.name)
-    pages = ["taste", *(name for names in GUIDES.values() for name in names)]
-    for name in pages:
-        (source / f"{name}.md").write_text(linked((ROOT / "docs" / f"{name}.md").read_text("utf-8")))
+    for path in DOCS.glob("verdict*.png"):  # README's are in HTML, of which Sphinx copies nothing
+        shutil.copy(path, source / "extra" / path.name)
+    for path in (DOCS / "taste.md", *(page for pages in GUIDES.values() for page in pages)):
+        (source / path.name).write_text(linked(path.read_text("utf-8")))
     (source / "results").mkdir()
     for path in sorted((ROOT / "benchmarks" / "results").glob("*")):
         if path.suffix == ".png":
@@ -95,7 +111,7 @@ def stage(source: Path) -> None:
         elif path.suffix == ".md":
             (source / "results" / path.name).write_text(linked(path.read_text("utf-8"), "../"))
     (source / "names.md").write_text("\n".join(names_page()))
-    (source / "index.md").write_text("\n".join(index_page()))
+    (source / "index.md").write_text("\n".join(index_page(address)))
 
 
 # ----------------------------------------------------------------------------------------------------- units
@@ -130,6 +146,13 @@ def unit_page(unit: str) -> NotebookNode:
     return notebook
 
 
+def to_work_in(unit: str, address: str) -> str:
+    """The line that leads from a unit's page to the notebook to work in."""
+    colab, file = hosted.on_colab(unit, address), f"{hosted.FOLDER}/{unit}.ipynb"
+    opened = f"[Open the exercises on Google Colab]({colab}), or" if colab else "For Colab or Kaggle,"
+    return f'{opened} <a href="{file}" download>download their notebook</a>. Its first code cell installs the course.'
+
+
 def _clutter(output: NotebookNode) -> bool:
     """Whether an output is a stream of warnings, which concern who ran the cell."""
     return output.output_type == "stream" and output.name == "stderr"
@@ -156,15 +179,19 @@ def linked(text: str, up: str = "") -> str:
         if "results/" in path or (up and (ROOT / "benchmarks" / "results" / name).exists()):
             where = f"{up}results/{name}" if not up else name
             return f"[{said}]({where}{anchor})" if name.endswith((".md", ".png")) else said
-        pages = {f"{unit}.ipynb" for unit in UNITS} | {f"{guide}.md" for each in GUIDES.values() for guide in each}
+        pages = (
+            {f"{unit}.ipynb" for unit in UNITS}
+            | {"taste.md"}
+            | {path.name for each in GUIDES.values() for path in each}
+        )
         if name in pages:
             return f"[{said}]({up}{name}{anchor})"
-        if name.endswith(".png") and (ROOT / "docs" / name).exists():
+        if name.endswith(".png") and (DOCS / name).exists():
             return f"[{said}]({up}{name})"
         return said
 
     return re.sub(
-        r"(?<!\w)\[(?P<said>[^\[\]]*)\]\((?P<path>(?!https?:|#)[\w./-]+\.(?:md|ipynb|png|py))(?P<anchor>#[\w-]*)?\)",
+        r"(?<!\w)\[(?P<said>[^\[\]]*)\]\((?P<path>(?!https?:|#)[\w./-]+\.(?:md|ipynb|png|py|json))(?P<anchor>#[\w-]*)?\)",
         page,
         text,
     )
@@ -193,14 +220,17 @@ def _signature(name: str, found) -> str:
     return f"{name}{inspect.signature(found)}" if callable(found) else name
 
 
-def index_page() -> Iterator[str]:
-    """The first page: the README's first paragraphs, and what there is."""
+def index_page(address: str) -> Iterator[str]:
+    """The first page: the README's first paragraphs, how to get the course, and what there is."""
     readme = (ROOT / "README.md").read_text("utf-8")
-    yield linked(readme.partition("\n## ")[0].replace("docs/verdict.png", "verdict.png"))
+    yield linked(readme.partition("\n## ")[0].replace("docs/verdict", "verdict"))
+    if address:
+        yield f"\nThe course is at <{address}>. To work in it, on Linux:\n"
+        yield f"    git clone {address} course && cd course\n    make lab\n"
     yield from _tree("Begin", ["taste"])
     yield from _tree("Units", UNITS)
     for caption, pages in GUIDES.items():
-        yield from _tree(caption, pages)
+        yield from _tree(caption, [page.stem for page in pages])
     yield from _tree("Reference", ["names"])
     yield from _tree("Measured", [f"results/{p.stem}" for p in sorted((ROOT / "benchmarks" / "results").glob("*.md"))])
 

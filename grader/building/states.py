@@ -15,7 +15,7 @@ import IPython
 
 from course_lib import figures
 from course_lib.figures.widgets import Explorer
-from course_lib.picture import STILL
+from tritontrace.picture import STILL
 
 CALL = re.compile(r"\bfigures\.((?:\w+\.)+)(explore_\w+)\(\)")
 PICTURES = 4

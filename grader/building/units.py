@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 import grader
-from course_lib.exercise import Exercise
+from course_lib.exercise import Exercise, Track
 
 TEACHES = {
     "00_start_here": ("00 start here", "the machine, and how checks, hints and traces work"),
@@ -24,37 +24,44 @@ TEACHES = {
         "the same loop in Triton; causal, grouped heads, windows, decoding",
     ),
     "10_flash_attention_backward": ("10 FlashAttention backward", "gradients by recomputation, `FlashAttention.apply`"),
-    "11_a_real_model": (
-        "11 a real model",
-        "your kernels in a GPT: trained, stopped, resumed, and writing with a cache",
-    ),
-    "12_hopper_by_hand": (
-        "12 Hopper by hand",
-        "limits of a card, TMA, barriers, wgmma, warps with roles: simulated on a laptop",
-    ),
+    "11_training_a_model": ("11 training a model", "AdamW in one launch, memory, checkpoints, your kernels in a GPT"),
+    "12_serving_a_model": ("12 serving a model", "positions, the function that layers call, caches, pages, batches"),
+    "13_inside_an_sm": ("13 inside an SM", "power, occupancy, machine code, layouts, banks, copies ahead of use"),
+    "14_hopper_by_hand": ("14 Hopper by hand", "TMA, barriers, wgmma, warps with roles: simulated on a laptop"),
 }
 """The unit's folder -> its name for readers, and what it teaches."""
 
+GROUPS = {
+    "00_start_here": "The machine",
+    "04_memory_coalescing": "Memory traffic",
+    "08_attention_by_tiles": "FlashAttention",
+    "11_training_a_model": "Beyond the path",
+}
+"""The unit's folder -> the group of units that begins with it."""
+
+TRACKS: tuple[Track, ...] = ("path", "more")
 PAGE = Path("README.md")
-HEAD = "| unit | what it teaches | exercises | minutes |\n| --- | --- | --- | --- |\n"
+HEAD = "| unit | what it teaches | main path | minutes | More | minutes |\n| --- | --- | --- | --- | --- | --- |\n"
 TABLE = re.compile(re.escape(HEAD) + r"(\|.*\n)*")
 
 
 def table_for_notebooks(here: str) -> str:
     """Return the table with links to the other notebooks, as they lie next to that of `here`."""
-    rows = ["| unit | what it teaches | minutes |", "| --- | --- | --- |"]
+    rows = ["| unit | what it teaches | minutes | of More |", "| --- | --- | --- | --- |"]
     for unit, (name, teaches) in TEACHES.items():
         link = f"**{name}** (you are here)" if unit == here else f"[{name}](../{unit}/{unit}.ipynb)"
-        rows.append(f"| {link} | {teaches} | {_minutes(unit)} |")
+        rows.append(f"| {link} | {teaches} | {minutes_of(_on('path', unit))} | {minutes_of(_on('more', unit))} |")
     return "\n".join(rows)
 
 
 def text(root: Path) -> str:
     """Returns the README with the table as the exercises are now. Raises ValueError if it has no such table."""
-    rows = (
-        f"| {name} | {teaches} | {len(grader.exercises(unit))} | {_minutes(unit)} |\n"
-        for unit, (name, teaches) in TEACHES.items()
-    )
+    rows = []
+    for unit, (name, teaches) in TEACHES.items():
+        if unit in GROUPS:
+            rows.append(f"| **{GROUPS[unit]}** | | | | | |\n")
+        link = f"[{name}](solutions/{unit}/{unit}.ipynb)"
+        rows.append(f"| {link} | {teaches} | {' | '.join(_said(_on(track, unit)) for track in TRACKS)} |\n")
     page, found = TABLE.subn(lambda _: HEAD + "".join(rows), (root / PAGE).read_text("utf-8"))
     if found != 1:
         raise ValueError(f"{PAGE} has {found} tables with the head {HEAD.splitlines()[0]!r}, and must have one.")
@@ -73,8 +80,17 @@ def check(root: Path) -> list[str]:
     return [] if fresh else [f"{PAGE}: its table of units is stale: `grader build --no-execute` writes it anew."]
 
 
-def _minutes(unit: str) -> int:
-    return minutes_of(grader.exercises(unit).values())
+def _said(exercises: Collection[Exercise]) -> str:
+    return f"{len(exercises)} | {minutes_of(exercises)}"
+
+
+def _on(track: Track, unit: str) -> list[Exercise]:
+    return on(track, grader.exercises(unit).values())
+
+
+def on(track: Track, exercises: Collection[Exercise]) -> list[Exercise]:
+    """Returns the exercises of one kind."""
+    return [exercise for exercise in exercises if exercise.track == track]
 
 
 def minutes_of(exercises: Collection[Exercise]) -> int:

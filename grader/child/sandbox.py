@@ -27,10 +27,11 @@ from glob import glob
 from importlib.machinery import all_suffixes
 from pathlib import Path
 
-from grader import ROOT
+from grader import ENGINE, ROOT
 from grader.child import landlock, seccomp
 
 # of course_lib: oracles and cases, and what is to be predicted; nothing for a process that runs student code
+# trap: oracles, cases and what is to be predicted; with them goes what an exercise is `without`
 HIDDEN = ("exercises/*", "hardware/measured")  # of course_lib: oracles, cases, and what is to be predicted
 NAMES_ALONE = "__init__.py"  # of what is hidden: which units there are
 SYSTEM = "/usr /lib /lib64 /bin"
@@ -121,7 +122,7 @@ def root_can_leave() -> bool:
 
 
 def readable(*, gpu: bool = False) -> list[Path]:
-    """Paths that a child may read: the system's libraries, this Python, course_lib without its exercises.
+    """Paths that a child may read: the system's libraries, this Python, the engine, course_lib without its exercises.
 
     gpu: what the timed half reads. It judges what it has timed, and runs only what was compiled, so it has the exercises.
     """
@@ -132,7 +133,7 @@ def readable(*, gpu: bool = False) -> list[Path]:
     python = {Path(sys.prefix), Path(sys.base_prefix), *packages(), *_libraries()}
     hidden = {path for pattern in HIDDEN for path in (ROOT / "course_lib").glob(pattern) if path.name != NAMES_ALONE}
     course = _course(set() if gpu else hidden)
-    own = [ROOT / "grader" / name for name in ("__init__.py", "child")]
+    own = [ENGINE / "tritontrace", *(ROOT / "grader" / name for name in ("__init__.py", "child"))]
     return [p for p in [*paths, *sorted(python), *course, *own] if os.path.exists(p)]
 
 
@@ -152,6 +153,7 @@ def _course(hidden: set[Path]) -> list[Path]:
     return list(seen(ROOT / "course_lib"))
 
 
+# trap: what is forgotten here is a PermissionError in a student's code
 def packages() -> list[Path]:
     """The folders in which this Python finds installed packages, and those in which these really lie.
 
@@ -180,7 +182,9 @@ def _holds_packages(folder: Path) -> bool:
 
 
 def _holds_the_course(folder: Path) -> bool:
-    return ROOT.is_relative_to(folder.resolve())
+    """Whether the course lies in a folder, or its engine, which `readable` shows by itself."""
+    folder = folder.resolve()
+    return ROOT.is_relative_to(folder) or folder == ENGINE
 
 
 def _behind_links(folder: Path) -> Iterator[Path]:
@@ -222,10 +226,13 @@ def _libraries() -> list[Path]:
 
 
 def files_of(module: str) -> list[Path]:
-    """Files that hold the code of a module: its source and what Python has made of it. [] if there is no such module."""
+    """Files that hold the code of a module: its source and what Python has made of it. [] if there is no such module; of a
+    package, all that lies in it."""
     found = importlib.util.find_spec(module)
     if found is None or not found.origin:
         return []
+    if found.submodule_search_locations:
+        return [path for folder in found.submodule_search_locations for path in Path(folder).resolve().rglob("*")]
     source = Path(found.origin).resolve()
     # of a link, too: Python keeps what it makes next to it
     folders = {source.parent, Path(found.origin).parent.resolve()}
@@ -279,7 +286,7 @@ def environment(folder: str) -> dict[str, str]:
     folder = "/tmp" if bubblewrap_works() else folder
     wanted = [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     shown = [p for p in wanted if any(map(Path(p).is_relative_to, packages()))]
-    python_path = os.pathsep.join([str(ROOT), *shown])
+    python_path = os.pathsep.join([str(ROOT), str(ENGINE), *shown])
     if site.ENABLE_USER_SITE:
         kept["PYTHONUSERBASE"] = site.getuserbase()  # else Python looks in the sandbox's home
     # few threads: a class is graded by many processes; no bytecode: the system is read-only

@@ -1,4 +1,4 @@
-"""torch and Triton imported, no secrets: forks the processes that record and replay.
+"""torch and Triton imported, no secrets: forks the processes that record, replay and evaluate.
 
     judge  ──request──▶  zygote  ──fork──▶  child (Landlock, seccomp, limits): records, or replays
            ◀───reply───          ◀──bytes──
@@ -6,7 +6,7 @@
 A recorder runs the student's host code and may start no process; a replayer runs kernels alone and may start Triton's
 assembler. Neither sees the network, another submission, the secret or the GPU.
 
-A request and a reply are two messages each of course_lib.observe.wire, with their lengths before them: one that the zygote
+A request and a reply are two messages each of tritontrace.replay.wire, with their lengths before them: one that the zygote
 reads, and one that it hands on unread. `python -m grader.child.zygote`
 speaks over standard input and output; `Zygote` is the judge's end.
 """
@@ -51,15 +51,15 @@ class Zygote:
 
         spent: seconds of CPU by phase, as the child says; used: all of them, as the zygote has measured them.
 
-        A request has a role, "record" or "replay", seconds of CPU, compile_seconds on the clock if it is to replay, and parts:
-        what record_all, or replay_all, takes for each answer.
+        A request has a role, "record", "replay" or "evaluate", seconds of CPU, compile_seconds on the clock if it is to replay, and
+        parts: what record_all, replay_all or exactly.evaluated takes for each answer.
         """
-        from course_lib.evidence import Cause
-        from course_lib.observe import child, wire
-        from course_lib.observe.calls import BACKWARD
+        from course_lib.execution.calls import BACKWARD
+        from tritontrace.replay import child, wire
+        from tritontrace.results import Cause
 
         order = {name: value for name, value in request.items() if name != "parts"}
-        order["without"] = sorted({part.get("without", "") for part in request["parts"]} - {""})
+        order["without"] = sorted({module for part in request["parts"] for module in part.get("without", ())})
         order["backward"] = any(part.get("called") in BACKWARD for part in request["parts"])
         parts = wire.pack(request["parts"])
         for attempt in (1, 2):
@@ -141,8 +141,8 @@ def _receive(stream: Any, deadline: float = math.inf) -> bytearray:
 
 def _opened(told: dict[str, Any], sent: bytearray) -> dict[str, Any]:
     """Make a reply of what a zygote told of a child and of the message that this child sent."""
-    from course_lib.evidence import Cause
-    from course_lib.observe import child
+    from tritontrace.replay import child
+    from tritontrace.results import Cause
 
     spent, lost, used = told["spent"], told["lost"], told["used"]
     if lost:
@@ -170,9 +170,10 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
 
     The parts and the message are not read here: the child and the judge open them.
     """
-    from course_lib import observe
-    from course_lib.observe import child, wire
+    from course_lib import execution
+    from course_lib.execution import exactly
     from course_lib.workloads.gradients import COMPARES_SHAPES
+    from tritontrace.replay import child, wire
 
     if order["backward"]:  # here, once, and not in each child that goes back from a gradient
         importlib.import_module(COMPARES_SHAPES)
@@ -190,10 +191,16 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
 
     def work() -> Any:
         given = wire.unpack(parts)
-        value = [_recorded(part) for part in given] if recording else observe.replay_each(given, within)
-        return {"value": value, "spent": dict(observe.SPENT)}
+        match order["role"]:
+            case "record":
+                value = [_recorded(part) for part in given]
+            case "replay":
+                value = execution.replay_each(given, within)
+            case "evaluate":
+                value = [exactly.evaluated(**part) for part in given]
+        return {"value": value, "spent": dict(execution.SPENT)}
 
-    started = observe.cpu_seconds()
+    started = execution.cpu_seconds()
     try:
         waiting = WAITING if recording else math.inf
         sent, lost = child.message(work, seconds=seconds, waiting=waiting, memory=MEMORY, prepare=prepare), None
@@ -203,23 +210,23 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
         _end_orphans()
         remove(folder)
     phase = "running" if recording else "tracing"
-    used = observe.cpu_seconds() - started
+    used = execution.cpu_seconds() - started
     return {"lost": lost, "spent": {phase: used}, "used": used}, sent
 
 
 def _recorded(part: dict[str, Any]) -> dict[str, Any]:
     """The logs of one answer, or a sentence and what could not be read."""
-    from course_lib import observe
-    from course_lib.observe import child
-    from course_lib.observe.record import load, take_away, unread
+    from course_lib import execution
+    from tritontrace.replay import child, load, take_away, unread
 
     heard, logs, error, missing = child.listen(), [], "", []
     try:
-        if part["without"]:
-            take_away(part["without"])
-        with observe.spending("running"):
+        for module in part["without"]:
+            take_away(module)
+        with execution.spending("running"):
             entry = load([tuple(cell) for cell in part["cells"]], part["entry"])
-        logs = observe.record_all(entry, part["calls"], called=part["called"], without=part["without"])
+        asked = {name: part[name] for name in ("called", "without", "before") if name in part}
+        logs = execution.record_all(entry, part["calls"], **asked)
     except ValueError as problem:
         error, missing = str(problem), unread(problem)
     return {"logs": logs, "error": error, "unread": missing, "printed": heard.text}
@@ -253,9 +260,9 @@ def main() -> None:
 
     import torch
 
-    from course_lib import compiled
-    from course_lib.observe import wire
-    from course_lib.tracing import modes
+    from tritontrace import compiled
+    from tritontrace.replay import wire
+    from tritontrace.tracing import keep_it_light
 
     torch.set_num_threads(1)
     # each child has a cache of its own, so Triton need not hash all of itself to tell its versions apart in there
@@ -263,8 +270,8 @@ def main() -> None:
     cache.triton_key = lambda: ""
     compiled.warm_up()
     with contextlib.suppress(ImportError):  # an older Triton, under which no kernel in Gluon is judged
-        import course_lib.hopper.simulation  # noqa: F401
-    modes.keep_it_light()
+        import tritontrace.hopper  # noqa: F401
+    keep_it_light()
     sandbox.packages()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")

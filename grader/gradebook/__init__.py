@@ -1,6 +1,7 @@
-"""Verdicts in nbgrader: its gradebook, its graded notebooks, its feedback.
+"""Verdicts in nbgrader: its gradebook, its graded notebooks, its feedback, its exchange.
 
 books.py       enters a class, by the steps of nbgrader's chain in one session
+results.py     what was judged and entered, read again
 known.py       what those steps need not find out for themselves
 release.py     steps: a source as students get it; ../nbgrader_config.py switches all steps on
 submitted.py   steps: a submission as it was read, in the gradebook's cells
@@ -8,4 +9,8 @@ marks.py       steps: verdicts into the graded notebook and the gradebook
 feedback.py    steps: marks into the feedback; the notes of nbgrader's exchange
 converting.py  nbgrader's converters, without a shell
 pages.py       what students wrote, as HTML
+counts.py      what counts in a class: the main path, More, or not at all
+late.py        due dates and extensions, and what lateness costs
+amended.py     exercises that a unit gains or loses after submissions
+exchange.py    submissions through nbgrader's exchange
 """

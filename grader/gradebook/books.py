@@ -30,14 +30,12 @@ from nbgrader.coursedir import CourseDirectory
 import grader
 from course_lib.exercise import Verdict
 from course_lib.exercises import UNITS
-from course_lib.observe import wire
 from grader import ROOT, disk
-from grader.classes import late
-from grader.classes.verdicts import code_version
-from grader.gradebook import converting, known, marks, submitted
+from grader.gradebook import converting, counts, known, late, marks, results, submitted
 from grader.judging import submission
+from grader.judging.verdicts import code_version
 from grader.nbgrader_config import config
-from grader.reporting import results
+from tritontrace.replay import wire
 
 
 class Books:
@@ -69,7 +67,7 @@ class Books:
 
     def enter(self, student: str, verdicts: Mapping[str, Verdict], read: submission.Submission) -> str:
         """Write a submission's verdicts down: "ok", or a sentence. A failure is that sentence, so that the next
-        submission goes on; only disk.Refused is raised, since all others would fail, too."""
+        submission goes on; only disk.WriteRefused is raised, since all others would fail, too."""
         if problem := submission.misnamed(student):
             return problem
         found = self._known(student, verdicts, read)
@@ -89,7 +87,7 @@ class Books:
             return str(error)
         except Exception as error:
             if refusal := disk.refusal(error, disk.EVERYTHING):
-                raise disk.Refused(refusal) from None
+                raise disk.WriteRefused(refusal) from None
             return f"{type(error).__name__}: {error}".splitlines()[0]
         self.written += 1
         disk.write({results.entered_path(self.home, self.unit, student): json.dumps(stamp).encode()})
@@ -103,28 +101,36 @@ class Books:
         finally:
             self.cpu[step] += time.process_time() - started
 
-    def _known(self, student: str, verdicts: Mapping[str, Verdict], read: submission.Submission) -> known.Known:
+    def _known(
+        self, student: str, verdicts: Mapping[str, Verdict], read: submission.Submission
+    ) -> known.KnownSubmission:
         """Everything to enter for a student, and which marks in the gradebook a person gave to this very answer."""
         fields, of_unit = self.by_hand.get(student, {}), grader.exercises(self.unit)
         same = {id for id, field in fields.items() if field.points is not None and not field.review}
-        extra = {id for id, field in fields.items() if id in verdicts and _other_extra(field, verdicts[id])}
+        now = self._extras(student, verdicts)
+        extra = {id for id, field in fields.items() if id in verdicts and field.extra not in (None, now.get(id))}
         if same or extra:  # the graded notebook is the one that a person saw
             answers = results.answers(self.home, self.unit, student)
-            judged = results.verdicts(self.home, self.unit, student)
+            entered = results.extras(self.home, self.unit, student)
             same = {id for id in same if answers.get(id) == marks.answer(read, of_unit[id])}
-            extra = {id for id in extra if id in judged and _other_extra(fields[id], judged[id])}
-        return known.Known(verdicts, read, frozenset(same), frozenset(extra), self.book)
+            extra = {id for id in extra if id in entered and fields[id].extra != entered[id]}
+        return known.KnownSubmission(verdicts, read, frozenset(same), frozenset(extra), self.book)
 
-    def _stamp(self, student: str, found: known.Known) -> dict[str, object]:
+    def _extras(self, student: str, verdicts: Mapping[str, Verdict]) -> dict[str, float]:
+        """Exercise -> the extra credit that these verdicts give, with the points that a person gave on the path."""
+        points = {id: field.points for id, field in self.by_hand.get(student, {}).items()}
+        return marks.extras(counts.of(self.home, self.unit), verdicts, points)
+
+    def _stamp(self, student: str, found: known.KnownSubmission) -> dict[str, object]:
         """All that a submission's entry depends on."""
         parts: list[object] = []
         for name in (f"{self.unit}.ipynb", "timestamp.txt"):
             file = self.home / "submitted" / student / self.unit / name
             parts.append((file.lstat().st_size, file.lstat().st_mtime_ns) if file.is_file() else None)
         parts += [wire.to_tree(verdict) for verdict in found.verdicts.values()]
-        of_unit, by_hand = grader.exercises(self.unit), {}
+        by_hand, extras = {}, self._extras(student, found.verdicts or {})
         for id, fields in self.by_hand.get(student, {}).items():
-            extra = fields.extra if id in found.extra or not of_unit[id].bonus else None
+            extra = fields.extra if id in found.extra or id not in extras else None
             if (given := [fields.points, fields.comment, extra]) != [None, None, None]:
                 by_hand[id] = given
         return {
@@ -132,6 +138,7 @@ class Books:
             "code": code_version(UNITS[self.unit]),
             "due": self.due.get(student, self.due[""]),
             "late": late.rules_of(self.home, self.unit),
+            "counts": counts.rules_of(self.home, self.unit),
             "judged": hashlib.sha256(json.dumps(parts).encode()).hexdigest(),
             "by_hand": by_hand,
         }
@@ -145,11 +152,6 @@ class Books:
             for entry in assignment.submissions:
                 self.due[entry.student_id] = f"{assignment.duedate} {entry.extension}"
                 self.by_hand[entry.student_id] = results.by_hand(entry, of_unit)
-
-
-def _other_extra(fields: results.ByHand, verdict: Verdict) -> bool:
-    """Whether another extra credit stands there than the verdict's."""
-    return fields.extra is not None and fields.extra != marks.bonus(verdict)
 
 
 @functools.cache

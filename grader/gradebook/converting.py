@@ -14,7 +14,7 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.dbutil import ALEMBIC_DIR
 
 from grader import disk
-from grader.classes import amended
+from grader.gradebook import amended
 from grader.nbgrader_config import ROOT, config
 
 
@@ -42,7 +42,7 @@ def register(home: Path, unit: str, *, root: Path = ROOT) -> list[str]:
 def convert(converter: type, settings, unit: str, student: str = "*") -> str:
     """Runs one of nbgrader's converters. Returns a sentence if it failed, with the last error of its log.
 
-    Raises disk.Refused if the disk is full or read-only: whatever comes next would fail as well.
+    Raises disk.WriteRefused if the disk is full or read-only: whatever comes next would fail as well.
     """
     course = CourseDirectory(config=settings, assignment_id=unit, student_id=student)
     app = converter(coursedir=course, config=settings, force=True)
@@ -62,7 +62,7 @@ def convert(converter: type, settings, unit: str, student: str = "*") -> str:
             app.start()
     except (Exception, SystemExit) as e:
         if refusal := next(filter(None, [disk.refusal(e, disk.EVERYTHING), *refusals]), ""):
-            raise disk.Refused(refusal) from None
+            raise disk.WriteRefused(refusal) from None
         traces = [error.strip().splitlines()[-1] for error in errors if error.startswith("Traceback")]
         return (traces or [f"{type(e).__name__}: {e}"])[-1]
     finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbgrader.preprocessors import GetGrades as GetsScores
 
-from grader.classes.exchange import NOTE_BYTES, NOTES
+from grader.gradebook.exchange import NOTE_BYTES, NOTES
 from grader.gradebook.known import InTheBook
 
 

@@ -19,11 +19,12 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 
 from course_lib.exercise import Verdict
 from grader import exercises
+from grader.gradebook import counts
 from grader.judging import submission
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownSubmission:
     """Facts that grader.gradebook.books knows about a submission.
 
     same     the exercises with points by hand that a person gave, or has looked at, for the very answer that is there now
@@ -38,11 +39,11 @@ class Known:
     book: Gradebook | None = None
 
 
-_handed: dict[str, Known] = {}  # by student
+_handed: dict[str, KnownSubmission] = {}  # by student
 
 
 @contextlib.contextmanager
-def at_hand(student: str, known: Known) -> Iterator[None]:
+def at_hand(student: str, known: KnownSubmission) -> Iterator[None]:
     """Hand these facts to the chain while this is open, so that it asks nobody for them."""
     _handed[student] = known
     try:
@@ -51,9 +52,9 @@ def at_hand(student: str, known: Known) -> Iterator[None]:
         del _handed[student]
 
 
-def of(names: dict) -> Known:
+def of(names: dict) -> KnownSubmission:
     """The facts known about the submission that nbgrader's `resources["nbgrader"]` names."""
-    return _handed.get(names["student"], Known())
+    return _handed.get(names["student"], KnownSubmission())
 
 
 def read(config, names: dict) -> submission.Submission:
@@ -81,6 +82,11 @@ def gradebook(names: dict) -> Iterator[Gradebook]:
     else:
         with Gradebook(names["db_url"]) as book:
             yield book
+
+
+def counting(names: dict) -> counts.ExerciseCounts:
+    """How the exercises of the unit count in the class whose gradebook this is."""
+    return counts.of(Path(names["db_url"].removeprefix("sqlite:///")).parent, names["assignment"])
 
 
 class InTheBook(NbGraderPreprocessor):

@@ -5,6 +5,9 @@
 nbgrader scores a test cell by its outputs: an error gives 0, an execute_result that reads as a number gives that many
 points, and anything else, no output included, gives them all. So each test cell gets one or the other here; and what the
 grader could not judge has no score afterwards, neither 0 nor any other, and waits for a person or for the next run.
+
+The check of an exercise that is not on the class's path (grader/gradebook/counts.py) is worth 0 points, so that nbgrader's maximum is
+the path's; what counts of More is nbgrader's extra credit.
 """
 
 from __future__ import annotations
@@ -12,25 +15,29 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 
 import nbgrader.preprocessors
 from nbformat import NotebookNode, v4
 from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Unicode
+from traitlets.utils.importstring import import_item
 
-from course_lib import render
+from course_lib import metadata, render
 from course_lib.exercise import Exercise, Verdict
-from course_lib.observe import wire
+from course_lib.metadata import GradedOutput
 from grader import exercises
-from grader.gradebook import known
+from grader.gradebook import counts, known
 from grader.gradebook.known import InTheBook
 from grader.judging import submission
-
-VERDICT = "verdict"  # in the metadata of a graded cell's output: the verdict as a tree, for the class report
-ANSWER = "answer"  # next to it: a hash of what was judged
+from tritontrace.replay import wire
 
 
 class WriteVerdicts(NbGraderPreprocessor):
     """Takes the place of nbgrader's Execute: each test cell's output is the judge's verdict, as HTML and as a number."""
+
+    judge = Unicode(help="(unit, student, path) -> {exercise: Verdict}, by its dotted name").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         names = resources["nbgrader"]
@@ -53,7 +60,8 @@ class WriteVerdicts(NbGraderPreprocessor):
             verdict = verdicts.get(exercise.id) if exercise else None
             try:
                 cell.outputs = _outputs(verdict, float(meta.points))
-                cell.outputs[0].metadata[ANSWER] = answer(read, exercise)
+                graded = GradedOutput(wire.to_tree(verdict), answer(read, exercise), bonus(verdict))
+                metadata.write(cell.outputs[0].metadata, graded)
                 resources["verdicts"][meta.grade_id] = verdict if verdict.judged else None
             except Exception as e:
                 about = exercise.id if exercise else meta.grade_id
@@ -61,10 +69,8 @@ class WriteVerdicts(NbGraderPreprocessor):
         return nb, resources
 
     def _judged(self, names: dict) -> dict[str, Verdict]:
-        from grader.judging import judge
-
         path = known.folder(self.config, names) / f"{names['notebook']}.ipynb"
-        return judge.verdicts(names["assignment"], names["student"], path)
+        return import_item(self.judge)(names["assignment"], names["student"], path)
 
 
 def _outputs(verdict: Verdict | None, out_of: float) -> list[NotebookNode]:
@@ -75,11 +81,10 @@ def _outputs(verdict: Verdict | None, out_of: float) -> list[NotebookNode]:
     points = min(max(float(verdict.points), 0.0), out_of)
     # the class keeps formgrader's MathJax away from what the student printed
     page = {"text/html": f'<div class="tex2jax_ignore">{render.html(verdict)}</div>'}
-    metadata = {VERDICT: wire.to_tree(verdict)}
     if verdict.judged:
         mark = {"text/plain": f"{points:g}"}  # what nbgrader reads; it shows the page
-        return [v4.new_output("execute_result", mark | page, metadata=metadata, execution_count=None)]
-    seen = v4.new_output("display_data", page | {"text/plain": render.text(verdict)}, metadata=metadata)
+        return [v4.new_output("execute_result", mark | page, execution_count=None)]
+    seen = v4.new_output("display_data", page | {"text/plain": render.text(verdict)})
     return [seen, _no_verdict(verdict.findings[0].seen)]
 
 
@@ -93,8 +98,23 @@ def answer(read: submission.Submission, exercise: Exercise) -> str:
 
 
 def bonus(verdict: Verdict) -> float:
-    """The extra credit of a verdict."""
+    """The extra credit for speed of a verdict."""
     return max(float(verdict.bonus), 0.0) if math.isfinite(verdict.bonus) else 0.0
+
+
+def extras(
+    counting: counts.ExerciseCounts, verdicts: Mapping[str, Verdict], by_hand: Mapping[str, float | None]
+) -> dict[str, float]:
+    """Exercise that has been judged -> its extra credit: for speed, and in More what counts of its points.
+
+    by_hand    exercise -> the points that a person gave; None, or nothing, where the judge's count
+    """
+    judged = {id: verdict for id, verdict in verdicts.items() if verdict.judged}
+    points = {id: verdict.points for id, verdict in judged.items()}
+    # what a person gave in More stands in the gradebook as it is, and no extra credit beside it
+    points |= {id: given if counting.ways[id] == "path" else 0.0 for id, given in by_hand.items() if given is not None}
+    more, speed = counting.extra(points), {id: bonus(verdict) for id, verdict in judged.items()}
+    return {id: 0.0 if counting.ways[id] == "dropped" else more.get(id, 0.0) + speed[id] for id in judged}
 
 
 def _no_verdict(sentence: str) -> NotebookNode:
@@ -106,8 +126,8 @@ class SaveAutoGrades(InTheBook, nbgrader.preprocessors.SaveAutoGrades):
 
 
 class SaveExtras(NbGraderPreprocessor):
-    """Runs after SaveAutoGrades: takes the score away where there is no verdict, saves the bonus as nbgrader's extra
-    credit, and leaves what a person should look at as a comment on its exercise, with formgrader's flag on the
+    """Runs after SaveAutoGrades: takes the score away where there is no verdict, saves what counts of More, and the bonus for
+    speed, as nbgrader's extra credit, and leaves what a person should look at as a comment on its exercise, with formgrader's flag on the
     submission. The flag goes when a person takes it away.
 
     SaveAutoGrades asks for a review of all points given by hand; here of those alone whose answer has changed since.
@@ -117,18 +137,35 @@ class SaveExtras(NbGraderPreprocessor):
         names = resources["nbgrader"]
         where = names["notebook"], names["assignment"], names["student"]
         read, here = known.read(self.config, names), known.of(names)
+        of_unit, verdicts = exercises(names["assignment"]), resources["verdicts"]
         with known.gradebook(names) as gradebook:
             if read.flags:
                 gradebook.find_submission_notebook(*where).flagged = True
-            for exercise in exercises(names["assignment"]).values():
-                verdict = resources["verdicts"].get(exercise.check_id)
-                grade = gradebook.find_grade(exercise.check_id, *where)
+            grades = {id: gradebook.find_grade(e.check_id, *where) for id, e in of_unit.items()}
+            found = {id: verdict for id, e in of_unit.items() if (verdict := verdicts.get(e.check_id))}
+            by_hand = {id: grade.manual_score for id, grade in grades.items()}
+            counting = known.counting(names)
+            extra = extras(counting, found, by_hand)
+            checks = {of_unit[id].check_id: points for id, points in extra.items()}
+            for cell in nb.cells:
+                if cell.id in checks and (graded := metadata.read(cell.outputs[0].metadata, GradedOutput)):
+                    metadata.write(cell.outputs[0].metadata, replace(graded, extra=checks[cell.id]))
+            for exercise in of_unit.values():
+                verdict, grade = verdicts.get(exercise.check_id), grades[exercise.id]
                 if verdict is None:  # nbgrader has read the error as 0
+                    # trap: in nbgrader an error gives 0, a number that number, and nothing gives all: each test cell
+                    # gets one of the first two, and what could not be judged has its score taken away again
                     grade.auto_score, grade.needs_manual_grade = None, exercise.id not in here.same
                     continue
-                if exercise.bonus and exercise.id not in here.extra:
-                    grade.extra_credit = bonus(verdict)
+                earns = bool(exercise.bonus) or counting.ways[exercise.id] == "more"
+                ours = (
+                    earns or counting.said or here.verdicts is not None
+                )  # else a person's stays under nbgrader alone, too
+                if ours and exercise.id not in here.extra:
+                    grade.extra_credit = extra[exercise.id] if earns else None
                 if exercise.id in here.same:
+                    # trap: nbgrader means by it that the answer has changed since; a graded notebook is what the person
+                    # saw
                     grade.needs_manual_grade = False
                 flags = [sentence for about, sentence in read.flags if about == exercise.id]
                 if flags:  # more to the point than nbgrader's own "No response."
@@ -138,7 +175,7 @@ class SaveExtras(NbGraderPreprocessor):
 
 
 class AssignLatePenalties(InTheBook, nbgrader.preprocessors.AssignLatePenalties):
-    """nbgrader's, which asks its plugin (grader/classes/late.py) what lateness costs."""
+    """nbgrader's, which asks its plugin (grader/gradebook/late.py) what lateness costs."""
 
     def settle(self, resources: dict) -> None:
         self.db_url = resources["nbgrader"]["db_url"]  # the plugin looks there

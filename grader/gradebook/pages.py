@@ -21,14 +21,14 @@ from nbconvert.filters.widgetsdatatypefilter import WidgetsDataTypeFilter
 from nbformat import NotebookNode
 from nbgrader.preprocessors import NbGraderPreprocessor
 
-from grader.classes.bounded import TooMuch, bounded
+from grader.judging.bounded import TooMuch, bounded
 
 MAX_RENDERED = (
     20_000  # characters of a cell, four times the longest honest one; renderers take the square of what is nested
 )
 KEPT = 1024  # rendered cells
 LINKS = ("http", "https", "mailto")
-Cell = tuple[str, str]  # "markdown" or "code", source
+SourceCell = tuple[str, str]  # "markdown" or "code", source
 
 _TAGS = """
     a abbr b blockquote br code del details div dd dl dt em h1 h2 h3 h4 h5 h6 hr i img kbd li ol p pre s small span
@@ -87,10 +87,10 @@ def plain(source: str) -> str:
 
 # --------------------------------------------------------------------------------------------- here
 
-_known: OrderedDict[Cell, str] = OrderedDict()  # the latest
+_known: OrderedDict[SourceCell, str] = OrderedDict()  # the latest
 
 
-def render(cells: Iterable[Cell]) -> None:
+def render(cells: Iterable[SourceCell]) -> None:
     """Render the cells ahead of use; one child renders those that are not at hand."""
     wanted = list(dict.fromkeys(cells))
     missing = [cell for cell in wanted if cell not in _known]

@@ -7,6 +7,7 @@ from nbgrader.preprocessors import ClearSolutions as ClearedByNbgrader
 from nbgrader.preprocessors import NbGraderPreprocessor
 
 from grader import exercises
+from grader.gradebook import known
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 LANGUAGE = {"name": "python"}  # no version: the same notebook whatever Python built it
@@ -23,7 +24,20 @@ class ClearSolutions(ClearedByNbgrader):
         return cell, resources
 
 
-class Release(NbGraderPreprocessor):
+class Counted(NbGraderPreprocessor):
+    """Gives each check the points that it has in the class (grader/gradebook/counts.py): those of an exercise on its path, else 0."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        counting = known.counting(resources["nbgrader"])
+        worth = {exercise.check_id: counting.worth(id) for id, exercise in counting.exercises.items()}
+        for cell in nb.cells:
+            marked = cell.metadata.get("nbgrader", {})
+            if marked.get("grade"):
+                marked["points"] = worth.get(marked["grade_id"], marked["points"])
+        return nb, resources
+
+
+class StripMetadata(NbGraderPreprocessor):
     """The last step of generate_assignment: nothing of the machine that executed the instructor's notebook remains."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:

@@ -14,6 +14,7 @@ from jupyterhub.spawner import SimpleLocalProcessSpawner
 import grader
 import make
 from grader.nbgrader_config import scripts_on_path
+from strides import lab
 
 HERE = Path(__file__).resolve().parent
 HOME = Path(os.environ.get("HUB_HOME") or make.ROOT / "hub").resolve()
@@ -44,7 +45,7 @@ EXCHANGE.chmod(stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO)
 
 def role(spawner) -> None:
     """A student's server opens at home; an instructor's in the clone, with the grader's settings."""
-    settings = [HERE, make.STUDENTS_LAB]
+    settings = [HERE, lab.SETTINGS]
     told = {"HUB_EXCHANGE": str(EXCHANGE)}
     if spawner.user.name in INSTRUCTORS:
         spawner.notebook_dir = str(make.ROOT)

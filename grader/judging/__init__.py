@@ -1,8 +1,12 @@
 """An answer -> its verdict. No student code runs here; whatever changes here, or in child/, may change a verdict.
 
-submission.py   a file as handed in -> course_lib.handin: the answer to each exercise
-given.py        code that an exercise gives, put in place
-judge.py        secrets, references, criteria -> verdicts
-hidden/         cases that students never see
-untold.py       what a verdict may say of them
+submission.py       a file as handed in -> course_lib.handin: the answer to each exercise
+bounded.py          the child with limits that reads it, and makes pages of it
+flags.py            what a person should look at
+provided.py         code that an exercise gives, put in place
+judge.py            secrets, references, criteria -> verdicts
+hidden/             cases that students never see
+redaction.py        what a verdict may say of them
+follow_through.py   what was lost by an earlier exercise's mistake, given back
+verdicts.py         verdicts on disk, each under a hash of all that it depends on
 """

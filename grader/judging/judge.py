@@ -19,7 +19,6 @@ import os
 import random
 import secrets
 import tempfile
-import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -27,18 +26,17 @@ from pathlib import Path
 from typing import Any
 
 import grader
-from course_lib import criteria, judging, observe
-from course_lib.evidence import Cause
+from course_lib import content, criteria, execution, judging
+from course_lib.execution import exactly, relays
 from course_lib.exercise import Case, Exercise, Trial, Verdict
-from course_lib.exercises import find
 from course_lib.handin import literals
-from course_lib.observe import wire
-from course_lib.observe.child import SENTENCE, ChildLost
-from grader.child import sandbox, timing
+from grader.child import card, sandbox
 from grader.child.zygote import Zygote
-from grader.classes import carried
-from grader.classes.verdicts import Verdicts, device, key_of, one_at_a_time
-from grader.judging import given, submission, untold
+from grader.judging import provided, redaction, submission
+from grader.judging.verdicts import VerdictStore, device, key_of, one_at_a_time
+from tritontrace.replay import wire
+from tritontrace.replay.child import SENTENCE, ChildLost
+from tritontrace.results import Cause
 
 UNTOLD = (
     "fails on cases that stay hidden: call it with sizes and numbers of your own, the smallest and the oddest first"
@@ -56,7 +54,7 @@ def unreadable(paths):
 """
 UNREADABLE_ANSWER = ChildLost("unreadable")
 USED_UP = "was not judged: all that came before has used up the time that a submission has"
-Answer = tuple[Exercise, Sequence[tuple[str, str]], int]  # cells, and the seed of the hidden inputs
+JudgedAnswer = tuple[Exercise, Sequence[tuple[str, str]], int]  # cells, and the seed of the hidden inputs
 MOST_NAMES, LONGEST_NAME = 20, 1_000  # of files and modules that an answer could not read
 RECORD_SECONDS, REPLAY_SECONDS = 10.0, 60.0  # of CPU
 COMPILE_SECONDS = 60.0  # on the clock: compilers are processes of their own
@@ -88,13 +86,20 @@ def seed_of(secret: bytes, student: str, exercise: str) -> int:
 
 
 def all_cases(exercise: Exercise, seed: int) -> list[Case]:
-    """The public cases, then the hidden ones of grader/judging/hidden, which depend on the seed.
+    """The public cases, then the hidden ones of grader/judging/hidden, which depend on the seed; a wheel has none.
 
     Whatever is drawn from the secret is hidden, in public cases too; the fixed numbers of a formula's public cases are not.
     """
-    hidden = importlib.import_module(f"grader.judging.hidden.{exercise.id.split('.')[0]}")
     public = [dataclasses.replace(case, hidden=_drawn(exercise, case)) for case in exercise.cases]
-    return public + [dataclasses.replace(c, hidden=True) for c in hidden.cases(exercise.id, random.Random(seed))]
+    if content.INSTALLED:
+        return public
+    return public + [dataclasses.replace(case, hidden=True) for case in hidden_cases(exercise.id, seed)]
+
+
+def hidden_cases(exercise_id: str, seed: int) -> list[Case]:
+    """Draw the cases that the exercise's unit has in grader/judging/hidden."""
+    unit = exercise_id.partition(".")[0]
+    return importlib.import_module(f"grader.judging.hidden.{unit}").cases(exercise_id, random.Random(seed))
 
 
 def _drawn(exercise: Exercise, case: Case) -> bool:
@@ -106,12 +111,17 @@ def _drawn(exercise: Exercise, case: Case) -> bool:
 
 
 class Judge:
-    """Judges answers with one zygote. Not for several threads at once; make one for each."""
+    """Judges answers with one zygote. Not for several threads at once; make one for each. gpu: see grader.GPUMode."""
 
-    def __init__(self, folder: Path | None = None, *, accept_risk: bool = False) -> None:
+    def __init__(self, folder: Path | None = None, *, accept_risk: bool = False, gpu: grader.GPUMode = "shown") -> None:
+        self.gpu: grader.GPUMode = gpu
         self.folder = folder or grader.home()
         self.level = sandbox.require(accept_risk, self.folder)
         self.zygote = Zygote()
+
+    @property
+    def _gpu_policy(self) -> judging.GPUPolicy | None:
+        return None if self.gpu == "none" else judging.GPUPolicy(card.run, self.gpu == "counts")
 
     @functools.cached_property
     def secret(self) -> bytes:
@@ -119,11 +129,11 @@ class Judge:
         return course_secret(self.folder)
 
     def verdict(
-        self, exercise: Exercise, cells: Sequence[tuple[str, str]], student: str, budget: Budget | None = None
+        self, exercise: Exercise, cells: Sequence[tuple[str, str]], student: str, budget: CpuBudget | None = None
     ) -> Verdict:
         """The verdict on an answer (its cells, in order), from disk if it is there."""
         seed = seed_of(self.secret, student, exercise.id)
-        key, store = key_of(exercise, cells, seed, device()), Verdicts(self.folder / "verdicts")
+        key, store = key_of(exercise, cells, seed, device(self.gpu)), VerdictStore(self.folder / "verdicts")
         found = store.get(key)
         if found is None:
             found = self.judge(exercise, cells, seed, budget)
@@ -131,75 +141,94 @@ class Judge:
         return found
 
     def judge(
-        self, exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, budget: Budget | None = None
+        self, exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, budget: CpuBudget | None = None
     ) -> Verdict:
         """The verdict on one answer, observed in three children of its own."""
         return self.judge_all([(exercise, cells, seed)], budget)[0]
 
-    def judge_all(self, answers: Sequence[Answer], budget: Budget | None = None) -> list[Verdict]:
+    # trap: a student's answers share three children, so one answer may change another's world: one that loses points is
+    # recorded again, alone
+    def judge_all(self, answers: Sequence[JudgedAnswer], budget: CpuBudget | None = None) -> list[Verdict]:
         """The verdicts on answers of one student: those that judging each alone would find, with fewer processes.
 
-        All but those of exercises with `without`, which have children of their own, share three children as long as all goes
-        well. An answer that does not earn all its points in company is recorded again alone, and judged by the new log if it
-        differs from the first, or if a case had ended early; so is each answer if nothing comes of the company.
+        All that do without the same modules share three children as long as all goes well. An answer that does not earn all its
+        points in the batch is recorded again alone, and judged by the new log if it differs from the first, or if a case had ended
+        early; so is each answer if nothing comes of the batch.
 
         budget    what the submission has left; a new one if none is given
         """
-        self.budget = budget or Budget()
-        works = [Work(*answer) for answer in answers]
-        to_run = [work for work in works if not work.problem]
-        company = [work for work in to_run if not work.exercise.without]  # what that takes away is gone for all
-        for together in [company, *([work] for work in to_run if work not in company)]:
+        self.budget = budget or CpuBudget()
+        tasks = [JudgingTask(*answer) for answer in answers]
+        batches: dict[tuple[str, ...], list[JudgingTask]] = {}
+        for task in tasks:
+            if not task.problem:  # what `without` takes away is gone for all
+                batches.setdefault(tuple(task.exercise.without), []).append(task)
+        for together in batches.values():
             self._record(together)
             self._replay(together)
-        found, again = self._verdicts(works), {}
-        for index, work in enumerate(works):
-            if len(company) > 1 and work in company and not work.settled and found[index].points < found[index].out_of:
-                alone = copy.copy(work)
+        found, again = self._verdicts(tasks), {}
+        for index, task in enumerate(tasks):
+            batch = batches.get(tuple(task.exercise.without), ())
+            if len(batch) > 1 and task in batch and not task.settled and found[index].points < found[index].out_of:
+                alone = copy.copy(task)
                 self._record([alone])
-                ended = any(trial.evidence.error for trial in work.trials)
-                if ended or (alone.logs, alone.problem) != (work.logs, work.problem):
+                ended = any(trial.evidence.error for trial in task.trials)
+                if ended or (alone.logs, alone.problem) != (task.logs, task.problem):
                     self._replay([alone])
                     again[index] = alone
         for index, verdict in zip(again, self._verdicts(again.values()), strict=True):
             found[index] = verdict
         return found
 
-    def _verdicts(self, works: Collection[Work]) -> list[Verdict]:
+    def _verdicts(self, tasks: Collection[JudgingTask]) -> list[Verdict]:
         """Their verdicts, one traced oracle after another; other threads wait meanwhile."""
         with one_at_a_time:
-            return [self._verdict(work) for work in works]
+            return [self._verdict(task) for task in tasks]
 
-    def _record(self, works: Sequence[Work]) -> None:
+    def _record(self, tasks: Sequence[JudgingTask]) -> None:
         """Run each answer's host code on all cases, and keep a log for each, or a problem.
 
         Its messages come from a child that holds no hidden number; of the child with the hidden cases only logs are believed.
         """
         try:
-            replies = self._ask("record", [work.to_record(work.open) for work in works], RECORD_SECONDS)
+            replies = self._recorded(tasks, [task.public for task in tasks])
         except NotObserved as reason:
-            return self._apart(self._record, works, reason)
-        for work, reply in zip(works, replies, strict=True):
-            work.take(work.open, reply)
-        self._record_hidden([work for work in works if work.closed and not work.problem])
+            return self._retry_one_by_one(self._record, tasks, reason)
+        for task, reply in zip(tasks, replies, strict=True):
+            task.store_logs(task.public, reply)
+        self._record_hidden([task for task in tasks if task.hidden and not task.problem])
 
-    def _record_hidden(self, works: Sequence[Work]) -> None:
+    # trap: who holds hidden numbers may say them, in the name of an exception or of a kernel: of this child logs alone
+    # are believed
+    def _record_hidden(self, tasks: Sequence[JudgingTask]) -> None:
         try:
-            replies = self._ask("record", [work.to_record(work.closed) for work in works], RECORD_SECONDS)
+            replies = self._recorded(tasks, [task.hidden for task in tasks])
         except NotObserved as reason:
-            return self._apart(self._record_hidden, works, reason)
-        for work, reply in zip(works, replies, strict=True):
-            work.take(work.closed, reply, believed=False)
+            return self._retry_one_by_one(self._record_hidden, tasks, reason)
+        for task, reply in zip(tasks, replies, strict=True):
+            task.store_logs(task.hidden, reply, believed=False)
 
-    def _ours(self, work: Work) -> str:
+    def _recorded(self, tasks: Sequence[JudgingTask], indices: Sequence[Sequence[int]]) -> list[Any]:
+        """A child's reply for each task on these of its cases; of those that two processes are called for, with what came of both."""
+        replies = self._ask(
+            "record", [task.to_record(i) for task, i in zip(tasks, indices, strict=True)], RECORD_SECONDS
+        )
+        second = {n: part for n, task in enumerate(tasks) if (part := task.to_record_second(replies[n]))}
+        answers = self._ask("record", list(second.values()), RECORD_SECONDS)
+        for n, answer in zip(second, answers, strict=True):
+            replies[n] = tasks[n].joined(replies[n], answer)
+        return replies
+
+    # trap: a failure of the grader's own is `criteria.unjudged`: shown as "?", never kept, never 0
+    def _infrastructure_failure(self, task: JudgingTask) -> str:
         """A sentence if our sandbox is to blame: a file that the answer could not read belongs to Python or to a package, and
         nobody can read it there. Else "".
 
         Answers may say what they like: that the file is closed is seen in a child that holds none of theirs.
         """
-        if not work.unread or not (paths := [str(path) for path in sandbox.of_python(work.unread)]):
+        if not task.unread or not (paths := [str(path) for path in sandbox.of_python(task.unread)]):
             return ""
-        part = {"cells": [["<grader>", UNREADABLE]], "entry": "unreadable", "called": "", "without": ""}
+        part = {"cells": [["<grader>", UNREADABLE]], "entry": "unreadable", "called": "", "without": []}
         request = {"role": "record", "parts": [part | {"calls": [[{"paths": paths}]]}], "seconds": RECORD_SECONDS}
         reply = self.zygote.ask(request)
         if reply["error"]:
@@ -207,34 +236,36 @@ class Judge:
         closed = reply["result"][0]["logs"][0]["calls"][0]["result"]["list"]
         return f"{closed[0]} cannot be read in the sandbox" if closed else ""
 
-    def _replay(self, works: Sequence[Work]) -> None:
+    def _replay(self, tasks: Sequence[JudgingTask]) -> None:
         """Run the kernels of each log on other data, and keep trials, or a problem."""
-        for work in works:
-            if work.exercise.kind != "kernel" and not work.problem:  # nothing runs: the log has it all
-                work.believe()
-        works = [work for work in works if work.exercise.kind == "kernel" and not work.problem]
+        for task in tasks:
+            if task.exercise.kind != "kernel" and not task.problem:  # nothing runs: the log has it all
+                task.load_evidence()
+        tasks = [task for task in tasks if task.exercise.kind == "kernel" and not task.problem]
         try:
-            replies = self._ask("replay", [work.to_replay() for work in works], REPLAY_SECONDS)
+            replies = self._ask("replay", [task.to_replay() for task in tasks], REPLAY_SECONDS)
         except NotObserved as reason:
-            return self._apart(self._replay, works, reason)
-        for work, trees in zip(works, replies, strict=True):
-            work.believe(trees)
-            if work.trials:  # a formula could print the hidden numbers it was given
-                work.trials[0].evidence.printed = work.printed
+            return self._retry_one_by_one(self._replay, tasks, reason)
+        for task, trees in zip(tasks, replies, strict=True):
+            task.load_evidence(trees)
+            if task.trials:  # a formula could print the hidden numbers it was given
+                task.trials[0].evidence.printed = task.printed
 
-    def _apart(self, step: Callable[[Sequence[Work]], None], works: Sequence[Work], reason: NotObserved) -> None:
+    def _retry_one_by_one(
+        self, step: Callable[[Sequence[JudgingTask]], None], tasks: Sequence[JudgingTask], reason: NotObserved
+    ) -> None:
         """Try each alone if nothing came of several together; of one alone, that is its problem."""
-        if len(works) == 1:
+        if len(tasks) == 1:
             if reason.cause.kind == "grader_failed":
                 raise GraderFailed(str(reason))
             unsafe = reason.cause.kind == "raised" and step == self._record_hidden  # the child's own words
-            works[0].stop(UNTOLD if unsafe else str(reason), reason.cause)
+            tasks[0].fail(UNTOLD if unsafe else str(reason), reason.cause)
         elif self.budget.hurry:
             raise Postponed
         else:
-            for work in works:
-                work.alone.add(step.__name__)
-                step([work])
+            for task in tasks:
+                task.alone.add(step.__name__)
+                step([task])
 
     def _ask(self, role: str, parts: list[dict[str, Any]], seconds: float) -> list[Any]:
         """An answer for each part. Raises NotObserved if there is none."""
@@ -244,36 +275,44 @@ class Judge:
             raise NotObserved(USED_UP, Cause("used_up"))
         reply = self.zygote.ask({"role": role, "parts": parts, "seconds": seconds, "compile_seconds": COMPILE_SECONDS})
         self.budget.seconds -= reply["used"]
-        observe.SPENT.update(reply.get("spent", {}))  # what children say of themselves: for tables alone
+        execution.SPENT.update(reply.get("spent", {}))  # what children say of themselves: for tables alone
         if reply["error"]:
             raise NotObserved(reply["error"], reply["cause"])
         if not isinstance(reply["result"], list) or len(reply["result"]) != len(parts):
             raise NotObserved(str(UNREADABLE_ANSWER), UNREADABLE_ANSWER.cause)
         return reply["result"]
 
-    def _verdict(self, work: Work) -> Verdict:
-        if ours := self._ours(work):
-            return failed(work.exercise, GraderFailed(ours))
-        if work.problem:
-            return criteria.refused(work.exercise, work.problem, work.cause)
+    def _verdict(self, task: JudgingTask) -> Verdict:
+        if failure := self._infrastructure_failure(task):
+            return failed(task.exercise, GraderFailed(failure))
+        if task.problem:
+            return criteria.refused(task.exercise, task.problem, task.cause)
 
         def recorded(calls: list) -> list:
-            timed_one = copy.copy(work)
-            timed_one.calls, timed_one.open, timed_one.closed = calls, list(range(len(calls))), []
+            timed_one = copy.copy(task)
+            timed_one.calls, timed_one.public, timed_one.hidden = calls, list(range(len(calls))), []
             self._record([timed_one])
             if timed_one.problem:
                 raise ValueError(timed_one.problem)
             return timed_one.logs
 
-        with observe.spending("running"):
-            return judging.judge(work.exercise, work.trials, work.seed, recorded, timing.run)
+        def evaluated(trial: Trial) -> Any:  # of no budget: an explanation takes no time from another answer
+            log = task.logs[[case.name for case in task.cases].index(trial.case.name)]
+            part = {"log": log, "arguments": trial.inputs[0], "allows": sorted(task.exercise.allows)}
+            reply = self.zygote.ask({"role": "evaluate", "parts": [part], "seconds": exactly.SECONDS})
+            return None if reply["error"] else reply["result"][0]
+
+        with execution.spending("running"):
+            return judging.judge(
+                task.exercise, task.trials, task.seed, recorded, task.logs, self._gpu_policy, evaluated
+            )
 
     def close(self) -> None:
         self.zygote.close()
 
 
 @dataclass
-class Budget:
+class CpuBudget:
     """CPU seconds that a submission may still cost. Its last child may take more than that.
 
     hurry    others are waiting: Postponed is raised as soon as its answers need children of their own
@@ -303,7 +342,7 @@ class NotObserved(ValueError):
 
 
 @dataclass(eq=False)
-class Work:
+class JudgingTask:
     """An answer on its way to its verdict: cases, arguments, logs, trials; or a problem."""
 
     exercise: Exercise
@@ -323,34 +362,66 @@ class Work:
         return "_record" in self.alone and (bool(self.problem) or "_replay" in self.alone)
 
     def __post_init__(self) -> None:
-        with observe.spending("running"), one_at_a_time:  # what is drawn may be traced
+        with execution.spending("running"), one_at_a_time:  # what is drawn may be traced
             if self.exercise.kind == "values":
                 self.problem = literals.problem(self.cells, self.exercise.entry)
             self.cases = all_cases(self.exercise, self.seed)
-            self.calls, self.fresh = observe.draw(self.exercise, self.cases, self.seed)
+            self.calls, self.fresh = execution.draw(self.exercise, self.cases, self.seed)
         # of a kernel's public cases other values are judged than those that it is recorded with
+        self.relay = relays.RELAYS.get(self.exercise.called)
         kernel, public = self.exercise.kind == "kernel", len(self.exercise.cases)
-        self.open = [i for i, case in enumerate(self.cases) if i < public and (kernel or not case.hidden)]
-        self.closed = [i for i in range(len(self.cases)) if i not in self.open]
+        self.public = [i for i, case in enumerate(self.cases) if i < public and (kernel or not case.hidden)]
+        if self.exercise.called in relays.ONCE:  # no case is known where it is recorded
+            self.public = list(range(len(self.cases)))
+        self.hidden = [i for i in range(len(self.cases)) if i not in self.public]
 
     def to_record(self, indices: Sequence[int]) -> dict[str, Any]:
-        of = self.exercise
-        calls = [self.calls[i] for i in indices]
+        of, calls, called = self.exercise, [self.calls[i] for i in indices], self.exercise.called
         with one_at_a_time:
-            cells = [list(cell) for cell in given.placed(of, self.cells)]
-        return {"cells": cells, "entry": of.entry, "calls": calls, "called": of.called, "without": of.without}
+            cells = [list(cell) for cell in provided.with_provided(of, self.cells)]
+            if self.relay:
+                calls, called = relays.first_calls(self.relay, calls), self.relay.first
+            if of.called in relays.ONCE:
+                calls = [[{}]]
+        return {
+            "cells": cells,
+            "entry": of.entry,
+            "calls": calls,
+            "called": called,
+            "without": [*of.without],
+            "before": min(indices, default=0),
+        }
 
-    def take(self, indices: Sequence[int], reply: Any, *, believed: bool = True) -> None:
+    def to_record_second(self, reply: Any) -> dict[str, Any] | None:
+        """Return what the second of two processes is asked, by what the first one replied; None where there is no second one."""
+        try:
+            if not self.relay or reply["error"]:
+                return None
+            calls = relays.second_calls(self.relay, reply["logs"])
+        except (KeyError, TypeError, AttributeError):  # the child wrote this itself
+            return None
+        return self.to_record([]) | {"calls": calls, "called": self.relay.second}
+
+    def joined(self, reply: Any, second: Any) -> Any:
+        """The first process's reply, with what came of the second one."""
+        try:
+            return {**reply, "error": second["error"], "logs": relays.joined(reply["logs"], second["logs"])}
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None  # which store_logs cannot read
+
+    def store_logs(self, indices: Sequence[int], reply: Any, *, believed: bool = True) -> None:
         """The logs of some cases from a child's reply, or a problem; if it is believed, in the child's words."""
         try:
             logs, printed, error = reply["logs"], str(reply["printed"]), str(reply["error"])
             if not error:
+                if self.exercise.called in relays.ONCE:
+                    logs = relays.repeated(logs, [self.calls[i] for i in indices])
                 pairs = list(zip(indices, logs, strict=True))
                 self.logs = [*self.logs] if self.logs and not believed else [None] * len(self.calls)
                 for index, log in pairs:
                     self.logs[index] = log
                 with one_at_a_time:
-                    error = given.problem(self.exercise, logs)
+                    error = provided.problem(self.exercise, logs)
                 error = error and f"{self.exercise.entry} {error}"
         except (KeyError, TypeError, ValueError):  # the child wrote this itself
             printed, error = "", f"{self.exercise.entry} {UNREADABLE_ANSWER}"
@@ -358,7 +429,7 @@ class Work:
         if believed:
             self.printed = printed
         if error and not believed:
-            self.stop(UNTOLD, Cause("raised"))
+            self.fail(UNTOLD, Cause("raised"))
         else:
             self.problem = error[:SENTENCE]
 
@@ -370,23 +441,23 @@ class Work:
             "kernel": self.exercise.kind == "kernel",
             "allows": sorted(self.exercise.allows),
             "language": self.exercise.language,
-        }
+        } | ({"reported": True} if any(criterion.reported for criterion in self.exercise.criteria) else {})
 
-    def believe(self, trees: Any = None) -> None:
+    def load_evidence(self, trees: Any = None) -> None:
         """Take the evidence, unless it cannot be read; without any the log is the evidence."""
         try:
-            trees = observe.replay_all(**self.to_replay()) if trees is None else trees
-            self.trials = observe.trials(self.cases, self.fresh, trees)
-            told = untold.Told(self.exercise, self.cells, [self.logs[i] for i in self.open])
-            for index in self.closed:
-                told.hide(self.trials[index].evidence)
+            trees = execution.replay_all(**self.to_replay()) if trees is None else trees
+            self.trials = execution.trials(self.cases, self.fresh, trees)
+            redactor = redaction.Redactor(self.exercise, self.cells, [self.logs[i] for i in self.public])
+            for index in self.hidden:
+                redactor.redact(self.trials[index].evidence)
             for compiled in self.trials[0].evidence.compiled:
-                if not set(compiled.cases) & {self.cases[i].name for i in self.open}:
-                    told.hide(compiled)
+                if not set(compiled.cases) & {self.cases[i].name for i in self.public}:
+                    redactor.redact(compiled)
         except (wire.WireError, TypeError, ValueError, KeyError, IndexError) as error:
             self.problem, self.cause = f"the evidence cannot be read ({error})", Cause("unreadable")
 
-    def stop(self, what: str, cause: Cause) -> None:
+    def fail(self, what: str, cause: Cause) -> None:
         """Note that the child gave no answer, for a cause that is told of the student's function in `what`."""
         self.problem, self.cause = f"{self.exercise.entry} {what[:SENTENCE]}", cause
 
@@ -404,19 +475,8 @@ def _unread(reply: Any) -> set[str]:
 # -------------------------------------------------------------------------------------------- a submission
 
 
-def judge_submission(judge: Judge, unit: str, student: str, path: Path) -> dict[str, Verdict]:
-    """A verdict for each exercise of the unit, whatever the notebook is like."""
-    exercises = list(grader.exercises(unit).values())
-    read = submission.read(path, exercises, grader.released(unit))
-    budget = Budget()
-    own = {exercise.id: judge_exercise(judge, exercise, read, student, budget) for exercise in exercises}
-    second = dataclasses.replace(read, answers=carried.answers(exercises, read, own))
-    again = {id: judge_exercise(judge, find(id), second, student, budget) for id in second.answers}
-    return carried.settled(exercises, read, own, again)
-
-
 def judge_exercise(
-    judge: Judge, exercise: Exercise, read: submission.Submission, student: str, budget: Budget
+    judge: Judge, exercise: Exercise, read: submission.Submission, student: str, budget: CpuBudget
 ) -> Verdict:
     """The verdict on one exercise. Never raises: whatever goes wrong is seen, and costs this exercise alone."""
     try:
@@ -431,19 +491,3 @@ def failed(exercise: Exercise, error: Exception) -> Verdict:
     """Make the verdict for a failure of our own machinery: it is shown, and never kept."""
     sentence = f"the grader failed ({type(error).__name__}: {error}); tell your instructor, and grade this again"
     return criteria.unjudged(exercise, sentence)
-
-
-_local = threading.local()
-
-
-def verdicts(unit: str, student: str, path: Path) -> dict[str, Verdict]:
-    """The verdicts on one submitted notebook, from disk where they exist; nbgrader's chain asks for them. Raises
-    canary.Broken if the published solutions do not earn everything."""
-    from grader.classes import canary  # which judges with this module
-
-    if not hasattr(_local, "judge") or _local.judge.folder != grader.home():
-        _local.judge, _local.proven = Judge(accept_risk=bool(os.environ.get("GRADER_ACCEPT_RISK"))), set()
-    if unit not in _local.proven:
-        canary.prove(_local.judge, unit)
-        _local.proven.add(unit)
-    return judge_submission(_local.judge, unit, student, path)

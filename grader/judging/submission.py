@@ -20,9 +20,9 @@ from course_lib.exercise import Exercise
 from course_lib.handin import files
 from course_lib.handin.answer import MAX_FLAGS, MAX_STATEMENTS, Answer, Notebook
 from course_lib.handin.cells import MAX_FILE, Cell, Problem, parse, small_enough
-from course_lib.observe import wire
-from grader.classes.bounded import TooMuch, bounded
-from grader.reporting import flags as source_rules
+from grader.judging import flags as source_rules
+from grader.judging.bounded import TooMuch, bounded
+from tritontrace.replay import wire
 
 __all__ = ["MAX_FILE", "MAX_FLAGS", "MAX_STATEMENTS", "Answer", "Cell", "Problem"]
 __all__ += ["Reading", "Submission", "load", "read"]
@@ -118,7 +118,7 @@ class Reading(Notebook):
             of_answer = []
             with suppress(Problem):  # the verdict says so
                 of_answer = self.answer(exercise).flags
-            for sentence in self.odd_check(exercise) + of_answer:
+            for sentence in self.check_cell_warnings(exercise) + of_answer:
                 found.setdefault(sentence, exercise.id)
         return [(exercise, sentence) for sentence, exercise in found.items()]
 

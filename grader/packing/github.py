@@ -1,7 +1,8 @@
 """GitHub Classroom: the files of an assignment's template repository, and what its workflow runs.
 
 A student can change the workflow of a repository and read whatever it is given. So no secret of the class is there: each run draws
-hidden inputs anew, and the points are advice; marks come from `grader autograde` on what was pushed.
+hidden inputs anew, and the points are advice; marks come from `grader autograde` on what was pushed. No student is named there
+either: who has more time sees points taken off that the class does not take.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import json
 import os
 import sys
 import zipfile
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import grader
-from grader.classes import single
+from grader.cohort import single
+from grader.gradebook import counts
 from grader.judging import submission
 from grader.packing.gradescope import only_notebook, said
 from grader.packing.rules import Rules, rules_of
@@ -28,6 +30,7 @@ WORKFLOW = """\
 name: points
 on: [push, workflow_dispatch]
 permissions:
+  actions: read
   checks: write
   contents: read
 jobs:
@@ -44,11 +47,15 @@ jobs:
         with:
           python-version: "3.12"
       - name: set up
-        run: python -m pip install --quiet -c .course/constraints.txt -e ".course[grader]"
+        run: python -P -m pip install --quiet -c .course/constraints.txt -e .course/tritontrace -e ".course[grader]"
       - name: check
         id: course
-        run: python -m grader.packing.github . --rules .github/rules.json --pushed "$(git log -1 --format=%cI)"
+        # -P: nothing is imported from the repository. The run's date is the service's; a commit's is whatever its author says
+        run: >-
+          python -P -m grader.packing.github . --rules .github/rules.json
+          --pushed "$(gh api "repos/$GITHUB_REPOSITORY/actions/runs/$GITHUB_RUN_ID" --jq .created_at)"
         env:
+          GH_TOKEN: ${{ github.token }}
           GRADER_HOME: ${{ runner.temp }}/class
           STUDENT: ${{ github.actor }}
       - name: report
@@ -62,7 +69,7 @@ jobs:
 
 def pack(unit: str, home: Path, to: Path, repository: str) -> None:
     """Write a zip with the template repository. repository: "owner/name" on GitHub, from which the course is installed."""
-    rules = replace(rules_of(home, unit), ids={})  # no addresses: what is there, every student of the class can read
+    rules = rules_of(home, unit).public  # what is there, every student of the class can read
     with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as made:
         made.writestr(f"{unit}.ipynb", grader.released(unit).read_bytes())
         made.writestr(".github/workflows/points.yml", WORKFLOW.replace("COURSE\n", f"{repository}\n"))
@@ -84,14 +91,14 @@ def main(arguments: list[str] | None = None) -> int:
     student = os.environ.get("STUDENT", "student")
     try:
         notebook = only_notebook(options.repository, rules.unit)
-        graded = single.grade(notebook, student, unit=rules.unit)
+        graded = single.grade(notebook, student, unit=rules.unit, counting=counts.made(rules.unit, rules.counts))
     except submission.Problem as problem:
         print(problem)
         return 1
     except Exception as error:
         print(f"The grader failed, so nothing is known of the work: {type(error).__name__}: {error}")
         return 1
-    earned = graded.points + sum(verdict.bonus for verdict in graded.verdicts)
+    earned = graded.points + graded.bonus
     penalty = rules.penalty(earned, options.pushed, rules.due_for(student))
     score = round(max(0.0, earned - penalty), 2)
     print(graded.text())
@@ -105,18 +112,22 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if graded.judged else 1
 
 
-def result(graded: single.Graded, penalty: float) -> dict[str, Any]:
-    """The data that GitHub Classroom's reporter reads: one test for each criterion, and lateness as one that takes points."""
+def result(graded: single.GradedNotebook, penalty: float) -> dict[str, Any]:
+    """The data that GitHub Classroom's reporter reads, and whose scores it adds up: one test for each criterion, one for what
+    counts of More, and lateness as one that takes points."""
     tests = [
         {
             "name": f"{verdict.exercise}: {finding.title}",
             "status": "pass" if finding.passed else "fail",
-            "score": finding.points,
+            "score": finding.points if graded.counting.ways[verdict.exercise] == "path" or finding.bonus else 0,
             "message": said(verdict, finding),
         }
         for verdict in graded.verdicts
         for finding in verdict.findings
     ]
+    earned = {verdict.exercise: verdict.points for verdict in graded.verdicts}
+    if more := sum(graded.counting.extra(earned).values()):
+        tests.append({"name": "more", "status": "pass", "score": more, "message": f"{more:g} points of More count"})
     if penalty:
         tests.append(
             {"name": "late", "status": "fail", "score": -penalty, "message": f"{penalty:g} points are taken off"}

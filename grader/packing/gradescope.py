@@ -19,8 +19,9 @@ from typing import Any
 import grader
 from course_lib import render
 from course_lib.exercise import Finding, Verdict
-from grader import ROOT, disk
-from grader.classes import single
+from grader import ENGINE, ROOT, disk
+from grader.cohort import single
+from grader.gradebook import counts
 from grader.judging import judge, submission
 from grader.packing.rules import Rules, rules_of
 
@@ -35,8 +36,8 @@ command -v apt-get > /dev/null && apt-get update -qq && apt-get install -qq -y b
 for python in python3.13 python3.12 python3.11; do command -v $python > /dev/null && break; done
 if ! command -v $python > /dev/null; then apt-get install -qq -y python3.11; fi
 apt-get install -qq -y $python-venv $python-dev || true
-$python -m venv venv
-venv/bin/python -m pip install --quiet -c course/constraints.txt -e "course[grader]"
+$python -P -m venv venv
+venv/bin/python -P -m pip install --quiet -c course/constraints.txt -e course/tritontrace -e "course[grader]"
 """
 RUN = """\
 #!/usr/bin/env bash
@@ -44,7 +45,7 @@ RUN = """\
 set -euo pipefail
 here="${AUTOGRADER:-/autograder}"
 export GRADER_HOME="$here/source/class"
-exec "${PYTHON:-$here/source/venv/bin/python}" -m grader.packing.gradescope "$here"
+exec "${PYTHON:-$here/source/venv/bin/python}" -P -m grader.packing.gradescope "$here"
 """
 TIMES = (2026, 1, 1, 0, 0, 0)  # the same pack is the same bytes
 
@@ -69,13 +70,16 @@ def pack(unit: str, home: Path, to: Path) -> None:
 
 
 def course_files(unit: str) -> Iterator[Path]:
-    """The files of the course that grading a unit needs, without anything of a class."""
+    """The files of the course that grading a unit needs, without anything of a class and without the wrong answers of grader/audit."""
     yield from (ROOT / name for name in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE"))
     for package in (ROOT / "course_lib", ROOT / "grader"):
         # rooms are packages; folders of a class, such as submitted/, are none
         rooms = [path for path in package.iterdir() if path.is_dir() and ((path / "__init__.py").exists())]
+        rooms = [room for room in rooms if room.name != "audit"]
         kept = [*package.glob("*.py"), *(path for room in rooms for path in room.rglob("*") if path.is_file())]
         yield from sorted(path for path in kept if path.suffix in (".py", ".json", ".toml"))
+    yield from sorted(path for path in (ENGINE / "tritontrace").rglob("*.py"))
+    yield from (ROOT / "tritontrace" / name for name in ("pyproject.toml", "README.md", "LICENSE"))
     for folder in (ROOT / "course_lib" / "jupyter", ROOT / "grader" / "templates"):
         yield from sorted(path for path in folder.rglob("*") if path.is_file())
     yield from sorted((ROOT / "solutions").glob("*.py"))  # judged before anything that is handed in
@@ -95,7 +99,8 @@ def main(autograder: Path) -> int:
     results.unlink(missing_ok=True)
     try:
         notebook = only_notebook(autograder / "submission", rules.unit)
-        graded = single.grade(notebook, rules.student(_email(told)), unit=rules.unit)
+        counting = counts.made(rules.unit, rules.counts)
+        graded = single.grade(notebook, _student(rules, told), unit=rules.unit, counting=counting)
     except submission.Problem as problem:
         found = {"score": 0, "output": str(problem), "tests": []}
     except Exception as error:
@@ -120,12 +125,10 @@ def only_notebook(folder: Path, unit: str) -> Path:
     return named[0]
 
 
-def result(graded: single.Graded, rules: Rules, told: dict[str, Any]) -> dict[str, Any]:
+def result(graded: single.GradedNotebook, rules: Rules, told: dict[str, Any]) -> dict[str, Any]:
     """The contents of results.json: one test for each criterion, and the score with extra credit and without what lateness takes."""
-    earned = graded.points + sum(verdict.bonus for verdict in graded.verdicts)
-    user = told["users"][0].get("assignment", {})
-    date = user.get("due_date") or told.get("assignment", {}).get("due_date")
-    due = rules.due_for(rules.student(_email(told)), datetime.fromisoformat(date) if date else None)
+    earned = graded.points + graded.bonus
+    due = max(filter(None, (_due(rules, told, user) for user in told["users"])), default=None)
     penalty = rules.penalty(earned, datetime.fromisoformat(told["created_at"]), due)
     lines = [f"{graded.mark} of {graded.out_of:g} points."]
     if penalty:
@@ -134,19 +137,21 @@ def result(graded: single.Graded, rules: Rules, told: dict[str, Any]) -> dict[st
         "score": round(max(0.0, earned - penalty), 2),
         "output": " ".join(lines),
         "stdout_visibility": "hidden",  # the grader's own words, which are for instructors
-        "tests": [test for verdict in graded.verdicts for test in tests(verdict)],
+        "tests": [
+            test for verdict in graded.verdicts for test in tests(verdict, graded.counting.ways[verdict.exercise])
+        ],
     }
 
 
-def tests(verdict: Verdict) -> Iterator[dict[str, Any]]:
+def tests(verdict: Verdict, way: counts.Counting) -> Iterator[dict[str, Any]]:
     """A test for each criterion of an exercise, named and explained as its verdict is, gates among them; what was never judged,
-    since something before it failed, is hidden until it is."""
+    since something before it failed, is hidden until it is. way: how the exercise counts; only the path has a maximum."""
     for number, finding in enumerate(verdict.findings, start=1):
         yield {
             "number": f"{verdict.exercise}.{number}",
             "name": f"{verdict.exercise}: {finding.title}",
             "score": finding.points,
-            "max_score": 0 if finding.bonus else finding.out_of,
+            "max_score": 0 if finding.bonus or way != "path" else finding.out_of,
             "status": "passed" if finding.passed else "failed",
             "output": said(verdict, finding),
             "output_format": "text",
@@ -160,8 +165,15 @@ def said(verdict: Verdict, finding: Finding) -> str:
     return "\n".join(filter(None, [render.of_finding(finding), verdict.remark if finding is first else ""]))
 
 
-def _email(told: dict[str, Any]) -> str:
-    return told["users"][0]["email"]
+def _student(rules: Rules, told: dict[str, Any]) -> str:
+    """The student whose hidden inputs a submission gets: of a group the first by name, whoever handed in."""
+    return min(rules.student(user["email"]) for user in told["users"])
+
+
+def _due(rules: Rules, told: dict[str, Any], user: dict[str, Any]) -> datetime | None:
+    """The date until which one of a group has time; the group has until the latest of them."""
+    date = user.get("assignment", {}).get("due_date") or told.get("assignment", {}).get("due_date")
+    return rules.due_for(rules.student(user["email"]), datetime.fromisoformat(date) if date else None)
 
 
 if __name__ == "__main__":

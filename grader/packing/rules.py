@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from nbgrader.api import MissingEntry
 
 from grader import nbgrader_config
-from grader.classes import late
-from grader.reporting import results
+from grader.gradebook import counts, late, results
+
+OF_STUDENTS = {"of": "single students"}
 
 
 @dataclass(frozen=True)
@@ -20,14 +22,23 @@ class Rules:
 
     lateness  by the names in late.RULES
     due       for all, or None;  extended  student -> a later date;  both in ISO 8601, UTC
+    counts    how exercises count, as counts.json has it
     ids       an email address -> the student's id in the class, so that both give the same hidden inputs
+
+    What tells of single students is marked so, and `public` leaves it out.
     """
 
     unit: str
     lateness: Mapping[str, float]
+    counts: Mapping[str, Any] = field(default_factory=dict)
     due: str | None = None
-    extended: Mapping[str, str] = field(default_factory=dict)
-    ids: Mapping[str, str] = field(default_factory=dict)
+    extended: Mapping[str, str] = field(default_factory=dict, metadata=OF_STUDENTS)
+    ids: Mapping[str, str] = field(default_factory=dict, metadata=OF_STUDENTS)
+
+    @property
+    def public(self) -> Rules:
+        """The rules that everybody may read: who has more time is often who is ill."""
+        return replace(self, **{each.name: {} for each in fields(self) if each.metadata == OF_STUDENTS})
 
     def student(self, name: str) -> str:
         """The id of the student with this email address, or this name itself."""
@@ -49,17 +60,18 @@ def rules_of(home: Path, unit: str) -> Rules:
     """The rules of a unit in the class whose state lies in `home`, as `grader autograde` applies them."""
     plugin = late.ByTheDay(config=nbgrader_config.config(home))
     lateness = {name: getattr(plugin, name) for name in late.RULES} | late.rules_of(home, unit)
+    said = counts.rules_of(home, unit)
     if not (home / "gradebook.db").exists():
-        return Rules(unit, lateness)
+        return Rules(unit, lateness, said)
     with results.book(home) as book:
         ids = {student.email.casefold(): student.id for student in book.students if student.email}
         try:
             assignment = book.find_assignment(unit)
         except MissingEntry:
-            return Rules(unit, lateness, ids=ids)
+            return Rules(unit, lateness, said, ids=ids)
         given = {s.student.id: s.duedate for s in assignment.submissions if s.extension and s.duedate}
         due = _utc(assignment.duedate) if assignment.duedate else None
-        return Rules(unit, lateness, due, {student: _utc(date) for student, date in given.items()}, ids)
+        return Rules(unit, lateness, said, due, {student: _utc(date) for student, date in given.items()}, ids)
 
 
 def _utc(date: datetime) -> str:

@@ -1,10 +1,6 @@
-"""Results of grading a unit, for people and for an LMS.
+"""The class report, for the people who teach.
 
-results.py    what was judged and entered, read again
-report.py     the class report
-flags.py      what a person should look at
+report.py     the page
+sources.py    submissions, read for it
 similar.py    sources that look alike
-exports.py    marks as CSV
-scale.py      what a point is worth in a column of another maximum
-handback.py   feedback as Canvas and Moodle take it back
 """

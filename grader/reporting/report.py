@@ -14,7 +14,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,15 +28,18 @@ from matplotlib.ticker import MaxNLocator
 import grader
 from course_lib import render
 from course_lib.exercise import Exercise, Verdict
-from course_lib.picture import BLUE
 from course_lib.version import VERSION
 from grader import TEMPLATES, disk
-from grader.audit.variants import solution_cell
-from grader.classes import enrolled
-from grader.classes.classroom import is_poison
-from grader.classes.enrolled import Absent, Member
-from grader.reporting import results, similar
-from grader.reporting.results import Entry, StudentFlag
+from grader.cohort.classroom import is_poison
+from grader.gradebook import counts, results
+from grader.gradebook.counts import ExerciseCounts
+from grader.gradebook.results import Entry
+from grader.lms import enrolled
+from grader.lms.enrolled import Absent, Member
+from grader.published import solution_cell
+from grader.reporting import similar, sources
+from grader.reporting.sources import StudentFlag
+from tritontrace.picture import BLUE
 
 MISTAKES = 20  # the most mistakes that are shown, and the most pairs
 PAIRS = 40
@@ -49,7 +52,7 @@ INK = "#123456"  # stands for the page's own ink; no plot uses it for itself
 
 
 @dataclass
-class Mistake:
+class FrequentMistake:
     """A gate or criterion that students failed: the sentence that most of them saw, and how many did."""
 
     exercise: str
@@ -70,20 +73,20 @@ class Mistake:
         return kinds[_kind(self.sentence)]
 
 
-def mistakes(verdicts: Mapping[str, Mapping[str, Verdict]]) -> list[Mistake]:
+def mistakes(verdicts: Mapping[str, Mapping[str, Verdict]]) -> list[FrequentMistake]:
     """Mistakes of a class, the most frequent first. A blank answer is no mistake, and neither is what a failed gate
     left unjudged.
 
     verdicts    student -> exercise -> verdict
     """
-    found: dict[tuple[str, str], Mistake] = {}
+    found: dict[tuple[str, str], FrequentMistake] = {}
     for student, of_student in verdicts.items():
         for exercise, verdict in of_student.items():
             if blank(verdict) or is_poison(verdict):
                 continue
             for f in verdict.findings:
                 if f.lost and not f.bonus:
-                    mistake = found.setdefault((exercise, f.key), Mistake(exercise, f.missed))
+                    mistake = found.setdefault((exercise, f.key), FrequentMistake(exercise, f.missed))
                     mistake.title = mistake.title if f.blank else f.missed  # who has begun says better what it is
                     mistake.students.append(student)
                     if f.status != "same_cause":
@@ -109,12 +112,16 @@ def blank(verdict: Verdict) -> bool:
 
 @dataclass(frozen=True)
 class Distribution:
-    """How the class did in one exercise, or in all (exercise is None)."""
+    """How the class did in one exercise, or in all.
+
+    more    whether the exercise's points are not part of the maximum
+    """
 
     name: str
     out_of: float
     points: list[float]
     blank: int = 0
+    more: bool = False
 
     @property
     def mean(self) -> float:
@@ -143,15 +150,16 @@ class Alike:
 
 
 @dataclass(frozen=True)
-class Report:
+class ClassReport:
     """The class report on one unit."""
 
     unit: str
     entries: list[Entry]
-    exercises: list[Exercise]
+    exercises: list[Exercise]  # those that count, the path's first
+    counting: ExerciseCounts
     total: Distribution
     distributions: list[Distribution]
-    mistakes: list[Mistake]
+    mistakes: list[FrequentMistake]
     flags: list[StudentFlag]
     unjudged: list[StudentFlag]
     alike: list[Alike]
@@ -166,36 +174,36 @@ class Report:
         return [name for name in ("section", "group") if any(getattr(m, name) for m in self.members.values())]
 
 
-def of_class(home: Path, unit: str, published=solution_cell) -> Report:
+def of_class(home: Path, unit: str, published=solution_cell) -> ClassReport:
     """Everything the page says. Raises NotGraded if nobody has been graded.
 
     published    the published solution of an exercise
     """
-    entries = results.gradebook(home, unit)
-    exercises = list(grader.exercises(unit).values())
+    entries, counting = results.gradebook(home, unit), counts.of(home, unit)
+    path, more = counting.ids("path"), counting.ids("more")
+    exercises = [counting.exercises[id] for id in (*path, *more)]
     verdicts = {e.student: results.verdicts(home, unit, e.student) for e in entries}
     handins = {
-        e.student: results.handin(home / "submitted" / e.student / unit / f"{unit}.ipynb", unit, e.student)
+        e.student: sources.handin(home / "submitted" / e.student / unit / f"{unit}.ipynb", unit, e.student)
         for e in entries
     }
-    sources = {x.id: {s: h.sources[x.id] for s, h in handins.items() if x.id in h.sources} for x in exercises}
+    texts = {x.id: {s: h.sources[x.id] for s, h in handins.items() if x.id in h.sources} for x in exercises}
     tokens = {x.id: {s: h.tokens[x.id] for s, h in handins.items() if x.id in h.tokens} for x in exercises}
     known = {x.id: similar.tokens(published(x.id)) for x in exercises}
-    released = results.handin(grader.released(unit), unit, "").sources
+    released = sources.handin(grader.released(unit), unit, "").sources
     given = {x.id: similar.tokens(released.get(x.id, "")) for x in exercises}
     alike = [
-        Alike(x.id, pair, [sources[x.id][student] for student in pair.students[:2]])
+        Alike(x.id, pair, [texts[x.id][student] for student in pair.students[:2]])
         for x in exercises
         for pair in similar.pairs(tokens[x.id], leave_out=known[x.id], given=given[x.id])
     ]
-    return Report(
+    return ClassReport(
         unit=unit,
         entries=entries,
         exercises=exercises,
-        total=Distribution(
-            "total", sum(x.points for x in exercises), [e.score for e in entries if e.score is not None]
-        ),
-        distributions=[_distribution(x, entries, verdicts) for x in exercises],
+        counting=counting,
+        total=Distribution("total", counting.out_of, [e.score for e in entries if e.score is not None]),
+        distributions=[replace(_distribution(x, entries, verdicts), more=x.id in more) for x in exercises],
         mistakes=mistakes({s: v for s, v in verdicts.items() if not handins[s].problem}),
         flags=[flag for h in handins.values() for flag in h.flags],
         unjudged=[
@@ -260,7 +268,7 @@ def _inline(svg: str, label: str) -> Markup:
 # --------------------------------------------------------------------------------------------------- the page
 
 
-def page(report: Report, feedback: str = "../feedback") -> str:
+def page(report: ClassReport, feedback: str = "../feedback") -> str:
     """The report as HTML. feedback: where the students' feedback lies, seen from the page."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),

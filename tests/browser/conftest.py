@@ -12,6 +12,8 @@ from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 import make
 from grader import ROOT
+from strides.handout import hand_out
+from strides.lab import QUIET, SETTINGS
 
 FLAGS = "disable-gpu disable-quic no-first-run disable-background-networking disable-component-update disable-sync"
 # Errors that are none, and why.
@@ -62,8 +64,8 @@ def lab(tmp_path_factory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("student")
     for unit in sorted(path.parent for path in (ROOT / "notebooks").glob("*/*.ipynb")):
         (folder / "work").mkdir(exist_ok=True)
-        make.hand_out(unit, folder / "work" / unit.name)
-    with Lab(folder / "work", folder / "state", make.QUIET, JUPYTER_CONFIG_PATH=str(make.STUDENTS_LAB)) as lab:
+        hand_out(unit, folder / "work" / unit.name)
+    with Lab(folder / "work", folder / "state", QUIET, JUPYTER_CONFIG_PATH=str(SETTINGS)) as lab:
         yield lab
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.image import imread
 from playwright.sync_api import Locator
 
-from course_lib.picture import contrast
+from tritontrace.picture import contrast
 
 TEXT = 4.5  # what WCAG 2 asks of text
 SIGN = 3.0  # and of a sign that is no text

@@ -13,7 +13,7 @@ pytest.importorskip("sphinx_book_theme", reason="the extra `site` is not install
 
 from course_lib.exercises import UNITS
 from grader import exercises
-from grader.building import site
+from grader.building import origin, site
 
 
 class Page(HTMLParser):
@@ -43,7 +43,9 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def html(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    assert site.main(folder) == 0  # warnings are errors
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(origin.SETTING, "https://github.com/ada/course")
+        assert site.main(folder) == 0  # warnings are errors
     return folder / "html"
 
 

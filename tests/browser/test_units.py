@@ -14,8 +14,8 @@ from course_lib.exercises import UNITS
 IMPORTS = r"(?m).*^from course_lib import .*"
 FIGURE = r"figures\.\w+\.\w+\(\)"  # without arguments: it needs no cell but the imports
 WIDGET = r"figures\.\w+\.explore_\w+\(\)"
-PICTURE = "figure.course-picture img"
-CAPTION = "figure.course-picture figcaption"
+PICTURE = "figure[class$=-picture] img"
+CAPTION = "figure[class$=-picture] figcaption"
 
 
 @pytest.fixture(scope="module", params=UNITS)

@@ -3,12 +3,13 @@
 import pytest
 import torch
 
-from course_lib.evidence import Cause, Evidence, Footprint, Hazard, Launch, Passes, Simulated
+from course_lib.evidence import Evidence
 from course_lib.exercise import Case, Exercise, Trial
-from course_lib.exercises.hopper.criteria import InEveryOrder, NoConflicts, Overlapped, SharedBytes, Uses
-from course_lib.exercises.hopper.mistakes import LESSONS, lesson
-from course_lib.hopper.faults import Kind
-from course_lib.observe import wire
+from course_lib.exercises.sm.criteria import InEveryOrder, NoConflicts, Overlapped, SharedBytes, Uses
+from course_lib.exercises.sm.mistakes import LESSONS, lesson
+from tritontrace.hopper import Kind
+from tritontrace.replay import wire
+from tritontrace.results import Cause, Footprint, Hazard, Launch, Passes, Simulated
 
 X = torch.zeros(1024)
 EXERCISE = Exercise("unit.copy", "copy", "copy(x)", 1, 1, 1, [], lambda x: x.double(), language="Gluon")

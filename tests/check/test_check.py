@@ -94,13 +94,16 @@ def test_partial_points_are_a_plain_number(capsys):
 
 @pytest.mark.parametrize("points", [2.0, 1.5, 0.0])
 def test_a_check_is_one_output_whose_number_nbgrader_reads(monkeypatch, points):
-    from IPython.core.formatters import DisplayFormatter
     from nbformat import v4
     from nbgrader.utils import determine_grade
 
     verdict = Verdict(FORMULA, points, 4.0, [Finding("a", points, 4, "partial")])
-    monkeypatch.setattr(checking, "verdict", lambda exercise, entry: verdict)
-    data, metadata = DisplayFormatter().format(checking.check(FORMULA, padded_stride))
+    monkeypatch.setattr(checking, "verdict", lambda *asked: verdict)
+    formatter = Notebook(monkeypatch).display_formatter
+    told = checking.check(FORMULA, padded_stride)
+    assert formatter.format(told)[0] == {"text/plain": render.text(verdict), "text/html": render.html(verdict)}
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")  # as nbgrader sets it
+    data, metadata = formatter.format(told)
     assert data == {"text/plain": f"{points:g}", "text/html": render.html(verdict)}, (
         "the verdict, and no number below it"
     )
@@ -116,14 +119,16 @@ class Notebook:
 
     def __init__(self, monkeypatch):
         from IPython.core.events import EventManager, available_events
+        from IPython.core.formatters import DisplayFormatter
 
+        self.display_formatter = DisplayFormatter()
         self.events, self.shown = EventManager(self, available_events), []
         monkeypatch.setattr("IPython.get_ipython", lambda: self)
         monkeypatch.setattr("IPython.display.display", lambda data, raw: self.shown.append(data["text/html"]))
 
     def run(self, *verdicts, last=True):
         """A cell with a check for each; `last`: nothing follows the last one, so that it is the value of the cell."""
-        points = [render.Points(v.points, render.text(v), render.html(v)).hand_over() for v in verdicts]
+        points = [render.Points(v.points, render.text(v), render.html(v)).display_result() for v in verdicts]
         if last:
             self.shown.append(points[-1]._repr_mimebundle_()["text/html"])
         self.events.trigger("post_execute")
@@ -189,7 +194,7 @@ def refusal(exercise_id, entry, capsys):
             lambda n, itemsize: n + 7.5,
             "1008.5 is no row stride, a whole number: divide with //",
         ),
-        (FORMULA, lambda m, itemsize: m, "keep the names of the parameters as the exercise gives them"),
+        (FORMULA, lambda m, itemsize: m, "keep the names of the parameters as they were given"),
         (FORMULA, lambda n, itemsize: sectors_of(n), "No cell that was run defines `sectors_of`: run the one"),  # noqa: F821
         (FORMULA, lambda n, itemsize: torch.tensor(n), "is no row stride"),
         (FORMULA, lambda n, itemsize: 10**400, "is no row stride"),
@@ -228,13 +233,22 @@ def test_a_kernel_may_be_warmed_up_and_says_what_a_host_plans_with(capsys):
 
 
 def test_an_endless_loop(monkeypatch, capsys):
-    monkeypatch.setattr(checking, "SECONDS", 0.5)
+    allowed = {}
+
+    def observed(exercise, entry, seed, *, seconds, compile_seconds):
+        allowed[exercise.id] = seconds
+        return observe(exercise, entry, seed, seconds=min(seconds, 0.5), compile_seconds=compile_seconds)
+
+    observe = checking.observe
+    monkeypatch.setattr(checking, "observe", observed)
 
     def forever(n, itemsize):
         while True:
             pass
 
     assert "padded_stride did not finish within 0.5 seconds: an endless loop" in refusal(FORMULA, forever, capsys)
+    checking.check(TRANSPOSE, transpose)
+    assert allowed == {FORMULA: 3.0, TRANSPOSE: 20.0}
 
 
 @pytest.mark.parametrize(
@@ -343,12 +357,27 @@ def test_a_notebook_gets_html_and_a_terminal_text(monkeypatch, capsys, notebook)
     shell = Notebook(monkeypatch) if notebook else type("Shell", (), {})()
     monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
     verdict = criteria.refused(find(FORMULA), SCRIPT_TAG)
-    monkeypatch.setattr(checking, "verdict", lambda exercise, entry: verdict)
+    monkeypatch.setattr(checking, "verdict", lambda *asked: verdict)
     assert checking.check(FORMULA, padded_stride) == 0
     if notebook:
         shell.events.trigger("post_execute")
         assert shell.shown == [render.html(verdict)]
     assert capsys.readouterr().out == ("" if notebook else render.text(verdict) + "\n")
+
+
+def test_the_second_failure_points_to_a_hint(capsys):
+    exercise = find("start.num_programs")
+    checking._hints_given.clear()
+    checking._lost_again.clear()
+    said = []
+    for _ in range(2):
+        checking.check(exercise.id, lambda n, block: n // block)
+        said.append(capsys.readouterr().out)
+    pointer = 'hint("start.num_programs")'
+    assert pointer not in said[0] and pointer in said[1]
+    checking._hints_given[exercise.id] = len(exercise.hints)
+    checking.check(exercise.id, lambda n, block: n // block)
+    assert pointer not in capsys.readouterr().out, "there is none left"
 
 
 def test_a_hint_is_html_in_a_notebook(monkeypatch, capsys):

@@ -1,13 +1,16 @@
 """The criteria that count bytes, programs and time, on evidence made by hand."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from course_lib import criteria
-from course_lib.criteria import Coalesced, DotFlops, Programs, Rereads, Speed, Traffic
-from course_lib.criteria.memory import at_work
-from course_lib.evidence import Access, Evidence, Flops, Footprint, Launch, Operation, Timing
+from course_lib.criteria import Coalesced, DotFlops, Programs, Rereads, Speed, Traffic, blocks
+from course_lib.criteria.memory import effective_programs
+from course_lib.evidence import Evidence, Timing
 from course_lib.exercise import Case, Exercise, Trial
+from tritontrace.results import Access, Flops, Footprint, Launch, LineFlops, Operation
 
 X = torch.zeros(1024)
 EXERCISE = Exercise("unit.copy", "copy", "copy(x)", 1, 1, 1, [], lambda x: x.double())
@@ -67,7 +70,18 @@ def test_dense_stores(op):
 def test_the_wasteful_line_is_named():
     finding = Coalesced("load", 2).judge(EXERCISE, [trial(load(line=3), load("y", sectors=1024, line=7))])
     assert finding.detail == "line 7 uses 4 of every 32 bytes it touches of `y`: `line 7` (on a case)"
-    assert finding.seen == "1,152 sectors, 256 needed"
+    assert finding.seen == "1,024 sectors, 128 needed", "of that line"
+
+
+def test_what_is_shown_is_of_the_case_that_fails():
+    """Sums over all cases once showed "1.03 times as many (1.05 times are allowed)" beside 0 points."""
+    large = trial(load(useful=1 << 17, sectors=1 << 12), footprints=moved(4096, 4096))
+    small = trial(load(useful=8192, sectors=512), footprints=moved(5000, 4096))
+    for criterion in (Coalesced("load", 2), Traffic(lambda x: 8192, 1)):
+        both = criterion.judge(EXERCISE, [large, small])
+        assert both.spent and both.spent.spent > both.spent.allowed
+    dense = Coalesced("load", 2).judge(EXERCISE, [large, small]).spent
+    assert dense and (dense.spent, dense.needed, dense.on) == (512, 256, "a case")
 
 
 def test_one_wasteful_case_is_enough():
@@ -86,6 +100,24 @@ def test_nothing_is_credited_where_the_result_is_wrong(criterion, evidence):
     finding = criterion.judge(EXERCISE, [trial(load(), **good), trial(load(), **good, **evidence)])
     assert (finding.passed, finding.points) == (False, 0)
     assert any(text in finding.seen for text in ("raised", "it also does add", "not right on a case"))
+
+
+# ------------------------------------------------------------------------------------------------ small blocks
+
+
+@pytest.mark.parametrize(
+    "elements, masked, instructions, elements_of_a_block",
+    [(2048, 0, 2048, 1), (2048, 2048, 2048, 2), (2048, 0, 128, 16), (2048, 0, 64, None), (2048, 2048, 128, None)],
+)
+def test_blocks_smaller_than_a_warp_save_nothing(elements, masked, instructions, elements_of_a_block):
+    access = replace(load(useful=8192), elements=elements, masked=masked, instructions=instructions)
+    finding = Coalesced("load", 2).judge(EXERCISE, [trial(access)])
+    told = finding.cause.details["elements"] if finding.cause else None
+    assert told == (str(elements_of_a_block) if elements_of_a_block else None)
+    few = replace(access, bytes=512)
+    assert blocks.small_blocks(trial(few)) is None, "an index, and nothing else"
+    index = trial(few, replace(load(useful=1 << 16), elements=1 << 14, instructions=16))
+    assert blocks.small_blocks(index) is None
 
 
 # ------------------------------------------------------------------------------------------------ traffic, programs
@@ -142,9 +174,7 @@ def test_traffic_without_a_detour_tells_who_moves_what():
 @pytest.mark.parametrize("programs, passed", [(1, False), (7, False), (8, True), (1000, True)])
 def test_programs(programs, passed):
     found = trial(group="tall", programs=programs, busiest=4096 // programs)
-    small = Launch("sum_up", (1, 1, 1), 1, [], [Footprint("buffer 1", 64, read_bytes=64)], busiest_bytes=64)
     found.evidence.launches[0].footprints.append(Footprint("x", 4096, 4096, 4096))
-    found.evidence.launches.append(small)  # a second, small launch does not count
     assert Programs(8, 2).judge(EXERCISE, [found]).passed == passed
 
 
@@ -165,27 +195,48 @@ BUFFER = Footprint("buffer 1", 1 << 20, 0, 0, 1 << 20, 1 << 20)
 )
 def test_programs_at_work(footprints, programs, busiest, expected):
     found = trial(footprints=footprints, programs=programs, busiest=busiest)
-    assert at_work(found) == expected
+    assert effective_programs(found) == expected
+
+
+@pytest.mark.parametrize("busiest, counts", [(0, False), (102, False), (103, True)])
+def test_a_launch_for_show_counts_no_programs(busiest, counts):
+    """A thousand programs that each move less than a twentieth of what the busiest of all moves share no work."""
+    found = trial(footprints=moved(4096, 4096), programs=2, busiest=2048)
+    found.evidence.launches.append(Launch("for_show", (1000, 1, 1), 1000, busiest_bytes=busiest))
+    shared = 2 * 8192 // (2048 + busiest)
+    assert effective_programs(found) == (shared if counts else 2) and shared > 2
 
 
 def test_launches_follow_one_another():
     found = trial(footprints=moved(4096, 4096), programs=64, busiest=128)
     found.evidence.launches.append(Launch("alone", (1, 1, 1), 1, busiest_bytes=8192))
-    assert at_work(found) == 1
+    assert effective_programs(found) == 1
     rows = trial(footprints=moved(4096, 4096), programs=1, busiest=128)
     rows.evidence.launches.extend(Launch("a row", (1, 1, 1), 1, busiest_bytes=128) for _ in range(63))
-    assert at_work(rows) == 1
+    assert effective_programs(rows) == 1
 
 
 @pytest.mark.parametrize("programs, passed", [(1, False), (31, False), (32, True), (132, True)])
 def test_traffic_is_spared_by_many_programs(programs, passed):
+    size = 1 << 20
+    large = [Footprint("x", size, size, size), Footprint("out", size, 0, 0, size, size)]
     few = trial(footprints=moved(4096, 4096), programs=4, busiest=2048)  # a small case
-    found = trial(footprints=moved(4096, 4096), programs=programs, busiest=8192 // programs)
-    finding = Traffic(lambda x: 2 * x.numel() * 4, 1).judge(EXERCISE, [few, found])
+    found = trial(footprints=large, programs=programs, busiest=2 * size // programs)
+    finding = Traffic(lambda x: 2 * size, 1).judge(EXERCISE, [few, found])
     assert finding.passed == passed
     if not passed:
         assert finding.seen == f"the work of {max(4, programs)} programs"
         assert finding.expected == "at least 32 programs that share a case"
+        assert (finding.title, finding.missed) == ("at least 32 programs share the work", "too few programs")
+
+
+@pytest.mark.parametrize("programs, passed", [(1, False), (7, False), (16, True)])
+def test_a_small_case_asks_for_no_more_programs_than_it_has_work_for(programs, passed):
+    """128 rows of 1024 floats, eight to a program, are 16 programs."""
+    size = 128 * 1024 * 4
+    rows = [Footprint("x", size, size, size), Footprint("out", size, 0, 0, size, size)]
+    found = trial(footprints=rows, programs=programs, busiest=2 * size // programs)
+    assert Traffic(lambda x: 2 * size, 1).judge(EXERCISE, [found]).passed == passed
 
 
 @pytest.mark.parametrize(
@@ -221,7 +272,7 @@ def test_a_copy_that_is_read_counts_as_the_tensor(back, times):
 def test_products_have_bounds_on_both_sides(forward, backward, least, seen):
     found = trial()
     found.evidence.launches[:] = [
-        Launch("k", (1, 1, 1), 1, flops=Flops(dot=dot), phase=phase)
+        Launch("k", (1, 1, 1), 1, line_flops=[LineFlops("k", 2, "", Flops(dot=dot))], phase=phase)
         for phase, dot in enumerate((forward, backward))
         if dot is not None
     ]
@@ -247,10 +298,10 @@ SPEED = Speed("copy", Case("large", "speed", lambda g: {}), lambda x: 1, full=0.
     "ratio, points", [(0.0, 0), (0.49, 0), (0.5, 0), (0.575, 0.5), (0.65, 1), (0.8, 2), (1.3, 2), (-1.0, 0)]
 )
 def test_speed_is_a_ramp(ratio, points):
-    found = trial(timing=Timing("large", "copy", ratio, 0.01, "H200"))
+    found = trial(timing=Timing("large", "copy", ratio, 0.01, "H200", microseconds=12.3))
     finding = SPEED.judge(EXERCISE, [found])
     assert (finding.points, finding.passed) == (points, points == 2)
-    assert finding.seen == f"{ratio:.2f} ± 0.01 on H200, large"
+    assert finding.seen == f"{ratio:.2f} ± 0.01 on H200, large: 12 µs"
     assert bool(finding.detail) == (points < 2)
 
 

@@ -18,8 +18,9 @@ from course_lib.criteria import (
     Speed,
     TritonDidTheWork,
 )
-from course_lib.evidence import Access, Cause, Compiled, Evidence, Fault, Footprint, Launch
+from course_lib.evidence import Evidence
 from course_lib.exercise import Case, Criterion, Exercise, Request, Spent, Trial
+from tritontrace.results import Access, Cause, Compiled, Fault, Footprint, Launch
 
 SPEED = Speed("copy", Case("large", "speed", None), None, full=0.8, none=0.5)
 X = torch.arange(12.0).reshape(3, 4) + 1
@@ -115,7 +116,7 @@ def test_half_precision_is_compared_after_rounding():
 
 NAN = torch.full_like(X, float("nan"))
 TAIL = torch.where(X > 8, torch.nan, X * 2)  # the last of three rows
-LANES = "Masked lanes loaded without `other` hold NaN here and anything on a GPU (kernel `k`, line 3)"
+LANES = "Masked positions loaded without `other` hold NaN here and anything on a GPU (kernel `k`, line 3)"
 QUESTION = "does a mask end too early, has the grid too few programs, or do the offsets not move on?"
 
 
@@ -135,7 +136,12 @@ QUESTION = "does a mask end too early, has the grid too few programs, or do the 
             [],
             "Your kernel did not store these elements: memory that nobody wrote shows as NaN here. Does the mask",
         ),
-        (NAN, 0, ["kernel `k`, line 3"], "Your kernel did not store these elements"),  # so the masked lanes did no harm
+        (
+            NAN,
+            0,
+            ["kernel `k`, line 3"],
+            "Your kernel did not store these elements",
+        ),  # so the masked positions did no harm
         (NAN, 48, ["kernel `k`, line 3"], f"{LANES}: do they reach the result? Other causes"),
         (
             TAIL,
@@ -189,7 +195,7 @@ def heads_wrong(where):
 
 def criteria_trials(out, x):
     judged = trial(out, inputs=[{"x": x}], kernels={"k": "def k(): pass"}, launches=[launch()])
-    return [criteria.Judged.of(exercise(), judged)]
+    return [criteria.GradedTrial.of(exercise(), judged)]
 
 
 def test_a_map_says_exactly_where_and_that_rows_are_those_of_several_matrices():
@@ -522,7 +528,7 @@ def test_a_wasteful_request_is_drawn_of_a_public_case_alone():
 
     assert found(False).request == Request("x", "load", 3, 4, list(range(0, 1024, 32)))
     assert found(True).request is None and found(True).spent == found(False).spent
-    assert found(False).spent == Spent("sectors", "touched", 4, 32, 4.2)
+    assert found(False).spent == Spent("sectors", "touched", 4, 32, 4.2, "a")
     assert found(False, range(0, 128, 4)).request is None, "this one wastes nothing"
     assert found(False, []).request is None
     odd = Access("x", "load", 3, "", 1, 1, 1, 4096, 0, 4, 32, request=[0, 64])

@@ -9,15 +9,17 @@ from importlib import import_module
 import pytest
 
 from course_lib import criteria
-from course_lib.evidence import Cause, Compiled, Evidence, Fault, Launch, Timing
+from course_lib.evidence import Evidence, Timing
+from course_lib.execution import observe
 from course_lib.exercise import Case, Criterion, Finding
 from course_lib.exercises import UNITS, find
-from course_lib.observe import observe
-from course_lib.observe.child import ChildLost
-from course_lib.observe.record import load
 from grader.audit import variants
-from grader.classes.classroom import is_poison
-from grader.reporting import exports, report
+from grader.cohort.classroom import is_poison
+from grader.lms import exports
+from grader.reporting import report
+from tritontrace.replay import load
+from tritontrace.replay.child import ChildLost
+from tritontrace.results import Cause, Compiled, Fault, Launch
 
 WORD = "word"
 SENTENCES = {  # the fields that hold what people read
@@ -81,8 +83,8 @@ def test_one_word_in_place_of_every_sentence_changes_no_point_and_no_status(monk
     assert {"passed", "partial", "failed", "same_cause", "not_judged"} <= seen.keys() and len(plain) > 50
 
     silent = {name: {id: worded(verdict) for id, verdict in of.items()} for name, of in plain.items()}
-    said, unsaid = ([(m.exercise, m.title, m.students) for m in report.mistakes(of)] for of in (plain, silent))
-    assert said == unsaid and len(said) > 10
+    said, not_remark = ([(m.exercise, m.title, m.students) for m in report.mistakes(of)] for of in (plain, silent))
+    assert said == not_remark and len(said) > 10
     for name, of in plain.items():
         for id, verdict in of.items():
             assert report.blank(verdict) == report.blank(silent[name][id])
@@ -110,7 +112,7 @@ def test_who_launches_a_kernel_and_returns_nothing_has_begun():
     for launches, blank in (([], True), ([Launch("k", (1, 1, 1), 1)], False)):
         evidence = Evidence("a", outputs=[None], launches=launches)
         case = exercise.cases[0]
-        verdict = criteria.judge(exercise, [criteria.Judged(case, [case.arguments(0)], evidence, exercise)])
+        verdict = criteria.judge(exercise, [criteria.GradedTrial(case, [case.arguments(0)], evidence, exercise)])
         assert "returns nothing" in verdict.findings[0].seen and report.blank(verdict) == blank
         assert verdict.findings[0].expected == ""
 
@@ -119,7 +121,7 @@ def test_an_exception_in_our_words_is_no_blank():
     """An exception may say `no answer`."""
     exercise = find("coalescing.transpose")
     cause = Cause("raised", details={"exception": "ValueError", "message": "no answer"})
-    trial = criteria.Judged(
+    trial = criteria.GradedTrial(
         Case("a", "plain", lambda generator: {}),
         [{}],
         Evidence("a", error="raised ValueError: no answer", cause=cause),

@@ -9,8 +9,8 @@ import triton.language as tl
 
 from course_lib.checking import verdict
 from course_lib.criteria import Correct, DotFlops, Launches, NoAtomics, Rereads, Saves, TritonDidTheWork, judge
+from course_lib.execution import calls, draw, record_all, replay_all, trials
 from course_lib.exercise import Case, Exercise
-from course_lib.observe import calls, draw, record_all, replay_all, trials
 
 N = 200
 

@@ -18,12 +18,12 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from course_lib.execution.timed import difference
 from course_lib.exercise import Exercise
 from course_lib.exercises import find
 from course_lib.exercises.coalescing.cases import matrix, matrix_and_index, vector
-from course_lib.observe.record import load
-from course_lib.observe.timed import difference
 from grader.audit import variants
+from tritontrace.replay import load
 
 RUNS = 30  # on the large inputs: threads that do not wait for one another are often lucky
 LARGE = {

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HOPPER, reason="it is writ
 
 @pytest.fixture(scope="module")
 def scripts():
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "research"))
     try:
         import attention_backward_overlapped
         import attention_overlapped

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from benchmarks import attention_decode, attention_decode_registers
+from research import attention_decode, attention_decode_registers
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="it needs a GPU")]
 

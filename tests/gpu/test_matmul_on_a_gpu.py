@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from benchmarks import matmul_persistent
 from course_lib.exercises.tiling import EXERCISES
+from research import matmul_persistent
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HOPPER, reason="it is written for sm_90")]

@@ -11,14 +11,15 @@ import triton
 import triton.language as tl
 
 from course_lib.checking import verdict
+from course_lib.execution import card, observe, on_gpu, record_apart, timed
 from course_lib.exercises import find
-from course_lib.hardware import bench, gpu
-from course_lib.observe import record_apart, timed
-from course_lib.observe.record import load
-from course_lib.tracing import trace
 from grader import ROOT
-from grader.audit.variants import answer, published, solution_cell
 from grader.judging.judge import Judge
+from grader.published import answer, published, solution_cell
+from tritontrace import gpu
+from tritontrace.profiling import bench
+from tritontrace.replay import load
+from tritontrace.tracing import trace
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
@@ -54,6 +55,20 @@ def test_a_solution_earns_its_bonus(name):
     found = verdict(exercise, function)
     assert found.points == found.out_of, found
     assert found.bonus == exercise.bonus[0].points, found.findings[-1]
+
+
+@pytest.mark.parametrize("name", ["start.add_one", "fusion.softmax", "attention.attention_backward", "flash.varlen"])
+def test_a_solution_is_right_on_the_gpu_too(name):
+    found = verdict(find(name), published(name))
+    on_the_gpu = next(finding for finding in found.findings if finding.key == "right_on_gpu")
+    assert found.points == found.out_of and on_the_gpu.passed and on_the_gpu.gate, on_the_gpu
+
+
+def test_a_log_that_does_not_run_there_is_not_held_against_the_kernel():
+    exercise = find("start.add_one")
+    trials = observe(exercise, published(exercise.id), 1)
+    on_gpu.run(exercise, [{"kernels": {}, "calls": []}] * len(trials), trials, card.run)
+    assert {trial.evidence.on_gpu.not_run for trial in trials if trial.evidence.on_gpu} == {"compiler"}
 
 
 def test_a_slow_kernel_earns_its_points_and_no_bonus():

@@ -1,4 +1,4 @@
-"""On a GPU machine: the timed half has the GPU and a share of its memory; no other child sees it."""
+"""On a GPU machine: one process has the GPU and a share of its memory; no other child sees it."""
 
 import re
 import tempfile
@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from course_lib.exercises import find
-from grader.audit.variants import answer, solution_cell
-from grader.child import sandbox, timing
+from grader.child import card, sandbox
 from grader.judging.judge import Judge
+from grader.published import answer, solution_cell
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
@@ -29,11 +29,12 @@ def refusal(verdict):
 
 def test_a_solution_is_timed_inside_the_sandbox(judge, monkeypatch):
     ran = []
-    original = timing.run
-    monkeypatch.setattr(timing, "run", lambda message: ran.append(original(message)) or ran[-1])
+    original = card.run
+    monkeypatch.setattr(card, "run", lambda *asked: ran.append(original(*asked)) or ran[-1])
     verdict = judge.judge(COPY, answer(COPY.id, solution_cell(COPY.id)), seed=1)
     assert sandbox.enough(judge.level) and verdict.points == verdict.out_of
-    assert verdict.bonus == COPY.bonus[0].points, ran[0].stderr.decode()
+    assert verdict.bonus == COPY.bonus[0].points, ran[-1].stderr.decode()
+    assert next(f for f in verdict.findings if f.key == "right_on_gpu").passed
 
 
 def test_the_gpu_is_left_as_it_was(judge):
@@ -59,17 +60,17 @@ def test_memory_is_capped(monkeypatch):
     for name in ("HOME", "TMPDIR", "TRITON_CACHE_DIR"):
         monkeypatch.setenv(name, "/tmp")  # put back after main
     monkeypatch.setattr(tempfile, "tempdir", None)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (timing.FREE_BYTES - 1, 1 << 37))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (card.FREE_BYTES - 1, 1 << 37))
     monkeypatch.setattr(sandbox, "confine", lambda *a, **k: None)
     monkeypatch.setattr(sandbox, "become_nobody", lambda: None)
     with pytest.raises(SystemExit, match="another process holds the rest"):
-        timing.main()
+        card.main()
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1 << 37, torch.cuda.get_device_properties(0).total_memory))
     monkeypatch.setattr(
-        timing.timed, "main", lambda: torch.empty(timing.GPU_BYTES + (1 << 30), dtype=torch.uint8, device="cuda")
+        card.gpu_process, "main", lambda: torch.empty(card.GPU_BYTES + (1 << 30), dtype=torch.uint8, device="cuda")
     )
     try:
         with pytest.raises(torch.OutOfMemoryError):
-            timing.main()
+            card.main()
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)

@@ -5,7 +5,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.tracing import trace
+from tritontrace.tracing import trace
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():

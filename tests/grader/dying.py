@@ -3,7 +3,7 @@
 import os
 import signal
 
-from grader.classes import workers
+from grader.cohort import workers
 
 
 def judge(job, accept_risk):

@@ -1,13 +1,18 @@
 """A unit whose exercises change after somebody has handed it in."""
 
+from dataclasses import replace
+
+import pytest
 import toy
 import toyclass
 from nbgrader.api import Gradebook
 from toy import UNIT
 
+from course_lib.exercises import ids
 from grader.gradebook import converting
 
 
+@pytest.mark.slow
 def test_exercises_are_dropped_and_added_after_submissions(monkeypatch, tmp_path):
     """One that is wrong is taken out, and comes back: the other's points and marks by hand stay."""
     home = toyclass.make(monkeypatch, tmp_path)
@@ -38,3 +43,27 @@ def test_exercises_are_dropped_and_added_after_submissions(monkeypatch, tmp_path
     ]
     assert scores() == {"ada": (15.5, 14), "ben": (11, 14), "cyd": (10, 14), "dee": (0, 14)}
     assert converting.register(home, UNIT, root=tmp_path) == []
+
+
+def test_a_renamed_exercise_keeps_its_marks(monkeypatch, tmp_path):
+    """Marks by hand stay, too. (What is handed in with the old name is read as today's: tests/unit/test_ids.py.)"""
+    home = toyclass.make(monkeypatch, tmp_path)
+    with Gradebook(f"sqlite:///{home / 'gradebook.db'}") as book:
+        book.find_grade("toy-root-check", UNIT, UNIT, "dee").manual_score = 3
+        book.db.commit()
+        before = {s.student.id: s.score for s in book.assignment_submissions(UNIT)}
+    monkeypatch.setattr(ids, "renamed", lambda: {"toy.root": "toy.square_root"})
+    monkeypatch.setattr(ids, "_cells", lambda: {"toy-root": "toy-square_root"})
+    renamed = replace(toy.exercise("root", 4), id="toy.square_root")
+    toy.build_as(
+        tmp_path,
+        monkeypatch,
+        toy.SOURCE.replace("toy.root", "toy.square_root"),
+        toy.exercise("double", 10, bonus=2),
+        renamed,
+    )
+    assert converting.register(home, UNIT, root=tmp_path) == []
+    with Gradebook(f"sqlite:///{home / 'gradebook.db'}") as book:
+        assert book.find_grade("toy-square_root-check", UNIT, UNIT, "dee").manual_score == 3
+        after = {s.student.id: s.score for s in book.assignment_submissions(UNIT)}
+    assert after == before

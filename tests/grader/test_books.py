@@ -14,10 +14,8 @@ from sqlalchemy.engine import Engine
 from toy import UNIT
 
 import grader
-from grader.classes import late
-from grader.gradebook import books, converting, marks
+from grader.gradebook import books, converting, late, marks, results
 from grader.judging import submission
-from grader.reporting import results
 
 SAYS = {"ada": toyclass.RIGHT, "ben": toyclass.WRONG}
 

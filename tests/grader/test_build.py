@@ -98,8 +98,8 @@ def test_check_names_what_differs(course, monkeypatch):
     assert build.check(UNIT, course) == [never]
 
     nb = json.loads(students.read_text())
-    nb["cells"][3]["source"] = ["import os"]
-    nb["cells"][4]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "secret"}]
+    nb["cells"][1]["source"] = ["import os"]
+    nb["cells"][2]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "secret"}]
     students.write_text(json.dumps(nb))
     found = " ".join(build.check(UNIT, course))
     assert "differs from its source in source" in found and "'toy-guess' differs from its source in outputs" in found
@@ -179,15 +179,17 @@ def told(path):
 
 def test_a_point_is_changed_in_one_place(course, monkeypatch):
     for path in rebuild(course, announced(monkeypatch, launch=1)):
-        assert "`toy.double` · 10 points · about 1 minute · about 1 line · difficulty ●●○○○\n" in told(path)
-        assert "`toy.root` · 4 points · about 7 minutes · 4 answers · difficulty ●●●●●\n" in told(path)
+        assert "`toy.double` · main path · 10 points · about 1 minute · about 1 line · difficulty ●●○○○\n" in told(path)
+        assert "`toy.root` · main path · 4 points · about 7 minutes · 4 answers · difficulty ●●●●●\n" in told(path)
         assert "right (9 points), in one launch (1 point), together 10 points; half a point for each" in told(path)
         assert "GPU: 2 points at 0.8, a share from 0.5 on" in told(path)
         assert "has 14 points in two exercises: 8 minutes, half an hour.\nYou lose 1 point." in told(path)
     source = announced(monkeypatch, launch=3)
     assert [line for line in build.check(UNIT, course) if "md-" in line]
     for path in rebuild(course, source):
-        assert "`toy.double` · 12 points" in told(path) and "in one launch (3 points), together 12 points" in told(path)
+        assert "`toy.double` · main path · 12 points" in told(
+            path
+        ) and "in one launch (3 points), together 12 points" in told(path)
         assert "has 16 points" in told(path) and "You lose 3 points." in told(path)
         assert cells(path)["toy-double-check"].metadata.nbgrader.points == 12
 
@@ -259,7 +261,7 @@ def test_no_output_is_lost_when_a_point_changes(course, monkeypatch):
         (
             "{{unit minutes}}",
             "{{unit days}}",
-            "90_toy.py:33: {{unit days}}: of a unit there are points, exercises, minutes, hours.",
+            "90_toy.py:33: {{unit days}}: of a unit there are more, points, exercises, minutes, hours.",
         ),
         ("({{worth.right}})", "({{worth.right)", "90_toy.py:26: a {{ without its }}."),
         ("{{exercise toy.root}}", "{{exercise toy.double}}", "90_toy.py:31: `toy.double` is announced a second time."),

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 import grader
 from grader import nbgrader_config
 from grader.__main__ import app, show_gradebook
-from grader.classes import late
-from grader.gradebook import books
+from grader.gradebook import books, late, results
 from grader.judging import submission
-from grader.reporting import handback, report, results
+from grader.lms import feedback_export
+from grader.reporting import report
 
 DOUBLE, ROOT = "toy.double", "toy.root"
 
@@ -173,7 +173,7 @@ def test_table_report_and_exports_show_what_was_given_by_hand(home, capsys, tmp_
     assert "by hand since the last autograde: ada: feedback and penalty" in table
     ran = CliRunner().invoke(app, ["export", UNIT, "--to", str(tmp_path / "out.csv")])
     assert "by hand since the last autograde: ada" in ran.output
-    handback.remember(home, UNIT, {"ada": "ada_1_2_work"})
+    feedback_export.remember(home, UNIT, {"ada": "ada_1_2_work"})
     ran = CliRunner().invoke(app, ["export", UNIT, "feedback", "--to", str(tmp_path / "out.zip")])
     assert "by hand since the last autograde: ada" in ran.output and ran.exit_code == 0
     found = report.of_class(home, UNIT, published=lambda exercise: "")

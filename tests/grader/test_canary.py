@@ -12,6 +12,7 @@ import pytest
 import toy
 import toyclass
 import typer
+from sampling import first_ones
 from test_classroom import Table
 from toy import UNIT
 from typer.testing import CliRunner
@@ -19,15 +20,15 @@ from typer.testing import CliRunner
 from course_lib import criteria
 from course_lib.exercises import find
 from grader import __main__ as command
-from grader import doctor
-from grader.audit import variants
-from grader.audit.variants import IMPORTS, answer, solution_cell
+from grader import doctor, published
 from grader.child import landlock, sandbox
 from grader.child.zygote import Zygote
-from grader.classes import canary, classroom, single, verdicts, workers
+from grader.cohort import canary, classroom, single, workers
+from grader.gradebook import counts, results
+from grader.judging import verdicts
 from grader.judging.judge import GraderFailed, failed
 from grader.judging.judge import _unread as unread
-from grader.reporting import results
+from grader.published import IMPORTS, answer, solution_cell
 
 TRANSPOSE = find("coalescing.transpose")
 IDS = ("toy.double", "toy.root")
@@ -44,7 +45,7 @@ def home(monkeypatch, tmp_path):
     for student in ("ada", "ben"):
         toyclass.hand_in(tmp_path, student, solved(toyclass.nb_of(tmp_path), student))
     monkeypatch.setattr("grader.released", lambda unit: tmp_path / "notebooks" / unit / f"{unit}.ipynb")
-    monkeypatch.setattr(variants, "solution_cells", lambda unit: dict.fromkeys(IDS, "def double(x): return 2 * x"))
+    monkeypatch.setattr(published, "solution_cells", lambda unit: dict.fromkeys(IDS, "def double(x): return 2 * x"))
     return tmp_path / "class"
 
 
@@ -72,10 +73,10 @@ def grade(home, answer=everything):
 
 def test_the_published_solutions_come_first_and_once(home):
     code, table = grade(home)
-    assert code == 0 and table.asked[:2] == [(canary.NOBODY, id) for id in IDS]
+    assert code == 0 and table.asked[:2] == [(canary.REFERENCE, id) for id in IDS]
     assert {student for student, _ in table.asked[2:]} == {"ada", "ben"}
     assert {job.canary.exercise for job in table.jobs} == {"toy.double"}
-    assert canary.NOBODY not in {entry.student for entry in results.gradebook(home, UNIT)}
+    assert canary.REFERENCE not in {entry.student for entry in results.gradebook(home, UNIT)}
     assert grade(home)[1].asked == []
 
 
@@ -93,7 +94,7 @@ def test_where_they_do_not_earn_everything_nobody_is_judged(home, capsys):
         code, table = grade(home, answer)
         assert (
             code == 1
-            and {student for student, _ in table.asked} == {canary.NOBODY}
+            and {student for student, _ in table.asked} == {canary.REFERENCE}
             and ("", "toy.double") in table.asked
         )
         said = " ".join(capsys.readouterr().out.split())
@@ -145,7 +146,10 @@ def test_a_worker_that_cannot_judge_stops_the_class_with_nobody_else_judged(home
     table.slots = 1
     for student in ("cyd", "dee"):
         toyclass.hand_in(home.parent, student, solved(toyclass.nb_of(home.parent), student))
-    with pytest.raises(canary.Broken, match="node7"), classroom.Class(home, workers=table, accept_risk=True) as room:
+    with (
+        pytest.raises(canary.Broken, match="node7"),
+        classroom.ClassGrader(home, workers=table, accept_risk=True) as room,
+    ):
         list(room.grade(UNIT))
     assert {student for student, _ in table.asked} == {"ada", "ben"} and table.closed is True
 
@@ -158,7 +162,7 @@ def test_one_that_fails_in_company_has_another_try_with_nothing_else_at_work(hom
             raise canary.Broken("out of memory")
         return everything(student, exercise, time)
 
-    with classroom.Class(home, workers=Table(answer), accept_risk=True) as room:
+    with classroom.ClassGrader(home, workers=Table(answer), accept_risk=True) as room:
         assert {g.student for g in room.grade(UNIT) if g.complete} == {"ada", "ben"}
 
 
@@ -167,6 +171,8 @@ def test_one_that_fails_in_company_has_another_try_with_nothing_else_at_work(hom
 
 class Stub:
     """A judge whose verdicts have these points."""
+
+    gpu = "none"
 
     def __init__(self, points):
         self.points, self.judged = points, []
@@ -180,8 +186,8 @@ class Stub:
 
 
 def job(student="ada"):
-    one = workers.Answer(TRANSPOSE.id, tuple(answer(TRANSPOSE.id, solution_cell(TRANSPOSE.id))), 1)
-    return workers.Job(student, (one,), verdicts.code_version(), canary=one)
+    one = workers.QueuedAnswer(TRANSPOSE.id, tuple(answer(TRANSPOSE.id, solution_cell(TRANSPOSE.id))), 1)
+    return workers.JudgingJob(student, (one,), verdicts.code_version(), canary=one)
 
 
 @pytest.mark.parametrize("points", [TRANSPOSE.points, 0.0])
@@ -220,7 +226,7 @@ def test_what_refers_to_itself_is_gone_after_each_job(monkeypatch):
 
 def test_it_is_a_kernel_of_the_unit():
     assert canary.first(REAL)[0].kind == "kernel"
-    assert [exercise.id for exercise, _ in canary.published(REAL)] == list(command.grader.exercises(REAL))
+    assert [exercise.id for exercise, _ in canary.references(REAL)] == list(command.grader.exercises(REAL))
 
 
 # ------------------------------------------------------------------------------------- one notebook, and doctor
@@ -253,17 +259,17 @@ def test_grade_one_stops_in_a_sentence(monkeypatch, tmp_path):
     ):
         single.grade(path, "ada", accept_risk=True)
     assert not list(tmp_path.glob("verdicts/*"))
-    told = CliRunner().invoke(command.app, ["grade", "one", str(path), "--accept-risk"])
+    told = CliRunner().invoke(command.app, ["grade", str(path), "--accept-risk"])
     assert told.exit_code == 1 and "of 66 points" not in told.output and "Traceback" not in told.output
 
 
 def test_grade_one_says_that_it_does_not_know(monkeypatch, tmp_path):
     missing = [failed(TRANSPOSE, GraderFailed("lost"))]
-    graded = single.Graded(REAL, "ada", missing)
-    assert graded.text().endswith("ada, 04_memory_coalescing: ? of 10 points")
-    assert graded.tree()["points"] is None and "? of 10 points" in graded.html()
+    graded = single.GradedNotebook(REAL, "ada", missing, counts.of(None, REAL))
+    assert graded.text().endswith("ada, 04_memory_coalescing: ? of 50 points")
+    assert graded.tree()["points"] is None and "? of 50 points" in graded.html()
     monkeypatch.setattr(single, "grade", lambda *words, **more: graded)
-    assert CliRunner().invoke(command.app, ["grade", "one", "x.ipynb"]).exit_code == 1
+    assert CliRunner().invoke(command.app, ["grade", "x.ipynb"]).exit_code == 1
 
 
 def test_what_was_judged_well_is_judged_by_one_kernel_alone(monkeypatch, tmp_path):
@@ -316,7 +322,7 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("what", OWN)
+@pytest.mark.parametrize("what", first_ones(OWN, 4))
 def test_what_a_submission_does_itself_is_its_own(judge, what):
     verdict = judge.judge(TRANSPOSE, of_transpose(OWN[what]), 1)
     assert verdict.judged and verdict.points == 0 and "the grader failed" not in verdict.findings[0].seen
@@ -333,7 +339,9 @@ def test_what_a_child_writes_itself_is_no_failure_of_ours(names):
 
 def test_a_module_that_the_exercise_takes_away_is_no_failure_of_ours(judge):
     exercise = find("recomputation.checkpoint")
-    source = f"import torch\nopen({importlib.util.find_spec(exercise.without).origin!r})\n{solution_cell(exercise.id)}"
+    source = (
+        f"import torch\nopen({importlib.util.find_spec(exercise.without[0]).origin!r})\n{solution_cell(exercise.id)}"
+    )
     assert judge.judge(exercise, [("<imports>", IMPORTS), ("<cell>", source)], 1).judged
 
 
@@ -397,7 +405,7 @@ def linked_file_by_file(folder, target):
         (target / path.relative_to(folder)).symlink_to(path)
 
 
-@pytest.mark.parametrize("link", [None, linked_whole, linked_file_by_file])
+@pytest.mark.parametrize("link", first_ones([None, linked_whole, linked_file_by_file]))
 def test_packages_on_pythonpath_and_behind_links_are_found_in_the_sandbox(monkeypatch, tmp_path, package, link):
     folder = package
     if link:
@@ -406,10 +414,12 @@ def test_packages_on_pythonpath_and_behind_links_are_found_in_the_sandbox(monkey
         link(package, folder)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(tmp_path), "/nowhere"]))
     monkeypatch.syspath_prepend(folder)
-    assert sandbox.environment(str(tmp_path))["PYTHONPATH"] == os.pathsep.join([str(sandbox.ROOT), str(folder)])
+    assert sandbox.environment(str(tmp_path))["PYTHONPATH"] == os.pathsep.join(
+        map(str, (sandbox.ROOT, sandbox.ENGINE, folder))
+    )
     zygote = Zygote()
     source = "def probe():\n    import canary_seed\n    return canary_seed.X"
-    part = {"cells": [["<cell 1>", source]], "entry": "probe", "calls": [[{}]], "called": "", "without": ""}
+    part = {"cells": [["<cell 1>", source]], "entry": "probe", "calls": [[{}]], "called": "", "without": []}
     reply = zygote.ask({"role": "record", "parts": [part], "seconds": 10.0})
     zygote.close()
     (call,) = reply["result"][0]["logs"][0]["calls"]

@@ -19,13 +19,14 @@ from nbgrader.api import Gradebook
 
 import grader
 from course_lib import criteria
+from course_lib.execution import card
 from course_lib.exercises import find
-from course_lib.observe import wire
 from grader.audit import samples
-from grader.audit.variants import answer, solution_cell
-from grader.child import timing
-from grader.classes import classroom, verdicts, workers
+from grader.cohort import classroom, workers
 from grader.gradebook import books, marks
+from grader.judging import verdicts
+from grader.published import answer, solution_cell
+from tritontrace.replay import wire
 
 UNIT = "04_memory_coalescing"
 QUICK = [find(f"coalescing.{name}") for name in ("padded_stride", "divergence_passes", "sectors_touched")]
@@ -49,7 +50,7 @@ class Table:
     def __init__(self, answer=lambda student, exercise, time: 1.0):
         self.answer, self.asked, self.jobs, self.closed = answer, [], [], None
 
-    def device(self):
+    def device(self, mode):
         return verdicts.NO_GPU
 
     def submit(self, job):
@@ -83,7 +84,7 @@ def home(tmp_path):
 
 
 def graded(home, table, **options):
-    with classroom.Class(home, workers=table, accept_risk=True, **options) as room:
+    with classroom.ClassGrader(home, workers=table, accept_risk=True, **options) as room:
         return {g.student: g for g in room.grade(UNIT)}
 
 
@@ -119,12 +120,12 @@ def test_what_is_handed_in_under_a_wrong_name_is_reported_and_the_rest_graded(ho
     assert f"submitted/blank/{UNIT} holds '{name}' and no {UNIT}.ipynb" in blank
 
 
-def test_where_there_are_gpus_what_is_timed_is_a_job_of_its_own(home):
+def test_where_there_are_gpus_kernels_are_a_job_of_their_own(home):
     table = Table()
-    table.device = lambda: "NVIDIA H200"
+    table.device = lambda mode: "NVIDIA H200"
     graded(home, table)
-    timed = {answer.exercise for job in table.jobs if job.timed for answer in job.answers}
-    assert timed == {e.id for e in grader.exercises(UNIT).values() if e.bonus} and len(table.jobs) == 6
+    there = {answer.exercise for job in table.jobs if job.kernels for answer in job.answers}
+    assert there == {e.id for e in grader.exercises(UNIT).values() if e.kind == "kernel"} and len(table.jobs) == 6
 
 
 def test_one_timing_at_a_time_on_a_gpu(tmp_path, monkeypatch):
@@ -133,7 +134,7 @@ def test_one_timing_at_a_time_on_a_gpu(tmp_path, monkeypatch):
 
     def wait(name, devices):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", devices)
-        with timing.alone_on_the_gpu():
+        with card.alone():
             inside.append(name)
             most.append(len(inside))
             time.sleep(0.05)
@@ -145,12 +146,12 @@ def test_one_timing_at_a_time_on_a_gpu(tmp_path, monkeypatch):
     for thread in threads:
         thread.join()
     assert len(most) == 5 and max(most) == 1
-    with timing.alone_on_the_gpu():
+    with card.alone():
         wait("another GPU", "1")  # does not wait for the first
 
 
 def test_a_verdict_is_on_disk_before_anyone_hears_of_it(home):
-    with classroom.Class(home, workers=Table(), accept_risk=True) as room:
+    with classroom.ClassGrader(home, workers=Table(), accept_risk=True) as room:
         jobs = [room.jobs(student, [room.answer(e, full(e), student) for e in QUICK])[0] for student in ("ada", "bob")]
         for number, (job, found) in enumerate(room.judge(jobs), 1):
             assert {p.exercise: room.store.get(room.key(p)) for p in job.answers} == found
@@ -211,10 +212,10 @@ def test_a_failure_of_ours_is_shown_and_not_kept(home):
 
 
 def test_a_worker_of_another_version_stops_the_run_in_a_sentence(home):
-    with classroom.Class(home, workers=Table(), accept_risk=True) as room:
+    with classroom.ClassGrader(home, workers=Table(), accept_risk=True) as room:
         (job,) = room.jobs("ada", [room.answer(QUICK[0], full(QUICK[0]), "ada")])
     with pytest.raises(workers.OtherVersion, match="another version"):
-        workers.judge(workers.Job(**(vars(job) | {"version": "older"})), True)
+        workers.judge(workers.JudgingJob(**(vars(job) | {"version": "older"})), True)
 
 
 def test_no_more_submissions_are_held_than_are_at_work(home):
@@ -223,7 +224,7 @@ def test_no_more_submissions_are_held_than_are_at_work(home):
         path = home / "submitted" / f"s{i}" / UNIT / f"{UNIT}.ipynb"
         path.parent.mkdir(parents=True)
         path.write_bytes((home / "submitted" / "blank" / UNIT / f"{UNIT}.ipynb").read_bytes())
-    with classroom.Class(home, workers=table, accept_risk=True) as room:
+    with classroom.ClassGrader(home, workers=table, accept_risk=True) as room:
         for number, _ in enumerate(room.grade(UNIT), 1):
             assert len(table.jobs) <= number + 2 * table.slots  # read ahead, but not the class
     assert number == 43
@@ -243,7 +244,9 @@ def test_a_verdict_has_another_name_when_anything_that_it_depends_on_changes():
         verdicts.key_of(QUICK[0], cells, 1, "no GPU"),
     }
     assert len(keys) == 5
-    assert verdicts.key_of(QUICK[0], cells, 1, "no GPU") == verdicts.key_of(QUICK[0], cells, 1, "H200")  # never timed
+    assert verdicts.key_of(QUICK[0], cells, 1, "no GPU") == verdicts.key_of(
+        QUICK[0], cells, 1, "H200"
+    )  # it has no kernel
 
 
 def test_the_version_covers_the_judging_code_and_no_other(tmp_path, monkeypatch):
@@ -261,6 +264,7 @@ def test_the_version_covers_the_judging_code_and_no_other(tmp_path, monkeypatch)
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1")
     monkeypatch.setattr(verdicts, "ROOT", tmp_path)
+    monkeypatch.setattr(verdicts, "ENGINE", tmp_path / "tritontrace" / "src")
     before, before_a = version(), version("a")
     (tmp_path / "grader/reporting/report.py").write_text("2")
     assert (version(), version("a")) == (before, before_a)
@@ -277,7 +281,7 @@ def test_the_version_covers_the_judging_code_and_no_other(tmp_path, monkeypatch)
 
 
 def test_a_damaged_verdict_is_no_verdict(tmp_path):
-    store = verdicts.Verdicts(tmp_path)
+    store = verdicts.VerdictStore(tmp_path)
     store.put("a", criteria.refused(QUICK[0], "why"))
     assert store.get("a").points == 0 and store.get("b") is None
     (tmp_path / "a.json").write_text("{")
@@ -331,7 +335,7 @@ def wait_for(condition, seconds=180):
 
 def judged_while_one_is_killed(folder, chosen, kill):
     """Judges four students and one who kills her worker; calls `kill` when one has her verdicts."""
-    with classroom.Class(folder, workers=chosen, accept_risk=True) as room:
+    with classroom.ClassGrader(folder, workers=chosen, accept_risk=True) as room:
         given = [("mallory", QUICK[:1])] + [(student, QUICK) for student in ("ada", "bob", "cyd", "dan")]
         jobs = [
             job for student, of in given for job in room.jobs(student, [room.answer(e, full(e), student) for e in of])

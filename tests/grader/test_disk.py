@@ -23,15 +23,17 @@ from toy import UNIT
 from typer.testing import CliRunner
 
 import grader
-from course_lib.observe import wire
 from grader import disk
 from grader.__main__ import app
 from grader.building import build
 from grader.child import zygote
-from grader.classes import enrolled, frozen, late, lock, verdicts
-from grader.gradebook import books, converting, marks
+from grader.cohort import frozen, lock
+from grader.gradebook import books, converting, late, marks
+from grader.judging import verdicts
+from grader.lms import enrolled
 from grader.nbgrader_config import config
 from grader.reporting import report
+from tritontrace.replay import wire
 
 
 @pytest.fixture
@@ -138,7 +140,7 @@ def test_what_is_no_refusal_of_the_disk_is_none():
 def test_a_verdict_that_finds_no_room_leaves_no_draft(tmp_path, monkeypatch):
     refuse(monkeypatch, errno.ENOSPC)
     with pytest.raises(OSError, match=FULL):
-        verdicts.Verdicts(tmp_path).put("a", toy.verdict("double", 1, 2))
+        verdicts.VerdictStore(tmp_path).put("a", toy.verdict("double", 1, 2))
     assert files(tmp_path) == {}
 
 
@@ -146,8 +148,8 @@ def test_a_verdict_that_finds_no_room_leaves_no_draft(tmp_path, monkeypatch):
 def command(home, monkeypatch):  # noqa: F811
     """Runs the command autograde on three submissions, with workers that judge nothing: (exit code, output)."""
     monkeypatch.setenv("GRADER_HOME", str(home))
-    monkeypatch.setattr("grader.classes.classroom.Local", lambda count, **more: Table())
-    monkeypatch.setattr("grader.classes.classroom.Class.prove", lambda self, unit: None)
+    monkeypatch.setattr("grader.cohort.classroom.Local", lambda count, **more: Table())
+    monkeypatch.setattr("grader.cohort.classroom.ClassGrader.prove", lambda self, unit: None)
     return lambda: run("autograde", REAL, "--workers", 1, "--accept-risk")
 
 
@@ -213,7 +215,7 @@ def test_a_second_autograde_says_that_it_waits_and_waits(home, command):  # noqa
 HOLD = """
 import sys
 from pathlib import Path
-from grader.classes.lock import locked
+from grader.cohort.lock import locked
 with locked(Path(sys.argv[1]), print):
     print("held", flush=True)
     sys.stdin.read()
@@ -250,7 +252,7 @@ def test_the_exchange_s_recipe_makes_a_new_home_and_keeps_the_notebook(tmp_path,
 # ------------------------------------------------------------------------------------------------ Ctrl-C
 
 ANSWERS = """
-from course_lib import compiled
+from tritontrace import compiled
 from grader.child import sandbox, zygote
 sandbox.become_nobody = compiled.warm_up = lambda: None
 zygote.answer = lambda order, parts: ({}, bytes(1 << 20))
@@ -285,7 +287,7 @@ def test_a_file_that_was_broken_by_hand_is_named(tmp_path, kept, reading, text, 
     """The commands put this clause into their one sentence (see `refusal`), and write nothing over the file."""
     assert not reading(tmp_path)
     (tmp_path / kept).write_text(text)
-    with pytest.raises(disk.Refused, match=f"{kept} {why}") as raised:
+    with pytest.raises(disk.WriteRefused, match=f"{kept} {why}") as raised:
         reading(tmp_path)
     assert disk.refusal(raised.value) and (tmp_path / kept).read_text() == text
 

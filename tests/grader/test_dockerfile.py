@@ -66,7 +66,8 @@ def course(tmp_path_factory) -> Path:
     packages.mkdir(parents=True)
     (packages / "__init__.py").touch()
     (packages / "__main__.py").write_text(STAND_IN)
-    run(folder, all_of("RUN")[-1])
+    for step in all_of("RUN")[-2:]:
+        run(folder, step)
     return folder
 
 
@@ -81,6 +82,7 @@ def run(course: Path, step: str) -> None:
         "HOME": str(course.parent),
         "PYTHONPATH": str(course.parent / "packages"),
         "ASKED": str(course.parent / "asked"),
+        "TORCH": dict(argument.split("=") for argument in all_of("ARG"))["TORCH"],
     }
     done = subprocess.run(["sh", "-c", step], cwd=course, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -104,32 +106,58 @@ def test_the_base_is_a_python_that_the_course_is_for():
 def test_what_an_instructor_has_does_not_get_in():
     assert [path for path in INSTRUCTORS if not ignored(path)] == []
     assert ignored("work/00_start_here/00_start_here.ipynb") and ignored("course_lib/__pycache__/x.pyc")
-    assert not ignored("grader/building/build.py") and not ignored("tests/hopper/runs.py")
+    assert not ignored("grader/building/build.py") and not ignored("tritontrace/tests/shared/runs.py")
 
 
 def test_nobody_is_root_when_the_course_is_copied_and_run():
     order = [instruction for instruction, _ in INSTRUCTIONS]
     assert all_of("USER") == ["learner"] and order.index("USER") < order.index("COPY") < order.index("CMD")
-    assert all_of("COPY") == ["--chown=learner . ."], "the files belong to the user"
+    assert all(step.startswith("--chown=learner ") for step in all_of("COPY")), "the files belong to the user"
 
 
+@pytest.mark.slow
 def test_it_installs_the_course_with_its_constraints_and_keeps_no_cache(course):
-    (pip,) = asked(course)[:1]
-    assert pip == ["install", "--quiet", "-c", str(course / "constraints.txt"), "--editable", f"{course}[grader]"]
-    assert "PIP_NO_CACHE_DIR=1" in all_of("RUN")[-1]
+    needed, again, own = asked(course)
+    assert (
+        needed[:4] == ["install", "--progress-bar=off", "-c", str(course / "constraints.txt")]
+        and "torch==2.13.0" in needed
+    )
+    assert again == needed, "which pip then has"
+    assert own[2:] == ["--no-deps", "--editable", str(course / "tritontrace"), "--editable", str(course)]
+    assert all("PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1" in step for step in all_of("RUN")[-2:])
     assert (course / ".venv" / "bin" / "python").exists() and (course / "work").is_dir()
 
 
+@pytest.mark.slow
+def test_a_change_of_the_course_installs_no_dependency_again(tmp_path, course):
+    """The layer with torch is made of what stands before `COPY . .`, and of nothing else."""
+    order = [INSTRUCTIONS.index(("COPY", step)) for step in all_of("COPY")]
+    assert all_of("COPY")[-1] == "--chown=learner . ." and INSTRUCTIONS[order[-1] - 1][0] == "RUN"
+    folder = tmp_path / "course"
+    for step in all_of("COPY")[:-1]:
+        *names, to = step.split()[1:]
+        for name in names:
+            (folder / to).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / to / Path(name).name)
+    shutil.copytree(course.parent / "packages", tmp_path / "packages")
+    run(folder, all_of("RUN")[-2])
+    assert [words[:2] for words in asked(folder)] == [["install", "--progress-bar=off"]]
+
+
+def test_torch_s_build_is_an_argument_that_the_container_keeps():
+    assert all_of("ARG") == ["TORCH=cuda"] and "TORCH=$TORCH" in all_of("ENV")
+
+
+@pytest.mark.slow
 def test_its_command_opens_the_lab_to_the_host_and_installs_nothing_more(course):
-    jupyter = course / ".venv" / "bin" / "jupyter"
-    jupyter.write_text(f"#!{sys._base_executable}\n{STAND_IN}")
-    jupyter.chmod(0o755)
+    jupyterlab = course.parent / "packages" / "jupyterlab"
+    jupyterlab.mkdir()
+    (jupyterlab / "__main__.py").write_text(STAND_IN)
     before = len(asked(course))
     (command,) = all_of("CMD")
     run(course, " ".join(json.loads(command)))
     (lab,) = asked(course)[before:]
-    assert lab[0] == "lab" and {"--no-browser", "--ip=0.0.0.0"} <= set(lab)
-    assert lab[lab.index("--notebook-dir") + 1] == str(course / "work")
+    assert {"--no-browser", "--ip=0.0.0.0", f"--notebook-dir={course / 'work'}"} <= set(lab)
     assert (course / "work" / "00_start_here" / "00_start_here.ipynb").exists()
     volume = Path(all_of("VOLUME")[0])
     assert volume == Path("/course/work") and f"COURSE_PROGRESS={volume}/.progress.json" in all_of("ENV")

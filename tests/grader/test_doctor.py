@@ -1,5 +1,6 @@
 """The doctor's rows: what stops grading, what is less than it could be, and what to do about it."""
 
+import inspect
 import io
 
 import pytest
@@ -99,7 +100,7 @@ def test_little_disk_is_named(monkeypatch, tmp_path):
 def test_the_command_fails_if_something_stops_grading(monkeypatch):
     from grader import __main__ as command
 
-    rows = [doctor.Row("one", "[red]here[/red]"), doctor.Row("two", "gone", "do it", stops=True)]
+    rows = [doctor.Check("one", "[red]here[/red]"), doctor.Check("two", "gone", "do it", stops=True)]
     monkeypatch.setattr(doctor, "examine", lambda: rows)
     monkeypatch.setattr(doctor, "prove", lambda units: [])
     stopped = CliRunner().invoke(command.app, ["doctor"])
@@ -108,3 +109,19 @@ def test_the_command_fails_if_something_stops_grading(monkeypatch):
     page = io.StringIO()
     Console(file=page, width=100).print(doctor.table(rows))
     assert "[red]here[/red]" in page.getvalue() and "✗" in page.getvalue()
+
+
+def test_triton_s_c_compiler_is_looked_for_as_triton_does(monkeypatch, tmp_path):
+    from triton.runtime import build
+
+    for named, there in (("", ()), ("", ("gcc",)), ("", ("gcc", "clang")), ("/opt/cc", ("gcc",))):
+        monkeypatch.setenv("CC", named)
+        monkeypatch.setattr(
+            doctor.shutil, "which", lambda name, there=there: f"/usr/bin/{name}" if name in there else None
+        )
+        here, advice = doctor._compiler()
+        assert here == (named or (f"/usr/bin/{there[-1]}" if there else "none")) and bool(advice) == (
+            not named and not there
+        )
+    assert "CC environment variable" in inspect.getsource(build), "Triton still asks for it by that name"
+    assert row("C compiler", tmp_path).here == "/opt/cc"

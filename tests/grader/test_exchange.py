@@ -11,10 +11,10 @@ from nbgrader.exchange.default import ExchangeFetchAssignment, ExchangeFetchFeed
 from nbgrader.exchange.default import ExchangeSubmit as Submit
 from traitlets.config import Config
 
-from grader.classes.exchange import NOTES, Collect, Release
+from grader.gradebook import results
+from grader.gradebook.exchange import NOTES, Collect, Release
 from grader.gradebook.feedback import carry_notes
 from grader.nbgrader_config import config
-from grader.reporting import results
 
 UNIT = "90_toy"
 ME = getpass.getuser()
@@ -59,8 +59,8 @@ def place(tmp_path, monkeypatch):
 def test_nbgrader_is_told_of_it(tmp_path):
     factory = config(tmp_path).ExchangeFactory
     assert (factory.release_assignment, factory.collect) == (
-        "grader.classes.exchange.Release",
-        "grader.classes.exchange.Collect",
+        "grader.gradebook.exchange.Release",
+        "grader.gradebook.exchange.Collect",
     )
 
 

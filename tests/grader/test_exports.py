@@ -11,7 +11,8 @@ from toy import UNIT
 from typer.testing import CliRunner
 
 from grader.__main__ import app
-from grader.reporting import exports, results
+from grader.gradebook import counts, results
+from grader.lms import exports
 
 
 @pytest.fixture(scope="module")
@@ -170,9 +171,9 @@ def test_moodle_keeps_its_worksheet_and_gets_html_without_anything_active(home, 
     active = toyclass.verdict(
         "double", 0, 10, toyclass.Finding(toyclass.HOSTILE, 0, 1, "failed", seen=toyclass.HOSTILE)
     )
-    assert "<img" not in exports.feedback(entry, {"toy.double": active}, UNIT)
+    assert "<img" not in exports.feedback(entry, {"toy.double": active}, counts.of(None, UNIT))
     lost = toyclass.Finding("right on ragged inputs", 0, 1, "failed", seen="9 differ", missed="wrong on ragged inputs")
-    said = exports.feedback(entry, {"toy.double": toyclass.verdict("double", 0, 10, lost)}, UNIT)
+    said = exports.feedback(entry, {"toy.double": toyclass.verdict("double", 0, 10, lost)}, counts.of(None, UNIT))
     assert "wrong on ragged inputs: 9 differ" in said and "right on" not in said, "what was lost, not what should hold"
 
 

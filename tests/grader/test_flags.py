@@ -3,10 +3,10 @@
 import pytest
 
 from course_lib.exercises import UNITS, find
-from grader import exercises
+from grader import exercises, published
 from grader.audit import variants
+from grader.judging import flags
 from grader.judging.submission import Cell, Reading
-from grader.reporting import flags
 
 TRANSPOSE, FORMULA = find("coalescing.transpose"), find("coalescing.sectors_touched")
 SCRIPTS = variants.scripts()
@@ -33,7 +33,7 @@ def test_the_honest_are_left_alone(variant):
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.id)
 def test_the_published_solutions_are_left_alone(exercise):
-    assert flags.of_answer(exercise, variants.answer(exercise.id, variants.solution_cell(exercise.id))) == []
+    assert flags.of_answer(exercise, published.answer(exercise.id, published.solution_cell(exercise.id))) == []
 
 
 def test_every_rule_is_shown_by_a_cheat():
@@ -61,7 +61,8 @@ def test_a_flag_says_where_and_what():
         ("import time\ntime.sleep = print", "patched modules"),
         ("import time\n(a, time.sleep) = 1, print", "patched modules"),
         ("@triton.jit\ndef k(x):\n    pass\n\nk.run = print", "patched modules"),
-        ("def f(x):\n    from course_lib.observe import wire", "looks around"),
+        ("def f(x):\n    from course_lib.execution import timed", "looks around"),
+        ("def f(x):\n    from tritontrace.replay import wire", "looks around"),
         ("def f(x):\n    open('secret')", "files and processes"),
         ("def f(x):\n    try:\n        k()\n    except:\n        pass", "swallowed errors"),
     ],
@@ -80,6 +81,9 @@ def test_rules(source, rule):
         "class A:\n    def __init__(self):\n        self.a = 1",
         "torch.backends.cuda.matmul.allow_tf32 = False",
         "def f(x):\n    try:\n        k()\n    except Exception as error:\n        raise ValueError from error",
+        "def f(x, dy):\n    return x.contiguous(), dy.contiguous()",
+        "class F:\n    @staticmethod\n    @torch.amp.custom_fwd(device_type='cuda')\n    def forward(ctx, x):\n        return x",
+        "import io\n\ndef f(x):\n    return io.BytesIO()",
         "def f(:",
         "\0",
     ],
@@ -91,6 +95,31 @@ def test_what_is_innocent(source):
 def test_a_formula_may_compute_as_it_likes():
     source = "import numpy as np\n\ndef sectors_touched(a, b):\n    return int(np.asarray(a).sum() + torch.tensor(a).sum().item())"
     assert rules(source, FORMULA) == [] and len(rules(source)) >= 2
+
+
+FOR_FILES = """import io, mmap, os, pathlib, pickle, tempfile
+
+
+class Checkpoint:
+    def save(path, run):
+        with open(path, "wb") as file:
+            pickle.dump(run, file)
+            os.fsync(file.fileno())
+        os.replace(pathlib.Path(path), path)
+"""
+
+
+def test_files_are_flagged_where_nobody_asks_for_them():
+    assert rules(FOR_FILES, find("training.checkpoint")) == rules(FOR_FILES, find("training.get_batch")) == []
+    assert set(rules(FOR_FILES, FORMULA)) == {"files and processes"}
+    for processes in ("import os\nos.fork()", "import subprocess", "import socket", "import os, pathlib, socket"):
+        assert rules(processes, find("training.checkpoint")) == ["files and processes"]
+
+
+def test_torchs_functions_on_many_tensors_are_no_secret():
+    norm = "def clip(gradients, largest):\n    return torch._foreach_norm(gradients)"
+    assert rules(norm, find("training.clip")) == []
+    assert rules(norm.replace("_foreach", "_fused"), find("training.clip")) == ["hidden names"]
 
 
 def test_what_was_handed_out_is_not_the_students():

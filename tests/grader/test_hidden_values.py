@@ -1,14 +1,16 @@
 """A verdict on hidden inputs tells shapes and places, and never a value, whatever the program does to learn one."""
 
 import pytest
+from sampling import first_ones
 
 from course_lib import render
-from course_lib.evidence import Cause, Evidence, Fault
+from course_lib.evidence import Evidence
 from course_lib.exercises import find
-from course_lib.observe.wire import to_tree
-from grader.audit.variants import answer, solution_cell
 from grader.judging import judge as judging
-from grader.judging import untold
+from grader.judging import redaction
+from grader.published import answer, solution_cell
+from tritontrace.replay.wire import to_tree
+from tritontrace.results import Cause, Fault
 
 EFFICIENCY = find("coalescing.strided_efficiency")
 STUDENT = "ada"
@@ -60,6 +62,8 @@ def strided_efficiency(stride, itemsize):
         "exec(compile(f'def HIDDEN_{stride}(): raise ValueError\\nHIDDEN_{stride}()', mark, 'exec'))",
         "linecache.cache[mark] = (9, None, [mark], mark); exec(compile('1 / 0', mark, 'exec'))",
         "HIDDEN = triton.jit(strided_efficiency); HIDDEN.__name__ = mark; HIDDEN[(1,)](stride, itemsize, 3)",
+        # where the child accounts for its time: what that raises is all that this child says
+        "import course_lib.execution as o; o.SPENT = type('S', (), {'__getitem__': lambda *_: int(mark)})()",
         "os.write([int(fd) for fd in os.listdir('/proc/self/fd')][-2], mark.encode()); os._exit(0)",
     ],
 )
@@ -123,14 +127,17 @@ def SeededDropout(x, p, seed):
 
 @pytest.mark.parametrize(
     "leak",
-    [
-        "print(mark)",
-        "raise type(mark, (Exception,), {})()",
-        "launch(mark, body='tl.store(x_ptr + 1000, 1.0)')",
-        "launch(mark, body=f'undefined_{seed}')",
-        "launch('k', body=f'{mark} = tl.load(x_ptr + 1000)')",
-        "torch.library.custom_op(f'mine::{mark}', lambda y: y.clone(), mutates_args=(), schema='(Tensor y) -> Tensor')(x)",
-    ],
+    first_ones(
+        [
+            "print(mark)",
+            "raise type(mark, (Exception,), {})()",
+            "launch(mark, body='tl.store(x_ptr + 1000, 1.0)')",
+            "launch(mark, body=f'undefined_{seed}')",
+            "launch('k', body=f'{mark} = tl.load(x_ptr + 1000)')",
+            "torch.library.custom_op(f'mine::{mark}', lambda y: y.clone(), mutates_args=(), schema='(Tensor y) -> Tensor')(x)",
+        ],
+        2,
+    ),
 )
 def test_a_kernel_s_function_learns_no_hidden_number(judge, leak):
     public = [case.arguments(0)["seed"] for case in DROPOUT.cases]
@@ -163,7 +170,7 @@ def test_what_a_program_finds_while_it_is_loaded_is_no_hidden_number(judge):
 
 def test_untold_keeps_what_somebody_wrote_down():
     """Sentences about the student's own names, ours, and Python's stay as they are; nothing else does."""
-    told = untold.Told(
+    told = redaction.Redactor(
         DROPOUT, [("<cell 1>", "def drop_kernel(x_ptr, n):\n    y = tl.load(x_ptr + n)")], [{"name": "other"}]
     )
     kept = (
@@ -172,13 +179,13 @@ def test_untold_keeps_what_somebody_wrote_down():
     evidence = Evidence(
         "a case", refused=kept, kernels=["drop_kernel-1f2e"], faults=[Fault("race", "kernel `made_137` and `out[1]`")]
     )
-    told.hide(evidence)
+    told.redact(evidence)
     assert (evidence.refused, evidence.kernels) == (kept, ["drop_kernel-1f2e"])
     assert evidence.faults[0].sentence == "kernel `...` and `out[1]`"
     evidence = Evidence(
         "a case", error="the function uses a __main__.V137x", refused="`buffer 137` `y = 137` other HIDDEN_1"
     )
-    told.hide(evidence)
+    told.redact(evidence)
     assert evidence.error.endswith("uses a __main__....") and evidence.refused == "`...` `...` other ..."
 
 
@@ -187,5 +194,5 @@ def test_a_cause_tells_no_more_than_a_sentence():
     for exercise in (EFFICIENCY, DROPOUT):
         hostile = Cause("refused", "HIDDEN_137", {"message": "HIDDEN_137", "HIDDEN_137": "the mask"})
         evidence = Evidence("a case", error="stopped", cause=hostile)
-        untold.Told(exercise, [("<cell 1>", "def f(): ...")], []).hide(evidence)
+        redaction.Redactor(exercise, [("<cell 1>", "def f(): ...")], []).redact(evidence)
         assert "137" not in repr(evidence.cause) and evidence.cause.kind == "refused"

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import toy
@@ -195,10 +194,7 @@ def graded(tmp_path_factory):
                 found[exercise.id] = toy.verdict(name, exercise.points * solved, exercise.points)
             return found
 
-        judge = ModuleType("grader.judging.judge")
-        judge.verdicts = verdicts
-        patch.setitem(__import__("sys").modules, "grader.judging.judge", judge)
-        patch.setattr("grader.judging.judge", judge, raising=False)
+        patch.setattr("grader.cohort.single.verdicts", verdicts)
         started = time.monotonic()
         outcomes = toy.grade_with_nbgrader(home, UNIT, root=course)
         assert not marker.exists(), "a file beside a notebook was imported"
@@ -260,7 +256,7 @@ def test_names_that_are_patterns_or_html_are_refused_by_name(graded):
 
 
 class Active(HTMLParser):
-    """Counts what a browser would run or fetch of a page, and what looks like a part of the page."""
+    """Count what a browser would run or fetch of a page, and what looks like a part of the page."""
 
     TAGS = ("script", "iframe", "svg", "math", "style", "form", "object", "embed", "link", "meta", "base", "input")
 

@@ -10,11 +10,12 @@ import pytest
 
 import grader
 from course_lib.exercises import find
-from grader.audit.variants import IMPORTS, solution_cell
-from grader.classes import classroom
+from grader.cohort import classroom
 from grader.gradebook import pages
+from grader.judging import judge as judging
 from grader.judging import submission
-from grader.reporting import results
+from grader.published import IMPORTS, solution_cell
+from grader.reporting import sources
 
 pytestmark = pytest.mark.slow  # two classes; test_submission.py and test_shown_pages.py have each limit
 
@@ -84,6 +85,21 @@ RUN = {  # running them costs
     "many_spread": notebook(bodies=SENDS.format(storages="[4]", body=spread(1 << 25, 9), blob="bytes(4)")),
 }
 
+SOLVED = solution_cell("coalescing.row_copy")
+LINE = "    inside = (rows < M) & (cols < N)\n"
+KERNELS = {  # which cost all the seconds that one exercise may take
+    "unrolled": SOLVED.replace(LINE, f"{LINE}    for _ in tl.static_range(1000000):\n        rows += 0\n"),
+    "barrier": SOLVED.replace(
+        LINE,
+        f"{LINE}    tl.atomic_add(out_ptr, 1.0)\n    while tl.atomic_add(out_ptr, 0.0) < tl.num_programs(0) * 1000:\n        pass\n",
+    )
+    .replace("min(1024, triton.next_power_of_2(N))", "8")
+    .replace("4096 // BLOCK_N", "1"),
+    "prints": SOLVED.replace(LINE, LINE + '    tl.device_print("x", rows)\n' * 64)
+    .replace("min(1024, triton.next_power_of_2(N))", "8")
+    .replace("4096 // BLOCK_N", "1"),
+}
+
 
 def hand_in(home, student, content):
     path = home / "submitted" / student / UNIT / f"{UNIT}.ipynb"
@@ -102,7 +118,7 @@ def hand_in_all(home, hostile, honest):
 def graded(home):
     """(student -> graded, seconds until all honest students had their verdicts) of the class in `home`."""
     found, waited, started = {}, 0.0, time.monotonic()
-    with classroom.Class(home, workers=2, accept_risk=True) as room:
+    with classroom.ClassGrader(home, workers=2, accept_risk=True) as room:
         for one in room.grade(UNIT):
             found[one.student] = one
             pages.render([("code" if cell.kind == "code" else "markdown", cell.source) for cell in one.read.cells])
@@ -134,6 +150,20 @@ def test_reading_and_showing_one_costs_seconds_at_most(tmp_path, student):
     started = time.process_time()
     read = submission.read(path, QUICK, grader.released(UNIT))
     pages.render([("code", cell.source) for cell in read.cells])
-    results.handin(path, UNIT, student)
+    sources.handin(path, UNIT, student)
     assert time.process_time() - started < 2  # in this process
     assert read.problem or len(read.answers) == len(QUICK)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_costs_the_seconds_of_an_exercise_at_most(tmp_path, monkeypatch, name):
+    """Ends at its limit, here a shorter one, earns nothing, and leaves the others of its submission what they need."""
+    monkeypatch.setattr(judging, "REPLAY_SECONDS", 4.0)
+    judge, budget = judging.Judge(tmp_path, accept_risk=True), judging.CpuBudget()
+    exercise = find("coalescing.row_copy")
+    found = judge.judge(exercise, [("", IMPORTS), (exercise.grade_id, KERNELS[name])], 7, budget)
+    judge.close()
+    assert found.points == 0 and not any(finding.status == "unjudged" for finding in found.findings)
+    assert (
+        judging.SUBMISSION_SECONDS - budget.seconds < 3 * judging.REPLAY_SECONDS
+    )  # of CPU: public cases, hidden ones, compilers

@@ -11,13 +11,13 @@ import pytest
 from nbgrader.api import Gradebook
 from typer.testing import CliRunner
 
+from course_lib.handin.archive import pack
 from course_lib.handin.validate import validated
-from course_lib.handin.zipped import pack
 from grader import released
 from grader.__main__ import app
-from grader.classes import imports
-from grader.classes.imports import NotAnExport, collect
 from grader.judging import submission
+from grader.lms import imports
+from grader.lms.imports import NotAnExport, collect
 
 UNIT = "04_memory_coalescing"
 NOTEBOOK = f"{UNIT}.ipynb"

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from course_lib import checking, criteria
-from course_lib.evidence import Cause
 from course_lib.exercises import find
-from course_lib.observe.record import load
-from grader.audit.variants import IMPORTS, answer, solution_cell
 from grader.child import sandbox
+from grader.cohort.single import judge_submission
 from grader.judging import judge as judging
+from grader.published import IMPORTS, answer, solution_cell
+from tritontrace.replay import load
+from tritontrace.results import Cause
 
 TRANSPOSE = find("coalescing.transpose")
 SOLUTION = answer(TRANSPOSE.id, solution_cell(TRANSPOSE.id))
@@ -196,6 +197,36 @@ def test_a_lost_zygote_is_no_verdict(judge, monkeypatch):
         judge.verdict(TRANSPOSE, SOLUTION, "carol")
     monkeypatch.undo()
     assert judge.verdict(TRANSPOSE, SOLUTION, "carol").points == 10
+
+
+# --------------------------------------------------------------------------------- what a submission may cost
+
+
+def test_what_children_use_is_charged_to_the_submission(judge):
+    budget = judging.CpuBudget()
+    judge.judge(TRANSPOSE, SOLUTION, 1, budget)
+    once = judging.SUBMISSION_SECONDS - budget.seconds
+    assert 0 < once < judging.SUBMISSION_SECONDS
+    judge.judge(TRANSPOSE, SOLUTION, 2, budget)
+    assert judging.SUBMISSION_SECONDS - budget.seconds > once
+
+
+def test_nothing_is_asked_for_a_submission_that_has_used_up_its_time(judge, monkeypatch):
+    asked, ask = [], judge.zygote.ask
+    monkeypatch.setattr(judge.zygote, "ask", lambda request: asked.append(request["role"]) or ask(request))
+    budget = judging.CpuBudget(seconds=1e-9)
+    verdicts = [judge.judge(TRANSPOSE, SOLUTION, seed, budget) for seed in (1, 2)]
+    assert asked == ["record"], "the first child may take what it needs"
+    assert [(verdict.points, verdict.cause.kind) for verdict in verdicts] == [(0, "used_up")] * 2
+
+
+def test_all_answers_of_a_notebook_share_one_budget(judge, monkeypatch):
+    monkeypatch.setattr(judging, "SUBMISSION_SECONDS", 1e-9)
+    unit = "04_memory_coalescing"
+    notebook = judging.grader.ROOT / "solutions" / unit / f"{unit}.ipynb"
+    verdicts = judge_submission(judge, unit, "dora", notebook)
+    ran = [verdict for id, verdict in verdicts.items() if find(id).kind != "values"]
+    assert len(ran) > 2 and {verdict.cause.kind for verdict in ran} == {"used_up"}
 
 
 def test_nothing_that_a_child_starts_outlives_its_request(judge, monkeypatch):

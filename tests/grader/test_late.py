@@ -17,10 +17,9 @@ from typer.testing import CliRunner
 from course_lib.exercises import find
 from grader import ROOT, exercises, nbgrader_config
 from grader.__main__ import app, show_gradebook
-from grader.audit.variants import IMPORTS, solution_cell
-from grader.classes import late
-from grader.classes.late import ByTheDay
-from grader.reporting import results
+from grader.gradebook import late, results
+from grader.gradebook.late import ByTheDay
+from grader.published import IMPORTS, solution_cell
 
 
 @pytest.mark.parametrize(

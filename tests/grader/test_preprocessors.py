@@ -2,8 +2,6 @@
 
 import html
 import json
-import sys
-from types import ModuleType
 
 import nbformat
 import pytest
@@ -104,19 +102,13 @@ def hand_in(course, student, content):
 
 
 def play_judge(monkeypatch, answer):
-    """Puts `answer(student) -> {name: (points, out_of, more)}` in the place of grader.judging.judge."""
-    judge = ModuleType("grader.judging.judge")
-    judge.seen = []
+    """Puts `answer(student) -> {name: (points, out_of, more)}` in the place of the judge that nbgrader asks."""
 
     def verdicts(unit, student, path):
         assert unit == UNIT and path.parent.parent.name == student
-        judge.seen.append(path)
         return {f"toy.{name}": toy.verdict(name, p, o, **more) for name, (p, o, more) in answer(student).items()}
 
-    judge.verdicts = verdicts
-    monkeypatch.setitem(sys.modules, "grader.judging.judge", judge)
-    monkeypatch.setattr("grader.judging.judge", judge, raising=False)
-    return judge
+    monkeypatch.setattr("grader.cohort.single.verdicts", verdicts)
 
 
 def grades(course, student):
@@ -193,7 +185,7 @@ def test_of_copied_solutions_the_judged_one_is_shown(graded):
     course, _ = graded
     chosen = [c for c in autograded(course, "copied_solution").cells if c.id == "toy-double"]
     assert [c.source for c in chosen] == ["def double(x): return 'the last one'"]
-    assert "<code>double</code> is defined in the cells 6, 11; cell 11 counts." in feedback(course, "copied_solution")
+    assert "<code>double</code> is defined in the cells 4, 9; cell 9 counts." in feedback(course, "copied_solution")
 
 
 def test_an_answer_typed_into_its_check_is_shown_above_it(graded):
@@ -209,7 +201,7 @@ def test_formgrader_lists_what_a_person_should_look_at(graded):
         flagged = {s.student_id for s in book.assignment_submissions(UNIT) if s.notebooks[0].flagged}
         comment = book.find_comment("toy-double", UNIT, UNIT, "edited_check").comment
     assert flagged == {"copied_solution", "deleted_cells", "edited_check", "typed_into_the_check", *BROKEN}
-    assert comment == "The check cell of `toy.double` was edited (cell 7)."
+    assert comment == "The check cell of `toy.double` was edited (cell 5)."
 
 
 def test_deleted_checks_come_back_after_their_solution(graded):

@@ -7,7 +7,7 @@ import pytest
 from test_classroom import UNIT, Table, home  # noqa: F401
 from test_disk import run
 
-from grader.reporting import results
+from grader.gradebook import results
 
 EXERCISE = "coalescing.transpose"
 
@@ -18,11 +18,11 @@ class Course:
     def __init__(self, folder, patch):
         self.home, self.points, self.tables = folder, lambda student, exercise: 1.0, []
         patch.setenv("GRADER_HOME", str(folder))
-        patch.setattr("grader.classes.classroom.Local", self._table)
-        patch.setattr("grader.classes.classroom.Class.prove", lambda self, unit: None)
+        patch.setattr("grader.cohort.classroom.Local", self._table)
+        patch.setattr("grader.cohort.classroom.ClassGrader.prove", lambda self, unit: None)
         self.change = lambda code: [
             patch.setattr(f"grader.{module}.code_version", lambda unit="": code)
-            for module in ("classes.verdicts", "gradebook.books")
+            for module in ("judging.verdicts", "gradebook.books")
         ]
         self.change("first")
 

@@ -16,7 +16,8 @@ from course_lib.evidence import Evidence
 from course_lib.exercise import Finding, Trial, Verdict
 from course_lib.exercises import find
 from course_lib.version import VERSION
-from grader.reporting import report, results, similar
+from grader.gradebook import results
+from grader.reporting import report, similar, sources
 
 LONG = """
 def double(x):
@@ -152,9 +153,9 @@ def test_a_failure_of_the_grader_is_no_mistake_of_a_student(monkeypatch, home):
 def test_what_could_not_be_read_is_to_look_at_and_no_mistake_in_ten_exercises(monkeypatch, home):
     refused = "x.ipynb is not a notebook: it does not read as JSON."
     monkeypatch.setattr(
-        results,
+        sources,
         "handin",
-        lambda path, unit, student: results.Handin({}, {}, [results.StudentFlag(student, "", refused)], refused),
+        lambda path, unit, student: sources.Handin({}, {}, [sources.StudentFlag(student, "", refused)], refused),
     )
     found = report.of_class(home, UNIT, published=lambda exercise: "")
     assert found.mistakes == [] and {flag.sentence for flag in found.flags} == {refused}

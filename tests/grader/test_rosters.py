@@ -12,9 +12,10 @@ from toy import UNIT
 from typer.testing import CliRunner
 
 from grader.__main__ import app
-from grader.classes import enrolled, imports, rosters
-from grader.classes.rosters import NotARoster, Person
-from grader.reporting import exports, report, results
+from grader.gradebook import results
+from grader.lms import enrolled, exports, imports, rosters
+from grader.lms.rosters import NotARoster, Person
+from grader.reporting import report
 
 CANVAS = (
     "Student,ID,SIS User ID,SIS Login ID,Section,Notes,Unit 90 (1234),Final Score\n"

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.observe import child, wire
 from grader.child import landlock, sandbox, seccomp
 from grader.child.zygote import Zygote
+from tritontrace.replay import child, wire
 
 SECRET = "secret-of-this-course"
 
@@ -54,7 +54,7 @@ def probe(zygote, source, *, seconds=10.0):
 
 def recorded(zygote, *sources, seconds=10.0):
     """The zygote's reply, with a part for each source that defines `probe`."""
-    rest = {"entry": "probe", "calls": [[{}]], "called": "", "without": ""}
+    rest = {"entry": "probe", "calls": [[{}]], "called": "", "without": []}
     parts = [{"cells": [["<cell 1>", source]], **rest} for source in sources]
     return zygote.ask({"role": "record", "parts": parts, "seconds": seconds})
 
@@ -398,12 +398,12 @@ def test_what_a_timed_kernel_prints_is_not_the_answer():
     fake = """
         import os
         from course_lib.evidence import Timing
-        from course_lib.observe import timed
+        from course_lib.execution import gpu_process, timed
         timed.find = lambda name: None
         timed.time_here = lambda *given: os.write(1, b"forged") and Timing("large", "copy", 0.5, 0.1, "GPU", "")
-        timed.main()
+        gpu_process.main()
     """
-    message = wire.pack({"exercise": "x", "log": {}, "seed": 1})
+    message = wire.pack({"asked": "time", "exercise": "x", "log": {}, "seed": 1})
     command = [sys.executable, "-c", textwrap.dedent(fake)]
     done = subprocess.run(command, input=message, capture_output=True, cwd=sandbox.ROOT)
     assert wire.unpack(done.stdout)["gpu"] == "GPU" and b"forged" in done.stderr
@@ -471,7 +471,7 @@ def test_of_exercises_and_measurements_nothing_is_readable_but_the_units_names()
     course = sandbox.ROOT / "course_lib"
     py_compile.compile(course / "exercises" / "cases.py")  # whatever PYTHONDONTWRITEBYTECODE says
     shown = [path for path in sandbox.readable() if path.is_relative_to(course)]
-    assert course / "exercises" / "__init__.py" in shown and course / "hardware" / "gpu.py" in shown
+    assert course / "exercises" / "__init__.py" in shown and course / "hardware" / "throughput.py" in shown
     inside = [*(course / "exercises").rglob("*"), *(course / "hardware" / "measured").rglob("*")]
     assert (course / "exercises" / "__pycache__") in inside
     seen = {path for path in inside for each in shown if path.is_relative_to(each)}

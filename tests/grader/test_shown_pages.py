@@ -2,8 +2,8 @@
 
 import pytest
 
-from grader.classes import bounded
 from grader.gradebook import pages
+from grader.judging import bounded
 
 
 @pytest.mark.parametrize(

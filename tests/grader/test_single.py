@@ -1,4 +1,4 @@
-"""The instructor's commands from the command line: `grade one`, and what each says when something is missing."""
+"""The instructor's commands from the command line: `grade`, and what each says when something is missing."""
 
 import json
 
@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from course_lib.exercises import find
 from course_lib.version import VERSION
 from grader.__main__ import app
-from grader.audit.variants import IMPORTS, solution_cell
+from grader.published import IMPORTS, solution_cell
 
 UNIT = "04_memory_coalescing"
 EXERCISES = ("coalescing.padded_stride", "coalescing.divergence_passes")
@@ -36,23 +36,23 @@ def notebook(tmp_path_factory):
 
 def test_one_notebook_is_judged_and_no_gradebook_touched(run, notebook):
     page = notebook.with_suffix(".html")
-    done = run("grade", "one", notebook, "--json", "--html", page, "--accept-risk")
+    done = run("grade", notebook, "--json", "--html", page, "--accept-risk")
     assert done.exit_code == 0, done.output
     found = json.loads(done.output)
-    assert (found["unit"], found["student"], found["points"], found["out_of"]) == (UNIT, "ada", 8, 73)
+    assert (found["unit"], found["student"], found["points"], found["out_of"]) == (UNIT, "ada", 8, 50)
     assert found["version"] == VERSION and f"Course version {VERSION}." in page.read_text()
     earned = {v["exercise"]: v["points"] for v in found["verdicts"] if v["points"]}
     assert earned == dict.fromkeys(EXERCISES, 4)
-    assert "8 of 73 points" in page.read_text() and "<script" not in page.read_text()
+    assert "8 of 50 points" in page.read_text() and "<script" not in page.read_text()
     assert not list(notebook.parent.glob("*.db"))
-    text = run("grade", "one", notebook, "--student", "ada", "--accept-risk").output  # from disk
-    assert "ada, 04_memory_coalescing: 8 of 73 points" in text and "No code cell defines transpose." in text
+    text = run("grade", notebook, "--student", "ada", "--accept-risk").output  # from disk
+    assert "ada, 04_memory_coalescing: 8 of 50 points" in text and "No code cell defines transpose." in text
 
 
 @pytest.mark.parametrize(
     "words, sentence",
     [
-        (("grade", "one", "nowhere.ipynb"), "There is no notebook nowhere.ipynb."),
+        (("grade", "nowhere.ipynb"), "There is no notebook nowhere.ipynb."),
         (("report", UNIT), f"{UNIT} has not been graded yet"),
         (("kill-matrix", "99_none"), "There is no unit '99_none'."),
         (
@@ -75,7 +75,7 @@ def test_what_is_missing_is_a_sentence(run, words, sentence):
 def test_a_notebook_of_no_unit_is_a_sentence(run, tmp_path):
     path = tmp_path / "other.ipynb"
     nbformat.write(v4.new_notebook(cells=[v4.new_code_cell("1")]), path)
-    done = run("grade", "one", path)
+    done = run("grade", path)
     assert done.exit_code == 1 and "other.ipynb has no exercise of any unit here" in " ".join(done.output.split())
 
 

@@ -10,7 +10,7 @@ from course_lib.handin import files
 from course_lib.handin.statements import statements
 from grader.judging import submission
 from grader.judging.submission import Cell, Problem, Reading
-from grader.reporting import results
+from grader.reporting import sources
 
 DOUBLE, ROOT = toy.exercise("double", 10), toy.exercise("root", 4)
 STUB = "def double(x):\n    ...  # your code here"
@@ -503,7 +503,7 @@ def test_a_notebook_that_ends_its_reader_is_refused_in_a_sentence(tmp_path, monk
     path = write(tmp_path / "a.ipynb", [{"cell_type": "code", "source": "def double(x): return 1"}])
     for costs in (lambda path: sum(iter(int, 1)), lambda path: [0] * 10**10, lambda path: os.kill(os.getpid(), 9)):
         monkeypatch.setattr(submission, "load", costs)
-        monkeypatch.setattr("grader.classes.bounded.SECONDS", 1.0)
+        monkeypatch.setattr("grader.judging.bounded.SECONDS", 1.0)
         read = submission.read(path, [DOUBLE])
         assert read.flags == [("", read.problem)] and "a.ipynb cannot be read within 1 seconds" in read.problem
         with pytest.raises(Problem, match="cannot be read"):
@@ -514,7 +514,7 @@ def test_who_handed_in_what_was_handed_out_is_like_nobody(tmp_path):
     unit = "04_memory_coalescing"
     untouched = tmp_path / f"{unit}.ipynb"
     untouched.write_bytes(grader.released(unit).read_bytes())
-    read = results.handin(untouched, unit, "ada")
+    read = sources.handin(untouched, unit, "ada")
     assert len(read.sources) == len(grader.exercises(unit)) and read.tokens == {}
 
 

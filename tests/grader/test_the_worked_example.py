@@ -9,8 +9,8 @@ import pytest
 import grader
 from course_lib.checking import verdict
 from course_lib.exercises.fusion import kernels
-from course_lib.observe.record import load
 from grader.audit.variants import fusion as variants
+from tritontrace.replay import load
 
 PAGE = (grader.ROOT / "docs" / "adding_an_exercise.md").read_text()
 DEFINED, ANNOUNCED, SOLVED, HIDDEN, SPOILT = map(textwrap.dedent, re.findall(r"```python\n(.*?)   ```", PAGE, re.S))

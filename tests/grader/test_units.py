@@ -4,17 +4,20 @@ import re
 
 import nbformat
 import pytest
+from sampling import sampled
 
 import grader
 from course_lib.criteria import TritonDidTheWork
 from course_lib.exercises import UNITS
 from course_lib.exercises.flash_backward.criteria import KernelsMadeTheGradients
+from grader import published
 from grader.audit import kill_matrix, variants
 from grader.audit.variants import walking
 from grader.building import build, outputs
 from grader.judging import judge
 
 ALL = [(unit, exercise) for unit in UNITS for exercise in grader.exercises(unit).values()]
+MANY = 40  # variants: of a unit with more, some are judged at night alone
 each_unit = pytest.mark.parametrize("unit", UNITS)
 each_exercise = pytest.mark.parametrize("unit, exercise", ALL, ids=[e.id for _, e in ALL])
 
@@ -49,7 +52,7 @@ def test_there_are_five_wrong_variants_and_their_patches_apply(unit, exercise):
     keys = {"runs"} | {c.key for c in [*exercise.gates, *exercise.criteria]}  # "runs": it could not be observed
     for variant in mine:
         assert set(variant.loses) <= keys, variant.name
-        assert variant.cells()[-1][1] != variants.solution_cell(exercise.id), variant.name
+        assert variant.cells()[-1][1] != published.solution_cell(exercise.id), variant.name
 
 
 @each_exercise
@@ -57,9 +60,10 @@ def test_one_program_that_does_it_all_loses_something(unit, exercise):
     kernels = exercise.kind == "kernel" and any(
         isinstance(gate, TritonDidTheWork | KernelsMadeTheGradients) for gate in exercise.gates
     )
-    given_grid = exercise.id in ("flash.online_update", "hopper.overlapped_attention")
+    given_grid = exercise.id in ("flash.online_update", "hopper.overlapped_attention", "tiling.tune")
+    nearly_all = exercise.id == "flash.causal_one_head"  # is read by each program: none of them does a fair share
     asked = [c for c in exercise.criteria if getattr(c, "programs", 0)]
-    assert bool(asked) == (kernels and not given_grid)
+    assert bool(asked) == (kernels and not given_grid and not nearly_all)
 
 
 WALKED = """@triton.jit
@@ -99,7 +103,7 @@ def test_each_gate_and_criterion_is_lost_by_a_wrong_variant(unit, exercise):
 def test_same_seed_same_case_other_seed_other_values(unit, exercise):
     import torch
 
-    from course_lib.evidence import tensors_of
+    from tritontrace.results import tensors_of
 
     def tensors(arguments):
         return [tensor for _, _, tensor in tensors_of(0, arguments)]
@@ -132,7 +136,7 @@ def test_the_student_gets_no_solution(unit):
     assert all(not cell.get("outputs") and not cell.get("execution_count") for cell in nb.cells)
     code = "".join(cell.source for cell in nb.cells if cell.cell_type == "code")
     for exercise in grader.exercises(unit).values():
-        solved = variants.solution_cell(exercise.id)
+        solved = published.solution_cell(exercise.id)
         for block in re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", solved, re.S):
             assert block.strip() not in code
 
@@ -145,7 +149,8 @@ def test_outputs_name_no_path_of_the_machine_that_made_them(unit):
 
 @pytest.mark.slow
 @each_unit
-def test_the_student_notebook_runs_unsolved_and_scores_zero(unit):
+def test_the_student_notebook_runs_unsolved_and_scores_zero(unit, monkeypatch):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
     nb = nbformat.read(grader.released(unit), as_version=4)
     outputs.execute(nb, grader.ROOT)  # raises if a cell fails
     checks = {e.check_id for e in grader.exercises(unit).values()}
@@ -163,6 +168,6 @@ def test_the_student_notebook_runs_unsolved_and_scores_zero(unit):
 @each_unit
 def test_every_variant_loses_what_it_should_and_nothing_else(unit):
     patches = [v for v in variants.of_unit(UNITS[unit]) if not v.script]  # the scripts: test_cheats.py, test_honest.py
-    rows = kill_matrix.run(patches)
+    rows = kill_matrix.run(sampled(patches) if len(patches) > MANY else patches)
     wrong = {f"{r.variant.exercise}, {r.variant.name}": r.difference for r in rows if not r.as_expected}
     assert wrong == {}

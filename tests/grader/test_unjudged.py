@@ -12,9 +12,11 @@ from typer.testing import CliRunner
 from course_lib import criteria, render
 from course_lib.exercises import find
 from grader.__main__ import app
-from grader.classes import verdicts
+from grader.gradebook import results
+from grader.judging import verdicts
 from grader.judging.judge import GraderFailed, failed
-from grader.reporting import exports, report, results
+from grader.lms import exports
+from grader.reporting import report
 
 REASON = "the grader failed (GraderFailed: the grading process was lost)"
 
@@ -38,7 +40,7 @@ def test_it_is_no_verdict_and_is_not_kept(tmp_path):
     exercise = find("coalescing.transpose")
     lost = failed(exercise, GraderFailed("lost"))
     assert not lost.judged and criteria.refused(exercise, "no cell").judged
-    verdicts.Verdicts(tmp_path).put("key", lost)
+    verdicts.VerdictStore(tmp_path).put("key", lost)
     assert list(tmp_path.iterdir()) == []
     for shown in (render.text(lost), render.html(lost)):
         assert "? / 10" in shown and "0 / 10" not in shown

@@ -38,9 +38,9 @@ def notebook():
 @pytest.fixture
 def spoiled():
     """spoiled(exercise_id, *patches): the verdict of a check on the published solution with these (old, new) replacements."""
-    from course_lib.observe import observe
-    from course_lib.observe.record import load
+    from course_lib.execution import observe
     from grader.audit.variants import Variant
+    from tritontrace.replay import load
 
     def verdict(exercise_id: str, *patches: tuple[str, str]) -> Verdict:
         exercise = find(exercise_id)

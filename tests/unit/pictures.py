@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from course_lib import figures
-from course_lib.picture import contrast
+from tritontrace.picture import contrast
 
 UNITS = sorted(path.stem.removeprefix("test_figures_") for path in Path(__file__).parent.glob("test_figures_*.py"))
 

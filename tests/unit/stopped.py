@@ -1,6 +1,6 @@
 """Evidence of a call without a result, made by hand as observe would make it."""
 
-from course_lib.evidence import Cause
+from tritontrace.results import Cause
 
 
 def raised(message, exception="RuntimeError", line=""):

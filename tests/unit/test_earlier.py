@@ -9,25 +9,25 @@ import torch
 import grader
 from course_lib import trace
 from course_lib.exercises import find
-from course_lib.exercises.model.oracles import differentiable
+from course_lib.exercises.training.oracles import differentiable
 from course_lib.handin import earlier
 from course_lib.workloads.gpt import GPT, Config
 from course_lib.workloads.launched import ALL
-from grader.audit import variants
+from grader import published
 
 
 @pytest.fixture
 def folder(tmp_path):
-    here = tmp_path / "11_a_real_model"
+    here = tmp_path / "11_training_a_model"
     here.mkdir()
     return here
 
 
 def hand_in(folder, unit, *exercises):
     """A notebook with the published solutions of these exercises."""
-    cells = [nbformat.v4.new_code_cell(variants.IMPORTS)]
+    cells = [nbformat.v4.new_code_cell(published.IMPORTS)]
     for exercise in exercises:
-        cells.append(nbformat.v4.new_code_cell(variants.solution_cell(exercise)))
+        cells.append(nbformat.v4.new_code_cell(published.solution_cell(exercise)))
         cells[-1].metadata["nbgrader"] = {"grade_id": find(exercise).grade_id}
     (folder.parent / unit).mkdir(exist_ok=True)
     nbformat.write(nbformat.v4.new_notebook(cells=cells), folder.parent / unit / f"{unit}.ipynb")
@@ -39,7 +39,7 @@ def test_a_students_kernels_train_a_model_as_torch_does(folder, monkeypatch):
     hand_in(folder, "07_recomputation", "recomputation.cross_entropy_backward", "recomputation.rmsnorm_backward")
     hand_in(folder, "09_flash_attention_forward", "flash.online_update", "flash.flash_attention_forward")
     hand_in(folder, "10_flash_attention_backward", "flash_backward.delta", "flash_backward.dq")
-    hand_in(folder, "11_a_real_model", "model.grouped_backward")
+    hand_in(folder, "11_training_a_model", "training.grouped_backward")
     kernels, whose = earlier.kernels(folder)
     assert {name for name, who in whose.items() if who == "yours"} == earlier.ADAPTED.keys()
     torch.manual_seed(0)

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from course_lib.evidence import Evidence
+from course_lib.execution.calls import for_its_inputs, packed
 from course_lib.exercise import Trial
 from course_lib.exercises import UNITS, find
 from course_lib.exercises.breaking import Kills, tensor_of
 from course_lib.exercises.naming import Names
 from course_lib.exercises.sealed import opened
-from course_lib.observe.calls import for_its_inputs, packed
 from grader.audit import named
-from grader.audit.variants import published
+from grader.published import published
 
 BREAK = [
     "coalescing.break_transpose",

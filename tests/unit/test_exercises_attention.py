@@ -10,12 +10,13 @@ from scripts import imported
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib import criteria
-from course_lib.evidence import Evidence, Operation
+from course_lib.evidence import Evidence
+from course_lib.execution import observe
 from course_lib.exercise import Trial
 from course_lib.exercises import attention as A
-from course_lib.observe import observe
-from course_lib.observe.record import load
 from grader.audit.variants import Variant
+from tritontrace.replay import load
+from tritontrace.results import Operation
 
 
 def drawn(draw, seed: int = 1):

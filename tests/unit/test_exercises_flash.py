@@ -11,12 +11,13 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib import criteria, trace
-from course_lib.evidence import Evidence, Fault, Footprint, Launch
+from course_lib.evidence import Evidence
 from course_lib.exercise import Trial
 from course_lib.exercises import attention as A
 from course_lib.exercises import flash as F
-from course_lib.exercises import slips
-from grader.audit.variants import published
+from course_lib.exercises import misconceptions
+from grader.published import published
+from tritontrace.results import Fault, Footprint, Launch
 
 
 def drawn(draw, seed: int = 1):
@@ -200,12 +201,12 @@ def test_lazy_outputs_lose_every_case(name, lazy):
 # ------------------------------------------------------------------------------------------------ mistakes
 
 
-def trial(exercise, case, function, launches=()) -> criteria.Judged:
+def trial(exercise, case, function, launches=()) -> criteria.GradedTrial:
     """A case judged on what a function of torch computes."""
     arguments = case.arguments(1)
     out = function(**arguments)
     evidence = Evidence(case.name, outputs=[list(out) if isinstance(out, tuple) else out], launches=list(launches))
-    return criteria.Judged(case, [arguments], evidence, exercise)
+    return criteria.GradedTrial(case, [arguments], evidence, exercise)
 
 
 def said_of(exercise, trials) -> str:
@@ -267,7 +268,7 @@ def slipping(exercise, wrong):
     def function(**arguments):
         right, slip = exercise.oracle(**arguments), wrong(**arguments)
         o, *lse = right if isinstance(right, A.oracles.Forward) else (right,)
-        o = slips.part(o if slip is None else slip, 0).to(arguments["q"].dtype)
+        o = misconceptions.nth(o if slip is None else slip, 0).to(arguments["q"].dtype)
         return (o, *lse) if lse else o
 
     return function
@@ -544,7 +545,9 @@ def test_what_reads_elsewhere_is_no_arithmetic():
             arguments = case.arguments(1)
             out = [torch.full_like(x, math.nan) for x in exercise.oracle(**arguments)]
             fault = Fault("out of bounds", "`v` is read out of bounds")
-            trial = criteria.Judged(case, [arguments], Evidence(case.name, outputs=[out], faults=[fault]), exercise)
+            trial = criteria.GradedTrial(
+                case, [arguments], Evidence(case.name, outputs=[out], faults=[fault]), exercise
+            )
             for look in (F.mistakes.NAN, F.mistakes.NAN_AT_ONCE, F.mistakes.OVERFLOW):
                 assert look([trial]) == ""
 

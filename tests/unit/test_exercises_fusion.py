@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib.criteria import judge
+from course_lib.execution import observe
 from course_lib.exercises.fusion import EXERCISES
 from course_lib.hardware import inductor
-from course_lib.observe import observe
-from course_lib.observe.record import load
 from course_lib.workloads.chains import CHAINS, traced_bytes, traced_stages
-from grader.audit.variants import Variant, of_unit, published
+from grader.audit.variants import Variant, of_unit
+from grader.published import published
+from tritontrace.replay import load
 
 KERNELS = [e for e in EXERCISES.values() if e.kind == "kernel"]
 each_kernel = pytest.mark.parametrize("exercise", KERNELS, ids=[e.entry for e in KERNELS])
@@ -175,7 +176,7 @@ def test_what_is_wasted_costs_its_criterion_and_the_line_is_named(exercise, name
         ("softmax", "no maximum", "Subtract the row's maximum"),
         ("online_softmax", "starts at -inf", "finite"),
         ("add_rmsnorm", "two kernels", "this trip through memory"),
-        ("softmax", "masked lanes hold 0", "exp(0 - m)"),
+        ("softmax", "masked positions hold 0", "exp(0 - m)"),
         ("online_softmax", "the old sum uncorrected", "multiplied by exp(m - m_new)"),
         ("rmsnorm", "divides by the block", "divide by N"),
         ("add_rmsnorm", "divides by the block", "divide by N"),
@@ -189,7 +190,7 @@ def test_typical_mistakes_get_a_sentence(exercise, name, words):
 
 def test_masked_lanes_without_other_are_no_overflow():
     """The maximum is subtracted; what is NaN comes from the mask, and the findings say so."""
-    verdict = verdict_of(variant("softmax", "masked lanes unset"))
+    verdict = verdict_of(variant("softmax", "masked positions unset"))
     assert any("loaded without `other`" in f.detail for f in verdict.findings) and verdict.remark == ""
 
 
@@ -214,7 +215,7 @@ START, FACTOR = ("m, l = -3.4e38, 0.0", "m, l = 0.0, 0.0"), ("tl.exp(m - m_new)"
         ),
         ("online_softmax", START, "0 is larger than all of these"),
         ("cross_entropy", FACTOR, "Does exp(m_new - m) multiply"),
-        ("cross_entropy", ('other=-float("inf")', "other=0"), "each masked lane adds exp(0 - m)"),
+        ("cross_entropy", ('other=-float("inf")', "other=0"), "each masked position adds exp(0 - m)"),
         ("cross_entropy", ("m + tl.log(l) - right", "tl.log(l) - right"), "The loss lacks m"),
         ("rmsnorm", OUTSIDE, "You add eps to the root"),
         ("rmsnorm", (" / N + eps)", " / N)"), "eps is missing"),

@@ -1,9 +1,8 @@
-"""Unit 12, part two: oracles agree with brute force, solutions are right in twenty orders, and budgets admit honest sums
-alone."""
+"""Units 13 and 14 in Gluon, but pipelines: oracles agree with brute force, solutions are right in twenty orders, and budgets admit
+honest sums alone."""
 
 from __future__ import annotations
 
-import random
 import re
 
 import pytest
@@ -12,22 +11,23 @@ import torch
 from course_lib import figures
 from course_lib.criteria import judge
 from course_lib.evidence import Evidence
+from course_lib.execution import observe
 from course_lib.exercise import Trial
 from course_lib.exercises import find
 from course_lib.exercises.hopper import asynchrony
-from course_lib.hopper import bank_conflicts, orders
-from course_lib.hopper.language import gl
-from course_lib.hopper.simulation import EveryOrder
-from course_lib.hopper.written import passes
-from course_lib.observe import observe
-from course_lib.observe.record import record
-from course_lib.observe.replay import Tape
-from course_lib.tracing import opened
-from course_lib.ttir.frontend import front_of
-from grader.audit.variants import published
-from grader.judging.hidden.hopper import asynchrony as hidden
+from course_lib.exercises.sm import gluon as gluon_exercises
+from grader.judging.judge import hidden_cases
+from grader.published import published
+from tritontrace.hopper import bank_conflicts, orders
+from tritontrace.hopper.language import gl
+from tritontrace.hopper.simulation import EveryOrder
+from tritontrace.hopper.written import passes
+from tritontrace.replay import Tape, record
+from tritontrace.tracing import opened
+from tritontrace.ttir.frontend import front_of
 
-KERNELS = [exercise for exercise in asynchrony.EXERCISES if exercise.kind == "kernel"]
+EXERCISES = (*gluon_exercises.EXERCISES, *asynchrony.EXERCISES)
+KERNELS = [exercise for exercise in EXERCISES if exercise.kind == "kernel"]
 of_kernels = pytest.mark.parametrize("exercise", KERNELS, ids=lambda exercise: exercise.entry)
 
 # ------------------------------------------------------------------------------------------------ oracles
@@ -38,20 +38,20 @@ def test_holders_by_hand():
     for row, col in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 127), (0, 33)):
         warp, inside = divmod(col, 32)
         expected = (warp, 16 * row + inside // 2, inside % 2)
-        assert asynchrony.holding(**asynchrony.blocked(row, col, *asynchrony.SMALL)) == expected
+        assert gluon_exercises.holding(**gluon_exercises.blocked(row, col, *gluon_exercises.SMALL)) == expected
 
 
-@pytest.mark.parametrize("layout", [asynchrony.ROWS, asynchrony.COLUMNS, asynchrony.SMALL], ids=str)
+@pytest.mark.parametrize("layout", [gluon_exercises.ROWS, gluon_exercises.COLUMNS, gluon_exercises.SMALL], ids=str)
 def test_each_element_has_a_holder_of_its_own(layout):
-    held = asynchrony.holders(*map(tuple, layout))
+    held = gluon_exercises.holders(*map(tuple, layout))
     rows, cols = layout[-1]
     assert len(held) == rows * cols == len(set(held.values()))
 
 
-@pytest.mark.parametrize("layout", [asynchrony.ROWS, asynchrony.COLUMNS, asynchrony.SMALL], ids=str)
+@pytest.mark.parametrize("layout", [gluon_exercises.ROWS, gluon_exercises.COLUMNS, gluon_exercises.SMALL], ids=str)
 def test_the_published_holder_is_right_for_a_whole_block(layout):
-    holder = published("hopper.holder")
-    held = asynchrony.holders(*map(tuple, layout))
+    holder = published("sm.holder")
+    held = gluon_exercises.holders(*map(tuple, layout))
     assert all(holder(row, col, *layout) == who for (row, col), who in held.items())
 
 
@@ -85,7 +85,7 @@ def test_a_solution_is_silent_in_twenty_orders(exercise):
     assert torch.allclose(result.double(), exercise.oracle(**arguments).double(), rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("exercise", asynchrony.EXERCISES, ids=lambda exercise: exercise.entry)
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.entry)
 def test_a_check_earns_everything(exercise):
     verdict = judge(exercise, observe(exercise, published(exercise.id), 2))
     assert verdict.points == verdict.out_of
@@ -114,10 +114,10 @@ def test_budgets_admit_float32_and_not_float16(exercise):
 # ------------------------------------------------------------------------------------------------ cases
 
 
-@pytest.mark.parametrize("exercise", asynchrony.EXERCISES, ids=lambda exercise: exercise.entry)
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.entry)
 def test_hidden_cases_can_be_launched(exercise):
     for seed in range(30):
-        for case in hidden.cases(exercise.id, random.Random(seed)):
+        for case in hidden_cases(exercise.id, seed):
             arguments = case.arguments(seed)
             for tensor in arguments.values():
                 if isinstance(tensor, torch.Tensor) and exercise.entry not in ("shared_transpose", "async_column_sum"):
@@ -125,11 +125,11 @@ def test_hidden_cases_can_be_launched(exercise):
             assert case.group in {public.group for public in exercise.cases}
 
 
-@pytest.mark.parametrize("exercise", [e for e in asynchrony.EXERCISES if e.kind == "formula"], ids=lambda e: e.entry)
+@pytest.mark.parametrize("exercise", [e for e in EXERCISES if e.kind == "formula"], ids=lambda e: e.entry)
 def test_hidden_numbers_have_answers(exercise):
     answer = published(exercise.id)
     for seed in range(5):
-        for case in hidden.cases(exercise.id, random.Random(seed)):
+        for case in hidden_cases(exercise.id, seed):
             arguments = case.arguments(seed)
             assert answer(**arguments) == exercise.oracle(**arguments)
 
@@ -169,9 +169,30 @@ def test_conflicts_read_from_a_text_are_those_of_the_layouts(registers, shared, 
     assert re.match(r"`a_load`, line \d: `", found[0].line)
 
 
+def test_an_allocation_that_is_given_a_value_stores_it(a_filled_tile):
+    """The conflicts are those of a store of its own; an allocation alone moves nothing."""
+    registers, shared = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [0, 1]), gl.SwizzledSharedLayout(1, 1, 1, [1, 0])
+    found = passes(front_of(a_filled_tile, {"x_ptr": torch.zeros(4), "REGISTERS": registers, "SHARED": shared}, {}))
+    counted = bank_conflicts(registers, shared, [64, 64], 4)
+    assert [(each.op, each.passes) for each in found] == [(op, counted.passes) for op in ("store", "load")]
+
+
+@pytest.fixture
+def a_filled_tile():
+    from tritontrace.hopper.language import gluon
+
+    @gluon.jit
+    def a_filled_tile(x_ptr, REGISTERS: gl.constexpr, SHARED: gl.constexpr):
+        zeros = gl.zeros([64, 64], gl.float32, REGISTERS)
+        tile = gl.allocate_shared_memory(gl.float32, [64, 64], SHARED, zeros)
+        gl.store(x_ptr + gl.zeros([64, 64], gl.int32, REGISTERS), tile.load(REGISTERS))
+
+    return a_filled_tile
+
+
 @pytest.fixture
 def a_load():
-    from course_lib.hopper.language import gluon
+    from tritontrace.hopper.language import gluon
 
     @gluon.jit
     def a_load(x_ptr, REGISTERS: gl.constexpr, SHARED: gl.constexpr):
@@ -185,9 +206,9 @@ def a_load():
 # ------------------------------------------------------------------------------------------------ remarks
 
 
-def remark_on(entry, outputs):
+def remark_on(exercise_id, outputs):
     """The remark on a formula that answers each public case so."""
-    exercise = find(f"hopper.{entry}")
+    exercise = find(exercise_id)
     trials = []
     for case in exercise.cases:
         arguments = case.arguments(0)
@@ -197,23 +218,23 @@ def remark_on(entry, outputs):
 
 
 def test_remarks_on_parities():
-    assert remark_on("phase_of", asynchrony.turns) == ""
-    assert "flips when the ring" in remark_on("phase_of", lambda i, SIZE: (i % SIZE, i % 2, (i + 1) % 2))
-    swapped = remark_on("phase_of", lambda i, SIZE: (lambda s, f, e: (s, e, f))(*asynchrony.turns(i, SIZE)))
+    assert remark_on("hopper.phase_of", asynchrony.turns) == ""
+    assert "flips when the ring" in remark_on("hopper.phase_of", lambda i, SIZE: (i % SIZE, i % 2, (i + 1) % 2))
+    swapped = remark_on("hopper.phase_of", lambda i, SIZE: (lambda s, f, e: (s, e, f))(*asynchrony.turns(i, SIZE)))
     assert "swapped" in swapped
 
 
 def test_remarks_on_holders():
     def turned(**arguments):
-        return asynchrony.holding(**arguments | {"order": arguments["order"][::-1]})
+        return gluon_exercises.holding(**arguments | {"order": arguments["order"][::-1]})
 
-    assert "order[0] is the axis" in remark_on("holder", turned)
-    assert remark_on("holder", asynchrony.holding) == ""
+    assert "order[0] is the axis" in remark_on("sm.holder", turned)
+    assert remark_on("sm.holder", gluon_exercises.holding) == ""
 
 
 def test_figures_agree_with_the_banks():
-    places = figures.hopper.asynchrony.places
-    count = figures.hopper.asynchrony.passes_of_a_column
+    places = figures.sm.gluon.places
+    count = figures.sm.gluon.passes_of_a_column
     assert [count(places()), count(places(padding=1)), count(places(padding=2)), count(places(swizzled=True))] == [
         32,
         1,

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from stopped import raised, refused
 
 from course_lib import criteria
-from course_lib.evidence import Evidence, Saved, Steps
+from course_lib.evidence import Evidence
+from course_lib.execution import record_all
 from course_lib.exercise import Trial
 from course_lib.exercises import recomputation as R
-from course_lib.observe import record_all
-from course_lib.observe.halves import steps
-from course_lib.tracing import trace
 from course_lib.workloads import activations
 from course_lib.workloads.activations import FUNCTIONS, Live, chain, run_checkpoint, split_evenly, train_step
+from tritontrace.replay import steps
+from tritontrace.results import Saved, Steps
+from tritontrace.tracing import trace
 
 
 def saved_by_the_graph(out: torch.Tensor) -> dict[int, int]:

@@ -39,7 +39,7 @@ def test_the_first_kernel_is_written_within_ten_minutes():
     assert "## The question" in text[0] and "How this course works" not in text[0]
     pictures = [i for i, (kind, source) in enumerate(cells) if kind == "code" and source.startswith("figures.")]
     kernel = next(i for i, (_, source) in enumerate(cells) if "def add_one_kernel" in source)
-    assert pictures[0] <= 6 and pictures[0] < kernel  # two cells are for hosted notebooks
+    assert pictures[0] <= 4 and pictures[0] < kernel
     words = [word for kind, source in cells[:kernel] if kind == "markdown" for word in source.split()]
     assert len(words) <= 7 * 150
     assert kernel < next(i for i, (_, source) in enumerate(cells) if "## How this course works" in source)
@@ -151,8 +151,8 @@ PLACE = "tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
             [(PLACE, "tl.program_id(0) // 2 * BLOCK + tl.arange(0, BLOCK)")],
             "Does each program begin BLOCK elements after",
         ),
-        ([(PLACE, f"({PLACE}) % n")], "Several lanes of one program"),
-        ([(PLACE, f"tl.minimum({PLACE}, n - 1)")], "Several lanes of one program"),
+        ([(PLACE, f"({PLACE}) % n")], "Several positions of one block"),
+        ([(PLACE, f"tl.minimum({PLACE}, n - 1)")], "Several positions of one block"),
     ],
 )
 def test_what_is_said_of_a_kernel_and_its_grid_is_so(spoiled, exercise, patches, said):

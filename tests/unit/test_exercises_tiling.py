@@ -9,20 +9,21 @@ import pytest
 import torch
 
 from course_lib import checking, criteria
-from course_lib.evidence import Evidence, Launch
+from course_lib.evidence import Evidence
+from course_lib.execution.calls import CALLS
 from course_lib.exercise import Trial
 from course_lib.exercises import tiling as T
 from course_lib.hardware.measurements import measured
-from course_lib.observe.calls import CALLS
-from course_lib.tracing.cache import grouped, hilbert, row_major
 from grader.judging.hidden import tiling as hidden
+from tritontrace.results import Launch
+from tritontrace.tracing import grouped, hilbert, row_major
 
 
 def test_the_probe_loads_each_tile_once():
     t = T.oracles.traced(128, 192, 64, 64, 64)
     assert (t.reread("a_ptr"), t.reread("b_ptr")) == (3, 2)
     assert t.bytes == 4 * (3 * 128 * 64 + 2 * 64 * 192 + 128 * 192)
-    ragged = T.oracles.traced(70, 65, 33, 64, 64, itemsize=2)  # masked lanes move nothing
+    ragged = T.oracles.traced(70, 65, 33, 64, 64, itemsize=2)  # masked positions move nothing
     assert ragged.bytes == 2 * (2 * 70 * 33 + 2 * 33 * 65 + 70 * 65)
 
 
@@ -99,7 +100,7 @@ def test_tf32_is_outside_of_the_budget_and_is_named():
     def said(output, tf32=True):
         launches = [Launch("k", (1, 1, 1), tf32=tf32)]
         return T.mistakes.looks_like_tf32(
-            [criteria.Judged(case, [arguments], Evidence("c", outputs=[output], launches=launches), T.matmul)]
+            [criteria.GradedTrial(case, [arguments], Evidence("c", outputs=[output], launches=launches), T.matmul)]
         )
 
     assert "TF32" in said(rounded)

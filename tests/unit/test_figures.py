@@ -11,11 +11,15 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from pictures import UNITS, as_shown, drawn, faint, listed
+from sampling import first_ones
 
 from course_lib import figures
-from course_lib.picture import SMALLEST, WIDTH
+from tritontrace.picture import SMALLEST, WIDTH
 
 PICTURES = [(unit, name) for unit in UNITS for name in listed(unit)]
+OF_EACH_UNIT = [(unit, next(iter(listed(unit)))) for unit in UNITS]
+OTHERS = [picture for picture in PICTURES if picture not in OF_EACH_UNIT]
+of_pictures = pytest.mark.parametrize("unit, name", first_ones(OF_EACH_UNIT + OTHERS, len(UNITS)))
 FLAT = ("bit_explorer", "explore_bits", "clusters")  # bits in a row, numbers on a line, boxes and arrows
 
 
@@ -30,7 +34,7 @@ def test_every_picture_is_listed(unit):
     assert returns_figure == set(listed(unit))
 
 
-@pytest.mark.parametrize("unit, name", PICTURES)
+@of_pictures
 def test_pictures_are_labelled_and_opaque(unit, name):
     figure = drawn(unit, name)
     assert isinstance(figure, Figure)
@@ -55,7 +59,7 @@ def too_large_for_a_page(figure: Figure) -> list[str]:
     return found + [f"{width} inches wide"] * (width > WIDTH)
 
 
-@pytest.mark.parametrize("unit, name", PICTURES)
+@of_pictures
 def test_pictures_fit_a_page_in_letters_that_can_be_read(unit, name):
     assert bool(too_large_for_a_page(drawn(unit, name))) == ((unit, name) in WIDE)
 
@@ -66,7 +70,7 @@ def test_small_letters_and_wide_pictures_are_found():
     assert too_large_for_a_page(figure) == ["'small': 8.5 pt", "7.5 inches wide"]
 
 
-@pytest.mark.parametrize("unit, name", PICTURES)
+@of_pictures
 def test_pictures_stay_legible_in_a_dark_notebook(unit, name):
     dark = {"text.color": "white", "axes.labelcolor": "white", "xtick.color": "white", "axes.facecolor": "black"}
     with rc_context(dark):
@@ -168,7 +172,7 @@ def _leaves(control):
     return [leaf for child in children for leaf in _leaves(child)] if children else [control]
 
 
-@pytest.mark.parametrize("unit, name", WIDGETS)
+@pytest.mark.parametrize("unit, name", first_ones(WIDGETS, 3))
 def test_what_is_written_stays_inside_the_picture_while_controls_move(notebook, unit, name):
     """A widget keeps places of axes from picture to picture; labels of another picture may be longer."""
     widget = getattr(getattr(figures, unit), name)()

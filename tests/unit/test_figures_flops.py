@@ -6,8 +6,10 @@ import pytest
 from pictures import as_shown
 
 from course_lib import figures
-from course_lib.hardware import bench, gpu, throughput
+from course_lib.hardware import throughput
 from course_lib.hardware.measurements import measured
+from tritontrace import gpu
+from tritontrace.profiling import bench
 
 F = figures.flops
 

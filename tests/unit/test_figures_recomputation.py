@@ -110,6 +110,6 @@ def test_the_recording_equals_the_count():
     """A GPU's allocator hands out what is counted on a CPU, to the byte but for rounding up to 512."""
     recorded = measured("memory_timeline")["timelines"]
     for segments in (0, 5, 12, 24):
-        timeline = activations.Timeline(**recorded[str(segments)])
+        timeline = activations.MemoryTimeline(**recorded[str(segments)])
         counted = activations.train_step(24, segments)
         assert timeline.peak / timeline.boundary == pytest.approx(counted.peak / counted.boundary, abs=0.01)

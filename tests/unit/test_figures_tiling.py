@@ -10,8 +10,9 @@ from course_lib import figures
 from course_lib.exercises.tiling.oracles import dealt, model_seconds
 from course_lib.figures.tiling.mystery import measured_and_predicted, worst_misses
 from course_lib.figures.tiling.tiles import tile_costs
-from course_lib.hardware import bench, gpu
 from course_lib.hardware.measurements import measured
+from tritontrace import gpu
+from tritontrace.profiling import bench
 
 F = figures.tiling
 

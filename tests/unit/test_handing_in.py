@@ -11,9 +11,10 @@ import nbformat
 import pytest
 from nbformat.sign import NotebookNotary
 
-from course_lib import make_zip, reset, validate
+from course_lib import content, make_zip, reset, validate
 from course_lib.exercises import UNITS, find
-from course_lib.handin import files, stubs
+from course_lib.handin import files
+from course_lib.handin import reset as resetting
 from course_lib.handin.validate import MARK, validated
 
 UNIT = "04_memory_coalescing"
@@ -52,7 +53,7 @@ def line(path, exercise=TRANSPOSE):
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_handed_out_nothing_would_be_graded_and_solved_all(unit):
-    solved = validated(files.ROOT / "solutions" / unit / f"{unit}.ipynb").lines
+    solved = validated(content.ROOT / "solutions" / unit / f"{unit}.ipynb").lines
     assert [(found.exercise, found.remarks) for found in solved] == [(e, []) for e in files.exercises(unit)]
     assert all(found.graded for found in solved)
 
@@ -104,13 +105,13 @@ def broken(nb, cell):
 @pytest.mark.parametrize(
     "change, sentence",
     [
-        (renamed, "is defined in no cell; cell 50, its own, defines `transposed`. Call it `transpose` again."),
+        (renamed, "is defined in no cell; cell 45, its own, defines `transposed`. Call it `transpose` again."),
         (
             deleted,
             'is defined in no cell, and its own is gone: reset("coalescing.transpose") brings that back.',
         ),
-        (text, "is defined in no cell: cell 50 is no code cell any more."),
-        (broken, "The cell of transpose (cell 50) does not parse: line 2: expected an indented block"),
+        (text, "is defined in no cell: cell 45 is no code cell any more."),
+        (broken, "The cell of transpose (cell 45) does not parse: line 2: expected an indented block"),
     ],
 )
 def test_what_would_not_be_graded_and_why(notebook, change, sentence):
@@ -261,9 +262,9 @@ def test_the_stub_is_shown_for_pasting_as_well(notebook, capsys):
     solve(notebook)
     reset(TRANSPOSE.id)
     said = capsys.readouterr().out
-    assert said.index(stubs.RELOAD) < said.index(stubs.OR_PASTE) and said.endswith(f"\n\n{line_stub()}\n")
+    assert said.index(resetting.RELOAD) < said.index(resetting.OR_PASTE) and said.endswith(f"\n\n{line_stub()}\n")
     reset(TRANSPOSE.id)
-    assert stubs.OR_PASTE not in capsys.readouterr().out
+    assert resetting.OR_PASTE not in capsys.readouterr().out
 
 
 def test_in_a_notebook_all_of_it_is_html_and_escaped(notebook, monkeypatch, capsys):
@@ -379,14 +380,14 @@ def test_an_exercise_that_was_not_handed_out_cannot_come_back(notebook, capsys, 
     fewer = tmp_path / "notebooks" / UNIT / NAME
     fewer.parent.mkdir(parents=True)
     edit(shutil.copy(notebook, fewer), deleted)
-    monkeypatch.setattr(files, "ROOT", tmp_path)
+    monkeypatch.setattr(content, "ROOT", tmp_path)
     solve(notebook)
     reset(TRANSPOSE.id)
     assert capsys.readouterr().out == f"{TRANSPOSE.id} is no exercise of {NAME}. Nothing was changed.\n"
 
 
 def test_without_the_notebook_as_handed_out_nothing_is_changed(notebook, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(files, "ROOT", tmp_path)
+    monkeypatch.setattr(content, "ROOT", tmp_path)
     solve(notebook)
     before = notebook.read_text()
     reset(TRANSPOSE.id)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 
 import pytest
 import torch
 
-from course_lib.compiled import ptx_for, sass_for
-from course_lib.hardware import gpu, hierarchy, measurements
+from course_lib.hardware import hierarchy, measurements
 from course_lib.hardware.measurements import measured
+from tritontrace import gpu
+from tritontrace.compiled import ptx_for, sass_for
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 H200 = gpu.datasheet("H200")
@@ -88,15 +88,6 @@ def test_reads_pass_by_l1_or_use_it():
         ptx = ptx_for(hierarchy.read_kernel, x, out, 32, 100, 528, CACHE=modifier, BLOCK=8192, gpu="sm_90", num_warps=8)
         loads = [line for line in ptx.splitlines() if "ld.global" in line]
         assert len(loads) == 8 and all(f"{modifier}.v4.b32" in line for line in loads)
-
-
-@pytest.mark.parametrize(
-    "module", ["hardware.inductor", "hardware.throughput", "figures.flash", "figures.flash_backward"]
-)
-def test_notebooks_of_the_last_release_still_find_what_was_measured(module):
-    with pytest.warns(DeprecationWarning, match=r'recorded is measured\("'):
-        recorded = importlib.import_module(f"course_lib.{module}").recorded
-    assert recorded()["machine"] == "NVIDIA H200"
 
 
 def test_what_is_written_is_given_back_as_readers_get_it(kept):

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from course_lib import trace
-from course_lib.threads import one_thread
 from course_lib.workloads import in_transformers, shared_heads
 from course_lib.workloads.in_transformers import MODELS, compared, random_model, register
-from grader.audit.variants import published
+from grader.published import published
+from tritontrace.threads import one_thread
 
 MISTRAL = "Mistral, a window of 12"
 
@@ -19,13 +19,13 @@ MISTRAL = "Mistral, a window of 12"
 @cache
 def course():
     attention = shared_heads.forward(published("flash.flash_attention_forward"))
-    names = ("flash_backward.delta", "flash_backward.dq", "model.grouped_backward")
+    names = ("flash_backward.delta", "flash_backward.dq", "training.grouped_backward")
     return shared_heads.differentiable(attention, shared_heads.backward(*map(published, names)))
 
 
 @cache
 def attention_for():
-    return published("model.attention_for")
+    return published("serving.attention_for")
 
 
 @pytest.mark.parametrize("found", ["", "4.57.1", "5.9.0"])

@@ -1,166 +1,31 @@
-"""Setting up, and `make lab` after the course has changed: the student's work stays, and the new version is told of once."""
+"""Setting up, and what the targets call."""
 
 import json
 import re
+import shutil
+import socket
 import subprocess
 import sys
-import tomllib
+import sysconfig
+import venv
+from pathlib import Path
 
 import pytest
+import torch_index
 import yaml
 
 import make
 
-UNIT = "04_memory_coalescing"
+PIN = "torch==2.13.0"
+UV, OPENSSL = torch_index.uv(), shutil.which("openssl")
 
 
-@pytest.fixture
-def course(tmp_path, monkeypatch):
-    """A course of one unit; what would be installed and started is not."""
-    release(tmp_path, "as handed out")
-    monkeypatch.setattr(make, "ROOT", tmp_path)
-    monkeypatch.setattr(make, "setup", lambda *extras: None)
-    monkeypatch.setattr(make, "call", lambda *command, **environment: 0)
-    monkeypatch.setattr(make, "unit_to_open", lambda: UNIT)
-    return tmp_path
-
-
-OPENS = f"JupyterLab opens work/{UNIT}/{UNIT}.ipynb, which is next. Ctrl+C here, twice, ends it.\n"
-
-
-def release(course, text, code="x = 1"):
-    path = course / "notebooks" / UNIT / f"{UNIT}.ipynb"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    cells = [{"cell_type": "markdown", "source": [text]}, {"cell_type": "code", "source": [code]}]
-    path.write_text(json.dumps({"cells": cells}))
-
-
-def work(course, text, name=f"{UNIT}.ipynb"):
-    (course / "work" / UNIT / name).write_text(json.dumps({"cells": [{"source": [text]}]}))
-
-
-def notebooks(course):
-    found = (course / "work" / UNIT).glob("*.ipynb")
-    return {path.name: json.loads(path.read_text())["cells"][0]["source"][0] for path in found}
-
-
-def test_the_first_time_copies(course, capsys):
-    make.lab()
-    assert notebooks(course) == {f"{UNIT}.ipynb": "as handed out"}
-    assert capsys.readouterr().out == OPENS, "one line"
-
-
-def test_a_copy_says_which_python_runs_it_as_the_kernel_will(course):
-    from ipykernel.ipkernel import IPythonKernel
-
-    make.lab()
-    copy = json.loads((course / "work" / UNIT / f"{UNIT}.ipynb").read_text())
-    kernel = IPythonKernel()
-    kernel.shell_class.clear_instance()
-    assert copy["metadata"]["language_info"] == kernel.language_info
-    given = json.loads((course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_text())
-    assert copy["cells"] == given["cells"] and "metadata" not in given
-
-
-def test_an_update_keeps_the_work_and_puts_the_new_version_beside_it(course, capsys):
-    make.lab()
-    work(course, "my work")
-    capsys.readouterr()
-    make.lab()
-    assert notebooks(course) == {f"{UNIT}.ipynb": "my work"} and capsys.readouterr().out == OPENS
-    release(course, "mended", code="x = 1.5")
-    make.lab()
-    assert notebooks(course) == {f"{UNIT}.ipynb": "my work", f"{UNIT}_2.ipynb": "mended"}
-    said = capsys.readouterr().out
-    assert f"the course has a newer version, {UNIT}_2.ipynb. Yours is untouched. Code has changed" in said
-    work(course, "my later work", f"{UNIT}_2.ipynb")
-    make.lab()
-    assert capsys.readouterr().out == OPENS
-    release(course, "mended again", code="x = 2")
-    make.lab()
-    assert f"{UNIT}_3.ipynb. Yours is untouched. Code has changed" in capsys.readouterr().out
-    assert notebooks(course) == {
-        f"{UNIT}.ipynb": "my work",
-        f"{UNIT}_2.ipynb": "my later work",
-        f"{UNIT}_3.ipynb": "mended again",
-    }
-
-
-def test_where_only_text_has_changed_no_blank_copy_lies_beside_the_work(course, capsys):
-    make.lab()
-    work(course, "my work")
-    capsys.readouterr()
-    release(course, "mended")
-    make.lab()
-    assert notebooks(course) == {f"{UNIT}.ipynb": "my work"}
-    assert capsys.readouterr().out.startswith(f"work/{UNIT}: only text has changed: stay in yours.")
-    make.lab()
-    assert capsys.readouterr().out == OPENS  # said once
-    release(course, "mended", code="x = 2")
-    make.lab()
-    assert f"{UNIT}_2.ipynb" in notebooks(course)
-
-
-def test_work_from_before_versions_were_noted_stays(course, capsys):
-    mine = course / "work" / UNIT
-    mine.mkdir(parents=True)
-    work(course, "my work")
-    make.lab()
-    assert notebooks(course) == {f"{UNIT}.ipynb": "my work"} and capsys.readouterr().out == OPENS
-    release(course, "mended", code="x = 2")
-    make.lab()
-    assert f"{UNIT}_2.ipynb" in notebooks(course)
-
-
-def test_the_notebook_that_is_next_is_opened(course, monkeypatch):
-    commands = []
-    monkeypatch.setattr(make, "call", lambda *command, **environment: commands.append(command) or 0)
-    make.lab()
-    assert f"--LabApp.default_url=/lab/tree/{UNIT}/{UNIT}.ipynb" in commands[0]
-
-
-def test_a_notebook_that_was_renamed_is_found_in_its_folder(course, capsys):
-    make.lab()
-    (course / "work" / UNIT / f"{UNIT}.ipynb").rename(course / "work" / UNIT / "mine.ipynb")
-    capsys.readouterr()
-    make.lab()
-    assert f"opens work/{UNIT}, which" in capsys.readouterr().out
-
-
-def test_which_unit_is_next_is_asked_of_the_course(tmp_path, monkeypatch):
-    monkeypatch.setattr(make, "PYTHON", sys.executable)
-    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
-    assert make.unit_to_open() == "00_start_here"
-    (tmp_path / "progress.json").write_text('{"coalescing.transpose": 3}')
-    assert make.unit_to_open() == UNIT
-    (tmp_path / "python").write_text("#!/bin/sh\necho a trace >&2; exit 1\n")
-    (tmp_path / "python").chmod(0o755)
-    monkeypatch.setattr(make, "PYTHON", tmp_path / "python")
-    assert make.unit_to_open() == "00_start_here", "no stack trace for a student"
-
-
-def test_lab_asks_no_question_about_news():
-    said = json.loads((make.STUDENTS_LAB / "labconfig" / "default_setting_overrides.json").read_text())
-    assert said["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
-
-
-def test_what_was_copied_is_said_last_and_the_students_lab_starts_quietly_without_nbgrader_s_buttons(
-    course, capsys, monkeypatch
-):
-    called = {}
-
-    def call(*command, **environment):
-        called.update(command=command, said=capsys.readouterr().out, **environment)
-        return 0
-
-    monkeypatch.setattr(make, "call", call)
-    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/mine")
-    make.lab("--no-browser")
-    assert called["said"] == OPENS and capsys.readouterr().out == ""
-    assert "--log-level=ERROR" in called["command"] and called["command"][-1] == "--no-browser"
-    assert called["JUPYTER_CONFIG_PATH"] == f"{make.STUDENTS_LAB}:/mine"
-    disabled = json.loads((make.STUDENTS_LAB / "labconfig" / "page_config.json").read_text())["disabledExtensions"]
-    assert disabled == {"@jupyter/nbgrader": True}
+def test_lab_is_the_command_s(monkeypatch):
+    called = []
+    monkeypatch.setattr(make, "setup", lambda *extras: called.append(extras))
+    monkeypatch.setattr(make, "call", lambda *command: called.append(command) or 3)
+    assert make.lab("--no-browser") == 3
+    assert called == [("grader",), (make.PYTHON, "-m", "strides", "lab", "--no-browser")]
 
 
 @pytest.fixture
@@ -168,9 +33,21 @@ def installing(tmp_path, monkeypatch):
     """An environment to set up in; the pip that would fill it is only noted."""
     monkeypatch.setattr(make, "VENV", tmp_path / ".venv")
     monkeypatch.setattr(make, "PYTHON", tmp_path / ".venv" / "bin" / "python")
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "TORCH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(make, "DRIVER", tmp_path / "driver")
+    monkeypatch.setattr(make.shutil, "which", lambda name: None)
+    make.DRIVER.touch()
+    create = venv.create
+    monkeypatch.setattr(venv, "create", lambda *where, with_pip, **more: create(*where, **more))  # pip takes seconds
     noted = []
-    monkeypatch.setattr(make.subprocess, "call", lambda command: noted.append(command) or 0)
+    monkeypatch.setattr(make.subprocess, "call", lambda command, env=None: noted.append(command) or 0)
+    monkeypatch.setattr(make, "pip_install", lambda *what: noted.append(pip("install", *what)) or 0)
     return noted
+
+
+def pip(*words):
+    return [make.PYTHON, "-m", "pip", *words]
 
 
 def test_an_environment_that_the_readme_s_line_made_is_filled(installing):
@@ -179,12 +56,14 @@ def test_an_environment_that_the_readme_s_line_made_is_filled(installing):
     (make.VENV / "there-before").touch()
     make.setup("grader")
     assert (make.VENV / "there-before").exists()
-    assert installing == [
-        [make.PYTHON, "-m", "pip", "install", "--quiet", "-c", make.CONSTRAINTS, "--editable", f"{make.ROOT}[grader]"],
+    assert installing[0] == pip("install", "--quiet", make.UV) and installing[1][0] == make.VENV / "bin" / "uv"
+    assert installing[2:] == [
+        pip("install", "-c", make.CONSTRAINTS, *make.needed("grader")),
+        pip("install", "--quiet", "--no-deps", "--editable", make.ENGINE, "--editable", make.ROOT),
     ]
     subprocess.run([make.PYTHON, "-m", "pip", "--version"], check=True, stdout=subprocess.DEVNULL)
     make.setup("grader")
-    assert len(installing) == 1
+    assert len(installing) == 4
 
 
 def test_new_constraints_are_installed(installing, tmp_path, monkeypatch):
@@ -193,7 +72,165 @@ def test_new_constraints_are_installed(installing, tmp_path, monkeypatch):
     make.CONSTRAINTS.write_text("anyio==1.0\n")
     make.setup()
     make.setup()
-    assert len(installing) == 2
+    assert len(installing) == 8
+
+
+def test_what_is_needed_is_what_both_projects_ask_for():
+    asked = make.needed("tests")
+    assert not [line for line in asked if line.startswith(("strides", "tritontrace"))]
+    assert {"torch==2.13.0", "torch>=2.11", "matplotlib>=3.9", "nbgrader==0.9.6", "pytest==9.2.0"} <= set(asked)
+    assert "jupyterhub==6.1.1" not in asked
+
+
+@pytest.mark.parametrize("torch", ["", "system"])
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
+def test_an_active_environment_that_has_the_course_is_used(installing, tmp_path, monkeypatch, variable, torch):
+    active = tmp_path / "active"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", active], check=True)
+    (packages,) = active.glob("lib/python*/site-packages")
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib"))
+    monkeypatch.setenv(variable, str(active))
+    monkeypatch.setenv("TORCH", torch)
+    make.setup("grader")  # it has all but the course
+    before = len(installing)
+    assert tmp_path / ".venv" == make.VENV and before
+    (packages / "course.pth").write_text(f"{make.ROOT}\n{make.ENGINE / 'src'}")
+    make.setup("grader")
+    assert (make.VENV, make.PYTHON, len(installing)) == (active, active / "bin" / "python", before)
+
+
+def by_uv(backend):
+    return [make.VENV / "bin" / "uv", "pip", "install", "--python", make.PYTHON, f"--torch-backend={backend}", PIN]
+
+
+def test_a_driver_that_comes_later_is_seen_and_one_that_goes_costs_nothing(installing):
+    make.DRIVER.unlink()
+    make.setup()
+    assert installing[:2] == [pip("install", "--quiet", make.UV), by_uv("cpu")] and len(installing) == 4
+    assert (make.VENV / "installed").read_text().split(" ")[1] == "cpu"
+    make.DRIVER.touch()
+    make.setup()
+    assert installing[4] == pip("uninstall", "--quiet", "--yes", "torch") and installing[6] == by_uv("auto")
+    assert (make.VENV / "installed").read_text().split(" ")[1] == "cuda" and len(installing) == 9
+    make.DRIVER.unlink()
+    make.setup()
+    assert len(installing) == 9
+
+
+def test_torch_that_is_there_is_not_asked_for_again(installing, capsys):
+    make.setup()
+    (packages,) = make.VENV.glob("lib/python*/site-packages")
+    (packages / "torch-2.13.0+cu130.dist-info").mkdir()
+    capsys.readouterr()
+    make.setup("grader")
+    assert installing[4:] and by_uv("auto") not in installing[4:] and "build" not in capsys.readouterr().out
+    (packages / "torch-2.13.0+cu130.dist-info").rename(packages / "torch-2.13.01.dist-info")
+    make.setup("tests")
+    assert by_uv("auto") in installing[4:]
+
+
+def test_cuda_without_a_driver_to_ask_is_pip_s(installing, monkeypatch, capsys):
+    make.DRIVER.unlink()
+    monkeypatch.setenv("TORCH", "cuda")
+    make.setup()
+    assert len(installing) == 2 and PIN in installing[0]
+    assert make.SIZES["cuda"] in capsys.readouterr().out
+
+
+@pytest.fixture
+def uv_is_real(installing, monkeypatch, tmp_path):
+    """uv runs, with a cache of its own; pip is noted as before."""
+    noted = make.subprocess.call
+
+    def call(command, env=None):
+        return subprocess.run(command, env=env).returncode if Path(command[0]).name == "uv" else noted(command)
+
+    monkeypatch.setattr(make.subprocess, "call", call)
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    make.make_environment("nothing yet")
+    if UV:
+        (make.VENV / "bin" / "uv").symlink_to(UV)
+    return installing
+
+
+def torch_s_version():
+    return subprocess.run(
+        [make.PYTHON, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True
+    ).stdout
+
+
+@pytest.mark.skipif(not (UV and OPENSSL), reason="uv or openssl is not installed")
+@pytest.mark.parametrize("build, local", [("cpu", r"cpu"), ("cuda", r"cu1\d\d")])
+def test_where_torch_s_own_index_answers_its_build_is_installed(
+    uv_is_real, tmp_path, monkeypatch, capsys, build, local
+):
+    monkeypatch.setenv("TORCH", build)
+    monkeypatch.setenv("UV_CUDA_DRIVER_VERSION", "580.65")
+    with torch_index.answering(tmp_path, PIN.partition("==")[2]) as settings:
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        make.setup()
+    assert re.fullmatch(rf"2\.13\.0\+{local}\n", torch_s_version())
+    assert f"{build.upper()} build comes first: {make.SIZES[build]}." in (said := capsys.readouterr().out)
+    assert "comes from PyPI" not in said and PIN in uv_is_real[1], "pip is asked for it, and finds it there"
+
+
+@pytest.mark.parametrize("build, listens", [("cpu", False), ("cuda", True)])
+def test_where_it_does_not_answer_pip_installs_torch(uv_is_real, monkeypatch, capsys, build, listens):
+    """Nobody is there, or takes the connection and says nothing."""
+    monkeypatch.setenv("TORCH", build)
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        for name, value in torch_index.through(there.getsockname()[1]).items():
+            monkeypatch.setenv(name, value)
+        if not listens:
+            there.close()
+        make.setup()
+    assert not torch_s_version() and "torch comes from PyPI" in capsys.readouterr().out
+    assert PIN in uv_is_real[1] and make.CONSTRAINTS in uv_is_real[1]
+
+
+def test_without_uv_pip_installs_torch(uv_is_real, capsys):
+    (make.VENV / "bin" / "uv").unlink(missing_ok=True)
+    make.setup()
+    assert "torch comes from PyPI" in capsys.readouterr().out and PIN in uv_is_real[1]
+
+
+PIP = """#!/bin/sh
+echo "$@" >> "$0.asked"
+echo "Collecting numpy"
+echo "  Downloading numpy-2.4.6-cp311-cp311-manylinux_x86_64.whl.metadata (6.6 kB)"
+echo "Downloading numpy-2.4.6-cp311-cp311-manylinux_x86_64.whl (16.9 MB)"
+echo "Downloading https://index.example/torch-2.13.0-cp311-manylinux_x86_64.whl (1.9 GB)"
+echo "Using cached rich-15.0.0-py3-none-any.whl (310 kB)"
+echo "Installing collected packages: rich, numpy, torch"
+echo "ERROR: no space" >&2
+exit 7
+"""
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_line_says_what_pip_downloads_and_how_much(tmp_path, monkeypatch, capfd, terminal):
+    monkeypatch.setattr(make, "PYTHON", tmp_path / "python")
+    make.PYTHON.write_text(PIP)
+    make.PYTHON.chmod(0o755)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    assert make.pip_install("-c", "constraints.txt", "rich") == 7
+    assert (tmp_path / "python.asked").read_text() == "-m pip install --progress-bar=off -c constraints.txt rich\n"
+    said = capfd.readouterr()
+    assert said.err == "ERROR: no space\n"
+    numbers = [re.findall(r"[\d,.]+ [kMG]?B|\d+ packages", line) for line in said.out.split("\r\033[K")]
+    told = [["6.6 kB", "0 MB"], ["16.9 MB", "17 MB"], ["1.9 GB", "1,917 MB"], ["310 kB", "1,917 MB"]]
+    assert numbers == ([[], *told, ["3 packages", "1,917 MB"], []] if terminal else [[]])
+
+
+def test_torch_of_the_system_is_left_alone(installing, monkeypatch):
+    monkeypatch.setenv("TORCH", "system")
+    make.setup()
+    assert "include-system-site-packages = true" in (make.VENV / "pyvenv.cfg").read_text()
+    assert not [word for command in installing for word in map(str, command) if re.match(r"(torch|triton)\b", word)]
+    monkeypatch.setenv("TORCH", "rocm")
+    with pytest.raises(SystemExit, match="TORCH=rocm is none of cpu, cuda, system"):
+        make.setup()
 
 
 REPORT = {
@@ -265,9 +302,9 @@ def test_quick_and_test_begin_with_style_and_spelling(target, monkeypatch):
     monkeypatch.setattr(make, "setup", lambda *extras: None)
     monkeypatch.setattr(make, "call", lambda *command, **_: called.append(" ".join(map(str, command))) or 0)
     assert getattr(make, target)() == 0
-    found = [re.search(r"ruff check|ruff format|codespell|pytest|pyright", line)[0] for line in called]
-    assert found[:3] == ["ruff check", "ruff format", "codespell"]
-    assert sorted(found[3:]) == ["pyright", "pytest"]
+    found = [re.search(r"ruff check|ruff format|codespell|ledger|pytest|pyright", line)[0] for line in called]
+    assert found[:4] == ["ruff check", "ruff format", "codespell", "ledger"]
+    assert sorted(found[4:]) == ["pyright", "pytest"]
 
 
 @pytest.mark.parametrize("failing", ["codespell", "pyright", "-m pytest"])
@@ -302,12 +339,6 @@ def test_nothing_that_git_ignores_is_spelled():
     ignored = (make.ROOT / ".gitignore").read_text("utf-8").splitlines()
     skipped = {path.strip().removeprefix("./") for path in make.pyproject()["tool"]["codespell"]["skip"].split(",")}
     assert {line.strip("/") for line in ignored if line and not line.startswith("#")} <= skipped
-
-
-def test_the_readme_installs_the_torch_that_is_pinned():
-    project = tomllib.loads((make.ROOT / "pyproject.toml").read_text())["project"]
-    pinned = next(line for line in project["dependencies"] if line.startswith("torch=="))
-    assert set(re.findall(r"torch==[\d.]+", (make.ROOT / "README.md").read_text())) == {pinned}
 
 
 def test_make_needs_nothing_that_is_not_python_s_own():

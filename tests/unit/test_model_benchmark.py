@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scripts import imported
 
-from course_lib.figures.model import recorded
+from course_lib.figures.training import recorded
 from course_lib.hardware.measurements import measured
 
 ROOT = Path(__file__).resolve().parents[2]

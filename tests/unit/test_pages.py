@@ -7,6 +7,7 @@ import dataclasses
 import importlib.metadata
 import json
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -21,7 +22,9 @@ from grader.building import index, units
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-MODULES = sorted(path for room in ("course_lib", "grader") for path in (ROOT / room).rglob("*.py"))
+MODULES = sorted(
+    path for room in ("course_lib", "grader", "strides", "tritontrace/src") for path in (ROOT / room).rglob("*.py")
+)
 EXERCISES = ROOT / "course_lib" / "exercises"  # says once, for the package of any unit, which files are in it
 SUBMISSIONS = ROOT / "grader" / "audit" / "variants"  # its folders hold what students might hand in
 OUR_OWN = [path for path in MODULES if SUBMISSIONS not in path.parent.parents]
@@ -39,15 +42,19 @@ def test_the_table_of_units_is_as_the_exercises_are():
 def test_a_unit_s_minutes_and_exercises_reach_both_tables(tmp_path, monkeypatch):
     monkeypatch.setitem(units.TEACHES, "02_dtypes", ("02 dtypes", "what fits"))
     exercise = next(iter(grader.exercises("02_dtypes").values()))
-    monkeypatch.setitem(grader.exercises("02_dtypes"), "dtypes.more", dataclasses.replace(exercise, minutes=1000))
+    monkeypatch.setitem(
+        grader.exercises("02_dtypes"), "dtypes.more", dataclasses.replace(exercise, minutes=1000, track="more")
+    )
     (tmp_path / "README.md").write_bytes((ROOT / "README.md").read_bytes())
     assert units.check(tmp_path) == [
         "README.md: its table of units is stale: `grader build --no-execute` writes it anew."
     ]
     units.write(tmp_path)
-    assert "\n| 02 dtypes | what fits | 10 | 1115 |\n" in (tmp_path / "README.md").read_text("utf-8")
+    assert "\n| [02 dtypes](solutions/02_dtypes/02_dtypes.ipynb) | what fits | 4 | 45 | 6 | 1070 |\n" in (
+        tmp_path / "README.md"
+    ).read_text("utf-8")
     assert units.check(tmp_path) == []
-    assert "\n| [02 dtypes](../02_dtypes/02_dtypes.ipynb) | what fits | 1115 |\n" in units.table_for_notebooks(
+    assert "\n| [02 dtypes](../02_dtypes/02_dtypes.ipynb) | what fits | 45 | 1070 |\n" in units.table_for_notebooks(
         "00_start_here"
     )
     assert "| **00 start here** (you are here) | " in units.table_for_notebooks("00_start_here")
@@ -70,15 +77,26 @@ def test_commands_name_files_that_exist(page):
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+BLANK = re.compile(r"PUT_\w*[_]HERE|\bREPOSITOR[Y]\b|\bADDRES[S]\b|clone [<A-Z]")  # brackets: not in this line itself
+
+
+def test_nothing_that_is_tracked_has_a_blank_to_fill_in():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    texts = {name: (ROOT / name).read_bytes().decode("utf-8", "replace") for name in listed.split("\0") if name}
+    assert len(texts) > 500 and {name: found[0] for name, text in texts.items() if (found := BLANK.search(text))} == {}
+
+
 def test_the_map_names_files_that_exist():
     text = (ROOT / "docs" / "design.md").read_text("utf-8")
     have = {
-        path.name for room in ("course_lib", "grader", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py")
+        path.name
+        for room in ("course_lib", "grader", "tests", "benchmarks", "research", "tritontrace")
+        for path in (ROOT / room).rglob("*.py")
     }
     named = set(re.findall(r"\b\w+\.py\b", text)) - {"NN_topic.py"}
     assert named - have == set()
     rooms = re.findall(r"^ *(\w+)/  ", text, re.M)
-    have = {path.name for room in (".", "course_lib", "tests") for path in (ROOT / room).glob("*")}
+    have = {path.name for room in (".", "course_lib", "tests", "tritontrace/tests") for path in (ROOT / room).glob("*")}
     have |= {path.parent.name for path in MODULES}
     assert [room for room in rooms if room not in have] == []
 
@@ -100,7 +118,8 @@ def short(version: str) -> str:
 
 
 PINS = dict(re.findall(r"(\w+)==([\d.]+)", "\n".join(PYPROJECT["project"]["dependencies"])))
-TRITONS = [short(version) for version in PYPROJECT["tool"]["triton-versions"]]
+ENGINE = tomllib.loads((ROOT / "tritontrace" / "pyproject.toml").read_text("utf-8"))
+TRITONS = [short(version) for version in ENGINE["tool"]["triton-versions"]]
 PYTHON = PYPROJECT["project"]["requires-python"].removeprefix(">=")
 
 
@@ -108,15 +127,18 @@ PYTHON = PYPROJECT["project"]["requires-python"].removeprefix(">=")
     "page, words, version",
     [
         ("README.md", r"Python (\d[\d.]+\d)", PYTHON),
-        ("README.md", r"torch==(\d[\d.]+\d)", PINS["torch"]),
-        ("README.md", r"Triton from (\d[\d.]+\d) to (\d[\d.]+\d)", (TRITONS[0], TRITONS[-1])),
+        ("CONTRIBUTING.md", r"Triton from (\d[\d.]+\d) to (\d[\d.]+\d)", (TRITONS[0], TRITONS[-1])),
         ("docs/hosted.md", r"Python (\d[\d.]+\d) or newer", PYTHON),
         ("docs/hosted.md", r"must have Python (\d[\d.]+\d)", PYTHON),
         ("docs/hosted.md", r"torch (\d[\d.]+\d) with", short(PINS["torch"])),
         ("docs/hosted.md", r"with Triton (\d[\d.]+\d)", short(PINS["triton"])),
         ("docs/hosted.md", r"Triton (\d[\d.]+\d) to (\d[\d.]+\d)", (TRITONS[0], TRITONS[-1])),
         ("docs/hosted.md", r"Triton is (\d[\d.]+\d) or newer", TRITONS[0]),
-        ("course_lib/tracing/traced.py", r"Triton (\d[\d.]+\d) to (\d[\d.]+\d)", (TRITONS[0], TRITONS[-1])),
+        (
+            "tritontrace/src/tritontrace/tracing/launcher.py",
+            r"Triton (\d[\d.]+\d) to (\d[\d.]+\d)",
+            (TRITONS[0], TRITONS[-1]),
+        ),
         ("make.py", r"Python (\d[\d.]+\d) or newer", PYTHON),
     ],
 )
@@ -167,7 +189,7 @@ def test_the_environments_have_one_python_and_it_is_new_enough():
     (python,) = {*re.findall(r"\bpython=([\d.]+)", conda), *re.findall(r"^FROM python:([\d.]+)", docker, re.M)}
     assert [int(part) for part in python.split(".")] >= [int(part) for part in PYTHON.split(".")]
     assert f"`python:{python}-slim`" in (ROOT / "docs" / "hosted.md").read_text("utf-8")
-    assert not re.search("torch|triton", conda)
+    assert not re.search(r"(?m)^ *- *(torch|triton)\b", conda)
 
 
 def test_instructors_find_the_short_path_in_the_readme():
@@ -209,7 +231,7 @@ WITHOUT_A_NOUN = re.compile(
 
 def test_docstrings_begin_with_a_verb_or_a_noun():
     found = []
-    rooms = [path for room in ("benchmarks", "tests") for path in sorted((ROOT / room).rglob("*.py"))]
+    rooms = [path for room in ("benchmarks", "research", "tests") for path in sorted((ROOT / room).rglob("*.py"))]
     for path in [*OUR_OWN, *(path for path in rooms if path.parent.name != "toy_variants")]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):

@@ -1,4 +1,4 @@
-"""One meaning for each colour: figures take theirs by what they mean from course_lib.picture, and never by how they look."""
+"""One meaning for each colour: figures take theirs by what they mean from tritontrace.picture, and never by how they look."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from matplotlib.colors import CSS4_COLORS, to_rgb
 
-from course_lib import picture
+from tritontrace import picture
 
-ROOT = Path(__file__).resolve().parents[2] / "course_lib"
-DRAWING = [*sorted((ROOT / "figures").rglob("*.py")), ROOT / "tracing" / "draw.py", ROOT / "hopper" / "draw.py"]
+ROOT = Path(__file__).resolve().parents[2]
+ENGINE = ROOT / "tritontrace" / "src" / "tritontrace"
+DRAWING = [*sorted((ROOT / "course_lib" / "figures").rglob("*.py")), *sorted(ENGINE.rglob("draw.py"))]
 LOOKS = {"BLUE", "ORANGE", "GREEN", "RED", "SKY", "YELLOW", "PURPLE", "GREY", "DARK_GREY"}
 PLAIN = {"white", "none"}
 
@@ -24,7 +25,7 @@ def test_colours_are_named_by_what_they_mean(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in PLAIN:
             if re.fullmatch(r"#[0-9A-Fa-f]{3,8}|C\d|tab:\w+", node.value) or node.value in CSS4_COLORS:
                 literal.append(f"line {node.lineno}: {node.value}")
-        elif isinstance(node, ast.ImportFrom) and node.module == "course_lib.picture":
+        elif isinstance(node, ast.ImportFrom) and node.module == "tritontrace.picture":
             looks += [alias.name for alias in node.names if alias.name in LOOKS]
     assert not literal and not looks
 

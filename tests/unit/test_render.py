@@ -6,9 +6,9 @@ from html.parser import HTMLParser
 import pytest
 
 from course_lib import progress, render
-from course_lib.evidence import Cause
 from course_lib.exercise import ErrorMap, Finding, Request, Spent, Verdict
 from course_lib.render import drawings, verdicts
+from tritontrace.results import Cause
 
 MAP = ErrorMap([[0, 0, 0], [0, 0.5, 0], [0, 0, 1]], 26, 7, [10, 25, 4, 6])  # cells of 9 x 3
 VERDICT = Verdict(
@@ -74,7 +74,7 @@ def test_what_is_heard_is_what_is_seen_and_in_that_order():
         "not judged | speed | 0 / 0 | not measured | "
         "✓ 2 criteria hold: your kernel does it; right (2 / 2) | "
         "passed | your kernel does it | 1 launch | passed | right | 2 / 2 | equal | "
-        "what your code printed | <hello>"
+        f"{verdicts.not_on_gpu(VERDICT)} | what your code printed | <hello>"
     )
 
 
@@ -196,7 +196,8 @@ def test_nothing_depends_on_the_theme(page):
         assert contrast(colour, page) >= 3
 
 
-def test_progress_is_heard_row_by_row_with_its_heads():
+def test_progress_is_heard_row_by_row_with_its_heads(monkeypatch, tmp_path):
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))  # no points of another test
     heard = Heard(progress()._repr_html_())
     said = list(filter(None, heard.said))
     assert said[0].startswith("Next: ") and said[1:5] == ["unit", "exercises", "points", "00_start_here"]
@@ -204,3 +205,17 @@ def test_progress_is_heard_row_by_row_with_its_heads():
     assert all(named.get("aria-hidden") for tag, named in heard.tags if tag == "meter")  # the numbers stand next to it
     first = repr(progress()).splitlines()[1]
     assert re.fullmatch(r"00_start_here +0 of +\d+ exercises +0 of +\d+ points +░+", first)
+
+
+def test_one_mistake_is_told_once_with_what_it_costs():
+    cause = Cause("wrong", "a case")
+    told = Finding("first", 0, 3, "failed", seen="12 elements differ", cause=cause, key="a")
+    again = [Finding(f"again {n}", 0, n, "same_cause", seen="as above", cause=cause, key=str(n)) for n in (1, 2, 4)]
+    right = Finding("right", 5, 5, "passed")
+    text, html = (f(Verdict("a.b", 5, 15, [told, *again, right])) for f in (render.text, render.html))
+    for shown in (text, html):
+        assert "One mistake, 10 points." in shown and "3 more criteria" in shown and "0 / 7" in shown
+        assert shown.count("again 2") == 1 and "as above" not in shown
+    other = Finding("other", 0, 1, "failed", seen="wasteful", cause=Cause("waste", "line 2"))
+    assert "One mistake" not in render.text(Verdict("a.b", 5, 16, [told, *again, right, other]))
+    assert "as above" in render.text(Verdict("a.b", 5, 9, [told, again[0], right])), "a single one is shown as it is"

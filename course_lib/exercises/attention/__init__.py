@@ -20,12 +20,12 @@ EXERCISES = {
     exercise.id: exercise
     for exercise in (
         attention,
-        rotary,
-        claims,
         merge,
         causal_tiles,
         tiled_attention,
-        flash_bytes,
         backward,
+        rotary,
+        claims,
+        flash_bytes,
     )
 }

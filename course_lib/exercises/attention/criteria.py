@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria import OnceRight, of_group
-from course_lib.evidence import Operation
+from course_lib.criteria import CostCriterion, of_group
 from course_lib.exercise import Exercise, Finding, Trial
 from course_lib.exercises.attention.oracles import seen
 from course_lib.exercises.cases import ARITHMETIC, operations
+from tritontrace.results import Operation
 
 PRODUCTS = operations("mm bmm addmm baddbmm addmm_ baddbmm_ mv dot")
 TENSORS = PRODUCTS | ARITHMETIC
@@ -27,7 +27,7 @@ ATTENTION = TENSORS | operations(
 
 
 @dataclass
-class LargestBuffer(OnceRight):
+class LargestBuffer(CostCriterion):
     """No single allocation besides the results reaches a limit. Results must be right only where nothing is masked, because
     a slip in a mask costs nothing here.
 
@@ -64,7 +64,7 @@ class LargestBuffer(OnceRight):
 
 
 @dataclass
-class Products(OnceRight):
+class Products(CostCriterion):
     """Two of torch's matrix products for each tile of scores in which some query sees a key, and no larger products."""
 
     missed = "too many products, or too few"

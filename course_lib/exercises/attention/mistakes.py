@@ -9,16 +9,18 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria import Judged
+from course_lib.criteria import GradedTrial
 from course_lib.exercise import Trial
 from course_lib.exercises.attention.oracles import State, gradients, merged, output_and_lse, reference, seen
-from course_lib.exercises.slips import Slip, Wrong, results, shown
-from course_lib.mistakes import Mistake
+from course_lib.exercises.misconceptions import Misconception, Wrong, failing, results
+from course_lib.mistakes import MistakeMatcher
 
 
-def computes(wrong: Wrong, says: str, right: Callable[..., Any] = output_and_lse, place: int = 0, **how: Any) -> Slip:
+def computes(
+    wrong: Wrong, says: str, right: Callable[..., Any] = output_and_lse, place: int = 0, **how: Any
+) -> Misconception:
     """Make the slip whose result is what `wrong` computes from the arguments of a call, instead of attention."""
-    return Slip(wrong, says, right, place, **how)
+    return Misconception(wrong, says, right, place, **how)
 
 
 def unscaled(q, k, v, **more):
@@ -42,17 +44,17 @@ def all_keys(q, k, v, causal=False, **more):
     return reference(q, k, v, **more)[0] if causal else None
 
 
-def has_nan(groups: Sequence[str], sentence: str, never: Callable[..., bool] = lambda **_: False) -> Mistake:
-    """Make a mistake that says `sentence` if a wrong result of these groups holds NaN. NaN from masked lanes without `other`, and
+def has_nan(groups: Sequence[str], sentence: str, never: Callable[..., bool] = lambda **_: False) -> MistakeMatcher:
+    """Make a mistake that says `sentence` if a wrong result of these groups holds NaN. NaN from masked positions without `other`, and
     results of a wrong shape, do not count.
 
     never   tells from the arguments of a call that they cannot give such a NaN. If it is there all the same, it has another cause,
             and so may all others
     """
 
-    def look(trials: Sequence[Judged]) -> str:
+    def look(trials: Sequence[GradedTrial]) -> str:
         found = False
-        for t in (t for t in shown(trials) if not t.evidence.poisoned):
+        for t in (t for t in failing(trials) if not t.evidence.poisoned):
             for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
                 if nan_in(out) and (never(**call) or misshapen(out, t.exercise.oracle(**call))):
                     return ""
@@ -86,7 +88,7 @@ def each_sees_a_key(q, k, causal=False, **_) -> bool:
     return not causal or q.shape[-2] <= k.shape[-2]
 
 
-def last_queries_unwritten(trials: Sequence[Judged]) -> str:
+def last_queries_unwritten(trials: Sequence[GradedTrial]) -> str:
     """Say so if all NaN are in the last tile of queries, and this tile is short."""
     places = [(o.isnan().all(-1), call) for call, o in results(trials) if bool(o.isnan().any())]
     for rows, call in places:
@@ -96,9 +98,9 @@ def last_queries_unwritten(trials: Sequence[Judged]) -> str:
     return LAST_QUERIES if places else ""
 
 
-def starts_from_empty(trials: Sequence[Judged]) -> str:
+def starts_from_empty(trials: Sequence[GradedTrial]) -> str:
     """Name the gradients that are NaN everywhere while others are not, in a sentence; "" if there are none."""
-    for t in shown(trials):
+    for t in failing(trials):
         for out in t.evidence.outputs:
             if isinstance(out, list) and len(out) == 3 and all(isinstance(x, torch.Tensor) for x in out):
                 empty = [name for name, x in zip(("dq", "dk", "dv"), out, strict=True) if bool(x.isnan().all())]
@@ -148,7 +150,9 @@ def more_keys_than_queries(wrong: Callable[..., Any]) -> Callable[..., Any]:
     return lambda q, k, v, **more: wrong(q, k, v, **more) if k.shape[-2] > q.shape[-2] else None
 
 
-def masks(sees: Callable[..., torch.Tensor], sentence: str, tiles: Sequence[bool] = (False, True)) -> list[Mistake]:
+def masks(
+    sees: Callable[..., torch.Tensor], sentence: str, tiles: Sequence[bool] = (False, True)
+) -> list[MistakeMatcher]:
     """Make the mistakes of a wrong mask. In a single case, several wrong masks may look the same, so every result must be what
     the slip gives."""
     return [computes(masked_by(sees, t), sentence, each=True) for t in tiles]

@@ -105,6 +105,7 @@ causal_tiles = Exercise(
     entry="causal_tiles",
     signature="causal_tiles(pid, bm, bn, nq, nk) -> tuple[int, int]: (full, end)",
     kind="formula",
+    without=["course_lib.figures.attention"],
     called="for every program",
     minutes=15,
     difficulty=3,
@@ -241,8 +242,10 @@ flash_bytes = Exercise(
     entry="flash_bytes",
     signature="flash_bytes(n, d, bm, bn, itemsize, causal) -> int",
     kind="formula",
+    without=["course_lib.figures.attention"],
     minutes=15,
     difficulty=3,
+    track="more",
     lines=6,
     cases=[
         fixed(f"n = {c[0]}, tiles of {c[2]} x {c[3]}{', causal' * c[5]}", group, **dict(zip(NAMES, c, strict=True)))
@@ -273,7 +276,7 @@ flash_bytes = Exercise(
         ),
         every(
             padded_tiles,
-            "You count the last tile as a whole one. Masked lanes move nothing, so count only the rows that it has.",
+            "You count the last tile as a whole one. Masked positions move nothing, so count only the rows that it has.",
         ),
         every(
             lambda output, n, d, itemsize, **_: output in (4 * n * d * itemsize, 4 * n * d * itemsize + 4 * n),

@@ -15,15 +15,15 @@ EXERCISES = {
     exercise.id: exercise
     for exercise in (
         sectors_touched,
-        strided_efficiency,
         predictions,
         row_copy,
         gather_rows,
         transpose,
-        break_transpose,
         column_sum,
-        deinterleave,
         padded_stride,
+        strided_efficiency,
+        break_transpose,
+        deinterleave,
         divergence_passes,
         name_lanes,
     )

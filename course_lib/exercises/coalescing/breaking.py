@@ -45,6 +45,7 @@ break_transpose = Exercise(
     called="for its inputs",
     minutes=12,
     difficulty=3,
+    track="more",
     lines=5,
     cases=[
         mutant("no column is masked", ("(rows < M) & (cols < N)", "rows < M")),

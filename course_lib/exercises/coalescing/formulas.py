@@ -13,7 +13,7 @@ from course_lib.criteria import (
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import integer
 from course_lib.exercises.coalescing.oracles import passes, starts_sectors, traced
-from course_lib.mistakes import raised
+from course_lib.mistakes import miscounted, on_exception
 
 sectors_touched = Exercise(
     id="coalescing.sectors_touched",
@@ -63,6 +63,7 @@ strided_efficiency = Exercise(
     kind="formula",
     minutes=5,
     difficulty=2,
+    track="more",
     lines=3,
     cases=[
         *(
@@ -86,7 +87,7 @@ strided_efficiency = Exercise(
         "You have a function that counts sectors: give it the 32 addresses i * stride * itemsize.",
         "Useful bytes are 32 * itemsize. Moved bytes are 32 * sectors_touched(addresses, itemsize).",
     ],
-    mistakes=[raised("NoneType", "If you call sectors_touched: is it solved? Unsolved, it returns None.")],
+    mistakes=[on_exception("NoneType", "If you call sectors_touched: is it solved? Unsolved, it returns None.")],
 )
 
 PROBES = {
@@ -110,8 +111,34 @@ predictions = Exercise(
     criteria=[Correct("plain", 5, "sectors, as the trace counts them")],
     hints=[
         "Take one group of 32 lanes. How many sectors does it touch? How many groups are there?",
-        "A sector holds 8 floats or 16 halves. A masked lane touches nothing, but its neighbour may need the same sector.",
+        "A sector holds 8 floats or 16 halves. A lane that is switched off touches nothing, but its neighbour may need the same sector.",
         "shifted: a group starts 4 bytes into a sector and is 128 bytes long, so it ends 4 bytes into a fifth sector.",
+    ],
+    mistakes=[
+        miscounted(
+            {
+                ("neighbours", 32): "neighbours: you counted requests. Each touches several sectors.",
+                ("every_fourth", 512): "every_fourth: an element is a half, so lanes are 8 bytes apart, and not 16.",
+                (
+                    "every_fourth",
+                    1024,
+                ): "every_fourth: several lanes share a sector, though their elements are no neighbours.",
+                (
+                    "shifted",
+                    129,
+                ): "shifted: not the block alone begins inside a sector. Each group of 32 lanes does, and ends in one more.",
+                (
+                    "shifted",
+                    128,
+                ): "shifted: a group of 32 lanes that begins inside a sector ends in one more than it fills.",
+                (
+                    "half_masked",
+                    64,
+                ): "half_masked: a sector is moved as a whole. How many sectors hold no byte that is wanted?",
+                ("column", 2): "column: you counted requests. Where does each lane of one go?",
+                ("column", 32): "column: that is one request. How many does it take for all lanes?",
+            }
+        )
     ],
 )
 
@@ -149,6 +176,7 @@ divergence_passes = Exercise(
     kind="formula",
     minutes=5,
     difficulty=1,
+    track="more",
     lines=2,
     cases=[
         Case("two that agree", "whole warps", lambda g: {"taken": [True] * 32 + [False] * 32}),

@@ -18,8 +18,14 @@ from course_lib.criteria import (
 )
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.coalescing.cases import gather_bytes, matrix, matrix_and_index, read_bytes, vector
-from course_lib.exercises.coalescing.mistakes import ONE_ELEMENT, added_in_float16, the_last_rows_alone, wasteful
-from course_lib.mistakes import faulty, racing, row_by_row_into_columns
+from course_lib.exercises.coalescing.mistakes import (
+    DOWN_A_COLUMN,
+    added_in_float16,
+    short_runs,
+    the_last_rows_alone,
+    wasteful,
+)
+from course_lib.mistakes import on_fault, on_race, row_by_row_into_columns
 
 
 def against_copy(name: str, draw: Callable, needed: Callable) -> Speed:
@@ -33,7 +39,7 @@ row_copy = Exercise(
     signature="row_copy(x: (M, N), column stride 1) -> (M, N), contiguous",
     minutes=15,
     difficulty=3,
-    lines=12,
+    lines=10,
     cases=[
         Case("256 x 128", "plain", matrix(256, 128)),
         Case("1 x 1", "ragged", matrix(1, 1)),
@@ -61,14 +67,14 @@ row_copy = Exercise(
         "Mask with (rows < M) & (cols < N) in both the load and the store, and start triton.cdiv(M, BLOCK_M) by "
         "triton.cdiv(N, BLOCK_N) programs of some thousand elements each.",
     ],
-    mistakes=[wasteful("load", ONE_ELEMENT), wasteful("store", ONE_ELEMENT)],
+    mistakes=[wasteful("load", DOWN_A_COLUMN), wasteful("store", DOWN_A_COLUMN), short_runs],
 )
 
 gather_rows = Exercise(
     id="coalescing.gather_rows",
     entry="gather_rows",
     signature="gather_rows(x: (M, N), column stride 1, index: (K,) int64) -> (K, N)",
-    minutes=5,
+    minutes=10,
     difficulty=2,
     lines=13,
     cases=[
@@ -98,7 +104,7 @@ gather_rows = Exercise(
         "Load BLOCK_K row numbers as a block, and use them as you used `rows`: (BLOCK_K, 1) against (1, BLOCK_N).",
         "rows = tl.load(index_ptr + k, mask=k < K, other=0)[:, None]; then load x_ptr + rows * row_stride + cols.",
     ],
-    mistakes=[wasteful("load", ONE_ELEMENT), wasteful("store", ONE_ELEMENT)],
+    mistakes=[wasteful("load", DOWN_A_COLUMN), wasteful("store", DOWN_A_COLUMN), short_runs],
 )
 
 transpose = Exercise(
@@ -138,11 +144,16 @@ transpose = Exercise(
     mistakes=[
         row_by_row_into_columns(lambda x: x.T),
         wasteful(
-            "store", "Each store goes down a column: 32 lanes, 32 sectors. What if the program held more than one row?"
+            "store",
+            "Each store goes down a column: 32 lanes, 32 sectors. What if the program held more than one row?",
+            alone=True,
         ),
         wasteful(
-            "load", "Each load goes down a column: 32 lanes, 32 sectors. What if the program held more than one column?"
+            "load",
+            "Each load goes down a column: 32 lanes, 32 sectors. What if the program held more than one column?",
+            alone=True,
         ),
+        short_runs,
     ],
 )
 
@@ -185,9 +196,10 @@ column_sum = Exercise(
     mistakes=[
         the_last_rows_alone,
         added_in_float16(SUMS),
-        faulty("uninitialised", "atomic_add adds to what is there: start from torch.zeros, not torch.empty."),
-        racing("Several programs write one sum: tl.atomic_add, or a row of partial sums for each part."),
-        wasteful("load", ONE_ELEMENT),
+        on_fault("uninitialised", "atomic_add adds to what is there: start from torch.zeros, not torch.empty."),
+        on_race("Several programs write one sum: tl.atomic_add, or a row of partial sums for each part."),
+        wasteful("load", DOWN_A_COLUMN),
+        short_runs,
     ],
 )
 
@@ -197,6 +209,7 @@ deinterleave = Exercise(
     signature="deinterleave(x: (2 N,), contiguous) -> (N,), (N,)",
     minutes=10,
     difficulty=3,
+    track="more",
     lines=11,
     cases=[
         Case("2 x 4096", "plain", vector(8192)),
@@ -224,5 +237,9 @@ deinterleave = Exercise(
         "even, odd = tl.split(tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (BLOCK, 2))), with j = pid * 2 * BLOCK + "
         "tl.arange(0, 2 * BLOCK).",
     ],
-    mistakes=[wasteful("load", "Each load skips every other element: half of every sector is thrown away.", times=1.8)],
+    mistakes=[
+        wasteful(
+            "load", "Each load skips every other element: half of every sector is thrown away.", times=2, alone=True
+        )
+    ],
 )

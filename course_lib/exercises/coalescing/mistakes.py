@@ -6,21 +6,72 @@ from collections.abc import Sequence
 
 import torch
 
-from course_lib.criteria import (
-    accesses,
-)
-from course_lib.exercise import Budget, Trial
-from course_lib.mistakes import Mistake
+from course_lib.criteria import GradedTrial, accesses
+from course_lib.exercise import ErrorBudget, Trial
+from course_lib.mistakes import MistakeMatcher
+from tritontrace.results import Access
 
 
-def wasteful(op: str, sentence: str, times: float = 4.0) -> Mistake:
-    """Say `sentence` if the loads (or stores) touch that many times the sectors that they need."""
+def wasteful(op: str, sentence: str, times: float = 0, alone: bool = False) -> MistakeMatcher:
+    """Say `sentence` if all is right, and wherever the loads (or stores) waste, whole warps do, with a sector for each lane.
 
-    def look(trials: Sequence[Trial]) -> str:
-        found = accesses([t for t in trials if t.case.group == "performance"], op)
-        return sentence if sum(a.sectors for a in found) * 32 >= times * sum(a.useful_bytes for a in found) > 0 else ""
+    times   instead, with that many times the sectors that their bytes fill
+    alone   the sentence is about these alone: what moves the other way must be dense
+    """
+
+    def look(trials: Sequence[GradedTrial]) -> str:
+        if any(t.difference for t in trials):
+            return ""
+        costly = [t for t in trials if t.case.group == "performance"]
+        waste = _wasteful(accesses(costly, op))
+        others = _wasteful(accesses(costly, "store" if op == "load" else "load"))
+        fits = all(
+            a.elements > 28 * a.requests
+            and (_is_near(32 * a.sectors / a.useful_bytes, times) if times else _is_near(a.sectors / a.elements, 1))
+            for a in waste
+        )
+        return sentence if waste and fits and not (alone and others) else ""
 
     return look
+
+
+def _wasteful(found: Sequence[Access]) -> list[Access]:
+    """Return those that touch more sectors than their bytes fill, and move a part of the bytes that counts."""
+    total = sum(a.bytes for a in found)
+    return [a for a in found if a.bytes >= 0.02 * total and 32 * a.sectors > 1.05 * a.useful_bytes]
+
+
+def _is_near(value: float, right: float) -> bool:
+    return 0.9 * right <= value <= 1.1 * right
+
+
+def short_runs(trials: Sequence[GradedTrial]) -> str:
+    """Say so if all is right, and the neighbours in memory that a wasteful request moves are fewer than fill a sector."""
+    if any(t.difference for t in trials):
+        return ""
+    for t in trials:
+        if t.case.group != "performance":
+            continue
+        for a in _wasteful([*accesses([t], "load"), *accesses([t], "store")]):
+            itemsize = a.bytes // max(1, a.elements)
+            runs = _runs(sorted(set(a.request)), itemsize)
+            if runs and itemsize < max(runs) < 32:
+                return (
+                    f"Line {a.line} moves {max(runs)} bytes that lie side by side, and then others elsewhere (on {t.case.name}); a "
+                    "sector has 32. Make the block longer along the axis with stride 1."
+                )
+    return ""
+
+
+def _runs(offsets: Sequence[int], itemsize: int) -> list[int]:
+    """Bytes of each stretch of elements that lie side by side."""
+    runs: list[int] = []
+    for before, offset in zip([None, *offsets], offsets, strict=False):
+        if before is not None and offset == before + itemsize:
+            runs[-1] += itemsize
+        else:
+            runs.append(itemsize)
+    return runs
 
 
 def the_last_rows_alone(trials: Sequence[Trial]) -> str:
@@ -41,7 +92,7 @@ def the_last_rows_alone(trials: Sequence[Trial]) -> str:
     return "This is the sum of the last rows alone: `total =` where `total +=` is meant?" if any(left_out) else ""
 
 
-def added_in_float16(budget: Budget) -> Mistake:
+def added_in_float16(budget: ErrorBudget) -> MistakeMatcher:
     """Say so if every sum of floats is right, and sums of halves are finite and further off than `budget`."""
 
     def look(trials: Sequence[Trial]) -> str:
@@ -63,6 +114,6 @@ def added_in_float16(budget: Budget) -> Mistake:
     return look
 
 
-ONE_ELEMENT = (
+DOWN_A_COLUMN = (
     "32 lanes, 32 sectors: neighbouring lanes of this access are not neighbours in memory. Which axis has stride 1?"
 )

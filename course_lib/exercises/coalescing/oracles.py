@@ -12,8 +12,8 @@ import triton
 import triton.language as tl
 
 from course_lib.exercises.coalescing.cases import DTYPES
-from course_lib.tracing import trace
 from course_lib.words import in_words
+from tritontrace.tracing import trace
 
 
 @triton.jit

@@ -7,14 +7,14 @@ from course_lib.exercises.dtypes.kernels import scaled_square
 EXERCISES = {
     exercise.id: exercise
     for exercise in (
-        decode_float,
-        ulp,
-        round_to_bf16,
         predictions,
         half_sum,
         stable_logsumexp,
-        relu_intensity,
         scaled_square,
+        decode_float,
+        ulp,
+        round_to_bf16,
+        relu_intensity,
         quantize_rows,
     )
 }

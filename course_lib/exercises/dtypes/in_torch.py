@@ -30,7 +30,7 @@ from course_lib.exercises.dtypes.oracles import (
     within_half_a_step,
     zeros_stay,
 )
-from course_lib.mistakes import Mistake, raised, torch_did
+from course_lib.mistakes import MistakeMatcher, on_exception, torch_did
 
 
 def bits_in_and_out(trials: Sequence[Trial]) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -65,7 +65,7 @@ def shifted_down(trials: Sequence[Trial]) -> str:
     )
 
 
-def rounds_as(added: int, sentence: str) -> Mistake:
+def rounds_as(added: int, sentence: str) -> MistakeMatcher:
     """Say `sentence` if every number came out as (x + added) with the lower 16 bits cleared."""
 
     def look(trials: Sequence[Trial]) -> str:
@@ -82,6 +82,7 @@ round_to_bf16 = Exercise(
     signature="round_to_bf16(x: (n,) int32, bits of float32) -> (n,) int32, bits whose lower 16 are 0",
     minutes=20,
     difficulty=4,
+    track="more",
     lines=5,
     cases=[
         Case("1000 numbers", "plain", bits_of_numbers(1000)),
@@ -105,7 +106,7 @@ round_to_bf16 = Exercise(
         "an infinity, or run on into the sign: where (x & 0x7FFFFFFF) > 0x7F800000, return 0x7FC00000 by torch.where.",
     ],
     mistakes=[
-        raised(
+        on_exception(
             "without overflow",
             "An int32 ends at 0x7FFFFFFF: a pattern with its highest bit set is that number - 2 ** 32.",
         ),
@@ -234,6 +235,7 @@ quantize_rows = Exercise(
     signature="quantize_rows(x: (M, N) float32) -> q: (M, N) int8, scale: (M,) float32",
     minutes=15,
     difficulty=3,
+    track="more",
     lines=4,
     cases=[
         Case("8 x 100", "plain", normal(8, 100)),
@@ -259,7 +261,7 @@ quantize_rows = Exercise(
     mistakes=[
         wraps_around,
         cut_off,
-        raised(
+        on_exception(
             "The size of tensor a",
             "scale has one number for each row. To divide (M, N) by it, use scale[:, None], which is (M, 1).",
         ),

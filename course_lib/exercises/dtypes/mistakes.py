@@ -9,7 +9,7 @@ import torch
 
 from course_lib.exercise import Trial
 from course_lib.exercises.dtypes.oracles import quantized, same, traced_intensity, truth
-from course_lib.mistakes import Mistake, every, raised
+from course_lib.mistakes import MistakeMatcher, every, on_exception
 
 
 def outputs_of(trials: Sequence[Trial], *groups: str) -> list[torch.Tensor]:
@@ -23,7 +23,7 @@ def any_of(test: Callable[[torch.Tensor], torch.Tensor], groups: Sequence[str], 
     return lambda trials: sentence if any(bool(test(o).any()) for o in outputs_of(trials, *groups)) else ""
 
 
-def if_plain_is_right(look: Mistake):
+def if_plain_is_right(look: MistakeMatcher):
     """Guard a mistake: say what `look` says, unless plain results are more than 1 % off, because then something else is wrong."""
 
     def guarded(trials: Sequence[Trial]) -> str:
@@ -40,7 +40,7 @@ def if_plain_is_right(look: Mistake):
     return guarded
 
 
-def times(factor: float, sentence: str, right: Callable[..., float]) -> Mistake:
+def times(factor: float, sentence: str, right: Callable[..., float]) -> MistakeMatcher:
     """Say `sentence` if every result is that many times the right one."""
     return every(
         lambda out, /, **call: type(out) in (int, float) and math.isclose(out, factor * right(**call), rel_tol=1e-6),
@@ -55,7 +55,9 @@ def upside_down(trials: Sequence[Trial]) -> str:
     return "These are bytes for each operation, so turn it round." if turned else ""
 
 
-renamed = raised("unexpected keyword argument", "Keep the parameter's name: the check calls relu_intensity(dtype=...).")
+renamed = on_exception(
+    "unexpected keyword argument", "Keep the parameter's name: the check calls relu_intensity(dtype=...)."
+)
 
 
 def no_hidden_one(trials: Sequence[Trial]) -> str:

@@ -12,10 +12,10 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.criteria import Judged
+from course_lib.criteria import GradedTrial
 from course_lib.exercise import Criterion, Exercise, Finding, Trial
-from course_lib.tracing import trace
 from course_lib.words import in_words
+from tritontrace.tracing import trace
 
 # ------------------------------------------------------------------------------------------------ oracles
 
@@ -200,7 +200,7 @@ class Ran(Criterion):
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         for trial in trials:
-            judged = Judged.of(exercise, trial)
+            judged = GradedTrial.of(exercise, trial)
             problem, cause = judged.stopped, judged.cause
             if not problem and trial.evidence.faults:
                 problem, cause = trial.evidence.faults[0].sentence, trial.evidence.faults[0].cause

@@ -94,6 +94,7 @@ break_attention = Exercise(
     called="for its inputs",
     minutes=20,
     difficulty=4,
+    track="more",
     lines=10,
     cases=[
         mutant("m begins at 0", ('tl.full((BLOCK,), -float("inf"), tl.float32)', "tl.zeros((BLOCK,), tl.float32)")),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from course_lib.criteria import Judged
+from course_lib.criteria import GradedTrial
 from course_lib.evidence import Evidence
 from course_lib.exercises.attention.mistakes import (
     AT_THE_TOP_LEFT,
@@ -43,18 +44,18 @@ from course_lib.exercises.flash.slips import (
     with_tf32,
     without_its_own,
 )
-from course_lib.exercises.slips import Slip, Wrong, multiplied_in_tf32, part, results, several, shown
-from course_lib.mistakes import Mistake, racing, raised, torch_did
+from course_lib.exercises.misconceptions import Misconception, Wrong, failing, multiplied_in_tf32, nth, results, several
+from course_lib.mistakes import MistakeMatcher, on_exception, on_race, torch_did
 
 looks_like_tf32 = multiplied_in_tf32(
     lambda dy=None, **call: with_tf32(**call), lambda dy=None, **call: oracle_of(call)(**call)
 )
 
 
-def rounded_result(trials: Sequence[Judged]) -> str:
+def rounded_result(trials: Sequence[GradedTrial]) -> str:
     """Say so if float32 results hold numbers of half precision alone, and are nearly right."""
     for call, found in results(trials):
-        right = part(oracle_of(call)(**call), 0)
+        right = nth(oracle_of(call)(**call), 0)
         if call["v"].dtype != FP32 or found.shape != right.shape or (found - right).norm() > 0.01 * right.norm():
             continue
         for dtype in (BF16, FP16):  # which has most numbers of the first as well
@@ -63,9 +64,9 @@ def rounded_result(trials: Sequence[Judged]) -> str:
     return ""
 
 
-def unstored(trials: Sequence[Judged]) -> str:
+def unstored(trials: Sequence[GradedTrial]) -> str:
     """Say so if kernels left elements of a result as they were allocated."""
-    for t in shown(trials):
+    for t in failing(trials):
         for out in t.evidence.outputs[-1:]:
             parts = out if isinstance(out, list) else [out]
             for place, x in enumerate(parts):
@@ -84,15 +85,15 @@ def unstored(trials: Sequence[Judged]) -> str:
 
 copied = torch_did(
     ["clone"],
-    "If no view has the new shape, .reshape and .flatten make a copy, too. x[None, None].flatten(0, -4) is a view (B, H, N, D) of "
-    "every input here.",
+    "A tensor is copied: .contiguous() does that, and .reshape and .flatten do where no view has the new shape. Strides tell the kernel "
+    "where elements lie; x[None, None].flatten(0, -4) is a view (B, H, N, D) of every input here.",
 )
 
 
-def in_bounds(look: Mistake) -> Mistake:
+def in_bounds(look: MistakeMatcher) -> MistakeMatcher:
     """Guard a mistake: say what `look` says, unless kernels had faults. A NaN from elsewhere in memory says nothing
     about the arithmetic."""
-    return lambda trials: "" if any(t.evidence.faults for t in shown(trials)) else look(trials)
+    return lambda trials: "" if any(t.evidence.faults for t in failing(trials)) else look(trials)
 
 
 def stored_bytes(evidence: Evidence, label: str) -> int:
@@ -101,11 +102,22 @@ def stored_bytes(evidence: Evidence, label: str) -> int:
     return sum(f.written_distinct_bytes for f in own)
 
 
-def rows_as_queries(trials: Sequence[Judged]) -> str:
+def all_causal(*looks: MistakeMatcher) -> MistakeMatcher:
+    """The first of these mistakes that says something, in an exercise whose attention is always causal: its calls do not say so,
+    and here it is added."""
+
+    def said(trials: Sequence[GradedTrial]) -> str:
+        told = [replace(t, inputs=[call | {"causal": True} for call in t.inputs]) for t in trials]
+        return next(filter(None, (look(told) for look in looks)), "")
+
+    return said
+
+
+def rows_as_queries(trials: Sequence[GradedTrial]) -> str:
     """Say so if all that is wrong are causal results, and of each group all heads but the first."""
     off = []
     for call, found in results(trials):
-        right, group = part(oracle_of(call)(**call), 0), call["q"].shape[0] // call["k"].shape[0]
+        right, group = nth(oracle_of(call)(**call), 0), call["q"].shape[0] // call["k"].shape[0]
         if not call["causal"] or found.shape != right.shape or group == 1:
             return ""
         error = (found - right).flatten(1).norm(dim=1) / right.flatten(1).norm(dim=1)
@@ -113,9 +125,9 @@ def rows_as_queries(trials: Sequence[Judged]) -> str:
     return ROWS_AS_QUERIES if off and all(off) else ""
 
 
-def few_programs(trials: Sequence[Judged]) -> str:
+def few_programs(trials: Sequence[GradedTrial]) -> str:
     """Say so if results are wrong, and the first kernel had fewer programs than there are shares of all heads."""
-    for t in shown(trials):
+    for t in failing(trials):
         heads, splits, launches = t.inputs[-1]["k"].shape[0], t.inputs[-1]["splits"], t.evidence.launches
         if len(launches) == 2 and launches[0].programs < heads * splits:
             return (
@@ -125,7 +137,7 @@ def few_programs(trials: Sequence[Judged]) -> str:
     return ""
 
 
-def infinite(trials: Sequence[Judged]) -> str:
+def infinite(trials: Sequence[GradedTrial]) -> str:
     """Say so if sums of many values ran over."""
     over = any(bool(o.isinf().any()) for t in trials if t.case.group == "half" for _, o in results([t]))
     return (
@@ -135,7 +147,7 @@ def infinite(trials: Sequence[Judged]) -> str:
     )
 
 
-def slip(wrong: Wrong, says: str, place: int = 0, **how: Any) -> Slip:
+def slip(wrong: Wrong, says: str, place: int = 0, **how: Any) -> Misconception:
     """The slip that gives `wrong` of a call's arguments in place of what its oracle gives. A gradient dy is left aside, and so
     are the results that it adds."""
 
@@ -143,7 +155,7 @@ def slip(wrong: Wrong, says: str, place: int = 0, **how: Any) -> Slip:
         return lambda dy=None, **call: one(**call)
 
     right = forward(lambda **call: oracle_of(call)(**call))
-    return Slip([forward(one) for one in several(wrong)], says, right, place, **how)
+    return Misconception([forward(one) for one in several(wrong)], says, right, place, **how)
 
 
 ROUNDED_Q = "You multiply q by the scale, and the product is rounded to q's dtype. Multiply the scores instead, which are float32."
@@ -315,6 +327,12 @@ SEEN_NOTHING = (
 )
 NAN = in_bounds(has_nan(["nothing", "causal", "late"], SEEN_NOTHING))
 NAN_IN_WINDOW = in_bounds(has_nan(["plain", "ragged"], SEEN_NOTHING))
+NAN_WITHOUT_KEYS = in_bounds(
+    has_nan(
+        ["longer"],
+        "The result has NaN, so some row saw no key at all. Here each query sees at least Nk - Nq + 1 keys: query i sees i + 1 + Nk - Nq.",
+    )
+)
 NAN_AT_ONCE = in_bounds(
     has_nan(
         ["plain"],
@@ -328,11 +346,11 @@ OVERFLOW = in_bounds(
     )
 )
 VIEWS = [
-    raised(
+    on_exception(
         "view size is not compatible",
         "Some inputs here are views. For them .view fails, and .reshape makes a copy. x[None, None].flatten(0, -4) gives a view of "
         "each of them.",
     ),
     copied,
 ]
-RACE = racing("Two programs store to the same place. Does each program's number give another pair of tile and head?")
+RACE = on_race("Two programs store to the same place. Does each program's number give another pair of tile and head?")

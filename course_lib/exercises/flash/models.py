@@ -37,7 +37,7 @@ from course_lib.exercises.flash.mistakes import (
     rows_as_queries,
     unstored,
 )
-from course_lib.exercises.flash.oracles import decoded, kernel_budget, only_o, windowed
+from course_lib.exercises.flash.oracles import causal_budget, decoded, kernel_budget, only_o, windowed
 
 sliding_window = Exercise(
     id="flash.sliding_window",
@@ -45,6 +45,7 @@ sliding_window = Exercise(
     signature="sliding_window(q, k, v: (H, N, D), contiguous, window: int) -> o: (H, N, D)",
     minutes=15,
     difficulty=3,
+    track="more",
     lines=35,
     cases=[
         Case("2 heads of 128, window 32, float16", "plain", qkv(128, 128, 32, FP16, lead=(2,), window=32)),
@@ -60,7 +61,7 @@ sliding_window = Exercise(
         Case("768 tokens, window 128", "performance", qkv(768, 768, 32, FP16, lead=(1,), window=128)),
     ],
     oracle=windowed,
-    budget=lambda expected, dtype, arguments: kernel_budget(expected, dtype, arguments | {"causal": True}),
+    budget=causal_budget,
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
@@ -99,6 +100,7 @@ grouped_attention = Exercise(
     signature="grouped_attention(q: (Hq, Nq, D), k, v: (Hkv, Nk, D), contiguous, causal: bool) -> o: (Hq, Nq, D)",
     minutes=20,
     difficulty=4,
+    track="more",
     lines=35,
     cases=[
         Case("4 heads for 2, 32 queries, 64 keys", "plain", grouped(2, 2, 32, 64, 32, causal=False)),
@@ -171,8 +173,9 @@ flash_decode = Exercise(
     id="flash.flash_decode",
     entry="flash_decode",
     signature="flash_decode(q: (Hq, D), k, v: (Hkv, Nk, D), contiguous, splits: int) -> o: (Hq, D)",
-    minutes=30,
+    minutes=50,
     difficulty=4,
+    track="more",
     lines=60,
     cases=[
         Case("8 heads for 2, 256 keys, 4 shares", "plain", one_token(2, 4, 256, 32, 4)),

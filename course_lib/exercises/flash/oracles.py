@@ -76,6 +76,11 @@ def attend(q, k, v, causal=False, scale=None, window=None, **_: Any) -> Forward:
     return Forward(found.o.reshape(q.shape).clone(), found.lse.reshape(q.shape[:-1]).float())
 
 
+def attend_causal(q, k, v, **_: Any) -> Forward:
+    """(o, lse) of causal attention, whether the call says so or not."""
+    return attend(q, k, v, causal=True)
+
+
 def only_o(q, k, v, **more: Any) -> torch.Tensor:
     """Compute attention and return o without lse."""
     return attend(q, k, v, **more)[0]
@@ -117,6 +122,11 @@ def kernel_budget(expected, dtype, arguments):
     if expected.shape != q.shape:
         return known.error.reshape(expected.shape) + 4 * EPS32 * expected.abs().nan_to_num(0, posinf=0, neginf=0)
     return rounded(expected, dtype, v.dtype, known.weights.reshape(q.shape)) + known.inside.reshape(q.shape)
+
+
+def causal_budget(expected, dtype, arguments):
+    """The same, of attention that is always causal."""
+    return kernel_budget(expected, dtype, arguments | {"causal": True})
 
 
 def rounded(expected: torch.Tensor, dtype: torch.dtype, inner: torch.dtype, weights: torch.Tensor) -> torch.Tensor:

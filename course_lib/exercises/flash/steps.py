@@ -1,4 +1,4 @@
-"""Steps towards a forward pass: predictions, one tile, one head."""
+"""Steps towards a forward pass: predictions, one tile, one head, one causal head."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from dataclasses import dataclass
 
 import torch
 
-from course_lib.criteria import Coalesced, Correct, Launches, Rereads, TritonDidTheWork
-from course_lib.evidence import Cause, Evidence
+from course_lib.criteria import Coalesced, Correct, DotFlops, Launches, Rereads, Traffic, TritonDidTheWork
+from course_lib.evidence import Evidence
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.attention.oracles import moved_bytes, tiles_of
 from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.flash.cases import scored
-from course_lib.exercises.flash.criteria import GATES, TILE
+from course_lib.exercises.flash.criteria import GATES, TILE, least_bytes, least_flops, tiles_flops
 from course_lib.exercises.flash.mistakes import (
     BASES,
+    EDGES,
     FIRST_KEYS,
     LAST_KEYS,
     LOST,
+    MASKS,
     MISSING_KEYS,
     NAN,
     NAN_AT_ONCE,
+    NAN_WITHOUT_KEYS,
     NOT_RESCALED,
     OVERFLOW,
     POWERS_OF_2,
@@ -33,11 +36,13 @@ from course_lib.exercises.flash.mistakes import (
     SCALED_Q,
     UNDIVIDED,
     UNSCALED,
+    all_causal,
     looks_like_tf32,
     rounded_result,
     unstored,
 )
-from course_lib.exercises.flash.oracles import attend, kernel_budget, means, means_budget
+from course_lib.exercises.flash.oracles import attend, attend_causal, causal_budget, kernel_budget, means, means_budget
+from tritontrace.results import Cause
 
 # ------------------------------------------------------------------------------------------------ predictions
 
@@ -228,6 +233,73 @@ one_head = Exercise(
         NAN_AT_ONCE,
         OVERFLOW,
         looks_like_tf32,
+        rounded_result,
+    ],
+)
+
+
+# ------------------------------------------------------------------------------------------------ one causal head
+
+
+causal_one_head = Exercise(
+    id="flash.causal_one_head",
+    entry="causal_one_head",
+    signature="causal_one_head(q: (Nq, D), k, v: (Nk, D), contiguous, Nk >= Nq) -> o: (Nq, D), lse: (Nq,) float32",
+    minutes=20,
+    difficulty=4,
+    lines=45,
+    cases=[
+        Case("128 queries and keys, float16", "plain", qkv(128, 128, 32, FP16)),
+        Case("37 queries and keys, bfloat16", "ragged", qkv(37, 37, 32, BF16)),
+        Case("1 query, 1 key, float32", "ragged", qkv(1, 1, 32)),
+        Case("200 queries and keys, float32", "ragged", qkv(200, 200, 32)),
+        Case("1 query, 100 keys, float16", "longer", qkv(1, 100, 32, FP16)),
+        Case("130 queries, 167 keys, float16", "longer", qkv(130, 167, 32, FP16)),
+        Case("large scores, float16", "hard", qkv(70, 170, 32, FP16, scores="large")),
+        Case("rising scores, float32", "hard", qkv(140, 140, 32, scores="rising", v_mean=20.0)),
+        Case("scores near -200, bfloat16", "hard", qkv(170, 170, 32, BF16, scores="low")),
+        Case("1024 queries and keys, float16", "performance", qkv(1024, 1024, 64, FP16)),
+    ],
+    oracle=attend_causal,
+    budget=causal_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2),
+        Correct("longer", 1, "more keys than queries"),
+        Correct("hard", 1, "large, rising, low scores"),
+        DotFlops(tiles_flops, least_flops, 2, "half the products, and the diagonal"),
+        # of one head every program reads nearly all, so that none does a fair share: one_head asks who shares the work
+        Traffic(lambda q, k, v: least_bytes(q, k, v, True), 1, at_most=1.0, title="reads what a tile sees", programs=0),
+        Launches(1, 1),
+    ],
+    hints=[
+        "Begin with your one_head_kernel. Give each of its rows a number, sees, and let the program's loop end at the largest of "
+        "these. That is right already. Then cut the loop in two.",
+        "sees = tl.minimum(offs_m + 1 + Nk - Nq, Nk), and a score is kept where offs_n[None, :] < sees[:, None]. The first loop goes "
+        "from 0 to tl.min(sees, 0) // BLOCK_N * BLOCK_N, the second from there to tl.max(sees, 0).",
+        "Move the loop into a @triton.jit function that gets m, l, acc, q, the pointers, sees, start, stop and MASKED: tl.constexpr, "
+        "and returns m, l, acc. In it, `if MASKED:` stands before the tl.where, and before the masks of the loads. The kernel "
+        "calls it once with False and once with True.",
+    ],
+    mistakes=[
+        RACE,
+        unstored,
+        all_causal(
+            UNSCALED,
+            *MASKS,
+            *EDGES,
+            UNDIVIDED,
+            *NOT_RESCALED,
+            POWERS_OF_2,
+            *BASES,
+            *SCALED_Q,
+            *ROUNDED_SCORES,
+            ROUNDED_ACCUMULATOR,
+            looks_like_tf32,
+        ),
+        NAN_AT_ONCE,
+        NAN_WITHOUT_KEYS,
+        OVERFLOW,
         rounded_result,
     ],
 )

@@ -7,7 +7,7 @@ Oracles: autograd in float64, head by head; autograd's saved tensors, on tensors
 """
 
 from course_lib.exercises.flash_backward.breaking import break_gradients
-from course_lib.exercises.flash_backward.kernels import delta, dkdv, dq
+from course_lib.exercises.flash_backward.kernels import delta, dkdv, dkdv_one_head, dq
 from course_lib.exercises.flash_backward.memory import longest_context
 from course_lib.exercises.flash_backward.naming import name_gradients
 from course_lib.exercises.flash_backward.predictions import costs
@@ -15,5 +15,15 @@ from course_lib.exercises.flash_backward.whole import flash_attention
 
 EXERCISES = {
     exercise.id: exercise
-    for exercise in (costs, delta, dkdv, dq, flash_attention, name_gradients, break_gradients, longest_context)
+    for exercise in (
+        costs,
+        delta,
+        dkdv_one_head,
+        dkdv,
+        dq,
+        flash_attention,
+        name_gradients,
+        break_gradients,
+        longest_context,
+    )
 }

@@ -122,6 +122,7 @@ break_gradients = Exercise(
     called="for its inputs",
     minutes=25,
     difficulty=4,
+    track="more",
     lines=10,
     cases=[
         mutant("the walk begins at the program's own number", ("first + N - S, 0)", "first, 0)")),
@@ -138,7 +139,7 @@ break_gradients = Exercise(
         mutant("gradients above 1,000 are clipped", ("dp = tl.dot(v, tl.trans(do)", "dp = tl.dot(v, tl.trans(tl.minimum(do, 1000.0))")),
     ],
     oracle=lambda **_: None,
-    criteria=[Kills(GRADIENTS, 1 / 3, 5)],
+    criteria=[Kills(GRADIENTS, 1 / 3, 7)],
     hints=[
         "Go through the kernel line by line. For which inputs would it make no difference if this line were wrong?",
         "Try a causal input with more keys than queries, and one with more queries than keys. Try scores far from 0, more than one D, and "

@@ -56,6 +56,12 @@ def backward(
     return drawn
 
 
+def of_one_head(nq: int, nk: int, d: int, dtype: torch.dtype = FP16, **kind: Any):
+    """A drawing as `backward` makes it, of a single head in full attention: no causal among its arguments."""
+    draw = backward(nq, nk, d, dtype, lead=(), **kind)
+    return lambda g: {name: value for name, value in draw(g).items() if name != "causal"}
+
+
 def after_forward(given: dict[str, Any]) -> dict[str, Any]:
     """q, k, v, do, more -> with the lse and delta of an exact forward pass."""
     do, rest = given["do"], {name: value for name, value in given.items() if name != "do"}

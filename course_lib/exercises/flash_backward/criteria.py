@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria.results import OnceRight
-from course_lib.evidence import Cause, Evidence
+from course_lib.criteria.results import CostCriterion
+from course_lib.evidence import Evidence
 from course_lib.exercise import Criterion, Exercise, Finding, Trial
 from course_lib.exercises.attention.criteria import PRODUCTS
 from course_lib.exercises.attention.oracles import seen
 from course_lib.exercises.flash.criteria import WIDE, heads_of, pairs
+from tritontrace.results import Cause
 
 
 def products(times: int, side: int = WIDE) -> Callable[..., int]:
@@ -36,7 +37,7 @@ def scores_bytes(q: torch.Tensor, k: torch.Tensor, **_: Any) -> int:
 
 
 @dataclass
-class KeepsOneNumberARow(OnceRight):
+class KeepsOneNumberARow(CostCriterion):
     """Backward uses the inputs, o, and one more tensor: a float32 for each query."""
 
     missed = "too much kept for the backward pass"
@@ -61,7 +62,7 @@ class KeepsOneNumberARow(OnceRight):
 
 
 @dataclass
-class KernelsAlone(OnceRight):
+class KernelsAlone(CostCriterion):
     """torch allocates and makes views, in both halves."""
 
     missed = "operations of torch in between"

@@ -1,4 +1,4 @@
-"""The three kernels of the backward pass, each alone."""
+"""The three kernels of the backward pass, each alone; of one of them first its loop, for one head."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from course_lib.exercises.cases import BF16, FP16, FP32
 from course_lib.exercises.flash.cases import each_in_its_order
 from course_lib.exercises.flash.criteria import GATES, TILE
 from course_lib.exercises.flash.mistakes import RACE, VIEWS, unstored
-from course_lib.exercises.flash_backward.cases import backward, outputs
+from course_lib.exercises.flash_backward.cases import backward, of_one_head, outputs
 from course_lib.exercises.flash_backward.criteria import products, scores_bytes
 from course_lib.exercises.flash_backward.mistakes import (
     FOUR_STRIDES,
@@ -44,7 +44,7 @@ delta = Exercise(
     signature="delta(o: (..., N, D), do: (..., N, D)) -> (..., N) float32",
     minutes=15,
     difficulty=2,
-    lines=20,
+    lines=16,
     cases=[  # float32 but for one group: a cast that is forgotten costs that group alone
         Case("(2, 2) heads of 64, float32", "plain", outputs(2, 2, 64, 32)),
         Case("37 rows of 80", "ragged", outputs(37, 80)),
@@ -88,6 +88,73 @@ delta = Exercise(
         "axis=1), and store it at delta_ptr + j * N + offs_m with the mask offs_m < N.",
     ],
     mistakes=[*VIEWS, FOUR_STRIDES, RACE, SWAPPED_HEADS, unstored],
+)
+
+
+# ------------------------------------------------------------------------------------------------ dk and dv of one head
+
+
+dkdv_one_head = Exercise(
+    id="flash_backward.dkdv_one_head",
+    entry="dkdv_one_head",
+    signature="dkdv_one_head(q, do: (Nq, D), k, v: (Nk, D), lse, delta: (Nq,) float32, all contiguous) -> dk, dv: (Nk, D)",
+    minutes=25,
+    difficulty=4,
+    lines=40,
+    cases=[
+        Case("128 queries and keys, float16", "plain", of_one_head(128, 128, 32)),
+        Case("37 queries, 50 keys, bfloat16", "ragged", of_one_head(37, 50, 16, BF16)),
+        Case("1 query, 200 keys", "ragged", of_one_head(1, 200, 32)),
+        Case("130 queries, 7 keys", "ragged", of_one_head(130, 7, 32)),
+        Case("33 queries, 70 keys, float32", "ragged", of_one_head(33, 70, 32, FP32)),
+        Case("large scores", "hard", of_one_head(24, 170, 32, BF16, scores="large")),
+        Case(
+            "rising scores, v around 20, float32", "hard", of_one_head(40, 150, 16, FP32, scores="rising", v_mean=20.0)
+        ),
+        Case("scores near -200", "hard", of_one_head(150, 170, 16, scores="low")),
+        Case(
+            "512 queries and keys, sums that cancel, bfloat16",
+            "half",
+            of_one_head(512, 512, 16, BF16, do="turning", q=2.0),
+        ),
+        Case("64 queries, 4096 keys, float16", "performance", of_one_head(64, 4096, 32)),
+        Case("256 queries and keys, float16", "performance", of_one_head(256, 256, 32)),
+    ],
+    oracle=keys_and_values,
+    budget=gradient_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2, "any Nq and Nk"),
+        Correct("hard", 2, "large, rising, low scores"),
+        Correct("half", 1, "half precision in and out, float32 inside"),
+        DotFlops(products(4), products(4, 1), 1, "4 products for each tile, and no more"),
+        Rereads("q", lambda k, **_: math.ceil(k.shape[-2] / TILE), 2, "q is read at most Nk / 64 times"),
+        NoAtomics(1),
+    ],
+    hints=[
+        "one_head of unit 09 gives each program a tile of queries. Here each program has a tile of keys, because it sums over queries. "
+        "What does it load once, and what in each step of its loop?",
+        "Before the loop: k, v, and zeros for dk and dv, (BLOCK_N, D) each. In the loop: q and do, (BLOCK_M, D), and lse and delta, "
+        "(BLOCK_M,), with the mask offs_m < Nq and other=0. Make tiles of keys x queries: s = tl.dot(k, q.T) * scale, so that queries "
+        "are columns, lse[None, :].",
+        "p = tl.exp(s - lse[None, :]), dv = tl.dot(p.to(do.dtype), do, dv), dp = tl.dot(v, do.T), ds = p * (dp - delta[None, :]), dk = "
+        'tl.dot(ds.to(q.dtype), q, dk), each tl.dot with input_precision="ieee". After the loop store dk * scale and dv, with the mask '
+        "offs_n < Nk.",
+    ],
+    mistakes=[
+        handed_q,
+        RACE,
+        unstored,
+        swapped(0),
+        *mistakes_of("dk", 0)[1:],  # the first is about another scale
+        *tiles_of("dk", 0),
+        *tiles_of("dv", 1),
+        *sums_of("dk", 0),
+        *sums_of("dv", 1),
+        like_tf32("dk", 0),
+        like_tf32("dv", 1),
+        atomics,
+    ],
 )
 
 

@@ -11,7 +11,8 @@ from course_lib.criteria import Holds
 from course_lib.exercise import Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed
 from course_lib.exercises.flash_backward.cases import model
-from course_lib.words import in_words, plural
+from course_lib.words import in_words
+from tritontrace.words import plural
 
 
 class KeepsRows(torch.autograd.Function):
@@ -86,6 +87,7 @@ longest_context = Exercise(
     kind="formula",
     minutes=15,
     difficulty=3,
+    track="more",
     lines=8,
     cases=[
         fixed("16 GB, FlashAttention", "flash", **model(16e9, 24, 16, 64, 2, False)),

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria import Judged
+from course_lib.criteria import GradedTrial
 from course_lib.criteria.results import of_group
 from course_lib.exercise import Trial
 from course_lib.exercises.attention import mistakes as of_attention
@@ -18,8 +18,8 @@ from course_lib.exercises.attention.oracles import seen
 from course_lib.exercises.flash.mistakes import in_bounds
 from course_lib.exercises.flash.slips import TILES
 from course_lib.exercises.flash_backward.oracles import gradients, remembered, row_dots
-from course_lib.exercises.slips import Slip, Wrong, multiplied_in_tf32, part, several, shown
-from course_lib.mistakes import Mistake, as_tf32, raised
+from course_lib.exercises.misconceptions import Misconception, Wrong, failing, multiplied_in_tf32, nth, several
+from course_lib.mistakes import MistakeMatcher, as_tf32, on_exception
 
 
 def with_do_named(call: dict[str, Any]) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def with_do_named(call: dict[str, Any]) -> dict[str, Any]:
     return {("do" if name == "dy" else name): value for name, value in call.items()}
 
 
-def slip(name: str, place: int, wrong: Wrong, says: str, **how: Any) -> Slip:
+def slip(name: str, place: int, wrong: Wrong, says: str, **how: Any) -> Misconception:
     """The slip of returning `wrong` of a call's arguments, (dq, dk, dv), instead of the gradients. Only `name`, one of
     the three, is compared: the kernel returns it as result number `place`."""
     which = ("dq", "dk", "dv").index(name)
@@ -35,7 +35,7 @@ def slip(name: str, place: int, wrong: Wrong, says: str, **how: Any) -> Slip:
     def one_of(all_three: Callable[..., Any]) -> Callable[..., torch.Tensor | None]:
         return lambda **call: (found := all_three(**with_do_named(call))) and found[which]
 
-    return Slip([one_of(one) for one in several(wrong)], says, one_of(gradients), place, **how)
+    return Misconception([one_of(one) for one in several(wrong)], says, one_of(gradients), place, **how)
 
 
 def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...] | None]:
@@ -152,7 +152,7 @@ def along_keys(x: torch.Tensor, side: int) -> torch.Tensor:
     return x[..., n[:, None] // side * side + n % side]
 
 
-def sums_of(name: str, place: int) -> list[Mistake]:
+def sums_of(name: str, place: int) -> list[MistakeMatcher]:
     """Mistakes in the sum over keys or queries that makes dq, dk or dv (`name`). place: which result that is."""
     along, n = ("keys", "Nk") if name == "dq" else ("queries", "Nq")
     left_out = f"The last, partial tile of {along} is left out. Let the loop go on until it has reached all {n}."
@@ -166,14 +166,14 @@ def sums_of(name: str, place: int) -> list[Mistake]:
     ]
 
 
-def in_tiles_of(name: str, place: int, sentence: str, sides: Sequence[int] = TILES, **how: Any) -> Mistake:
+def in_tiles_of(name: str, place: int, sentence: str, sides: Sequence[int] = TILES, **how: Any) -> MistakeMatcher:
     """Make a mistake that says `sentence` if, in the plain case, that result is what tiles of one of these sides make
     of it when they are treated so."""
     looks = [slip(name, place, of_tiles(side, **how), sentence) for side in sides]
     return lambda trials: next(filter(None, (look(of_group(trials, "plain")) for look in looks)), "")
 
 
-def tiles_of(name: str, place: int) -> list[Mistake]:
+def tiles_of(name: str, place: int) -> list[MistakeMatcher]:
     """Mistakes within the tiles of dq, dk or dv (`name`). place: which result that is."""
     alone = f"{name} holds the sum of the last tile alone. Add each tile to the sum so far, with += or the third argument of tl.dot."
     turned = (
@@ -228,7 +228,7 @@ def multiplied(a: torch.Tensor, b: torch.Tensor, tf32: bool) -> torch.Tensor:
     return as_tf32(a) @ as_tf32(b) if tf32 else a @ b
 
 
-def like_tf32(name: str, place: int) -> Mistake:
+def like_tf32(name: str, place: int) -> MistakeMatcher:
     """Make the mistake that products in TF32 make dq, dk or dv (`name`), which is result number `place`."""
     which, guesses = ("dq", "dk", "dv").index(name), with_tf32(name)
     return multiplied_in_tf32(
@@ -238,12 +238,12 @@ def like_tf32(name: str, place: int) -> Mistake:
     )
 
 
-def handed_q(trials: Sequence[Judged]) -> str:
+def handed_q(trials: Sequence[GradedTrial]) -> str:
     """Say so if dk or dv has the shape of q, and should not."""
-    for t in shown(trials):
+    for t in failing(trials):
         for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
             for place, (name, like) in enumerate((("dk", "k"), ("dv", "v"))):
-                if getattr(part(out, place), "shape", None) == call["q"].shape != call[like].shape:
+                if getattr(nth(out, place), "shape", None) == call["q"].shape != call[like].shape:
                     return f"{name} has the shape of q, but it is the gradient of {like}. Allocate it with torch.empty_like({like})."
     return ""
 
@@ -258,7 +258,7 @@ def atomics(trials: Sequence[Trial]) -> str:
     )
 
 
-def mistakes_of(name: str, place: int) -> list[Mistake]:
+def mistakes_of(name: str, place: int) -> list[MistakeMatcher]:
     """Mistakes in the formula of dq or dk (`name`): scale or delta is missing, or scale is there twice. place: which result it is."""
     other = {"dq": "k", "dk": "q"}[name]
     return [
@@ -282,7 +282,7 @@ def mistakes_of(name: str, place: int) -> list[Mistake]:
     ]
 
 
-def masks_of(name: str) -> list[Mistake]:
+def masks_of(name: str) -> list[MistakeMatcher]:
     """How the mask of a kernel whose first result is dq or dk may lie."""
     return [
         slip(name, 0, by_the_formula(lambda nq, nk: nq - nk), of_attention.THE_OTHER_WAY, each=True),
@@ -294,14 +294,14 @@ def masks_of(name: str) -> list[Mistake]:
     ]
 
 
-def swapped(place: int) -> Mistake:
+def swapped(place: int) -> MistakeMatcher:
     """Make the mistake that dk and dv are swapped. place: which result dk is."""
     return slip(
         "dk", place, lambda **given: (dkv := gradients(**given)) and (dkv[0], dkv[2], dkv[1]), "dk and dv are swapped."
     )
 
 
-def lost_nothing(trials: Sequence[Judged]) -> str:
+def lost_nothing(trials: Sequence[GradedTrial]) -> str:
     """Say so if NaN comes where some query sees nothing, and in no other causal case."""
     sentence = (
         "The result is NaN where a query sees nothing. lse is -inf there, so exp(s - lse) is inf, and p * seen is inf * 0, which is NaN. "
@@ -317,7 +317,7 @@ LOST_RAGGED = in_bounds(
         "0 there, after exp, and compute ds from this new p.",
     )
 )
-FOUR_STRIDES = raised(
+FOUR_STRIDES = on_exception(
     "index out of range",
     "load_rows and store_rows use four strides, those of (B, H, N, D). Hand them x[None, None].flatten(0, -4) and its stride().",
 )
@@ -328,7 +328,7 @@ def heads_and_batches(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor | None:
     return row_dots(o, do).transpose(0, 1) if o.dim() == 4 and o.shape[0] == o.shape[1] else None
 
 
-SWAPPED_HEADS = Slip(
+SWAPPED_HEADS = Misconception(
     heads_and_batches,
     "Batches and heads are swapped. Of the programs 0 to B * H - 1, program j has batch j // H and head j % H.",
     row_dots,

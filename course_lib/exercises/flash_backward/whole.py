@@ -9,7 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib.criteria import BuffersBelow, Compiles, Correct, DotFlops, Launches, NoAtomics, Speed
-from course_lib.criteria.memory import FILLS
+from course_lib.criteria.memory import MIN_PROGRAMS
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16, FP32, operations
 from course_lib.exercises.flash.cases import by_columns, heads, one_of_each_head
@@ -25,7 +25,7 @@ from course_lib.exercises.flash_backward.criteria import (
 )
 from course_lib.exercises.flash_backward.mistakes import atomics, like_tf32, mistakes_of, swapped
 from course_lib.exercises.flash_backward.oracles import result, result_budget
-from course_lib.mistakes import raised
+from course_lib.mistakes import on_exception
 
 
 def torchs_flash(q, k, v, causal, dy) -> Callable[[], object]:
@@ -45,6 +45,7 @@ flash_attention = Exercise(
     entry="FlashAttention",
     signature="FlashAttention.apply(q: (..., Nq, D), k, v: (..., Nk, D), is_causal=False, scale=None) -> (..., Nq, D)",
     called="forward and backward",
+    wiring=8,
     minutes=30,
     difficulty=4,
     lines=25,
@@ -86,7 +87,7 @@ flash_attention = Exercise(
         KernelsAlone(2),
         KeepsOneNumberARow(3),
         Launches(1, 1, phase=0),
-        Launches(3, 1, phase=1, programs=FILLS),
+        Launches(3, 1, phase=1, programs=MIN_PROGRAMS),
         # one kernel for all three gradients does five products, three kernels do seven
         DotFlops(products(9), of_pairs(2, 5), 1, "18 B N N D FLOPs in both passes together"),
         DotFlops(products(9), of_pairs(2, 5), 1, "causal: half of these FLOPs, and the diagonal", "half of it"),
@@ -114,16 +115,16 @@ flash_attention = Exercise(
         "ctx.scale), dk, dv, None, None. do may have any strides, even 0, and your kernels take any strides.",
     ],
     mistakes=[
-        raised(
+        on_exception(
             "got 1)",
             "backward returns nothing, or only one gradient. End it with `return dq, dk, dv, None, None`.",
         ),
-        raised(
+        on_exception(
             "incorrect number of gradients",
             "backward must return one result for each of forward's five arguments: dq, dk, dv, None, None. (torch counts the arguments "
             "that were passed, and accepts further results if they are None.)",
         ),
-        raised(
+        on_exception(
             "takes 2 positional arguments but 3 were given",
             "forward returns two tensors, so backward is given two gradients. Return o alone; ctx keeps lse.",
         ),

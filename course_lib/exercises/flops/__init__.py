@@ -5,6 +5,7 @@ and properties that a right number has (a number of days delivers a number of FL
 """
 
 from course_lib.exercises.flops.counting import count_flops, intensity, matmul_cost, predictions, roofline_seconds
+from course_lib.exercises.flops.dial import dial
 from course_lib.exercises.flops.models import (
     attention_cost,
     backward_flops,
@@ -23,19 +24,20 @@ EXERCISES = {
     for exercise in (
         matmul_cost,
         predictions,
+        attention_cost,
+        intensity,
+        roofline_seconds,
+        dial,
+        measure,
         count_flops,
         backward_flops,
-        attention_cost,
         block_cost,
         init_scale,
         truncated_init,
         deep_linear,
-        intensity,
-        roofline_seconds,
         utilisation,
         training_days,
         largest_model,
         training_memory,
-        measure,
     )
 }

@@ -13,7 +13,7 @@ from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.flops.cases import named, sizes
 from course_lib.exercises.flops.mistakes import elements, every, one_addition_less, swapped, times
 from course_lib.exercises.flops.oracles import counted, gives_back_the_flops, is_the_earliest, meta, product_cost
-from course_lib.mistakes import raised
+from course_lib.mistakes import on_exception
 from course_lib.workloads.counted import workload
 
 # ------------------------------------------------------------------------------------------------ counting
@@ -24,6 +24,7 @@ matmul_cost = Exercise(
     entry="matmul_cost",
     signature="matmul_cost(m: int, n: int, k: int, itemsize: int) -> tuple[int, int]",
     kind="formula",
+    without=["torch.utils.flop_counter", "torch.autograd.profiler"],
     minutes=5,
     difficulty=1,
     lines=1,
@@ -173,9 +174,10 @@ count_flops = Exercise(
     signature="count_flops(fn, *args) -> int",
     kind="formula",
     called="on work",
-    without="torch.utils.flop_counter",
+    without=["torch.utils.flop_counter", "torch.autograd.profiler"],
     minutes=20,
     difficulty=3,
+    track="more",
     lines=14,
     cases=[
         named("matmul", "products", 3, 4, 5),
@@ -212,15 +214,15 @@ count_flops = Exercise(
             "recognised. Compare `function.overloadpacket`: `function` is one of its variants.",
             torch_count,
         ),
-        raised(
+        on_exception(
             "NotImplementedError",
             "Does the mode have its __torch_dispatch__ yet? Torch calls this method for each operation.",
         ),
-        raised(
+        on_exception(
             "takes from",
             "__torch_dispatch__ is a method: its parameters are (self, function, types, args=(), kwargs=None).",
         ),
-        raised(
+        on_exception(
             "Tensor but got None",
             "__torch_dispatch__ stands between torch and the operation: it must return what the operation gave.",
         ),

@@ -9,7 +9,7 @@ from typing import Any
 from course_lib import mistakes
 from course_lib.exercise import Trial
 from course_lib.exercises.flops.oracles import Cost, block_flops, counted, is_number, meta, two_layers_backward
-from course_lib.mistakes import Mistake
+from course_lib.mistakes import MistakeMatcher
 
 
 def times(factor: float, sentence: str, oracle: Callable[..., Any], part: int | None = None) -> Callable:
@@ -34,7 +34,7 @@ def times(factor: float, sentence: str, oracle: Callable[..., Any], part: int | 
     return look
 
 
-def every(matches: Callable[..., bool], sentence: str) -> Mistake:
+def every(matches: Callable[..., bool], sentence: str) -> MistakeMatcher:
     """Say `sentence` if matches(output, **arguments) for every result, and all are numbers."""
     return mistakes.every(lambda out, /, **arguments: is_number(out) and matches(out, **arguments), sentence)
 
@@ -65,7 +65,7 @@ without_softmax = mistakes.every(
 )
 
 
-def swapped(oracle: Callable[..., Cost]) -> Mistake:
+def swapped(oracle: Callable[..., Cost]) -> MistakeMatcher:
     """Make the mistake that bytes come before FLOPs."""
     return mistakes.every(
         lambda out, /, **a: is_pair(out) and out == list(oracle(**a))[::-1],
@@ -109,7 +109,7 @@ def one_product_less(trials: Sequence[Trial]) -> str:
     return ""
 
 
-def elements(oracle: Callable[..., Cost]) -> Mistake:
+def elements(oracle: Callable[..., Cost]) -> MistakeMatcher:
     """Say so if the second number of a cost counts elements."""
     return mistakes.every(
         lambda out, /, **a: is_pair(out) and is_number(out[1]) and out[1] * a["itemsize"] == oracle(**a).bytes,

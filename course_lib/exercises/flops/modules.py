@@ -10,8 +10,8 @@ import torch
 from course_lib.criteria import Correct, Holds, roundings
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import ARITHMETIC, operations
-from course_lib.exercises.slips import Slip
-from course_lib.mistakes import raised
+from course_lib.exercises.misconceptions import Misconception
+from course_lib.mistakes import on_exception
 
 # ------------------------------------------------------------------------------------------------ truncated
 
@@ -37,8 +37,9 @@ truncated_init = Exercise(
     id="flops.truncated_init",
     entry="truncated_init",
     signature="truncated_init(noise: (rounds, n), fan_in: int) -> (n,)",
-    minutes=10,
+    minutes=8,
     difficulty=2,
+    track="more",
     lines=4,
     cases=[
         Case("8 rounds of 4000, fan_in 64", "plain", normals(8, 4000, 64)),
@@ -59,24 +60,24 @@ truncated_init = Exercise(
         "for row in noise[1:]: out = torch.where(out.abs() < 3, out, row). Scale at the end, by fan_in**-0.5.",
     ],
     mistakes=[
-        Slip(
+        Misconception(
             lambda noise, fan_in: noise[0].double() * fan_in**-0.5,
             "Nothing is cut off: numbers outside of (-3, 3) are still there.",
             first_within,
             times=1000,
         ),
-        Slip(
+        Misconception(
             lambda noise, fan_in: noise[0].double().clamp(-3, 3) * fan_in**-0.5,
             "This moves what lies outside to ±3, so two values come up far too often. A truncated distribution draws such a number again.",
             first_within,
             times=1000,
         ),
-        Slip(
+        Misconception(
             lambda noise, fan_in: first_within(noise, 1),
             "The numbers are the right ones, with a standard deviation of 1: scale them by fan_in**-0.5.",
             first_within,
         ),
-        Slip(
+        Misconception(
             lambda noise, fan_in: first_within(noise, fan_in, 2.0),
             "This cuts at 2 standard deviations, but the exercise says 3.",
             first_within,
@@ -194,6 +195,7 @@ deep_linear = Exercise(
     called="as a module",
     minutes=15,
     difficulty=3,
+    track="more",
     lines=8,
     cases=[
         net(2, 48, 3, "plain"),
@@ -215,6 +217,6 @@ deep_linear = Exercise(
         "torch.nn.Parameter(torch.randn(width)). forward: for w in self.weights: x = x @ w; return x @ self.head.",
     ],
     mistakes=[
-        raised("before Module.__init__()", "super().__init__() comes first: a module keeps its lists of parameters there."),
+        on_exception("before Module.__init__()", "super().__init__() comes first: a module keeps its lists of parameters there."),
     ],
 )  # fmt: skip

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_lib.tracing.modes import Mode
-from course_lib.words import in_words, plural
+from course_lib.words import in_words
+from tritontrace.tracing import Mode
+from tritontrace.words import plural
 
 # ------------------------------------------------------------------------------------------------ oracles
 
@@ -27,7 +28,7 @@ def meta(*shape: int, grad: bool = False) -> torch.Tensor:
     return torch.empty(shape, device="meta", requires_grad=grad)
 
 
-class Moved(Mode):
+class CountElements(Mode):
     """Elements that the operations inside take in and give out: each operand once an operation."""
 
     elements = 0
@@ -52,7 +53,7 @@ class Use(NamedTuple):
     HFU: float
 
 
-class Memory(NamedTuple):
+class MemoryUse(NamedTuple):
     """Bytes."""
 
     parameters: int
@@ -63,7 +64,7 @@ class Memory(NamedTuple):
 
 def cost(fn: Callable[[], object], itemsize: int) -> Cost:
     """(FLOPs, bytes) of fn()."""
-    with Moved() as moved:
+    with CountElements() as moved:
         fn()
     return Cost(counted(fn), moved.elements * itemsize)
 
@@ -117,7 +118,7 @@ OPTIMIZERS = {
 }
 
 
-def trained_bytes(layers: int, width: int, batch: int, optimizer: str) -> Memory:
+def trained_bytes(layers: int, width: int, batch: int, optimizer: str) -> MemoryUse:
     """Train a deep linear model for one step, and look at what is there."""
     weights = [torch.randn(width, width, requires_grad=True) for _ in range(layers)]
     own = {w.untyped_storage().data_ptr() for w in weights}
@@ -138,7 +139,7 @@ def trained_bytes(layers: int, width: int, batch: int, optimizer: str) -> Memory
     step.step()
     state = sum(t.nbytes for s in step.state.values() for t in s.values() if torch.is_tensor(t) and t.dim())
     gradients = sum(w.grad.nbytes for w in weights if w.grad is not None)
-    return Memory(sum(w.nbytes for w in weights), gradients, state, sum(kept.values()))
+    return MemoryUse(sum(w.nbytes for w in weights), gradients, state, sum(kept.values()))
 
 
 # ------------------------------------------------------------------------------------------------ properties

@@ -13,7 +13,7 @@ from course_lib.exercise import Exercise, Trial
 from course_lib.exercises.flops.cases import timed
 from course_lib.exercises.flops.mistakes import every
 from course_lib.exercises.flops.oracles import near_the_truth
-from course_lib.mistakes import Mistake, among
+from course_lib.mistakes import MistakeMatcher, for_cases
 from course_lib.workloads.counted import SimulatedGPU
 
 
@@ -45,6 +45,8 @@ def simulated(
 
 
 @dataclass
+# trap: who runs in a process can change what measures there, so `measure`, `checkpoint`, `accumulate` and `swap_in`
+# count by what the log shows
 class Timed(Holds):
     """A number that is right, and that the clock has shown: of the runs asked for, at least half were measured so that their time
     is right. The number alone might come from anywhere."""
@@ -82,10 +84,10 @@ def shown_by_the_clock(
     return len(right)
 
 
-def as_if(group: str, sentence: str, **how: Any) -> Mistake:
+def as_if(group: str, sentence: str, **how: Any) -> MistakeMatcher:
     """Say `sentence` if the times of that group are those of simulated(**how)."""
     alike = every(lambda out, **case: math.isclose(out, simulated(**case, **how), rel_tol=0.01), sentence)
-    return among(lambda case: case.group == group, alike)
+    return for_cases(lambda case: case.group == group, alike)
 
 
 def is_launches(out: float, **_: Any) -> bool:

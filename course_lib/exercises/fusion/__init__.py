@@ -11,19 +11,21 @@ from course_lib.exercises.fusion.kernels import (
     sin2_plus_cos2,
     softmax,
 )
+from course_lib.exercises.fusion.profiles import read_profiles
 
 EXERCISES = {
     exercise.id: exercise
     for exercise in (
-        chain_bytes,
         sin2_plus_cos2,
         predicted_launches,
-        bias_gelu,
         softmax,
         online_softmax,
         rmsnorm,
-        add_rmsnorm,
         cross_entropy,
+        chain_bytes,
+        bias_gelu,
+        add_rmsnorm,
+        read_profiles,
         break_softmax,
     )
 }

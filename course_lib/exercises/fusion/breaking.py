@@ -61,6 +61,7 @@ break_softmax = Exercise(
     called="for its inputs",
     minutes=15,
     difficulty=4,
+    track="more",
     lines=6,
     cases=[
         mutant("the maximum is never below 0", ("tl.maximum(m, tl.max(x, 0))", "tl.maximum(m, 0.0)")),

@@ -25,6 +25,7 @@ chain_bytes = Exercise(
     kind="formula",
     minutes=15,
     difficulty=3,
+    track="more",
     lines=8,
     cases=[
         *(chain(name, "one by one", [1] * len(ops)) for name, ops in CHAINS.items()),
@@ -37,7 +38,7 @@ chain_bytes = Exercise(
         chain("SwiGLU", "cuts", [3, 1], 64, 8),
     ],
     oracle=traced_bytes,
-    without="course_lib.workloads.chains",
+    without=["course_lib.workloads.chains"],
     criteria=[
         Correct("one by one", 2, "one kernel for each operation"),
         Correct("all in one", 2, "all in one kernel"),

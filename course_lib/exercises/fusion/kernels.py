@@ -47,7 +47,7 @@ sin2_plus_cos2 = Exercise(
     signature="sin2_plus_cos2(x: (N,), y: (N,), contiguous) -> (N,)",
     minutes=10,
     difficulty=2,
-    lines=9,
+    lines=8,
     cases=[
         Case("4096", "plain", vectors(4096)),
         Case("1", "ragged", vectors(1)),
@@ -82,6 +82,7 @@ bias_gelu = Exercise(
     signature="bias_gelu(x: (M, N), column stride 1, bias: (N,)) -> (M, N), contiguous",
     minutes=15,
     difficulty=3,
+    track="more",
     lines=12,
     cases=[
         Case("64 x 256", "plain", also(rows(64, 256), "bias")),
@@ -166,7 +167,7 @@ softmax = Exercise(
     bonus=[against_copy("8192 x 8192", rows(8192, 8192), softmax_bytes)],
     hints=[
         "Let each program hold one row. Once the row is in registers, must the program read it from memory again?",
-        "BLOCK = triton.next_power_of_2(N) holds a row. Masked lanes must not change the maximum or the sum: which `other` "
+        "BLOCK = triton.next_power_of_2(N) holds a row. Masked positions must not change the maximum or the sum: which `other` "
         "is right for both?",
         "x = tl.load(..., other=-float('inf')).to(tl.float32); p = tl.exp(x - tl.max(x, axis=0)); store p / tl.sum(p, axis=0).",
     ],
@@ -249,6 +250,12 @@ online_softmax = Exercise(
     ],
 )
 
+
+def beside_rows(x: torch.Tensor, weight: torch.Tensor) -> int:
+    """Bytes that a norm moves beside its rows: the weights once for each, and up to two float32 statistics, as libraries keep."""
+    return x.shape[0] * (nbytes(weight) + 2 * 4)
+
+
 rmsnorm = Exercise(
     id="fusion.rmsnorm",
     entry="rmsnorm",
@@ -276,12 +283,12 @@ rmsnorm = Exercise(
         Correct("strided", 1, "right where rows lie apart"),
         Correct("hard", 3, "right for large and tiny values"),
         Launches(1, 1),
-        Traffic(lambda x, weight, eps: 2 * nbytes(x) + x.shape[0] * nbytes(weight), 3, at_most=1.0),
+        Traffic(lambda x, weight, eps: 2 * nbytes(x) + beside_rows(x, weight), 3, at_most=1.0),
     ],
     bonus=[against_copy("8192 x 8192", normed(rows(8192, 8192)), lambda x, weight, eps: 2 * nbytes(x))],
     hints=[
         "The kernel works like your softmax: load a row, reduce it to one number, use the row again, and store the result.",
-        "Let masked lanes load 0, which adds nothing to a sum of squares. Divide by N, and not by the length of the block. Square in "
+        "Let masked positions load 0, which adds nothing to a sum of squares. Divide by N, and not by the length of the block. Square in "
         "float32, because 300 squared is more than float16 can hold.",
         "scale = tl.rsqrt(tl.sum(x * x, axis=0) / N + eps); then load the weights and store x * scale * weight. tl.store "
         "converts to the dtype of out.",
@@ -303,6 +310,7 @@ add_rmsnorm = Exercise(
     signature="add_rmsnorm(x: (M, N), residual: (M, N), weight: (N,), eps: float), contiguous -> (M, N) normed, (M, N) sum",
     minutes=10,
     difficulty=2,
+    track="more",
     lines=13,
     cases=[
         Case("64 x 256", "plain", added(rows(64, 256))),
@@ -323,7 +331,7 @@ add_rmsnorm = Exercise(
         Correct("hard", 2, "right for large and tiny values"),
         Launches(1, 1),
         Traffic(
-            lambda x, residual, weight, eps: 4 * nbytes(x) + x.shape[0] * nbytes(weight),
+            lambda x, residual, weight, eps: 4 * nbytes(x) + beside_rows(x, weight),
             3,
             at_most=1.0,
             title="reads both once, writes both once",

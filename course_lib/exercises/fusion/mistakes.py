@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 import triton
 
-from course_lib.criteria import Judged
+from course_lib.criteria import GradedTrial
 from course_lib.criteria.results import SomeTrial
 from course_lib.exercise import Trial
-from course_lib.mistakes import Mistake
+from course_lib.mistakes import MistakeMatcher
 from course_lib.workloads.chains import traced_stages
 
 
@@ -21,10 +21,10 @@ def performance(trials: Sequence[SomeTrial]) -> list[SomeTrial]:
     return [t for t in trials if t.case.group == "performance" and t.evidence.launches]
 
 
-def read_times(tensor: str, times: float, sentence: str) -> Mistake:
+def read_times(tensor: str, times: float, sentence: str) -> MistakeMatcher:
     """Make a mistake that says `sentence` if kernels with right results read a tensor at least `times` times."""
 
-    def look(trials: Sequence[Judged]) -> str:
+    def look(trials: Sequence[GradedTrial]) -> str:
         for trial in (t for t in performance(trials) if not t.difference):
             own = [f for launch in trial.evidence.launches for f in launch.footprints if f.tensor == tensor]
             distinct = max([1, *(f.read_distinct_bytes for f in own)])
@@ -35,7 +35,7 @@ def read_times(tensor: str, times: float, sentence: str) -> Mistake:
     return look
 
 
-def launched(more_than: int, sentence: str) -> Mistake:
+def launched(more_than: int, sentence: str) -> MistakeMatcher:
     """Make a mistake that says `sentence` if a call launches more than `more_than` kernels."""
     return lambda trials: sentence if any(len(t.evidence.launches) > more_than for t in performance(trials)) else ""
 
@@ -52,7 +52,7 @@ def results(trials: Sequence[Trial], *groups: str) -> list[tuple[dict[str, Any],
     return [(arguments, o) for arguments, o in firsts if isinstance(o, torch.Tensor)]
 
 
-def computes(wrong: Callable[..., torch.Tensor], sentence: str) -> Mistake:
+def computes(wrong: Callable[..., torch.Tensor], sentence: str) -> MistakeMatcher:
     """Make a mistake that says `sentence` if every wrong result is what `wrong` computes from the arguments."""
 
     def close(out: torch.Tensor, guess: torch.Tensor) -> bool:
@@ -62,7 +62,7 @@ def computes(wrong: Callable[..., torch.Tensor], sentence: str) -> Mistake:
             out.double(), guess.double(), share, 1e-5 * most, equal_nan=True
         )
 
-    def look(trials: Sequence[Judged]) -> str:
+    def look(trials: Sequence[GradedTrial]) -> str:
         found = [(t, *pair) for t in trials if t.difference for pair in results([t])]
         likely = all(close(out, wrong(**arguments)) for _, arguments, out in found)
         firsts = (right[0] if isinstance(right := t.exercise.oracle(**a), tuple) else right for t, a, _ in found)
@@ -72,8 +72,8 @@ def computes(wrong: Callable[..., torch.Tensor], sentence: str) -> Mistake:
     return look
 
 
-def nan_of_exp(trials: Sequence[Judged]) -> str:
-    """Say where the NaN of exponentials along rows comes from, unless masked lanes without `other` explain it as well."""
+def nan_of_exp(trials: Sequence[GradedTrial]) -> str:
+    """Say where the NaN of exponentials along rows comes from, unless masked positions without `other` explain it as well."""
     lanes = any(t.evidence.poisoned for t in trials)
     if lanes and any(bool(o.isnan().any()) for _, o in results(trials, "ragged")):
         return ""
@@ -92,12 +92,12 @@ def nan_of_exp(trials: Sequence[Judged]) -> str:
     return STARTS_AT_0 if rows else ""
 
 
-def overflows(trials: Sequence[Judged]) -> str:
+def overflows(trials: Sequence[GradedTrial]) -> str:
     """Say so if a softmax of whole rows is NaN where exp(x) is infinite."""
     return OVERFLOWS if nan_of_exp(trials) == OVERFLOWS else ""
 
 
-def columns_add_up(trials: Sequence[Judged]) -> str:
+def columns_add_up(trials: Sequence[GradedTrial]) -> str:
     """Say so if the columns of a block of rows add up to 1, and not the rows."""
     for arguments, out in results([t for t in trials if t.difference], "plain"):
         M, N = arguments["x"].shape
@@ -109,7 +109,7 @@ def columns_add_up(trials: Sequence[Judged]) -> str:
     return ""
 
 
-def cut_off(trials: Sequence[Judged]) -> str:
+def cut_off(trials: Sequence[GradedTrial]) -> str:
     """Say so if the start of each row is its own softmax, and the rest of the row was not stored."""
     for arguments, out in results([t for t in trials if t.difference]):
         there = ~out.isnan()
@@ -119,12 +119,12 @@ def cut_off(trials: Sequence[Judged]) -> str:
             if torch.allclose(out[:, :first].double(), right, 0.01):
                 return (
                     f"In rows of {out.shape[1]}, the columns from {first} on are neither read nor stored. A block must hold the whole "
-                    "row, so it needs triton.next_power_of_2(N) lanes."
+                    "row, so it needs triton.next_power_of_2(N) positions."
                 )
     return ""
 
 
-def not_apart(function: Callable[..., torch.Tensor]) -> Mistake:
+def not_apart(function: Callable[..., torch.Tensor]) -> MistakeMatcher:
     """Make a mistake that says so if program i began i elements after program 0."""
 
     def wrong(x: torch.Tensor) -> torch.Tensor:
@@ -135,7 +135,7 @@ def not_apart(function: Callable[..., torch.Tensor]) -> Mistake:
         "Each program starts one element after the program before it. But rows lie x.stride(0) apart, and x.stride(1) is 1.",
     )
 
-    def look(trials: Sequence[Judged]) -> str:
+    def look(trials: Sequence[GradedTrial]) -> str:
         # row * N gives the same result where a row has one element, and where both ways read the NaN next to a window
         said, found = slip(trials), results([t for t in trials if t.difference])
         telling = said and any(call["x"].shape[1] > 1 and bool(out[1:].isfinite().any()) for call, out in found)
@@ -175,16 +175,16 @@ def loss_by(of_row: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Cal
 
 
 def padded(block: int) -> Callable[..., torch.Tensor]:
-    """Make the loss that results if masked lanes of the last block hold 0."""
+    """Make the loss that results if masked positions of the last block hold 0."""
     return loss_by(lambda x, right: F.pad(x.double(), (0, -x.shape[1] % block)).logsumexp(1) - right)
 
 
-def all_zero(group: str, sentence: str) -> Mistake:
+def all_zero(group: str, sentence: str) -> MistakeMatcher:
     """Make a mistake that says `sentence` if a result of this group is zero everywhere."""
     return lambda trials: sentence if any(not bool(o.any()) for _, o in results(trials, group)) else ""
 
 
-def scaled_rows(sentence: str) -> Mistake:
+def scaled_rows(sentence: str) -> MistakeMatcher:
     """Make a mistake that says `sentence` if each row is a factor below 1 times the softmax: the sum that divides it is too large."""
 
     def look(trials: Sequence[Trial]) -> str:
@@ -202,7 +202,7 @@ def scaled_rows(sentence: str) -> Mistake:
 
 
 def divided_by_the_block(trials: Sequence[Trial]) -> str:
-    """Say so if a mean of squares was taken over a whole block, masked lanes included."""
+    """Say so if a mean of squares was taken over a whole block, masked positions included."""
     found = False
     for arguments, out in results(trials, "ragged"):
         x, N = arguments["x"].double() + arguments.get("residual", torch.zeros(())).double(), arguments["x"].shape[1]
@@ -239,13 +239,14 @@ MASKED_START = (
 
 FACTOR = "Each row is the softmax times a factor below 1, so the sum l is too large. "
 MASKED_ZERO = (
-    FACTOR + "With other=0 each masked lane adds exp(0 - m) to l. With other=-float('inf') it adds exp(-inf) = 0."
+    FACTOR + "With other=0 each masked position adds exp(0 - m) to l. With other=-float('inf') it adds exp(-inf) = 0."
 )
 NO_CORRECTION = (
-    FACTOR + "When the maximum grows, is the old sum multiplied by exp(m - m_new)? And do masked lanes hold -inf? With "
+    FACTOR
+    + "When the maximum grows, is the old sum multiplied by exp(m - m_new)? And do masked positions hold -inf? With "
     "other=0 each of them adds exp(0 - m)."
 )
-BY_BLOCK = "The sum of squares is divided by the length of the block. Masked lanes are not elements of the row, so divide by N."
+BY_BLOCK = "The sum of squares is divided by the length of the block. Masked positions are not elements of the row, so divide by N."
 SQUARED = "In float16, 300² is infinite, and x / inf is 0. Convert to float32 before you square."
 NORMS = [
     computes(normed_by(factor), sentence)
@@ -268,7 +269,7 @@ NORMS = [
 CROSS_ENTROPY = [
     *(
         computes(
-            padded(2**k), "With other=0 each masked lane adds exp(0 - m) to l. With other=-float('inf') it adds 0."
+            padded(2**k), "With other=0 each masked position adds exp(0 - m) to l. With other=-float('inf') it adds 0."
         )
         for k in range(7, 18)
     ),

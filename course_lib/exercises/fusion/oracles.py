@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from course_lib.criteria import EPS32, roundings
-from course_lib.exercise import Budget
+from course_lib.exercise import ErrorBudget
 
 
-def near(magnitude: Callable[..., torch.Tensor], steps: float = 8) -> Budget:
+def near(magnitude: Callable[..., torch.Tensor], steps: float = 8) -> ErrorBudget:
     """roundings(expected) + steps eps32 magnitude: a few roundings in float32, and one on the way out."""
 
     def budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:

@@ -1,10 +1,9 @@
-"""Unit 12, Hopper by hand, in three parts.
+"""Unit 14, Hopper by hand, in two parts.
 
-anywhere.py      what needs no Hopper: limits, tiles, machine code, orders of tiles
-asynchrony.py    layouts, banks, cp.async, mbarriers, TMA, wgmma, one at a time
+asynchrony.py    mbarriers, TMA, wgmma, one at a time
 pipelines.py     pipelined and specialised products and attention, races to be named
 """
 
-from course_lib.exercises.hopper import anywhere, asynchrony, pipelines
+from course_lib.exercises.hopper import asynchrony, pipelines
 
-EXERCISES = {exercise.id: exercise for part in (anywhere, asynchrony, pipelines) for exercise in part.EXERCISES}
+EXERCISES = {exercise.id: exercise for part in (asynchrony, pipelines) for exercise in part.EXERCISES}

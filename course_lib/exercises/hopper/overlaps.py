@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from course_lib.criteria import OnceRight
-from course_lib.evidence import Multiplied
+from course_lib.criteria import CostCriterion
 from course_lib.exercise import Finding, Trial
-from course_lib.exercises.hopper.criteria import Share, simulations
-from course_lib.words import number, plural
+from course_lib.exercises.sm.criteria import Share, simulations
+from tritontrace.results import Multiplied
+from tritontrace.words import number, plural
 
 ROOM = 1.05  # more bytes than a fair share
 LARGEST_PART = 0.75  # of the products that one of two consumers may do
@@ -23,7 +23,7 @@ def products(trial: Trial) -> list[Multiplied]:
 
 
 @dataclass
-class Specialised(OnceRight):
+class Specialised(CostCriterion):
     """A partition that multiplies nothing fetches by TMA, and at least this many others share the products."""
 
     missed = "not specialised"
@@ -51,7 +51,7 @@ class Specialised(OnceRight):
 
 
 @dataclass
-class Persistent(OnceRight):
+class Persistent(CostCriterion):
     """A launch has as many programs as the call says, and the busiest makes one tile more than the others at most.
 
     programs, tiles   the arguments of a call -> how many programs a launch must have, and how many tiles they share
@@ -79,7 +79,7 @@ class Persistent(OnceRight):
 
 
 @dataclass
-class BesideStores(OnceRight):
+class BesideStores(CostCriterion):
     """Products are issued while a result leaves by TMA: at least so many. needed: the arguments of a call -> that number."""
 
     missed = "nothing runs while a tile is stored"
@@ -121,7 +121,7 @@ class Ahead(Share):
 
 
 @dataclass
-class NoMoreProducts(OnceRight):
+class NoMoreProducts(CostCriterion):
     """Tensor cores multiply what a call needs, and nothing for show. needs: the arguments of a call -> multiply-adds."""
 
     missed = "more products than are needed"

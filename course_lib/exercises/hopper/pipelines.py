@@ -1,4 +1,4 @@
-"""Unit 12: pipelined and specialised products and attention, races to be named."""
+"""Unit 14: pipelined and specialised products and attention, races to be named."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from course_lib.criteria import Correct, Numbers, Speed, Traffic, Truths
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16, given
 from course_lib.exercises.flash.oracles import kernel_budget
-from course_lib.exercises.hopper.cases import factors, multiply_adds
-from course_lib.exercises.hopper.criteria import GATES, Overlapped, Uses
-from course_lib.exercises.hopper.mistakes import lesson, meets
 from course_lib.exercises.hopper.overlaps import (
     Ahead,
     BesideProducts,
@@ -26,7 +23,10 @@ from course_lib.exercises.hopper.overlaps import (
 )
 from course_lib.exercises.hopper.predictions import overlaps
 from course_lib.exercises.hopper.races import CAUSES, RINGS, NamesRaces
-from course_lib.exercises.slips import Slip
+from course_lib.exercises.misconceptions import Misconception
+from course_lib.exercises.sm.cases import factors, multiply_adds
+from course_lib.exercises.sm.criteria import GATES, Overlapped, Uses
+from course_lib.exercises.sm.mistakes import lesson, meets
 from course_lib.exercises.tiling.oracles import in_float32, product
 
 # ----------------------------------------------------------------------------------------------------- products
@@ -317,7 +317,7 @@ overlapped_attention = Exercise(
         PHASES,
         STUCK,
         lesson,
-        Slip(
+        Misconception(
             _uncorrected,
             "acc is not brought to the new maxima. Compute acc * alpha[:, None] after the wait for the product that adds to acc.",
             attention,

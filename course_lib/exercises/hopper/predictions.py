@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from course_lib.hardware.measurements import measured
-from course_lib.hopper.schedule import schedule
-from course_lib.hopper.timeline import TENSOR_CORES
+from tritontrace.hopper import TENSOR_CORES, schedule
 
 STEPS = 20
 

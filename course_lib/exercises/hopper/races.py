@@ -99,5 +99,5 @@ def _sentence(ring: Ring, answer: Any) -> str | None:
     kind, line = answer
     for fault, lines in faults_of(ring):
         if fault.kind.value == kind and line in lines:
-            return PLACE.sub(lambda found: f"line {ring.line_in(found[1], int(found[2]))}", fault.sentence)
+            return PLACE.sub(lambda found: f"line {ring.line_in(int(found[2]))}", fault.sentence)
     return None

@@ -12,11 +12,9 @@ from functools import lru_cache
 import torch
 
 from course_lib.exercises.breaking import loaded, mutated
-from course_lib.hopper import Fault, Report, simulate
-from course_lib.hopper.faults import Spot
-from course_lib.hopper.orders import ORDERS
+from tritontrace.hopper import ORDERS, Fault, Report, Spot, simulate
 
-HEAD = """from course_lib.hopper.language import (
+HEAD = """from tritontrace.hopper.language import (
     TensorDescriptor, fence_async_shared, gl, gluon, mbarrier, mma, mma_wait, new_barriers, store_wait, tma_load, tma_store,
 )
 
@@ -119,18 +117,20 @@ class Ring:
 
     def line_of(self, spot: Spot) -> int:
         """The number of a line in the text, from 1 on."""
-        return self.line_in(spot.function, spot.line)
+        return self.line_in(spot.line)
 
-    def line_in(self, function: str, line: int) -> int:
-        """The number in the text of a function's line."""
-        return line + self.lines.index(next(each for each in self.lines if each.startswith(f"def {function}(")))
+    def line_in(self, line: int) -> int:
+        """The number in the text of a line that sentences number as in a cell: the head stands above it."""
+        return line - HEAD.count("\n")
 
 
 @lru_cache(maxsize=64)
 def faults_of(ring: Ring) -> list[tuple[Fault, set[int]]]:
     """The mistakes that orders bring to light, the most telling first, each with the lines that it is about: those that the simulator
-    names, and those that are not as in the right text."""
-    return [(fault, {ring.line_of(spot) for spot in fault.lines} | ring.changed) for fault in ring.run().faults]
+    names, and those that are not as in the right text. One that names a line outside of the text is left out: no reader sees it."""
+    text = range(1, len(ring.lines) + 1)
+    named = [(fault, {ring.line_of(spot) for spot in fault.lines}) for fault in ring.run().faults]
+    return [(fault, lines | ring.changed) for fault, lines in named if all(line in text for line in lines)]
 
 
 FULL = "        mbarrier.wait(full.index(s), i // STAGES & 1)\n"

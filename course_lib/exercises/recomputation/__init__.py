@@ -19,13 +19,13 @@ EXERCISES = {
     exercise.id: exercise
     for exercise in (
         kept_tensors,
-        saved_bytes,
         sigmoid3_traffic,
         sigmoid3,
-        recomputed_gelu,
         cross_entropy_backward,
-        rmsnorm_backward,
         seeded_dropout,
+        saved_bytes,
+        recomputed_gelu,
+        rmsnorm_backward,
         checkpoint,
         segments_for,
     )

@@ -8,14 +8,15 @@ from functools import cache
 from typing import Any
 
 from course_lib.criteria import Holds
-from course_lib.evidence import Steps
 from course_lib.exercise import Exercise, Trial
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.cases import step
 from course_lib.exercises.recomputation.oracles import least_peak, peak_of
-from course_lib.mistakes import raised
-from course_lib.words import in_words, plural
+from course_lib.mistakes import on_exception
+from course_lib.words import in_words
 from course_lib.workloads.activations import run_checkpoint, train_step
+from tritontrace.results import Steps
+from tritontrace.words import plural
 
 
 @cache
@@ -153,9 +154,10 @@ checkpoint = Exercise(
     signature="checkpoint(fn, *args) -> fn(*args)",
     kind="formula",
     called="in a training step",
-    without="torch.utils.checkpoint",
+    without=["torch.utils.checkpoint"],
     minutes=30,
     difficulty=4,
+    track="more",
     lines=28,
     cases=[
         step("a layer", "plain", p=0.0),
@@ -189,24 +191,24 @@ checkpoint = Exercise(
         "ctx.save_for_backward, which takes None for the others.",
     ],
     mistakes=[
-        raised(
+        on_exception(
             "element 0 of tensors does not require grad",
             "Gradients are off inside backward. Run fn, and all else that torch.autograd.grad goes back through, under "
             "torch.enable_grad(), on arguments that require gradients. (After detach() they no longer do.)",
         ),
-        raised(
+        on_exception(
             "One of the differentiated Tensors does not require grad",
             "torch.autograd.grad was given an argument that has no gradient. Give it only the others, and return None for this one.",
         ),
-        raised(
+        on_exception(
             "argument to `grad()` cannot be empty",
             "torch.autograd.grad was given no tensor to differentiate by. detach() drops requires_grad, so set it again.",
         ),
-        raised(
+        on_exception(
             "returned an incorrect number of gradients",
             "backward returns one value for each argument of forward, including fn, and None where there is no gradient.",
         ),
-        raised(
+        on_exception(
             "through the graph a second time",
             "You run fn on the arguments themselves, so backward goes on into what computed them. detach() them.",
         ),
@@ -276,8 +278,10 @@ segments_for = Exercise(
     entry="segments_for",
     signature="segments_for(layers: int, boundary: int, inside: int) -> (segments: int, peak: int)",
     kind="formula",
+    without=["course_lib.workloads.activations"],
     minutes=10,
     difficulty=3,
+    track="more",
     lines=5,
     cases=[
         fixed("16 layers that keep one tensor each", "plain", layers=16, boundary=1000, inside=1000),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from course_lib.criteria import OnceRight, Speed
+from course_lib.criteria import CostCriterion, Speed
 from course_lib.exercise import Case, Finding, Trial
 
 
@@ -15,7 +15,7 @@ def against_copy(name: str, draw: Callable, needed: Callable, full: float) -> Sp
 
 
 @dataclass
-class KeepsNothing(OnceRight):
+class KeepsNothing(CostCriterion):
     """Backward reads nothing of the forward half: no buffer, no output, and no input."""
 
     missed = "too much kept for the backward pass"

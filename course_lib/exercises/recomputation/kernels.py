@@ -67,7 +67,7 @@ sigmoid3 = Exercise(
     called="forward and backward",
     minutes=20,
     difficulty=3,
-    lines=30,
+    lines=16,
     cases=[
         Case("64 x 128", "plain", elementwise((64, 128))),
         Case("one element", "ragged", elementwise((1,))),
@@ -122,6 +122,7 @@ recomputed_gelu = Exercise(
     called="forward and backward",
     minutes=15,
     difficulty=3,
+    track="more",
     lines=35,
     cases=[
         Case("64 x 128", "plain", elementwise((64, 128), names="x gate dy")),
@@ -219,6 +220,7 @@ rmsnorm_backward = Exercise(
     signature="rmsnorm_backward(x: (M, N), weight: (N,), rstd: (M,), dy: (M, N)) -> (M, N), (N,) float32",
     minutes=25,
     difficulty=4,
+    track="more",
     lines=40,
     cases=[
         Case("96 rows of 128", "plain", normed(96, 128)),

@@ -8,26 +8,26 @@ from typing import Any
 import torch
 import triton
 
-from course_lib.criteria import Judged
+from course_lib.criteria import GradedTrial
 from course_lib.exercise import Exercise, Trial
 from course_lib.exercises.recomputation.oracles import kept_elements, two_like_x
-from course_lib.mistakes import Mistake, raised, torch_did
+from course_lib.mistakes import MistakeMatcher, on_exception, torch_did
 
 
-def saved_something(sentence: str) -> Mistake:
+def saved_something(sentence: str) -> MistakeMatcher:
     """Make a mistake that says `sentence` if backward used a buffer of the forward half."""
     return lambda trials: (
         sentence if any(s.tensor.startswith("buffer") for t in trials for s in t.evidence.saved or ()) else ""
     )
 
 
-FLOAT32 = raised(
+FLOAT32 = on_exception(
     "Expected dtype ['fp32', 'fp64']",
     "tl.exp, tl.erf and tl.sigmoid need float32. Put .to(tl.float32) behind each load.",
 )
 
 
-GRADIENTS = raised(
+GRADIENTS = on_exception(
     "returned an incorrect number of gradients",
     "backward returns a tuple with one value for each argument of forward, and None where there is no gradient. A list counts "
     "as one value.",
@@ -42,12 +42,12 @@ cast_by_autograd = torch_did(  # autograd casts where a gradient has another dty
 
 def saved_nothing(trials: Sequence[Trial]) -> str:
     """Say that forward saved nothing, if backward found no saved tensors."""
-    raised = [t.evidence.cause.details for t in trials if t.evidence.error and t.evidence.cause]
+    on_exception = [t.evidence.cause.details for t in trials if t.evidence.error and t.evidence.cause]
     empty = any(
         "not enough values to unpack" in of.get("message", "")
         and "got 0)" in of["message"]
         and "saved_tensors" in of.get("line", "")
-        for of in raised
+        for of in on_exception
     )
     return (
         "Forward has saved nothing. ctx.saved_tensors gives back the tensors that you pass to ctx.save_for_backward(...)."
@@ -56,7 +56,7 @@ def saved_nothing(trials: Sequence[Trial]) -> str:
     )
 
 
-def nan_if_hard(exercise: Callable[[], Exercise], sentence: str) -> Mistake:
+def nan_if_hard(exercise: Callable[[], Exercise], sentence: str) -> MistakeMatcher:
     """Make a mistake that says `sentence` if results of hard inputs hold NaN, and those of ragged inputs are right.
 
     On ragged inputs, elements that are not stored show as NaN, too.
@@ -68,13 +68,13 @@ def nan_if_hard(exercise: Callable[[], Exercise], sentence: str) -> Mistake:
 
     def look(trials: Sequence[Trial]) -> str:
         hard = any(t.case.group == "hard" and any(map(has_nan, t.evidence.outputs)) for t in trials)
-        ragged = [Judged.of(exercise(), t) for t in trials if t.case.group == "ragged"]
+        ragged = [GradedTrial.of(exercise(), t) for t in trials if t.case.group == "ragged"]
         return sentence if hard and ragged and not any(t.difference for t in ragged) else ""
 
     return look
 
 
-def several_launches(sentence: str) -> Mistake:
+def several_launches(sentence: str) -> MistakeMatcher:
     """Make a mistake that says `sentence` if a call of a performance case launches more than one kernel in each half."""
     return lambda trials: (
         sentence if any(len(t.evidence.launches) > 2 for t in trials if t.case.group == "performance") else ""

@@ -15,9 +15,9 @@ import triton.language as tl
 from torch.nn.functional import rms_norm
 
 from course_lib.criteria import EPS32, roundings
-from course_lib.tracing import trace
 from course_lib.workloads.activations import chain, split_evenly
 from course_lib.workloads.gradients import dotted
+from tritontrace.tracing import trace
 
 RMS_EPS = 1e-6
 

@@ -45,6 +45,7 @@ saved_bytes = Exercise(
     called="on a chain",
     minutes=10,
     difficulty=3,
+    track="more",
     lines=9,
     cases=[
         fixed("relu", "plain", name="relu", sizes=[30, 17]),

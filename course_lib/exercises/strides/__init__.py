@@ -22,15 +22,15 @@ EXERCISES = {
         row_major_strides,
         is_contiguous,
         predictions,
-        tensor_bytes,
-        transpose_view,
         broadcast_view,
         tile_view,
+        strided_copy,
+        tensor_bytes,
+        transpose_view,
         sliding_windows,
         split_heads,
         einsum_predictions,
         grouped_scores,
         mean_pool,
-        strided_copy,
     )
 }

@@ -12,7 +12,7 @@ from course_lib.exercises.cases import given
 from course_lib.exercises.strides.cases import integers
 from course_lib.exercises.strides.mistakes import gives
 from course_lib.exercises.strides.oracles import VIEWS, new_bytes, position, strides_of_a_new_tensor
-from course_lib.mistakes import raised
+from course_lib.mistakes import on_exception
 
 flat_index = Exercise(
     id="strides.flat_index",
@@ -133,7 +133,7 @@ is_contiguous = Exercise(
         "True if any size is 0. Otherwise all(s == r for n, s, r in zip(shape, strides, row_major_strides(shape)) if n != 1).",
     ],
     mistakes=[
-        raised("NoneType", "If you call row_major_strides: is it solved? It returns None as long as it is not."),
+        on_exception("NoneType", "If you call row_major_strides: is it solved? It returns None as long as it is not."),
         gives(
             lambda shape, strides: False,
             "Is no tensor contiguous? A list does not equal a tuple, whatever is in them. Is one of the two that you compare a tuple? And "
@@ -158,7 +158,7 @@ predictions = Exercise(
     entry="predicted_new_bytes",
     signature="predicted_new_bytes: dict[str, int]",
     kind="values",
-    minutes=5,
+    minutes=10,
     difficulty=2,
     lines=10,
     cases=[Case("ten expressions", "plain", lambda g: {})],
@@ -179,6 +179,7 @@ tensor_bytes = Exercise(
     kind="formula",
     minutes=5,
     difficulty=1,
+    track="more",
     lines=4,
     cases=[
         Case("3 x 4 floats", "float32", given(shape=[3, 4], dtype="float32")),

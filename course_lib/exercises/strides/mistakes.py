@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from course_lib.exercise import Trial
-from course_lib.mistakes import Mistake, among, every
+from course_lib.mistakes import MistakeMatcher, every, for_cases
 
 
-def gives(wrong: Callable[..., Any], sentence: str, besides: str = "") -> Mistake:
+def gives(wrong: Callable[..., Any], sentence: str, besides: str = "") -> MistakeMatcher:
     """Say `sentence` if that wrong formula gives everything that was returned; the group `besides` may be otherwise."""
     look = every(lambda output, /, **arguments: _as_lists(output) == _as_lists(wrong(**arguments)), sentence)
-    return among(lambda case: case.group != besides, look)
+    return for_cases(lambda case: case.group != besides, look)
 
 
 def _as_lists(value: Any) -> Any:
@@ -76,7 +76,7 @@ def channels_before_heads(x: torch.Tensor, heads: int) -> torch.Tensor:
     return x.reshape(B, S, C // heads, heads).permute(0, 3, 1, 2)
 
 
-def equals(wrong: Callable[..., torch.Tensor], sentence: str) -> Mistake:
+def equals(wrong: Callable[..., torch.Tensor], sentence: str) -> MistakeMatcher:
     """Say `sentence` if every result is the tensor that this wrong function gives."""
 
     def same(output: Any, **arguments: Any) -> bool:

@@ -12,8 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from course_lib.criteria import Correct, sum_budget
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import ARITHMETIC, FP16, given, laid_out
-from course_lib.exercises.slips import Slip
-from course_lib.mistakes import raised
+from course_lib.exercises.misconceptions import Misconception
+from course_lib.mistakes import on_exception
 
 # ------------------------------------------------------------------------------------------------ predictions
 
@@ -69,8 +69,9 @@ einsum_predictions = Exercise(
     entry="predicted_einsum",
     signature="predicted_einsum: dict[str, int]",
     kind="values",
-    minutes=8,
+    minutes=15,
     difficulty=3,
+    track="more",
     lines=9,
     cases=[Case("nine numbers", "plain", given())],
     oracle=einsum_counted,
@@ -118,6 +119,7 @@ grouped_scores = Exercise(
     signature="grouped_scores(q: (B, S, H, D), k: (B, T, G, D)) -> (B, H, S, T)",
     minutes=10,
     difficulty=3,
+    track="more",
     lines=4,
     cases=[
         Case("2 x 5 tokens, 4 heads, 4 of keys", "plain", queries_and_keys(2, 5, 7, 4, 1, 8)),
@@ -137,13 +139,13 @@ grouped_scores = Exercise(
         'q5 = rearrange(q, "b s (g r) d -> b s g r d", g=k.shape[2]); torch.einsum("bsgrd,btgd->bgrst", q5, k); then join g and r.',
     ],
     mistakes=[
-        Slip(
+        Misconception(
             with_neighbours_apart,
             "Here query head h uses the keys of head h % G. But neighbours share keys: heads 0 to R - 1 use key head 0. So write (g r), "
             "not (r g).",
             scores_of_each_head,
         ),
-        raised("EinopsError", "einops says which axis does not divide: H is made of G groups of R heads."),
+        on_exception("EinopsError", "einops says which axis does not divide: H is made of G groups of R heads."),
     ],
 )
 
@@ -174,6 +176,7 @@ mean_pool = Exercise(
     signature="mean_pool(x: (B, S, C), width: int) -> (B, S / width, C)",
     minutes=5,
     difficulty=2,
+    track="more",
     lines=1,
     cases=[
         Case("2 x 12 x 5, by 3", "plain", pooled(2, 4, 3, 5)),
@@ -194,13 +197,13 @@ mean_pool = Exercise(
         'reduce(x, "b (n w) c -> b n c", "mean", w=width).',
     ],
     mistakes=[
-        Slip(
+        Misconception(
             every_nth,
             "These windows are made of tokens that lie far apart. The tokens of a window lie side by side, so they are the last part of S: "
             "write (n w), not (w n).",
             window_by_window,
         ),
-        Slip(
+        Misconception(
             lambda x, width: window_by_window(x, width) * width,
             "These are sums, but the exercise asks for means.",
             window_by_window,

@@ -22,6 +22,7 @@ split_heads = Exercise(
     signature="split_heads(x: (B, S, heads * D), heads: int) -> (B, heads, S, D), a copy",
     minutes=10,
     difficulty=2,
+    track="more",
     lines=1,
     cases=[
         Case("2 x 5 x (3 x 4)", "plain", tokens(2, 5, 3, 4)),

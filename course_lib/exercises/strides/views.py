@@ -23,6 +23,7 @@ transpose_view = Exercise(
     kind="formula",
     minutes=5,
     difficulty=1,
+    track="more",
     lines=4,
     cases=[
         Case("a matrix", "plain", given(shape=[3, 4], strides=[4, 1], i=0, j=1)),
@@ -151,6 +152,7 @@ sliding_windows = Exercise(
     kind="formula",
     minutes=10,
     difficulty=3,
+    track="more",
     lines=3,
     cases=[
         Case("10 numbers, 4 at a time", "plain", given(shape=[10], strides=[1], width=4, step=1)),

@@ -58,6 +58,7 @@ break_matmul = Exercise(
     called="for its inputs",
     minutes=15,
     difficulty=3,
+    track="more",
     lines=6,
     cases=[
         mutant("the last step along K is missing", ("range(0, K, BLOCK)", "range(0, K // BLOCK * BLOCK, BLOCK)")),

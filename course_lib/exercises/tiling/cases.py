@@ -47,6 +47,27 @@ def tiled(M: int, N: int, K: int, bm: int, bn: int, bk: int):
     return lambda g: factors(M, N, K)(g) | {"bm": bm, "bn": bn, "bk": bk}
 
 
+def in_shares(
+    M: int,
+    N: int,
+    K: int,
+    splits: int,
+    dtype: torch.dtype = torch.float32,
+    *,
+    turning: bool = False,
+    whole: bool = False,
+):
+    """The same as `factors`, with splits. turning: around 3, and a around -3 from the middle of K on, so that parts cancel."""
+
+    def draw(generator: torch.Generator) -> dict[str, Any]:
+        given = factors(M, N, K, dtype, mean=3.0 if turning else 0.0, whole=whole)(generator)
+        if turning:
+            given["a"][:, K // 2 :] *= -1
+        return given | {"splits": splits}
+
+    return draw
+
+
 H200 = {"sms": 132, "flops_per_second": 672e12, "bytes_per_second": 4.25e12, "launch_seconds": 5e-6}
 A100 = {"sms": 108, "flops_per_second": 250e12, "bytes_per_second": 1.7e12, "launch_seconds": 4e-6}
 SLOW = {"sms": 40, "flops_per_second": 50e12, "bytes_per_second": 0.02e12, "launch_seconds": 2e-6}

@@ -6,7 +6,7 @@ from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.tiling.oracles import fits_and_moves_least, traced
-from course_lib.mistakes import every
+from course_lib.mistakes import every, miscounted
 
 matmul_bytes = Exercise(
     id="tiling.matmul_bytes",
@@ -76,7 +76,7 @@ predictions = Exercise(
     entry="predicted_reads",
     signature="predicted_reads: dict[str, int]",
     kind="values",
-    minutes=5,
+    minutes=8,
     difficulty=2,
     lines=5,
     cases=[Case("five counts", "plain", lambda g: {})],
@@ -86,6 +86,28 @@ predictions = Exercise(
         "Row 0 of a is needed by all programs whose tile of c lies in the first row of tiles.",
         "There are 256 / BLOCK_N tiles side by side, and the program of each tile loads its rows of a.",
         "BLOCK_K says how many columns of a are loaded at a time. It does not change how often each column is loaded.",
+    ],
+    mistakes=[
+        miscounted(
+            {
+                **{
+                    (
+                        f"{one}, tiles of 64 x 64",
+                        16,
+                    ): "You counted all tiles. Which of them need one row of a, or one column of b?"
+                    for one in "ab"
+                },
+                **{
+                    (
+                        f"{one}, tiles of 64 x 64",
+                        256,
+                    ): "A tile is read once for all that it is multiplied by, and not for each element."
+                    for one in "ab"
+                },
+                ("a, tiles of 32 x 128", 8): "a is needed once for each tile along N: divide by the tile's columns.",
+                ("b, tiles of 32 x 128", 2): "b is needed once for each tile along M: divide by the tile's rows.",
+            }
+        )
     ],
 )
 
@@ -97,6 +119,7 @@ best_tile = Exercise(
     kind="formula",
     minutes=10,
     difficulty=3,
+    track="more",
     lines=8,
     cases=[
         *(

@@ -1,20 +1,21 @@
-"""The criterion of unit 05."""
+"""Criteria of unit 05: which products torch did, and what the compiler says of a kernel."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from course_lib.criteria import OnceRight
-from course_lib.evidence import Operation
-from course_lib.exercise import Finding, Trial
+from course_lib.criteria import CostCriterion
+from course_lib.exercise import About, Criterion, Exercise, Finding, Trial
+from tritontrace.results import Cause, Compiled, Operation
 
-Shape = tuple[int, ...]
+OperationShape = tuple[int, ...]
 
 
 @dataclass
-class Counted(OnceRight):
+class Counted(CostCriterion):
     """Torch did each of these operations as many times as needed, on pieces of the right size. Neither work that is done
     at once nor operations on nothing that only make up the number will do.
 
@@ -24,9 +25,10 @@ class Counted(OnceRight):
     """
 
     missed = "too many products, or too few"
+    about: ClassVar[About] = "result"  # nothing is wasted: the pieces are others than are asked for
     names: frozenset[str]
-    shape: Callable[[Operation], Shape]
-    needed: Callable[..., Sequence[Shape]]
+    shape: Callable[[Operation], OperationShape]
+    needed: Callable[..., Sequence[OperationShape]]
     points: float
     title: str
     what: str  # in the plural
@@ -48,5 +50,34 @@ class Counted(OnceRight):
         return self.earned(f"{done.total()} {self.what}")
 
 
-def _in_words(shape: Shape) -> str:
+def _in_words(shape: OperationShape) -> str:
     return " x ".join(map(str, shape))
+
+
+@dataclass
+class ByTheCompiler(Criterion):
+    """The compiler's report on each kernel for one GPU is as asked. No clock is read, and no GPU is needed.
+
+    problem   the report -> "", or what is not as asked
+    """
+
+    problem: Callable[[Compiled], str]
+    points: float
+    title: str
+    gpu: str = "sm_90"
+    about: ClassVar[About] = "cost"
+    reported: ClassVar[bool] = True
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        facts = [f for t in trials for f in t.evidence.compiled if f.gpu in ("", self.gpu)]
+        known = [f for f in facts if not f.too_slow and not f.crashed]
+        late = any(f.too_slow for f in facts)
+        for fact in known:
+            if problem := (fact.complaint or "not accepted") if not fact.accepted else self.problem(fact):
+                cause = (
+                    Cause("waste", fact.kernel) if fact.accepted else Cause("compiler", fact.kernel, {"gpu": fact.gpu})
+                )
+                return self.lost(problem, expected=f"{self.title}, for {self.gpu}", cause=cause)
+        if not known:
+            return self.left_open(f"nothing is known of a kernel for {self.gpu}", late=late)
+        return self.earned(f"as asked, for {self.gpu}", late=late)

@@ -9,11 +9,11 @@ import triton.language as tl
 from course_lib.criteria import GATES, Coalesced, Correct, Programs, Traffic, sum_budget
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import FP16, given, laid_out
-from course_lib.exercises.slips import Slip
+from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.tiling.cases import factors
 from course_lib.exercises.tiling.oracles import in_float32, product
-from course_lib.mistakes import racing
-from course_lib.tracing import Trace, trace
+from course_lib.mistakes import on_race
+from tritontrace.tracing import Trace, trace
 
 # ------------------------------------------------------------------------------------------------ the loop along K
 
@@ -46,7 +46,7 @@ row_sums = Exercise(
     signature="row_sums(a: (M, K), column stride 1) -> (M,) float32",
     minutes=15,
     difficulty=2,
-    lines=14,
+    lines=9,
     cases=[
         Case("64 x 512", "plain", matrix(64, 512)),
         Case("1 x 1", "ragged", matrix(1, 1)),
@@ -75,14 +75,14 @@ row_sums = Exercise(
     ],
     mistakes=[
         *(
-            Slip(
+            Misconception(
                 last_blocks(side),
                 "These are the sums of the last block of columns alone. Does each step replace the sum instead of adding to it?",
                 sums,
             )
             for side in (32, 64, 128, 256)
         ),
-        racing("Several programs store the same sum. Let one program go through the whole row."),
+        on_race("Several programs store the same sum. Let one program go through the whole row."),
     ],
 )
 
@@ -196,8 +196,9 @@ ladder = Exercise(
     entry="predicted_ladder",
     signature="predicted_ladder: dict[str, int]",
     kind="values",
-    minutes=8,
+    minutes=12,
     difficulty=3,
+    track="more",
     lines=7,
     cases=[Case("three rungs", "plain", given())],
     oracle=ladder_counted,

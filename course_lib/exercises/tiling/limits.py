@@ -90,6 +90,7 @@ occupancy = Exercise(
     kind="formula",
     minutes=12,
     difficulty=3,
+    track="more",
     lines=8,
     cases=[
         kernel_on("a matmul on an H200", "shared memory", H200_SM, 8, 128, 144 << 10),
@@ -198,6 +199,7 @@ roofs = Exercise(
     kind="formula",
     minutes=12,
     difficulty=3,
+    track="more",
     lines=10,
     cases=[
         roof("tiles of 16", "L2", (16, 16), (16, 16)),

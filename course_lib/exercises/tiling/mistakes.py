@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria import of_group
+from course_lib.criteria import GradedTrial, of_group
 from course_lib.exercise import Trial
-from course_lib.exercises.slips import multiplied_in_tf32
+from course_lib.exercises.misconceptions import multiplied_in_tf32
 from course_lib.exercises.tiling.oracles import product
 from course_lib.mistakes import as_tf32, every
 
@@ -43,16 +43,16 @@ last_tile_alone = every(
 )
 
 
-def whole_tiles_alone(trials: Sequence[Trial]) -> str:
+def whole_tiles_alone(trials: Sequence[GradedTrial]) -> str:
     """Say so if what the partial tiles at the edges add is missing where there are some."""
-    ragged = of_group(trials, "ragged")
+    ragged = [t for t in of_group(trials, "ragged") if t.difference]
     sentence = (
         "The tiles at the edges are missing, because M // bm rounds down. Go in steps, range(0, M, bm), or round up."
     )
     return every(_of_whole_tiles, sentence)(ragged)
 
 
-looks_like_tf32 = multiplied_in_tf32(lambda a, b: [product(as_tf32(a), as_tf32(b))], product)
+looks_like_tf32 = multiplied_in_tf32(lambda a, b, **_: [product(as_tf32(a), as_tf32(b))], product)
 
 
 def small_tiles(trials: Sequence[Trial]) -> str:

@@ -15,9 +15,9 @@ import triton.language as tl
 
 from course_lib.criteria import sum_budget
 from course_lib.hardware.measurements import measured
-from course_lib.tracing import trace
-from course_lib.tracing.cache import MissCurve, matmul_tiles, row_major
-from course_lib.words import in_words, plural
+from course_lib.words import in_words
+from tritontrace.tracing import MissCurve, matmul_tiles, row_major, trace
+from tritontrace.words import plural
 
 # ------------------------------------------------------------------------------------------------ oracles
 

@@ -8,13 +8,14 @@ from course_lib.exercises.cases import fixed
 from course_lib.exercises.tiling.cases import order_case
 from course_lib.exercises.tiling.oracles import finishes_groups, is_an_order, saves_traffic, stays_near, touches
 from course_lib.mistakes import every
-from course_lib.tracing.cache import row_major
+from tritontrace.tracing import row_major
 
 grouped_order = Exercise(
     id="tiling.grouped_order",
     entry="grouped_order",
     signature="grouped_order(pid: int, grid_m: int, grid_n: int, group: int) -> tuple[int, int]",
     kind="formula",
+    without=["tritontrace.tracing.cache"],
     called="for every program",
     minutes=15,
     difficulty=3,
@@ -63,9 +64,11 @@ hilbert_order = Exercise(
     entry="hilbert_order",
     signature="hilbert_order(pid: int, side: int) -> tuple[int, int]",
     kind="formula",
+    without=["tritontrace.tracing.cache"],
     called="for every program",
-    minutes=30,
+    minutes=40,
     difficulty=4,
+    track="more",
     lines=12,
     cases=[
         fixed("side 2", "plain", programs=4, side=2),
@@ -75,8 +78,8 @@ hilbert_order = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[
-        Holds(touches, 2, "each tile once, beside the one before"),
-        Holds(stays_near, 1, "squares within squares"),
+        Holds(touches, 4, "each tile once, beside the one before"),
+        Holds(stays_near, 2, "squares within squares"),
         Holds(saves_traffic, 1, "at most 0.65 of row order's DRAM bytes", "cache"),
     ],
     hints=[

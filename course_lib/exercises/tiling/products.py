@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 
 import torch
 
-from course_lib.criteria import Coalesced, Compiles, Correct, Rereads, Speed, Traffic, TritonDidTheWork
-from course_lib.evidence import Operation
+from course_lib.criteria import (
+    Coalesced,
+    Compiles,
+    Correct,
+    GradedTrial,
+    Rereads,
+    Speed,
+    Traffic,
+    TritonDidTheWork,
+    of_group,
+)
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.tiling.cases import factors, tiled
 from course_lib.exercises.tiling.criteria import Counted
 from course_lib.exercises.tiling.mistakes import last_tile_alone, looks_like_tf32, small_tiles, whole_tiles_alone
 from course_lib.exercises.tiling.oracles import in_float32, moved, pieces, product
-from course_lib.mistakes import racing
+from course_lib.mistakes import on_race
+from tritontrace.results import Operation
 
 # ------------------------------------------------------------------------------------------------ in torch
 
@@ -24,8 +36,9 @@ outer_product_matmul = Exercise(
     id="tiling.outer_product_matmul",
     entry="outer_product_matmul",
     signature="outer_product_matmul(a: (M, K), b: (K, N)) -> (M, N)",
-    minutes=5,
+    minutes=8,
     difficulty=1,
+    track="more",
     lines=4,
     cases=[
         Case("8 x 6 x 5", "plain", factors(8, 6, 5)),
@@ -62,6 +75,34 @@ def _either_way(op: Operation) -> tuple[int, int, int]:
     return min(m, n), k, max(m, n)
 
 
+def triples(a: torch.Tensor, b: torch.Tensor, bm: int, bn: int, bk: int) -> list[tuple[int, int, int]]:
+    """The product of each triple of tiles, as `_either_way` writes it."""
+    return [
+        (min(m, n), k, max(m, n))
+        for m in pieces(a.shape[0], bm)
+        for n in pieces(b.shape[1], bn)
+        for k in pieces(a.shape[1], bk)
+    ]
+
+
+def not_cut(trials: Sequence[GradedTrial]) -> str:
+    """Say which axis is not cut, if the products are those of tiles but for that."""
+    for axis, piece in {"M": "bm", "N": "bn", "K": "bk"}.items():
+        if all(_takes_all(t, axis, piece) for t in of_group(trials, "plain")):
+            return f"{axis} is not cut: each product takes all of {axis} at once. Go along {axis} in steps of {piece}, too."
+    return ""
+
+
+def _takes_all(trial: GradedTrial, axis: str, piece: str) -> bool:
+    """Whether the products of a right result are those of tiles that are as long as the matrix along one axis, and no longer elsewhere."""
+    given = trial.inputs[-1]
+    whole = {"M": given["a"].shape[0], "N": given["b"].shape[1], "K": given["a"].shape[1]}[axis]
+    done = Counter(_either_way(op) for op in trial.evidence.operations if op.name in PRODUCTS)
+    return trial.difference is None and done == Counter(triples(**(given | {piece: whole}))) != Counter(
+        triples(**given)
+    )
+
+
 PRODUCTS = frozenset(["mm", "addmm", "addmm_", "bmm", "baddbmm", "baddbmm_"])
 tiled_matmul = Exercise(
     id="tiling.tiled_matmul",
@@ -69,6 +110,7 @@ tiled_matmul = Exercise(
     signature="tiled_matmul(a: (M, K), b: (K, N), bm: int, bn: int, bk: int) -> (M, N)",
     minutes=10,
     difficulty=2,
+    track="more",
     lines=7,
     cases=[
         Case("32 x 48 x 64, tiles of 16 x 16 x 32", "plain", tiled(32, 48, 64, 16, 16, 32)),
@@ -85,12 +127,7 @@ tiled_matmul = Exercise(
         Counted(
             PRODUCTS,
             _either_way,
-            lambda a, b, bm, bn, bk: [
-                (min(m, n), k, max(m, n))
-                for m in pieces(a.shape[0], bm)
-                for n in pieces(b.shape[1], bn)
-                for k in pieces(a.shape[1], bk)
-            ],
+            triples,
             2,
             "one product for each triple of tiles",
             "products",
@@ -102,7 +139,7 @@ tiled_matmul = Exercise(
         "c[i : i + bm, j : j + bn] += a[i : i + bm, k : k + bk] @ b[k : k + bk, j : j + bn], where i, j and k go in steps of bm, bn "
         "and bk.",
     ],
-    mistakes=[last_tile_alone, whole_tiles_alone],
+    mistakes=[last_tile_alone, whole_tiles_alone, not_cut],
 )
 
 
@@ -127,7 +164,7 @@ matmul = Exercise(
     id="tiling.matmul",
     entry="matmul",
     signature="matmul(a: (M, K) or (B, M, K), b: (K, N) or (B, K, N)) -> (M, N) or (B, M, N)",
-    minutes=60,
+    minutes=90,
     difficulty=4,
     lines=35,
     cases=[
@@ -187,7 +224,7 @@ matmul = Exercise(
     ],
     mistakes=[
         looks_like_tf32,
-        racing("Several programs write the same tile. Each program needs its own tile, or must use tl.atomic_add."),
+        on_race("Several programs write the same tile. Each program needs its own tile, or must use tl.atomic_add."),
         small_tiles,
     ],
 )

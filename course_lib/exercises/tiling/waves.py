@@ -25,8 +25,9 @@ tiles_and_waves = Exercise(
     entry="tiles_and_waves",
     signature="tiles_and_waves(m: int, n: int, bm: int, bn: int, sms: int) -> tuple[int, int]",
     kind="formula",
-    minutes=5,
+    minutes=6,
     difficulty=1,
+    track="more",
     lines=2,
     cases=[
         fixed("1024 squared, 128 x 128", "whole", m=1024, n=1024, bm=128, bn=128, sms=64),
@@ -67,8 +68,9 @@ pad_to_multiple = Exercise(
     entry="pad_to_multiple",
     signature="pad_to_multiple(n: int, multiple: int) -> int",
     kind="formula",
-    minutes=2,
+    minutes=5,
     difficulty=1,
+    track="more",
     lines=1,
     cases=[
         fixed("GPT-2's vocabulary", "plain", n=50257, multiple=64),
@@ -107,8 +109,9 @@ predicted_throughput = Exercise(
     entry="predicted_throughput",
     signature="predicted_throughput(sizes, bm, bn, sms, flops_per_second, bytes_per_second, launch_seconds) -> list[float]",
     kind="formula",
-    minutes=20,
+    minutes=45,
     difficulty=3,
+    track="more",
     lines=10,
     cases=[
         fixed("small sizes", "roofline", sizes=[8, 64, 128, 256], bm=128, bn=128, **SLOW),

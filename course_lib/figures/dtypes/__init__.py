@@ -19,7 +19,6 @@ from course_lib.figures.dtypes.rounding import (
     running_sum,
 )
 from course_lib.figures.dtypes.training import fp16_training, gradients, loss_scaling, training_run
-from course_lib.version import old_names
 
 __all__ = [
     "bit_explorer",
@@ -36,6 +35,3 @@ __all__ = [
     "running_sum",
     "training_run",
 ]
-
-
-__getattr__ = old_names(__name__, {"bit_explorer_widget": "explore_bits"})

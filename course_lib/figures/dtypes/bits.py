@@ -8,20 +8,29 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from course_lib.figures.dtypes.patterns import FORMATS, Format, gap_above, known, largest, pattern_of, short, value_of
+from course_lib.figures.dtypes.patterns import (
+    FORMATS,
+    BitFormat,
+    gap_above,
+    known,
+    largest,
+    pattern_of,
+    short,
+    value_of,
+)
 from course_lib.figures.widgets import Explorer, live
-from course_lib.picture import FIVE, IDLE, INK, ONE, OURS, TWO, WIDTH, Picture, bare, on_white, paler
+from tritontrace.picture import FIVE, IDLE, INK, ONE, OURS, TWO, WIDTH, Picture, bare, on_white, paler
 
 FULL = {"S": FIVE, "E": TWO, "M": ONE}  # sign, exponent, mantissa
 PALE = {field: paler(colour, 0.4) for field, colour in FULL.items()}
 
 
-def field_of(f: Format, bit: int) -> str:
+def field_of(f: BitFormat, bit: int) -> str:
     """S, E or M: what the bit belongs to, the highest being bit 0."""
     return "S" if bit == 0 else "E" if bit <= f.exponent else "M"
 
 
-def _cells(ax, f: Format, y: float, pattern: int | None = None, height: float = 0.8, left: float = 0) -> None:
+def _cells(ax, f: BitFormat, y: float, pattern: int | None = None, height: float = 0.8, left: float = 0) -> None:
     """The bits of a format as boxes: S, E and M, or 0 and 1 if there is a pattern."""
     for i in range(f.bits):
         field = field_of(f, i)
@@ -94,7 +103,7 @@ def bit_explorer(pattern: int = 0b0_01111_1000000000, format: str = "fp16") -> F
     return figure
 
 
-def _reading(pattern: int, f: Format, value: float) -> str:
+def _reading(pattern: int, f: BitFormat, value: float) -> str:
     """The formula that the fields spell, in words where they mean something special."""
     if f.name == "int8":
         return f"two's complement: {value:.0f}"
@@ -109,7 +118,7 @@ def _reading(pattern: int, f: Format, value: float) -> str:
     return f"{minus}(1 + {short(fraction)}) × 2^({field} − {f.bias})  =  {short(value)}"
 
 
-def _neighbours(pattern: int, f: Format) -> list[float]:
+def _neighbours(pattern: int, f: BitFormat) -> list[float]:
     """The finite numbers up to two patterns away, in order. One more pattern is one step away from zero."""
     if f.name == "int8":
         value = value_of(pattern, f.name)
@@ -124,7 +133,7 @@ def _neighbours(pattern: int, f: Format) -> list[float]:
     return sorted({v for v in found if math.isfinite(v)})
 
 
-def _gaps(near: list[float], value: float, pattern: int, f: Format) -> str:
+def _gaps(near: list[float], value: float, pattern: int, f: BitFormat) -> str:
     if not near:
         return "All exponent bits are set. This is not a finite number, but a sign that something overflowed or was not defined."
     at = near.index(value)

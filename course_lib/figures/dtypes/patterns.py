@@ -10,7 +10,7 @@ import torch
 
 
 @dataclass(frozen=True)
-class Format:
+class BitFormat:
     """exponent + mantissa bits and a sign. tf32 lives in registers of tensor cores alone: torch has no dtype for it, so
     its patterns are read as the upper 19 bits of a float32."""
 
@@ -37,18 +37,18 @@ class Format:
 FORMATS = {
     f.name: f
     for f in (
-        Format("fp32", 8, 23, torch.float32, torch.int32),
-        Format("tf32", 8, 10, torch.float32, torch.int32),
-        Format("fp16", 5, 10, torch.float16, torch.int16),
-        Format("bf16", 8, 7, torch.bfloat16, torch.int16),
-        Format("e4m3", 4, 3, torch.float8_e4m3fn, torch.int8),
-        Format("e5m2", 5, 2, torch.float8_e5m2, torch.int8),
-        Format("int8", 0, 7, torch.int8, torch.int8),
+        BitFormat("fp32", 8, 23, torch.float32, torch.int32),
+        BitFormat("tf32", 8, 10, torch.float32, torch.int32),
+        BitFormat("fp16", 5, 10, torch.float16, torch.int16),
+        BitFormat("bf16", 8, 7, torch.bfloat16, torch.int16),
+        BitFormat("e4m3", 4, 3, torch.float8_e4m3fn, torch.int8),
+        BitFormat("e5m2", 5, 2, torch.float8_e5m2, torch.int8),
+        BitFormat("int8", 0, 7, torch.int8, torch.int8),
     )
 }
 
 
-def known(name: str) -> Format:
+def known(name: str) -> BitFormat:
     """Return the format of this name. Raises ValueError if it is not among those that are drawn."""
     if name not in FORMATS:
         raise ValueError(f"format is {name!r}; these figures draw {', '.join(FORMATS)}")

@@ -10,7 +10,7 @@ import torch
 from matplotlib.figure import Figure
 
 from course_lib.figures.dtypes.patterns import FORMATS, gap_above, largest, pattern_of, value_of, values
-from course_lib.picture import (
+from tritontrace.picture import (
     EDGE,
     FIVE,
     FOUR,

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from course_lib.picture import FIVE, IDLE, INK, ONE, OURS, TWO, WASTE, WIDTH, WRONG, Picture, bare, on_white, paler
-from course_lib.threads import one_thread
+from tritontrace.picture import FIVE, IDLE, INK, ONE, OURS, TWO, WASTE, WIDTH, WRONG, Picture, bare, on_white, paler
+from tritontrace.threads import one_thread
 
 WAYS = ("fp32", "bf16", "bf16, fp32 master weights")
 

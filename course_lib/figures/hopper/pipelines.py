@@ -11,12 +11,9 @@ from matplotlib.figure import Figure
 from course_lib.exercises.hopper.races import RINGS, drawn
 from course_lib.exercises.hopper.rings import Ring
 from course_lib.figures.widgets import Sliders, live
-from course_lib.hopper import simulate
-from course_lib.hopper.draw import ROW_INCHES, busy, draw_bars, legend, rows_of
-from course_lib.hopper.schedule import schedule
-from course_lib.hopper.timeline import Bar, Costs
-from course_lib.picture import INK, WIDTH, Picture, on_white
-from course_lib.tracing import KernelError, KernelFault
+from tritontrace.hopper import ROW_INCHES, Bar, Costs, busy, draw_bars, legend, rows_of, schedule, simulate
+from tritontrace.picture import INK, WIDTH, Picture, on_white
+from tritontrace.tracing import KernelError, KernelFault
 
 WAYS = {
     "one slot: fetch, wait, multiply": {"stages": 1},

@@ -27,7 +27,6 @@ from course_lib.figures.start.hardware import (
     memory_hierarchy,
     working_sets,
 )
-from course_lib.version import old_names
 
 __all__ = [
     "clock",
@@ -47,12 +46,3 @@ __all__ = [
     "two_dies",
     "working_sets",
 ]
-
-
-__getattr__ = old_names(
-    __name__,
-    {
-        "hiding_latency_widget": "explore_hiding_latency",
-        "programs_over_elements_widget": "explore_programs_over_elements",
-    },
-)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from course_lib.hardware import gpu, hierarchy
+from course_lib.hardware import hierarchy
+from tritontrace import gpu
 
 # Of one SM, from NVIDIA's architecture whitepapers: fp32 lanes and tensor cores.
 LANES = {"sm_70": 64, "sm_75": 64, "sm_80": 64}  # 128 elsewhere

@@ -5,8 +5,8 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from course_lib.hardware import gpu
-from course_lib.picture import ALUS, CACHES, CONTROL, DRAM, IDLE, INK, WIDTH, Picture, box, on_white
+from tritontrace import gpu
+from tritontrace.picture import ALUS, CACHES, CONTROL, DRAM, IDLE, INK, WIDTH, Picture, box, on_white
 
 
 def _stage(ax: Axes, title: str) -> None:

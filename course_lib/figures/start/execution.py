@@ -12,9 +12,10 @@ from matplotlib.patches import Patch, Rectangle
 from course_lib.exercises.start import issue
 from course_lib.figures.start.cards import when
 from course_lib.figures.widgets import Sliders, live
-from course_lib.hardware import gpu, hierarchy
+from course_lib.hardware import hierarchy
 from course_lib.hardware.measurements import measured
-from course_lib.picture import (
+from tritontrace import gpu
+from tritontrace.picture import (
     DONE,
     EDGE,
     FOUR,
@@ -67,7 +68,7 @@ def one_or_many(guess: float = ...) -> Figure:
         ax.text(guess, 0.97, f" your guess: {guess:,.0f}", transform=ax.get_xaxis_transform(), va="top")
     said = f"the GPU wins {_from(wins[0], sizes)} elements on" if wins else "the GPU never wins in this range"
     if cpu[-1] > other[-1]:
-        said += f";\nwith {sizes[-1]:,} it takes 1 / {cpu[-1] / other[-1]:.0f} of the time"
+        said += f";\nwith {sizes[-1]:,} it is {cpu[-1] / other[-1]:.0f} times as fast as one core"
     ax.set_title(said)
     ax.legend(loc="upper left", bbox_to_anchor=(0, 0.9))
     ax.grid(alpha=0.3)

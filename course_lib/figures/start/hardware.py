@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from course_lib.figures.start.cards import HBM, TENSOR_CORES, YEARS, lanes, size, transistors, when, whose
-from course_lib.hardware import gpu, hierarchy
+from course_lib.hardware import hierarchy
 from course_lib.hardware.measurements import measured
-from course_lib.picture import (
+from tritontrace import gpu
+from tritontrace.picture import (
     ALUS,
     CACHES,
     CONTROL,
@@ -109,10 +110,10 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
     return figure
 
 
-Place = tuple[float, float, float, float]  # x, y, width, height
+DrawnPlace = tuple[float, float, float, float]  # x, y, width, height
 
 
-def _gpu(ax: Axes, x: float, side: float) -> Place:
+def _gpu(ax: Axes, x: float, side: float) -> DrawnPlace:
     """SMs around L2, between two rows of memory."""
     ax.add_patch(Rectangle((x, 0), side, side, facecolor=FAINT, edgecolor=EDGE, linewidth=0.6, zorder=0.5))
     box(ax, x + 0.1, 0.08, side - 0.2, 0.28, DRAM, "memory")
@@ -127,7 +128,7 @@ def _gpu(ax: Axes, x: float, side: float) -> Place:
     return chosen
 
 
-def _sm(ax: Axes, x: float, side: float) -> Place:
+def _sm(ax: Axes, x: float, side: float) -> DrawnPlace:
     """Four quarters, each with a scheduler, registers, lanes and a tensor core, above the memory that they share."""
     ax.add_patch(Rectangle((x, 0), side, side, facecolor=FAINT, edgecolor=EDGE, linewidth=0.6, zorder=0.5))
     box(ax, x + 0.1, 0.08, side - 0.2, 0.28, CACHES, "shared, L1")
@@ -143,7 +144,7 @@ def _sm(ax: Axes, x: float, side: float) -> Place:
     return chosen
 
 
-def _alu(ax: Axes, x: float, side: float) -> Place:
+def _alu(ax: Axes, x: float, side: float) -> DrawnPlace:
     """Registers in, an array of gates, a register out."""
     ax.add_patch(Rectangle((x, 0), side, side, facecolor=FAINT, edgecolor=EDGE, linewidth=0.6, zorder=0.5))
     for i, name in enumerate("abc"):
@@ -157,7 +158,7 @@ def _alu(ax: Axes, x: float, side: float) -> Place:
     return chosen
 
 
-def _gate(ax: Axes, x: float, side: float) -> Place:
+def _gate(ax: Axes, x: float, side: float) -> DrawnPlace:
     """Four switches: two that join the output to the supply, side by side, and two that join it to ground, in a row."""
     ax.add_patch(Rectangle((x, 0), side, side, facecolor=FAINT, edgecolor=EDGE, linewidth=0.6, zorder=0.5))
     wire = dict(color=INK, linewidth=1.2, zorder=0.9)
@@ -175,7 +176,7 @@ def _gate(ax: Axes, x: float, side: float) -> Place:
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryLevel:
     """One rung of the memory hierarchy. rate: bytes/s; wait: (cycles, seconds) until an answer. None: not known."""
 
     name: str
@@ -186,7 +187,7 @@ class Memory:
     wait: tuple[float, float] | None
 
 
-def memories(card: gpu.GPU) -> list[Memory]:
+def memories(card: gpu.GPU) -> list[MemoryLevel]:
     """The card's memories from the fastest to the largest. Sizes are the card's; speeds and waits are measured where
     there is a measurement."""
     registers, shared = 4 * card.registers_per_sm, card.shared_bytes_per_sm
@@ -196,7 +197,7 @@ def memories(card: gpu.GPU) -> list[Memory]:
     name = "HBM" if card.architecture in HBM else "GDDR memory"
     rate, source = (known["memory"][2], "measured") if found else (card.hbm_bandwidth, "datasheet")
     return [
-        Memory(
+        MemoryLevel(
             "registers",
             registers * card.sms,
             f"{size(registers)} × {card.sms} SMs",
@@ -204,7 +205,7 @@ def memories(card: gpu.GPU) -> list[Memory]:
             "computed",
             tuple(found["fma"]) if found else None,
         ),
-        Memory(
+        MemoryLevel(
             "shared memory, L1",
             shared * card.sms,
             f"{size(shared)} × {card.sms} SMs",
@@ -212,8 +213,8 @@ def memories(card: gpu.GPU) -> list[Memory]:
             "measured",
             waits["L1"],
         ),
-        Memory("L2", card.l2_bytes, "one for all SMs", known["L2"][2], "measured", waits["L2"]),
-        Memory(name, card.hbm_bytes, "beside the chip", rate, source, waits["memory"]),
+        MemoryLevel("L2", card.l2_bytes, "one for all SMs", known["L2"][2], "measured", waits["L2"]),
+        MemoryLevel(name, card.hbm_bytes, "beside the chip", rate, source, waits["memory"]),
     ]
 
 

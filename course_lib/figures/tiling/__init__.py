@@ -30,7 +30,6 @@ from course_lib.figures.tiling.tiles import (
     tile_anatomy,
     tile_sizes,
 )
-from course_lib.version import old_names
 
 __all__ = [
     "autotuned",
@@ -51,6 +50,3 @@ __all__ = [
     "vocabulary",
     "waves",
 ]
-
-
-__getattr__ = old_names(__name__, {"waves_widget": "explore_waves", "tile_sizes_widget": "explore_tile_sizes"})

@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 from course_lib.exercises.tiling.oracles import dealt, rank_correlation
 from course_lib.figures.flops import BRANCHES, speeds
 from course_lib.figures.tiling.recording import TERA, whose, whose_are
-from course_lib.hardware import bench, gpu
 from course_lib.hardware.measurements import measured
-from course_lib.picture import IDLE, INK, OTHERS, OURS, WIDTH, Picture, bare, on_white
+from tritontrace import gpu
+from tritontrace.picture import IDLE, INK, OTHERS, OURS, WIDTH, Picture, bare, on_white
+from tritontrace.profiling import bench
 
 Predict = Callable[..., Any]
 

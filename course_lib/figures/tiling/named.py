@@ -9,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from course_lib.exercises.tiling.naming import MAPS
-from course_lib.picture import INK, WIDTH, WRONG, Picture, on_white
+from tritontrace.picture import INK, WIDTH, WRONG, Picture, on_white
 
 SIDE = 4  # elements along each side of a patch
 

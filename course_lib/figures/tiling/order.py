@@ -6,8 +6,8 @@ from matplotlib.patches import Rectangle
 
 from course_lib.figures.tiling.recording import GIB, MIB, whose
 from course_lib.hardware.measurements import measured
-from course_lib.picture import EDGE, INK, LEFT, OTHERS, OURS, RESULT, RIGHT, THREE, WIDTH, Picture, bare, on_white
-from course_lib.tracing.cache import MissCurve, grouped, hilbert, matmul_tiles, row_major
+from tritontrace.picture import EDGE, INK, LEFT, OTHERS, OURS, RESULT, RIGHT, THREE, WIDTH, Picture, bare, on_white
+from tritontrace.tracing import MissCurve, grouped, hilbert, matmul_tiles, row_major
 
 ORDERS = [
     ("row order", lambda m, n: row_major(m, n), OTHERS, "-"),

@@ -9,8 +9,8 @@ from matplotlib.ticker import MaxNLocator
 from course_lib.exercises.tiling.oracles import dealt
 from course_lib.figures.tiling.recording import SIDES
 from course_lib.figures.widgets import Sliders, live
-from course_lib.picture import INK, LIMIT, PART, WASTE, WIDTH, Picture, bare, ink_on, on_white
-from course_lib.words import plural
+from tritontrace.picture import INK, LIMIT, PART, WASTE, WIDTH, Picture, bare, ink_on, on_white
+from tritontrace.words import plural
 
 
 @on_white
@@ -77,12 +77,12 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
     grid.set(xlabel="columns (red frame: the matrix)", ylabel="rows")
     grid.set_title(f"{tiles} tiles of {bm} × {bn}; number: wave")
 
-    at_work = np.bincount(wave.ravel(), minlength=count)
-    busy.bar(range(1, count + 1), at_work, color=colours[:count], edgecolor=INK, linewidth=0.5)
+    effective_programs = np.bincount(wave.ravel(), minlength=count)
+    busy.bar(range(1, count + 1), effective_programs, color=colours[:count], edgecolor=INK, linewidth=0.5)
     busy.axhline(sms, color=INK, linestyle="--", linewidth=1.5)
     busy.text(0.42, sms, f"{sms} SMs", va="bottom")
     if count <= 12:
-        for w, value in enumerate(at_work, 1):
+        for w, value in enumerate(effective_programs, 1):
             busy.text(
                 w,
                 value / 2,
@@ -100,7 +100,7 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
     one = plural(count, "wave")
     busy.set_title(one)
     figure.caption(
-        f"{m} × {n}: {tiles} tiles in {one}. {at_work[-1]} of {sms} SMs work in the last wave; "
+        f"{m} × {n}: {tiles} tiles in {one}. {effective_programs[-1]} of {sms} SMs work in the last wave; "
         f"the result uses {used:.0%} of what all SMs could have computed in this time."
     )
     return figure

@@ -7,9 +7,9 @@ from matplotlib.patches import Rectangle
 from course_lib.exercises.tiling.oracles import moved, traced
 from course_lib.figures.tiling.recording import GIB, ITEMSIZE, SIDES, TERA, whose
 from course_lib.figures.widgets import Sliders, live
-from course_lib.hardware import gpu
 from course_lib.hardware.measurements import measured
-from course_lib.picture import (
+from tritontrace import gpu
+from tritontrace.picture import (
     EDGE,
     IDLE,
     INK,
@@ -28,7 +28,7 @@ from course_lib.picture import (
     box,
     on_white,
 )
-from course_lib.words import plural
+from tritontrace.words import plural
 
 
 def _empty(ax, xlabel: str = "", ylabel: str = "") -> None:

@@ -18,7 +18,7 @@ from nbformat import NotebookNode
 
 import grader
 from course_lib.exercises import UNITS, find
-from grader.audit.variants import solution_cell
+from grader.published import solution_cell
 
 
 @dataclass(frozen=True)

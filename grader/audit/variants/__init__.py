@@ -1,7 +1,7 @@
 """Wrong, wasteful, cheating and honest-but-unusual solutions of each exercise, and what each must lose.
 
 Most are one-line patches of the published solution; never shipped to students. Every unit has a module here with a list
-VARIANTS; walking.py makes some of every kernel, forms.py some of every exercise of a form. Whole cells stand in cheats/ and
+VARIANTS; walking.py makes some of every kernel, single.py one of those with blocks of any size, forms.py some of every exercise of a form. Whole cells stand in cheats/ and
 honest/: percent scripts, one for each idea, in which a cell's header says what it is and what it must lose:
 
     # %% name="torch does it" exercise="coalescing.transpose" loses="correct.ragged; launches.performance" after="solution" flags="a rule"
@@ -12,8 +12,8 @@ A cell without code is the last whole cell above it, an answer to the same exerc
     # -     row_copy_kernel[(M,)](x, out, N, x.stride(0), BLOCK=4096)
     # +     row_copy_kernel[(M,)](x, out, N, x.stride(0), BLOCK=4096, num_warps=64)
 
-after="solution" puts the published solution before it; says="words" must be in its remark; unsaid="words" are false of it, and must
-not be there; a first cell without a name stands before each of its script; flags are the rules of grader/reporting/flags.py that must show it
+after="solution" puts the published solution before it; says="words" must be in its remark; not_remark="words" are false of it, and must
+not be there; a first cell without a name stands before each of its script; flags are the rules of grader/judging/flags.py that must show it
 to a person.
 """
 
@@ -27,9 +27,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from course_lib.exercises import UNITS
-from grader import ROOT, exercises
-from grader.audit.variants import walking
+from course_lib.criteria import CostCriterion
+from course_lib.exercises import UNITS, find
+from grader import exercises
+from grader.audit.variants import single, walking
+from grader.published import answer, solution_cell, solution_cells
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Variant:
     before    cells that stand before it
     flags     the source rules that must flag it for a person
     says      words that its remark must hold
-    unsaid    words that its remark once held, and must not hold, being false of it
+    not_remark    words that its remark once held, and must not hold, being false of it
+    tells     words that must stand below a criterion that it loses
     script    the file it comes from, "cheats/forged"
     """
 
@@ -54,7 +57,8 @@ class Variant:
     before: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     says: str = ""
-    unsaid: str = ""
+    not_remark: str = ""
+    tells: str = ""
     script: str = ""
 
     def cells(self) -> list[tuple[str, str]]:
@@ -82,72 +86,22 @@ def kinds(unit: str) -> tuple[Callable[..., Variant], Callable[..., Variant]]:
     return wrong, honest
 
 
-IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
-
-
-def answer(exercise_id: str, source: str) -> list[tuple[str, str]]:
-    """Cells that define the exercise by `source`: imports first, and the published solutions of exercises that it calls, or of
-    whose helpers it calls one."""
-    unit = _unit_of(exercise_id)
-    calls = set(re.findall(r"\b(\w+)\(", source)) - _defined(source)
-    others = [e for e in exercises(unit).values() if e.id != exercise_id]
-    called = [e for e in others if calls & {e.entry, *_defined(solution_cells(unit).get(e.id, ""))}]
-    return [
-        ("<imports>", IMPORTS + _more_imports(unit)),
-        *((f"<{e.entry}>", solution_cell(e.id)) for e in called),
-        ("<solution>", source),
-    ]
-
-
-def _defined(source: str) -> set[str]:
-    """The functions that a cell defines."""
-    return set(re.findall(r"^def (\w+)\(", source, re.M))
-
-
-def _unit_of(exercise_id: str) -> str:
-    return next(unit for unit, module in UNITS.items() if module == exercise_id.split(".")[0])
-
-
-@cache
-def _more_imports(unit: str) -> str:
-    """Imports that the unit's notebook adds to the common ones: of Python's own modules, of other libraries such as einops, and of
-    the names of Gluon."""
-    source = ROOT / "solutions" / f"{unit}.py"
-    text = source.read_text() if source.exists() else ""  # the suite's toy units have none
-    gluon = re.findall(r"^from course_lib\.hopper\.language import (?:\((?:.*\n)+?\)|[^(\n]*)\n", text, re.M)[:1]
-    # as far as the first cell goes: demonstrations have imports of their own
-    text = text.partition("\nfrom course_lib import ")[0]
-    return "".join(gluon) + "".join(
-        re.findall(r"^(?:from (?!course_lib)\w+ import .*|import (?!torch|triton)\w+(?: as \w+)?)\n", text, re.M)
-    )
-
-
-@cache
-def solution_cells(unit: str) -> dict[str, str]:
-    """Exercise -> source of its cell in solutions/. A cell ends where the next `# %%` begins."""
-    source = ROOT / "solutions" / f"{unit}.py"
-    text = source.read_text() if source.exists() else ""  # the suite's toy units have none
-    cells = re.findall(r'^# %% exercise="([^"]+)".*\n((?:(?!# %%).*\n)*)', text, re.M)
-    return {exercise: source.strip() + "\n" for exercise, source in cells}
-
-
-def solution_cell(exercise_id: str) -> str:
-    """The published solution: the source of its cell in solutions/."""
-    return solution_cells(_unit_of(exercise_id))[exercise_id]
-
-
-def published(exercise_id: str, name: str = "", *, on_the_cpu: bool = True) -> Any:
-    """The object that the published solution defines as `name`; without a name, the one that the exercise asks for."""
-    from course_lib.observe.record import load  # brings torch and Triton
-
-    entry = name or exercises(_unit_of(exercise_id))[exercise_id].entry
-    return load(answer(exercise_id, solution_cell(exercise_id)), entry, on_the_cpu=on_the_cpu)
-
-
 def of_unit(module: str) -> list[Variant]:
     """All variants of a unit's exercises: those of its module here, then those of cheats/ and honest/."""
     own = importlib.import_module(f"grader.audit.variants.{module}").VARIANTS
-    return own + [v for v in scripts() if v.exercise.startswith(f"{module}.")] + walkers(module)
+    return own + [v for v in scripts() if v.exercise.startswith(f"{module}.")] + walkers(module) + singles(module)
+
+
+def singles(module: str) -> list[Variant]:
+    """The kernels of the unit with blocks smaller than a warp: nothing that a kernel spares is credited."""
+    found = []
+    for exercise_id, patches in single.CHANGES.items():
+        if exercise_id.partition(".")[0] == module:
+            criteria = find(exercise_id).criteria
+            cost = (c.key for c in criteria if isinstance(c, CostCriterion) and c.about == "cost")
+            loses = (*cost, *single.TOO_MUCH_WORK.get(exercise_id, ()))
+            found.append(Variant(exercise_id, "one element a program", loses, patches, says="A program is no thread"))
+    return found
 
 
 @cache
@@ -165,8 +119,10 @@ def walkers(module: str) -> list[Variant]:
             continue
         for name, programs in {"one program walks": 1, "six programs walk": 6, "132 programs walk": 132}.items():
             loses = tuple(key for key, needed in shared.items() if programs < min(needed, 132))
+            if "new_barriers(" in cells and programs == 6:
+                continue  # whether six have more than one tile to do hangs on the sizes that were drawn
             if (
-                "new_barriers(" in cells and programs < 132
+                "new_barriers(" in cells and programs == 1
             ):  # the next step's barriers are made where the last one's still stand
                 loses = ("in_every_order",)
             found.append(Variant(exercise.id, f"{name} over all", loses, source=walking.walked(cells, programs)))
@@ -194,7 +150,7 @@ def read(path: Path) -> list[Variant]:
         before = (solution_cell(says["exercise"]),) if says.get("after") == "solution" else ()
         more: dict[str, Any] = {
             "says": says.get("says", ""),
-            "unsaid": says.get("unsaid", ""),
+            "not_remark": says.get("not_remark", ""),
             "script": f"{path.parent.name}/{path.stem}",
         }
         patches = changes(source)

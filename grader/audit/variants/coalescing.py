@@ -114,26 +114,36 @@ WRONG = [
         "requests, not sectors",
         ["correct.plain"],
         ('"neighbours": 128', '"neighbours": 32'),
+        says="you counted requests",
     ),
     wrong(
         "predictions",
         "every fourth float",
         ["correct.plain"],
         ('"every_fourth": 256', '"every_fourth": 512'),
+        says="an element is a half",
     ),
     wrong(
         "predictions",
         "a shift costs one sector in all",
         ["correct.plain"],
         ('"shifted": 160', '"shifted": 129'),
+        says="not the block alone begins inside a sector",
     ),
     wrong(
         "predictions",
         "a mask saves half",
         ["correct.plain"],
         ('"half_masked": 128', '"half_masked": 64'),
+        says="a sector is moved as a whole",
     ),
-    wrong("predictions", "a column is one request", ["correct.plain"], ('"column": 64', '"column": 2')),
+    wrong(
+        "predictions",
+        "a column is one request",
+        ["correct.plain"],
+        ('"column": 64', '"column": 2'),
+        says="Where does each lane",
+    ),
     wrong("predictions", "a text", ["correct.plain"], ('"column": 64', '"column": "64"')),
     # -------------------- divergence_passes
     wrong(
@@ -347,6 +357,7 @@ WRONG = [
         ),
         ("(triton.cdiv(M, BLOCK), ", "(M, "),
         ("BLOCK = 64", "BLOCK = 512"),
+        says="Each store goes down a column",
     ),
     wrong(
         "transpose",
@@ -358,12 +369,21 @@ WRONG = [
         ),
         (", triton.cdiv(N, BLOCK))", ", N)"),
         ("BLOCK = 64", "BLOCK = 512"),
+        says="Each load goes down a column",
     ),
     wrong(
         "transpose",
         "tiles of four",
-        ["coalesced.load.performance", "coalesced.store.performance"],
+        ["coalesced.load.performance", "coalesced.store.performance", "traffic.performance"],
         ("BLOCK = 64", "BLOCK = 4"),
+        says="Your blocks have 16 elements",
+    ),
+    wrong(
+        "transpose",
+        "tiles of eight",
+        ["coalesced.load.performance", "coalesced.store.performance"],
+        ("BLOCK = 64", "BLOCK = 8"),
+        says="moves 16 bytes that lie side by side",
     ),
     wrong(
         "transpose",
@@ -382,6 +402,8 @@ WRONG = [
         "x taken as contiguous",
         ["correct.strided"],
         ("rows * stride_m + cols * stride_n", "rows * N + cols"),
+        not_remark="torch.empty_like takes over the strides",
+        tells="if it were contiguous",
     ),
     wrong("transpose", "column stride taken as 1", ["correct.strided"], ("cols * stride_n", "cols")),
     wrong(
@@ -446,11 +468,17 @@ WRONG = [
     ),
     wrong(
         "column_sum",
-        "masked lanes unset",
+        "masked positions unset",
         ["correct.float16", "correct.ragged"],
         (", other=0)", ")"),
     ),
-    wrong("column_sum", "ignores the row stride", ["correct.ragged"], ("rows * row_stride", "rows * N")),
+    wrong(
+        "column_sum",
+        "ignores the row stride",
+        ["correct.ragged"],
+        ("rows * row_stride", "rows * N"),
+        says="never uses its parameter `row_stride`",
+    ),
     wrong(
         "column_sum",
         "parts overlap",
@@ -476,6 +504,7 @@ WRONG = [
             "pairs = tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (BLOCK, 2))\n    even, odd = tl.split(pairs)\n    i = pid * BLOCK + tl.arange(0, BLOCK)  # pairs",
             "i = pid * BLOCK + tl.arange(0, BLOCK)\n    even = tl.load(x_ptr + 2 * i, mask=i < N)\n    odd = tl.load(x_ptr + 2 * i + 1, mask=i < N)",
         ),
+        says="skips every other element",
     ),
     wrong(
         "deinterleave",
@@ -561,7 +590,7 @@ HONEST = [
         "any and all",
         ("len(set(taken[start : start + warp]))", "2 - (all(w := taken[start : start + warp]) or not any(w))"),
     ),
-    honest("row_copy", "masked lanes get a value", ("mask=inside)  #", "mask=inside, other=0)  #")),
+    honest("row_copy", "masked positions get a value", ("mask=inside)  #", "mask=inside, other=0)  #")),
     honest("transpose", "tiles of 128", ("BLOCK = 64", "BLOCK = 128")),
     honest("column_sum", "bands of 128", ("512, 128, 64", "512, 64, 128")),
 ]

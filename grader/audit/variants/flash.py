@@ -1,8 +1,9 @@
 """Unit 09. What each variant must lose stands next to it; () means full marks."""
 
 from grader.audit import named
-from grader.audit.variants import Variant, kinds, solution_cell
+from grader.audit.variants import Variant, kinds
 from grader.audit.variants.forms import KILLS, breaking, naming
+from grader.published import solution_cell
 
 wrong, honest = kinds("flash")
 
@@ -49,6 +50,7 @@ BYTES, PRODUCTS, BUFFER = (
     "buffers_below.performance",
 )
 COSTS = [BYTES, PRODUCTS, LAUNCH, BUFFER, LOADS, STORES]
+LONGER = "correct.longer"
 IN_WINDOW, FEW = "traffic.performance", "dot_flops.performance"
 TWO, GROUP_READ = "correct.hard", "rereads.k.performance"
 EMPTY, SHARED, TWO_LAUNCHES, CACHE = (
@@ -168,14 +170,14 @@ WRONG = [
     wrong("one_head", "the first Nq keys alone", [PLAIN], ("range(0, Nk, BLOCK_N)", "range(0, tl.minimum(Nq, Nk), BLOCK_N)"), ("offs_n[None, :] < Nk, s", "offs_n[None, :] < tl.minimum(Nq, Nk), s"), says="Only the first Nq keys"),
     wrong("one_head", "half of lse in base 2", [PLAIN], ("m + tl.log(l)", "m + tl.log2(l)"), says="One term of lse"),
     wrong("one_head", "no scale", [PLAIN], ("q, k, v, o, lse, D**-0.5", "q, k, v, o, lse, 1.0")),
-    wrong("one_head", "a scale of (2 D)^-0.5", [PLAIN], ("D**-0.5", "(2 * D)**-0.5"), unsaid="powers of 2"),
-    wrong("one_head", "lanes past the end store to the last row", [RAGGED, HARD], ("tl.store(lse_ptr + offs_m, m + tl.log(l), mask=offs_m < Nq)", "tl.store(lse_ptr + tl.minimum(offs_m, Nq - 1), m + tl.log(l))"), unsaid="Two programs"),
-    wrong("one_head", "loads what another program stores", [RAGGED, READ, LAUNCH, LOADS], ("    acc = tl.zeros((BLOCK_M, D), tl.float32)\n", "    acc = tl.zeros((BLOCK_M, D), tl.float32)\n    if tl.program_id(0) > 0:\n        l += 0 * tl.load(lse_ptr)\n"), unsaid="Two programs"),
+    wrong("one_head", "a scale of (2 D)^-0.5", [PLAIN], ("D**-0.5", "(2 * D)**-0.5"), not_remark="powers of 2"),
+    wrong("one_head", "lanes past the end store to the last row", [RAGGED, HARD], ("tl.store(lse_ptr + offs_m, m + tl.log(l), mask=offs_m < Nq)", "tl.store(lse_ptr + tl.minimum(offs_m, Nq - 1), m + tl.log(l))"), not_remark="Two programs"),
+    wrong("one_head", "loads what another program stores", [RAGGED, READ, LAUNCH, LOADS], ("    acc = tl.zeros((BLOCK_M, D), tl.float32)\n", "    acc = tl.zeros((BLOCK_M, D), tl.float32)\n    if tl.program_id(0) > 0:\n        l += 0 * tl.load(lse_ptr)\n"), not_remark="Two programs"),
     wrong("one_head", "a scale of 1 / D", [PLAIN], ("D**-0.5", "1 / D")),
     wrong("one_head", "missing keys score 0", [RAGGED, HARD], ('        s = tl.where(offs_n[None, :] < Nk, s, -float("inf"))\n', ""), says="Keys that are not there have a score of 0"),
     wrong("one_head", "only whole tiles of keys", [RAGGED, HARD], ("range(0, Nk, BLOCK_N)", "range(0, Nk // BLOCK_N * BLOCK_N, BLOCK_N)"), says="The last, partial tile of keys is left out"),
     wrong("one_head", "only whole tiles of queries", [RAGGED], ("triton.cdiv(Nq, 64)", "max(1, Nq // 64)")),
-    wrong("one_head", "masked lanes unset", [RAGGED, HARD], ("mask=inside, other=0", "mask=inside")),
+    wrong("one_head", "masked positions unset", [RAGGED, HARD], ("mask=inside, other=0", "mask=inside")),
     wrong("one_head", "tiles of 16 queries", [READ], ("cdiv(Nq, 64)", "cdiv(Nq, 16)"), ("BLOCK_M=64", "BLOCK_M=16")),
     wrong("one_head", "TF32", [RAGGED, HARD], TF32, says="precision of TF32"),
     wrong("one_head", "scores in half precision", [PLAIN], ('"ieee") * scale', '"ieee").to(q_ptr.dtype.element_ty).to(tl.float32) * scale'), says="The scores were"),
@@ -191,6 +193,25 @@ WRONG = [
         ("        k = tl.load(k_ptr + kv_offs, mask=inside, other=0)\n", "        k = tl.join(tl.load(k_ptr + pairs, mask=inside, other=0), tl.load(k_ptr + pairs + 1, mask=inside, other=0)).reshape(BLOCK_N, D)\n")),
     wrong("one_head", "l begins as a number", [COMPILES], ("l = tl.zeros((BLOCK_M,), tl.float32)", "l = 0.0")),
     wrong("one_head", "torch does it", [KERNEL], ("return o, lse", "return torch.softmax((q @ k.T).float() * D**-0.5, -1).to(v.dtype) @ v, lse")),
+    # -------------------- causal_one_head
+    with_update("causal_one_head", "no maximum", [HARD], NO_MAXIMUM),
+    with_update("causal_one_head", "l is not rescaled", [PLAIN], L_UNCORRECTED, says="acc is multiplied, and l is not"),
+    wrong("causal_one_head", "no mask", [PLAIN], ("offs_m + 1 + Nk - Nq, Nk)", "offs_m * 0 + Nk, Nk)"), says="These are the results without the causal"),
+    wrong("causal_one_head", "aligned at the top left", [LONGER, HARD], ("offs_m + 1 + Nk - Nq, Nk)", "offs_m + 1, Nk)"), says="top left"),
+    wrong("causal_one_head", "shifted the other way", [LONGER, HARD], ("offs_m + 1 + Nk - Nq, Nk)", "tl.maximum(offs_m + 1 + Nq - Nk, 0), Nk)"), says="some row saw no key at all"),
+    wrong("causal_one_head", "sees one key fewer", [PLAIN], ("offs_m + 1 + Nk - Nq, Nk)", "offs_m + Nk - Nq, Nk)")),
+    wrong("causal_one_head", "sees one key more", [PLAIN], ("offs_m + 1 + Nk - Nq, Nk)", "offs_m + 2 + Nk - Nq, Nk)"), says="Each query sees one key too many"),
+    wrong("causal_one_head", "the last row's tiles without a mask", [PLAIN], ("stop = tl.min(sees, 0) //", "stop = tl.max(sees, 0) //")),
+    wrong("causal_one_head", "the first part begins anew", [PLAIN], ("sees, whole, stop", "sees, 0, stop")),
+    wrong("causal_one_head", "the second part is forgotten", [PLAIN], ("    m, l, acc = walk_keys(m, l, acc, q, k_ptr, v_ptr, scale, Nk, sees, whole, stop, D, BLOCK_N, True)\n", "")),
+    wrong("causal_one_head", "all tiles", [PRODUCTS, BYTES], ("BLOCK_N, tl.max(sees, 0)", "BLOCK_N, Nk")),
+    wrong("causal_one_head", "tiles of 16 queries", [BYTES], ("cdiv(Nq, 64)", "cdiv(Nq, 16)"), ("BLOCK_M=64", "BLOCK_M=16")),
+    wrong("causal_one_head", "TF32", [RAGGED, HARD], TF32, says="precision of TF32"),
+    wrong("causal_one_head", "no scale", [PLAIN], ("D**-0.5", "1.0"), says="scale"),
+    wrong("causal_one_head", "lse in base 2", [PLAIN], ("m + tl.log(l)", "(m + tl.log(l)) * 1.4426950408889634"), says="lse is in base 2. Multiply"),
+    wrong("causal_one_head", "a launch for each tile of queries", [LAUNCH], ("    causal_one_head_kernel[grid](q, k, v, o, lse, D**-0.5, Nq, Nk,", "    for i in range(0, Nq, 64):\n        causal_one_head_kernel[(1,)](q[i:], k, v, o[i:], lse[i:], D**-0.5, Nq - i, Nk,")),
+    wrong("causal_one_head", "l begins as a number", [COMPILES], ("l = tl.zeros((BLOCK_M,), tl.float32)", "l = 0.0")),
+    wrong("causal_one_head", "torch does it", [KERNEL], ("return o, lse", "return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True), lse")),
     # -------------------- flash_attention_forward: the update
     with_update("flash_attention_forward", "no running maximum", [HARD], NO_MAXIMUM),
     with_update("flash_attention_forward", "no rescaling", [RAGGED, VIEWS, DIMS, SINGLE, CAUSAL, HARD, HALVES, *COSTS], NO_RESCALING),
@@ -203,11 +224,11 @@ WRONG = [
     with_update("flash_attention_forward", "TF32", [SINGLE, HARD], TF32, says="precision of TF32"),
     # -------------------- flash_attention_forward: the rest
     wrong("flash_attention_forward", "torch's own", [KERNEL], source="def flash_attention_forward(q, k, v, causal=False, scale=None):\n    o = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)\n    return o, torch.logsumexp((q @ k.mT).float() * q.shape[-1] ** -0.5, -1)\n"),
-    wrong("flash_attention_forward", "makes copies", [KERNEL], ("    Nq, D, Nk =", "    q, k, v = (x.contiguous() for x in (q, k, v))\n    Nq, D, Nk =")),
+    wrong("flash_attention_forward", "makes copies", [KERNEL], ("    Nq, D, Nk =", "    q, k, v = (x.contiguous() for x in (q, k, v))\n    Nq, D, Nk ="), says="A tensor is copied: .contiguous()"),
     wrong("flash_attention_forward", "scores in half precision", [PLAIN], ('k.T, input_precision="ieee") * scale', 'k.T, input_precision="ieee").to(q.dtype).to(tl.float32) * scale')),
     wrong("flash_attention_forward", "q scaled in half precision", [PLAIN], ("Nq, D, BLOCK_D, False)\n    k_ptr", "Nq, D, BLOCK_D, False)\n    q = (q * scale).to(q_ptr.dtype.element_ty)\n    scale = 1.0\n    k_ptr"), says="You multiply q by the scale"),
     wrong("flash_attention_forward", "no scale", [PLAIN], ("D**-0.5 if scale is None else scale", "1.0 if scale is None else scale")),
-    wrong("flash_attention_forward", "a scale of (2 D)^-0.5", [PLAIN], ("D**-0.5", "(2 * D)**-0.5"), unsaid="powers of 2"),
+    wrong("flash_attention_forward", "a scale of (2 D)^-0.5", [PLAIN], ("D**-0.5", "(2 * D)**-0.5"), not_remark="powers of 2"),
     wrong("flash_attention_forward", "a scale of 1 / D", [PLAIN], ("D**-0.5", "1 / D")),
     wrong("flash_attention_forward", "ignores the scale it is given", [HARD, SCALE], ("D**-0.5 if scale is None else scale", "D**-0.5"), says="the results with a scale of D**-0.5"),
     wrong("flash_attention_forward", "a scale for padded heads", [DIMS], ("D**-0.5", "triton.next_power_of_2(D)**-0.5")),
@@ -218,15 +239,15 @@ WRONG = [
     wrong("flash_attention_forward", "batches and heads swapped in v", [PLAIN], ("b * stride_vb + h * stride_vh", "h * stride_vb + b * stride_vh"), says="in the offsets of v."),
     wrong("flash_attention_forward", "batches and heads swapped in o", [PLAIN], ("b * stride_ob + h * stride_oh", "h * stride_ob + b * stride_oh"), says="in the offsets of o."),
     wrong("flash_attention_forward", "batches and heads swapped in k and v", [PLAIN], ("b * stride_kb + h * stride_kh", "h * stride_kb + b * stride_kh"), ("b * stride_vb + h * stride_vh", "h * stride_vb + b * stride_vh"), says="in the offsets of k and v."),
-    wrong("flash_attention_forward", "shifted the other way", [CAUSAL, NOTHING, HARD], ("offs_m + 1 + Nk - Nq, 0)", "offs_m + 1 + Nq - Nk, 0)"), unsaid="top left", says="The mask is shifted"),
-    wrong("flash_attention_forward", "a float32 result through float16", [SINGLE, HARD], ("o.to(o_ptr.dtype.element_ty)", "(o.to(tl.float16) if q.dtype == tl.float32 else o.to(q.dtype))"), unsaid="TF32"),
+    wrong("flash_attention_forward", "shifted the other way", [CAUSAL, NOTHING, HARD], ("offs_m + 1 + Nk - Nq, 0)", "offs_m + 1 + Nq - Nk, 0)"), not_remark="top left", says="The mask is shifted"),
+    wrong("flash_attention_forward", "a float32 result through float16", [SINGLE, HARD], ("o.to(o_ptr.dtype.element_ty)", "(o.to(tl.float16) if q.dtype == tl.float32 else o.to(q.dtype))"), not_remark="TF32"),
     wrong("flash_attention_forward", "lse with the strides of q", [VIEWS], ("torch.empty(q.shape[:-1], dtype=torch.float32, device=q.device)", "torch.empty_like(q[..., 0], dtype=torch.float32)"), says="lse is not"),
     wrong("flash_attention_forward", "sees one key fewer", [CAUSAL, NOTHING, HARD, *COSTS], ("offs_m + 1 + Nk - Nq, 0)", "offs_m + Nk - Nq, 0)"), says="Each query sees one key too few."),
     wrong("flash_attention_forward", "sees one key more", [CAUSAL, NOTHING, HARD, *COSTS], ("offs_m + 1 + Nk - Nq, 0)", "offs_m + 2 + Nk - Nq, 0)"), says="Each query sees one key too many."),
     wrong("flash_attention_forward", "one row a program", [BYTES, PRODUCTS, STORES], source=ONE_ROW),
     wrong("flash_attention_forward", "no skipping", [BYTES, PRODUCTS], ("stop = tl.min(sees, 0) // BLOCK_N * BLOCK_N, tl.max(sees, 0)", "stop = tl.min(sees, 0) // BLOCK_N * BLOCK_N, Nk")),
     wrong("flash_attention_forward", "one tile too many", [BYTES, PRODUCTS], ("BLOCK_N * BLOCK_N, tl.max(sees, 0)", "BLOCK_N * BLOCK_N, tl.minimum(tl.max(sees, 0) + BLOCK_N, Nk)")),
-    wrong("flash_attention_forward", "the last row's tiles without a mask", [CAUSAL, NOTHING, HARD, *COSTS], ("stop = tl.min(sees, 0) //", "stop = tl.max(sees, 0) //"), unsaid="without the causal mask"),
+    wrong("flash_attention_forward", "the last row's tiles without a mask", [CAUSAL, NOTHING, HARD, *COSTS], ("stop = tl.min(sees, 0) //", "stop = tl.max(sees, 0) //"), not_remark="without the causal mask"),
     wrong("flash_attention_forward", "missing keys score 0", [RAGGED, LEADING, VIEWS, DIMS, SINGLE, CAUSAL, NOTHING, HARD, SCALE, *COSTS], ("s, -float(\"inf\"))\n        v = load", "s, 0.0)\n        v = load")),
     wrong("flash_attention_forward", "hidden scores are -1e4", [NOTHING], ("s, -float(\"inf\"))\n        v = load", "s, -1e4)\n        v = load")),
     wrong("flash_attention_forward", "0 / 0 where nothing is seen", [NOTHING], ("acc / tl.where(l == 0, 1, l)[:, None]", "acc / l[:, None]")),
@@ -268,6 +289,26 @@ WRONG = [
     with_update("sliding_window", "NaN for rows that have seen nothing yet", [PLAIN], NAN_STATE),
     with_update("sliding_window", "no rescaling", [PLAIN], NO_RESCALING, says="neither acc nor l is multiplied"),
     wrong("sliding_window", "torch does it, with a mask", [KERNEL], ("return o\n", "i = torch.arange(N, device=q.device)\n    seen = (i <= i[:, None]) & (i > i[:, None] - window)\n    return torch.nn.functional.scaled_dot_product_attention(q, k, v, seen)\n")),
+    # -------------------- varlen
+    with_update("varlen", "no maximum", [HARD], NO_MAXIMUM),
+    wrong("varlen", "sees the texts before", [PLAIN], ("range(begin, tl", "range(0, tl"), says="keys of the sequences before its own"),
+    wrong("varlen", "not causal", [PLAIN], ("offs_n[None, :] <= offs_m[:, None]", "offs_n[None, :] < end"), ("range(begin, tl.minimum(first + BLOCK_M, end), BLOCK_N)", "range(begin, end, BLOCK_N)"), says="A query sees later tokens"),
+    wrong("varlen", "no query sees its own key", [PLAIN], ("offs_n[None, :] <= offs_m", "offs_n[None, :] < offs_m")),
+    wrong("varlen", "rows count from 0 in each text, keys do not", [PLAIN], ("<= offs_m[:, None]", "<= offs_m[:, None] - begin")),
+    wrong("varlen", "no scale", [PLAIN], ("D**-0.5", "1.0"), says="The scores lack the scale"),
+    wrong("varlen", "forgets to divide", [PLAIN], ("(acc / l[:, None])", "acc"), says="These are the sums."),
+    wrong("varlen", "stores past the end of a text", [PLAIN], ("o, mask=(offs_m < end)[:, None]", "o, mask=(offs_m < T)[:, None]")),
+    wrong("varlen", "a text without a token goes on to the end", [EMPTY], ("    first = begin + tile", "    end = tl.where(end == begin, T, end)\n    first = begin + tile")),
+    wrong("varlen", "whole tiles alone", [PLAIN], ("triton.cdiv(longest, 64)", "max(1, longest // 64)")),
+    wrong("varlen", "as if all texts were as long as the first", [PLAIN], ("tl.load(offsets_ptr + seq), tl.load(offsets_ptr + seq + 1)", "seq * tl.load(offsets_ptr + 1), (seq + 1) * tl.load(offsets_ptr + 1)")),
+    wrong("varlen", "TF32", [RAGGED, HARD], TF32, says="precision of TF32"),
+    wrong("varlen", "a mask for the texts before, whose keys are read", [FEW, IN_WINDOW], ("range(begin, tl", "range(0, tl"), ("offs_n[None, :] <= offs_m[:, None]", "(offs_n[None, :] <= offs_m[:, None]) & (offs_n[None, :] >= begin)")),
+    wrong("varlen", "all keys of a text for each tile", [IN_WINDOW], ("range(begin, tl.minimum(first + BLOCK_M, end), BLOCK_N)", "range(begin, end, BLOCK_N)")),
+    wrong("varlen", "tiles of 16 queries", [IN_WINDOW], ("cdiv(longest, 64)", "cdiv(longest, 16)"), ("BLOCK_M=64", "BLOCK_M=16")),
+    wrong("varlen", "a launch for each head", [LAUNCH, IN_WINDOW], ("tl.program_id(2).to(tl.int64)", "0"), ("    varlen_kernel[(triton.cdiv(longest, 64), S, H)](q, k, v, o,", "    for h in range(H):\n        varlen_kernel[(triton.cdiv(longest, 64), S)](q[h], k[h], v[h], o[h],")),
+    honest("varlen", "the host reads the offsets: a wait, which no trace counts", ("    o = torch.empty_like(q)\n    varlen", "    o = torch.empty_like(q)\n    longest = max(b - a for a, b in zip(offsets.tolist(), offsets.tolist()[1:]))\n    varlen")),
+    wrong("varlen", "l begins as a number", [COMPILES], ("l = tl.zeros((BLOCK_M,), tl.float32)", "l = 0.0")),
+    wrong("varlen", "torch does it", [KERNEL], source="def varlen(q, k, v, offsets, longest):\n    s = (q @ k.mT).float() * q.shape[-1] ** -0.5\n    text = torch.searchsorted(offsets, torch.arange(q.shape[1], dtype=torch.int32), right=True)\n    s = s.masked_fill((text[:, None] != text) | torch.ones_like(s[0], dtype=torch.bool).triu(1), -float('inf'))\n    return torch.softmax(s, -1).to(v.dtype) @ v\n"),
     # -------------------- grouped_attention
     wrong("grouped_attention", "heads in another order", [PLAIN], ("head * group * Nq * D + offs_m[:, None] * D", "(head + offs_m[:, None] // Nq * tl.num_programs(1)) * Nq * D + offs_m[:, None] % Nq * D"), says="Here head h"),
     wrong("grouped_attention", "the first head for all", [PLAIN], ("head * Nk * D + offs_n", "offs_n")),
@@ -310,6 +351,10 @@ HONEST = [
     honest("online_update", "adds the product", ('acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee")', 'acc = acc * alpha[:, None] + tl.dot(p.to(v.dtype), v, input_precision="ieee")')),
     honest("one_head", "tiles of 128 x 64", ("BLOCK_M=64, BLOCK_N=32", "BLOCK_M=128, BLOCK_N=64"), ("cdiv(Nq, 64)", "cdiv(Nq, 128)")),
     honest("one_head", "k loaded as columns", ("k = tl.load(k_ptr + kv_offs, mask=inside, other=0)", "k = tl.load(k_ptr + offs_d[:, None] + offs_n[None, :] * D, mask=(offs_n < Nk)[None, :], other=0)"), ("k.T", "k")),
+    honest("causal_one_head", "one loop, masked throughout", ("sees, 0, whole,", "sees, 0, 0,"), ("sees, whole, stop,", "sees, 0, stop,")),
+    honest("causal_one_head", "tiles of 128 x 64, the longest first", ("BLOCK_M=64, BLOCK_N=32", "BLOCK_M=128, BLOCK_N=64"), ("cdiv(Nq, 64)", "cdiv(Nq, 128)"), ("    offs_m, offs_d = tl.program_id(0) * BLOCK_M", "    offs_m, offs_d = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M")),
+    honest("causal_one_head", "rows past the last see more", ("tl.minimum(offs_m + 1 + Nk - Nq, Nk)", "offs_m + 1 + Nk - Nq")),
+    with_update("causal_one_head", "exp2", [], *EXP2),
     honest("flash_attention_forward", "tiles of 128 x 64", ("BLOCK_M=64, BLOCK_N=64, num_warps=8 if wide else 4", "BLOCK_M=128, BLOCK_N=64, num_warps=8")),
     honest("flash_attention_forward", "tiles of 128 x 128", ("BLOCK_M=64, BLOCK_N=64, num_warps", "BLOCK_M=64 if wide else 128, BLOCK_N=64 if wide else 128, num_warps")),
     honest("flash_attention_forward", "oblong tiles", ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=64 if wide else 128")),
@@ -318,6 +363,9 @@ HONEST = [
     honest("flash_attention_forward", "o contiguous", ("torch.empty_like(q)", "torch.empty(q.shape, dtype=q.dtype, device=q.device)")),
     with_update("flash_attention_forward", "exp2", [], *EXP2),
     honest("sliding_window", "tiles of 128 x 128", ("BLOCK_M=64, BLOCK_N=32", "BLOCK_M=128, BLOCK_N=128"), ("cdiv(N, 64)", "cdiv(N, 128)")),
+    honest("varlen", "tiles of 128 x 64", ("BLOCK_M=64, BLOCK_N=32", "BLOCK_M=128, BLOCK_N=64"), ("cdiv(longest, 64)", "cdiv(longest, 128)")),
+    honest("varlen", "rows and keys count from the beginning of a text", ("<= offs_m[:, None]", "- begin <= offs_m[:, None] - begin")),
+    with_update("varlen", "exp2", [], *EXP2),
     honest("grouped_attention", "tiles of 128 x 64", ("BLOCK_M=64, BLOCK_N=32", "BLOCK_M=128, BLOCK_N=64"), ("group * Nq, 64)", "group * Nq, 128)")),
     honest("flash_decode", "larger tiles", ("BLOCK_N=64", "BLOCK_N=128")),
     honest("flash_decode", "no rows but the group's", ("max(16, triton.next_power_of_2(group))", "triton.next_power_of_2(group)")),

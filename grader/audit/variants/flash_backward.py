@@ -1,14 +1,16 @@
 """Unit 10. What each variant must lose stands next to it; () means full marks."""
 
 from grader.audit import named
-from grader.audit.variants import kinds, solution_cell
+from grader.audit.variants import kinds
 from grader.audit.variants.flash import COPY
 from grader.audit.variants.forms import KILLS, breaking, naming, returning
+from grader.published import solution_cell
 
 wrong, honest = kinds("flash_backward")
 
 # keys of criteria
 COUNTED = ["correct.plain"]
+COMPILES = "compiles"
 PLAIN, KERNEL, GRADIENTS = (
     "correct.plain",
     "triton_did_the_work",
@@ -123,6 +125,32 @@ WRONG = [
     wrong("delta", "torch does it", [KERNEL], source="def delta(o, do):\n    return (o.float() * do.float()).sum(-1)\n"),
     wrong("delta", "batches and heads swapped", [PLAIN], OTHER_HEAD, says="Batches and heads are swapped"),
     wrong("delta", "in half precision", [HALF_IN], ("dtype=torch.float32", "dtype=o.dtype")),
+    # -------------------- dkdv_one_head
+    wrong("dkdv_one_head", "dk lacks the scale", [PLAIN], ("dk * scale)", "dk)"), says="dk lacks the factor scale: s"),
+    wrong("dkdv_one_head", "the scale twice", [PLAIN], ("ds = p * (dp - delta[None, :])", "ds = p * (dp - delta[None, :]) * scale"), says="dk has the"),
+    wrong("dkdv_one_head", "scores without the scale", [PLAIN], ('"ieee") * scale  # (BLOCK_N', '"ieee")  # (BLOCK_N')),
+    wrong("dkdv_one_head", "no delta", [PLAIN], ("(dp - delta[None, :])", "dp"), says="dk lacks delta"),
+    wrong("dkdv_one_head", "lse and delta of the other axis", [PLAIN], ("lse[None, :]", "lse[:, None]"), ("delta[None, :]", "delta[:, None]"), ("BLOCK_M=32, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=64"), says="lse and delta lie along"),
+    wrong("dkdv_one_head", "p without lse", [PLAIN], ("tl.exp(s - lse[None, :])", "tl.exp(s)"), says="p lacks lse"),
+    wrong("dkdv_one_head", "lse taken for base 2", [PLAIN], ("tl.exp(s - lse[None, :])", "tl.exp2(s * 1.4426950408889634 - lse[None, :])"), says="exp2(x) is 2 to the power x"),
+    wrong("dkdv_one_head", "a softmax of the tile", [PLAIN], ("        dp = tl.dot(", "        p = p / tl.sum(p, 1)[:, None]\n        dp = tl.dot(")),
+    wrong("dkdv_one_head", "dv from ds", [PLAIN], ("tl.dot(p.to(do.dtype), do, dv", "tl.dot(p.to(do.dtype), q, dv")),
+    wrong("dkdv_one_head", "dk from do", [PLAIN], ("tl.dot(ds.to(q.dtype), q, dk", "tl.dot(ds.to(q.dtype), do, dk"), says="dk is ds times q"),
+    wrong("dkdv_one_head", "the last tile alone", [PLAIN], ("tl.dot(p.to(do.dtype), do, dv, input", "tl.dot(p.to(do.dtype), do, input"), says="dv holds the sum of the last tile alone"),
+    wrong("dkdv_one_head", "dk and dv swapped", [PLAIN], ("return dk, dv", "return dv, dk"), says="dk and dv are swapped."),
+    wrong("dkdv_one_head", "the shape of q", [RAGGED, HARD, HALF, FOUR, Q_READ, BITS], ("dk, dv = torch.empty_like(k), torch.empty_like(v)", "dk, dv = torch.empty_like(q), torch.empty_like(v)"), says="Allocate it with torch.empty_like(k)"),
+    wrong("dkdv_one_head", "whole tiles of queries alone", [RAGGED, HARD, HALF], ("range(0, Nq, BLOCK_M)", "range(0, Nq // BLOCK_M * BLOCK_M, BLOCK_M)"), says="The last, partial tile of queries"),
+    wrong("dkdv_one_head", "whole tiles of keys alone", [RAGGED, HARD, HALF], ("triton.cdiv(Nk, 64)", "max(1, Nk // 64)")),
+    wrong("dkdv_one_head", "as many programs as queries need", [RAGGED, HARD, FOUR, Q_READ, BITS], ("triton.cdiv(Nk, 64)", "triton.cdiv(Nq, 64)")),
+    wrong("dkdv_one_head", "dv in half precision", [HALF], ("        dp = tl.dot(", "        dv = dv.to(do.dtype).to(tl.float32)\n        dp = tl.dot("), says="dv was rounded to half precision after each tile"),
+    wrong("dkdv_one_head", "dk in half precision", [HALF], ('q, dk, input_precision="ieee")', 'q, dk, input_precision="ieee").to(q.dtype).to(tl.float32)'), says="dk was rounded to half precision after each tile"),
+    wrong("dkdv_one_head", "exp of s, divided by exp of lse", [HARD], ("tl.exp(s - lse[None, :])", "tl.exp(s) / tl.exp(lse)[None, :]")),
+    wrong("dkdv_one_head", "TF32", [RAGGED, HARD], TF32, says="precision of TF32"),
+    wrong("dkdv_one_head", "scores twice", [FOUR], ("        s = tl.dot(k, q.T, input", '        s = tl.dot((0.5 * k).to(k.dtype), q.T, input_precision="ieee") * scale\n        s += 0.5 * tl.dot(k, q.T, input')),
+    wrong("dkdv_one_head", "tiles of 16 keys", [Q_READ], ("cdiv(Nk, 64)", "cdiv(Nk, 16)"), ("BLOCK_N=64", "BLOCK_N=16")),
+    wrong("dkdv_one_head", "adds dk atomically", [BITS], ("tl.store(dk_ptr + kv_offs,", "tl.atomic_add(dk_ptr + kv_offs,"), ("torch.empty_like(k), torch", "torch.zeros_like(k), torch")),
+    wrong("dkdv_one_head", "dk begins as a number", [COMPILES], ("dk = tl.zeros((BLOCK_N, D), tl.float32)", "dk = 0.0")),
+    wrong("dkdv_one_head", "torch does it", [KERNEL], source="def dkdv_one_head(q, k, v, do, lse, delta):\n    p = torch.exp((q @ k.mT).float() * q.shape[-1] ** -0.5 - lse[..., None])\n    ds = p * ((do @ v.mT).float() - delta[..., None]) * q.shape[-1] ** -0.5\n    return ds.to(q.dtype).mT @ q, p.to(q.dtype).mT @ do\n"),
     # -------------------- dkdv: the formulas
     wrong("dkdv", "dk lacks the scale", [PLAIN], ("dk * scale)", "dk)"), says="dk lacks the factor scale: s"),
     wrong("dkdv", "dv has the scale", [PLAIN], ("BLOCK_D, dv)", "BLOCK_D, dv * scale)")),
@@ -230,7 +258,7 @@ WRONG = [
     wrong("flash_attention", "causal backward alone", [BOTH_CAUSAL, NINE], ("flash_attention_forward(q, k, v, is_causal, scale)", "flash_attention_forward(q, k, v, False, scale)")),
     wrong("flash_attention", "a scale of 0 taken for none", [RAGGED], ("D**-0.5 if scale is None else scale", "scale or D**-0.5"), says="but another scale was given"),
     wrong("flash_attention", "delta from sums in float16", [HALF], source=solution_cell("flash_backward.delta").replace("BLOCK_D).to(tl.float32)", "BLOCK_D)") + solution_cell("flash_backward.flash_attention")),
-    wrong("flash_attention", "the scale is lost on the way", [RAGGED], ("ctx.is_causal, ctx.scale\n        dk", "ctx.is_causal, None\n        dk"), unsaid="m_new"),
+    wrong("flash_attention", "the scale is lost on the way", [RAGGED], ("ctx.is_causal, ctx.scale\n        dk", "ctx.is_causal, None\n        dk"), not_remark="m_new"),
     wrong("flash_attention", "gradients in another order", [PLAIN], ("return dq(*given), dk, dv, None, None", "return dq(*given), dv, dk, None, None")),
     wrong("flash_attention", "delta of do alone", [PLAIN], ("delta(o, do)", "delta(do, do)")),
     wrong("flash_attention", "too few gradients", [GRADIENTS], ("dk, dv, None, None", "dk, dv")),
@@ -269,7 +297,7 @@ WRONG = [
 
 ROWS_BY_QUERIES = [
     ("        s = tl.dot(k, q.T, input_precision=\"ieee\")  # (BLOCK_N, BLOCK_M): keys x queries\n", "        s = tl.dot(q, k.T, input_precision=\"ieee\")\n"),
-    ("tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[None, :])  # exp(s - lse)", "tl.exp(s * scale - lse[:, None])"),
+    ("tl.exp2(s * (scale * 1.4426950408889634) - (lse * 1.4426950408889634)[None, :])", "tl.exp(s * scale - lse[:, None])"),
     ("offs_n[:, None] <= offs_m[None, :] + Nk - Nq", "offs_n[None, :] <= offs_m[:, None] + Nk - Nq"),
     ("tl.dot(p.to(do.dtype), do, dv", "tl.dot(tl.trans(p.to(do.dtype)), do, dv"),
     ("dp = tl.dot(v, do.T", "dp = tl.dot(do, v.T"),
@@ -280,6 +308,9 @@ HONEST = [
     honest("delta", "one row a program", ("BLOCK = 32", "BLOCK = 1")),
     honest("delta", "128 rows a program", ("BLOCK = 32", "BLOCK = 128")),
     honest("delta", "heads first in the grid", ("tl.program_id(1)", "tl.program_id(0)"), ("tl.program_id(0) * BLOCK", "tl.program_id(1) * BLOCK"), ("(triton.cdiv(N, BLOCK), B * H)", "(B * H, triton.cdiv(N, BLOCK))")),
+    honest("dkdv_one_head", "tiles of queries x keys", ('tl.dot(k, q.T, input_precision="ieee") * scale', 'tl.dot(q, k.T, input_precision="ieee") * scale'), ("lse[None, :]", "lse[:, None]"), ("delta[None, :]", "delta[:, None]"), ("tl.dot(v, do.T", "tl.dot(do, v.T"), ("tl.dot(p.to(do.dtype), do", "tl.dot(p.to(do.dtype).T, do"), ("tl.dot(ds.to(q.dtype), q", "tl.dot(ds.to(q.dtype).T, q")),
+    honest("dkdv_one_head", "64 by 128, exp2", ("BLOCK_M=32, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=128"), ("cdiv(Nk, 64)", "cdiv(Nk, 128)"), ("tl.exp(s - lse[None, :])", "tl.exp2((s - lse[None, :]) * 1.4426950408889634)")),
+    honest("dkdv_one_head", "ds rounded with its scale", ("(dp - delta[None, :])", "(dp - delta[None, :]) * scale"), ("dk * scale)", "dk)")),
     honest("dkdv", "tiles of queries x keys, exp", *ROWS_BY_QUERIES),
     honest("dkdv", "wide tiles", ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=64, BLOCK_N=128")),
     honest("dkdv", "tall tiles", ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=128, BLOCK_N=64")),

@@ -32,6 +32,30 @@ TRAINS, FRESH = "holds.gets_gradients.other", "holds.starts_fresh.other"
 MODULE = [KNOWS, COMPUTES, TRAINS, FRESH]
 PARAMETER_LIST = "self.weights = torch.nn.ParameterList(weights)"
 
+PLAIN, KERNEL, COMPILES, RAGGED = "correct.plain", "triton_did_the_work", "compiles", "correct.ragged"
+FLOPS, BYTES = "flops_an_element.performance", "traffic.performance"
+STEP = "        y = y * 0.75 + x  # an FMA\n"
+
+DIAL = [
+    wrong("dial", "one step too few", [PLAIN], ("range(n)", "range(n - 1)"), says="one step too few"),
+    wrong("dial", "one step too many", [PLAIN], ("range(n)", "range(n + 1)"), says="one step too many"),
+    wrong("dial", "y begins as 0", [PLAIN], ("    y = x\n", "    y = x * 0\n"), says="y begins as x, and then"),
+    wrong("dial", "x is never added", [PLAIN], ("y * 0.75 + x", "y * 0.75"), says="x is never added"),
+    wrong("dial", "no mask for the store", [RAGGED], ("tl.store(out_ptr + offs, y, mask=offs < N)", "tl.store(out_ptr + offs, y)")),
+    wrong("dial", "whole blocks alone", [RAGGED], ("triton.cdiv(N, BLOCK)", "max(1, N // BLOCK)")),
+    wrong("dial", "steps in half precision", [RAGGED], (STEP, "        y = (y * 0.75 + x).to(x_ptr.dtype.element_ty).to(tl.float32)\n")),
+    wrong("dial", "the sum of the series", [FLOPS], ("    for _ in range(n):\n" + STEP, "    y = x * (4.0 - 3.0 * tl.exp2(n * -0.4150374992788438))\n")),
+    wrong("dial", "steps nobody asked for", [FLOPS], (STEP, STEP + "        y = y * 0.5 + y * 0.5\n")),
+    wrong("dial", "a launch for each step", [PLAIN], ("    dial_kernel[(triton.cdiv(N, BLOCK),)](x, out, N, n, BLOCK=BLOCK)", "    for _ in range(n):\n        dial_kernel[(triton.cdiv(N, BLOCK),)](x, out, N, 1, BLOCK=BLOCK)\n        x = out")),
+    wrong("dial", "y goes through memory", [BYTES], (STEP, STEP + "        tl.store(out_ptr + offs, y, mask=offs < N)\n")),
+    wrong("dial", "x is read again in each step", [BYTES], (STEP, "        y = y * 0.75 + tl.load(x_ptr + offs, mask=offs < N)\n")),
+    wrong("dial", "a type that changes in the loop", [COMPILES], ("    y = x\n", "    y = 0\n")),
+    wrong("dial", "torch does it", [KERNEL], source="def dial(x, n):\n    y = x.float()\n    for _ in range(n):\n        y = y * 0.75 + x\n    return y.to(x.dtype)\n"),
+    honest("dial", "smaller blocks", ("x.numel(), 1024", "x.numel(), 256")),
+    honest("dial", "x first", ("y * 0.75 + x", "x + 0.75 * y")),
+    honest("dial", "n is a constant of the kernel", ("N, n, BLOCK: tl", "N, n: tl.constexpr, BLOCK: tl")),
+]  # fmt: skip
+
 MODULES = [
     wrong("truncated_init", "moved to the bound", [CUT], ("return weights", "weights = noise[0].clamp(-3, 3)\n    return weights"), says="two values"),
     wrong("truncated_init", "nothing is cut", [CUT], ("return weights", "weights = noise[0]\n    return weights"), says="Nothing is cut off"),
@@ -409,4 +433,4 @@ HONEST = [
     honest("utilisation", "in another order", ("one = parameters * tokens_per_second / (gpus * peak_flops)", "one = tokens_per_second / gpus * (parameters / peak_flops)")),
 ]  # fmt: skip
 
-VARIANTS = MODULES + WRONG + HONEST
+VARIANTS = MODULES + DIAL + WRONG + HONEST

@@ -6,6 +6,7 @@ from grader.audit.variants.forms import KILLS, breaking
 wrong, honest = kinds("fusion")
 
 ONE, ALL, CUTS = "correct.one by one", "correct.all in one", "correct.cuts"
+LIMITS = ["correct.plain"]
 LAUNCHES = "correct.plain"
 PLAIN, RAGGED, APART = "correct.plain", "correct.ragged", "correct.strided"
 HALF, LAUNCH, TRITON = "correct.half", "launches.performance", "triton_did_the_work"
@@ -389,6 +390,25 @@ WRONG = [
         ("stores = made & {ops[-1][0], *(name for _, *inputs in later for name in inputs)}", "stores = [0]"),
     ),
     wrong("chain_bytes", "one load an operation", [ONE, ALL, CUTS], ("len(loads)", "len(own)")),
+    # -------------------- read_profiles
+    wrong("read_profiles", "few bytes, so the launch", LIMITS, ('"C": "too few programs"', '"C": "the launch"')),
+    wrong("read_profiles", "products, so tensor cores", LIMITS, ('"C": "too few programs"', '"C": "tensor cores"')),
+    wrong("read_profiles", "a cache, so memory", LIMITS, ('"C": "too few programs"', '"C": "memory"')),
+    wrong("read_profiles", "multiply-adds, so arithmetic", LIMITS, ('"D": "memory"', '"D": "arithmetic"')),
+    wrong("read_profiles", "small, so too few programs", LIMITS, ('"A": "the launch"', '"A": "too few programs"')),
+    wrong(
+        "read_profiles",
+        "memory everywhere",
+        LIMITS,
+        ('"A": "the launch"', '"A": "memory"'),
+        ('"B": "arithmetic"', '"B": "memory"'),
+    ),
+    wrong("read_profiles", "numbers", LIMITS, ('"D": "memory"', '"D": 4')),
+    honest(
+        "read_profiles",
+        "in another order",
+        source='limited_by = {"D": "memory", "C": "too few programs", "B": "arithmetic", "A": "the launch"}\n',
+    ),
     # -------------------- predicted_launches
     guesses("five operations, five kernels", "sin2_plus_cos2", "5"),
     guesses("a softmax in three", "softmax", "3"),
@@ -485,7 +505,7 @@ WRONG = [
         "rows as if they followed one another",
         [APART],
         ("row * row_stride", "row * N"),
-        unsaid="one element after",
+        not_remark="one element after",
     ),
     wrong("softmax", "two kernels that read twice", [LAUNCH, ONCE], source=TWO_STAGE_SOFTMAX),
     wrong("softmax", "no maximum", [SOFTMAX], ("tl.exp(x - tl.max(x, axis=0))", "tl.exp(x)")),
@@ -498,8 +518,8 @@ WRONG = [
             '    x = tl.load(x_ptr + row * row_stride + offs_n, mask=offs_n < N, other=-float("inf")).to(tl.float32)\n    p = tl.exp(',
         ),
     ),
-    wrong("softmax", "masked lanes hold 0", [RAGGED, APART, SOFTMAX], ('other=-float("inf")', "other=0")),
-    wrong("softmax", "masked lanes unset", [RAGGED, APART, SOFTMAX], (', other=-float("inf")', "")),
+    wrong("softmax", "masked positions hold 0", [RAGGED, APART, SOFTMAX], ('other=-float("inf")', "other=0")),
+    wrong("softmax", "masked positions unset", [RAGGED, APART, SOFTMAX], (', other=-float("inf")', "")),
     wrong("softmax", "x taken as contiguous", [APART], ("row * row_stride", "row * N")),
     wrong("softmax", "no division", [PLAIN], ("p / tl.sum(p, axis=0)", "p")),
     wrong(
@@ -534,7 +554,7 @@ WRONG = [
         ("tl.maximum(m, tl.max(x, axis=0))", "tl.max(x, axis=0)"),
     ),
     wrong("online_softmax", "ignores the row stride", [RAGGED], ("row * row_stride", "row * N")),
-    wrong("online_softmax", "masked lanes hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
+    wrong("online_softmax", "masked positions hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
     wrong(
         "online_softmax", "only whole blocks", [TRITON], ("range(0, N, BLOCK)", "range(0, N // BLOCK * BLOCK, BLOCK)")
     ),
@@ -577,7 +597,7 @@ WRONG = [
     ),
     wrong("rmsnorm", "forgets the weights", [PLAIN], ("x * scale * weight", "x * scale")),
     wrong("rmsnorm", "x taken as contiguous", [APART], ("row * row_stride", "row * N")),
-    wrong("rmsnorm", "masked lanes unset", [RAGGED, APART, NORM], (", other=0,", ",")),
+    wrong("rmsnorm", "masked positions unset", [RAGGED, APART, NORM], (", other=0,", ",")),
     wrong(
         "rmsnorm",
         "torch does it",
@@ -623,7 +643,7 @@ WRONG = [
     wrong("cross_entropy", "forgets the maximum", [PLAIN], ("m + tl.log(l) - right", "tl.log(l) - right")),
     wrong("cross_entropy", "base two", [PLAIN], ("tl.log(l)", "tl.log2(l)")),
     wrong("cross_entropy", "the first class", [PLAIN], (" + tl.load(target_ptr + row))", ")")),
-    wrong("cross_entropy", "masked lanes hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
+    wrong("cross_entropy", "masked positions hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
     wrong(
         "cross_entropy",
         "the logarithm of the softmax",
@@ -688,8 +708,9 @@ def chain_bytes(n, ops, itemsize, fused):
     ),
     honest("bias_gelu", "one row a program", ("BLOCK_M, BLOCK_N = 8, 256", "BLOCK_M, BLOCK_N = 1, 1024")),
     honest("bias_gelu", "other tiles", ("BLOCK_M, BLOCK_N = 8, 256", "BLOCK_M, BLOCK_N = 32, 64")),
-    honest("bias_gelu", "masked lanes get a value", ("mask=inside, eviction", "mask=inside, other=0, eviction")),
+    honest("bias_gelu", "masked positions get a value", ("mask=inside, eviction", "mask=inside, other=0, eviction")),
     honest("softmax", "several rows a program, exp2", source=SEVERAL_ROWS_SOFTMAX),
+    honest("softmax", "eight rows a program", source=SEVERAL_ROWS_SOFTMAX.replace("max(1, 4096 // BLOCK_N)", "8")),
     honest("softmax", "persistent, with a helper", source=PERSISTENT_SOFTMAX),
     honest("softmax", "multiplies by the reciprocal", ("p / tl.sum(p, axis=0)", "p * (1 / tl.sum(p, axis=0))")),
     honest("online_softmax", "a state for each lane", source=ONE_LANE_EACH),

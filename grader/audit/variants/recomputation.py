@@ -710,18 +710,35 @@ WRONG = [
     ),
 ]
 
-HONEST = [
-    honest(
-        "sigmoid3",
-        "autotuned",
+
+def autotuned(block: str, *blocks: int) -> list[tuple[str, str]]:
+    """Patches that let Triton's tuner choose among these blocks for sigmoid3, whose grid is made for `block`."""
+    configs = ", ".join(f"triton.Config(dict(BLOCK={n}))" for n in blocks)
+    return [
         (
             "@triton.jit\ndef sigmoid3_kernel",
-            "@triton.autotune([triton.Config({'BLOCK': 512}), triton.Config({'BLOCK': 2048})], key=['n'])\n@triton.jit\ndef sigmoid3_kernel",
+            f"@triton.autotune([{configs}], key=['n'])\n@triton.jit\ndef sigmoid3_kernel",
         ),
-        (
-            "[(triton.cdiv(n, 1024),)](x, out, n, BLOCK=1024)",
-            "[lambda meta: (triton.cdiv(n, meta['BLOCK']),)](x, out, n)",
-        ),
+        ("[(triton.cdiv(n, 1024),)](x, out, n, BLOCK=1024)", f"[lambda meta: (triton.cdiv(n, {block}),)](x, out, n)"),
+    ]
+
+
+HONEST = [
+    honest("sigmoid3", "autotuned", *autotuned("meta['BLOCK']", 512, 2048)),
+    wrong(
+        "sigmoid3",
+        "autotuned, with the grid of one configuration",
+        ["correct.plain"],
+        *autotuned("2048", 2048, 64),
+        tells="BLOCK=64",
+    ),
+    wrong(
+        "sigmoid3",
+        "autotuned, a mask of one configuration",
+        [RAGGED, LARGE],
+        *autotuned("meta['BLOCK']", 64, 2048),
+        ("(tl.sigmoid(x))), mask=i < n)", "(tl.sigmoid(x))), mask=(i < n) | (BLOCK > 64))"),
+        tells="BLOCK=2048",
     ),
     honest(
         "rmsnorm_backward",

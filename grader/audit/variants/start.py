@@ -1,5 +1,6 @@
 """Unit 00. What each variant must lose stands next to it; () means full marks."""
 
+from course_lib.exercises.start import FIRST
 from grader.audit.variants import kinds
 
 wrong, honest = kinds("start")
@@ -50,6 +51,17 @@ PLAIN, OWN = "correct.plain", "triton_did_the_work"
 PLACE = "tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
 SHARED = "shared_work.performance"
 
+
+def first(keys: list[str]) -> list[str]:
+    """Return those of the main path."""
+    return [key for key in keys if key.split(".")[1] in FIRST]
+
+
+def others(keys: list[str]) -> list[str]:
+    """Return those of More."""
+    return [key for key in keys if key.split(".")[1] not in FIRST]
+
+
 WRONG = [
     # -------------------- warps_needed
     wrong("warps_needed", "forgets the one that waits", [EVEN, RAGGED, NO_WAIT], ("1 + triton", "triton")),
@@ -69,10 +81,10 @@ WRONG = [
     wrong("num_programs", "off by one", [WHOLE, PARTIAL], ("(n + block - 1) // block", "min(1, n) * (1 + (n + block - 1) // block) - (0 < n < block)")),
     wrong("num_programs", "a power of two of blocks", [PARTIAL], ("(n + block - 1) // block", "(triton.next_power_of_2(n) // block if n >= block else min(n, 1))")),
     # -------------------- predictions
-    wrong("predictions", "full blocks alone", [TRACED], ('"programs": 5', '"programs": 4')),
-    wrong("predictions", "counts masked bytes", [TRACED], ("10_000", "10_240"), ("20_000", "20_480")),
+    wrong("predictions", "full blocks alone", [TRACED], ('"programs": 5', '"programs": 4'), says="Who does the rest"),
+    wrong("predictions", "counts masked bytes", [TRACED], ("10_000", "10_240"), ("20_000", "20_480"), says="what is masked moves no byte"),
     wrong("predictions", "one dtype for both", [TRACED], ("10_000", "20_000")),
-    wrong("predictions", "masks one program too many", [TRACED], ("120,", "1144,")),
+    wrong("predictions", "masks one program too many", [TRACED], ("120,", "1144,"), says="one program more"),
     wrong("predictions", "answers true", [TRACED], ("120,", "True,")),
     wrong("predictions", "in words", [TRACED], ("10_000", '"10 000"')),
     # -------------------- add_one
@@ -95,7 +107,7 @@ WRONG = [
     wrong("fixed_copy", "as broken as before", [PLAIN], (PLACE, "tl.arange(0, BLOCK)"), ("triton.cdiv(n, BLOCK)", "n // BLOCK")),
     wrong("fixed_copy", "the grid forgotten", [ANY], ("triton.cdiv(n, BLOCK)", "n // BLOCK")),
     wrong("fixed_copy", "the program id forgotten", [PLAIN], (PLACE, "tl.arange(0, BLOCK)")),
-    wrong("fixed_copy", "one huge block", [SHARED], (PLACE, "tl.arange(0, BLOCK)"), ("1024", "triton.next_power_of_2(x.shape[0])")),
+    wrong("fixed_copy", "one huge block", [SHARED], (PLACE, "tl.arange(0, BLOCK)"), ("1024", "triton.next_power_of_2(x.shape[0])"), ("BLOCK=BLOCK)", "BLOCK=BLOCK, num_warps=32)")),
     wrong("fixed_copy", "blocks overlap", [PLAIN], (PLACE, "tl.program_id(0) * (BLOCK // 2) + tl.arange(0, BLOCK)"), ("triton.cdiv(n, BLOCK)", "triton.cdiv(n, BLOCK // 2)")),
     wrong("fixed_copy", "gaps between blocks", [PLAIN], ("tl.program_id(0) * BLOCK", "tl.program_id(0) * (BLOCK + 1)")),
     wrong("fixed_copy", "torch copies", [OWN], ("return out", "return x.clone()")),
@@ -104,12 +116,19 @@ WRONG = [
     wrong("fixed_copy", "reads twice", [ONCE], ("    tl.store(", "    x = tl.load(x_ptr + i, mask=i < n)\n    tl.store(")),
     wrong("fixed_copy", "64 programs for every n", [ANY], ("triton.cdiv(n, BLOCK),", "64,")),
     # -------------------- myths
-    wrong("myths", "believes everything", FALSE, ("False", "True")),
-    wrong("myths", "believes nothing", TRUE, ("True", "False")),
-    wrong("myths", "answers in numbers", TRUE + FALSE, ("True", "1"), ("False", "0")),
-    wrong("myths", "one answer left out", ["statement.eager_compiles.plain"], ('    "eager_compiles": False,\n', "")),
-    wrong("myths", "one answer wrong", ["statement.cubin_is_a_language.plain"], ('"cubin_is_a_language": False', '"cubin_is_a_language": True')),
-    wrong("myths", "the words of the trade taken for the things", ["statement.shared_memory_is_global.plain", "statement.unembedding_widens.plain"], ('"shared_memory_is_global": False', '"shared_memory_is_global": True'), ('"unembedding_widens": True', '"unembedding_widens": False')),
+    wrong("myths", "believes everything", first(FALSE), ("False", "True")),
+    wrong("myths", "believes nothing", first(TRUE), ("True", "False")),
+    wrong("myths", "answers in numbers", first(TRUE + FALSE), ("True", "1"), ("False", "0")),
+    wrong("myths", "one answer left out", ["statement.program_is_thread.plain"], ('    "program_is_thread": False,\n', "")),
+    wrong("myths", "one answer wrong", ["statement.programs_in_order.plain"], ('"programs_in_order": False', '"programs_in_order": True')),
+    wrong("myths", "the words of the trade taken for the things", ["statement.shared_memory_is_global.plain"], ('"shared_memory_is_global": False', '"shared_memory_is_global": True')),
+    # -------------------- more_myths
+    wrong("more_myths", "believes everything", others(FALSE), ("False", "True")),
+    wrong("more_myths", "believes nothing", others(TRUE), ("True", "False")),
+    wrong("more_myths", "answers in numbers", others(TRUE + FALSE), ("True", "1"), ("False", "0")),
+    wrong("more_myths", "one answer left out", ["statement.eager_compiles.plain"], ('    "eager_compiles": False,\n', "")),
+    wrong("more_myths", "one answer wrong", ["statement.cubin_is_a_language.plain"], ('"cubin_is_a_language": False', '"cubin_is_a_language": True')),
+    wrong("more_myths", "the words of the trade taken for the things", ["statement.unembedding_widens.plain"], ('"unembedding_widens": True', '"unembedding_widens": False')),
 ]  # fmt: skip
 
 HONEST = [
@@ -119,7 +138,8 @@ HONEST = [
     honest("add_one", "a value for masked positions", ("x_ptr + i, mask=i < n", "x_ptr + i, mask=i < n, other=0.0")),
     honest("fixed_copy", "blocks of 4096", ("1024", "4096")),
     honest("fixed_copy", "from the last program to the first", ("tl.program_id(0)", "(tl.num_programs(0) - 1 - tl.program_id(0))")),
-    honest("myths", "with one more remark", ("myths = {\n    \"tensor_core", "myths = {\n    \"a remark\": True,\n    \"tensor_core")),
+    honest("myths", "with one more remark", ('myths = {\n    "faster', 'myths = {\n    "a remark": True,\n    "faster')),
+    honest("more_myths", "with one more remark", ("myths = {\n    \"tensor_core", "myths = {\n    \"a remark\": True,\n    \"tensor_core")),
 ]  # fmt: skip
 
 VARIANTS = WRONG + HONEST

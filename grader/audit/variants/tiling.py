@@ -41,6 +41,41 @@ def tiles(small: tuple[int, ...], big: tuple[int, ...]) -> list[tuple[str, str]]
     return [(SMALL, form.format(*small)), (BIG, form.format(*big))]
 
 
+def autotuned(*widths: int) -> list[tuple[str, str]]:
+    """Patches that let Triton's tuner choose among tiles of 64 rows and these columns for the published matmul."""
+    tiles = (f"dict(BLOCK_M=64, BLOCK_N={n}, BLOCK_K=32, GROUP=8), num_warps=4, num_stages=2" for n in widths)
+    configs = ", ".join(f"triton.Config({tile})" for tile in tiles)
+    return [
+        (
+            "@triton.jit\ndef matmul_kernel",
+            f"@triton.autotune([{configs}], key=['M', 'N', 'K'])\n@triton.jit\ndef matmul_kernel",
+        ),
+        ("    grid = (", "    grid = lambda shape: ("),
+        (", GROUP=8, **shape)", ")"),
+    ]
+
+
+SPILLS, WGMMA, FILLED, MOVED = (
+    "by_the_compiler.spilled",
+    "by_the_compiler.without_wgmma",
+    "by_the_compiler.half_empty",
+    "traffic.performance",
+)
+CHOSEN = "BLOCK_M=128, BLOCK_N=256, BLOCK_K=64, num_warps=8, num_stages=4"
+EMPTY, PARTS_LONG, PARTS_BYTES, TWO_LAUNCHES, SAME_BITS = (
+    "correct.empty",
+    "correct.long",
+    "traffic.performance",
+    "launches.performance",
+    "no_atomics.performance",
+)
+
+
+def config(m: int, n: int, k: int, warps: int, stages: int) -> tuple[str, str]:
+    """The patch that chooses another configuration."""
+    return CHOSEN, f"BLOCK_M={m}, BLOCK_N={n}, BLOCK_K={k}, num_warps={warps}, num_stages={stages}"
+
+
 SPLIT_K = """@triton.jit
 def parts_kernel(a_ptr, b_ptr, part_ptr, M, N, K, sab, sam, sak, sbb, sbk, sbn, SPLIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     pid, batch, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
@@ -157,8 +192,8 @@ def slowest_level(m, n, k, tile, warp_tile, itemsize, rates):
     honest("row_sums", "a program for a row", ("BLOCK_M=16, BLOCK_K=128", "BLOCK_M=1, BLOCK_K=512"), ("triton.cdiv(M, 16)", "M")),
     wrong("one_step", "K is not masked", ["correct.ragged", SHORT], ("mask=(rows < M) & (k[None, :] < K)", "mask=rows < M"), ("mask=(k[:, None] < K) & (cols < N)", "mask=cols < N")),
     wrong("one_step", "a alone is masked along K", ["correct.ragged", SHORT], ("mask=(k[:, None] < K) & (cols < N)", "mask=cols < N")),
-    wrong("one_step", "masked lanes are not zeros", ["correct.ragged", SHORT], (", other=0)", ")")),
-    wrong("one_step", "masked lanes are ones", ["correct.ragged", SHORT], ("(k[None, :] < K), other=0", "(k[None, :] < K), other=1"), ("(cols < N), other=0", "(cols < N), other=1")),
+    wrong("one_step", "masked positions are not zeros", ["correct.ragged", SHORT], (", other=0)", ")")),
+    wrong("one_step", "masked positions are ones", ["correct.ragged", SHORT], ("(k[None, :] < K), other=0", "(k[None, :] < K), other=1"), ("(cols < N), other=0", "(cols < N), other=1")),
     wrong("one_step", "b by the stride of a", ["correct.ragged", SHORT, "programs.tall"], ("k[:, None] * N + cols", "k[:, None] * K + cols")),
     wrong("one_step", "no last tiles", ["correct.ragged", SHORT, "programs.tall"], ("triton.cdiv(M, 32), triton.cdiv(N, 32)", "M // 32, N // 32")),
     wrong("one_step", "K of 32", [PLAIN], ("BLOCK_K=64", "BLOCK_K=32")),
@@ -229,6 +264,7 @@ WRONG = [
         ("range(0, K, bk)", "range(0, K, K)"),
         ("k : k + bk]", "k : k + K]"),
         ("[k : k + bk,", "[k : k + K,"),
+        says="K is not cut",
     ),
     wrong(
         "tiled_matmul",
@@ -267,7 +303,7 @@ WRONG = [
         ("triton.cdiv(n, bn)", "n / bn"),
         ("triton.cdiv(m, bm)", "m / bm"),
     ),
-    wrong("matmul_bytes", "masked lanes move", [CUT], ("a = m * k", "a = triton.cdiv(m, bm) * bm * k")),
+    wrong("matmul_bytes", "masked positions move", [CUT], ("a = m * k", "a = triton.cdiv(m, bm) * bm * k")),
     wrong("matmul_bytes", "always 4 bytes", [TRACE, CUT], ("itemsize * (", "4 * (")),
     wrong("matmul_bytes", "each once", [TRACE, CUT], (" * triton.cdiv(n, bn)", ""), (" * triton.cdiv(m, bm)", "")),
     # -------------------- predictions
@@ -276,6 +312,7 @@ WRONG = [
         "tiles in all",
         ["correct.plain"],
         ('"a, tiles of 64 x 64": 4,', '"a, tiles of 64 x 64": 16,'),
+        says="You counted all tiles",
     ),
     wrong(
         "predictions",
@@ -283,6 +320,7 @@ WRONG = [
         ["correct.plain"],
         ('"a, tiles of 32 x 128": 2,', '"a, tiles of 32 x 128": 8,'),
         ('"b, tiles of 32 x 128": 8,', '"b, tiles of 32 x 128": 2,'),
+        says="divide by the tile's columns",
     ),
     wrong(
         "predictions",
@@ -377,7 +415,7 @@ WRONG = [
         ("(rows < M) & (k[None, :] < K - start)", "k[None, :] < K - start"),
         ("(k[:, None] < K - start) & (cols < N)", "k[:, None] < K - start"),
     ),
-    wrong("matmul", "masked lanes unset", [RAGGED, STRIDED, BATCHED, LONG, SINGLE], (", other=0)", ")")),
+    wrong("matmul", "masked positions unset", [RAGGED, STRIDED, BATCHED, LONG, SINGLE], (", other=0)", ")")),
     wrong(
         "matmul",
         "only whole tiles",
@@ -390,6 +428,21 @@ WRONG = [
         "contiguous matrices alone",
         [STRIDED, BATCHED, SINGLE],
         ("*a.stride(), *b.stride()", "M * K, K, 1, K * N, N, 1"),
+    ),
+    wrong(
+        "matmul",
+        "strides of a swapped",
+        ["correct.plain"],
+        ("rows * stride_am + k[None, :] * stride_ak", "rows * stride_ak + k[None, :] * stride_am"),
+        ("a_ptrs += BLOCK_K * stride_ak", "a_ptrs += BLOCK_K * stride_am"),
+        tells="result for `a` read with its strides",
+    ),
+    wrong(
+        "matmul",
+        "b goes on by the stride of its rows' elements",
+        [RAGGED, STRIDED, BATCHED, LONG, SINGLE, *PERFORMANCE],
+        ("b_ptrs += BLOCK_K * stride_bk", "b_ptrs += BLOCK_K * stride_bn"),
+        says="Right where the last axis of `a` has at most 64 elements, and wrong from 65 on",
     ),
     wrong(
         "matmul",
@@ -679,18 +732,20 @@ HONEST = [
         ('acc = tl.dot(a, b, acc, input_precision="ieee")', 'acc += tl.dot(a, b, input_precision="ieee")'),
     ),
     honest("matmul", "precision by the older name", ('input_precision="ieee"', "allow_tf32=False")),
+    honest("matmul", "autotuned", *autotuned(64, 128)),
     honest(
         "matmul",
-        "autotuned",
-        (
-            "@triton.jit\ndef matmul_kernel",
-            "@triton.autotune(\n    [triton.Config(dict(BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, GROUP=8), num_warps=4, num_stages=2),\n     triton.Config(dict(BLOCK_M=64, BLOCK_N=128, BLOCK_K=32, GROUP=8), num_warps=4, num_stages=2)],\n    key=['M', 'N', 'K'],\n)\n@triton.jit\ndef matmul_kernel",
-        ),
-        (
-            '    grid = (triton.cdiv(M, shape["BLOCK_M"]) * triton.cdiv(N, shape["BLOCK_N"]), B)\n',
-            '    grid = lambda shape: (triton.cdiv(M, shape["BLOCK_M"]) * triton.cdiv(N, shape["BLOCK_N"]), B)\n',
-        ),
-        (", GROUP=8, **shape)", ")"),
+        "autotuned, a static_assert leaves configurations out",
+        *autotuned(256, 64, 128),
+        ("    pid, batch =", "    tl.static_assert(BLOCK_N < 256)\n    pid, batch ="),
+    ),
+    wrong(
+        "matmul",
+        "autotuned, with the grid of one configuration",
+        ["correct.plain"],
+        *autotuned(64, 32, 128),
+        ('triton.cdiv(N, shape["BLOCK_N"])', "triton.cdiv(N, 64)"),
+        tells="BLOCK_M=64, BLOCK_N=32",
     ),
     honest(
         "matmul",
@@ -775,3 +830,41 @@ BREAKING = [
 ]  # fmt: skip
 
 VARIANTS = BREAKING + NAMING + LADDER + WRONG + HONEST
+
+VARIANTS += [
+    # -------------------- tune
+    wrong("tune", "4 warps", [SPILLS], config(128, 256, 64, 4, 4), says="give it 128 sums or fewer"),
+    wrong("tune", "256 x 256", [SPILLS], config(256, 256, 64, 8, 3), says="give it 128 sums or fewer"),
+    wrong("tune", "256 x 256, 16 warps: no such registers", [SPILLS, WGMMA, FILLED], config(256, 256, 32, 16, 4)),
+    wrong("tune", "three stages", [FILLED], config(128, 256, 64, 8, 3), says="There is room for another stage"),
+    wrong("tune", "five stages: too much shared memory", [SPILLS, WGMMA, FILLED], config(128, 256, 64, 8, 5), says="The stages do not fit"),
+    wrong("tune", "short steps", [FILLED], config(128, 256, 32, 8, 4)),
+    wrong("tune", "the default warps and stages", [SPILLS, FILLED], (", num_warps=8, num_stages=4", "")),
+    wrong("tune", "128 x 128, six stages", [MOVED], config(128, 128, 64, 8, 6)),
+    wrong("tune", "64 x 64", [FILLED, MOVED], config(64, 64, 64, 4, 4)),
+    wrong("tune", "32 rows: mma.sync", [WGMMA, MOVED], config(32, 256, 64, 4, 6)),
+    wrong("tune", "no number for BLOCK_K", ["correct.plain"], ("BLOCK_K=64, ", "")),
+    wrong("tune", "torch multiplies", ["triton_did_the_work"], source="def configuration():\n    pass\n\n\ndef tuned_matmul(a, b):\n    return a @ b\n"),
+    honest("tune", "the tile turned", config(256, 128, 64, 8, 4)),
+    honest("tune", "long steps", config(128, 256, 128, 8, 2)),
+    honest("tune", "16 warps", config(128, 256, 64, 16, 4)),
+    # -------------------- split_k
+    wrong("split_k", "the rest of K is left out", [RAGGED, EMPTY, PARTS_LONG], ("share = triton.cdiv(K, splits)", "share = K // splits"), says="K // splits rounds down"),
+    wrong("split_k", "shares overlap", [RAGGED, EMPTY, PARTS_LONG], ("k[None, :] < stop", "k[None, :] < K"), ("k[:, None] < stop", "k[:, None] < K")),
+    wrong("split_k", "the last share goes past K", [RAGGED, EMPTY, PARTS_LONG], ("stop = tl.minimum((split + 1) * share, K)", "stop = (split + 1) * share")),
+    wrong("split_k", "empty shares store nothing", [EMPTY], ("acc, mask=(rows < M) & (cols < N))", "acc, mask=(rows < M) & (cols < N) & (split * share < K))")),
+    wrong("split_k", "parts in half precision", [RAGGED, EMPTY, PARTS_LONG], ("parts = torch.empty(splits, M, N, dtype=torch.float32", "parts = torch.empty(splits, M, N, dtype=a.dtype"), ("+ cols, acc, mask", "+ cols, acc.to(parts_ptr.dtype.element_ty), mask")),
+    wrong("split_k", "adds up in half precision", [RAGGED, EMPTY, PARTS_LONG], ("        total += tl.load(parts_ptr + split * n + offs, mask=offs < n, other=0)\n", "        total += tl.load(parts_ptr + split * n + offs, mask=offs < n, other=0)\n        total = total.to(c_ptr.dtype.element_ty).to(tl.float32)\n")),
+    wrong("split_k", "the first part alone", ["correct.plain"], ("for split in range(splits):", "for split in range(1):")),
+    wrong("split_k", "all parts in one place", ["correct.plain"], ("(split * M + rows) * N", "rows * N")),
+    wrong("split_k", "one share, whatever is asked", [PARTS_BYTES], ("    parts = torch", "    splits = 1\n    parts = torch")),
+    wrong("split_k", "tiles of 16", [PARTS_BYTES], ("triton.cdiv(M, 64) * triton.cdiv(N, 64)", "triton.cdiv(M, 16) * triton.cdiv(N, 16)"), ("BLOCK_M=64, BLOCK_N=64", "BLOCK_M=16, BLOCK_N=16")),
+    wrong("split_k", "one program adds up", [PARTS_BYTES], ("triton.cdiv(M * N, 512)", "1"), ("BLOCK=512", "BLOCK=triton.next_power_of_2(M * N)")),
+    wrong("split_k", "a launch for each share", [TWO_LAUNCHES, PARTS_BYTES], ("N, K, share,\n", "N, K, share, split,\n"), ("tile, split = tl.program_id(0), tl.program_id(1)", "tile = tl.program_id(0)"), ("    parts_kernel[grid](a, b, parts, M, N, K, share, BLOCK", "    for split in range(splits):\n        parts_kernel[grid[:1]](a, b, parts, M, N, K, share, split, BLOCK")),
+    wrong("split_k", "parts are added atomically", [SAME_BITS], ("    tl.store(parts_ptr + (split * M + rows) * N + cols, acc,", "    tl.atomic_add(parts_ptr + rows * N + cols, acc,"), ("torch.empty(splits, M, N,", "torch.zeros(1, M, N,"), ("parts, c, M * N, splits,", "parts, c, M * N, 1,")),
+    wrong("split_k", "TF32", [RAGGED], (', input_precision="ieee"', ""), says="precision of TF32"),
+    wrong("split_k", "the sum begins as a number", ["compiles"], ("total = tl.zeros((BLOCK,), tl.float32)", "total = 0.0")),
+    wrong("split_k", "torch adds up", ["triton_did_the_work"], ("    sum_kernel[(triton.cdiv(M * N, 512),)](parts, c, M * N, splits, BLOCK=512)\n    return c", "    return parts.sum(0).to(a.dtype)")),
+    honest("split_k", "wide tiles, long steps", ("BLOCK_M=64, BLOCK_N=64, BLOCK_K=32", "BLOCK_M=64, BLOCK_N=128, BLOCK_K=64"), ("triton.cdiv(N, 64)", "triton.cdiv(N, 128)")),
+    honest("split_k", "shares of every splits-th step", ("range(split * share, stop, BLOCK_K)", "range(split * BLOCK_K, K, tl.num_programs(1) * BLOCK_K)"), ("k[None, :] < stop", "k[None, :] < K"), ("k[:, None] < stop", "k[:, None] < K")),
+]  # fmt: skip

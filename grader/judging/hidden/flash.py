@@ -9,6 +9,7 @@ from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.breaking import mutant
 from course_lib.exercises.cases import BF16, FP16, FP32
 from course_lib.exercises.flash import cases as F
+from course_lib.exercises.flash.packed import packed
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
@@ -50,6 +51,12 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case(f"{nq} queries, {nk} keys, float16", "ragged", qkv(nq, nk, d, FP16)),
                 Case("hidden scores", "hard", qkv(nq, nk, d, FP32, scores=drawn, v_mean=9.0)),
             ]
+        case "causal_one_head":
+            return [
+                Case(f"{nk} queries and keys, float16", "ragged", qkv(nk, nk, d, FP16)),
+                Case(f"{nq} queries, {nk} keys, bfloat16", "longer", qkv(nq, nk, d, BF16)),
+                Case("hidden scores", "hard", qkv(nq, nk, d, FP32, scores=drawn, v_mean=9.0)),
+            ]
         case "flash_attention_forward":
             return [
                 Case(f"{lead} heads, {nq} queries, {nk} keys", "ragged", F.heads(nq, nk, d, lead=lead)),
@@ -71,6 +78,13 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case(f"150 tokens, window {narrow}", "ragged", qkv(150, 150, d, FP16, lead=(2,), window=narrow)),
                 Case(f"{nk} tokens, window {window}", "ragged", qkv(nk, nk, d, FP16, lead=(2,), window=window)),
                 Case("hidden scores", "hard", qkv(nk, nk, d, FP32, lead=(2,), scores=drawn, window=window)),
+            ]
+        case "varlen":
+            return [
+                Case(f"{nq}, {nk} and 2 tokens", "ragged", packed((nq, nk, 2), 2, d, FP16)),
+                Case(f"{nq} tokens in one of three", "empty", packed((0, nq, 0), 3, d, BF16)),
+                Case("hidden scores", "hard", packed((nq, nk), 1, d, FP32, scores=drawn, v_mean=9.0)),
+                Case("hidden lengths", "performance", packed((nq, nk, 33, 64, 2 * nk), 16, d, FP16)),
             ]
         case "grouped_attention":
             return [

@@ -49,6 +49,14 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case(f"{nq} x {d}, by columns", "strided", B.outputs(2, nq, d, layout="columns", do="mild")),
                 Case("far from 0", "half", B.outputs(nk, 5 * d, mean=rng.randrange(10, 90), do="around 3", dtype=low)),
             ]
+        case "dkdv_one_head":
+            sides = rng.choice((16, 32, 64))
+            return [
+                Case(f"{nq} queries, {nk} keys", "ragged", B.of_one_head(nq, nk, sides, low)),
+                Case(f"{nk} queries, {nq} keys, float32", "ragged", B.of_one_head(nk, nq, sides, FP32)),
+                Case("hidden scores", "hard", B.of_one_head(nq, nk, 32, FP32, scores=scores, v_mean=5.0)),
+                Case("sums over queries", "half", B.of_one_head(4 * nk, nk, 16, low, do="turning", q=2.0)),
+            ]
         case "dkdv" | "dq":
             return [
                 Case(f"{lead} heads, {nq} queries, {nk} keys", "ragged", B.backward(nq, nk, d, low, lead=lead)),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 from course_lib.exercise import Case
-from course_lib.exercises.cases import fixed
+from course_lib.exercises.cases import FP16, fixed
 from course_lib.exercises.flops.cases import CONFIG, GB, NAIVE, layer_sizes, named, run_of, sizes, timed
+from course_lib.exercises.flops.dial import multiply_adds
 from course_lib.exercises.flops.modules import net, normals
 
 
@@ -54,6 +55,12 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 fixed("a hidden task", "compute", cost=[a * 10**15, b * 10**6], **rates),
                 fixed("a hidden task", "memory", cost=[a * 10**6, b * 10**9], **rates),
+            ]
+        case "dial":
+            return [
+                Case(f"{97 * a} elements, n = {b}", "ragged", multiply_adds(97 * a, b)),
+                Case(f"{31 * c} elements, n = {d}, float16", "ragged", multiply_adds(31 * c, d, FP16)),
+                Case(f"65,536 elements, n = {b}", "performance", multiply_adds(65536, b)),
             ]
         case "utilisation":
             run = {"parameters": a * 1e9, "tokens_per_second": b * 1e3, "gpus": c, "peak_flops": 4e14}

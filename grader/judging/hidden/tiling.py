@@ -7,7 +7,7 @@ import random
 from course_lib.exercise import Case
 from course_lib.exercises.breaking import mutant
 from course_lib.exercises.cases import BF16, FP16, fixed
-from course_lib.exercises.tiling.cases import A100, H200, SLOW, factors, order_case, tiled
+from course_lib.exercises.tiling.cases import A100, H200, SLOW, factors, in_shares, order_case, tiled
 from course_lib.exercises.tiling.ladder import matrix
 from course_lib.exercises.tiling.limits import A100_SM, H200_SM, drawn_kernel, kernel_on, roof
 
@@ -28,6 +28,17 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 fixed("hidden memory", "large", m=2048, n=2048, k=2048, shared_bytes=room),
                 fixed("a hidden shape", "other shapes", m=M, n=4000, k=K, shared_bytes=room),
+            ]
+        case "tune":
+            square = 256 * rng.randrange(6, 9)
+            return [Case(f"{square} x {square} x 192, bfloat16", "performance", factors(square, square, 192, BF16))]
+        case "split_k":
+            splits = rng.randrange(3, 12)
+            return [
+                Case(f"{M} x {N} x {4 * K + 1} in {splits} shares", "ragged", in_shares(M, N, 4 * K + 1, splits, FP16)),
+                Case("hidden sizes, float32", "ragged", in_shares(N, rows, 3 * K, splits)),
+                Case(f"{rows} numbers in {rows + 3} shares", "empty", in_shares(N, M, rows, rows + 3, BF16)),
+                Case("hidden shares that cancel", "long", in_shares(rows, N, 4096, splits + 5, BF16, turning=True)),
             ]
         case "break_matmul":
             return [

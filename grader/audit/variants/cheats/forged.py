@@ -4,7 +4,7 @@
 import os
 import sys
 
-from course_lib.observe import wire
+from tritontrace.replay import wire
 
 X = {"tensor": "0:x", "dtype": "float32", "size": [256, 128], "stride": [128, 1], "offset": 0}
 Y = {"tensor": "0", "dtype": "float32", "size": [128, 256], "stride": [256, 1], "offset": 0}
@@ -106,7 +106,7 @@ def transpose(x):
 
 # %% name="a launch with machine code of its own" exercise="coalescing.transpose" loses="triton_did_the_work"
 def transpose(x):
-    from course_lib.observe.kernels import key_of
+    from tritontrace.replay import key_of
 
     source = "def k(x, out):\n    tl.store(out, tl.load(x))\n"
     kernel = {"name": "k", "source": source, "names": {"tl": {"module": "triton.language"}}, "annotations": {}}

@@ -1,4 +1,4 @@
-"""Unit 12: layouts, banks, cp.async, mbarriers, TMA, wgmma, one at a time. What each variant must lose stands next to it; () means full marks."""
+"""mbarriers, TMA, wgmma, one at a time. What each variant must lose stands next to it; () means full marks."""
 
 from grader.audit.variants import kinds
 
@@ -51,66 +51,6 @@ TMA_COPY = [
     wrong("tma_copy", "torch copies, a kernel for show", [KERNEL], (HOST, "out.copy_(x)\n    " + HOST)),
     wrong("tma_copy", "each tile twice", [TRAFFIC], (LOAD + WAIT, LOAD + WAIT + EXPECT + LOAD + WAIT.replace(", 0)", ", 1)"))),
     honest("tma_copy", "tiles of 32 x 64", ("[64, 64], gl.float16", "[32, 64], gl.float16"), ("(t, [64, 64], layout)", "(t, [32, 64], layout)"), ("triton.cdiv(M, 64)", "triton.cdiv(M, 32)")),
-]  # fmt: skip
-
-HOLDER = [
-    wrong("holder", "axes swapped", [ONCE, AGAIN, COLUMNS], ("fast, slow = order", "slow, fast = order"), says="order[0] is the axis"),
-    wrong("holder", "rows first always", [COLUMNS], ("fast, slow = order", "fast, slow = 1, 0")),
-    wrong("holder", "no repetitions", [AGAIN, COLUMNS], ("(again0 + repeated * again1)", "0"), says="in further registers"),
-    wrong("holder", "repetitions before what lies together", [AGAIN, COLUMNS], ("r0 + size_per_thread[fast] * (r1 + size_per_thread[slow] * (again0 + repeated * again1))", "again0 + repeated * again1 + (r0 + size_per_thread[fast] * r1) * shape[0] * shape[1] // math.prod(size_per_thread + threads_per_warp + warps_per_cta)"), ("    fast, slow = order", "    import math\n\n    fast, slow = order"), says="numbered the other way"),
-    wrong("holder", "repetitions along one axis", [AGAIN, COLUMNS], ("(again0 + repeated * again1)", "again0")),
-    wrong("holder", "repetitions in the other order", [AGAIN, COLUMNS], ("(again0 + repeated * again1)", "(again1 + shape[slow] // (size_per_thread[slow] * threads_per_warp[slow] * warps_per_cta[slow]) * again0)")),
-    wrong("holder", "warps before lanes", [ONCE, AGAIN, COLUMNS], ("size_per_thread[axis], threads_per_warp[axis], warps_per_cta[axis])", "size_per_thread[axis], warps_per_cta[axis], threads_per_warp[axis])"), ("(r0, lane0, warp0, again0), (r1, lane1, warp1, again1)", "(r0, warp0, lane0, again0), (r1, warp1, lane1, again1)")),
-    wrong("holder", "no elements within a thread", [ONCE, AGAIN, COLUMNS], ("i, found = (row, col)[axis], []", "i, found = (row, col)[axis] // size_per_thread[axis] * size_per_thread[axis], []")),
-    wrong("holder", "a thread's number in its program", [AGAIN, COLUMNS, ONCE], ("lane0 + threads_per_warp[fast] * lane1, register", "lane0 + threads_per_warp[fast] * lane1 + 32 * (warp0 + warps_per_cta[fast] * warp1), register")),
-    honest("holder", "by divmod", ("            found.append(i % count)\n            i //= count\n", "            i, digit = divmod(i, count)\n            found.append(digit)\n")),
-]  # fmt: skip
-
-SWIZZLE, READ_BACK = (
-    "gl.SwizzledSharedLayout(1, 1, 32, [1, 0])",
-    "    barrier()\n    y = tile.permute((1, 0)).load(ROWS)\n",
-)
-TRANSPOSE = [
-    wrong("shared_transpose", "the tile is never written", [ORDER], ("tile.store(gl.load(x_ptr + (row + rows)[:, None] * N + (col + cols)[None, :], mask=there, other=0.0))", "gl.load(x_ptr + (row + rows)[:, None] * N + (col + cols)[None, :], mask=there, other=0.0)")),
-    wrong("shared_transpose", "no swizzle", [CONFLICTS], (SWIZZLE, "gl.SwizzledSharedLayout(1, 1, 1, [1, 0])")),
-    wrong("shared_transpose", "a swizzle of 8 rows", [CONFLICTS], (SWIZZLE, "gl.SwizzledSharedLayout(1, 1, 8, [1, 0])")),
-    wrong("shared_transpose", "the phase changes every 2 rows", [CONFLICTS], (SWIZZLE, "gl.SwizzledSharedLayout(1, 2, 32, [1, 0])")),
-    wrong("shared_transpose", "groups of 4", [CONFLICTS], (SWIZZLE, "gl.SwizzledSharedLayout(4, 1, 32, [1, 0])")),
-    wrong("shared_transpose", "TMA's swizzle", [CONFLICTS], (SWIZZLE, "gl.NVMMASharedLayout(128, 32)")),
-    wrong("shared_transpose", "tiles stay where they were", [PLAIN], ("    there = (col + rows < N)[:, None] & (row + cols < M)[None, :]\n    gl.store(y_ptr + (col + rows)[:, None] * M + (row + cols)[None, :], y, mask=there)", "    gl.store(y_ptr + (row + rows)[:, None] * M + (col + cols)[None, :], y, mask=(row + rows < N)[:, None] & (col + cols < M)[None, :])")),
-    wrong("shared_transpose", "not turned round", [PLAIN], ("tile.permute((1, 0)).load", "tile.load")),
-    wrong("shared_transpose", "no mask", [RAGGED, CONFLICTS, SHARED, TRAFFIC], ("mask=there, other=0.0", "")),
-    wrong("shared_transpose", "the mask of the input for the output", [RAGGED, CONFLICTS, SHARED, TRAFFIC], ("    there = (col + rows < N)[:, None] & (row + cols < M)[None, :]\n", "")),
-    wrong("shared_transpose", "without shared memory", [CONFLICTS], ("    tile.store(gl.load(x_ptr + (row + rows)[:, None] * N + (col + cols)[None, :], mask=there, other=0.0))\n" + READ_BACK, "    turned = (row + cols < M)[None, :] & (col + rows < N)[:, None]\n    y = gl.load(x_ptr + (row + cols)[None, :] * N + (col + rows)[:, None], mask=turned, other=0.0)\n"), ("    tile = gl.allocate_shared_memory(x_ptr.dtype.element_ty, [64, 64], " + SWIZZLE + ")\n", "")),
-    wrong("shared_transpose", "a spare tile", [SHARED], ("    rows, cols = gl.arange", "    spare = gl.allocate_shared_memory(x_ptr.dtype.element_ty, [64, 64], " + SWIZZLE + ")\n    spare.store(gl.zeros([64, 64], gl.float32, ROWS))\n    rows, cols = gl.arange")),
-    wrong("shared_transpose", "torch", [KERNEL], ("transpose_kernel[(triton.cdiv(M, 64), triton.cdiv(N, 64))](x, out, M, N, num_warps=4)", "out.copy_(x.T)")),
-    honest("shared_transpose", "padded", (SWIZZLE, "gl.PaddedSharedLayout.with_identity_for([[64, 1]], [64, 64], [1, 0])")),
-    honest("shared_transpose", "8 warps", ("[4, 1], [1, 0]", "[8, 1], [1, 0]"), ("num_warps=4", "num_warps=8")),
-]  # fmt: skip
-
-START, GROUP, NEXT = (
-    "        start_copy(x_ptr, tiles, i + STAGES - 1, M, N, steps, BLOCK, STAGES, ROWS)\n",
-    "        wait_group(STAGES - 2)\n",
-    "        acc += tiles.index(i % STAGES).load(ROWS)\n",
-)
-ASYNC_LOOP = GROUP + "        barrier()\n" + START + NEXT
-ASYNC = [
-    wrong("async_column_sum", "a copy for show ahead of each tile", [AHEAD], (ASYNC_LOOP, "        start_copy(x_ptr, tiles, i, M, N, steps, BLOCK, STAGES, ROWS)\n        there = gl.zeros((BLOCK, BLOCK), gl.int32, ROWS) == 1\n        rows, cols = gl.arange(0, BLOCK, gl.SliceLayout(1, ROWS)), gl.arange(0, BLOCK, gl.SliceLayout(0, ROWS))\n        copy_async(shown, x_ptr + rows[:, None] * N + cols[None, :], mask=there)\n        commit_group()\n        wait_group(1)\n        barrier()\n" + NEXT + "        wait_group(0)\n        barrier()\n"), ("    for i in gl.static_range(STAGES - 1):\n        start_copy(x_ptr, tiles, i, M, N, steps, BLOCK, STAGES, ROWS)\n", "    shown = gl.allocate_shared_memory(gl.float32, [BLOCK, BLOCK], gl.SwizzledSharedLayout(1, 1, 1, [1, 0]))\n")),
-    wrong("async_column_sum", "all of it twice", [TRAFFIC], ("    return out", "    async_kernel[(triton.cdiv(N, 32),)](x, out, M, N, BLOCK=32, STAGES=3, num_warps=4)\n    return out")),
-    wrong("async_column_sum", "no wait", [ORDER], (GROUP, "")),
-    wrong("async_column_sum", "waits for one group too few", [ORDER], ("wait_group(STAGES - 2)", "wait_group(STAGES - 1)"), says="has not yet come"),
-    wrong("async_column_sum", "started before the place is free", [ORDER], ("i + STAGES - 1, M", "i + STAGES, M"), ("static_range(STAGES - 1)", "static_range(STAGES)"), ("wait_group(STAGES - 2)", "wait_group(STAGES - 1)")),
-    wrong("async_column_sum", "commits with copies alone", [ORDER], ("    commit_group()", "        commit_group()")),
-    wrong("async_column_sum", "never commits", [ORDER], ("    commit_group()\n", "")),
-    wrong("async_column_sum", "waits for all", [AHEAD], ("wait_group(STAGES - 2)", "wait_group(0)"), (START + NEXT, NEXT + "        barrier()\n" + START)),
-    wrong("async_column_sum", "one after the other", [AHEAD], (ASYNC_LOOP, START.replace("i + STAGES - 1", "i") + "        wait_group(0)\n        barrier()\n" + NEXT + "        barrier()\n"), ("    for i in gl.static_range(STAGES - 1):\n        start_copy(x_ptr, tiles, i, M, N, steps, BLOCK, STAGES, ROWS)\n", "")),
-    wrong("async_column_sum", "by plain loads", [BY_CP_ASYNC, AHEAD], (GROUP + "        barrier()\n" + START + NEXT, "        rows = i * BLOCK + gl.arange(0, BLOCK, gl.SliceLayout(1, ROWS))\n        cols = gl.program_id(0) * BLOCK + gl.arange(0, BLOCK, gl.SliceLayout(0, ROWS))\n        acc += gl.load(x_ptr + rows[:, None] * N + cols[None, :], mask=(rows < M)[:, None] & (cols < N)[None, :], other=0.0)\n"), ("    for i in gl.static_range(STAGES - 1):\n        start_copy(x_ptr, tiles, i, M, N, steps, BLOCK, STAGES, ROWS)\n", "")),
-    wrong("async_column_sum", "rows without a mask", [RAGGED, BY_CP_ASYNC, AHEAD, SHARED, TRAFFIC], ("(rows < M)[:, None] & (cols < N)[None, :]", "(cols < N)[None, :] & (rows >= 0)[:, None]")),
-    wrong("async_column_sum", "the last tile left out", [PLAIN], ("steps = gl.cdiv(M, BLOCK)", "steps = (M - 1) // BLOCK")),
-    wrong("async_column_sum", "a ring of 32", [SHARED], ("STAGES=3", "STAGES=32")),
-    wrong("async_column_sum", "torch adds up", [KERNEL], ("    out = torch.empty(N, dtype=torch.float32, device=x.device)\n    async_kernel[(triton.cdiv(N, 32),)](x, out, M, N, BLOCK=32, STAGES=3, num_warps=4)\n", "    out = x.sum(0)\n")),
-    honest("async_column_sum", "a ring of 8", ("STAGES=3", "STAGES=8")),
-    honest("async_column_sum", "loads first, then starts the next", (START + NEXT, NEXT + START)),
 ]  # fmt: skip
 
 PHASE = [
@@ -171,4 +111,4 @@ WGMMA = [
     honest("wgmma_matmul", "a barrier for each operand", ("come = new_barriers(1, 1)", "come = new_barriers(2, 1)"), ("        mbarrier.expect(come.index(0), " + BOTH + ")\n", "        mbarrier.expect(come.index(0), a_desc.block_type.nbytes)\n        mbarrier.expect(come.index(1), b_desc.block_type.nbytes)\n"), ("[i * 64, col], come.index(0)", "[i * 64, col], come.index(1)"), (COME, COME + COME.replace("index(0)", "index(1)"))),
 ]  # fmt: skip
 
-VARIANTS = [*TMA_COPY, *HOLDER, *TRANSPOSE, *ASYNC, *PHASE, *RING, *WGMMA]
+VARIANTS = [*TMA_COPY, *PHASE, *RING, *WGMMA]

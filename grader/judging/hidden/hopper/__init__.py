@@ -1,7 +1,6 @@
-"""Hidden cases of unit 12, by its three parts.
+"""Hidden cases of unit 14, by its two parts.
 
-anywhere.py      what needs no Hopper: limits, tiles, machine code, orders of tiles
-asynchrony.py    layouts, banks, cp.async, mbarriers, TMA, wgmma, one at a time
+asynchrony.py    mbarriers, TMA, wgmma, one at a time
 pipelines.py     pipelined and specialised products and attention, races to be named
 """
 
@@ -10,9 +9,9 @@ from __future__ import annotations
 import random
 
 from course_lib.exercise import Case
-from grader.judging.hidden.hopper import anywhere, asynchrony, pipelines
+from grader.judging.hidden.hopper import asynchrony, pipelines
 
-PARTS = (anywhere, asynchrony, pipelines)
+PARTS = (asynchrony, pipelines)
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:

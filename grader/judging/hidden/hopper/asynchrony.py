@@ -1,40 +1,18 @@
-"""Hidden cases of unit 12: layouts, banks, cp.async, mbarriers, TMA, wgmma, one at a time."""
+"""Hidden cases of unit 14: mbarriers, TMA, wgmma, one at a time."""
 
 from __future__ import annotations
 
 import random
 
 from course_lib.exercise import Case
-from course_lib.exercises.cases import BF16, FP32, fixed
-from course_lib.exercises.hopper.asynchrony import COLUMNS, ROWS, blocked
-from course_lib.exercises.hopper.cases import factors, matrix
+from course_lib.exercises.cases import BF16, fixed
+from course_lib.exercises.sm.cases import factors, matrix
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     """Draw the hidden cases of an exercise."""
     M, N, spare = rng.randrange(65, 190), 8 * rng.randrange(9, 24), 8 * rng.randrange(1, 9)
     match exercise_id.partition(".")[2]:
-        case "holder":
-            layouts = {
-                "again": (ROWS, ([4, 1], [8, 4], [2, 2], [1, 0], [128, 32])),
-                "columns": (COLUMNS, ([1, 1], [32, 1], [2, 2], [0, 1], [128, 8])),
-            }
-            return [
-                fixed(f"hidden element {n}", group, **blocked(*_element(rng, layout[-1]), *layout))
-                for group, both in layouts.items()
-                for layout in both
-                for n in range(6)
-            ]
-        case "shared_transpose":
-            return [
-                Case(f"{M} x {N}", "ragged", matrix(M, N, FP32)),
-                Case(f"{M + 300} x {N + 300}", "performance", matrix(M + 300, N + 300, FP32)),
-            ]
-        case "async_column_sum":
-            return [
-                Case(f"{5 * M} x {N + 3}", "ragged", matrix(5 * M, N + 3, FP32)),
-                Case(f"{7 * M} x {N}", "performance", matrix(7 * M, N, FP32)),
-            ]
         case "phase_of":
             drawn = [(rng.randrange(60), rng.randrange(1, 9)) for _ in range(8)]
             return [fixed(f"hidden tile {n}", "other", i=i, SIZE=size) for n, (i, size) in enumerate(drawn)]
@@ -59,7 +37,3 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case(f"64 x {N} x {K}", "performance", factors(64, N, K)),
             ]
     return []
-
-
-def _element(rng: random.Random, shape: list[int]) -> tuple[int, int]:
-    return rng.randrange(shape[0]), rng.randrange(shape[1])

@@ -1,4 +1,4 @@
-"""Hidden cases of unit 12: pipelined and specialised products and attention, races to be named."""
+"""Hidden cases of unit 14: pipelined and specialised products and attention, races to be named."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import random
 
 from course_lib.exercise import Case
 from course_lib.exercises.cases import BF16
-from course_lib.exercises.hopper.cases import factors
 from course_lib.exercises.hopper.pipelines import heads
+from course_lib.exercises.sm.cases import factors
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:

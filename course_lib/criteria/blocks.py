@@ -1,0 +1,38 @@
+"""Blocks that are smaller than a warp: the reflex of whoever knows CUDA, who takes a program for a thread."""
+
+from __future__ import annotations
+
+from course_lib.exercise import Trial
+from tritontrace.results import Access, Cause
+from tritontrace.words import plural
+
+WARP = 32
+SMALL_BLOCKS = "blocks smaller than a warp"
+ENOUGH_BYTES = 4096  # moved in a case, from which on it matters how
+NEARLY_ALL = 0.98
+
+
+def small_blocks(trial: Trial) -> Cause | None:
+    """The cause if nearly all that the kernels of a case move is moved in blocks with fewer elements than a warp has threads."""
+    ran = [a for launch in trial.evidence.launches for a in launch.accesses if a.instructions]
+    moved = sum(a.bytes for a in ran)
+    small = [a for a in ran if _block(a) < WARP]
+    if moved < ENOUGH_BYTES or sum(a.bytes for a in small) < NEARLY_ALL * moved:
+        return None
+    widest = max(_block(a) for a in small if a.bytes > (1 - NEARLY_ALL) * moved / len(small))
+    return Cause("waste", SMALL_BLOCKS, {"elements": str(widest)})
+
+
+def _block(access: Access) -> int:
+    """Elements of the block that an access moves at once, those that are masked included."""
+    return (access.elements + access.masked) // access.instructions
+
+
+def in_words(cause: Cause) -> str:
+    """Say what such a kernel does to a GPU, and what to do."""
+    elements = int(cause.details["elements"])
+    at_work = f"{elements} of a program's threads {'has' if elements == 1 else 'have'} work"
+    return (
+        f"Your blocks have {plural(elements, 'element')}: {at_work}, and a program has 128 unless you ask for another number. A program "
+        "is no thread: give it a block of hundreds of elements, as tl.arange(0, BLOCK) makes them."
+    )

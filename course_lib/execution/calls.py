@@ -1,0 +1,318 @@
+"""How a check calls a student's function where f(**arguments) will not do.
+
+A process can send names and numbers to another, never functions: Exercise.called is a name in CALLS, and what stands there is
+called in the process that records, with the function, a case's arguments, and `mark`, which writes a moment into the log and
+says how many kernels were launched before it: without a word, the end of the forward phase; an empty one is not written.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import _disable_current_modes
+
+from course_lib.exercise import MOST_NUMBERS
+from course_lib.workloads.activations import chain, rehearse_checkpoint, run_checkpoint
+from course_lib.workloads.checkpointed import load_apart, save_apart
+from course_lib.workloads.counted import SimulatedGPU, workload
+from course_lib.workloads.rehearsals import (
+    rehearse_accumulate,
+    rehearse_swapped,
+    run_accumulate,
+    run_batches,
+    run_clip,
+    run_swapped,
+)
+from tritontrace.replay import Caller, Mark, by_name, called
+from tritontrace.replay.wire import storage_bytes
+from tritontrace.results import described
+from tritontrace.tracing import launches_go_to
+
+
+def on_work(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """f(fn, *args): some work of course_lib.workloads. arguments: name, sizes."""
+    fn, args = workload(**arguments)
+    return function(fn, *args)
+
+
+def with_a_simulated_gpu(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """f(work, gpu, warm_up, runs). arguments: those of SimulatedGPU besides. What is asked of the GPU is marked, so that others
+    can see by it what the clock has shown."""
+    warm_up, runs = arguments.pop("warm_up"), arguments.pop("runs")
+
+    class Marked(SimulatedGPU):
+        def clock(self) -> float:
+            mark("clock")
+            return super().clock()
+
+        def synchronize(self) -> None:
+            mark("synchronize")
+            super().synchronize()
+
+        def flush(self) -> None:
+            mark("flush")
+            super().flush()
+
+        def work(self) -> None:
+            mark("work")
+            super().work()
+
+    gpu = Marked(**arguments)
+    return function(gpu.work, gpu, warm_up, runs)
+
+
+def for_every_program(function: Callable, arguments: dict[str, Any], mark: Mark) -> list:
+    """[f(pid, ...) for each program]. arguments: programs, how many there are, and what f takes besides."""
+    return [function(pid, **arguments) for pid in range(arguments.pop("programs"))]
+
+
+def for_every_kernel(function: Callable, arguments: dict[str, Any], mark: Mark) -> list:
+    """[f(*kernel, ...) for each kernel]. arguments: kernels, lists of numbers, and what f takes besides."""
+    return [function(*kernel, **arguments) for kernel in arguments.pop("kernels")]
+
+
+def forward_and_backward(function: Any, arguments: dict[str, Any], mark: Mark) -> tuple | None:
+    """(outputs ..., gradients ...) of a torch.autograd.Function, or of a function of tensors; None if it returns None.
+
+    arguments: its inputs in order, then `dy`, the gradient of the output, or a list of gradients of the first outputs. There
+    is a gradient for each floating-point tensor among the inputs.
+    """
+    *names, last = arguments
+    if last != "dy":
+        raise AssertionError("the last argument of such a case is dy")
+    inputs = [arguments[name] for name in names]
+    inputs = [v.detach().requires_grad_() if _is_differentiable(v) else v for v in inputs]
+    is_class = isinstance(function, type) and issubclass(function, torch.autograd.Function)
+    outputs: Any = (function.apply if is_class else function)(*inputs)
+    mark()
+    if outputs is None:  # not solved yet: there is nothing to go back from
+        return None
+    parts = outputs if isinstance(outputs, tuple) else (outputs,)
+    dys = arguments["dy"] if isinstance(arguments["dy"], (list, tuple)) else [arguments["dy"]]
+    leaves = [v for v in inputs if _is_differentiable(v)]
+    gradients = torch.autograd.grad(parts[: len(dys)], leaves, dys, allow_unused=True)
+    return (*(p.detach() if isinstance(p, torch.Tensor) else p for p in parts), *gradients)
+
+
+def _is_differentiable(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def on_a_chain(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """f(fn, *args), where the arguments ask for gradients: a chain of course_lib.workloads.activations. arguments: name, sizes."""
+    with torch.enable_grad():
+        fn, args = chain(**arguments)
+        return function(fn, *args)
+
+
+def in_a_training_step(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """f(fn, *args) as a checkpoint, then backward: once in sight, its halves marked, and once measured. arguments: those of
+    course_lib.workloads.activations.run_checkpoint."""
+    return in_sight(rehearse_checkpoint, run_checkpoint)(function, arguments, mark)
+
+
+def as_a_module(function: Any, arguments: dict[str, Any], mark: Mark) -> Any:
+    """Observe the module function(**arguments) in a step of training: its parameters by name, its output, and the gradients
+    of the output's sum; None if forward returns None. arguments: those of the class, and x, rows of numbers."""
+    x = torch.tensor(arguments.pop("x"))
+    with torch.enable_grad():
+        module = function(**arguments)
+        if not isinstance(module, torch.nn.Module):
+            return f"this makes {type(module).__name__}"
+        y = module(x)
+        if y is None:
+            return None
+        if not isinstance(y, torch.Tensor):
+            return f"forward returns {type(y).__name__}"
+        parameters = dict(module.named_parameters())
+        if y.requires_grad:
+            y.sum().backward()
+    gradients = {name: None if p.grad is None else p.grad.tolist() for name, p in parameters.items()}
+    return {"parameters": {name: p.tolist() for name, p in parameters.items()}, "y": y.tolist(), "gradients": gradients}
+
+
+def for_its_inputs(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """f(), a list of inputs: dicts of tensors, which are taken apart, and of numbers. It is asked once for all cases (see
+    relays.ONCE), in a process that knows of none."""
+    inputs = function()
+    if not isinstance(inputs, (list, tuple)):
+        return inputs
+    return [{k: packed(v) for k, v in one.items()} if isinstance(one, dict) else one for one in inputs]
+
+
+def packed(value: Any) -> Any:
+    """A tensor as plain data: shape, strides, dtype, and the bytes of as much of its storage as it spans, in base 64, since a list of
+    numbers takes ten times as long to send and to read; all else as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    span = sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True)) + 1 if value.numel() else 0
+    if span > MOST_NUMBERS:
+        raise ValueError(f"a tensor of an input spans more than {MOST_NUMBERS:,} numbers: take a smaller one")
+    with _disable_current_modes():
+        spanned = value.detach().as_strided((span,), (1,)).cpu().clone()
+        storage = b64encode(storage_bytes(spanned.untyped_storage()).numpy().tobytes()).decode()
+    dtype = str(value.dtype).removeprefix("torch.")
+    return {"shape": list(value.shape), "strides": list(value.stride()), "dtype": dtype, "storage": storage}
+
+
+def in_place(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """The tensors that f(**others) changed; None if it launched nothing. arguments: what f takes, and `changes`, the names of these
+    tensors. It is given copies of them, since an input stays as it is."""
+    copies = {name: arguments[name].clone() for name in arguments.pop("changes")}
+    returned = called(function, arguments | copies)
+    if returned is not None:
+        return returned
+    return tuple(copies.values()) if mark("") else None
+
+
+def step_by_step(function: Callable, arguments: dict[str, Any], mark: Mark) -> list | None:
+    """The weight after each step of f(rule, p, g, state, lr). arguments: rule, lr, where p starts, and the gradients."""
+    p, state, found = arguments["start"], {}, []
+    for gradient in arguments["gradients"]:
+        p = function(arguments["rule"], p, gradient, state, arguments["lr"])
+        if p is None:
+            return None
+        found.append(p)
+    return found
+
+
+def rehearsed(run: Callable[..., Any]) -> Callable[[Any, dict[str, Any], Mark], Any]:
+    """Make a way to call f that gives what one of course_lib.workloads.rehearsals reports of it. arguments: those of the rehearsal."""
+    return lambda function, arguments, mark: run(function, **arguments)
+
+
+def in_sight(rehearse: Callable[..., None], run: Callable[..., Any]) -> Callable[[Any, dict[str, Any], Mark], Any]:
+    """Make the same of two functions: the first does it in sight of the log, its halves marked, and the second measures."""
+
+    def call(function: Any, arguments: dict[str, Any], mark: Mark) -> Any:
+        rehearse(function, mark, **arguments)
+        return run(function, **arguments)
+
+    return call
+
+
+REHEARSALS = {
+    "from a file": rehearsed(run_batches),
+    "in micro-batches": in_sight(rehearse_accumulate, run_accumulate),
+    "on gradients": rehearsed(run_clip),
+    "into a file": rehearsed(save_apart),
+    "out of a file": rehearsed(load_apart),
+    "into a model": in_sight(rehearse_swapped, run_swapped),
+}
+
+
+def through_a_cache(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """(k, v) as the appends of function(B, Hkv, slots, D, dtype, device) return them: of each, or of the last one where the cache
+    is a ring that later tokens write over. arguments: k, v (B, Hkv, N, D), slots, pieces, how many tokens come at once."""
+    k, v, slots, pieces = (arguments[name] for name in ("k", "v", "slots", "pieces"))
+    (B, H, N, D), at, found = k.shape, 0, []
+    cache = function(B, H, slots, D, k.dtype, k.device)
+    for n in pieces:
+        found.append(cache.append(k[:, :, at : at + n], v[:, :, at : at + n]))
+        at += n
+    if any(step is None for step in found):  # not solved yet
+        return None
+    return tuple(part for step in (found if slots >= N else found[-1:]) for part in step)
+
+
+def token_by_token(function: Callable, arguments: dict[str, Any], mark: Mark) -> tuple:
+    """The outputs of the tokens from `start` on, (B, Hq, 1, D) each, one call a token. arguments: q (B, Hq, N, D), k, v (B, Hkv, N, D),
+    not turned; cos, sin; cache_k, cache_v, which hold what came before, and are copied, since inputs stay as they are; start."""
+    q, k, v, cos, sin, cache_k, cache_v, start = arguments.values()
+    caches = cache_k.clone(), cache_v.clone()
+    tokens = [(*(x[:, :, t : t + 1] for x in (q, k, v)), cos, sin, *caches, t) for t in range(start, q.shape[2])]
+    return tuple(function(*token) for token in tokens)
+
+
+def as_a_layer_does(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """The output of an attention function as a layer of a model calls it: f(module, query, key, value, attention_mask, scaling=...,
+    ...) -> (output, None). arguments: q, k, v, and what is not None or False of mask, scaling, causal, window, top_left."""
+    q, k, v = (arguments.pop(name) for name in "qkv")
+    module = SimpleNamespace(
+        is_causal=arguments.pop("causal"), training=False, layer_idx=0, num_key_value_groups=q.shape[1] // k.shape[1]
+    )
+    more = {"sliding_window": arguments["window"]} if arguments["window"] else {}
+    more |= {"top_left": True} if arguments["top_left"] else {}
+    # a model passes on what else it knows
+    found = function(
+        module, q, k, v, arguments["mask"], scaling=arguments["scaling"], dropout=0.0, use_cache=True, **more
+    )
+    return found[0] if isinstance(found, tuple) and len(found) == 2 and found[1] is None else found
+
+
+def as_an_operator(function: Callable, arguments: dict[str, Any], mark: Mark) -> tuple | None:
+    """(output, gradients ...) of a function of tensors that is an operator of torch. arguments: its inputs, `fake`, `dy`. With `fake`
+    the same is asked of tensors without data, and what comes of it stands behind: -1 in each place if nothing does."""
+    asked = arguments.pop("fake")
+    found = forward_and_backward(function, arguments, mark)
+    if found is None or not asked:
+        return found
+    with _disable_current_modes(), FakeTensorMode(), torch.enable_grad(), launches_go_to(_no_data):
+        *leaves, dy = (torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) for t in arguments.values())
+        leaves = [leaf.requires_grad_() for leaf in leaves]
+        try:
+            y = function(*leaves)
+            made = [y, *torch.autograd.grad(y, leaves, dy)]
+        except Exception:  # whatever a launch, or torch, says of a tensor without data
+            made = [None] * (1 + len(leaves))
+    lengths = [len(described(t)) for t in (dy, *leaves)]
+    facts = [described(t) if isinstance(t, torch.Tensor) else [-1] * n for t, n in zip(made, lengths, strict=True)]
+    return (*found, *(number for fact in facts for number in fact))
+
+
+def as_a_checkpoint_does(function: Callable, arguments: dict[str, Any], mark: Mark) -> tuple | None:
+    """(o, dq, dk, dv) of f(q, k, v, ...) where activations are recomputed: it runs once for its result, and again, on the same inputs,
+    for what backward needs. A gradient that autograd knows nothing of is None. arguments: q, k, v, others, dy."""
+    dy = arguments.pop("dy")
+    with torch.enable_grad():
+        leaves = [arguments[name].detach().requires_grad_() for name in "qkv"]
+        inputs = {**arguments, **{name: leaf.clone() for name, leaf in zip("qkv", leaves, strict=True)}}
+        with torch.no_grad():
+            called(function, inputs)
+        o = called(function, inputs)
+        if o is None:
+            return None
+        known = isinstance(o, torch.Tensor) and o.requires_grad
+        gradients = torch.autograd.grad(o, leaves, dy, allow_unused=True) if known else [None] * 3
+    return (o.detach() if isinstance(o, torch.Tensor) else o, *gradients)
+
+
+def _no_data(kernel: Any, *launch: Any) -> None:
+    raise RuntimeError(f"{kernel.__name__} is launched on tensors without data")
+
+
+BACKWARD = frozenset(REHEARSALS) | {
+    "as a checkpoint does",
+    "as a module",
+    "as an operator",
+    "forward and backward",
+    "in a training step",
+    "on a chain",
+    "on work",
+}
+"""Of CALLS, those that may use autograd's engine."""
+CALLS: dict[str, Caller] = {
+    "": by_name,
+    "on work": on_work,
+    "with a simulated GPU": with_a_simulated_gpu,
+    "for every program": for_every_program,
+    "for every kernel": for_every_kernel,
+    "forward and backward": forward_and_backward,
+    "on a chain": on_a_chain,
+    "in a training step": in_a_training_step,
+    "as a module": as_a_module,
+    "for its inputs": for_its_inputs,
+    "in place": in_place,
+    "step by step": step_by_step,
+    **REHEARSALS,
+    "through a cache": through_a_cache,
+    "token by token": token_by_token,
+    "as a layer does": as_a_layer_does,
+    "as an operator": as_an_operator,
+    "as a checkpoint does": as_a_checkpoint_does,
+}

@@ -1,0 +1,144 @@
+"""Time a recorded log on a GPU, against a baseline in the same run, in the process that has it (card.py)."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import time
+from collections.abc import Collection, Mapping
+from typing import Any, BinaryIO
+
+import torch
+
+from course_lib import mistakes
+from course_lib.evidence import Timing
+from course_lib.execution import card, on_gpu
+from course_lib.exercise import Exercise
+from course_lib.exercises import find
+from tritontrace import gpu
+from tritontrace.profiling import bench
+from tritontrace.replay import Tape, wire
+
+SECONDS = 60.0
+TRIED = 3  # runs that are looked at before and after the timed ones
+INSPECTED = 0.2  # share of the timed runs whose result is looked at
+
+
+def can_time(exercise: Exercise) -> bool:
+    """Whether the speed of an exercise can be measured here: it has a bonus, and the GPU runs its kernels."""
+    return bool(exercise.bonus) and on_gpu.can_run(exercise)
+
+
+def measure(
+    exercise: Exercise, log: Mapping[str, Any], seed: int, traced: Collection[str], run: card.Runner = card.run
+) -> Timing:
+    """The timing of a log of the exercise's speed case. Whatever goes wrong stands in Timing.problem, as a sentence.
+
+    traced: keys of the kernels that ran in the traced cases; no other is run on the GPU.
+    run: takes the message to the process with the GPU and back; the grader's has a sandbox
+    """
+    error = next((call["error"] for call in log["calls"] if call["error"]), "")
+    if error:
+        return problem(exercise, f"not measured: on {exercise.bonus[0].case.name} the function {error}")
+    if not set(log["kernels"]) <= set(traced):
+        return problem(
+            exercise,
+            f"not measured: {exercise.bonus[0].case.name} gets a kernel that none of the smaller, traced inputs got; let some of "
+            "the same kind take it too",
+        )
+    message = wire.pack({"asked": "time", "exercise": exercise.id, "log": dict(log), "seed": seed})
+    try:
+        done = run(message, SECONDS)
+        return wire.from_tree(Timing, wire.unpack(done.stdout))
+    except subprocess.TimeoutExpired:
+        return problem(exercise, f"not measured: no end after {SECONDS:g} seconds")
+    except card.Busy:
+        return problem(exercise, "not measured: others kept the GPU busy")
+    except wire.WireError:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+        told = next((line for line in reversed(lines) if re.match(r"[\w.]+: ", line)), lines[-1])  # SomeError: ...
+        return problem(exercise, f"not measured: the run on the GPU failed ({told[:200]})")
+
+
+def problem(exercise: Exercise, sentence: str) -> Timing:
+    """Make a Timing that says why nothing was measured."""
+    speed = exercise.bonus[0]
+    return Timing(speed.case.name, speed.vs, 0.0, 0.0, "", sentence)
+
+
+def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
+    """Run the log compiled on this process's GPU, and look at the results of runs that nobody can foresee.
+
+    No inputs come twice, and what a run allocated is overwritten before the next one: nothing that an earlier run left in
+    memory is an answer.
+    """
+    on_gpu.let_kernels_allocate()
+    speed, chance = exercise.bonus[0], random.SystemRandom()
+    generator = torch.Generator("cuda").manual_seed(seed)
+    tape = Tape(log, device="cuda", allows=exercise.allows)
+    given: dict[str, Any] = {}
+    wrong: list[str] = []
+
+    def prepare() -> None:
+        tape.overwrite(0)
+        given.update(speed.case.draw(generator))
+        tape.bind(0, given)
+
+    def inspect(result: Any) -> None:
+        if chance.random() < INSPECTED and (what := difference(exercise, given, result)):
+            wrong.append(what)
+
+    def differences() -> list[str]:
+        """Differences in a few runs, each on other inputs. Raises torch.AcceleratorError if the kernels stop the GPU:
+        nobody else can be blamed."""
+        found = []
+        for _ in range(TRIED):
+            prepare()
+            result = tape.run(0)
+            torch.cuda.synchronize()
+            found.append(difference(exercise, given, result))
+        return [what for what in found if what]
+
+    wrong_there = f"the compiled kernel's result is wrong on the GPU, on {speed.case.name}"
+    try:
+        if found := differences():
+            return problem(exercise, f"{wrong_there}: {found[0]}")
+    except torch.AcceleratorError as error:
+        return problem(exercise, f"on {speed.case.name} {bench.stopped(error)}")
+    others = speed.case.draw(generator)  # the baseline's, which leaves its results in memory, too
+    nbytes = int(speed.needed(**others))
+    baseline = speed.baseline(**others) if speed.baseline else bench.copy_of(nbytes)
+    started = time.monotonic()
+    found = bench.ratio(lambda: tape.run(0), baseline, prepare=prepare, inspect=inspect)
+    seconds = time.monotonic() - started
+    if wrong := wrong or differences():
+        return problem(exercise, f"{wrong_there}, when it is run again: {wrong[0]}")
+    claimed = found.pairs * (found.own_ms + found.baseline_ms) / 1000
+    sheet = gpu.current()
+    if claimed > seconds or (sheet and found.own_ms / 1000 < nbytes / sheet.hbm_bandwidth / 2):
+        return problem(exercise, "not measured: the times do not fit the clock, or are more than memory can deliver")
+    microseconds = 1000 * found.own_ms
+    return Timing(
+        speed.case.name, speed.vs, found.speedup, found.spread, torch.cuda.get_device_name(), "", microseconds
+    )
+
+
+def difference(exercise: Exercise, arguments: dict[str, Any], results: Any) -> str:
+    """Say where results on the GPU are not within the exercise's budget of its oracle; "" if they are."""
+    expected = exercise.oracle(**arguments)
+    results, expected = (r if isinstance(r, tuple) else (r,) for r in (results, expected))
+    for got, wanted in zip(results, expected, strict=True):
+        if got.shape != wanted.shape:
+            return f"expected shape {tuple(wanted.shape)}, got {tuple(got.shape)}"
+        budget = 0.0 if exercise.budget is None else exercise.budget(wanted.double(), got.dtype, arguments)
+        wrong = ~((got.double() - wanted).abs() <= budget)
+        if bool(wrong.any()):
+            return mistakes.first_difference(wrong, wanted, got, values=False)
+    return ""
+
+
+def time_for(answer: BinaryIO, exercise: str, log: Mapping[str, Any], seed: int) -> None:
+    """Write the Timing of a log of the exercise's speed case."""
+    answer.write(wire.pack(wire.to_tree(time_here(find(exercise), log, seed))))
+    answer.flush()

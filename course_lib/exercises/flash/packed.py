@@ -1,0 +1,137 @@
+"""Sequences of several lengths, packed one after another: cases, oracle, budget, costs, and the exercise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+
+from course_lib.criteria import Correct, DotFlops, Launches, Traffic
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.attention.cases import qkv
+from course_lib.exercises.cases import BF16, FP16, FP32
+from course_lib.exercises.flash.criteria import GATES, least_bytes, least_flops, tiles_flops
+from course_lib.exercises.flash.mistakes import OVERFLOW, RACE, unstored
+from course_lib.exercises.flash.oracles import attend, attend_causal, causal_budget
+from course_lib.exercises.flash.slips import undivided, with_tf32
+from course_lib.exercises.misconceptions import Misconception, multiplied_in_tf32
+
+
+def packed(lengths: Sequence[int], heads: int, d: int, dtype: torch.dtype = FP16, **kind: Any):
+    """A drawing of q, k, v (heads, T, d), of the offsets of sequences of these lengths, in any order, and of the longest length."""
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        given = qkv(sum(lengths), sum(lengths), d, dtype, lead=(heads,), **kind)(g)
+        order = torch.randperm(len(lengths), generator=g, device=g.device).tolist()
+        ends = torch.tensor([0, *(lengths[i] for i in order)], device=g.device).cumsum(0)
+        return given | {"offsets": ends.to(torch.int32), "longest": max(lengths)}
+
+    return draw
+
+
+def sequences(q, k, v, offsets, **_: Any) -> Iterator[dict[str, torch.Tensor]]:
+    """q, k and v of each sequence."""
+    for start, stop in pairwise(offsets.tolist()):
+        yield {"q": q[:, start:stop], "k": k[:, start:stop], "v": v[:, start:stop]}
+
+
+def in_each(one: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """o (heads, T, d), if one(q, k, v) makes that of a sequence."""
+
+    def of_all(**call: Any) -> torch.Tensor:
+        found = [one(**own) if own["q"].shape[1] else own["q"].double() for own in sequences(**call)]
+        return torch.cat(found, 1)
+
+    return of_all
+
+
+attend_packed = in_each(lambda **own: attend_causal(**own).o)
+
+
+def packed_budget(expected, dtype, arguments):
+    """The same as causal_budget, sequence by sequence."""
+    bounds = pairwise(arguments["offsets"].tolist())
+    parts = zip(bounds, sequences(**arguments), strict=True)
+    return torch.cat([causal_budget(expected[:, a:b], dtype, own) for (a, b), own in parts if a < b], 1)
+
+
+def summed(cost: Callable[..., int]) -> Callable[..., int]:
+    """Return a cost of causal attention, summed over all sequences."""
+    return lambda **call: sum(cost(**own, causal=True) for own in sequences(**call) if own["q"].shape[1])
+
+
+def tf32_of_all(**call: Any) -> list[torch.Tensor]:
+    """o, if one of the products of each sequence is TF32, or both are."""
+    return [in_each(lambda i=i, **own: with_tf32(**own, causal=True)[i])(**call) for i in range(3)]
+
+
+varlen = Exercise(
+    id="flash.varlen",
+    entry="varlen",
+    signature="varlen(q, k, v: (H, T, D), contiguous, offsets: (S + 1,) int32, longest: int) -> o: (H, T, D)",
+    minutes=25,
+    difficulty=4,
+    track="more",
+    lines=35,
+    cases=[
+        Case("2 heads, 100, 32 and 64 tokens, float16", "plain", packed((64, 32, 100), 2, 32)),
+        Case("one sequence of 37, bfloat16", "ragged", packed((37,), 2, 32, BF16)),
+        Case("1, 70 and 130 tokens", "ragged", packed((1, 70, 130), 1, 32)),
+        Case("1, 2, 3 and 5 tokens, float32", "ragged", packed((5, 3, 2, 1), 2, 32, FP32)),
+        Case("33 and 90 tokens, float32", "ragged", packed((33, 90), 1, 32, FP32)),
+        Case("two of four sequences are empty", "empty", packed((0, 40, 0, 25), 2, 32)),
+        Case("an empty one and 70 tokens, bfloat16", "empty", packed((70, 0), 1, 32, BF16)),
+        Case("large scores", "hard", packed((70, 100), 1, 32, scores="large")),
+        Case("rising scores, float32", "hard", packed((20, 150), 1, 32, FP32, scores="rising", v_mean=20.0)),
+        Case("scores near -200, bfloat16", "hard", packed((40, 130), 1, 32, BF16, scores="low")),
+        Case("8 heads, 32 to 256 tokens", "performance", packed((128, 64, 32, 256, 96), 8, 32)),
+        Case("16 heads, 7 to 300 tokens", "performance", packed((300, 20, 45, 7), 16, 32)),
+    ],
+    oracle=attend_packed,
+    budget=packed_budget,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 3, "any lengths"),
+        Correct("empty", 1, "sequences without a token"),
+        Correct("hard", 1, "large, rising, low scores"),
+        DotFlops(summed(tiles_flops), summed(least_flops), 2, "no products between sequences"),
+        Traffic(summed(least_bytes), 2, at_most=1.0, title="reads the keys of its own sequence, and no more"),
+        Launches(1, 1),
+    ],
+    hints=[
+        "Give the grid an axis for tiles, one for sequences and one for heads. The host does not know the lengths, only the longest: what "
+        "does a program do whose tile lies past the end of its sequence?",
+        "begin = tl.load(offsets_ptr + seq) and end = tl.load(offsets_ptr + seq + 1). Rows are begin + tile * BLOCK_M + "
+        "tl.arange(0, BLOCK_M), and those below end are there. Put all of the work into `if begin + tile * BLOCK_M < end:`.",
+        "The loop goes from begin to min(begin + (tile + 1) * BLOCK_M, end). Rows and keys count from the same 0, so a score is kept "
+        "where offs_n[None, :] <= offs_m[:, None]; keys past end are later than any row that is stored.",
+    ],
+    mistakes=[
+        RACE,
+        Misconception(
+            lambda q, k, v, **_: attend_causal(q, k, v).o,
+            "A query sees the keys of the sequences before its own. The loop over keys begins at offsets[seq], not at 0.",
+            attend_packed,
+        ),
+        Misconception(
+            in_each(lambda **own: attend(**own).o),
+            "A query sees later tokens of its own sequence. Attention is causal here: key <= query.",
+            attend_packed,
+        ),
+        Misconception(
+            in_each(lambda **own: attend(**own, causal=True, scale=1.0).o),
+            "The scores lack the scale, 1 / sqrt(D).",
+            attend_packed,
+        ),
+        Misconception(
+            in_each(lambda **own: undivided(**own, causal=True)),
+            "These are the sums. Divide by l after the last tile: o = acc / l.",
+            attend_packed,
+        ),
+        unstored,
+        OVERFLOW,
+        multiplied_in_tf32(tf32_of_all, attend_packed),
+    ],
+)

@@ -1,0 +1,105 @@
+"""A first kernel with an arithmetic intensity to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from course_lib.criteria import EPS32, GATES, Correct, CostCriterion, Traffic, copy_bytes, roundings
+from course_lib.exercise import Case, Exercise, Finding, Trial
+from course_lib.exercises.cases import BF16, FP32
+from course_lib.exercises.misconceptions import Misconception
+from tritontrace.words import number
+
+FACTOR = 0.75
+
+
+def steps(x: torch.Tensor, n: int) -> torch.Tensor:
+    """y = FACTOR * y + x, n times, in float64, beginning with y = x."""
+    y = x = x.double()
+    for _ in range(n):
+        y = FACTOR * y + x
+    return y
+
+
+def one_rounding(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+    """One rounding to the result's dtype, with as much again; and float32 in the steps, whose errors fade like FACTOR ** k."""
+    lasting = 1 / (1 - FACTOR)  # steps' errors, and the largest y / x
+    return roundings(expected, dtype, 1) + lasting * EPS32 * lasting * arguments["x"].double().abs()
+
+
+def multiply_adds(N: int, n: int, dtype: torch.dtype = FP32):
+    """A drawing of x (N,) and of n, the number of steps for each of its elements."""
+    return lambda g: {"x": torch.randn(N, generator=g, device=g.device).to(dtype), "n": n}
+
+
+@dataclass
+class FlopsAnElement(CostCriterion):
+    """Two FLOPs for each step of each element, and hardly any more: what does fewer does not do the steps."""
+
+    missed = "not n multiply-adds for each element"
+    points: float
+    group: str = "performance"
+    title: str = "2 n FLOPs for each element"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        seen = ""
+        for trial in group:
+            given = trial.inputs[-1]
+            wanted = 2 * given["n"] * given["x"].numel()
+            done = sum(launch.flops.total for launch in trial.evidence.launches)
+            seen = f"{number(done)} FLOPs"
+            if not wanted <= done <= 1.05 * wanted:
+                expected = f"{number(wanted)} FLOPs on {trial.case.name}, and at most 5 % more"
+                return self.lost(seen, expected=expected)
+        return self.earned(seen)
+
+
+def off_by(steps_more: int) -> Any:
+    """The result after so many steps more."""
+    return lambda x, n: steps(x, n + steps_more) if n + steps_more >= 0 else None
+
+
+dial = Exercise(
+    id="flops.dial",
+    entry="dial",
+    signature="dial(x: (N,), contiguous, n: int) -> (N,): y = 0.75 y + x, n times, beginning with y = x",
+    minutes=15,
+    difficulty=2,
+    lines=5,
+    cases=[
+        Case("4096 elements, n = 3", "plain", multiply_adds(4096, 3)),
+        Case("1 element, n = 1", "ragged", multiply_adds(1, 1)),
+        Case("1000 elements, n = 0", "ragged", multiply_adds(1000, 0)),
+        Case("5555 elements, n = 5", "ragged", multiply_adds(5555, 5)),
+        Case("777 elements, n = 40, bfloat16", "ragged", multiply_adds(777, 40, BF16)),
+        Case("65,536 elements, n = 8", "performance", multiply_adds(65536, 8)),
+        Case("131,072 elements, n = 16", "performance", multiply_adds(131072, 16)),
+    ],
+    oracle=steps,
+    budget=one_rounding,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 3, "any N, any n"),
+        FlopsAnElement(3),
+        Traffic(copy_bytes, 2),
+    ],
+    hints=[
+        "Which lines of add_one of unit 00 stay as they are, whatever n is? Where must the loop be, so that x is read once?",
+        "Load x once, and begin with y = x. `for _ in range(n):` is a loop in a kernel, too, and n may be a plain argument.",
+        "x = tl.load(x_ptr + offs, mask=offs < N).to(tl.float32), then y = x, then y = y * 0.75 + x in the loop, then "
+        "tl.store(out_ptr + offs, y, mask=offs < N).",
+    ],
+    mistakes=[
+        Misconception(off_by(-1), "That is one step too few: y begins as x, and then come n steps.", steps, each=True),
+        Misconception(off_by(1), "That is one step too many: range(n) makes n steps.", steps, each=True),
+        Misconception(
+            lambda x, n: FACTOR**n * x.double(),
+            "x is never added: each step is y = y * 0.75 + x.",
+            steps,
+        ),
+    ],
+)

@@ -1,0 +1,143 @@
+"""Slips: mistakes that are known by what they make of a call's arguments, and the one way to find them in results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from course_lib.criteria import GradedTrial
+from course_lib.exercises.cases import FP32
+from course_lib.mistakes import MistakeMatcher, in_tf32
+
+Wrong = Callable[..., Any] | Sequence[Callable[..., Any]]
+
+
+def failing(trials: Sequence[GradedTrial]) -> list[GradedTrial]:
+    """The trials that are not right; those of group "plain" alone, if there are such: they close a gate, and a verdict shows no more."""
+    wrong = [t for t in trials if t.case.group == "plain" and t.difference]
+    return wrong or [t for t in trials if t.difference]
+
+
+def results(trials: Sequence[GradedTrial], place: int = 0) -> Iterator[tuple[dict[str, Any], torch.Tensor]]:
+    """(arguments, result) of each call of the trials that are shown; of several results the one at that place."""
+    for t in failing(trials):
+        for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+            found = nth(out, place)
+            if isinstance(found, torch.Tensor) and found.is_floating_point():
+                yield call, found
+
+
+def nth(value: Any, place: int) -> Any:
+    """The result at that place, of several; or the only one."""
+    return value[place] if isinstance(value, (list, tuple)) and len(value) > place else value
+
+
+def is_closer_to(found: torch.Tensor, guess: torch.Tensor, right: torch.Tensor, times: float = 10) -> bool:
+    """Whether `found` is at least `times` times nearer to the guess than to the right result.
+
+    A NaN is near only to a NaN. A result that is right but for its rounding is like no guess, and only zeros are like a
+    guess of zeros.
+    """
+    if not found.shape == guess.shape == right.shape or (guess.to(found.dtype).any() and not found.any()):
+        return False
+
+    def apart(x: torch.Tensor, y: torch.Tensor) -> float:
+        same = (x == y) | (x.isnan() & y.isnan())
+        return float((x.double() - y).masked_fill(same, 0).nan_to_num(math.inf).norm())
+
+    off = apart(found, right)
+    return off > 2 * apart(right.to(found.dtype), right) and apart(found, guess) < off / times
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A mistake, as the results that it gives. Called with trials it is a Mistake: the one matcher of such results.
+
+    wrong    a call's arguments -> the result, or all of them, as this mistake makes it; None where there is nothing to compare
+             with. Of several functions, each result may be another's
+    says     the sentence about it, if a result is rather that than the right one (is_closer_to)
+    right    a call's arguments -> the right result, or all of them
+    place    which of several results is looked at
+    each     every result must be so in which all of these would be seen; else one is enough
+    times    how many times nearer than to the right one a result must be
+    """
+
+    wrong: Wrong
+    says: str
+    right: Callable[..., Any]
+    place: int = 0
+    each: bool = False
+    times: float = 10
+
+    def __call__(self, trials: Sequence[GradedTrial]) -> str:
+        alike = (like for call, found in results(trials, self.place) if (like := self._looks(call, found)) is not None)
+        if self.each:
+            alike = list(alike)
+            return self.says if alike and all(alike) else ""
+        return self.says if any(alike) else ""
+
+    def _looks(self, call: dict[str, Any], found: torch.Tensor) -> bool | None:
+        """Whether a result looks like the slip; None if it could not be seen there."""
+        wrongs = several(self.wrong)
+        guesses = [nth(one(**call), self.place) for one in wrongs]
+        given = [guess for guess in guesses if guess is not None]
+        if not given:
+            return None if guesses else False
+        right = nth(self.right(**call), self.place)
+        if any(is_closer_to(found, guess, right, self.times) for guess in given):
+            return True
+        harmless = len(wrongs) > 1 and any((guess - right).norm() < 0.01 * right.norm() for guess in given)
+        return None if harmless or len(given) < len(guesses) else False
+
+
+def several(wrong: Wrong) -> Sequence[Callable[..., Any]]:
+    """Return a list of functions, of which there may be only one."""
+    return [wrong] if callable(wrong) else wrong
+
+
+TF32 = (
+    'Float32 results have the precision of TF32: write tl.dot(..., input_precision="ieee"), in all products. A GPU rounds the '
+    "blocks of a float32 dot to 10 bits after the point unless you ask it not to."
+)
+
+
+def multiplied_in_tf32(
+    guesses: Callable[..., Sequence[torch.Tensor]], right: Callable[..., Any], place: int = 0
+) -> MistakeMatcher:
+    """Make the mistake that kernels multiply in TF32, and the errors of float32 results point where those of one of the guesses do.
+
+    guesses    a call's arguments -> its result at that place if one product is in TF32, or another, or several; as many for
+               each call
+    """
+
+    def look(trials: Sequence[GradedTrial]) -> str:
+        if not in_tf32(failing(trials)):
+            return ""
+        sums: Any = 0  # for each guess: seen times guessed, and the squares of each
+        for call, found in results(trials, place):
+            true = nth(right(**call), place)
+            if found.shape != true.shape or not _in_float32([found, *call.values()]):
+                continue
+            seen, guessed = across(found - true, true), [across(guess - true, true) for guess in guesses(**call)]
+            products = [((seen * one).sum(), seen.square().sum(), one.square().sum()) for one in guessed]
+            sums = sums + torch.tensor(products, dtype=torch.float64)
+        if not isinstance(sums, torch.Tensor):
+            return ""
+        along, seen, guessed = sums.unbind(1)
+        return TF32 if bool((along > 0.7 * (seen * guessed).sqrt()).any()) else ""  # of a NaN it is not
+
+    return look
+
+
+def _in_float32(values: Sequence[Any]) -> bool:
+    return all(x.dtype == FP32 for x in values if isinstance(x, torch.Tensor) and x.is_floating_point())
+
+
+def across(error: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """The part of an error that is no factor of a row: what divides a row by a wrong number leaves none."""
+    size = right.square().sum(-1, keepdim=True)
+    return error - (error * right).sum(-1, keepdim=True) / torch.where(size == 0, 1, size) * right

@@ -1,0 +1,82 @@
+"""Bytes of a cache, texts that fit, and seconds a token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from course_lib.criteria import Correct
+from course_lib.exercise import Exercise
+from course_lib.exercises.cases import BF16, FP32, fixed
+from course_lib.mistakes import every, for_cases
+
+
+def cache_bytes(
+    layers: int, kv_heads: int, head_dim: int, itemsize: int, tokens: int, window: int | None = None
+) -> int:
+    """Bytes of the caches of one text, of tensors that have no data."""
+    dtype = {2: BF16, 4: FP32}[itemsize]
+    kept = tokens if window is None else min(tokens, window)
+    layer = [torch.empty(kv_heads, kept, head_dim, dtype=dtype, device="meta") for _ in range(2)]
+    return layers * sum(x.nbytes for x in layer)
+
+
+def counted(config: dict[str, Any], tokens: int, memory: int, bandwidth: float) -> tuple[int, int, float]:
+    """(bytes of a text's cache, the most texts that fit beside the weights, seconds of a token for all of these texts)."""
+    rest = {name: value for name, value in config.items() if name != "parameters"}
+    weights = config["parameters"] * config["itemsize"]
+    of_text, texts, left = cache_bytes(**rest, tokens=tokens), 0, memory - weights
+    while left >= of_text:
+        texts, left = texts + 1, left - of_text
+    return of_text, texts, (weights + texts * of_text) / bandwidth
+
+
+NO_WINDOW = "The window is forgotten. A cache keeps only the last `window` tokens of a text."
+
+
+def _without_a_window(output: Any, config: dict[str, Any], **run: Any) -> bool:
+    return isinstance(output, list) and output == list(counted(config=config | {"window": None}, **run))
+
+
+def question(name: str, group: str, memory: int, tokens: int, bandwidth: float = 4.8e12, **config: Any):
+    """A case: a model, the length of its texts, a GPU's memory in bytes and its bandwidth in bytes a second."""
+    given = dict(layers=32, kv_heads=8, head_dim=128, itemsize=2, window=None, parameters=8 * 10**9) | config
+    return fixed(name, group, config=given, tokens=tokens, memory=memory, bandwidth=bandwidth)
+
+
+capacity = Exercise(
+    id="serving.capacity",
+    entry="capacity",
+    signature="capacity(config, tokens, memory, bandwidth) -> (kv_bytes, largest_batch, decode_seconds)",
+    kind="formula",
+    minutes=12,
+    difficulty=2,
+    lines=8,
+    cases=[
+        question("8 B parameters, 8192 tokens, 141 GB", "plain", 141 * 10**9, 8192),
+        question("every head of its own", "heads", 141 * 10**9, 8192, kv_heads=32),
+        question("one head, float32", "heads", 80 * 10**9, 30000, kv_heads=1, itemsize=4, bandwidth=3.35e12),
+        question("a window of 4096", "window", 80 * 10**9, 32768, window=4096),
+        question("a window that is not full", "window", 40 * 10**9, 1000, window=4096),
+        question("no room for a text", "edges", 16 * 10**9 + 1000, 8192),
+        question("room for one, to the byte", "edges", 16 * 10**9 + 2**30, 8192),
+    ],
+    oracle=counted,
+    criteria=[
+        Correct("plain", 2, "a common model"),
+        Correct("heads", 1, "other numbers of heads of k and v"),
+        Correct("window", 1, "a window bounds the cache"),
+        Correct("edges", 1, "whole texts, or none"),
+    ],
+    hints=[
+        "In each layer, a token needs one row of head_dim numbers in k and one in v, for each head of k and v.",
+        "Subtract the weights, parameters * itemsize bytes, from the memory. Divide the rest by the bytes of a text, and round down.",
+        "A step reads all weights once, whatever the batch is, and the cache of each text once: (weights + texts * kv_bytes) / bandwidth.",
+    ],
+    mistakes=[
+        for_cases(lambda case: case.name == "a window of 4096", every(_without_a_window, NO_WINDOW)),
+    ],
+)
+
+EXERCISES = (capacity,)

@@ -1,0 +1,180 @@
+"""Six broken ways to put attention into a model, to be named and then mended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from course_lib.criteria import EPS32, Correct, Numbers
+from course_lib.criteria.results import CostCriterion
+from course_lib.exercise import Case, Exercise, Finding, Trial
+from course_lib.exercises.cases import ARITHMETIC, operations
+from course_lib.exercises.misconceptions import Misconception
+from course_lib.exercises.serving.cases import projected, seen_by, tables, turned
+from course_lib.exercises.training.shared_heads import sees
+from course_lib.workloads.gradients import dotted
+
+NAMED = {
+    "padded texts differ, the others agree": 1,
+    "a prompt agrees, its second piece does not": 2,
+    "losses fall as before, the projections of q, k and v stay as they were": 3,
+    "all agrees until activations are recomputed": 4,
+    "every row differs, in a model whose configuration names a multiplier": 5,
+    "all agrees, and the peak of memory grows with the cache times the group": 6,
+}
+
+name_it = Exercise(
+    id="serving.name_it",
+    entry="name_it",
+    signature="name_it: dict[str, int]",
+    kind="values",
+    minutes=5,
+    difficulty=2,
+    lines=6,
+    cases=[Case("six causes", "plain", lambda g: {})],
+    oracle=lambda: dict(NAMED),
+    criteria=[Numbers(3, "the cause of each")],
+    hints=[
+        "For each cause, ask which calls it would spoil, and which not. One cause spoils only rows with padding, and another only calls "
+        "in which Nq and Nk differ.",
+        "A missing gradient changes no logits. A change in place is harmless as long as the function does not run again.",
+        "A scale that is ignored is harmless in a model whose scale is 1 / sqrt(D). Heads that are repeated give right results, but cost "
+        "memory.",
+    ],
+)
+
+# ------------------------------------------------------------------------------------------------ mend it
+
+
+def attention_of(
+    B: int, Hkv: int, group: int, nq: int, nk: int, D: int, *, turns=False, mask="", scale: float | None = None
+):
+    """A drawing of q (B, Hq, nq, D), k, v (B, Hkv, nk, D), not turned, cos, sin, mask, scale, dy. The queries are the last nq of nk."""
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        (q, dy), (k, v) = (projected(g, B, n, (h, h), D, torch.float32) for n, h in ((nq, Hkv * group), (nk, Hkv)))
+        cos, sin = (t.to(g.device) for t in tables(nk, D, turns))
+        seen = seen_by(mask, B, nq, nk, g)
+        if seen is not None:  # a token of the padding sees itself, so that no row is without a key
+            seen = seen | torch.ones(nq, nk, dtype=torch.bool, device=g.device).tril(nk - nq).triu(nk - nq)
+        more = {"mask": seen, "scale": D**-0.5 if scale is None else scale}
+        return {"q": q, "k": k, "v": v, "cos": cos, "sin": sin} | more | {"dy": dy}
+
+    return draw
+
+
+def trained(q, k, v, cos, sin, mask, scale: float, dy) -> tuple[torch.Tensor, ...]:
+    """(o, dq, dk, dv) in float64."""
+    group, (nq, nk) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
+    with torch.enable_grad():
+        leaves = [x.double().detach().requires_grad_() for x in (q, k, v)]
+        rows = turned(leaves[0], cos[nk - nq :].double(), sin[nk - nq :].double())
+        keys, values = (
+            x.repeat_interleave(group, 1) for x in (turned(leaves[1], cos.double(), sin.double()), leaves[2])
+        )
+        seen = sees(nq, nk, True, None, False, mask).to(q.device)
+        o = torch.softmax((rows @ keys.mT * scale).masked_fill(~seen, -math.inf), -1) @ values
+        return o.detach(), *torch.autograd.grad(dotted(o, dy), leaves)
+
+
+def trained_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+    """Float32 arithmetic in a model of some tokens: a few hundred roundings of what is largest."""
+    return torch.full_like(expected, 400 * EPS32 * (1 + float(expected.abs().max())))
+
+
+def but(**changed: Any) -> Any:
+    """Make a slip: arguments are taken for others. None where they are the same."""
+
+    def wrong(**given: Any) -> tuple[torch.Tensor, ...] | None:
+        new = {name: value(given) for name, value in changed.items()}
+        return (
+            None
+            if all(new[name] is given[name] or new[name] == given[name] for name in new)
+            else trained(**given | new)
+        )
+
+    return wrong
+
+
+@dataclass
+class NoRepeats(CostCriterion):
+    """No operation of torch makes k or v anew for each head of q."""
+
+    missed = "k and v made for each head of q"
+    points: float
+    title: str = "no head of k and v twice in memory"
+    group: str = "shared"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        for trial in group:
+            q, k = (trial.inputs[-1][name] for name in ("q", "k"))
+            every = q.shape[0] * q.shape[1] * k.shape[2] * k.shape[3]
+            for operation in trial.evidence.operations:
+                if math.prod(operation.result) >= every:
+                    detail = "Put the rows of a group's heads of q into one product, (group * Nq, D), so that all of them read the same k."
+                    return self.lost(f"torch does {operation.name}, of {operation.result}", detail=detail)
+        return self.earned("none")
+
+
+mended = Exercise(
+    id="serving.mended",
+    entry="mended",
+    signature="mended(q: (B, Hq, Nq, D), k, v: (B, Hkv, Nk, D), cos, sin: (Nk, D / 2), mask, scale) -> (B, Hq, Nq, D)",
+    called="as a checkpoint does",
+    minutes=15,
+    difficulty=3,
+    lines=18,
+    cases=[
+        Case("2 texts, 2 heads, 7 tokens, not turned", "plain", attention_of(2, 2, 1, 7, 7, 8)),
+        Case("5 tokens after 6", "causal", attention_of(1, 2, 1, 5, 11, 8)),
+        Case("padded on the left", "mask", attention_of(3, 2, 1, 9, 9, 8, mask="padded")),
+        Case("a scale of 0.9", "scale", attention_of(1, 2, 1, 6, 6, 8, scale=0.9)),
+        Case("turned", "again", attention_of(2, 2, 1, 8, 8, 8, turns=True)),
+        Case("6 heads for 2, 5 queries, 12 keys", "shared", attention_of(2, 2, 3, 5, 12, 8)),
+        Case(
+            "4 heads for 1, all at once",
+            "shared",
+            attention_of(2, 1, 4, 4, 23, 16, turns=True, mask="padded", scale=0.4),
+        ),
+    ],
+    oracle=trained,
+    budget=trained_budget,
+    allows=ARITHMETIC
+    | operations(
+        "mm bmm baddbmm _unsafe_view _softmax _softmax_backward_data slice_backward select_backward cat stack expand repeat index_select "
+        "detach tril triu arange zeros_like new_zeros index _local_scalar_dense neg lift_fresh logsumexp scalar_tensor index_put_ "
+        "unbind copy_ div_ sub_ rsub index_add embedding_dense_backward index_select_backward zero_ slice_scatter constant_pad_nd "
+        "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward repeat_interleave index_add_"
+    ),
+    gates=[Correct("plain")],
+    criteria=[
+        Correct("mask", 1, "the mask is obeyed"),
+        Correct("causal", 2, "the queries are the last positions"),
+        Correct("scale", 2, "the scale of the model"),
+        Correct("again", 2, "the same result when it runs again"),
+        NoRepeats(1),
+    ],
+    hints=[
+        "Mend one mistake at a time, in the order of the criteria. Which line keeps autograd from seeing what follows?",
+        "q and k belong to the model. What you write into them is still there when a checkpoint runs the function again, so make new "
+        "tensors. The mask of a piece is torch.ones(Nq, Nk).tril(Nk - Nq).",
+        "To share heads without repeating k, use rows = q.reshape(B, Hkv, group * Nq, D), then rows @ k.mT, and view the result as (B, "
+        "Hkv, group, Nq, Nk) for the mask.",
+    ],
+    mistakes=[
+        Misconception(
+            but(mask=lambda given: None), "The mask is dropped. If there is one, it says what a query sees.", trained
+        ),
+        Misconception(
+            but(scale=lambda given: given["q"].shape[-1] ** -0.5),
+            "The model's scale is ignored, and 1 / sqrt(D) is used instead.",
+            trained,
+        ),
+    ],
+)
+
+EXERCISES = (name_it, mended)

@@ -1,0 +1,316 @@
+"""The cache of keys and values, and one more token."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, GradedTrial, Launches, Traffic, roundings
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import BF16, operations
+from course_lib.exercises.misconceptions import Misconception, failing, results
+from course_lib.exercises.serving.cases import pages, ring, text, tokens, turned
+from course_lib.exercises.serving.criteria import Moves, ReadTogether
+from course_lib.mistakes import MistakeMatcher
+
+# ------------------------------------------------------------------------------------------------ the cache
+
+
+def kept(x: torch.Tensor, slots: int, so_far: int) -> torch.Tensor:
+    """Contents of a cache of `slots` places after that many tokens of x (B, H, N, D): token t is in slot t % slots."""
+    return ring(x, slots, so_far)[:, :, : min(so_far, slots)]
+
+
+def appended(k: torch.Tensor, v: torch.Tensor, slots: int, pieces: Sequence[int]) -> tuple[torch.Tensor, ...]:
+    """k and v in the cache after each piece; where it is a ring, after the last."""
+    ends = [sum(pieces[: i + 1]) for i in range(len(pieces))]
+    ends = ends if slots >= k.shape[2] else ends[-1:]
+    return tuple(kept(x, slots, end).double() for end in ends for x in (k, v))
+
+
+def in_order(k: torch.Tensor, v: torch.Tensor, slots: int, pieces: Sequence[int]) -> tuple[torch.Tensor, ...] | None:
+    """The slip of a ring whose tokens lie from the oldest to the newest."""
+    first = k.shape[2] - slots
+    return tuple(x[:, :, first:].double() for x in (k, v)) if first > 0 and first % slots else None
+
+
+def of_a_length(length: Callable[..., int], says: str) -> MistakeMatcher:
+    """Make the mistake that the last k has so many tokens, and another number is right."""
+
+    def look(trials: Sequence[GradedTrial]) -> str:
+        for trial in failing(trials):
+            for call, out in zip(trial.inputs, trial.evidence.outputs, strict=False):
+                k = out[-2] if isinstance(out, list) and len(out) > 1 else None
+                right = min(call["k"].shape[2], call["slots"])
+                if isinstance(k, torch.Tensor) and k.dim() == 4 and k.shape[2] != right:
+                    return says if k.shape[2] == length(call["k"], call["slots"], call["pieces"]) else ""
+        return ""
+
+    return look
+
+
+kv_cache = Exercise(
+    id="serving.kv_cache",
+    entry="KVCache",
+    signature="KVCache(B, Hkv, slots, D, dtype, device).append(k, v: (B, Hkv, n, D)) -> views (B, Hkv, min(length, slots), D) of both",
+    called="through a cache",
+    minutes=15,
+    difficulty=2,
+    lines=10,
+    cases=[
+        Case("2 texts, a prompt of 5, then 3 tokens", "plain", tokens(2, 2, (5, 1, 1, 1), 8, 16)),
+        Case("a prompt in two pieces, then tokens", "ragged", tokens(1, 3, (4, 3, 1, 2), 16, 10)),
+        Case("the last place is taken, too", "ragged", tokens(3, 1, (1, 1, 1, 1), 8, 4, BF16)),
+        Case("a ring of 4, 7 tokens", "ring", tokens(2, 2, (2, 1, 1, 1, 1, 1), 8, 4)),
+        Case("a ring of 5, 13 tokens, two at a time", "ring", tokens(1, 2, (3, 2, 2, 2, 2, 2), 8, 5)),
+        Case("a ring of 6, a prompt of 20", "long", tokens(1, 2, (20, 1), 8, 6)),
+        Case("a prompt of 64, then 8 tokens", "performance", tokens(2, 4, (64, *[1] * 8), 32, 128)),
+        Case("a ring of 64, a prompt of 64, then 8 tokens", "full ring", tokens(2, 4, (64, *[1] * 8), 32, 64)),
+    ],
+    oracle=appended,
+    allows=operations(
+        "copy_ cat clone index index_put_ index_copy_ slice_scatter select_scatter scatter_ roll arange add remainder sub"
+    ),
+    gates=[Correct("plain")],
+    criteria=[
+        Correct("ragged", 1, "any pieces, up to the last slot"),
+        Correct("ring", 2, "a full cache is a ring: token t in slot t % slots"),
+        Correct("long", 1, "the end of a prompt that is longer than the ring"),
+        Moves(
+            lambda k, v, **_: 1.05 * 2 * (k.nbytes + v.nbytes),
+            2,
+            "each token is moved once, to its place",
+        ),
+        Moves(
+            lambda k, v, **_: 1.05 * 2 * (k.nbytes + v.nbytes),
+            1,
+            "a full ring moves no old token",
+            "full ring",
+        ),
+        BuffersBelow(lambda k, **_: k.nbytes / 8, 1, "nothing is allocated but the cache", "full ring"),
+    ],
+    hints=[
+        "self.k and self.v are allocated from the beginning. To which slot does the first new token go, and what is returned?",
+        "Write through a view: self.k[:, :, start:end] = k copies the new tokens and nothing else. Return a view, too.",
+        "If a piece crosses the end of the ring, it takes two copies: one up to the end, and one from slot 0 on. First cut a prompt that "
+        "is longer than the ring to its last `slots` tokens. self.length counts all of its tokens.",
+    ],
+    mistakes=[
+        of_a_length(
+            lambda k, slots, pieces: slots,
+            "append returns slots that no token has come to. Return only the first min(length, slots) slots of the cache.",
+        ),
+        of_a_length(
+            lambda k, slots, pieces: pieces[-1],
+            "append returns the new tokens alone. A query reads all tokens that are kept, so return views of the cache.",
+        ),
+        Misconception(
+            in_order,
+            "The ring is sorted by age, so old tokens move whenever a new one comes. Leave them where they are: token t stays in slot t % "
+            "slots. Attention with one query gives the same sum in any order of the keys.",
+            appended,
+        ),
+    ],
+)
+
+# ------------------------------------------------------------------------------------------------ one more token
+
+
+def one_query(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Attention of q (B, Hq, D) over k and v (B, Hkv, n, D), in float64."""
+    B, H, D = q.shape
+    rows = q.double().view(B, k.shape[1], -1, D)
+    return (torch.softmax(rows @ k.double().mT * D**-0.5, -1) @ v.double()).view(B, H, D)
+
+
+def full_pass(q, k, v, cos, sin, cache_k, cache_v, start: int) -> tuple[torch.Tensor, ...]:
+    """(B, Hq, 1, D) of each token from `start` on, as a pass over the whole text gives it: the last `slots` tokens are seen."""
+    return turned_by(lambda rows: rows)(q, k, v, cos, sin, cache_k, cache_v, start)
+
+
+def turned_by(
+    rows_of: Callable[[torch.Tensor], torch.Tensor], own: bool = True
+) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """Make a pass over the whole text in which the tokens from `start` on are turned by rows_of(their positions) of the tables.
+
+    own: whether a token sees its own key
+    """
+
+    def outputs(q, k, v, cos, sin, cache_k, cache_v, start: int) -> tuple[torch.Tensor, ...]:
+        rows, slots = torch.arange(q.shape[2]), cache_k.shape[2]
+        rows[start:] = rows_of(rows[start:])
+        keys, queries = (turned(x, cos[rows].double(), sin[rows].double()) for x in (k, q))
+        keys, found = keys.to(k.dtype), []
+        for t in range(start, q.shape[2]):
+            seen = slice(max(0, t + 1 - slots), t + own)
+            found.append(one_query(queries[:, :, t], keys[:, :, seen], v[:, :, seen])[:, :, None])
+        return tuple(found)
+
+    return outputs
+
+
+def decode_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+    """A rounding of the result, of the probabilities and of q and k once they are turned; float32 inside."""
+    names = ("q", "k", "v") if "k" in arguments else ("q", "k_pages", "v_pages")
+    q, k, v = (arguments[name].double().nan_to_num(0) for name in names)
+    D, longest = q.shape[-1], k.numel()
+    score = float(q.norm(dim=-1).max() * k.norm(dim=-1).max()) * D**-0.5
+    inner = 0.0 if dtype == torch.float32 else torch.finfo(dtype).eps
+    error = (2 * math.sqrt(longest) + 8 + 2 * score) * EPS32 + inner * (0.5 + score / math.sqrt(D))
+    return roundings(expected, dtype, 1) + error * float(v.abs().max())
+
+
+def token_bytes(q, k, cos, cache_k, start: int, **_: Any) -> int:
+    """Bytes that one token moves at best: the cached k and v once, and q, k, v and the result of the token."""
+    kept, e = min(start + 1, cache_k.shape[2]), k.element_size()
+    of_token = 4 * q[:, :, 0].numel() + 4 * k[:, :, 0].numel()
+    return e * (2 * k[:, :, 0].numel() * kept + of_token) + 8 * k.shape[0] * k.shape[1] * cos.shape[1]
+
+
+decode_step = Exercise(
+    id="serving.decode_step",
+    entry="decode_step",
+    signature="decode_step(q: (B, Hq, 1, D), k, v: (B, Hkv, 1, D), cos, sin: (positions, D / 2), cache_k, cache_v: (B, Hkv, slots, D), "
+    "position) -> (B, Hq, 1, D)",
+    called="token by token",
+    minutes=35,
+    difficulty=4,
+    lines=50,
+    cases=[
+        Case("2 texts, 4 heads for 2, tokens 5 to 7, not turned", "plain", text(2, 2, 2, 8, 16, 5, 16, turns=False)),
+        Case("tokens 6 to 9", "positions", text(2, 2, 2, 10, 16, 6, 16)),
+        Case("3 texts, 3 heads, from the first token on", "ragged", text(3, 3, 1, 4, 32, 0, 5)),
+        Case("8 heads for 1, tokens 300 and 301", "ragged", text(1, 1, 8, 302, 16, 300, 310)),
+        Case("a ring of 6, tokens 4 to 13", "ring", text(2, 2, 2, 14, 16, 4, 6)),
+        Case("a ring of 80, tokens 200 and 201", "ring", text(1, 2, 1, 202, 16, 200, 80)),
+        Case("2 texts, tokens 90 and 91, bfloat16", "half", text(2, 2, 2, 92, 32, 90, 128, BF16)),
+        Case("2 texts, 8 heads for 2, token 1023, bfloat16", "performance", text(2, 2, 4, 1024, 64, 1023, 1024, BF16)),
+    ],
+    oracle=full_pass,
+    budget=decode_budget,
+    allows=operations("copy_ clone"),
+    gates=GATES,
+    criteria=[
+        Correct("positions", 3, "q and k turned by the token's own position"),
+        Correct("ragged", 2, "any group, from the first token on"),
+        Correct("ring", 2, "right for a ring, with tokens in any order"),
+        Correct("half", 1, "half precision"),
+        Traffic(token_bytes, 3, at_most=1.2, title="the cache is read once", programs=0),
+        ReadTogether(32, 1, "at least 32 programs share the keys"),
+        # the check keeps its inputs as they are, and hands over copies of the two caches
+        BuffersBelow(lambda cache_k, **_: 2.25 * cache_k.nbytes, 1, "the cache is not copied"),
+        Launches(3, 1),
+    ],
+    hints=[
+        "There are three kernels. One turns q and k, and writes k and v to their slot. In the second, each program takes a share of the "
+        "cached keys. The third merges the shares, and is given. Write and test them in this order.",
+        "append_kernel has a program for each text and head of k. The halves a and b of a row become a cos - b sin and b cos + a sin. cos "
+        "and sin are row `position` of the tables, and the slot is position % slots. Store the turned q in a buffer of its own, and the "
+        "turned k in the cache.",
+        "cached_share_kernel has a program for each share and each (text, head of k). Its rows are the group's heads of q, at least 16 "
+        "for tl.dot. It walks over keys below min(position + 1, slots), with m, l and acc as in unit 09. Find text and head by the "
+        "cache's strides.",
+    ],
+    mistakes=[
+        Misconception(
+            turned_by(lambda rows: rows * 0),
+            "New tokens are turned as if they stood at position 0. Take row `position` of the tables.",
+            full_pass,
+        ),
+        Misconception(
+            turned_by(lambda rows: (rows - 1).clamp(min=0)),
+            "New tokens are turned by the position before theirs. The first token is number 0, and `position` is this token's own.",
+            full_pass,
+        ),
+        Misconception(
+            turned_by(lambda rows: rows, own=False),
+            "A token does not see its own key. With it there are position + 1 keys, or as many as the cache has slots.",
+            full_pass,
+        ),
+    ],
+)
+
+# ------------------------------------------------------------------------------------------------ pages
+
+
+def gathered(q, k_pages, v_pages, table, lengths) -> torch.Tensor:
+    """Attention over the pages of each text, put one after the other."""
+    found = []
+    for b, n in enumerate(lengths.tolist()):
+        pages = table[b, : -(-n // k_pages.shape[2])].long()
+        k, v = (x[pages].transpose(0, 1).flatten(1, 2)[None, :, :n] for x in (k_pages, v_pages))
+        found.append(one_query(q[b : b + 1], k, v))
+    return torch.cat(found)
+
+
+def in_order_of_memory(q, k_pages, v_pages, table, lengths) -> torch.Tensor | None:
+    """The slip that pages are taken as they lie: those of a text one after the other."""
+    most = table.shape[1]
+    if most * len(lengths) > k_pages.shape[0]:
+        return None
+    straight = torch.arange(most * len(lengths)).view(len(lengths), most)
+    found = gathered(q, k_pages, v_pages, straight, lengths)
+    return None if found.isnan().any() else found
+
+
+def page_bytes(q, k_pages, lengths, **_: Any) -> int:
+    """Bytes of k and v of the tokens that are there, and of q and the result."""
+    of_token = k_pages.shape[1] * k_pages.shape[3] * k_pages.element_size()
+    return 2 * of_token * int(lengths.sum()) + 2 * q.nbytes
+
+
+paged_decode = Exercise(
+    id="serving.paged_decode",
+    entry="paged_decode",
+    signature="paged_decode(q: (B, Hq, D), k_pages, v_pages: (pages, Hkv, page, D), table: (B, n), lengths: (B,)) -> (B, Hq, D)",
+    minutes=20,
+    difficulty=3,
+    lines=35,
+    cases=[
+        Case("2 texts of 32 tokens in pages of 16", "plain", pages(2, 2, 2, (32, 32), 16, 16, spare=0)),
+        Case("3 texts of 1, 16 and 40 tokens", "ragged", pages(3, 1, 4, (1, 16, 40), 32, 16)),
+        Case("2 texts of 33 and 100 tokens, pages of 32", "ragged", pages(2, 3, 1, (33, 100), 16, 32)),
+        Case("one text of 7 tokens, 20 pages that are not its", "ragged", pages(1, 2, 8, (7,), 16, 16, spare=20)),
+        Case("3 texts, bfloat16", "half", pages(3, 2, 2, (50, 17, 3), 32, 16, BF16)),
+        Case(
+            "8 texts of 40 to 500 tokens",
+            "performance",
+            pages(8, 4, 2, (500, 40, 320, 77, 128, 256, 450, 199), 32, 16, BF16),
+        ),
+    ],
+    oracle=gathered,
+    budget=decode_budget,
+    allows=operations("clone index index_select gather _to_copy clamp"),
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 3, "texts of different lengths, unused pages full of NaN"),
+        Correct("half", 1, "half precision"),
+        Traffic(page_bytes, 3, at_most=1.1, title="k and v of a text's tokens read once", programs=8),
+        BuffersBelow(lambda k_pages, **_: k_pages.nbytes / 4, 1, "pages stay where they are"),
+    ],
+    hints=[
+        "This is like decode_step, but key number i of text b lies in page table[b, i // page], at place i % page.",
+        "Use a program for each text and head of k. Let the loop go over pages, for i in range(0, length, PAGE), with one scalar tl.load "
+        "of the table in each turn. Then nothing after the last page is loaded.",
+        "The table holds int32 numbers. Convert them to int64 before you multiply by a stride. Mask keys >= length in the loads of k and "
+        "v, with other=0, and in the scores with -inf: 0 times NaN is NaN.",
+    ],
+    mistakes=[
+        Misconception(
+            in_order_of_memory,
+            "The table is not used. A text's pages may lie anywhere, and table[b, i] says where its i-th page is.",
+            gathered,
+        ),
+        lambda trials: (
+            "NaN comes from places that hold no token. Mask them in the loads of k and of v, with other=0, and in the scores. A "
+            "probability of 0 times NaN is NaN."
+            if any(bool(out.isnan().any()) for _, out in results(trials))
+            else ""
+        ),
+    ],
+)
+
+EXERCISES = (kv_cache, decode_step, paged_decode)

@@ -1,0 +1,155 @@
+"""The function that every layer of a model calls for attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, DotFlops, Launches, roundings
+from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercises.attention.mistakes import has_nan
+from course_lib.exercises.cases import BF16, operations
+from course_lib.exercises.flash.mistakes import SEEN_NOTHING
+from course_lib.exercises.misconceptions import Misconception, nth
+from course_lib.exercises.serving.cases import layer
+from course_lib.exercises.training.shared_heads import probabilities, scores_flops
+
+
+def attended(q, k, v, mask=None, causal=True, scaling=None, window=None, top_left=False) -> torch.Tensor:
+    """(B, nq, Hq, D)."""
+    what = {"mask": mask, "causal": causal, "window": window, "top_left": top_left}
+    p, v, _ = probabilities(q, k, v, scaling, **what)
+    return (p @ v).transpose(1, 2)
+
+
+def attended_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+    """One rounding of the result, one of the probabilities; float32 inside, as in unit 09."""
+    p, v, size = probabilities(**arguments)
+    error = (2 * math.sqrt(v.shape[2]) + 8 + 2 * size) * EPS32
+    inside = error[..., None] * v.abs().amax(2, keepdim=True) + torch.finfo(dtype).eps / 2 * (p @ v.abs())
+    return roundings(expected, dtype, 1) + inside.transpose(1, 2)
+
+
+def but(**changed: Any) -> Callable[..., torch.Tensor | None]:
+    """Make a slip: these arguments are taken for others. None where they are the same."""
+    return lambda **given: (
+        None if all(given[name] is value for name, value in changed.items()) else attended(**given | changed)
+    )
+
+
+def in_turn(q, k, v, **more: Any) -> torch.Tensor | None:
+    """The slip that heads of q are dealt out in turn: head h reads head h % Hkv."""
+    group, heads = q.shape[1] // k.shape[1], k.shape[1]
+    if group == 1 or heads == 1:
+        return None
+    return attended(q, *(x.repeat(1, group, 1, 1) for x in (k, v)), **more)
+
+
+def laid_out_as_q(trials: Sequence[Trial]) -> str:
+    """Say so if a result has the layout of q."""
+    for trial in trials:
+        for call, out in zip(trial.inputs, trial.evidence.outputs, strict=False):
+            q, o = call["q"], nth(out, 0)
+            if isinstance(o, torch.Tensor) and o.shape == q.shape != q.transpose(1, 2).shape:
+                return "The result is laid out as q is, but the layer wants (B, Nq, Hq, D): all heads of one token, then those of the next."
+    return ""
+
+
+attention_for = Exercise(
+    id="serving.attention_for",
+    entry="attention_for",
+    signature="attention_for(module, query: (B, Hq, Nq, D), key, value: (B, Hkv, Nk, D), attention_mask, scaling=None, "
+    "sliding_window=None, top_left=False, **others) -> (B, Nq, Hq, D), None",
+    called="as a layer does",
+    minutes=35,
+    difficulty=4,
+    lines=55,
+    cases=[
+        Case("2 texts, 3 heads, 40 tokens, not causal", "plain", layer(2, 3, 1, 40, 40, 16, causal=False)),
+        Case("6 heads for 2", "grouped", layer(2, 2, 3, 33, 33, 16, causal=False)),
+        Case("8 heads for 1, k and v from a cache", "grouped", layer(1, 1, 8, 20, 50, 32, causal=False, cached=True)),
+        Case("a prompt of 50 tokens", "causal", layer(2, 2, 2, 50, 50, 16)),
+        Case("a second piece of 6 tokens after 10", "causal", layer(2, 2, 2, 6, 16, 16, cached=True)),
+        Case("one token after 69", "causal", layer(2, 1, 4, 1, 70, 16, cached=True)),
+        Case("a prompt of 10 in 24 places", "top left", layer(2, 2, 2, 10, 24, 16, cached=True, top_left=True)),
+        Case("a prompt of 70 in 200 places", "top left", layer(1, 2, 1, 70, 200, 16, cached=True, top_left=True)),
+        Case("a window of 16, 100 tokens", "window", layer(1, 2, 2, 100, 100, 16, window=16)),
+        Case("a window of 9, 5 tokens after 60", "window", layer(2, 1, 2, 5, 65, 16, cached=True, window=9)),
+        Case("padded on the left", "mask", layer(3, 2, 2, 40, 40, 16, mask="padded")),
+        Case("any keys, a query that sees none", "mask", layer(2, 2, 1, 30, 45, 16, mask="holes", cached=True)),
+        Case("one mask for all texts", "mask", layer(3, 1, 2, 17, 33, 16, mask="one for all")),
+        Case("a scale of 0.3", "scale", layer(1, 2, 2, 40, 40, 16, scaling=0.3)),
+        Case("8 heads for 2, bfloat16", "half", layer(1, 2, 4, 60, 60, 32, BF16)),
+        Case(
+            "16 queries, 4096 keys, v around 20, bfloat16",
+            "half",
+            layer(1, 1, 1, 16, 4096, 16, BF16, v_mean=20.0, causal=False),
+        ),
+        Case("8 heads for 2, 256 tokens, bfloat16", "performance", layer(2, 2, 4, 256, 256, 32, BF16)),
+    ],
+    oracle=attended,
+    budget=attended_budget,
+    allows=operations("clone _to_copy"),
+    gates=GATES,
+    criteria=[
+        Correct("grouped", 2, "heads that share k and v"),
+        Correct("causal", 2, "causal, the queries are the last positions"),
+        Correct("top left", 2, "causal, the queries are the first positions"),
+        Correct("window", 2, "a window"),
+        Correct("mask", 3, "a mask is obeyed"),
+        Correct("scale", 1, "the scale of the model"),
+        Correct("half", 1, "half precision in and out, float32 inside"),
+        BuffersBelow(lambda k, **_: k.nbytes / 2, 2, "no copy of k or v in memory"),
+        DotFlops(scores_flops(128), scores_flops(1), 1, "causal: half the products, and the diagonal"),
+        Launches(1, 1, programs=16),
+    ],
+    hints=[
+        "It is unit 09's kernel, with strides for four axes and with other ends of the loop. Begin without a mask. Allocate o as (B, Nq, "
+        "Hq, D), and hand over its strides in the order of q's.",
+        "head // group is the head of k and v, and position = row + (0 if top_left else Nk - Nq). A query sees the keys <= position that "
+        "are > position - window. If module.is_causal is False, it sees all keys.",
+        "A mask says everything, causality and window included. Load its tile with the strides of attention_mask.stride(), any of which "
+        "may be 0, and put -inf where it is False. A query that sees nothing has l = 0, so divide by tl.where(l == 0, 1, l). If m is "
+        "still -inf, subtract 0 instead of m.",
+    ],
+    mistakes=[
+        laid_out_as_q,
+        has_nan(["window", "mask"], SEEN_NOTHING),
+        Misconception(
+            but(mask=None),
+            "The mask is dropped. If attention_mask is not None, it alone says what a query sees.",
+            attended,
+        ),
+        Misconception(
+            but(top_left=True),
+            "The queries are the last of the keys' positions, but the mask is aligned at the top left. Use position = row + Nk - Nq.",
+            attended,
+        ),
+        Misconception(
+            but(top_left=False),
+            "With top_left the queries are the first of the keys' positions, but the mask is aligned at the bottom right. Use position = "
+            "row.",
+            attended,
+        ),
+        Misconception(
+            but(window=None),
+            "The window is ignored. A query sees the last `sliding_window` keys, its own included.",
+            attended,
+        ),
+        Misconception(
+            but(scaling=None), "The model's `scaling` is ignored, and 1 / sqrt(D) is used instead.", attended
+        ),
+        Misconception(
+            in_turn,
+            (
+                "A head of q reads the wrong head of k and v. Head h of q reads head h // group: the heads of a group are neighbours."
+            ),
+            attended,
+        ),
+    ],
+)
+
+EXERCISES = (attention_for,)

@@ -1,0 +1,391 @@
+"""Three ways to tell attention where a token stands, and what each of them touches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from course_lib.criteria import (
+    EPS32,
+    GATES,
+    Coalesced,
+    Correct,
+    Launches,
+    Numbers,
+    Traffic,
+    Truths,
+    copy_bytes,
+    roundings,
+)
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import ARITHMETIC, BF16, FP32, operations
+from course_lib.exercises.misconceptions import Misconception
+from course_lib.exercises.serving.cases import projected, seen_by
+from course_lib.exercises.training.shared_heads import sees
+
+MAKES = ARITHMETIC | operations("arange linspace sin cos stack cat pow outer tril triu tensor unsqueeze lift_fresh")
+
+
+def angles(positions: torch.Tensor, D: int, base: float = 10000.0) -> torch.Tensor:
+    """positions (N,) -> (N, D / 2) in float64: position / base^(2 i / D)."""
+    return positions.double()[:, None] / base ** (torch.arange(0, D, 2, dtype=torch.float64) / D)
+
+
+# ------------------------------------------------------------------------------------------------ added to the embedding
+
+
+def waves(positions: torch.Tensor, D: int) -> torch.Tensor:
+    """sin in even columns, cos in odd ones: Vaswani and others, Attention Is All You Need, section 3.5."""
+    of = angles(positions, D)
+    return torch.stack([of.sin(), of.cos()], -1).flatten(1).float()
+
+
+def waves_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+    """An angle in float32 is off by a few roundings of itself."""
+    return torch.full_like(expected, 4 * EPS32 * (1 + int(arguments["positions"].max())))
+
+
+def somewhere(n: int, D: int, furthest: int = 300):
+    """A drawing of positions (n,), whole numbers from 0 to `furthest` in any order, and D."""
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        return {"positions": torch.randint(0, furthest, (n,), generator=g, device=g.device), "D": D}
+
+    return draw
+
+
+sinusoidal = Exercise(
+    id="serving.sinusoidal",
+    entry="sinusoidal",
+    signature="sinusoidal(positions: (N,) int64, D) -> (N, D) float32",
+    minutes=8,
+    difficulty=2,
+    lines=4,
+    cases=[
+        Case("12 positions, D = 16", "plain", somewhere(12, 16)),
+        Case("1 position, D = 8", "sizes", somewhere(1, 8, 10**6)),
+        Case("200 positions, D = 2", "sizes", somewhere(200, 2)),
+        Case("33 positions, D = 130", "sizes", somewhere(33, 130)),
+    ],
+    oracle=waves,
+    budget=waves_budget,
+    allows=MAKES,
+    gates=[Correct("plain")],
+    criteria=[Correct("sizes", 2, "any N, any even D")],
+    hints=[
+        "Column 2 i is sin(angle), column 2 i + 1 is cos(angle), with angle = position / 10000^(2 i / D).",
+        "positions[:, None] / 10000 ** (torch.arange(0, D, 2) / D) are all angles, (N, D / 2).",
+        "torch.stack([angle.sin(), angle.cos()], -1).flatten(1) puts them next to each other in turn.",
+    ],
+    mistakes=[
+        Misconception(
+            lambda positions, D: (
+                (found := waves(positions, D)) is not None and torch.cat([found[:, ::2], found[:, 1::2]], 1)
+            ),
+            "Here all sines come first, and then all cosines. But they must take turns: sin in even columns, and cos in odd ones.",
+            waves,
+        ),
+        Misconception(lambda positions, D: waves(positions + 1, D), "The first position is number 0.", waves),
+    ],
+)
+
+# ------------------------------------------------------------------------------------------------ turned
+
+
+def placed(B: int, H: int, n: int, D: int, dtype: torch.dtype = FP32, first: int = 0, base: float = 10000.0):
+    """A drawing of x (B, H, n, D) as a layer has it, positions (n,) int32 from `first` on, and base."""
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        x = projected(g, B, n, (H,), D, dtype)[0]
+        return {"x": x, "positions": torch.arange(first, first + n, dtype=torch.int32, device=g.device), "base": base}
+
+    return draw
+
+
+def anywhere(B: int, H: int, n: int, D: int, **more: Any):
+    """The same with positions drawn in any order."""
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        given = placed(B, H, n, D, **more)(g)
+        return given | {"positions": torch.randint(0, 300, (n,), generator=g, device=g.device, dtype=torch.int32)}
+
+    return draw
+
+
+def rotated(x: torch.Tensor, positions: torch.Tensor, base: float, times: float = 1.0) -> torch.Tensor:
+    """x in float64, its halves as pairs, turned: Su and others, RoFormer, equation 34, in the order that Llama has."""
+    of = times * angles(positions.cpu(), x.shape[-1], base).to(x.device)
+    a, b = x.double().chunk(2, -1)
+    return torch.cat([a * of.cos() - b * of.sin(), b * of.cos() + a * of.sin()], -1)
+
+
+def neighbours(x: torch.Tensor, positions: torch.Tensor, base: float) -> torch.Tensor:
+    """The slip that neighbours are pairs, where the two halves are meant."""
+    of = angles(positions.cpu(), x.shape[-1], base).to(x.device)
+    a, b = x.double()[..., ::2], x.double()[..., 1::2]
+    return torch.stack([a * of.cos() - b * of.sin(), b * of.cos() + a * of.sin()], -1).flatten(-2)
+
+
+def by_power(power: float) -> Callable[..., torch.Tensor]:
+    """Make a slip: the base to this power stands for the base. log(2) is what comes of log for log2, 1 / log(2) of exp for exp2."""
+    return lambda x, positions, base: rotated(x, positions, base**power)
+
+
+def rotary_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+    """A rounding of the result, and of an angle in float32."""
+    x, furthest = arguments["x"].double(), int(arguments["positions"].max())
+    a, b = x.chunk(2, -1)
+    length = torch.hypot(a, b)
+    return roundings(expected, dtype, 1) + 16 * EPS32 * (1 + furthest) * torch.cat([length, length], -1)
+
+
+rotary = Exercise(
+    id="serving.rotary",
+    entry="rotary",
+    signature="rotary(x: (B, H, N, D), positions: (N,) int32, base=10000.0) -> (B, H, N, D), contiguous",
+    minutes=15,
+    difficulty=3,
+    lines=20,
+    cases=[
+        Case("2 texts, 2 heads, 16 tokens", "plain", placed(2, 2, 16, 16)),
+        Case("tokens from 37 on", "positions", placed(1, 2, 9, 32, first=37)),
+        Case("one token, number 500", "positions", placed(2, 3, 1, 16, first=500)),
+        Case("positions in any order", "positions", anywhere(2, 1, 21, 16)),
+        Case("3 heads of 24, a base of 500000", "ragged", placed(1, 3, 19, 24, base=500000.0)),
+        Case("heads of 80", "ragged", placed(2, 1, 5, 80)),
+        Case("bfloat16", "half", placed(2, 2, 33, 32, BF16, first=11)),
+        Case("2 texts, 8 heads, 128 tokens", "performance", placed(2, 8, 128, 64)),
+    ],
+    oracle=rotated,
+    budget=rotary_budget,
+    gates=GATES,
+    criteria=[
+        Correct("positions", 2, "right for any positions"),
+        Correct("ragged", 1, "any even D, any base"),
+        Correct("half", 1, "half precision in and out, float32 inside"),
+        Traffic(lambda x, positions, **_: copy_bytes(x) + positions.nbytes * x.shape[1] * x.shape[0], 2),
+        Coalesced("load", 1),
+        Launches(1, 1),
+    ],
+    hints=[
+        "A row of D numbers consists of D / 2 pairs: number i of the first half, and number i of the second. Turn each pair by "
+        "positions[n] / base^(2 i / D).",
+        "(a, b) becomes (a cos - b sin, b cos + a sin). A program takes some rows of one head, and loads both halves.",
+        "base^(-2 i / D) = tl.exp2(-2 i / D * log2(base)), with math.log2(base) computed on the host. tl.cos and tl.sin want float32.",
+    ],
+    mistakes=[
+        Misconception(
+            lambda x, positions, base: rotated(x, positions, base, -1.0),
+            "The pairs are turned the other way: a cos - b sin, and b cos + a sin.",
+            rotated,
+        ),
+        Misconception(
+            neighbours,
+            "Neighbours are turned as pairs. But here number i of the first half makes a pair with number i of the second half.",
+            rotated,
+        ),
+        Misconception(
+            lambda x, positions, base: rotated(x, positions - positions.min(), base) if positions.min() else None,
+            "Rows are turned by where they lie in x. Instead, take positions[n]: while a text is written, the only row is not token "
+            "number 0.",
+            rotated,
+        ),
+        Misconception(
+            by_power(0.5),
+            "The exponents are half of what they should be. Pair i is turned by positions[n] / base^(2 i / D), where i counts pairs.",
+            rotated,
+        ),
+        Misconception(
+            lambda x, positions, base: rotated(x, positions, 10000.0) if base != 10000.0 else None,
+            "`base` is ignored, and 10000 is used instead.",
+            rotated,
+        ),
+        Misconception(
+            [by_power(math.log(2)), by_power(1 / math.log(2))],
+            "The logarithm and the power have different bases: tl.exp2 wants math.log2(base), and tl.exp wants math.log(base).",
+            rotated,
+        ),
+    ],
+)
+
+# ------------------------------------------------------------------------------------------------ added to the scores
+
+
+def biases(heads: int, nq: int, nk: int, top_left: bool = False, ahead: bool = False) -> torch.Tensor:
+    """Press, Smith and Lewis, Train Short, Test Long, section 3: -slope times how far a key is behind, slope = 2^(-8 (h + 1) / heads).
+
+    Two slips: at the top_left the queries are the first positions; keys ahead have biases as well.
+    """
+    slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1, dtype=torch.float64) / heads)
+    behind = torch.arange(nq)[:, None] + (0 if top_left else nk - nq) - torch.arange(nk)
+    return -slopes[:, None, None] * (behind if ahead else behind.clamp(min=0))
+
+
+def biased(times: float = 1.0, early: bool = False, **slip: bool) -> Callable[..., torch.Tensor]:
+    """Make a function of scores (heads, nq, nk) that adds their biases, so many times, with slopes that may begin a head early."""
+
+    def add(scores: torch.Tensor) -> torch.Tensor:
+        heads, nq, nk = scores.shape
+        more = 2.0 ** (8.0 / heads) if early else 1.0
+        return scores.double() + times * more * biases(heads, nq, nk, **slip)
+
+    return add
+
+
+def scored(heads: int, nq: int, nk: int):
+    """A drawing of scores (heads, nq, nk)."""
+    return lambda g: {"scores": torch.randn(heads, nq, nk, generator=g, device=g.device)}
+
+
+alibi = Exercise(
+    id="serving.alibi",
+    entry="alibi",
+    signature="alibi(scores: (heads, nq, nk)) -> (heads, nq, nk)",
+    minutes=8,
+    difficulty=2,
+    lines=5,
+    cases=[
+        Case("8 heads, 6 queries and keys", "plain", scored(8, 6, 6)),
+        Case("2 heads, 1 query, 9 keys", "decode", scored(2, 1, 9)),
+        Case("4 heads, 3 queries, 20 keys", "decode", scored(4, 3, 20)),
+        Case("12 heads", "heads", scored(12, 4, 4)),
+        Case("1 head, 200 keys", "heads", scored(1, 200, 200)),
+    ],
+    oracle=biased(),
+    budget=lambda expected, dtype, arguments: 8 * EPS32 * (1 + expected.abs() + arguments["scores"].double().abs()),
+    allows=MAKES,
+    gates=[Correct("plain")],
+    criteria=[
+        Correct("decode", 1, "the queries are the last"),
+        Correct("heads", 2, "any number of heads"),
+    ],
+    hints=[
+        "Head h subtracts 2^(-8 (h + 1) / heads) for each token of distance. It subtracts 0 on the diagonal, and 0 for keys that lie "
+        "ahead.",
+        "The queries are the last nq of nk positions, so query i stands at i + nk - nq.",
+        "scores - slopes[:, None, None] * (at[:, None] - keys).clamp(min=0), with at = torch.arange(nk - nq, nk).",
+    ],
+    mistakes=[
+        Misconception(
+            biased(-1.0),
+            "The sign is wrong. Scores of keys that lie further back become smaller, so biases are negative.",
+            biased(),
+        ),
+        Misconception(
+            biased(early=True),
+            "Slopes begin one head early. The first slope is 2^(-8 / heads), and the last one is 2^-8.",
+            biased(),
+        ),
+        Misconception(
+            biased(top_left=True),
+            "The queries are taken for the first positions, but they are the last: query i stands at i + nk - nq.",
+            biased(),
+        ),
+        Misconception(
+            biased(ahead=True),
+            "The scores of keys that lie ahead are raised, since their distance is negative. Their bias should be 0: clamp(min=0).",
+            biased(),
+        ),
+    ],
+)
+
+# ------------------------------------------------------------------------------------------------ what each touches
+
+
+def touched() -> dict[str, bool]:
+    """Find out by trying: what changes when a token moves, and what when all of them do."""
+    g = torch.Generator().manual_seed(3)
+    x, weights = torch.randn(6, 8, generator=g).double(), torch.randn(3, 8, 8, generator=g).double()
+
+    def layer(way: str, first: int) -> dict[str, torch.Tensor]:
+        at = torch.arange(first, first + 6)
+        given = x + waves(at, 8).double() if way == "sinusoidal" else x
+        q, k, v = (given @ w for w in weights)
+        if way == "rotary":
+            q, k = (rotated(t[None, None], at, 10000.0)[0, 0] for t in (q, k))
+        bias = biases(1, 6, 6)[0] if way == "ALiBi" else 0.0
+        return {"q": q, "k": k, "v": v, "scores": q @ k.T + bias}
+
+    found = {}
+    for way in ("sinusoidal", "rotary", "ALiBi"):
+        here, moved, bare = layer(way, 0), layer(way, 100), layer("", 0)
+        found |= {f"{way} changes {name}": not torch.allclose(here[name], bare[name]) for name in "qkv"}
+        found[f"{way}: a text that begins at 100 has the same scores"] = torch.allclose(here["scores"], moved["scores"])
+    return found
+
+
+touches = Exercise(
+    id="serving.touches",
+    entry="touches",
+    signature="touches: dict[str, bool]",
+    kind="values",
+    minutes=5,
+    difficulty=2,
+    lines=12,
+    cases=[Case("twelve times True or False", "plain", lambda g: {})],
+    oracle=touched,
+    criteria=[Truths(3, "what each way touches")],
+    hints=[
+        "Where does each way act: before the projections, after them, or in the scores?",
+        "What is added to the embedding goes through all three projections. Rotary turns q and k, since their product should depend on "
+        "the distance. v is only summed up, and is not turned.",
+        "If a score depends only on the distance of two tokens, it does not matter where the text begins.",
+    ],
+)
+
+# ------------------------------------------------------------------------------------------------ which rows see what
+
+CALLS: dict[str, dict[str, Any]] = {
+    "a prompt of 10": dict(nq=10, nk=10, causal=True, window=None, top_left=False, mask=""),
+    "a second piece of 6": dict(nq=6, nk=16, causal=True, window=None, top_left=False, mask=""),
+    "one token, 17th": dict(nq=1, nk=17, causal=True, window=None, top_left=False, mask=""),
+    "a prompt of 10 in 24 places": dict(nq=10, nk=24, causal=True, window=None, top_left=True, mask=""),
+    "one token, 17th, in 24 places": dict(nq=1, nk=24, causal=True, window=None, top_left=False, mask="filled"),
+    "a window of 4, one token, 17th": dict(nq=1, nk=17, causal=True, window=4, top_left=False, mask=""),
+}
+"""The six calls of a generation: how a layer calls attention, and what tells it which keys are seen."""
+
+
+def rows_of(nq: int, nk: int, causal: bool, window: int | None, top_left: bool, mask: str) -> torch.Tensor:
+    """(nq, nk), True where a query sees a key. mask "filled": 17 places of nk hold a token."""
+    given = (
+        (torch.arange(nk) < 17).expand(1, 1, nq, nk)
+        if mask == "filled"
+        else seen_by(mask, 1, nq, nk, torch.Generator())
+    )
+    return sees(nq, nk, causal, window, top_left, given).reshape(nq, nk)
+
+
+def keys_seen() -> dict[str, int]:
+    """Count the keys that the first and the last query of each call see."""
+    found = {}
+    for name, call in CALLS.items():
+        counts = rows_of(**call).sum(1)
+        found |= {f"{name}: the first query": int(counts[0])} if call["nq"] > 1 else {}
+        found[f"{name}: the last query"] = int(counts[-1])
+    return found
+
+
+which_rows = Exercise(
+    id="serving.which_rows",
+    entry="which_rows",
+    signature="which_rows: dict[str, int]",
+    kind="values",
+    minutes=6,
+    difficulty=2,
+    lines=9,
+    cases=[Case("nine numbers", "plain", lambda g: {})],
+    oracle=keys_seen,
+    criteria=[Numbers(3, "keys that are seen")],
+    hints=[
+        "Where does the query stand among the keys? This decides what it sees, and not the number of rows.",
+        "A cache that grows holds the tokens up to the query, so the last row sees all keys. A cache of fixed size also holds empty "
+        "places, and no query may see these.",
+        "With a window of 4 a query sees its own key and the three before it.",
+    ],
+)
+
+EXERCISES = (sinusoidal, rotary, alibi, touches, which_rows)

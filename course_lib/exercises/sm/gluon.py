@@ -1,0 +1,214 @@
+"""Unit 13: first steps in Gluon: layouts, banks, and copies by cp.async."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import Any
+
+import torch
+
+from course_lib.criteria import Correct, Traffic, copy_bytes, sum_budget
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import FP32, fixed
+from course_lib.exercises.sm.cases import matrix
+from course_lib.exercises.sm.criteria import GATES, NoConflicts, Overlapped, SharedBytes, Uses
+from course_lib.exercises.sm.mistakes import lesson
+from course_lib.mistakes import every
+
+TILE = 64  # rows and columns of a tile
+
+
+# ----------------------------------------------------------------------------------------------- who holds what
+
+
+def blocked(row: int, col: int, size: list, threads: list, warps: list, order: list, shape: list) -> dict[str, Any]:
+    """The arguments of `holder`: an element, and a BlockedLayout of a block of that shape."""
+    return {
+        "row": row,
+        "col": col,
+        "size_per_thread": size,
+        "threads_per_warp": threads,
+        "warps_per_cta": warps,
+        "order": order,
+        "shape": shape,
+    }
+
+
+def holding(row, col, size_per_thread, threads_per_warp, warps_per_cta, order, shape) -> tuple[int, int, int]:
+    """(warp, lane, register) of an element: looked up in what Triton says that each register of each lane holds."""
+    return holders(*map(tuple, (size_per_thread, threads_per_warp, warps_per_cta, order, shape)))[row, col]
+
+
+@cache
+def holders(size: tuple, threads: tuple, warps: tuple, order: tuple, shape: tuple) -> dict[tuple, tuple]:
+    """Element -> who holds it, for a whole block."""
+    from triton.experimental.gluon import language as gl  # which an older Triton lacks
+
+    from tritontrace.hopper import held_by
+
+    return held_by(gl.BlockedLayout(*map(list, (size, threads, warps, order))), shape)
+
+
+ROWS = ([1, 8], [4, 8], [4, 1], [1, 0], [64, 64])
+COLUMNS = ([2, 2], [8, 4], [2, 2], [0, 1], [64, 32])
+SMALL = ([1, 2], [2, 16], [1, 4], [1, 0], [2, 128])
+
+
+def _swapped(output: Any, **arguments: Any) -> bool:
+    turned = holding(**arguments | {"order": arguments["order"][::-1]})
+    return tuple(output) == turned
+
+
+def _repetitions_first(output: Any, **arguments: Any) -> bool:
+    warp, lane, register = holding(**arguments)
+    together = prod(arguments["size_per_thread"])
+    covered = together * prod(arguments["threads_per_warp"]) * prod(arguments["warps_per_cta"])
+    again = prod(arguments["shape"]) // covered
+    return tuple(output) == (warp, lane, register % together * again + register // together)
+
+
+def _no_repetitions(output: Any, **arguments: Any) -> bool:
+    warp, lane, register = holding(**arguments)
+    return tuple(output) == (warp, lane, register % prod(arguments["size_per_thread"]))
+
+
+holder = Exercise(
+    id="sm.holder",
+    entry="holder",
+    signature="holder(row, col, size_per_thread, threads_per_warp, warps_per_cta, order, shape) -> (warp, lane, register)",
+    kind="formula",
+    without=["tritontrace.hopper.banks"],
+    minutes=25,
+    difficulty=3,
+    lines=12,
+    cases=[
+        *(
+            fixed(f"rows, element ({i}, {j})", "once", **blocked(i, j, *SMALL))
+            for i, j in ((0, 0), (0, 1), (1, 33), (1, 127))
+        ),
+        *(
+            fixed(f"rows, element ({i}, {j})", "again", **blocked(i, j, *ROWS))
+            for i, j in ((0, 7), (17, 9), (40, 63), (63, 56))
+        ),
+        *(
+            fixed(f"columns, element ({i}, {j})", "columns", **blocked(i, j, *COLUMNS))
+            for i, j in ((1, 0), (0, 1), (35, 19), (63, 31))
+        ),
+    ],
+    oracle=holding,
+    criteria=[
+        Correct("once", 1, "right if the layout covers the block once"),
+        Correct("again", 2, "right where it is repeated"),
+        Correct("columns", 2, "right if the order is [0, 1]"),
+    ],
+    hints=[
+        "Take the two axes one after the other. Along one axis an index has four digits: the place within a thread, the lane, the warp "
+        "and the repetition. How do you get each of them?",
+        "Divide with remainder by size_per_thread, then by threads_per_warp, then by warps_per_cta. The last quotient counts repetitions.",
+        "The axis order[0] comes first: lane = lane0 + threads_per_warp[order[0]] * lane1, and warps are counted likewise. For registers, "
+        "count the elements within a thread first, and then the repetitions, both along order[0] first.",
+    ],
+    mistakes=[
+        every(_swapped, "order[0] is the axis that changes fastest, not the slowest."),
+        every(
+            _repetitions_first,
+            "The registers are numbered the other way. The elements that lie together come first, and each repetition adds as many.",
+        ),
+        every(
+            _no_repetitions,
+            "If the layout is repeated, a lane holds a piece for each repetition, in further registers.",
+        ),
+    ],
+)
+
+# ----------------------------------------------------------------------------------------------- banks
+
+
+shared_transpose = Exercise(
+    id="sm.shared_transpose",
+    entry="shared_transpose",
+    signature="shared_transpose(x: (M, N) float32, contiguous) -> (N, M), contiguous",
+    minutes=30,
+    difficulty=3,
+    lines=16,
+    language="Gluon",
+    cases=[
+        Case("128 x 128", "plain", matrix(128, 128, FP32)),
+        Case("100 x 70", "ragged", matrix(100, 70, FP32)),
+        Case("1 x 33", "ragged", matrix(1, 33, FP32)),
+        Case("512 x 256", "performance", matrix(512, 256, FP32)),
+    ],
+    oracle=lambda x: x.T.double(),
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 1, "right at the edges"),
+        NoConflicts(3),
+        SharedBytes(lambda x: TILE * TILE * 4 + 1024, 1, "a tile of at most 64 x 64 in shared memory"),
+        Traffic(copy_bytes, 1),
+    ],
+    hints=[
+        "The lanes of a warp go down a column of a tile with rows of 64 floats. So they are 64 words apart. How many of the 32 banks do "
+        "they use?",
+        "Write rows into the tile. tile.permute((1, 0)) is the same memory, transposed, so a load from it reads columns. Put barrier() "
+        "between the two, because a thread reads what other threads wrote.",
+        "gl.SwizzledSharedLayout(vec, per_phase, max_phase, [1, 0]): row r keeps its groups of vec elements in the places XOR "
+        "(r // per_phase % max_phase). With a layout in which a warp reads one row of 32, which vec and max_phase put the 32 elements of a "
+        "column into 32 banks?",
+    ],
+    mistakes=[lesson],
+)
+
+# ----------------------------------------------------------------------------------------------- rings
+
+
+def sum_of_columns(x: torch.Tensor) -> torch.Tensor:
+    """Return the sum of each column of x (M, N), (N,) float32, added in float64."""
+    return x.double().sum(0).float()
+
+
+SUMS = sum_budget(lambda x: x.double().abs().sum(0), lambda x: x.shape[0])
+STAGES = 4  # tiles of 64 x 64 that a ring may hold
+
+
+def read_bytes(x: torch.Tensor) -> int:
+    """Bytes of every element, and of the sums."""
+    return x.numel() * x.element_size() + 4 * x.shape[1]
+
+
+async_column_sum = Exercise(
+    id="sm.async_column_sum",
+    entry="async_column_sum",
+    signature="async_column_sum(x: (M, N) float32, contiguous) -> (N,) float32",
+    minutes=35,
+    difficulty=4,
+    lines=28,
+    language="Gluon",
+    cases=[
+        Case("320 x 64", "plain", matrix(320, 64, FP32)),
+        Case("333 x 70", "ragged", matrix(333, 70, FP32)),
+        Case("1 x 40", "ragged", matrix(1, 40, FP32)),
+        Case("31 x 31", "ragged", matrix(31, 31, FP32)),
+        Case("512 x 256", "performance", matrix(512, 256, FP32)),
+    ],
+    oracle=sum_of_columns,
+    budget=SUMS,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2, "right at the edges, and with few tiles"),
+        Uses("cp.async", 1),
+        Traffic(read_bytes, 1, title="each element is read once", programs=2),
+        Overlapped(0.7, 2),
+        SharedBytes(lambda x: STAGES * TILE * TILE * 4, 1, "at most 64 KiB of shared memory"),
+    ],
+    hints=[
+        "Which copies must have ended before tile i may be read, and which may still be under way?",
+        "Commit one group for each turn, even an empty one after the last tile. Then wait_group(STAGES - 2) always means that tile i has "
+        "come.",
+        "for i in range(steps): wait_group(STAGES - 2); barrier(); start tile i + STAGES - 1 and commit; add tile i % STAGES. After the "
+        "barrier, all threads have also read the tile whose place is filled next.",
+    ],
+    mistakes=[lesson],
+)
+
+EXERCISES = (holder, shared_transpose, async_column_sum)

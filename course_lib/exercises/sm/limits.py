@@ -1,0 +1,429 @@
+"""Limits of an SM: the speed of light and the watts it takes, the room for programs, and what hides a latency."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from course_lib.criteria import Correct, Holds, Truths
+from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercises.cases import fixed, given
+from course_lib.exercises.sm.guesses import guessed
+from course_lib.hardware.measurements import measured
+from course_lib.mistakes import MistakeMatcher
+from course_lib.words import in_words
+from tritontrace.gpu import datasheet
+from tritontrace.words import plural
+
+# ------------------------------------------------------------------------------------------------ the speed of light
+
+MACS = {"H200": 2048, "A100 80GB": 1024, "T4": 512}
+"""Multiply-adds of halves that the tensor cores of an SM do in a cycle; from the whitepapers of Hopper, Ampere and Turing."""
+
+
+def clock_at(idle: float, switching: float, limit: float, clock: float) -> float:
+    """The highest clock, at most `clock`, at which idle + switching * (f / clock) ** 3 watts stay within the limit, by bisection."""
+    low, high = 0.0, clock
+    if idle + switching <= limit:
+        return clock
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if idle + switching * (middle / clock) ** 3 <= limit else (low, middle)
+    return low
+
+
+def two_peaks(sms: int, macs: int, clock: float, idle: float, switching: float, limit: float) -> tuple[float, float]:
+    """(FLOP/s at that clock, FLOP/s at the clock that the watts allow), SM by SM."""
+    a_cycle = sum(macs + macs for _ in range(sms))
+    return a_cycle * clock, a_cycle * clock_at(idle, switching, limit, clock)
+
+
+def chip(name: str, group: str, sms: int, macs: int, clock: float, switching: float, **watts: float) -> Case:
+    """A case: a chip, and the watts that it switches at this clock, idles at, and may draw."""
+    watts = {"idle": 120.0, "limit": 700.0} | watts
+    return fixed(name, group, sms=sms, macs=macs, clock=clock, switching=switching, **watts)
+
+
+def slowed(share: Callable[..., float], sentence: str) -> MistakeMatcher:
+    """Make a mistake: the second result is what this share of the clock gives, on chips that throttle."""
+
+    def guess(sms: int, macs: int, clock: float, **watts: float) -> float:
+        return 2 * sms * macs * clock * share(**watts)
+
+    return guessed(guess, lambda **chip: two_peaks(**chip)[1], sentence, 1, "throttled")
+
+
+speed_of_light = Exercise(
+    id="sm.speed_of_light",
+    entry="speed_of_light",
+    signature="speed_of_light(sms, macs, clock, idle, switching, limit) -> (FLOP/s at this clock, FLOP/s within the limit)",
+    kind="formula",
+    minutes=10,
+    difficulty=2,
+    lines=4,
+    cases=[
+        chip("an H200 that power does not hold back", "peak", 132, 2048, 1.83e9, 300.0),
+        chip("an A100", "peak", 108, 1024, 1.41e9, 250.0, idle=60.0, limit=400.0),
+        chip("exactly at the limit", "peak", 132, 2048, 1.98e9, 580.0),
+        chip("an H200 at its highest clock", "throttled", 132, 2048, 1.98e9, 1100.0),
+        chip("numbers that switch more", "throttled", 132, 2048, 1.98e9, 1900.0),
+        chip("a card of 72 watts", "throttled", 58, 512, 2.04e9, 110.0, idle=16.0, limit=72.0),
+    ],
+    oracle=two_peaks,
+    criteria=[Correct("peak", 1, "the product of three numbers"), Correct("throttled", 2, "a clock that watts allow")],
+    hints=[
+        "A multiply-add is two operations. Multiply the operations per cycle of one SM by the number of SMs and by the cycles per second.",
+        "How many of the watts depend on the clock? Subtract the idle watts from the limit. How many watts are left for switching, and "
+        "which share is that?",
+        "share = min(1, ((limit - idle) / switching) ** (1 / 3)). The second result is the first times this share.",
+    ],
+    mistakes=[
+        guessed(
+            lambda sms, macs, clock, **_: sms * macs * clock,
+            lambda **chip: two_peaks(**chip)[0],
+            "This counts a multiply-add as one operation. FLOP/s counts its multiplication and its addition.",
+            0,
+        ),
+        slowed(
+            lambda idle, switching, limit: (limit / (idle + switching)) ** (1 / 3),
+            "The idle watts do not fall with the clock. Subtract them from the limit first.",
+        ),
+        slowed(
+            lambda idle, switching, limit: (limit - idle) / switching,
+            "Watts grow with the cube of the clock. A slightly lower clock saves a lot of power, so the clock falls only by a cube root.",
+        ),
+        slowed(
+            lambda idle, switching, limit: ((limit - idle) / switching) ** 0.5,
+            "This is a square root. The voltage counts twice and the clock once, so take a cube root.",
+        ),
+        guessed(
+            lambda sms, macs, clock, idle, switching, limit: (
+                2 * sms * macs * clock * ((limit - idle) / switching) ** (1 / 3)
+            ),
+            lambda **chip: two_peaks(**chip)[1],
+            "Power that is not needed makes nothing faster. The clock never exceeds the given one.",
+            1,
+            "peak",
+        ),
+    ],
+)
+
+
+@cache
+def facts_of_power() -> dict[str, bool]:
+    """Statements on clocks and watts, decided by a datasheet and by what was measured on one H200."""
+    found, card = measured("mystery_plot")["ceilings"], datasheet("H200")
+    assert card.bf16_flops is not None
+    cycle = 2 * MACS["H200"] * card.sms  # FLOPs
+    zeros, random = found["zeros"]["bf16"], found["random"]["bf16"]
+    third = clock_at(0.0, 2.0, 1.0, 1.0)  # of the clock, for half of the power
+    return {
+        "989.4 TFLOP/s need 1.83 GHz on all 132 SMs": round(card.bf16_flops / cycle / 1e9, 2) == 1.83,
+        "zeros need fewer multiplications": False,
+        "during the product of zeros the clock can have been 1.4 GHz": zeros / cycle <= 1.4e9,
+        "during the product of random numbers the clock can have been 1.3 GHz": random / cycle <= 1.3e9,
+        "half of the power for switching would leave less than 3/4 of the speed": third < 0.75,
+        "watts that one SM does not use, the others may": True,
+    }
+
+
+power = Exercise(
+    id="sm.power",
+    entry="power",
+    signature="power: dict[str, bool]",
+    kind="values",
+    minutes=8,
+    difficulty=2,
+    lines=6,
+    cases=[Case("six statements", "plain", given())],
+    oracle=facts_of_power,
+    criteria=[Truths(2, "true or false")],
+    hints=[
+        "An H200's SM does 2048 multiply-adds per cycle. On 132 SMs, how many cycles per second does the given number of FLOP/s need at "
+        "least?",
+        "Tensor cores that wait do nothing in that cycle. So a measured speed gives a lower bound of the clock, but no upper bound.",
+        "The speed grows with the clock, and the watts with its cube. For half of the watts, which share of the clock is left?",
+    ],
+)
+
+# ------------------------------------------------------------------------------------------------ occupancy
+
+LIMITS = ("registers", "shared memory", "warps", "programs")
+CARDS = ("T4", "A10G", "L4", "A100 80GB", "H200", "B200", "RTX 5090")
+
+
+def rounded(amount: int, unit: int) -> int:
+    """The whole units that cover an amount, counted out."""
+    return next(total for total in range(amount, amount + unit) if total % unit == 0)
+
+
+@cache
+def seated(registers: int, registers_of_sm: int, partitions: int, unit: int) -> int:
+    """The warps that find registers: each goes into the partition that has most left, until it finds too few."""
+    left, own = [registers_of_sm // partitions] * partitions, rounded(32 * registers, unit)
+    warps = 0
+    while max(left) >= own:
+        left[left.index(max(left))] -= own
+        warps += 1
+    return warps
+
+
+def room(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> dict[str, int]:
+    """The number of programs that each limit lets onto an SM."""
+    bytes_each = rounded(shared + gpu["reserved_bytes"], gpu["shared_unit"])
+    return {
+        "registers": seated(registers, gpu["registers"], gpu["partitions"], gpu["register_unit"]) // warps,
+        "shared memory": gpu["shared_bytes"] // bytes_each,
+        "warps": gpu["warps"] // warps,
+        "programs": gpu["programs"],
+    }
+
+
+def as_nvidia_counts(output: Any, kernels: list[list[int]], gpu: dict[str, int]) -> str:
+    """Check (programs, limit) for each kernel; "" if all are right, else a sentence on the first that is not."""
+    for (registers, shared, warps), found in zip(kernels, output if isinstance(output, list) else [], strict=False):
+        said = f"{registers} registers, {shared:,} bytes, {plural(warps, 'warp')}"
+        if not isinstance(found, (list, tuple)) or [type(x) for x in found] != [int, str]:
+            return f"{said}: expected (programs, limit), a whole number and one of {', '.join(LIMITS)}; got {in_words(found)}"
+        lets = room(registers, shared, warps, gpu)
+        programs, limit = found
+        if programs != min(lets.values()):
+            least = min(lets, key=lets.__getitem__)
+            return f"{said}: you say {programs} programs, but {least} lets {lets[least]} onto the SM, and no other limit is lower"
+        if lets.get(limit) != programs:
+            own = (
+                f", which would let {lets[limit]} onto the SM"
+                if limit in lets
+                else f"; a limit is one of {', '.join(LIMITS)}"
+            )
+            return f"{said}: {programs} is right, but this number is not set by {limit!r}{own}"
+    return (
+        "" if isinstance(output, list) and len(output) == len(kernels) else f"expected a pair, got {in_words(output)}"
+    )
+
+
+def kernels_by(group: str, gpu: dict[str, int]) -> Iterator[list[int]]:
+    """Kernels, as [registers, shared, warps], for a group of cases: all registers with some numbers of warps, or all KiB, or both."""
+    warps = [w for w in (1, 2, 3, 4, 7, 8, 12, 16) if w <= gpu["warps"]]
+    if group == "registers":
+        yield from ([r, 16, w] for r in range(16, 256) for w in warps)
+    elif group == "shared memory":
+        kib = gpu["shared_bytes"] >> 10
+        yield from ([24, 1024 * k + extra, w] for k in range(0, kib + 2) for extra in (8, 100, 1000) for w in (2, 4))
+    else:
+        yield from (
+            [r, 512 * s, w] for r in range(16, 256, 13) for s in (1, 3, 17, 40, 64, 97, 151, 227) for w in warps
+        )
+
+
+def card(name: str, group: str) -> Case:
+    """A case: every kernel of the group on that card."""
+    gpu = datasheet(name).sm_limits
+    return fixed(f"{group} on a card of {name}", group, kernels=list(kernels_by(group, gpu)), gpu=gpu)
+
+
+def each_is(wrong: Callable[..., int], sentence: str, group: str) -> MistakeMatcher:
+    """Make a mistake: for each kernel of the group the number of programs is what `wrong` makes of it."""
+
+    def look(trials: Sequence[Trial]) -> str:
+        for trial in (t for t in trials if t.case.group == group):
+            for call, out in zip(trial.inputs, trial.evidence.outputs, strict=False):
+                found = [x[0] if isinstance(x, list) and x else None for x in out] if isinstance(out, list) else []
+                if found != [wrong(*kernel, call["gpu"]) for kernel in call["kernels"]]:
+                    return ""
+        return sentence
+
+    return look
+
+
+def _but(kernel: tuple[int, int, int], gpu: dict[str, int], limit: str, lets: int) -> int:
+    """The programs, if one limit let so many onto the SM."""
+    return min((room(*kernel, gpu) | {limit: lets}).values())
+
+
+def _one_file(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
+    own = rounded(32 * registers, gpu["register_unit"])
+    return _but((registers, shared, warps), gpu, "registers", gpu["registers"] // (own * warps))
+
+
+def _no_units(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
+    of_a_partition = gpu["registers"] // gpu["partitions"] // (32 * registers)
+    return _but((registers, shared, warps), gpu, "registers", of_a_partition * gpu["partitions"] // warps)
+
+
+def _evenly_dealt(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
+    of_a_partition = gpu["registers"] // gpu["partitions"] // rounded(32 * registers, gpu["register_unit"])
+    return _but((registers, shared, warps), gpu, "registers", of_a_partition // -(-warps // gpu["partitions"]))
+
+
+def _no_shared_unit(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> int:
+    lets = gpu["shared_bytes"] // (shared + gpu["reserved_bytes"])
+    return _but((registers, shared, warps), gpu, "shared memory", lets)
+
+
+occupancy = Exercise(
+    id="sm.occupancy",
+    entry="occupancy",
+    signature="occupancy(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> tuple[int, str]",
+    kind="formula",
+    called="for every kernel",
+    minutes=20,
+    difficulty=3,
+    lines=12,
+    cases=[
+        card("H200", "registers"),
+        card("L4", "registers"),
+        card("T4", "shared memory"),
+        card("A100 80GB", "shared memory"),
+        card("H200", "shared memory"),
+        *(card(name, "all together") for name in CARDS),
+    ],
+    oracle=lambda **_: None,
+    criteria=[
+        Holds(as_nvidia_counts, 2, "registers, in four partitions", "registers"),
+        Holds(as_nvidia_counts, 1, "shared memory, in units", "shared memory"),
+        Holds(as_nvidia_counts, 2, "all four limits, on seven cards", "all together"),
+    ],
+    hints=[
+        "Unit 05's four questions are still right: how many programs fit if only one limit counted? Two answers change: registers and "
+        "shared memory.",
+        "For registers: one partition has registers / partitions. How many whole warps fit into it? How many fit into all partitions, and "
+        "how many programs is that? For shared memory: add the reserved bytes, then round up to whole units.",
+        "each = -(-32 * registers // unit) * unit; warps_that_fit = gpu['registers'] // gpu['partitions'] // each * gpu['partitions']; "
+        "room['registers'] = warps_that_fit // warps. At the end, limit = min(room, key=room.get).",
+    ],
+    mistakes=[
+        each_is(
+            _one_file,
+            "The registers of an SM are not one pool. All registers of a warp lie in one of four partitions, and what is left over in "
+            "each partition is too little for a warp.",
+            "registers",
+        ),
+        each_is(
+            _no_units,
+            "A warp gets its registers in units of 256. Round 32 * registers up before you divide.",
+            "registers",
+        ),
+        each_is(
+            _evenly_dealt,
+            "A program need not have as many warps in one partition as in another. Count the warps that fit into all four together, and "
+            "divide by the warps of a program.",
+            "registers",
+        ),
+        each_is(
+            _no_shared_unit,
+            "Shared memory is handed out in units, too. Round the bytes up to a multiple of `shared_unit`, the reserved ones included.",
+            "shared memory",
+        ),
+    ],
+)
+
+# ------------------------------------------------------------------------------------------------ instruction-level parallelism
+
+
+def cycles_of(warps: int, chains: int, steps: int, latency: int, interval: int) -> int:
+    """Cycles until the last result is there, cycle by cycle: a pipe takes an instruction every `interval` cycles, from whichever
+    chain waited longest; a chain's next instruction is ready `latency` cycles after the one before began."""
+    ready, left = [0] * (warps * chains), [steps] * (warps * chains)
+    now = done = 0
+    while any(left):
+        waiting = [i for i, n in enumerate(left) if n]
+        i = min(waiting, key=ready.__getitem__)
+        now = max(now, ready[i])
+        left[i] -= 1
+        ready[i] = done = now + latency
+        now += interval
+    return done
+
+
+def warps_for(chains: int, latency: int, interval: int) -> int:
+    """The fewest warps with which the pipe never waits, tried one after the other."""
+    for warps in range(1, 10_000):
+        if cycles_of(warps, chains, 3, latency, interval) == (3 * warps * chains - 1) * interval + latency:
+            return warps
+    raise ValueError("no number of warps is enough")
+
+
+def scheduled(warps: int, chains: int, steps: int, latency: int, interval: int) -> tuple[int, int]:
+    """Both answers, from the simulation."""
+    return cycles_of(warps, chains, steps, latency, interval), warps_for(chains, latency, interval)
+
+
+def issue(
+    name: str, group: str, warps: int, chains: int, steps: int = 100, latency: int = 4, interval: int = 1
+) -> Case:
+    """A case about chains of instructions on one scheduler."""
+    return fixed(name, group, warps=warps, chains=chains, steps=steps, latency=latency, interval=interval)
+
+
+def timed(guess: Callable[..., int], sentence: str) -> MistakeMatcher:
+    """Make a mistake: the cycles are those of `guess`."""
+    return guessed(guess, cycles_of, sentence, 0)
+
+
+def needed(guess: Callable[..., int], sentence: str) -> MistakeMatcher:
+    """Make a mistake: the warps are those of `guess`."""
+
+    def of(found: Callable[..., int]) -> Callable[..., int]:
+        return lambda chains, latency, interval, **_: found(chains, latency, interval)
+
+    return guessed(of(guess), of(warps_for), sentence, 1)
+
+
+chains = Exercise(
+    id="sm.chains",
+    entry="chains_and_warps",
+    signature="chains_and_warps(warps, chains, steps, latency, interval) -> tuple[int, int]",
+    kind="formula",
+    minutes=12,
+    difficulty=3,
+    lines=4,
+    cases=[
+        issue("one warp, one chain", "waits", 1, 1),
+        issue("one warp, two chains", "waits", 1, 2),
+        issue("three warps, one chain", "waits", 3, 1),
+        issue("two warps that ask memory", "waits", 2, 4, steps=20, latency=33),
+        issue("one warp, four chains", "busy", 1, 4),
+        issue("eight warps, one chain", "busy", 8, 1),
+        issue("eight warps, four chains", "busy", 8, 4, steps=30),
+        issue("exponentials: 16 lanes per SM", "slow pipe", 2, 1, steps=50, latency=20, interval=8),
+        issue("exponentials, two chains", "slow pipe", 2, 2, steps=50, latency=20, interval=8),
+        issue("exponentials, another latency", "slow pipe", 1, 1, steps=50, latency=24, interval=8),
+        issue("half as many lanes", "slow pipe", 3, 1, steps=40, latency=5, interval=2),
+    ],
+    oracle=scheduled,
+    criteria=[
+        Correct("waits", 1, "too little in flight: the latency sets the pace"),
+        Correct("busy", 1, "enough in flight: the pipe sets it"),
+        Correct("slow pipe", 2, "a pipe that does not take an instruction in each cycle"),
+    ],
+    hints=[
+        "Draw the cycles for one warp with two chains and a latency of 4. In which cycles does an instruction begin? And with five chains?",
+        "A round is one instruction of every chain of every warp. It takes the longer of two times: the time that the pipe needs for all "
+        "of them, and the time for which a chain waits for its own result. The last round ends when its last result is there.",
+        "round = warps * chains * interval; cycles = (steps - 1) * max(latency, round) + (warps * chains - 1) * interval + latency. The "
+        "second number is the smallest number of warps with warps * chains * interval >= latency.",
+    ],
+    mistakes=[
+        timed(
+            lambda warps, chains, steps, latency, interval: warps * chains * steps * latency,
+            "Here each instruction waits for the one before. But chains that do not depend on each other overlap.",
+        ),
+        timed(
+            lambda warps, chains, steps, latency, interval: steps * max(latency, warps * chains * interval),
+            "This is nearly right: only the last round is wrong. The last one ends with its last result, `latency` cycles after its last "
+            "instruction began.",
+        ),
+        needed(
+            lambda chains, latency, interval: -(-latency // interval),
+            "This is the number of instructions that must be in flight. A warp with several chains has several of them in flight.",
+        ),
+        needed(
+            lambda chains, latency, interval: latency // (interval * chains),
+            "The number of warps is rounded down, so in some cycles no instruction is ready. Round up.",
+        ),
+    ],
+)
+
+EXERCISES = (speed_of_light, power, occupancy, chains)

@@ -1,0 +1,220 @@
+"""Products in plain Triton whose tiles are moved by descriptors, and what is done to them before they are stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from course_lib.criteria import GATES, Correct, CostCriterion, Launches, Rereads, Traffic, accesses, sum_budget
+from course_lib.exercise import Case, Exercise, Finding, Trial
+from course_lib.exercises.cases import BF16, FP16
+from course_lib.exercises.misconceptions import Misconception
+from course_lib.exercises.tiling.cases import factors
+from course_lib.exercises.tiling.oracles import in_float32, moved, product
+from course_lib.mistakes import on_exception, on_fault
+
+
+@dataclass
+class ByDescriptors(CostCriterion):
+    """Kernels move everything as tiles of tensor descriptors: on Hopper TMA does it, and no thread computes an address."""
+
+    missed = "addresses by hand"
+    points: float
+    title: str = "all tiles by descriptors"
+    group: str = "performance"
+
+    def count(self, group: Sequence[Trial]) -> Finding:
+        found = [access for op in ("load", "store", "atomic") for access in accesses(group, op)]
+        by_hand = {f"line {a.line} `{a.source}`": None for a in found if a.described_bytes < a.bytes}
+        moved = sum(a.bytes for a in found)
+        if not by_hand:
+            return self.earned(f"{moved:,} bytes, all by descriptors")
+        return self.lost(f"addresses computed in {'; '.join(by_hand)}", expected="all loads and stores by descriptors")
+
+
+TILE = 64  # with tiles of this side or larger, all points can be had
+
+descriptor_matmul = Exercise(
+    id="sm.descriptor_matmul",
+    entry="descriptor_matmul",
+    signature="descriptor_matmul(a: (M, K), b: (K, N), contiguous halves, K and N multiples of 8) -> (M, N)",
+    minutes=25,
+    difficulty=3,
+    lines=22,
+    cases=[
+        Case("128 x 128 x 64, float16", "plain", factors(128, 128, 64, FP16)),
+        Case("1 x 8 x 8, float16", "ragged", factors(1, 8, 8, FP16)),
+        Case("130 x 72 x 40, whole numbers, float16", "ragged", factors(130, 72, 40, FP16, whole=True)),
+        Case("77 x 200 x 104, bfloat16", "ragged", factors(77, 200, 104, BF16)),
+        Case("30 x 24 x 1000, float16", "long", factors(30, 24, 1000, FP16)),
+        Case("33 x 40 x 712 around 3, bfloat16", "long", factors(33, 40, 712, BF16, mean=3.0)),
+        Case("2048 x 1024 x 64, float16", "performance", factors(2048, 1024, 64, FP16)),
+        Case("256 x 320 x 128, bfloat16", "performance", factors(256, 320, 128, BF16)),
+        Case("384 x 512 x 256, float16", "performance", factors(384, 512, 256, FP16)),
+    ],
+    oracle=product,
+    budget=in_float32,
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 1, "tiles that reach past the edges"),
+        Correct("long", 1, "long sums keep their precision"),
+        ByDescriptors(2),
+        Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 0.5, "a is read at most N / 64 times"),
+        Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 0.5, "b is read at most M / 64 times"),
+    ],
+    hints=[
+        "It is unit 05's kernel without pointers, strides and masks, because a descriptor knows where the matrix lies and where it ends. "
+        "Of `rows`, `k` and `cols`, only the three numbers remain at which a tile begins.",
+        "On the host, make HostDescriptor.from_tensor(a, [BLOCK_M, BLOCK_K]), and likewise one for b and one for the result, each with "
+        "the shape of its own tile. They are arguments of the kernel like any others.",
+        "acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc) for k in range(0, K, BLOCK_K); then "
+        "c_desc.store([m, n], acc.to(c_desc.dtype)).",
+    ],
+    mistakes=[
+        on_exception(
+            "strides must be 16-byte aligned",
+            "All rows of a tensor with a descriptor must begin at multiples of 16 bytes. K and N are multiples of 8 half-precision "
+            "numbers, so a, b and the result are allowed. For which other tensor did you make a descriptor?",
+        ),
+        Misconception(
+            lambda a, b: (
+                product(a[:, : a.shape[1] // 32 * 32], b[: a.shape[1] // 32 * 32]) if a.shape[1] % 32 else None
+            ),
+            "The last, partial step along K is missing. Load it like any other, with range(0, K, BLOCK_K): beyond the edge a descriptor "
+            "gives zeros, which add nothing.",
+            product,
+        ),
+        on_fault(
+            "race",
+            "Several programs store the same tile. Does each begin at a place of its own, pid * BLOCK and not pid?",
+        ),
+    ],
+)
+
+# ------------------------------------------------------------------------------------------------ an epilogue
+
+
+def layer(M: int, N: int, K: int, dtype: torch.dtype = FP16, *, apart: float = 0.0, scale: float = 1.0, whole=False):
+    """A drawing of x (M, K), w (K, N) and bias (N,). apart: so far the product lies above 0, and the bias below.  whole: of whole numbers
+    from -2 to 2, whose products halves hold."""
+
+    def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
+        shapes, place = ((M, K), (K, N), (N,)), {"generator": g, "device": g.device}
+        x, w, bias = (
+            torch.randint(-2, 3, shape, **place).float() if whole else torch.randn(*shape, **place) * scale
+            for shape in shapes
+        )
+        if apart:
+            x[:, 0], w[0] = 1.0, apart
+            bias = bias - apart
+        return {"x": x.to(dtype), "w": w.to(dtype), "bias": bias.to(dtype)}
+
+    return draw
+
+
+def silu(y: torch.Tensor) -> torch.Tensor:
+    """y * sigmoid(y)."""
+    return y * torch.sigmoid(y)
+
+
+def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """silu(x @ w + bias) in float64."""
+    return silu(x.double() @ w.double() + bias.double())
+
+
+def _another(made: Callable[..., torch.Tensor | None]) -> Callable[..., torch.Tensor | None]:
+    """Make a wrong result of y = x @ w and the bias, both in float64; None where a mistake makes none."""
+    return lambda x, w, bias: made(x.double() @ w.double(), bias.double())
+
+
+def layer_traffic(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> int:
+    """Bytes of the product in tiles of 64 x 64, of the result once, and of the bias once for each row of tiles."""
+    (M, K), N = x.shape, w.shape[1]
+    return x.element_size() * (M * N + moved(M, N, K, TILE, TILE) + math.ceil(M / TILE) * N)
+
+
+linear_silu = Exercise(
+    id="sm.linear_silu",
+    entry="linear_silu",
+    signature="linear_silu(x: (M, K), w: (K, N), bias: (N,), contiguous halves, K and N multiples of 8) -> (M, N)",
+    minutes=15,
+    difficulty=3,
+    lines=24,
+    cases=[
+        Case("128 x 128 x 64, float16", "plain", layer(128, 128, 64, whole=True)),
+        Case("1 x 8 x 8, float16", "ragged", layer(1, 8, 8, whole=True)),
+        Case("130 x 72 x 40, bfloat16", "ragged", layer(130, 72, 40, BF16, whole=True)),
+        Case("77 x 200 x 104, float16", "ragged", layer(77, 200, 104, whole=True)),
+        Case("64 x 96 x 48, sums that the bias takes away", "precision", layer(64, 96, 48, apart=512.0, scale=0.25)),
+        Case("40 x 64 x 72, the same in bfloat16", "precision", layer(40, 64, 72, BF16, apart=256.0, scale=0.25)),
+        Case("2048 x 1024 x 64, float16", "performance", layer(2048, 1024, 64, whole=True)),
+        Case("256 x 320 x 128, bfloat16", "performance", layer(256, 320, 128, BF16, whole=True)),
+        Case("384 x 512 x 256, float16", "performance", layer(384, 512, 256, whole=True)),
+    ],
+    oracle=linear,
+    budget=sum_budget(
+        lambda x, w, bias: 1.2 * (x.double().abs() @ w.double().abs() + bias.double().abs()),
+        lambda x, **_: x.shape[1] + 1,
+    ),
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 1),
+        Correct("precision", 1, "nothing is rounded before the end"),
+        Launches(1, 1),
+        Traffic(layer_traffic, 2, title="no more bytes than the product and the bias"),
+    ],
+    hints=[
+        "When the loop along K ends, the tile of sums is in registers, in float32. What must happen to it before it is stored? And which "
+        "number does each column of the tile need?",
+        "One tile of the bias, BLOCK_N numbers, serves all rows of the tile of sums: bias[None, :].",
+        "acc += tl.load(bias_ptr + cols, mask=cols < N, other=0).to(tl.float32)[None, :]; acc *= tl.sigmoid(acc); then the store.",
+    ],
+    mistakes=[
+        Misconception(_another(lambda y, bias: silu(y)), "The bias is missing.", linear),
+        Misconception(
+            _another(lambda y, bias: silu(y + bias[:, None]) if y.shape[0] == y.shape[1] else None),
+            "The bias has a number for each column of the result, not for each row. Use bias[None, :].",
+            linear,
+        ),
+        Misconception(
+            _another(lambda y, bias: silu(y) + bias),
+            "The bias comes after the activation. It belongs before it.",
+            linear,
+        ),
+        Misconception(
+            _another(lambda y, bias: torch.sigmoid(y + bias)),
+            "This is the sigmoid alone: silu(y) = y * sigmoid(y).",
+            linear,
+        ),
+        Misconception(
+            _another(lambda y, bias: torch.relu(y + bias)), "This is a ReLU: silu(y) = y * sigmoid(y).", linear
+        ),
+        Misconception(
+            _another(lambda y, bias: y + bias), "The activation is missing: silu(y) = y * sigmoid(y).", linear
+        ),
+        lambda trials: _rounded_first(trials),
+    ],
+)
+
+
+def _rounded_first(trials: Any) -> str:
+    """Say so if the product was rounded to the result's dtype before the bias was added."""
+    for trial in trials:
+        for call, out in zip(trial.inputs, trial.evidence.outputs, strict=False):
+            right = linear(**call)
+            if trial.case.group != "precision" or not isinstance(out, torch.Tensor) or out.shape != right.shape:
+                continue
+            y = (call["x"].double() @ call["w"].double()).to(out.dtype).double() + call["bias"].double()
+            if (out.double() - silu(y)).norm() < 0.3 * (out.double() - right).norm():
+                return (
+                    "The product is rounded to half precision before the bias is added. If the bias nearly cancels it, mostly the "
+                    "rounding error is left. Add the bias to the float32 sums, and round once, at the store."
+                )
+    return ""
+
+
+EXERCISES = (descriptor_matmul, linear_silu)

@@ -1,0 +1,140 @@
+"""Tiles within tiles: of a program, of a warp, of a thread, and the bytes that each asks of the memory below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from course_lib.criteria import Correct
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import fixed
+from course_lib.exercises.sm.guesses import guessed
+from course_lib.mistakes import MistakeMatcher
+
+
+def parts(tile: Sequence[int], of: Sequence[int]) -> list[tuple[range, range]]:
+    """The (rows, columns) of each part of a tile; those at the edges may be smaller."""
+    (M, N), (m, n) = tile, of
+    return [(range(i, min(i + m, M)), range(j, min(j + n, N))) for i in range(0, M, m) for j in range(0, N, n)]
+
+
+def fetched(tile: Sequence[int], of: Sequence[int], bk: int, itemsize: int) -> int:
+    """Bytes of a and b that the parts of a tile fetch in a step: each part each number that it needs once, part by part."""
+    numbers = 0
+    for rows, columns in parts(tile, of):
+        numbers += len({("a", m, k) for m in rows for k in range(bk)})
+        numbers += len({("b", k, n) for n in columns for k in range(bk)})
+    return numbers * itemsize
+
+
+def three_levels(
+    tile: Sequence[int], warp_tile: Sequence[int], thread_tile: Sequence[int], bk: int, itemsize: int
+) -> tuple[int, int, int]:
+    """Bytes of one step along K: into shared memory, out of it for the warps, into the registers of threads."""
+    of_threads = sum(
+        fetched((len(rows), len(columns)), thread_tile, bk, itemsize) for rows, columns in parts(tile, warp_tile)
+    )
+    return fetched(tile, tile, bk, itemsize), fetched(tile, warp_tile, bk, itemsize), of_threads
+
+
+def nest(
+    name: str, group: str, tile: tuple[int, int], warp_tile: tuple[int, int], thread_tile: tuple[int, int], **more: int
+) -> Case:
+    """A case: the tiles of a program, of a warp and of a thread."""
+    more = {"bk": 8, "itemsize": 4} | more
+    return fixed(name, group, tile=list(tile), warp_tile=list(warp_tile), thread_tile=list(thread_tile), **more)
+
+
+def fetches(guess: Callable[..., Any], sentence: str, place: int | None = None) -> MistakeMatcher:
+    """Make a mistake: all three results, or the one at that place, are those of `guess`."""
+
+    def right(**case: Any) -> Any:
+        return three_levels(**case) if place is None else three_levels(**case)[place]
+
+    return guessed(guess, right, sentence, place)
+
+
+def _once(tile, warp_tile, thread_tile, bk, itemsize):
+    """Everybody fetches what the program fetches."""
+    return [fetched(tile, tile, bk, itemsize)] * 3
+
+
+def _results(tile, warp_tile, thread_tile, bk, itemsize):
+    """The results are fetched, too."""
+    return [n + tile[0] * tile[1] * itemsize for n in three_levels(tile, warp_tile, thread_tile, bk, itemsize)]
+
+
+def _products(tile, warp_tile, thread_tile, bk, itemsize):
+    """Each multiply-add fetches both of its factors."""
+    return 2 * tile[0] * tile[1] * bk * itemsize
+
+
+def _one_k(tile, warp_tile, thread_tile, bk, itemsize):
+    """A step of one k."""
+    return three_levels(tile, warp_tile, thread_tile, 1, itemsize)
+
+
+def _by_area(tile, warp_tile, thread_tile, bk, itemsize):
+    """The parts are counted by area."""
+    (M, N), (m, n) = tile, warp_tile
+    return M * N // (m * n) * (m + n) * bk * itemsize
+
+
+def _whole_parts(tile, warp_tile, thread_tile, bk, itemsize):
+    """The parts that are whole alone are counted."""
+    (M, N), (m, n) = tile, warp_tile
+    return (M * max(1, N // n) + N * max(1, M // m)) * bk * itemsize
+
+
+warp_tile_bytes = Exercise(
+    id="sm.warp_tile_bytes",
+    entry="warp_tile_bytes",
+    signature="warp_tile_bytes(tile, warp_tile, thread_tile, bk: int, itemsize: int) -> tuple[int, int, int]",
+    kind="formula",
+    minutes=15,
+    difficulty=3,
+    lines=8,
+    cases=[
+        nest("128 x 128, warps of 64 x 32, threads of 8 x 8", "whole", (128, 128), (64, 32), (8, 8)),
+        nest("the same, threads of 4 x 4", "whole", (128, 128), (64, 32), (4, 4)),
+        nest("a wide tile, halves", "whole", (64, 256), (32, 64), (8, 4), bk=16, itemsize=2),
+        nest("a number each", "whole", (32, 32), (16, 16), (1, 1)),
+        nest("one warp", "whole", (32, 64), (32, 64), (8, 8)),
+        nest("the last columns of a product", "edges", (128, 80), (64, 32), (8, 8)),
+        nest("the last rows", "edges", (40, 96), (32, 32), (8, 4), bk=4),
+        nest("threads at an edge", "edges", (30, 60), (16, 32), (4, 8), bk=4),
+    ],
+    oracle=three_levels,
+    criteria=[Correct("whole", 2, "tiles that divide one another"), Correct("edges", 2, "tiles that are cut off")],
+    hints=[
+        "Which parts need a given row of a? At each level, count the parts that lie side by side. Each of them fetches the row for itself.",
+        "In a tile of M x N in parts of m x n, a's M rows are needed by each of cdiv(N, n) parts, and b's N columns by cdiv(M, m). That "
+        "is matmul_bytes of unit 05 without c, and with bk instead of K.",
+        "def fetched(M, N, m, n): return (M * cdiv(N, n) + N * cdiv(M, m)) * bk * itemsize. Two of the numbers are calls of it. For the "
+        "threads, sum it over the warp tiles, of which those at an edge are smaller.",
+    ],
+    mistakes=[
+        fetches(
+            _once,
+            "At each level these are the bytes that the program fetches. But warps do not share registers: two warps next to each other "
+            "each fetch the same rows of a.",
+        ),
+        fetches(_results, "Sums stay in registers during the whole loop. A step fetches only a and b."),
+        fetches(
+            _products,
+            "A thread keeps what it has fetched. From a column of a and a row of b it computes a whole block of products, an outer "
+            "product.",
+            2,
+        ),
+        fetches(_one_k, "This counts a single k. A step has bk of them."),
+        fetches(
+            _by_area,
+            "You divided by the area of a part. But a part that reaches past the right edge does not help at the bottom, so round up in "
+            "each direction.",
+            1,
+        ),
+        fetches(_whole_parts, "A part that is cut off at an edge fetches, too. So round up, with triton.cdiv.", 1),
+    ],
+)
+
+EXERCISES = (warp_tile_bytes,)

@@ -1,0 +1,282 @@
+"""Plans of who works on which tile, and when: as many programs as SMs, each with a list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from course_lib.criteria import Holds
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import fixed
+from course_lib.exercises.tiling import oracles
+from course_lib.mistakes import every
+from course_lib.words import in_words
+from tritontrace.tracing import grouped, row_major
+from tritontrace.words import plural
+
+# ------------------------------------------------------------------------------------------------ whole tiles
+
+
+def in_time(lists: Sequence[Sequence[Any]]) -> list[Any]:
+    """The tiles in the order in which they are begun: the first of each program, then the second of each, and so on."""
+    turns = max(map(len, lists), default=0)
+    return [own[turn] for turn in range(turns) for own in lists if turn < len(own)]
+
+
+def is_dealt(output: Any, grid_m: int, grid_n: int, sms: int, **_: Any) -> str:
+    """ "" if each tile has one program, and no program has more than the mean, rounded up."""
+    said = f"{grid_m} x {grid_n} tiles, {plural(sms, 'program')}"
+    owner: dict[tuple[int, int], int] = {}
+    for pid, own in enumerate(output):
+        if not isinstance(own, list):
+            return f"{said}: program {pid} gets {in_words(own)}, not a list of tiles"
+        for tile in own:
+            if not isinstance(tile, list) or [type(x) for x in tile] != [int, int]:
+                return f"{said}: program {pid} gets {in_words(tile)}, not a pair of whole numbers (m, n)"
+            if not (0 <= tile[0] < grid_m and 0 <= tile[1] < grid_n):
+                return f"{said}: program {pid} gets tile {tuple(tile)}, outside of the grid"
+            if tuple(tile) in owner:
+                return f"{said}: programs {owner[tuple(tile)]} and {pid} both get tile {tuple(tile)}"
+            owner[tuple(tile)] = pid
+    if len(owner) < grid_m * grid_n:
+        return f"{said}: {grid_m * grid_n - len(owner)} of {grid_m * grid_n} tiles have no program"
+    busiest, most = max(map(len, output)), next(n for n in range(len(owner) + 1) if n * sms >= len(owner))
+    return "" if busiest <= most else f"{said}: one program has {busiest} tiles, but {most} are enough"
+
+
+def shares_l2(output: Any, grid_m: int, grid_n: int, sms: int, **_: Any) -> str:
+    """DRAM bytes of the L2 model, against programs that walk in row order."""
+    problem = is_dealt(output, grid_m, grid_n, sms)
+    if problem:
+        return problem
+    share = dram_share(output, grid_m, grid_n, sms)
+    return (
+        "" if share <= 0.65 else f"the L2 model fetches {share:.2f} of the bytes of row order; at most 0.65 is required"
+    )
+
+
+def dram_share(lists: Sequence[Sequence[Any]], grid_m: int, grid_n: int, sms: int, steps: int = 16) -> float:
+    """DRAM bytes of unit 05's L2 model, when all programs begin their tiles together, divided by those of row order."""
+    return oracles.dram_share(in_time(lists), grid_m, grid_n, steps, sms)
+
+
+def grid(name: str, group_of: str, grid_m: int, grid_n: int, sms: int, group: int) -> Case:
+    """A case: a grid of tiles, and so many programs."""
+    return fixed(name, group_of, programs=sms, sms=sms, grid_m=grid_m, grid_n=grid_n, group=group)
+
+
+def lists_are(made: Callable[..., list[list[Any]]]) -> Callable[..., bool]:
+    """Make a matcher: the lists are those that this mistake makes."""
+    return lambda out, **case: (
+        isinstance(out, list) and all(isinstance(x, list) for x in out) and out == made(**case) != []
+    )
+
+
+def _in_rows(grid_m: int, grid_n: int, sms: int, **_: Any) -> list[list[Any]]:
+    order = row_major(grid_m, grid_n).tolist()
+    return [order[pid::sms] for pid in range(sms)]
+
+
+def _in_pieces(grid_m: int, grid_n: int, sms: int, group: int, **_: Any) -> list[list[Any]]:
+    order = grouped(grid_m, grid_n, group).tolist()
+    each = -(-len(order) // sms)
+    return [order[pid * each : (pid + 1) * each] for pid in range(sms)]
+
+
+def _full_groups(grid_m: int, grid_n: int, sms: int, group: int, **_: Any) -> list[list[Any]]:
+    def tile(number: int) -> list[int]:
+        within = number % (group * grid_n)
+        return [number // (group * grid_n) * group + within % group, within // group]
+
+    return [[tile(number) for number in range(pid, grid_m * grid_n, sms)] for pid in range(sms)]
+
+
+def _whole_rounds(grid_m: int, grid_n: int, sms: int, group: int, **_: Any) -> list[list[Any]]:
+    order = grouped(grid_m, grid_n, group).tolist()
+    return [order[pid : len(order) // sms * sms : sms] for pid in range(sms)] if len(order) % sms else []
+
+
+persistent_order = Exercise(
+    id="sm.persistent_order",
+    entry="persistent_order",
+    signature="persistent_order(pid, sms, grid_m, grid_n, group) -> list[tuple[int, int]]",
+    kind="formula",
+    without=["tritontrace.tracing.cache"],
+    called="for every program",
+    minutes=15,
+    difficulty=3,
+    lines=9,
+    cases=[
+        grid("8 x 6 tiles, 5 programs", "dealt", 8, 6, 5, 4),
+        grid("9 x 5 tiles, 7 programs", "dealt", 9, 5, 7, 4),
+        grid("2 x 3 tiles, 8 programs", "dealt", 2, 3, 8, 4),
+        grid("16 x 33 tiles, 132 programs", "dealt", 16, 33, 132, 8),
+        grid("48 x 48 tiles, 132 programs", "cache", 48, 48, 132, 8),
+        grid("50 x 47 tiles, 132 programs", "cache", 50, 47, 132, 8),
+    ],
+    oracle=lambda **_: None,
+    criteria=[
+        Holds(is_dealt, 2, "each tile once, the busiest program at most one tile above the mean", "dealt"),
+        Holds(
+            shares_l2,
+            2,
+            "at most 0.65 of row order's DRAM bytes",
+            "cache",
+            told=lambda out, grid_m, grid_n, sms, **_: f"{dram_share(out, grid_m, grid_n, sms):.2f}",
+        ),
+    ],
+    hints=[
+        "Which tiles are worked on at the same time? The first of every program, then the second of every program. These should lie near "
+        "one another.",
+        "Number the tiles in a good order, say unit 05's grouped one, 0, 1, 2, ... Program pid takes number pid, and what comes next for "
+        "it when all programs have had their turn?",
+        "[grouped_order(number, grid_m, grid_n, group) for number in range(pid, grid_m * grid_n, sms)], with unit 05's function.",
+    ],
+    mistakes=[
+        every(
+            lists_are(_in_rows),
+            "This is row order. The tiles of one round lie in long rows, and need all columns of b.",
+        ),
+        every(
+            lists_are(_in_pieces),
+            "Each program has a piece of the order for itself. Then the tiles of one round lie far apart, and the last programs may have "
+            "none. Take every sms-th tile.",
+        ),
+        every(
+            lists_are(_full_groups),
+            "The last group may have fewer rows than `group`. How many are left?",
+        ),
+        every(
+            lists_are(_whole_rounds),
+            "The last round is not full, and its tiles are missing. Use range(pid, tiles, sms).",
+        ),
+    ],
+)
+
+# ------------------------------------------------------------------------------------------------ parts of tiles
+
+Piece = list[int]
+
+
+def covers(output: Any, tiles: int, steps: int, sms: int, **_: Any) -> str:
+    """ "" if the pieces make up each step of each tile once."""
+    said = f"{plural(tiles, 'tile')} of {plural(steps, 'step')}, {plural(sms, 'program')}"
+    done = np.zeros((tiles, steps), int)
+    for pid, own in enumerate(output):
+        if not isinstance(own, list):
+            return f"{said}: program {pid} gets {in_words(own)}, not a list of pieces"
+        for piece in own:
+            if not isinstance(piece, list) or [type(x) for x in piece] != [int, int, int]:
+                return f"{said}: program {pid} gets {in_words(piece)}, not (tile, first step, end)"
+            tile, first, end = piece
+            if not (0 <= tile < tiles and 0 <= first < end <= steps):
+                asked = f"0 <= tile < {tiles} and 0 <= first step < end <= {steps}"
+                return f"{said}: program {pid} gets {tuple(piece)}, which is no piece: {asked} must hold"
+            done[tile, first:end] += 1
+    if (done != 1).any():
+        tile, step = map(int, np.argwhere(done != 1)[0])
+        return f"{said}: step {step} of tile {tile} is done {plural(int(done[tile, step]), 'time')}"
+    return ""
+
+
+def is_balanced(output: Any, tiles: int, steps: int, sms: int, **_: Any) -> str:
+    """ "" if nobody has more than one step above the mean."""
+    problem = covers(output, tiles, steps, sms)
+    if problem:
+        return problem
+    loads = [sum(end - first for _, first, end in own) for own in output]
+    busiest, mean = max(loads), tiles * steps / sms
+    return "" if busiest < mean + 1 else f"the busiest program has {busiest} steps, and the mean is {mean:.1f}"
+
+
+def is_in_few_pieces(output: Any, tiles: int, steps: int, sms: int, **_: Any) -> str:
+    """ "" if nobody cuts more than it must: less than one cut for each program."""
+    problem = covers(output, tiles, steps, sms)
+    pieces = 0 if problem else sum(map(len, output))
+    most = tiles + sms - 1
+    return problem or (
+        "" if pieces <= most else f"{pieces} pieces, but {most} are enough: each further one costs a sum in memory"
+    )
+
+
+def shares(name: str, group: str, tiles: int, steps: int, sms: int) -> Case:
+    """A case: tiles, each with so many steps along K, and programs."""
+    return fixed(name, group, programs=sms, sms=sms, tiles=tiles, steps=steps)
+
+
+def _whole_tiles(tiles: int, steps: int, sms: int, **_: Any) -> list[list[Piece]]:
+    return [[[tile, 0, steps] for tile in range(pid, tiles, sms)] for pid in range(sms)]
+
+
+def _rest_to_the_last(tiles: int, steps: int, sms: int, **_: Any) -> list[int]:
+    each = tiles * steps // sms
+    return [each] * (sms - 1) + [tiles * steps - each * (sms - 1)]
+
+
+def _rounded_down(tiles: int, steps: int, sms: int, **_: Any) -> list[int]:
+    return [tiles * steps // sms] * sms
+
+
+def _loads_are(guess: Callable[..., list[int]]) -> Callable[..., bool]:
+    def matches(out: Any, **case: Any) -> bool:
+        try:
+            loads = [sum(end - first for _, first, end in own) for own in out]
+        except (TypeError, ValueError):  # no pieces
+            return False
+        return loads == guess(**case)
+
+    return matches
+
+
+balanced_walk = Exercise(
+    id="sm.balanced_walk",
+    entry="balanced_walk",
+    signature="balanced_walk(pid, sms, tiles, steps) -> list[tuple[int, int, int]]",
+    kind="formula",
+    called="for every program",
+    minutes=15,
+    difficulty=3,
+    lines=8,
+    cases=[
+        shares("4 tiles of 6 steps, 3 programs", "covered", 4, 6, 3),
+        shares("140 tiles of 64 steps, 132 programs", "covered", 140, 64, 132),
+        shares("1 tile of 10 steps, 4 programs", "covered", 1, 10, 4),
+        shares("2 tiles of 3 steps, 8 programs", "covered", 2, 3, 8),
+        shares("140 tiles of 64 steps, 132 programs", "balanced", 140, 64, 132),
+        shares("7 tiles of 5 steps, 8 programs", "balanced", 7, 5, 8),
+        shares("132 tiles of 16 steps, 132 programs", "balanced", 132, 16, 132),
+        shares("300 tiles of 7 steps, 132 programs", "balanced", 300, 7, 132),
+    ],
+    oracle=lambda **_: None,
+    criteria=[
+        Holds(covers, 2, "each step of each tile once", "covered"),
+        Holds(is_balanced, 1, "the busiest program less than one step above the mean", "balanced"),
+        Holds(is_in_few_pieces, 1, "less than one cut for each program", "balanced"),
+    ],
+    hints=[
+        "Lay all steps of all tiles end to end in one line. Where does program pid's part of the line begin, and where does it end?",
+        "From pid * total // sms to (pid + 1) * total // sms. Then cut this part wherever a tile ends: step number i of the line is step "
+        "i % steps of tile i // steps.",
+        "at, end = pid * total // sms, (pid + 1) * total // sms; while at < end: tile = at // steps; stop = min(end, (tile + 1) * steps); "
+        "append (tile, at - tile * steps, stop - tile * steps); at = stop.",
+    ],
+    mistakes=[
+        every(
+            lists_are(_whole_tiles),
+            "These are whole tiles. With 140 of them on 132 SMs there are two rounds, and the second is nearly empty. Cut along K.",
+        ),
+        every(
+            _loads_are(_rest_to_the_last),
+            "The last program gets all steps that the division left. Shares from pid * total // sms to (pid + 1) * total // sms differ by "
+            "at most one.",
+        ),
+        every(
+            _loads_are(_rounded_down),
+            "Each program has total // sms steps, and nobody has the steps that the division left over.",
+        ),
+    ],
+)
+
+EXERCISES = (persistent_order, balanced_walk)

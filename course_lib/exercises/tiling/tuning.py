@@ -1,0 +1,200 @@
+"""Choices that are left once a kernel is right: tile, warps and stages, and how many programs share a sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from course_lib.criteria import Compiles, Correct, GradedTrial, Launches, NoAtomics, Speed, Traffic, TritonDidTheWork
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import BF16, FP16
+from course_lib.exercises.misconceptions import Misconception
+from course_lib.exercises.tiling.cases import factors, in_shares
+from course_lib.exercises.tiling.criteria import ByTheCompiler
+from course_lib.exercises.tiling.mistakes import looks_like_tf32
+from course_lib.exercises.tiling.oracles import in_float32, moved, product
+from course_lib.exercises.tiling.products import TILE, compulsory_bytes
+from course_lib.mistakes import on_race
+from tritontrace.results import Compiled
+from tritontrace.words import number
+
+# ------------------------------------------------------------------------------------------------ tile, warps, stages
+
+
+LARGE = (128, 256)  # sides of the largest tile whose sums leave registers for the rest
+FULL = 2 / 3  # of the shared memory that a program may have: with less, too few bytes are on their way
+
+
+def least_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
+    """Bytes that a product in tiles of 128 x 256 moves."""
+    (M, K), N = a.shape, b.shape[1]
+    return a.element_size() * (M * N + moved(M, N, K, *LARGE))
+
+
+def spilled(fact: Compiled) -> str:
+    """ "" if a kernel keeps all in registers, or how much it does not."""
+    return (
+        f"{number(fact.spill_bytes or 0)} bytes of each thread are spilled" if fact.spills or fact.spill_bytes else ""
+    )
+
+
+def without_wgmma(fact: Compiled) -> str:
+    """ "" if a kernel multiplies by wgmma, or by what it does."""
+    if any(name.startswith("wgmma") for name in fact.tensor_instructions):
+        return ""
+    return f"multiplies by {fact.tensor_instructions[0]}" if fact.tensor_instructions else "no tensor cores"
+
+
+def half_empty(fact: Compiled) -> str:
+    """ "" if tiles fill shared memory, or how much of it they take."""
+    if fact.shared_bytes >= FULL * fact.shared_limit:
+        return ""
+    return f"{number(fact.shared_bytes)} of {number(fact.shared_limit)} bytes of shared memory"
+
+
+def on_hopper(trials: Sequence[GradedTrial]) -> list[Compiled]:
+    """Return what the compiler says of these kernels for an H100 or H200."""
+    return [fact for t in trials for fact in t.evidence.compiled if fact.gpu == "sm_90"]
+
+
+def too_many_sums(trials: Sequence[GradedTrial]) -> str:
+    """Say so if a thread has more sums than registers."""
+    return (
+        "A program has 32 x num_warps threads, which share BLOCK_M x BLOCK_N sums. A thread has at most 255 registers, and needs some for "
+        "addresses: give it 128 sums or fewer, by more warps or a smaller tile."
+        if any(map(spilled, on_hopper(trials)))
+        else ""
+    )
+
+
+def too_many_stages(trials: Sequence[GradedTrial]) -> str:
+    """Say so if the stages do not fit into shared memory."""
+    return (
+        "The stages do not fit: num_stages x (BLOCK_M + BLOCK_N) x BLOCK_K x 2 bytes is more than a program may have."
+        if any(fact.shared_bytes > fact.shared_limit > 0 for fact in on_hopper(trials))
+        else ""
+    )
+
+
+def too_few_stages(trials: Sequence[GradedTrial]) -> str:
+    """Say so if shared memory has room for more."""
+    return (
+        "There is room for another stage: each takes (BLOCK_M + BLOCK_N) x BLOCK_K x 2 bytes of shared memory."
+        if any(fact.accepted and half_empty(fact) for fact in on_hopper(trials))
+        else ""
+    )
+
+
+tune = Exercise(
+    id="tiling.tune",
+    entry="tuned_matmul",
+    given=("tuned_kernel", "tuned_matmul"),
+    signature="configuration() -> dict of BLOCK_M, BLOCK_N, BLOCK_K, num_warps, num_stages",
+    minutes=15,
+    difficulty=3,
+    lines=1,
+    cases=[
+        Case("256 x 256 x 256, bfloat16", "plain", factors(256, 256, 256, BF16)),
+        Case("2048 x 2048 x 128, bfloat16", "performance", factors(2048, 2048, 128, BF16)),
+    ],
+    oracle=product,
+    budget=in_float32,
+    gates=[TritonDidTheWork(), Correct("plain")],  # not Compiles: this configuration need not fit an A100
+    criteria=[
+        ByTheCompiler(spilled, 2, "no spills"),
+        ByTheCompiler(without_wgmma, 1, "products by wgmma"),
+        ByTheCompiler(half_empty, 2, "two thirds of shared memory hold tiles"),
+        # the launch is given, so nothing is asked about who shares the work
+        Traffic(least_bytes, 3, title="no more bytes than tiles of 128 x 256 move", programs=0),
+    ],
+    bonus=[
+        Speed(
+            "torch's matmul",
+            Case("4096 x 4096 x 4096, bfloat16", "speed", factors(4096, 4096, 4096, BF16)),
+            compulsory_bytes,
+            full=0.9,
+            none=0.7,
+            points=3,
+            baseline=lambda a, b: lambda: torch.matmul(a, b),
+            advice="What the compiler says is the same for a tile and the tile turned. A clock can tell them apart.",
+        )
+    ],
+    hints=[
+        "Begin with the bytes: of all tiles whose sums fit into half of the registers, which one reads least? Then choose warps, so that "
+        "no thread has more than 128 sums. Then choose stages.",
+        "128 x 256 sums are 128 for each thread of 8 warps. A stage with BLOCK_K = 64 takes (128 + 256) * 64 * 2 = 49,152 bytes, and a "
+        "program may have 232,448.",
+        "BLOCK_M=128, BLOCK_N=256, BLOCK_K=64 and num_warps=8; how many stages fit? If there is a GPU, try the tile turned, too.",
+    ],
+    mistakes=[too_many_sums, too_many_stages, too_few_stages],
+)
+
+
+# ------------------------------------------------------------------------------------------------ split along K
+
+
+def shares_bytes(a: torch.Tensor, b: torch.Tensor, splits: int) -> int:
+    """Bytes that tiles of 64 x 64 move, and those of a float32 part for each share, written and read."""
+    (M, K), N = a.shape, b.shape[1]
+    return a.element_size() * (M * N + moved(M, N, K, TILE, TILE)) + 2 * 4 * splits * M * N
+
+
+def of_whole_shares(a: torch.Tensor, b: torch.Tensor, splits: int) -> torch.Tensor | None:
+    """The product, if each share is K // splits long."""
+    end = a.shape[1] // splits * splits
+    return product(a[:, :end], b[:end]) if 0 < end < a.shape[1] else None
+
+
+split_k = Exercise(
+    id="tiling.split_k",
+    entry="split_k",
+    signature="split_k(a: (M, K), b: (K, N), contiguous, splits: int) -> (M, N)",
+    minutes=20,
+    difficulty=4,
+    track="more",
+    lines=35,
+    cases=[
+        Case("64 x 64 x 256 in 4 shares, whole numbers, float16", "plain", in_shares(64, 64, 256, 4, FP16, whole=True)),
+        Case("1 x 1 x 1 in 1 share, float16", "ragged", in_shares(1, 1, 1, 1, FP16)),
+        Case("33 x 70 x 100 in 3 shares, float16", "ragged", in_shares(33, 70, 100, 3, FP16)),
+        Case("20 x 50 x 1000 in 7 shares, bfloat16", "ragged", in_shares(20, 50, 1000, 7, BF16)),
+        Case("40 x 30 x 333 in 5 shares, float32", "ragged", in_shares(40, 30, 333, 5)),
+        Case("16 x 16 x 5 in 8 shares, float16", "empty", in_shares(16, 16, 5, 8, FP16)),
+        Case("50 x 20 x 9 in 7 shares, bfloat16", "empty", in_shares(50, 20, 9, 7, BF16)),
+        Case(
+            "30 x 20 x 4000 in 15 shares that cancel, bfloat16", "long", in_shares(30, 20, 4000, 15, BF16, turning=True)
+        ),
+        Case("128 x 128 x 8192 in 32 shares, float16", "performance", in_shares(128, 128, 8192, 32, FP16, whole=True)),
+        Case("64 x 128 x 4096 in 16 shares, float16", "performance", in_shares(64, 128, 4096, 16, FP16, whole=True)),
+    ],
+    oracle=product,
+    budget=in_float32,
+    gates=[TritonDidTheWork(), Correct("plain"), Compiles()],
+    criteria=[
+        Correct("ragged", 2),
+        Correct("empty", 1, "right where some shares are empty"),
+        Correct("long", 2, "parts stay in float32"),
+        Traffic(shares_bytes, 2, title="the bytes of tiles of 64 x 64, and of the parts"),
+        Launches(2, 1),
+        NoAtomics(1),
+    ],
+    hints=[
+        "The first kernel is matmul with one change: its loop goes over one share of K. Where does it store its tile, so that no two "
+        "programs write to the same place?",
+        "Let share = triton.cdiv(K, splits). Program (tile, split) sums from split * share to min((split + 1) * share, K), with a mask "
+        "that ends there, and stores its acc to parts (splits, M, N), float32. A share without numbers stores zeros.",
+        "The second kernel has a block of the M * N elements of c. In a loop over range(splits) it loads parts_ptr + split * M * N + offs "
+        "and adds them up in float32. Its blocks should be small, such as 512, so that many programs share the work.",
+    ],
+    mistakes=[
+        Misconception(
+            of_whole_shares,
+            "The last numbers along K are left out: K // splits rounds down. Let a share be triton.cdiv(K, splits) long.",
+            product,
+            each=True,
+        ),
+        looks_like_tf32,
+        on_race("Several programs write the same tile. Each share needs a place of its own: parts (splits, M, N)."),
+    ],
+)

@@ -1,0 +1,277 @@
+"""Costs of a transformer: parameters, bytes of a training step, FLOPs, seconds, dollars."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from course_lib.criteria import Holds
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import fixed
+from course_lib.exercises.training.oracles import SavedBytes, differentiable
+from course_lib.mistakes import every
+from course_lib.workloads.gpt import GPT, LARGE, TORCH, Config
+from course_lib.workloads.launched import Kernels
+
+SIZES = ("vocab", "layers", "width", "heads", "kv_heads", "hidden")
+
+
+def sized(name: str, group: str, c: Config, /, **more: Any) -> Case:
+    """Make a case of a model's sizes."""
+    return fixed(name, group, **{size: getattr(c, size) for size in SIZES}, **more)
+
+
+def config(**sizes: int) -> Config:
+    """The configuration of these sizes; other arguments of a case are left out."""
+    return Config(**{name: sizes[name] for name in SIZES})
+
+
+@cache
+def parameters_of(c: Config) -> int:
+    """Count the parameters of a model that is never made."""
+    with torch.device("meta"):
+        return sum(p.numel() for p in GPT(c).parameters())
+
+
+@cache
+def kept_of(c: Config, batch: int, n: int) -> int:
+    """Count the bytes between forward and backward of our model in bfloat16, with the course's kernels in its slots.
+
+    A number for each layer and the rest, linear in layers: few are run, and the others are as many more.
+    """
+    one, two = (_kept(dataclasses.replace(c, layers=layers), batch, n) for layers in (1, 2))
+    return one + (c.layers - 1) * (two - one)
+
+
+def _kept(c: Config, batch: int, n: int) -> int:
+    model = GPT(c, differentiable(Kernels())).bfloat16()
+    tokens, targets = torch.randint(0, c.vocab, (2, batch, n)).unbind()
+    with torch.enable_grad(), SavedBytes(*model.parameters()) as kept:
+        model(tokens, targets.clone())
+    return kept.bytes - tokens.untyped_storage().nbytes() + tokens.nbytes
+
+
+def memory_of(batch: int, n: int, **sizes: int) -> tuple[int, int, int]:
+    """(parameters, bytes of weights, gradients and optimizer, bytes kept for backward), counted."""
+    c = config(**sizes)
+    return parameters_of(c), state_of(c), kept_of(c, batch, n)
+
+
+def state_of(c: Config) -> int:
+    """Bytes of bfloat16 weights and gradients, and of the float32 master, m and v."""
+    with torch.device("meta"):
+        weights = list(GPT(c).bfloat16().parameters())
+    return sum(2 * p.nbytes + 3 * p.numel() * 4 for p in weights)
+
+
+def says(part: int, name: str, told: str) -> Callable[..., str]:
+    """Make a check of one of three whole numbers."""
+
+    def look(output: Any, **arguments: Any) -> str:
+        if not isinstance(output, list) or len(output) != 3:
+            return "expected three numbers: (parameters, state, activations)"
+        right, found = memory_of(**arguments)[part], output[part]
+        return "" if found == right else f"{told}: {right:,} counted, {_said(found)} predicted, of {_named(arguments)}"
+
+    look.__name__ = name
+    return look
+
+
+def _said(value: Any) -> str:
+    return f"{value:,}" if type(value) in (int, float) else "no number"
+
+
+def _named(arguments: dict[str, Any]) -> str:
+    """The sizes of a model and of a batch, as a student would pass them."""
+    return ", ".join(f"{name} {arguments[name]}" for name in (*SIZES, "batch", "n"))
+
+
+def off_by(wrong: Callable[..., float], part: int) -> Callable[..., bool]:
+    """Make a matcher: a number is off by so much."""
+
+    def matches(output: Any, **arguments: Any) -> bool:
+        amount = wrong(**arguments)
+        return isinstance(output, list) and len(output) == 3 and type(output[part]) in (int, float) and bool(amount) and (
+            output[part] - memory_of(**arguments)[part] == amount
+        )  # fmt: skip
+
+    return matches
+
+
+def _q_and_k(layers: int, width: int, heads: int, kv_heads: int, batch: int, n: int, **_: Any) -> int:
+    return -2 * layers * batch * n * (heads + kv_heads) * (width // heads)
+
+
+NARROW = Config(vocab=50, layers=3, width=24, heads=3, kv_heads=3, hidden=40)
+GROUPED = Config(vocab=77, layers=2, width=32, heads=8, kv_heads=2, hidden=56)
+
+training_memory = Exercise(
+    id="training.training_memory",
+    entry="training_memory",
+    signature="training_memory(vocab, layers, width, heads, kv_heads, hidden, batch, n) -> (parameters, state, activations), bytes",
+    kind="formula",
+    without=["course_lib.workloads.gpt", "course_lib.workloads.launched"],
+    minutes=25,
+    difficulty=4,
+    lines=16,
+    cases=[
+        sized(
+            "one layer", "plain", Config(vocab=64, layers=1, width=64, heads=4, kv_heads=4, hidden=176), batch=1, n=16
+        ),
+        sized("three layers, heads of their own", "plain", NARROW, batch=3, n=10),
+        sized("heads that share k and v", "plain", GROUPED, batch=2, n=21),
+    ],
+    oracle=memory_of,
+    criteria=[
+        Holds(says(0, "parameters", "parameters"), 2, "parameters"),
+        Holds(says(1, "state", "bytes of weights, gradients and optimizer"), 1, "weights, gradients, optimizer"),
+        Holds(says(2, "activations", "bytes kept between forward and backward"), 5, "what the forward pass keeps"),
+    ],
+    hints=[
+        "D = width / heads. A block has the parameters of qkv, out, up (twice hidden), down and two norms. Then there are the embedding, "
+        "the head and the last norm.",
+        "For each token, a block keeps in bfloat16: x twice and the norms' results twice, q and k turned, all of qkv (v is a part of it), "
+        "o, gate and up, and their product. It also keeps 4 bytes for each rstd and for each head's lse.",
+        "Outside the blocks, the step keeps for each token x, the last norm's result and rstd, the logits in bfloat16, lse, and 8 bytes "
+        "each for token and target. The tables of angles take 4 * n * D bytes in all.",
+    ],
+    mistakes=[
+        every(
+            off_by(lambda vocab, batch, n, **_: -2 * batch * n * vocab, 2),
+            "The logits are missing: the loss keeps two bytes for each token and each word of the vocabulary for its backward pass.",
+        ),
+        every(
+            off_by(lambda layers, heads, batch, n, **_: -4 * layers * batch * n * heads, 2),
+            "lse is missing: four bytes for each query of each head.",
+        ),
+        every(
+            off_by(_q_and_k, 2),
+            "The numbers of q and k are missing once. Both are kept turned, and v, a view, also keeps the q and k of qkv's result alive: "
+            "q and k have to be counted twice.",
+        ),
+        every(
+            off_by(lambda width, heads, n, **_: -2 * n * (width // heads), 2),
+            "One table of angles is missing. There are two, cos and sin, of n * D / 2 float32 numbers each.",
+        ),
+        every(
+            off_by(lambda batch, n, **_: -8 * batch * n, 2),
+            "8 bytes per token are missing. The token and its target are both kept, and an int64 has 8 bytes.",
+        ),
+        every(
+            off_by(lambda vocab, width, **_: -vocab * width, 0),
+            "Either the embedding or the head is missing. Here embedding and head are two matrices, vocab x width each.",
+        ),
+    ],
+)
+
+
+# ------------------------------------------------------------------------------------------------------- FLOPs, seconds, dollars
+
+
+@cache
+def flops_of(c: Config, batch: int, n: int) -> int:
+    """Count the FLOPs of a training step: torch's counter sees the matrices, and pairs of queries and keys are counted one by one."""
+    with torch.device("meta"):
+        model = GPT(
+            c, dataclasses.replace(TORCH, attention=lambda q, k, v: q + v.repeat_interleave(c.heads // c.kv_heads, 1))
+        )
+        tokens = torch.zeros(batch, n, dtype=torch.int64)
+    with torch.enable_grad(), FlopCounterMode(display=False) as counted:
+        model(tokens, tokens).backward()
+    pairs = sum(1 for query in range(n) for key in range(query + 1))
+    products = 2 + 4  # q kᵀ and p v; the gradients of q, k, p and v
+    return counted.get_total_flops() + batch * c.layers * c.heads * pairs * products * 2 * c.head_dim
+
+
+def cost_of(
+    batch: int, n: int, tokens: float, flops_per_second: float, mfu: float, dollars: float, **sizes: int
+) -> tuple:
+    """(FLOPs of a step, its seconds, dollars of the run)."""
+    step = flops_of(config(**sizes), batch, n)
+    seconds = step / (flops_per_second * mfu)
+    return step, seconds, tokens / (batch * n) * seconds / 3600 * dollars
+
+
+def costs(part: int, name: str, unit: str) -> Callable[..., str]:
+    """Make a check of one of three numbers."""
+
+    def look(output: Any, **arguments: Any) -> str:
+        if not isinstance(output, list) or len(output) != 3:
+            return "expected three numbers: (flops, seconds, dollars)"
+        right, found = cost_of(**arguments)[part], output[part]
+        if type(found) in (int, float) and abs(found - right) <= 1e-6 * right:
+            return ""
+        predicted = f"{found:.6g}" if type(found) in (int, float) else "no number"
+        of = "" if part else f", of {_named(arguments)}"  # seconds and dollars follow from FLOPs: once is enough
+        return f"{right:.6g} {unit} counted, {predicted} predicted{of}"
+
+    look.__name__ = name
+    return look
+
+
+def _first_is(guess: Callable[..., float]) -> Callable[..., bool]:
+    def matches(output: Any, **arguments: Any) -> bool:
+        found = output[0] if isinstance(output, list) and output and type(output[0]) in (int, float) else 0
+        return abs(found - guess(**arguments)) <= 1e-9 * abs(found)
+
+    return matches
+
+
+def with_the_embedding(batch: int, n: int, **arguments: Any) -> float:
+    """6 N D with every parameter for N, and attention besides."""
+    c = config(**arguments)
+    return flops_of(c, batch, n) + 6 * batch * n * (c.vocab * c.width + (2 * c.layers + 1) * c.width)
+
+
+def whole_square(batch: int, n: int, **arguments: Any) -> float:
+    """Attention over all pairs, future keys among them."""
+    c = config(**arguments)
+    return flops_of(c, batch, n) + 12 * batch * c.layers * c.width * n * (n - 1) // 2
+
+
+run_of = partial(dict, tokens=1e9, flops_per_second=989e12, mfu=0.4, dollars=2.5)
+
+run_cost = Exercise(
+    id="training.run_cost",
+    entry="run_cost",
+    signature="run_cost(vocab, layers, width, heads, kv_heads, hidden, batch, n, tokens, flops_per_second, mfu, dollars) -> "
+    "(flops, seconds, dollars)",
+    kind="formula",
+    without=["torch.utils.flop_counter", "course_lib.workloads.gpt"],
+    minutes=15,
+    difficulty=3,
+    lines=8,
+    cases=[
+        sized("one layer", "plain", dataclasses.replace(NARROW, layers=1), batch=1, n=16, **run_of()),
+        sized("three layers", "plain", NARROW, batch=3, n=10, **run_of(mfu=0.5)),
+        sized("the large one, 4 x 512", "plain", LARGE, batch=4, n=512, **run_of(tokens=20e9)),
+    ],
+    oracle=cost_of,
+    criteria=[
+        Holds(costs(0, "flops", "FLOPs"), 4, "FLOPs of a step"),
+        Holds(costs(1, "seconds", "seconds"), 1, "seconds of a step"),
+        Holds(costs(2, "dollars", "dollars"), 1, "dollars of the run"),
+    ],
+    hints=[
+        "Count 6 FLOPs for each token and each weight of a matrix that multiplies. The embedding is looked up, and norms are no matrices.",
+        "Attention has n (n + 1) / 2 pairs of a query and a key in each head of q. For each pair there are products of 2 D FLOPs: two in "
+        "the forward pass, and four in the backward pass.",
+        "flops = 6 * matrices * batch * n + 12 * layers * batch * width * n * (n + 1) // 2; seconds = flops / (flops_per_second * mfu); "
+        "the run takes tokens / (batch * n) steps.",
+    ],
+    mistakes=[
+        every(
+            _first_is(with_the_embedding),
+            "6 N D counts matrices that multiply. The embedding is looked up, and norms have no products: leave both out of N.",
+        ),
+        every(
+            _first_is(whole_square),
+            "Attention is causal: of the n² pairs, only n (n + 1) / 2 count. A kernel skips the other pairs, and gets no credit for them.",
+        ),
+    ],
+)

@@ -1,0 +1,222 @@
+"""Kernels in a model: autograd around launches, in each slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from course_lib.criteria import Holds
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import fixed
+from course_lib.exercises.recomputation.checkpoints import Seen
+from course_lib.exercises.training.oracles import differentiable
+from course_lib.exercises.training.steps import CLOSE, alike, factor_of
+from course_lib.mistakes import every, on_exception
+from course_lib.workloads.rehearsals import leave_as_it_is, run_swapped, there
+from tritontrace.results import Steps
+
+
+@cache
+def of_torch(**arguments: Any) -> dict[str, Any]:
+    """Report the run with torch's operations."""
+    return there(run_swapped(leave_as_it_is, **arguments))
+
+
+@cache
+def of_kernels(**arguments: Any) -> dict[str, Any]:
+    """Report the run with all kernels, as they are meant to be used."""
+
+    def swap_in(model, kernels):
+        model.ops = differentiable(kernels)
+
+    return there(run_swapped(swap_in, **arguments))
+
+
+def right(**arguments: Any) -> dict[str, Any]:
+    """Report the right run: torch's, or where the kernels' results are scaled, theirs. No answer that computes with torch gets those."""
+    return of_torch(**arguments) if arguments.get("factor", 1.0) == 1 else of_kernels(**arguments)
+
+
+def _whose(arguments: dict[str, Any]) -> str:
+    factor = arguments.get("factor", 1.0)
+    return "torch's" if factor == 1 else f"that of kernels whose results are {factor:g} times torch's"
+
+
+def every_parameter(output: Any, **arguments: Any) -> str:
+    """Check that each parameter has torch's gradient in the first step; "" or a sentence."""
+    expected = right(**arguments)["gradients"]
+    for name, gradient in expected.items():
+        found = output["gradients"].get(name)
+        if not found:
+            return f"{name} gets no gradient"
+        if not alike([found], [gradient]):
+            return f"the gradient of {name} is not {_whose(arguments)}"
+    return ""
+
+
+def same_losses(output: Any, **arguments: Any) -> str:
+    """Check the losses, step by step; "" or a sentence."""
+    expected = right(**arguments)["losses"]
+    for step, (a, b) in enumerate(zip(output["losses"], expected, strict=True)):
+        if not abs(a - b) <= CLOSE:
+            return f"step {step}: the loss is {a:.6f}, {_whose(arguments)} {b:.6f}"
+    return ""
+
+
+def runs_on_kernels(output: Any, **arguments: Any) -> str:
+    """Check that kernels are launched at all: torch's own operations train as well; "" or a sentence."""
+    return "" if output["launches"] else "no kernel is launched: the model still runs on torch's operations"
+
+
+def launches(output: Any, **arguments: Any) -> str:
+    """Check that all slots use the kernels, and none of them twice; "" or a sentence."""
+    expected = of_kernels(**arguments)["launches"]
+    for name, count in expected.items():
+        found = output["launches"].get(name, 0)
+        if found != count:
+            return f"{name} is launched {found} times in a step, but should be launched {count} times"
+    return ""
+
+
+def keeps_little(output: Any, **arguments: Any) -> str:
+    """Check what lies between forward and backward; "" or a sentence. Nothing is credited to who has no way back."""
+    if problem := every_parameter(output, **arguments):
+        return problem
+    return too_much(output["kept"], **arguments)
+
+
+def too_much(kept: int, /, **arguments: Any) -> str:
+    """Say that more is kept than the kernels need; "" or a sentence."""
+    allowed = of_kernels(**arguments)["kept"]
+    return "" if kept <= 1.02 * allowed else f"{kept:,} bytes are kept for backward, but {allowed:,} are enough"
+
+
+# Operations of torch by which the log knows a kernel: half, name -> how many for so many layers
+SIGNS: dict[tuple[int, str], Callable[[int], int]] = {
+    (0, "rsqrt"): lambda layers: 2 * layers + 1,  # norm
+    (0, "logsumexp"): lambda layers: layers + 1,  # attention and cross_entropy
+    (1, "logsumexp"): lambda layers: 0,
+    (1, "tril"): lambda layers: layers,  # attention_backward
+    (1, "sigmoid"): lambda layers: layers,  # swiglu_backward
+}
+
+
+def in_the_log(seen: Steps, /, layers: int, **_: Any) -> str:
+    """Check that the log has the operations of each kernel as often as it should be launched; "" or a sentence."""
+    for (half, name), count in SIGNS.items():
+        if (found := seen.operations[half].count(name)) != count(layers):
+            where = "forward" if half == 0 else "on the way back"
+            return (
+                f"{name}, which a kernel does, is seen {found} times {where} in a step; {count(layers)} would be right"
+            )
+    return ""
+
+
+def used_later(seen: Steps, /, **arguments: Any) -> str:
+    """Check the bytes that the log shows to be kept and used; "" or a sentence."""
+    return too_much(seen.kept, **arguments)
+
+
+def trained(name: str, group: str = "plain", /, **changes: Any) -> Case:
+    """Make a case of a small model that trains some steps."""
+    usual = {"layers": 2, "width": 16, "heads": 4, "kv_heads": 2, "rows": 2, "length": 9, "steps": 4, "seed": 1}
+    return fixed(name, group, **(usual | changes))
+
+
+def _a_sum(output: Any, **arguments: Any) -> bool:
+    targets, first = arguments["rows"] * arguments["length"], right(**arguments)["losses"][0]
+    return bool(output["losses"]) and abs(output["losses"][0] - targets * first) < 1e-4
+
+
+def _undivided(output: Any, **arguments: Any) -> bool:
+    names, targets = list(right(**arguments)["gradients"]), arguments["rows"] * arguments["length"]
+    found = [output["gradients"].get(name, []) for name in names]
+    return abs(factor_of(found, [right(**arguments)["gradients"][name] for name in names]) - targets) < 1e-4
+
+
+swap_in = Exercise(
+    id="training.swap_in",
+    entry="swap_in",
+    signature="swap_in(model, kernels) -> None; puts kernels into the slots norm, attention, swiglu and loss of model.ops",
+    kind="formula",
+    called="into a model",
+    blank="leaves model.ops as it was (is `model.ops = ...` missing?)",
+    minutes=35,
+    difficulty=4,
+    lines=60,
+    cases=[
+        trained("two layers, 4 heads for 2"),
+        trained("one layer, 3 heads", layers=1, width=24, heads=3, kv_heads=3, rows=3, length=7, seed=2),
+        trained("kernels that give 1.25 times torch's results", factor=1.25),
+        trained("ten steps", "steps", steps=10, seed=3),
+    ],
+    oracle=lambda **arguments: tuple(right(**arguments)["losses"]),
+    gates=[Holds(runs_on_kernels, 0, "the model runs on the kernels")],
+    criteria=[
+        Holds(every_parameter, 4, "every parameter gets torch's gradient"),
+        Holds(same_losses, 3, "ten losses that are torch's", "steps"),
+        Seen(launches, 3, "every slot launches each of its kernels once", log=in_the_log),
+        Seen(keeps_little, 3, "keeps what backward needs, and no more", log=used_later),
+    ],
+    hints=[
+        "Write one torch.autograd.Function for each slot. forward(ctx, kernels, ...) launches, saves, and returns the result alone. "
+        "backward returns None for kernels.",
+        "norm saves x, weight and rstd; attention saves q, k, v, o and lse; swiglu saves gate and up; loss saves logits, targets and lse. "
+        "Because the loss is a mean, its backward divides the incoming gradient by the number of targets.",
+        "model.ops = replace(model.ops, norm=lambda x, w: Norm.apply(kernels, x, w), ...). In Loss.backward: "
+        "(dloss / len(targets)).expand(len(targets)) is the gradient of each row's loss.",
+    ],
+    mistakes=[
+        every(
+            lambda output, **_: output["returned"] and not output["launches"],
+            "The model does not learn of slots that are returned. Put them into the model: model.ops = replace(model.ops, norm=..., ...).",
+        ),
+        every(
+            _a_sum,
+            "The slot `loss` gives the sum of the rows' losses, but the model's loss is their mean.",
+        ),
+        every(
+            _undivided,
+            "All gradients are as many times too large as there are targets. `loss` is a mean, so its backward must divide by their "
+            "number.",
+        ),
+        lambda trials: (
+            "A norm's weight gets no gradient, because backward returned None for it. The model goes on training, but its norms never do."
+            if any(_norms_alone(o) for t in trials for o in t.evidence.outputs)
+            else ""
+        ),
+        lambda trials: (
+            "Most parameters get no gradient: a launch makes new tensors, and autograd does not know of them. Put it into the forward of a "
+            "torch.autograd.Function."
+            if any(_cut(o) for t in trials for o in t.evidence.outputs)
+            else ""
+        ),
+        on_exception(
+            "cannot assign to field",
+            "The slots are frozen. Make new ones, and put them into the model: model.ops = replace(model.ops, norm=..., ...).",
+        ),
+        on_exception(
+            "returned an incorrect number of gradients",
+            "backward returns one value for each argument of forward but ctx: None for `kernels` and for `targets`.",
+        ),
+        on_exception(
+            "does not require grad and does not have a grad_fn",
+            "The loss has no history: a launch makes new tensors, and autograd does not know of them. Put it into the forward of a "
+            "torch.autograd.Function.",
+        ),
+    ],
+)
+
+
+def _empty(output: Any) -> list[str]:
+    gradients = output.get("gradients", {}) if isinstance(output, dict) else {}
+    return [name for name, gradient in gradients.items() if not gradient]
+
+
+def _norms_alone(output: Any) -> bool:
+    return bool(_empty(output)) and all("norm" in name for name in _empty(output))
+
+
+def _cut(output: Any) -> bool:
+    return any("norm" not in name for name in _empty(output))

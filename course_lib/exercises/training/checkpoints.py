@@ -1,0 +1,157 @@
+"""A run that is stopped, and goes on as if it had not been."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+from course_lib.criteria import Holds
+from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercises.cases import fixed
+from course_lib.mistakes import every, on_exception
+from course_lib.workloads.checkpointed import PARTS, bytes_held, first_loss_without, losses_from, run_straight, step_of
+
+SMALL_FILE = "the file is too small for weights and moments: what is only in the process is lost with it"
+
+
+@cache
+def straight(**arguments: Any) -> list[float]:
+    """The losses of the run without a checkpoint."""
+    return run_straight(**arguments)
+
+
+def _text(output: Any, name: str) -> str:
+    """A part of what came back: "" if it is no text."""
+    part = output.get(name) if isinstance(output, dict) else None
+    return part if type(part) is str else ""
+
+
+def _resumed(output: Any, after: int) -> list[float]:
+    """The losses of the run that was loaded."""
+    return list(losses_from(_text(output, "loaded"), after))
+
+
+def _small(output: Any) -> bool:
+    """Whether the file is too small for weights and moments: less than half of their bytes, of which text takes four for three."""
+    return len(_text(output, "file")) * 3 / 4 < bytes_held() / 2
+
+
+def same_step(output: Any, before: int, **_: Any) -> str:
+    """Check the step after loading; "" or a sentence."""
+    step = step_of(_text(output, "loaded"))
+    return "" if step == before else f"after loading, step is {step}, but should be {before}"
+
+
+def first_loss(output: Any, before: int, **arguments: Any) -> str:
+    """Check the first loss after loading: the weights, the tokens and what is hidden decide it; "" or a sentence."""
+    if _small(output):
+        return SMALL_FILE
+    right, seen = straight(before=before, **arguments)[before], _resumed(output, arguments["after"])[:1]
+    return "" if seen == [right] else f"the first loss after loading is {_said(seen)}; without a stop it is {right:.9f}"
+
+
+def later_losses(output: Any, before: int, **arguments: Any) -> str:
+    """Check all losses after loading: moments, rate and the loader's next epoch, too; "" or a sentence."""
+    if _small(output):
+        return SMALL_FILE
+    right, resumed = straight(before=before, **arguments)[before:], _resumed(output, arguments["after"])
+    if resumed == right:
+        return ""
+    if len(resumed) != len(right):
+        return "the run that was loaded does not train"
+    at = next(i for i, (a, b) in enumerate(zip(resumed, right, strict=True)) if a != b)
+    return f"{at} losses after loading are right, bit for bit; the next one is {resumed[at]:.9f} instead of {right[at]:.9f}"
+
+
+def undisturbed(output: Any, before: int, after: int, **arguments: Any) -> str:
+    """Check that the run that was saved goes on as it would have; "" or a sentence."""
+    right = straight(before=before, after=after, **arguments)[before:]
+    went_on = list(losses_from(_text(output, "after"), after))
+    return "" if went_on == right else "the saved run does not go on as it would have without saving"
+
+
+def stays_whole(output: Any, before: int, after: int, **arguments: Any) -> str:
+    """Check that a save that fails leaves a file that loads; "" or a sentence."""
+    first_losses, whole = _text(output, "kept"), _text(output, "whole")
+    right = straight(before=before, after=after, **arguments)[before:]
+    if first_losses and (first_losses == _text(output, "file") or list(losses_from(whole, after)) == right):
+        return ""
+    return "after a save for which the disk had no room, the file is none that can be loaded"
+
+
+def _said(losses: list[Any]) -> str:
+    return ", ".join(f"{loss:.9f}" if type(loss) is float else "no number" for loss in losses) or "none"
+
+
+def missing_for(loss: float, **arguments: Any) -> Sequence[str]:
+    """The fewest parts without which a loaded run has this first loss; none if there are no such parts."""
+    choices = (missing for count in range(1, 1 + len(PARTS)) for missing in combinations(PARTS, count))
+    return next((missing for missing in choices if first_loss_without(missing, **arguments) == loss), ())
+
+
+def missing_parts(trials: Sequence[Trial]) -> str:
+    """Name the parts without which a run has the first loss that was seen; "" or a sentence."""
+    for trial in trials:
+        for call, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
+            seen = _resumed(output, call["after"])[:1]
+            if seen and not _small(output) and seen != [straight(**call)[call["before"]]]:
+                named = " and ".join(missing_for(seen[0], **call))
+                return f"The first loss is that of a run without {named} from before the stop." if named else ""
+    return ""
+
+
+def _moments(output: Any, before: int, **arguments: Any) -> bool:
+    later = later_losses(output, before=before, **arguments)
+    return bool(later) and not first_loss(output, before=before, **arguments) and not same_step(output, before)
+
+
+def stopped(name: str, before: int, after: int, seed: int) -> Case:
+    """Make a case of a run that is stopped after `before` steps."""
+    return fixed(name, "plain", before=before, after=after, seed=seed)
+
+
+checkpoint = Exercise(
+    id="training.checkpoint",
+    entry="Checkpoint",
+    signature="Checkpoint.save(path, run), Checkpoint.load(path, run); run has model, optimizer, loader, generator, step",
+    kind="formula",
+    called="through a checkpoint",
+    blank="writes no file yet",
+    minutes=25,
+    difficulty=3,
+    lines=18,
+    cases=[
+        stopped("4 steps, 5 more", 4, 5, 1),
+        stopped("7 steps, 4 more", 7, 4, 5),
+    ],
+    oracle=lambda **arguments: tuple(straight(**arguments)),
+    criteria=[
+        Holds(same_step, 1, "the step"),
+        Holds(first_loss, 3, "the first loss, bit for bit"),
+        Holds(later_losses, 3, "all later losses, bit for bit"),
+        Holds(undisturbed, 1, "saving does not disturb the run"),
+        Holds(stays_whole, 1, "the file stays whole"),
+    ],
+    hints=[
+        "Write down everything that the next step depends on: weights, moments, the step that sets the rate, the next batch, and each "
+        "random number.",
+        "model, optimizer and loader have state_dict() and load_state_dict(); torch.get_rng_state() and run.generator.get_state() "
+        "are tensors, which torch.save takes.",
+        "To save, torch.save(state, path + '.new'), then os.replace(path + '.new', path), which happens as a whole or not at all. To "
+        "load, torch.load(path, weights_only=True), torch.set_rng_state, run.generator.set_state, and run.step = state['step'].",
+    ],
+    mistakes=[
+        missing_parts,
+        every(
+            _moments,
+            "The first loss is right, and the second is not: between them the optimizer steps. Its moments are not those that it had "
+            "before the stop.",
+        ),
+        on_exception(
+            "Weights only load failed",
+            "The file holds objects of classes. Save only state_dict()s, tensors and numbers, because loading an object runs its code.",
+        ),
+    ],
+)

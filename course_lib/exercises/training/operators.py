@@ -1,0 +1,125 @@
+"""A kernel as an operator of torch: what autograd, fake tensors and torch.compile must be told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from course_lib.criteria import EPS32, GATES, Correct, Launches, Saves, roundings
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import BF16, FP32, operations
+from course_lib.exercises.misconceptions import Misconception
+from course_lib.workloads.gradients import dotted
+from tritontrace.results import described
+
+
+def normed(M: int, N: int, dtype: torch.dtype = FP32, fake: bool = False):
+    """A drawing of x (M, N), weight (N,), fake, whether the operator is asked about tensors without data, too, and dy."""
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        x, dy = (torch.randn(M, N, generator=g, device=g.device).to(dtype) for _ in range(2))
+        return {
+            "x": x,
+            "weight": (1 + torch.randn(N, generator=g, device=g.device) / 2).to(dtype),
+            "fake": fake,
+            "dy": dy,
+        }
+
+    return draw
+
+
+def with_gradients(x, weight, fake: bool, dy) -> tuple[Any, ...]:
+    """(y, dx, dweight) in float64 and, if it is asked for, what tensors without data must look like."""
+    with torch.enable_grad():
+        leaves = [t.double().detach().requires_grad_() for t in (x, weight)]
+        y = leaves[0] * torch.rsqrt(leaves[0].square().mean(-1, keepdim=True) + 1e-6) * leaves[1]
+        found = (y.detach(), *torch.autograd.grad(dotted(y, dy), leaves))
+    return (*found, *(number for like in (x, x, weight) for number in described(like))) if fake else found
+
+
+def norm_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+    """A rounding of the result, and sums in float32: along a row, or of a column down all rows."""
+    x, weight, dy = (arguments[name].double() for name in ("x", "weight", "dy"))
+    rstd = torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+    error = (2 * sum(x.shape) ** 0.5 + 8) * EPS32
+    if expected.dim() == 1:
+        return roundings(expected, dtype, 1) + error * (dy * x * rstd).abs().sum(0)
+    size = (weight * rstd * dy).abs() + (x * rstd**3).abs() * (dy * weight * x).abs().mean(-1, keepdim=True)
+    return roundings(expected, dtype, 1) + error * (size + (x * rstd * weight).abs())
+
+
+def without(name: str) -> Any:
+    """Make a slip: a gradient in which one of dy, weight is left out."""
+
+    def wrong(x, weight, fake: bool, dy) -> tuple[Any, ...]:
+        return with_gradients(x, weight, False, torch.ones_like(dy) if name == "dy" else dy)
+
+    return wrong
+
+
+operator_norm = Exercise(
+    id="training.operator_norm",
+    entry="operator_norm",
+    signature="operator_norm(x: (M, N), weight: (N,)) -> (M, N), an operator of torch with a fake and a backward",
+    called="as an operator",
+    minutes=20,
+    difficulty=3,
+    lines=20,
+    cases=[
+        Case("8 x 32", "plain", normed(8, 32)),
+        Case("13 x 40", "ragged", normed(13, 40)),
+        Case("1 x 7", "ragged", normed(1, 7)),
+        Case("20 x 64, bfloat16", "ragged", normed(20, 64, BF16)),
+        Case("6 x 24, without data, too", "fake", normed(6, 24, fake=True)),
+        Case("5 x 16, bfloat16, without data, too", "fake", normed(5, 16, BF16, fake=True)),
+        Case("256 x 128", "performance", normed(256, 128)),
+    ],
+    oracle=with_gradients,
+    budget=norm_budget,
+    allows=operations("_to_copy clone"),
+    gates=GATES,
+    criteria=[
+        Correct("ragged", 2, "right gradients of x and weight"),
+        Correct("fake", 3, "torch knows the shapes without running the kernels"),
+        Saves(lambda x, **_: 4 * x.shape[0], 1, "keeps x, weight and rstd"),
+        Launches(1, 1, phase=0, programs=8),
+        Launches(2, 1, phase=1),
+    ],
+    hints=[
+        'Two operators: one for norm_forward, one for norm_backward. @torch.library.custom_op("course::norm", mutates_args=()) stands '
+        "above a function whose types say what it takes and returns: (x: torch.Tensor, ...) -> tuple[torch.Tensor, torch.Tensor].",
+        "Below @norm.register_fake, write a function of the same arguments that returns empty tensors of the right shapes and dtypes, and "
+        "launches nothing. Both operators need one.",
+        "norm.register_autograd(backward, setup_context=setup): setup(ctx, inputs, output) saves x, weight and rstd; backward(ctx, dy, _) "
+        "gets a gradient for each output, ignores the one for rstd, and returns the two results of norm_backward.",
+    ],
+    mistakes=[
+        lambda trials: (
+            "The weight has no gradient. backward must return one for each input: with None for the weight, it would never learn."
+            if any(
+                isinstance(out, list) and len(out) > 2 and out[0] is not None and out[2] is None
+                for t in trials
+                for out in t.evidence.outputs
+            )
+            else ""
+        ),
+        lambda trials: (
+            "Without data the operator fails, or gives other shapes or dtypes: register_fake is missing for one of the two operators, or "
+            "is wrong. torch.compile calls it before it ever runs a kernel."
+            if any(
+                isinstance(out, list) and len(out) > 3 and list(out[3:]) != list(with_gradients(**call)[3:])
+                for t in trials
+                if t.case.group == "fake"
+                for call, out in zip(t.inputs, t.evidence.outputs, strict=False)
+            )
+            else ""
+        ),
+        Misconception(
+            without("dy"),
+            "The gradient of the output, dy, is not used. Both results of backward depend on it.",
+            with_gradients,
+            place=1,
+        ),
+    ],
+)

@@ -1,0 +1,244 @@
+"""Gradients of heads of k and v that several heads of q share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, DotFlops, Launches, NoAtomics, Traffic, roundings
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import BF16, FP32, operations
+from course_lib.exercises.flash.criteria import pairs
+from course_lib.exercises.flash.oracles import attend
+from course_lib.exercises.flash_backward.oracles import CHANCE, KeysAndValues, remembered
+from course_lib.exercises.misconceptions import Misconception
+
+# ------------------------------------------------------------------------------------------------ what a layer hands over
+
+
+def projected(
+    g: torch.Generator, B: int, n: int, heads: Sequence[int], D: int, dtype: torch.dtype
+) -> list[torch.Tensor]:
+    """Tensors (B, H, n, D), one for each number of heads, views of one projection (B, n, sum of H, D)."""
+    whole = torch.randn(B, n, sum(heads), D, generator=g, device=g.device).to(dtype)
+    return list(whole.transpose(1, 2).split(list(heads), 1))
+
+
+def shared_heads(
+    B: int,
+    Hkv: int,
+    group: int,
+    nq: int,
+    nk: int,
+    D: int,
+    dtype: torch.dtype = FP32,
+    turning: bool = False,
+    across: bool = False,
+):
+    """A drawing of q, k, v, do (heads as a layer has them), lse and delta (B, Hq, nq) of a causal pass, and scale.
+
+    turning  do is around 3 for the first half of the queries and around -3 for the others, so that sums over queries grow first
+    across   do lies in memory by columns, as what comes back through a transpose does
+    """
+
+    def draw(g: torch.Generator) -> dict[str, Any]:
+        q, do = projected(g, B, nq, (Hkv * group, Hkv * group), D, dtype)
+        k, v = projected(g, B, nk, (Hkv, Hkv), D, dtype)
+        if turning:
+            do = do + torch.where(torch.arange(nq, device=g.device) < nq // 2, 3, -3)[:, None].to(dtype)
+            q = q + 2
+        if across:
+            do = do.mT.contiguous().mT
+        scale = 0.7 * D**-0.5
+        o, lse = attend(q, *(x.repeat_interleave(group, 1) for x in (k, v)), causal=True, scale=scale)
+        delta = (do.double() * o).sum(-1).float()
+        return {"q": q, "k": k, "v": v, "do": do, "lse": lse, "delta": delta, "scale": scale}
+
+    return draw
+
+
+# ------------------------------------------------------------------------------------------------ what is seen
+
+
+def sees(nq: int, nk: int, causal: bool, window: int | None, top_left: bool, mask: torch.Tensor | None) -> torch.Tensor:
+    """(nq, nk), or (B, 1, nq, nk) for a mask: True where a query sees a key. A mask says all; without one, queries are the last
+    nq of nk positions, or at the top left the first."""
+    if mask is not None:
+        return mask
+    if not causal:
+        return torch.ones(nq, nk, dtype=torch.bool)
+    at = torch.arange(nq)[:, None] + (0 if top_left else nk - nq)
+    keys = torch.arange(nk)
+    return (keys <= at) & (keys > at - (window or nk + nq))
+
+
+def probabilities(q, k, v, scaling, **what: Any) -> tuple[torch.Tensor, ...]:
+    """(p, v for each head of q, the largest sum of |terms| of a score), in float64."""
+    group = q.shape[1] // k.shape[1]
+    q, k, v = q.double(), *(x.double().repeat_interleave(group, 1) for x in (k, v))
+    scale = q.shape[-1] ** -0.5 if scaling is None else scaling
+    mask = sees(q.shape[2], k.shape[2], **what).to(q.device)
+    s = (q @ k.mT * scale).masked_fill(~mask, -math.inf)
+    return torch.softmax(s, -1).nan_to_num(0), v, (scale * q.abs() @ k.abs().mT).amax(-1)
+
+
+def scores_flops(side: int) -> Callable[..., int]:
+    """Count FLOPs of two products of each tile of side x side of which something is seen, causal."""
+    return lambda q, k, **_: 4 * q.shape[-1] * q.shape[0] * q.shape[1] * pairs(q.shape[2], k.shape[2], True, side=side)
+
+
+# ------------------------------------------------------------------------------------------------ shared heads, backward
+
+
+@remembered
+def of_heads(q, k, v, do, scale: float) -> tuple[KeysAndValues, KeysAndValues]:
+    """(dk, dv) that each head of q gives, (B, Hkv, group, Nk, D) in float64, and their error bounds.
+
+    Bounds as in unit 10: float32 inside, and in half precision one rounding of each probability and of each ds.
+    """
+    group = q.shape[1] // k.shape[1]
+    unit = torch.finfo(q.dtype).eps / 2 if q.dtype != torch.float32 else 0.0
+    p, v, size = probabilities(q, k, v, scale, mask=None, causal=True, window=None, top_left=False)
+    q, do = q.double(), do.double()
+    dp = do @ v.mT
+    ds = p * (dp - (p * dp).sum(-1, keepdim=True))
+    error = ((2 * math.sqrt(sum(p.shape[-2:]) + q.shape[-1]) + 8 + 2 * size) * EPS32)[..., None] * p
+    sizes = do.abs() @ v.abs().mT + (do.abs() * (p @ v.abs())).sum(-1, keepdim=True)
+
+    def walk(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return CHANCE * unit * torch.sqrt((x * x).mT @ (y * y))
+
+    def by_group(dk: torch.Tensor, dv: torch.Tensor) -> KeysAndValues:
+        return KeysAndValues(dk.unflatten(1, (-1, group)), dv.unflatten(1, (-1, group)))
+
+    bounds = scale * ((error * sizes).mT @ q.abs() + walk(ds, q)), error.mT @ do.abs() + walk(p, do)
+    return by_group(scale * ds.mT @ q, p.mT @ do), by_group(*bounds)
+
+
+def shared_gradients(q, k, v, do, scale: float, **_: Any) -> KeysAndValues:
+    """dk and dv in float64: sums over the heads of q that read a head of k and v."""
+    return KeysAndValues(*(x.sum(2) for x in of_heads(q, k, v, do, scale)[0]))
+
+
+def shared_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
+    """Error bound for dk or dv, whichever is expected."""
+    bounds = of_heads(*(arguments[name] for name in ("q", "k", "v", "do", "scale")))[1]
+    which = next(i for i, found in enumerate(shared_gradients(**arguments)) if torch.equal(found, expected))
+    return roundings(expected, dtype, 1) + bounds[which].sum(2)
+
+
+def of_one_head(which: int) -> Callable[..., KeysAndValues | None]:
+    """Make a slip: one head of a group stands for all."""
+
+    def wrong(q, k, v, do, scale: float, **_: Any) -> KeysAndValues | None:
+        if q.shape[1] == k.shape[1]:
+            return None
+        return KeysAndValues(*(x[:, :, which] for x in of_heads(q, k, v, do, scale)[0]))
+
+    return wrong
+
+
+def at_the_top_left(q, k, v, do, scale: float, **_: Any) -> KeysAndValues | None:
+    """The slip that query i sees keys up to i. lse and delta are those of the right alignment."""
+    if q.shape[2] == k.shape[2]:
+        return None
+    group = q.shape[1] // k.shape[1]
+    p, v = probabilities(q, k, v, scale, mask=None, causal=True, window=None, top_left=False)[:2]
+    q, do, seen = q.double(), do.double(), p.tril()
+    dp = do @ v.mT
+    ds = seen * (dp - (p * dp).sum(-1, keepdim=True))
+    return KeysAndValues(*(x.unflatten(1, (-1, group)).sum(2) for x in (scale * ds.mT @ q, seen.mT @ do)))
+
+
+def unscaled(**given: Any) -> KeysAndValues:
+    """The slip that dk lacks its factor scale."""
+    dk, dv = shared_gradients(**given)
+    return KeysAndValues(dk / given["scale"], dv)
+
+
+def backward_flops(side: int) -> Callable[..., int]:
+    """Count FLOPs of four products of each tile of side x side of which something is seen, causal."""
+    return lambda **given: 2 * scores_flops(side)(**given)
+
+
+def least_bytes(q, k, **_: Any) -> int:
+    """Bytes that tiles of 64 keys move: k, v, dk and dv once; for each tile, q and do of those heads and queries that see it."""
+    n, size = k.shape[2], q.element_size()
+    seen = sum(n - start for start in range(0, n, 64))
+    return size * 4 * k.numel() + q.shape[0] * q.shape[1] * seen * (2 * q.shape[3] * size + 8)
+
+
+grouped_backward = Exercise(
+    id="training.grouped_backward",
+    entry="grouped_backward",
+    signature="grouped_backward(q, do: (B, Hq, Nq, D), k, v: (B, Hkv, Nk, D), lse, delta: (B, Hq, Nq), scale) -> dk, dv: "
+    "(B, Hkv, Nk, D), causal",
+    minutes=30,
+    difficulty=4,
+    lines=45,
+    cases=[
+        Case("2 texts, 3 heads, 64 tokens", "plain", shared_heads(2, 3, 1, 64, 64, 16)),
+        Case("6 heads for 2, 40 tokens", "grouped", shared_heads(2, 2, 3, 40, 40, 16)),
+        Case("8 heads for 1", "grouped", shared_heads(3, 1, 8, 33, 33, 32)),
+        Case("37 queries, 100 keys", "ragged", shared_heads(1, 2, 2, 37, 100, 16)),
+        Case("1 query, 70 keys", "ragged", shared_heads(2, 1, 2, 1, 70, 16)),
+        Case("8 heads for 2, 150 tokens, bfloat16", "half", shared_heads(1, 2, 4, 150, 150, 32, BF16)),
+        Case(
+            "2 heads for 1, sums that cancel, bfloat16", "half", shared_heads(1, 1, 2, 512, 512, 16, BF16, turning=True)
+        ),
+        Case("2 texts, 8 heads for 4, 256 tokens, bfloat16", "performance", shared_heads(2, 4, 2, 256, 256, 32, BF16)),
+    ],
+    oracle=shared_gradients,
+    budget=shared_budget,
+    allows=operations("clone sum _to_copy"),
+    gates=GATES,
+    criteria=[
+        Correct("grouped", 3, "the sum over the heads of a group"),
+        Correct("ragged", 1, "any sizes, Nq < Nk too"),
+        Correct("half", 1, "half precision in and out, float32 inside"),
+        NoAtomics(2),
+        BuffersBelow(lambda k, **_: k.nbytes / 2, 2, "no gradients of single heads of q in memory"),
+        DotFlops(backward_flops(128), backward_flops(1), 1, "causal: half the products, and the diagonal"),
+        Traffic(
+            least_bytes,
+            2,
+            at_most=1.1,
+            title="k, v read once; dk, dv written once; q and do for each tile of 64 keys",
+            programs=16,
+        ),
+        Launches(1, 1),
+    ],
+    hints=[
+        "Unit 10's dkdv sums over queries. Here dk and dv of a head also sum over the heads of q that read it. Which program computes "
+        "this sum?",
+        "A program has BLOCK_N keys of one head of k and v, keeps dk and dv in registers, and has two loops. The outer one goes over the "
+        "group's heads. The inner one goes over tiles of queries, from the first that sees these keys.",
+        "for g in range(GROUP): h = head * GROUP + g, and the rows of lse and delta begin at (batch * Hq + h) * Nq. Go on as in unit 10: "
+        "p = exp(q kᵀ scale - lse), dv += pᵀ do, ds = p (do vᵀ - delta), dk += dsᵀ q; at the end dk * scale.",
+    ],
+    mistakes=[
+        Misconception(
+            of_one_head(0),
+            "dk and dv are those of the first head of each group alone. Sum over all heads of q that read this head of k and v.",
+            shared_gradients,
+        ),
+        Misconception(
+            of_one_head(-1),
+            "dk and dv are those of the last head of each group alone. Sum over all heads of q that read this head of k and v.",
+            shared_gradients,
+        ),
+        Misconception(
+            at_the_top_left,
+            "The mask is aligned at the top left. The queries are the last positions: query i sees keys up to i + Nk - Nq.",
+            shared_gradients,
+        ),
+        Misconception(
+            unscaled,
+            "dk lacks the factor scale: the scores are scale times q k, and so is their gradient.",
+            shared_gradients,
+        ),
+    ],
+)

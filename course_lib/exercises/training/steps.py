@@ -1,0 +1,367 @@
+"""A training step around the optimizer: accumulation, clipping, the schedule of the rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from course_lib.criteria import Correct, Holds
+from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import fixed
+from course_lib.exercises.recomputation.checkpoints import Seen
+from course_lib.mistakes import every, for_cases
+from course_lib.workloads.gpt import GPT
+from course_lib.workloads.rehearsals import run_accumulate, run_clip, there
+from tritontrace.results import Steps
+from tritontrace.words import plural
+
+CLOSE = 1e-7  # in float64, of numbers near 1
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Whether two lists of lists of numbers are equal, but for rounding."""
+    return (
+        isinstance(a, list)
+        and [len(row) for row in a] == [len(row) for row in b]
+        and all(abs(x - y) <= CLOSE for row, right in zip(a, b, strict=True) for x, y in zip(row, right, strict=True))
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- accumulation
+
+
+def one_batch(model: GPT, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> float:
+    """The loss and the gradients of all micro-batches as one."""
+    tokens, targets = (torch.cat(parts) for parts in zip(*batches, strict=True))
+    model.zero_grad()
+    loss = model(tokens, targets)
+    loss.backward()
+    return loss.item()
+
+
+@cache
+def whole(**arguments: Any) -> dict[str, Any]:
+    """Report the same of one batch."""
+    return there(run_accumulate(one_batch, **arguments))
+
+
+def same_loss(output: Any, **arguments: Any) -> str:
+    """Check loss and gradients against one batch; "" or a sentence."""
+    right = whole(**arguments)
+    if type(output["loss"]) not in (int, float):
+        return "expected a number, the mean loss"
+    if abs(output["loss"] - right["loss"]) > CLOSE:
+        return f"the loss is {output['loss']:.6f}, but that of one large batch is {right['loss']:.6f}"
+    return "" if alike(output["gradients"], right["gradients"]) else gradients_are(output, right)
+
+
+def gradients_are(output: Any, right: dict[str, Any]) -> str:
+    """Say how gradients differ from those of one batch."""
+    if not any(output["gradients"]):
+        return "no parameter has a gradient: call backward()"
+    factor = factor_of(output["gradients"], right["gradients"])
+    return f"gradients are {factor:.4g} times those of one batch" if factor else "gradients are not those of one batch"
+
+
+def factor_of(found: Sequence[list[float]], right: Sequence[list[float]]) -> float:
+    """The number by which all gradients are too large; 0 if there is none."""
+    top, at = max((abs(v), (i, j)) for i, row in enumerate(right) for j, v in enumerate(row))
+    if [len(row) for row in found] != [len(row) for row in right] or top == 0:
+        return 0.0
+    factor = found[at[0]][at[1]] / right[at[0]][at[1]]
+    return factor if alike([[v * factor for v in row] for row in right], found) else 0.0
+
+
+def begins_anew(output: Any, **arguments: Any) -> str:
+    """Check that a second call gives the same gradients; "" or a sentence."""
+    if not any(output["gradients"]):
+        return "no parameter has a gradient"
+    right = whole(**arguments)["gradients"]
+    return "" if alike(output["again"], right) else "a second call gives other gradients than the first"
+
+
+def one_at_a_time(output: Any, rows: int, parts: int, **arguments: Any) -> str:
+    """Check that hardly more is alive than one micro-batch needs; "" or a sentence."""
+    if not any(output["gradients"]):
+        return "no parameter has a gradient"
+    return too_many(output["peak"], rows, parts, **arguments)
+
+
+def too_many(alive: int, rows: int, parts: int, **arguments: Any) -> str:
+    """Say that more bytes are alive than a micro-batch needs, half of it to spare; "" or a sentence."""
+    allowed = int(1.5 * whole(rows=rows // parts, parts=1, **arguments)["peak"])
+    if alive <= allowed:
+        return ""
+    return f"{alive:,} bytes are alive at once, but {allowed:,} are enough for one micro-batch, with half as much again to spare"
+
+
+def waiting(steps: Steps, rows: int, parts: int, **arguments: Any) -> str:
+    """Check the same of what the log shows to be used again later, and that it shows the work itself; "" or a sentence."""
+    back = sum(half.count("embedding_dense_backward") for half in steps.operations)
+    if back < parts or steps.alive < whole(rows=rows // parts, parts=1, **arguments)["peak"] / 2:
+        return f"torch saw {plural(back, 'backward pass', 'backward passes')} through the whole model, for {parts} micro-batches"
+    return too_many(steps.alive, rows, parts, **arguments)
+
+
+def micro(name: str, group: str, /, **changes: Any) -> Case:
+    """Make a case of some micro-batches."""
+    return fixed(name, group, **({"rows": 8, "length": 12, "parts": 4, "padded": False, "seed": 1} | changes))
+
+
+def by_parts(output: Any, parts: int, **arguments: Any) -> bool:
+    """Whether gradients are sums over micro-batches, where there are several."""
+    factor = factor_of(output["gradients"], whole(parts=parts, **arguments)["gradients"])
+    return parts == 1 or arguments["padded"] or abs(factor - parts) < 1e-6
+
+
+accumulate = Exercise(
+    id="training.accumulate",
+    entry="accumulate",
+    signature="accumulate(model, batches: [(tokens, targets), ...]) -> float, the mean loss; its gradient in p.grad",
+    kind="formula",
+    called="in micro-batches",
+    minutes=15,
+    difficulty=3,
+    lines=9,
+    cases=[
+        micro("4 micro-batches", "plain"),
+        micro("one batch", "plain", parts=1, rows=4, length=7, seed=2),
+        micro("half of it padding", "padded", padded=True, seed=3),
+        micro("8 micro-batches of 8 rows", "memory", rows=64, parts=8, seed=4),
+    ],
+    oracle=lambda **arguments: (whole(**arguments)["loss"],),
+    criteria=[
+        Holds(same_loss, 3, "loss and gradients of one batch"),
+        Holds(same_loss, 2, "the mean over all targets but padding", "padded"),
+        Holds(begins_anew, 1, "begins anew in each call"),
+        Seen(one_at_a_time, 1, "one micro-batch alive at a time", "memory", log=waiting),
+    ],
+    hints=[
+        "backward() adds to p.grad. Call it once for each micro-batch, on a loss that is this micro-batch's share of the whole mean.",
+        "Weigh the mean loss of each micro-batch by its number of targets: loss * own / all, where own and all do not count -100.",
+        "count = sum(int((t != -100).sum()) for _, t in batches); model.zero_grad(). For each micro-batch: loss = model(tokens, targets) "
+        "* int((targets != -100).sum()) / count; loss.backward(); total += loss.item().",
+    ],
+    mistakes=[
+        every(
+            by_parts,
+            "Gradients are summed over the micro-batches, not averaged. AdamW hides such a factor, but clipping and SGD do not. Divide "
+            "the loss.",
+        ),
+        lambda trials: (
+            MEANS
+            if any(t.case.group == "padded" and any(_mean_of_means(o, c) for c, o in _pairs(t)) for t in trials)
+            else ""
+        ),
+    ],
+)
+
+MEANS = "This is a mean of means: micro-batches with few targets count as much as full ones. Weigh each by its number of targets."
+
+
+def _pairs(trial: Any) -> list[tuple[dict[str, Any], Any]]:
+    return [(c, o) for c, o in zip(trial.inputs, trial.evidence.outputs, strict=False) if isinstance(o, dict)]
+
+
+def _mean_of_means(output: dict[str, Any], call: dict[str, Any]) -> bool:
+    def means(model, batches):
+        losses = [model(tokens, targets) / len(batches) for tokens, targets in batches]
+        loss = torch.stack(losses).sum()
+        loss.backward()
+        return float(loss.detach())
+
+    guess = there(run_accumulate(means, **call))["loss"]
+    return type(output["loss"]) is float and abs(output["loss"] - guess) < CLOSE < abs(guess - whole(**call)["loss"])
+
+
+# ------------------------------------------------------------------------------------------------------- clipping
+
+
+def clip_of_torch(gradients: Sequence[torch.Tensor], largest: float) -> float:
+    """Clip as torch does."""
+    leaves = [torch.nn.Parameter(torch.zeros_like(g)) for g in gradients]
+    for leaf, gradient in zip(leaves, gradients, strict=True):
+        leaf.grad = gradient  # the same tensor: it is changed in place
+    return float(torch.nn.utils.clip_grad_norm_(leaves, largest))
+
+
+def clipped(name: str, group: str, /, sizes: Sequence[int] = (7, 12, 1), **changes: Any) -> Case:
+    """Make a case of gradients of these sizes."""
+    return fixed(name, group, **({"sizes": list(sizes), "scale": 1.0, "largest": 1.0, "seed": 1} | changes))
+
+
+def clipped_by_torch(**arguments: Any) -> dict[str, Any]:
+    """Report the run of torch's own function."""
+    return there(run_clip(clip_of_torch, **arguments))
+
+
+def same_norm(output: Any, **arguments: Any) -> str:
+    """Check the norm that is returned, which may be a sum in float32; "" or a sentence."""
+    right = clipped_by_torch(**arguments)["norm"]
+    return (
+        ""
+        if abs(output["norm"] - right) <= 1e-5 * right
+        else f"the norm should be {right:.6g}, but is {output['norm']:.6g}"
+    )
+
+
+def same_gradients(output: Any, **arguments: Any) -> str:
+    """Check what has become of the gradients; "" or a sentence. Torch divides by the norm + 1e-6, others need not."""
+    right = clipped_by_torch(**arguments)["gradients"]
+    pairs = [(x, y) for a, b in zip(output["gradients"], right, strict=True) for x, y in zip(a, b, strict=True)]
+    off = max(abs(x - y) / (abs(y) + 1e-12) for x, y in pairs)
+    return "" if not off > 1e-5 else f"a gradient is {100 * off:.3g} % away from torch's result"
+
+
+clip = Exercise(
+    id="training.clip",
+    track="more",
+    entry="clip",
+    signature="clip(gradients: list of tensors, largest: float) -> float, the norm before; the tensors are changed in place",
+    kind="formula",
+    without=["torch.nn.utils.clip_grad"],
+    called="on gradients",
+    minutes=8,
+    difficulty=2,
+    lines=6,
+    cases=[
+        clipped("a norm above the limit", "plain"),
+        clipped("far above", "plain", scale=100.0, largest=0.5, seed=2),
+        clipped("one tensor", "plain", sizes=[40], seed=3),
+        clipped("a norm below the limit", "below", scale=0.01, seed=4),
+        clipped("just below", "below", sizes=[2], scale=0.5, largest=4.0, seed=5),
+    ],
+    oracle=lambda **arguments: (clipped_by_torch(**arguments)["norm"],),
+    criteria=[
+        Holds(same_norm, 1, "one norm, of all gradients together"),
+        Holds(same_gradients, 2, "gradients scaled to the limit"),
+        Holds(same_gradients, 1, "small gradients stay as they are", "below"),
+    ],
+    hints=[
+        "There is one norm for all gradients: the root of the sum of all squares, as if the tensors were one long vector.",
+        "Multiply all gradients by min(1, largest / norm). Below the limit nothing changes.",
+        "norm = float(sum(g.square().sum() for g in gradients)) ** 0.5; for g in gradients: g.mul_(min(1.0, largest / (norm + 1e-6))).",
+    ],
+    mistakes=[
+        lambda trials: (
+            "The gradients are as they were. Change the tensors in place, as g.mul_(...) does: `g = g * ...` makes a new tensor."
+            if any(_untouched(o, c) for t in trials for c, o in _pairs(t))
+            else ""
+        ),
+        lambda trials: (
+            "Each tensor was scaled by its own norm, which changes the direction of the step. Take one norm of all tensors together."
+            if any(_each_by_itself(o, c) for t in trials for c, o in _pairs(t))
+            else ""
+        ),
+    ],
+)
+
+
+def _untouched(output: dict[str, Any], call: dict[str, Any]) -> bool:
+    given = there(run_clip(lambda gradients, largest: 0.0, **call))["gradients"]
+    return alike(output["gradients"], given) and not alike(given, clipped_by_torch(**call)["gradients"])
+
+
+def _each_by_itself(output: dict[str, Any], call: dict[str, Any]) -> bool:
+    def each(gradients, largest):
+        return [clip_of_torch([g], largest) for g in gradients] and 0.0
+
+    guess, right = there(run_clip(each, **call))["gradients"], clipped_by_torch(**call)["gradients"]
+    return alike(output["gradients"], guess) and not alike(guess, right)
+
+
+# ------------------------------------------------------------------------------------------------------- the rate
+
+
+def scheduled(step: int, steps: int, peak: float, warm_up: int) -> float:
+    """The rate of torch's schedules: LinearLR through the warm-up, then CosineAnnealingLR to a tenth."""
+    weight = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    optimizer = torch.optim.SGD([weight], peak)
+    if step < warm_up:
+        if warm_up == 1:
+            return peak
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / warm_up, 1.0, warm_up - 1)
+        turns = step
+    else:
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps - warm_up, peak / 10)
+        turns = min(step, steps) - warm_up
+    for _ in range(turns):
+        optimizer.step()
+        schedule.step()
+    return float(optimizer.param_groups[0]["lr"])
+
+
+def at(step: int, group: str, /, steps: int = 100, peak: float = 3e-3, warm_up: int = 10) -> Case:
+    """Make a case of one step."""
+    name = f"step {step} of {steps}, {warm_up} to warm up"
+    return fixed(name, group, step=step, steps=steps, peak=peak, warm_up=warm_up)
+
+
+def of_step(change: int) -> Callable[..., bool]:
+    """Make a matcher: the rate is that of the step before, or behind."""
+
+    def matches(output: Any, step: int, steps: int, **arguments: Any) -> bool:
+        if type(output) not in (int, float):
+            return False
+        guess = 0.0 if step + change < 0 else scheduled(step + change, steps, **arguments)
+        return abs(output - guess) <= 1e-9 or step >= steps
+
+    return matches
+
+
+TO_ZERO = "The cosine goes down to 0, but it must end at a tenth of the peak. So its height is nine tenths of the peak."
+
+
+def _to_zero(output: Any, step: int, steps: int, peak: float, warm_up: int) -> bool:
+    share = (step - warm_up) / (steps - warm_up)
+    return type(output) is float and abs(output - peak * (1 + math.cos(math.pi * share)) / 2) <= 1e-9
+
+
+learning_rate = Exercise(
+    id="training.learning_rate",
+    track="more",
+    entry="learning_rate",
+    signature="learning_rate(step: int, steps: int, peak: float, warm_up: int) -> float; steps count from 0",
+    kind="formula",
+    without=["torch.optim"],
+    rel_tol=1e-7,
+    minutes=8,
+    difficulty=2,
+    lines=6,
+    cases=[
+        at(0, "warm-up"),
+        at(4, "warm-up"),
+        at(9, "warm-up"),
+        at(0, "warm-up", 50, 1e-3, 1),
+        at(10, "cosine"),
+        at(55, "cosine"),
+        at(99, "cosine"),
+        at(0, "cosine", 20, 1e-2, 0),
+        at(100, "after"),
+        at(140, "after"),
+    ],
+    oracle=scheduled,
+    criteria=[
+        Correct("warm-up", 1, "a straight line up, the first step above 0"),
+        Correct("cosine", 2, "half a cosine down"),
+        Correct("after", 1, "a tenth of the peak after the end"),
+    ],
+    hints=[
+        "While step < warm_up, the rate is a straight line: step 0 has peak / warm_up, and step warm_up - 1 has the peak.",
+        "share = (step - warm_up) / (steps - warm_up) goes from 0 to 1. After the end it must stay at 1.",
+        "The rate is peak * (0.1 + 0.9 * (1 + cos(pi * share)) / 2), which is peak at share 0 and 0.1 * peak at share 1.",
+    ],
+    mistakes=[
+        every(
+            of_step(-1),
+            "This is the rate of the step before. The first step, step 0, must have peak / warm_up: with a rate of 0 its gradient is "
+            "thrown away.",
+        ),
+        for_cases(lambda case: case.group == "cosine", every(_to_zero, TO_ZERO)),
+        every(of_step(1), "This is the rate of the next step. Steps count from 0, and step 0 has peak / warm_up."),
+    ],
+)

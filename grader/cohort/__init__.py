@@ -1,0 +1,10 @@
+"""A class: who judges what it hands in, and what is judged anew.
+
+classroom.py    a whole class
+workers.py      who judges it: processes, or a cluster
+canary.py       the published solutions, judged first
+single.py       one notebook, without a class
+regrade.py      what is judged anew, and whose marks changed
+frozen.py       units whose marks stay as they are
+lock.py         one autograde at a time
+"""

@@ -1,0 +1,90 @@
+"""Plans for an autograde: what it is about to judge anew, and whose marks it has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_lib.exercises import UNITS
+from grader.cohort import frozen
+from grader.gradebook import results
+from grader.gradebook.results import Entry
+from grader.judging import verdicts
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An autograde of a unit.
+
+    students   whose submissions are judged and entered;  said  sentences to show before
+    before     student -> what the gradebook held
+    """
+
+    home: Path
+    unit: str
+    students: Collection[str]
+    said: Sequence[str]
+    before: Mapping[str, Entry]
+
+    def changed(self) -> list[str]:
+        """A sentence for each student who had been graded and has other points now."""
+        now, sentences = _entries(self.home, self.unit), []
+        for student, before in self.before.items():
+            if student in now and (line := _difference(before, now[student])):
+                sentences.append(f"mark changed: {student}: {line}")
+        return sentences
+
+
+def planned(home: Path, unit: str, found: Mapping[str, Path], only: Collection[str] = ()) -> Plan:
+    """Plan which of the submissions found are judged. only: the students to judge, even in a unit that is frozen; all if empty.
+
+    Raises ValueError, with a sentence, if one of them has handed in nothing.
+    """
+    if missing := sorted(set(only) - set(found)):
+        raise ValueError(f"{', '.join(missing)}: no submission of {unit} under {home}/submitted.")
+    students, said, since = set(only) or set(found), [], frozen.since(home, unit)
+    entered = {s: known for s in found if (known := results.entered(home, unit, s))}
+    if since and not only:
+        students -= set(entered)
+        said.append(
+            f"{unit} is frozen since {since}: the marks of {len(entered)} students stay as they are, and {len(students)} "
+            f"submissions are judged. `python -m grader freeze {unit} --thaw` ends that; --student NAME judges one."
+        )
+        said += [
+            f"{s} has handed in again since; --student {s} judges it."
+            for s in sorted(entered)
+            if found[s].lstat().st_mtime > results.entered_path(home, unit, s).stat().st_mtime
+        ]
+    code = verdicts.code_version(UNITS[unit])
+    old = [s for s in students if s in entered and entered[s].get("code") != code]
+    if old:
+        said.append(
+            f"The course, torch or Triton has changed since {len(old)} of {len(students)} submissions were judged: they are "
+            "judged anew, and marks may change; who was concerned is listed at the end. "
+            f"`python -m grader freeze {unit}` keeps marks as they are."
+        )
+    return Plan(home, unit, students, said, _entries(home, unit))
+
+
+def _entries(home: Path, unit: str) -> dict[str, Entry]:
+    try:
+        return {entry.student: entry for entry in results.gradebook(home, unit)}
+    except results.NotGraded:
+        return {}
+
+
+def _difference(before: Entry, now: Entry) -> str:
+    """Say what has changed: "matmul 20 -> 18, total 66 -> 64"; "" if nothing has."""
+    parts = [
+        f"{id.partition('.')[2]} {_points(before.scores.get(id))} -> {_points(points)}"
+        for id, points in now.scores.items()
+        if before.scores.get(id) != points
+    ]
+    if before.score != now.score:
+        parts.append(f"total {_points(before.score)} -> {_points(now.score)}")
+    return ", ".join(parts)
+
+
+def _points(points: float | None) -> str:
+    return "?" if points is None else f"{points:g}"

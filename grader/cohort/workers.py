@@ -1,0 +1,273 @@
+"""Workers that judge: processes of this machine, or those of a Dask cluster. Each takes a Job and gives a verdict.
+
+A job carries all that it needs (cells and a seed, never the course's secret), so a worker shares nothing with the
+instructor's machine but the course's code. A worker that dies takes the job that it had with it; what to do then is up to
+classroom.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import multiprocessing
+import os
+import queue
+import signal
+import threading
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+
+import grader
+from course_lib import execution
+from course_lib.exercise import Verdict
+from course_lib.exercises import find
+from grader.cohort import canary
+from grader.judging import judge as judging
+from grader.judging import verdicts
+from tritontrace.replay import wire
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+AHEAD = 2  # jobs handed out per worker, so that none waits for the next
+
+
+@dataclass(frozen=True)
+class QueuedAnswer:
+    """An exercise's id, the cells that a student defines its function by, and the seed of the hidden inputs."""
+
+    exercise: str
+    cells: tuple[tuple[str, str], ...]
+    seed: int
+
+
+@dataclass(frozen=True)
+class JudgingJob:
+    """Answers of one student to judge. `version`: what verdicts.code_version() is where the class is kept.
+
+    canary    a published answer that a worker judges before its first job with it
+    """
+
+    student: str
+    answers: tuple[QueuedAnswer, ...]
+    version: str
+    kernels: bool = False  # its answers have some, which a GPU can run
+    gpu: grader.GPUMode = "shown"
+    canary: QueuedAnswer | None = None
+    patient: bool = False  # nobody waits: its answers may be judged one by one, should they disturb one another
+
+    def apart(self) -> list[JudgingJob]:
+        """A job for each answer."""
+        return [replace(self, answers=(answer,)) for answer in self.answers]
+
+
+class WorkerDied(RuntimeError):
+    """Raised where the process that had the job is gone: killed, out of memory, crashed, or its machine was taken away."""
+
+
+class OtherVersion(RuntimeError):
+    """Raised where a worker has other code, another torch or another Triton than the instructor's machine, in one sentence."""
+
+
+class WorkersLost(RuntimeError):
+    """Raised where nobody is left to judge; the message is one sentence, with what to do."""
+
+
+class NoCluster(WorkersLost):
+    """Raised where there is no cluster to grade on."""
+
+
+class Workers(Protocol):
+    """A place for jobs."""
+
+    @property
+    def died(self) -> tuple[type[Exception], ...]:
+        """The exceptions of a future that mean that the job's worker is gone."""
+        ...
+
+    @property
+    def slots(self) -> int:
+        """Jobs to have handed out at a time."""
+        ...
+
+    def device(self, mode: grader.GPUMode) -> str:
+        """verdicts.device() of the workers that have a GPU."""
+        ...
+
+    def submit(self, job: JudgingJob) -> Future[tuple[list[Any], dict[str, float]]]:
+        """The future of judge(job)."""
+        ...
+
+    def close(self, *, now: bool = False) -> None:
+        """Let the workers go; now: also those that still judge."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------ in a worker
+
+_own = threading.local()
+
+
+def judge(job: JudgingJob, accept_risk: bool) -> tuple[list[Any], dict[str, float]]:
+    """(the verdicts as trees, seconds by phase). judge.Postponed unless the job is patient; canary.Broken, GraderFailed or another
+    exception if our own machinery fails."""
+    if job.version != verdicts.code_version():
+        raise OtherVersion(
+            f"A worker on {os.uname().nodename} has another version of the course, of torch or of Triton than this "
+            "machine. Give every worker the same checkout and environment, then start the workers again."
+        )
+    if not hasattr(_own, "judge"):
+        torch.set_num_threads(1)  # workers fill the cores, not their threads
+        _own.judge, _own.heard = judging.Judge(accept_risk=accept_risk), set()
+        gc.set_threshold(100_000)  # there is hardly any garbage in the messages of a submission
+    _own.judge.gpu = job.gpu
+    if job.canary and job.canary not in _own.heard:
+        canary.judge_references(_own.judge, _answers(job.canary))
+        _own.heard.add(job.canary)
+    execution.SPENT.clear()
+    try:
+        found = _own.judge.judge_all(_answers(*job.answers), judging.CpuBudget(hurry=not job.patient))
+        return wire.to_tree(found), dict(execution.SPENT)
+    finally:
+        gc.collect()  # what refers to itself there holds tensors, some 20 MB of them
+        gc.freeze()  # what is left, torch and Triton above all, stays: to look among it again takes 0.1 s each time
+
+
+def _answers(*answers: QueuedAnswer) -> list[judging.JudgedAnswer]:
+    return [(find(of.exercise), of.cells, of.seed) for of in answers]
+
+
+def verdicts_of(trees: list[Any]) -> list[Verdict]:
+    """Read verdicts from trees of plain data."""
+    return wire.from_tree(list[Verdict], trees)
+
+
+# ------------------------------------------------------------------------------------------------ this machine
+
+
+class Local:
+    """`count` processes of this machine, each replaced when it dies. With GPUs, each has one in sight."""
+
+    died = (WorkerDied,)
+
+    def __init__(self, count: int, *, accept_risk: bool = False) -> None:
+        self.count, self.accept_risk = count, accept_risk
+        self.context = multiprocessing.get_context("forkserver")
+        self.context.set_forkserver_preload(["grader.cohort.workers"])  # torch is loaded once, and its memory shared
+        self.seats: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for seat in range(count):
+            self.seats.put(seat)
+        self.threads = ThreadPoolExecutor(count, thread_name_prefix="worker")  # each waits for a process of its own
+        self.local = threading.local()
+        self.pids: dict[int, int] = {}  # seat -> the process that sits there
+
+    @property
+    def slots(self) -> int:
+        return AHEAD * self.count
+
+    def device(self, mode: grader.GPUMode) -> str:
+        return verdicts.device(mode)
+
+    def submit(self, job: JudgingJob) -> Future:
+        return self.threads.submit(self._in_my_process, job)
+
+    def _in_my_process(self, job: JudgingJob) -> tuple[list[Any], dict[str, float]]:
+        if not hasattr(self.local, "seat"):
+            self.local.seat, self.local.process = self.seats.get(), None
+        try:
+            if self.local.process is None:
+                self.local.process = ProcessPoolExecutor(1, self.context, _sit_down, (self.local.seat,))
+                self.pids[self.local.seat] = self.local.process.submit(os.getpid).result()
+            return self.local.process.submit(judge, job, self.accept_risk).result()
+        except BrokenProcessPool:
+            self.pids.pop(self.local.seat, None)
+            self.local.process = None
+            raise WorkerDied("the process that judged it ended") from None
+
+    def close(self, *, now: bool = False) -> None:
+        for pid in list(self.pids.values()) if now else ():
+            os.kill(pid, signal.SIGKILL)
+        self.threads.shutdown(cancel_futures=True)
+
+
+def _sit_down(seat: int) -> None:
+    """Prepare a new worker: it ignores Ctrl-C, goes when the process that started it goes, and sees one GPU."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(torch.cuda.device_count())))
+    if gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus.split(",")[seat % len(gpus.split(","))]
+
+
+# ------------------------------------------------------------------------------------------------ a cluster
+
+
+class Dask:
+    """The workers of a Dask scheduler, as many as there are at each moment. Needs the extra `cluster`.
+
+    A worker that was started with `--resources GPU=1` judges answers with kernels, and those go nowhere else; if there
+    is none, they go anywhere and no GPU runs them.
+    """
+
+    def __init__(self, address: str, *, accept_risk: bool = False, seconds: float = 60.0) -> None:
+        try:
+            from distributed import Client, KilledWorker
+        except ImportError:
+            raise NoCluster("--scheduler needs Dask: install the extra `cluster`, pip install '.[cluster]'.") from None
+        self.died = (KilledWorker,)
+        self.accept_risk = accept_risk
+        try:
+            self.client = Client(address, timeout=min(seconds, 10.0), set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise NoCluster(f"No Dask scheduler answers at {address} ({error}).") from None
+        try:
+            self.client.wait_for_workers(1, timeout=seconds)
+        except TimeoutError:
+            self.client.close()
+            raise NoCluster(
+                f"The scheduler at {address} has had no worker for {seconds:.0f} s: start `dask worker {address}` "
+                "somewhere, or ask your cluster's queue why its jobs wait."
+            ) from None
+
+        def tell_of_deaths(
+            dask_scheduler: Any,
+        ) -> None:  # in here, so that it travels whole: the scheduler has no grader
+            dask_scheduler.allowed_failures = (
+                0  # classroom.py knows better than to try a poisonous job again in company
+            )
+
+        self.client.run_on_scheduler(tell_of_deaths)
+
+    def _workers(self) -> dict[str, Any]:
+        return self.client.scheduler_info(n_workers=-1)["workers"]
+
+    @property
+    def slots(self) -> int:
+        return AHEAD * max(1, sum(worker["nthreads"] for worker in self._workers().values()))
+
+    @functools.cached_property
+    def with_gpu(self) -> list[str]:
+        """The workers that have a GPU."""
+        return [address for address, worker in self._workers().items() if worker["resources"].get("GPU")]
+
+    def device(self, mode: grader.GPUMode) -> str:
+        """Raise NoCluster if the workers' GPUs differ: a class is timed on one kind."""
+        told: Any = self.client.run(verdicts.device, mode, workers=self.with_gpu) if self.with_gpu else {}
+        found = sorted(set(told.values()))
+        if len(found) > 1:
+            raise NoCluster(
+                f"The workers have different GPUs ({', '.join(found)}), and times on them do not compare: give the "
+                "resource GPU to workers of one kind."
+            )
+        return found[0] if found else verdicts.NO_GPU
+
+    def submit(self, job: JudgingJob) -> Future:
+        resources = {"GPU": 1} if job.kernels and job.gpu != "none" and self.with_gpu else None
+        return self.client.get_executor(resources=resources, pure=False).submit(judge, job, self.accept_risk)
+
+    def close(self, *, now: bool = False) -> None:
+        """Cancel jobs that still run; the scheduler and its workers stay."""
+        self.client.close()

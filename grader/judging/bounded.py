@@ -1,0 +1,33 @@
+"""Parse, compare and render what students wrote in a forked child with limits. Whatever their text is made to cost, it
+costs only this child.
+
+    the child    parses, looks for flags, highlights; it runs nothing
+    here         only plain data comes back, and the text itself is never looked into
+
+An honest notebook takes a tenth of a second; the limits are far beyond that, so that no machine's load decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tritontrace.replay import child
+
+SECONDS = 3.0  # of CPU
+MEMORY = 1 << 30  # bytes that it may add
+
+
+class TooMuch(ValueError):
+    """Raised where the child gave no answer. The message is a clause that follows the name of what was read."""
+
+
+def bounded(work: Callable[[], Any]) -> Any:
+    """work()'s result, a tree as in tritontrace.replay.wire, computed in a child. Raises TooMuch if it does not get there."""
+    try:
+        return child.run(work, seconds=SECONDS, memory=MEMORY)[0]
+    except child.ChildLost as lost:
+        reason = str(lost) if lost.cause.kind == "memory" else "it ended the process that read it"
+    except ValueError as error:
+        reason = str(error)
+    raise TooMuch(f"cannot be read within {SECONDS:g} seconds and {MEMORY / 2**30:g} GiB: {reason}")

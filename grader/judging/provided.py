@@ -1,0 +1,79 @@
+"""Code that an exercise gives, put in place: what is judged through it is judged through the course's, whatever the cell says.
+
+`with_provided` puts it behind the student's answer; `problem` looks into the logs that come of it, where an answer that has changed
+Python around it shows.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from triton.runtime.jit import JITFunction
+
+import grader
+from course_lib.exercise import Exercise
+from course_lib.exercises import UNITS, find
+from grader.judging import submission
+from tritontrace.replay import BUILTINS, describe, load
+
+IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
+
+
+def with_provided(exercise: Exercise, cells: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+    """An answer as it is run: with what the exercise gives as its last cell."""
+    return [*cells, ("<given>", source(exercise.id))] if exercise.given else cells
+
+
+@functools.cache
+def source(exercise_id: str) -> str:
+    """The definitions of the names that the exercise gives, as the notebook was handed out. Raises KeyError if one is not there."""
+    exercise = find(exercise_id)
+    unit = next(unit for unit, module in UNITS.items() if module == exercise.id.split(".")[0])
+    released = submission.read(grader.released(unit), [exercise])
+    text = next(cell.source for cell in released.cells if cell.grade_id == exercise.grade_id)
+    lines, found = text.splitlines(), {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            found[node.name] = "\n".join(lines[first - 1 : node.end_lineno])
+    return IMPORTS + "".join(f"\n\n{found[name]}\n" for name in exercise.given)
+
+
+def problem(exercise: Exercise, logs: Sequence[Mapping[str, Any]]) -> str:
+    """A sentence if something else was launched than what the exercise gives; KeyError or TypeError if a log is none."""
+    if not exercise.given:
+        return ""
+    own = _descriptions(exercise.id)
+    for log in logs:
+        for key in (event["launch"] for call in log["calls"] for event in call["events"] if "launch" in event):
+            if _without_the_students(log["kernels"][key]) not in own:
+                return "launches another kernel than the one that is given: leave what was handed out as it was"
+    return ""
+
+
+@functools.cache
+def _descriptions(exercise_id: str) -> list[dict[str, Any]]:
+    """Descriptions of the kernels that the exercise gives, each without the kernels that it calls."""
+    exercise = find(exercise_id)
+    tree = ast.parse(source(exercise_id))
+    missing = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    missing -= {*exercise.given, *BUILTINS}
+    stubs = "".join(f"@triton.jit\ndef {name}(x):\n    return x\n\n\n" for name in sorted(missing))
+    cells = [
+        ("<imports>", IMPORTS),
+        (f"<what {exercise_id} asks for>", stubs),
+        (f"<{exercise_id}>", source(exercise_id)),
+    ]
+    scope = load(cells, exercise.entry).__globals__
+    table: dict[str, Any] = {}
+    given = [scope[name] for name in exercise.given if isinstance(scope[name], JITFunction)]
+    return [_without_the_students(table[describe(kernel, table)]) for kernel in given]
+
+
+def _without_the_students(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A description; of a name that stands for a kernel it says that alone."""
+    names = {name: "a kernel" if set(value) == {"kernel"} else value for name, value in entry["names"].items()}
+    return {**entry, "names": names}

@@ -1,0 +1,125 @@
+"""Verdicts on disk, each under a hash of all that it depends on.
+
+    exercise, the answer's cells, the seed of the hidden inputs ─┐
+    course_lib, judging and child of grader, torch, Triton ───────┼─▶ key ─▶ verdicts/KEY.json
+    where Python and its packages lie, and the sandbox ───────────┤
+    the GPU, where an answer has kernels, and whether it counts ──┘
+
+What is in the store need not be judged again; whatever changes has another key. So grading goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+import platform
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+import triton
+
+from course_lib.exercise import Exercise, Verdict
+from grader import ENGINE, ROOT, GPUMode, disk
+from grader.child import sandbox
+from tritontrace.profiling import bench
+from tritontrace.replay import wire
+
+NO_GPU = "no GPU"
+JUDGING = ("judging", "child")  # rooms of grader/; a change in the others changes no verdict
+
+
+class VerdictStore:
+    """The store in one folder. Several processes may use it at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get(self, key: str) -> Verdict | None:
+        """The verdict, or None if it has not been judged, or what is there cannot be read."""
+        try:
+            return wire.from_tree(Verdict, json.loads((self.folder / f"{key}.json").read_text()))
+        except (OSError, ValueError):
+            return None
+
+    def put(self, key: str, verdict: Verdict) -> None:
+        """Keep the verdict: whole or not at all, whenever this process is stopped. One that says nothing of the answer is
+        not kept, so that it is judged anew."""
+        if verdict.judged:
+            disk.write({self.folder / f"{key}.json": json.dumps(wire.to_tree(verdict)).encode()})
+
+
+def key_of(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, device: str) -> str:
+    """The name of the verdict on an answer. `device` is device() of the process that judges."""
+    unit = exercise.id.split(".")[0]
+    on = device if exercise.kind == "kernel" else ""  # the other exercises get the same verdict everywhere
+    content = json.dumps([exercise.id, [list(cell) for cell in cells], seed, code_version(unit), _environment(), on])
+    return hashlib.sha256(content.encode()).hexdigest()[:40]
+
+
+def device(mode: GPUMode) -> str:
+    """The GPU on which this process would run an answer's kernels, and whether that counts."""
+    if mode == "none" or not bench.has_gpu():
+        return NO_GPU
+    return f"{torch.cuda.get_device_name()}{', counts' if mode == 'counts' else ''}"
+
+
+@functools.cache
+def _environment() -> list[str]:
+    """Python, the sandbox, and the folders of Python that the sandbox shows: a mended sandbox has another list."""
+    return [platform.python_version(), sandbox.level(), *sorted(map(str, sandbox.packages()))]
+
+
+# Held by whoever parses Python or traces where several threads judge: a process can hold one trace at a time, and Python 3.11
+# and 3.12 count the depth of syntax trees for all threads together (SystemError)
+one_at_a_time = threading.RLock()
+
+
+@functools.cache
+def code_version(unit: str = "") -> str:
+    """A hash of torch, Triton and all our code that a verdict of this unit (a module's name) depends on; "": of any unit."""
+    digest = hashlib.sha256(f"{torch.__version__} {triton.__version__}".encode())
+    with one_at_a_time:
+        units = _imported(unit)
+    judging = [path for room in JUDGING for path in (ROOT / "grader" / room).glob("*.py")]
+    for path in sorted([*(ENGINE / "tritontrace").rglob("*.py"), *(ROOT / "course_lib").rglob("*.py"), *judging]):
+        elsewhere = unit and _unit_of(path) not in (*units, "__init__", None)
+        shown = "figures" in _name(path).parts
+        if not elsewhere and not shown:
+            _add(digest, path)
+    for path in sorted((ROOT / "grader" / "judging" / "hidden").glob(f"{unit or '*'}.py")):
+        _add(digest, path)
+    return digest.hexdigest()
+
+
+def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The unit's module or package of exercises, and those of other units that it takes something from."""
+    files = [p for p in (ROOT / "course_lib" / "exercises").rglob("*.py") if _unit_of(p) == unit]
+    if unit in seen or not files:
+        return seen
+    seen |= {unit}
+    for node in (node for path in files for node in ast.walk(ast.parse(path.read_text()))):
+        module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+        if isinstance(node, ast.ImportFrom) and module.startswith("course_lib.exercises"):
+            other = module.removeprefix("course_lib.exercises").lstrip(".").split(".")[0]
+            for name in [other] if other else [alias.name for alias in node.names]:
+                seen = _imported(name, seen)
+    return seen
+
+
+def _unit_of(path: Path) -> str | None:
+    """The module or package of exercises that a file belongs to; None for a file from elsewhere."""
+    room, folder, *rest = _name(path).parts
+    return rest[0].removesuffix(".py") if (room, folder) == ("course_lib", "exercises") else None
+
+
+def _name(path: Path) -> Path:
+    """A file's place in the packages, wherever these are installed."""
+    return path.relative_to(ENGINE if path.is_relative_to(ENGINE / "tritontrace") else ROOT)
+
+
+def _add(digest: hashlib._Hash, path: Path) -> None:
+    digest.update(f"{_name(path)}\0".encode() + path.read_bytes())

@@ -1,0 +1,9 @@
+"""To and from a learning management system: Canvas, Moodle and CSV.
+
+rosters.py      class lists of an LMS, and all its names of columns
+enrolled.py     who is in the class, by which id
+imports.py      an export of submissions -> submitted/
+exports.py      marks as CSV
+scale.py        what a point is worth in a column of another maximum
+feedback_export.py  feedback as Canvas and Moodle take it back
+"""

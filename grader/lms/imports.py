@@ -1,0 +1,499 @@
+"""Submissions as an LMS exports them, a folder or a zip, to submitted/STUDENT/UNIT/UNIT.ipynb.
+
+    Canvas    doejane_1234_5678_04_memory_coalescing.ipynb, with _LATE after the name if it came late
+              anon_a9Xz_5678_04_memory_coalescing.ipynb of an anonymous assignment, LATE_anon_... if late
+    Moodle    Jane Doe_98765_assignsubmission_file/notebook.ipynb, before 4.1 with a _ more, or all in one name
+    plain     STUDENT/anything/notebook.ipynb, which nbgrader's own submitted/ is too, or STUDENT.ipynb
+
+Where a notebook may be there may be a zip with one notebook in it, as a student's make_zip() makes it; of several the
+one that is named after the unit counts. A notebook may have become NAME.ipynb.txt or NAME.ipynb.json on its way. Of a
+student's notebooks one that is as it was handed out never counts before one with work in it.
+
+(Sources: Canvas's lib/content_zipper.rb, Moodle's mod/assign/classes/downloader.php.)
+
+The LMS's id is the identity: whoever the gradebook knows by the same id is that student, whatever the name is now.
+
+What is hostile or odd is left out with a sentence, and the rest imported. Nothing is unpacked but notebooks, one at a
+time, to a name of our own making; what stands in them is data that grader.judging.submission looks at later.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from nbgrader.utils import parse_utc
+
+import grader
+from grader import disk
+from grader.gradebook import results
+from grader.judging.submission import MAX_FILE, as_letters, has_work, stem_of
+from grader.lms import enrolled, feedback_export
+from grader.lms.enrolled import student_id
+
+MAX_FILES = 20_000  # and as many folders
+MAX_ENTRIES = 10_000  # of a student's zip, folders among them: an entry of no bytes takes time as well
+ENTRY = b"PK\1\2"  # what each begins with in a zip's table of contents
+MAX_LOOKED_INTO = 20  # of one student's notebooks: is there work in it?
+MAX_TOTAL = 4_000_000_000  # bytes of all notebooks together
+
+UNREADABLE = (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+
+UTF_8 = 0x800  # a zip's flag: the name is in it. Some programs write such names without it, and they are read as cp437
+
+CANVAS = re.compile(r"(?P<name>\w+?)(?P<late>_LATE)?_(?P<id>\d+)_(?P<order>\d+)_(?P<file>.+)", re.S)
+ANONYMOUS = re.compile(r"(?P<late>LATE_)?(?P<name>anon)_(?P<id>[A-Za-z0-9]+)_(?P<order>\d+)_(?P<file>.+)", re.S)
+MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_?/?(?P<file>.+)", re.S)
+
+
+@dataclass(frozen=True)
+class File:
+    """A file as it stands in the folder or zip; `problem` says why it must not be read."""
+
+    path: PurePosixPath
+    size: int
+    changed: float
+    read: Callable[[], bytes]
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class ImportedNotebook:
+    """A notebook, and whose it is."""
+
+    student: str
+    file: File
+    order: tuple = ()  # the latest is the greatest
+    full_name: str = ""
+    lms_id: str = ""
+    late: bool = False
+    stated: str = ""  # the student's name as the export writes it
+    lms: str = ""  # by whose pattern it is named
+
+    @property
+    def name_in_the_lms(self) -> str:
+        return feedback_export.name_for(self.lms, self.file.path, self.stated, self.lms_id)
+
+
+@dataclass
+class Imported:
+    """students    in order;  remarks = sentences on what was left out or is worth knowing
+    replaced, new    those of the students whose notebook, or its time, is another than before; who had none before
+    """
+
+    students: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
+
+    @property
+    def changes(self) -> str:
+        """ "1 replaced, 17 as before, 2 new", without those that are none."""
+        replaced, new = len(self.replaced), len(self.new)
+        counts = {"replaced": replaced, "as before": len(self.students) - replaced - new, "new": new}
+        return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+class NotAnExport(ValueError):
+    """Raised where an export as a whole cannot be read; the message is one sentence."""
+
+
+# ---------------------------------------------------------------------------------------------- folder and zip
+
+
+@contextmanager
+def opened(source: Path) -> Iterator[list[File]]:
+    """All files in a folder or zip. Raises NotAnExport if it is neither, or far too large."""
+    if source.is_dir():
+        yield _limited(source, _in_folder(source))
+    elif source.is_file() and zipfile.is_zipfile(source):
+        with _Export(source) as file, zipfile.ZipFile(file) as archive:
+            file.limited = False
+            yield _limited(source, _members(archive))
+    else:
+        what = "is neither a folder nor a zip file" if source.exists() else "does not exist"
+        raise NotAnExport(f"{source} {what}. Give the folder or the zip as the LMS exported it.")
+
+
+class _Export(io.FileIO):
+    """A zip whose table of contents, which is read at once as it is opened, is counted before anybody parses it."""
+
+    limited = True
+
+    def read(self, size: int = -1) -> bytes:
+        content = super().read(size)
+        if self.limited and content.count(ENTRY) > 2 * MAX_FILES:
+            raise _too_many(Path(self.name))
+        return content
+
+
+def _limited(source: Path, files: Iterable[File]) -> list[File]:
+    found = list(islice(files, MAX_FILES + 1))
+    if len(found) > MAX_FILES:
+        raise _too_many(source)
+    return found
+
+
+def _too_many(source: Path) -> NotAnExport:
+    return NotAnExport(f"{source} has more than {MAX_FILES} files or folders. Give the export of one assignment.")
+
+
+def _in_folder(source: Path) -> Iterator[File]:
+    for count, (folder, folders, names) in enumerate(os.walk(source)):  # does not follow links
+        if count > MAX_FILES:
+            raise _too_many(source)
+        for name in sorted([*names, *(f for f in folders if (Path(folder) / f).is_symlink())]):
+            path = Path(folder) / name
+            status = path.lstat()
+            problem = "" if stat.S_ISREG(status.st_mode) else "is a link or a device, not a file"
+            yield File(_path(str(path.relative_to(source))), status.st_size, status.st_mtime, _reader(path), problem)
+
+
+def _reader(path: Path) -> Callable[[], bytes]:
+    def read() -> bytes:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read(MAX_FILE + 1)
+
+    return read
+
+
+def _in_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> File:
+    path = _path(_decoded(info).replace("\\", "/"))
+    problem = ""
+    if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", info.filename) or "\0" in info.filename:
+        problem = "has a name that leads out of the zip"
+    elif (mode := info.external_attr >> 16) and stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+        problem = "is a link or a device, not a file"
+    elif info.flag_bits & 1:
+        problem = "is encrypted"
+
+    def read() -> bytes:  # the size that the zip states may be a lie
+        with archive.open(info) as file:
+            return file.read(MAX_FILE + 1)
+
+    return File(path, info.file_size, _seconds(info.date_time), read, problem)
+
+
+def _decoded(info: zipfile.ZipInfo) -> str:
+    """A member's name, in UTF-8 also where the zip forgets to say so."""
+    if not info.flag_bits & UTF_8:
+        with suppress(UnicodeError):
+            return info.filename.encode("cp437").decode()
+    return info.filename
+
+
+def _path(name: str) -> PurePosixPath:
+    """A path whose letters are composed: systems and programs differ in how they write an accent."""
+    return PurePosixPath(unicodedata.normalize("NFC", name))
+
+
+def _unpacked(file: File, unit: str) -> File:
+    """A student's zip stands, under its own name, for the notebook in it; `problem` if there is none to choose."""
+    if file.problem or file.path.suffix.lower() != ".zip":
+        return file
+    try:
+        with _archive(file) as archive:
+            members = [member for member in _members(archive) if not _rubbish(member.path)]
+            notebooks = [member for member in members if stem_of(member.path.name)]
+            named = [m for m in notebooks if re.fullmatch(rf"{re.escape(unit)}(_\d+)?", stem_of(m.path.name))]
+            if 1 < len(named) <= MAX_LOOKED_INTO:  # such as a blank copy next to the work
+                worked_on = [member for member in named if _worked_on(member, unit)]
+                named = worked_on if len(worked_on) == 1 else named
+    except zipfile.BadZipFile:
+        return replace(file, problem="is no zip, or a damaged one")
+    except (_Refused, *UNREADABLE) as error:
+        return replace(file, problem=str(error) if isinstance(error, _Refused) else f"cannot be read ({error})")
+    if not notebooks:
+        inner = next((member for member in members if member.path.suffix.lower() == ".zip"), None)
+        if inner:
+            return replace(file, problem=f"holds no notebook but another zip, {_shown(inner)}")
+        return file  # which is named as any other that is no notebook
+    if len(notebooks) > 1 and len(named) != 1:
+        return replace(
+            file, problem=f"holds {len(notebooks)} notebooks, {len(named) or 'none'} of them named after the unit"
+        )
+    chosen = (named if len(notebooks) > 1 else notebooks)[0]
+    name = chosen.path
+
+    def read() -> bytes:  # opened anew, so that not every zip of a class is held in memory
+        with _archive(file) as archive:
+            return next(f for f in _members(archive) if f.path == name).read()
+
+    return replace(chosen, path=file.path.with_suffix(".ipynb"), changed=file.changed, read=read)
+
+
+def _worked_on(file: File, unit: str) -> bool:
+    """Whether a notebook can be read and has work in it."""
+    try:
+        content = _content(file)
+    except _Refused:
+        return False
+    return has_work(content, list(grader.exercises(unit).values()), grader.released(unit))
+
+
+def _archive(file: File) -> zipfile.ZipFile:
+    content = _content(file)
+    if content.count(ENTRY) > MAX_ENTRIES:
+        raise _Refused(f"holds more than {MAX_ENTRIES} files and folders")
+    return zipfile.ZipFile(io.BytesIO(content))
+
+
+def _members(archive: zipfile.ZipFile) -> Iterator[File]:
+    return (_in_zip(archive, info) for info in archive.infolist() if not info.is_dir())
+
+
+def _seconds(when: tuple[int, ...]) -> float:
+    """A zip's date as a number that grows with time."""
+    year, month, day, hour, minute, second = when
+    return ((((year * 12 + month) * 31 + day) * 24 + hour) * 60 + minute) * 60.0 + second
+
+
+# ------------------------------------------------------------------------------------------------------- whose
+
+
+def whose(file: File, unit: str, skip: int = 0) -> ImportedNotebook | None:
+    """Tell by its name whose notebook it is, None if it does not say. skip: folders around the whole export."""
+    parts = file.path.parts[skip:]
+    path = "/".join(parts)
+    if match := MOODLE.fullmatch(path):
+        name = " ".join(match["name"].split("/")[-1].split())
+        return ImportedNotebook(
+            student_id(f"{name}_{match['id']}"), file, (file.changed,), name, match["id"], False, name, "Moodle"
+        )
+    letters = as_letters(path)
+    if len(parts) == 1 and (match := ANONYMOUS.fullmatch(letters) or CANVAS.fullmatch(letters)):
+        student = f"{path[slice(*match.span('name'))]}_{match['id']}"
+        lms_id = match["id"] if match["id"].isdigit() else ""
+        return ImportedNotebook(
+            student_id(student), file, (int(match["order"]),), "", lms_id, bool(match["late"]), student, "Canvas"
+        )
+    stated = parts[0] if len(parts) > 1 else stem_of(path) or PurePosixPath(path).stem
+    if not student_id(stated) or stated in (unit, "submitted"):
+        return None
+    return ImportedNotebook(student_id(stated), file, (file.changed,), stated=stated)
+
+
+def _wrapped(paths: list[PurePosixPath], unit: str) -> int:
+    """How many folders stand around the whole export, such as nbgrader's submitted/ or the zip's own name."""
+    skip = 0
+    while paths and all(len(p.parts) > skip + 2 and p.parts[skip] == paths[0].parts[skip] for p in paths):
+        students = {p.parts[skip + 1] for p in paths}
+        if paths[0].parts[skip] != "submitted" and (len(students) == 1 or unit in students):
+            break  # one student's folder, and what is in it
+        skip += 1
+    return skip
+
+
+# ----------------------------------------------------------------------------------------------------- import
+
+
+def collect(source: Path, unit: str, home: Path, *, dry_run: bool = False) -> Imported:
+    """Imports everything in `source` that is a notebook and says whose it is. Raises NotAnExport if there is no such thing.
+
+    Of several by one student the latest counts, one that is named after the unit before any other. What the student
+    handed in before is replaced. Names and ids of the LMS go into nbgrader's gradebook, for the way back.
+    """
+    done = Imported()
+    with opened(source) as files:
+        files = [_unpacked(f, unit) for f in files if not _rubbish(f.path)]
+        done.remarks += [f"{_shown(f)} {f.problem}; it was left out." for f in files if f.problem]
+        files = [f for f in files if not f.problem]
+        stamps = {f.path.parent: f for f in files if f.path.name == "timestamp.txt" and len(f.path.parts) > 1}
+        chosen = _chosen(files, unit, enrolled.known(home), done)
+        if not chosen:
+            raise NotAnExport(" ".join([f"{source} holds no notebook that says whose it is.", *done.remarks]))
+        total = 0
+        for student, handin in sorted(chosen.items()):
+            try:
+                content = _content(handin.file)
+                total += len(content)
+                if total > MAX_TOTAL:
+                    raise _Refused(f"is beyond the {MAX_TOTAL / 1e9:g} GB that an import may have")
+            except _Refused as problem:
+                done.remarks.append(f"{_shown(handin.file)} {problem}; {student} was left out.")
+                continue
+            stamp = _timestamp(stamps.get(handin.file.path.parent), student, done)
+            if not content.strip():
+                done.remarks.append(f"The notebook of {student} is empty ({_shown(handin.file)}); it was imported.")
+            folder = home / "submitted" / student / unit
+            before = _there(folder, unit)
+            if before != (content, stamp):
+                (done.new if before is None else done.replaced).append(student)
+                if not dry_run:
+                    _write(folder, unit, content, stamp)
+            done.students.append(student)
+    if not dry_run:
+        _remember(home, [chosen[student] for student in done.students])
+        handed_in = {student: chosen[student] for student in done.students if chosen[student].lms}
+        feedback_export.remember(home, unit, {student: h.name_in_the_lms for student, h in handed_in.items()})
+    if done.replaced:
+        done.remarks.append(f"Replaced what was there: {', '.join(done.replaced)}.")
+    if late := [student for student in done.students if chosen[student].late]:
+        done.remarks.append(f"Marked late by Canvas, which takes what lateness costs: {', '.join(late)}.")
+    return done
+
+
+class _Refused(ValueError):
+    """Raised with what is wrong with a file, in words that follow the file's name in a sentence."""
+
+
+def _rubbish(path: PurePosixPath) -> bool:
+    """Whether a file is one that operating systems and Jupyter leave behind."""
+    return path.name.startswith("._") or bool({"__MACOSX", ".ipynb_checkpoints", ".DS_Store"} & set(path.parts))
+
+
+def _identified(handins: list[ImportedNotebook], known: Mapping[str, str], done: Imported) -> list[ImportedNotebook]:
+    """The handins under the names by which the gradebook knows their ids.
+
+    An LMS has one name for an id at a time. Where an export has two, a name may only look as if it held another's id: the one
+    that is known counts, else none.
+    """
+    names: dict[str, set[str]] = {}
+    for handin in handins:
+        names.setdefault(handin.lms_id, set()).add(handin.student)
+    names.pop("", None)
+    for id, called in sorted(names.items()):
+        student = known.get(id)
+        if len(called) > 1:
+            counts = f"only {student} was imported" if student in called else "they were left out"
+            stated = " and ".join(sorted(called))
+            done.remarks.append(
+                f"{stated} have the same id of the LMS in one export; {counts}. Remove what is not theirs."
+            )
+            names[id] = called & {student}
+        elif student and not any(_alike(student, name) for name in called):
+            done.remarks.append(f"{min(called)} has the LMS's id of {student}, and is imported under that name.")
+    lms = next((h.lms for h in handins if h.lms), "")
+    others = sorted({h.student for h in handins if not h.lms})
+    if lms and others:
+        told = f"Some files are named as {lms} names them, and those of {', '.join(others)} are not"
+        done.remarks.append(f"{told}: they came in without {lms}'s id and without LATE.")
+    return [
+        replace(h, student=known.get(h.lms_id, h.student))
+        for h in handins
+        if not h.lms_id or h.student in names[h.lms_id]
+    ]
+
+
+def _alike(student: str, name: str) -> bool:
+    """Whether these student ids differ in the LMS's id alone, as Moodle gives another in each assignment."""
+    return student.rpartition("_")[0] == name.rpartition("_")[0]
+
+
+def _chosen(files: list[File], unit: str, known: Mapping[str, str], done: Imported) -> dict[str, ImportedNotebook]:
+    """Student -> the notebook that counts."""
+    notebooks = [f for f in files if stem_of(f.path.name)]
+    skip = _wrapped([f.path for f in notebooks], unit)
+    told: list[ImportedNotebook] = []
+    for file in notebooks:
+        if handin := whose(file, unit, skip):
+            told.append(handin)
+        else:
+            done.remarks.append(
+                f"{_shown(file)} does not say whose it is; it was left out. Put it into a folder named so."
+            )
+    by_student: dict[str, list[ImportedNotebook]] = {}
+    for handin in _identified(told, known, done):
+        by_student.setdefault(handin.student, []).append(handin)
+    others = [h for f in files if f not in notebooks and f.path.name != "timestamp.txt" and (h := whose(f, unit, skip))]
+    lms_ids = {h.student: h.lms_id for h in others}
+    for student, names in _grouped(others).items():
+        if student not in by_student and known.get(lms_ids[student]) not in by_student:
+            done.remarks.append(f"{student} handed in no notebook, but {', '.join(names[:3])}.")
+    chosen = {}
+    for student, handins in by_student.items():
+        if len({h.stated for h in handins}) > 1:
+            named = " and ".join(sorted({repr(h.stated) for h in handins}))
+            done.remarks.append(f"{named} would both be called {student}; both were left out. Rename one of them.")
+            continue
+        handins.sort(key=lambda h: (unit in h.file.path.name, *h.order, str(h.file.path)))
+        chosen[student] = latest = handins[-1]
+        if len(handins) > 1:
+            looked_into = reversed(handins[-MAX_LOOKED_INTO:])
+            chosen[student] = next((h for h in looked_into if _worked_on(h.file, unit)), latest)
+            why = "the latest" if chosen[student] is latest else "the latest with work in it"
+            done.remarks.append(
+                f"{student} has {len(handins)} notebooks; {chosen[student].file.path.name}, {why}, counts."
+            )
+    return chosen
+
+
+def _grouped(handins: Iterable[ImportedNotebook]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for handin in handins:
+        found.setdefault(handin.student, []).append(handin.file.path.name)
+    return found
+
+
+def _shown(file: File) -> str:
+    """A file's name in a sentence: of any length and in any letters it may be."""
+    name = "".join(c if c.isprintable() else "?" for c in str(file.path))
+    return name if len(name) <= 100 else f"{name[:60]} ... {name[-30:]}"
+
+
+def _content(file: File) -> bytes:
+    """The bytes of a file. _Refused if there are too many or they cannot be had."""
+    too_large = _Refused(f"has more than {MAX_FILE // 1_000_000} MB")
+    if file.size > MAX_FILE:
+        raise too_large
+    try:
+        content = file.read()
+    except UNREADABLE as error:
+        raise _Refused(f"cannot be read ({error})") from None
+    if len(content) > MAX_FILE:
+        raise too_large
+    return content
+
+
+def _timestamp(file: File | None, student: str, done: Imported) -> bytes:
+    """The content of nbgrader's timestamp.txt if it holds a time, otherwise b""."""
+    if file is None:
+        return b""
+    try:
+        content = file.read()[:100]
+        parse_utc(content.decode().strip())
+    except (OSError, zipfile.BadZipFile, zlib.error, ValueError, OverflowError):
+        done.remarks.append(f"The timestamp.txt of {student} holds no time; it was left out.")
+        return b""
+    return content
+
+
+def _there(folder: Path, unit: str) -> tuple[bytes, bytes] | None:
+    """The notebook and the timestamp.txt of a submission, b"" for none of the latter; None if there is no notebook, or a
+    link."""
+    notebook, stamp = folder / f"{unit}.ipynb", folder / "timestamp.txt"
+    places = (folder.parent, folder, notebook, stamp)
+    if any(place.is_symlink() for place in places) or not notebook.is_file():
+        return None
+    return notebook.read_bytes(), stamp.read_bytes() if stamp.is_file() else b""
+
+
+def _write(folder: Path, unit: str, content: bytes, stamp: bytes) -> None:
+    """Write the file whole or not at all, and never through a link."""
+    for place in (folder.parent, folder):
+        if place.is_symlink():
+            place.unlink()
+    notebook, note = folder / f"{unit}.ipynb", folder / "timestamp.txt"
+    disk.write({notebook: content, note: stamp} if stamp else {notebook: content})
+    if not stamp:
+        note.unlink(missing_ok=True)
+
+
+def _remember(home: Path, handins: Iterable[ImportedNotebook]) -> None:
+    """Enter names and LMS ids into the gradebook, where the export tells them."""
+    with results.book(home) as book:
+        for handin in handins:
+            first, _, last = handin.full_name.rpartition(" ")
+            known = {"first_name": first, "last_name": last, "lms_user_id": handin.lms_id}
+            book.update_or_create_student(handin.student, **{key: value for key, value in known.items() if value})

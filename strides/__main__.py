@@ -1,0 +1,122 @@
+"""The command `strides`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from course_lib import content
+from strides import completion
+
+GRADER = "The grader's packages are missing. Install them: pip install 'strides-to-flashattention[grader]'"
+
+
+def lab(arguments: Sequence[str]) -> int:
+    """Open the course in JupyterLab, at the unit that is next."""
+    parser = _parser(lab)
+    parser.epilog = "Other options are JupyterLab's, such as --no-browser."
+    parser.add_argument("--work", type=Path, default=content.OWN / "work", help="where your notebooks are, or go")
+    parser.add_argument("--solutions", action="store_true", help="open a copy of the solutions instead, with outputs")
+    told, options = parser.parse_known_args(arguments)
+    from strides import lab as opening
+
+    if told.solutions:
+        return opening.solutions(content.OWN / "build" / "solutions", options)
+    return opening.work(told.work.absolute(), options)
+
+
+def next_(arguments: Sequence[str]) -> int:
+    """Say which exercise is next, and your points so far."""
+    _parser(next_).parse_args(arguments)
+    from course_lib.logbook import progress
+
+    print(progress())
+    return 0
+
+
+def check(arguments: Sequence[str]) -> int:
+    """Judge what is solved in a saved notebook."""
+    parser = _parser(check)
+    parser.add_argument("notebook", type=Path, metavar="FILE")
+    parser.add_argument("exercise", nargs="?", default="", help="this one alone, such as coalescing.transpose")
+    told = parser.parse_args(arguments)
+    from strides.check import check as checking
+
+    return checking(told.notebook, told.exercise)
+
+
+def trace(arguments: Sequence[str]) -> int:
+    """Count what a script's kernels do to memory; as the command `tritontrace` does."""
+    return import_module("tritontrace.cli").main(arguments)
+
+
+def demo(arguments: Sequence[str]) -> int:
+    """Grade a sample class, and show its gradebook."""
+    return grade(["demo", *arguments])
+
+
+def grade(arguments: Sequence[str]) -> int:
+    """Run an instructor's command, such as `strides grade autograde 04_memory_coalescing`."""
+    if find_spec("grader") is None:
+        print("This copy of the course has no grader.")
+        return 1
+    if not all(map(find_spec, ("typer", "nbgrader"))):
+        print(GRADER)
+        return 1
+    return import_module("grader.__main__").app(arguments, prog_name="strides grade")
+
+
+def complete(arguments: Sequence[str]) -> int:
+    """Print the line for the start-up file of bash, zsh or fish by which Tab completes."""
+    parser = _parser(complete)
+    parser.add_argument("shell", choices=completion.SHELLS)
+    print(completion.SHELLS[parser.parse_args(arguments).shell])
+    return 0
+
+
+COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "lab": lab,
+    "next": next_,
+    "check": check,
+    "demo": demo,
+    "trace": trace,
+    "grade": grade,
+    "completion": complete,
+}
+
+
+def _parser(command: Callable[[Sequence[str]], int]) -> argparse.ArgumentParser:
+    (name,) = (name for name, function in COMMANDS.items() if function is command)
+    return argparse.ArgumentParser(f"strides {name}", description=command.__doc__)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the arguments say, those of the process if none are given; return the exit status."""
+    first, *rest = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
+    if first in COMMANDS:
+        return COMMANDS[first](rest)
+    if first == "--complete":
+        line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT", 10_000))]
+        print("\n".join(completion.candidates(line, COMMANDS)))
+        return 0
+    if first == "--version":
+        from course_lib.version import VERSION
+
+        print(f"strides {VERSION}")
+        return 0
+    print("From Strides to FlashAttention, a course on making GPUs fast.\n")
+    print("\n".join(f"    strides {name:<12}{command.__doc__}" for name, command in COMMANDS.items()))
+    print("\nEach says more with --help.")
+    if first in ("-h", "--help", "help"):
+        return 0
+    print(f"\nThere is no command {first!r}.", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,273 @@
+"""Facts about the code that the Triton compiler makes of a kernel for a given GPU, found out without one.
+
+A trace evaluates what the front end made of a kernel, which a GPU may still refuse. So that text is also compiled, and what
+comes out is read: how wide its loads are, whether it uses tensor cores and in which precision, whether its registers spill.
+
+    launch.py       the arguments, as a launch would find them
+    text.py         the front end's text, which is compiled: the very one that a trace evaluates
+    places.py       the compiler's lines -> "line 3: `x = tl.load(...)`" of the kernel
+    assembly.py     Triton's intermediate code, PTX and machine code -> facts
+    complaints.py   the compiler's errors -> one sentence
+    lower.py        as far as a kernel can be refused
+    fits.py         whether it is sure to fit into shared memory, by looking
+    hinted.py       whether the compiler makes use of a false promise
+    warmed.py       what `kernel.warmup(...)` and a launch return without a GPU
+    limit.py        compiling in a child that can be stopped
+    show.py         the facts as text and as HTML
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+
+from tritontrace import lacking
+from tritontrace.compiled import assembly, lower
+from tritontrace.compiled.complaints import complaint, own_failure
+from tritontrace.compiled.launch import resolve, undecorated
+from tritontrace.compiled.limit import Job, in_a_child
+from tritontrace.compiled.places import Places
+from tritontrace.compiled.show import Shown, remarks
+from tritontrace.compiled.text import NotThere, Text
+from tritontrace.gpu import NAMES, SHARED_BYTES, datasheet
+from tritontrace.results import Compiled
+from tritontrace.ttir.frontend import OPTIONS, Front, NotAnArgument, front_of
+
+__all__ = ["OPTIONS", "compile_all", "compile_for", "ptx_for", "remarks", "sass_for", "warm_up"]
+
+OLDEST = 70  # Triton compiles for Volta and newer; the assembler would take older ones too
+SPILL_BYTES = 16  # of a thread: a register or two set aside once costs nothing that could be measured
+
+
+def compile_for(kernel: Any, *args: Any, gpu: str = "sm_90", seconds: float | None = None, **kwargs: Any) -> Shown:
+    """Compile a kernel as a launch with these arguments would, for `gpu`; none needs to be present.
+
+    kwargs    may hold num_warps and num_stages. Of an autotuned kernel the first configuration is taken
+    seconds   after these the compiler is stopped, and the result says too_slow
+
+    Returns a Compiled, which shows itself: widths in bits, sizes in bytes, registers of a thread. What the compiler refuses comes back
+    as a complaint. Raises TypeError if `kernel` is not a kernel, ValueError if `gpu` is neither an architecture nor a GPU
+    (tritontrace.gpu.NAMES).
+
+    >>> found = compile_for(copy, x, y, 1000, BLOCK=256, num_warps=4)
+    >>> found.accepted, found.load_bits, found.shared_bytes, found.spills  # two elements of 4 bytes for a thread, one by one
+    (True, 32, 0, False)
+    >>> compile_for(copy, x, y, 1000, BLOCK=250).complaint
+    '...'
+    >>> compile_for(copy, x, y, 1000, BLOCK=256, gpu="sm_1")
+    Traceback (most recent call last):
+        ...
+    ValueError: gpu='sm_1' is neither a GPU nor an architecture that is known here. ...
+    """
+    undecorated(kernel)
+    gpu = _architecture(gpu)
+    if seconds is None:
+        found = _compile(kernel, args, kwargs, gpu)[0]
+    else:
+        (found,) = compile_all([(kernel, args, kwargs, gpu)], seconds)
+    return Shown(**vars(found))
+
+
+def compile_all(jobs: Sequence[Job], seconds: float) -> list[Compiled]:
+    """Compile each job as compile_for does, all within `seconds`, in forked children. A job that crashes costs only itself.
+
+    What is not compiled in time is too_slow: nothing is known of it. A fifth element, False, asks of a job no more than
+    whether the compiler accepts it, which takes a fifth of the time.
+
+    >>> jobs = [(copy, (x, y, 1000), {"BLOCK": size}, "sm_90") for size in (128, 250)]
+    >>> [found.accepted for found in compile_all(jobs, seconds=60)]
+    [True, False]
+    """
+    found: list[Compiled] = []
+    deadline = time.monotonic() + seconds
+    while len(found) < len(jobs):
+        found += in_a_child(lambda *job: _compile(*job)[0], jobs[len(found) :], deadline, seconds)
+    return found
+
+
+@cache
+def warm_up() -> None:
+    """Load the compiler into this process, so that forked children find it there: 0.4 s once instead of in each.
+
+    >>> warm_up()
+    """
+    if not lacking.is_missing():
+        _compile(_nothing, (0,), {}, "sm_90")
+        lower.available()
+
+
+@triton.jit
+def _nothing(n):
+    tl.static_assert(True)
+
+
+def ptx_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
+    """The kernel in PTX, NVIDIA's portable assembly. Raises ValueError with the compiler's complaint if it does not compile.
+
+    >>> "ld.global" in ptx_for(copy, x, y, 1000, BLOCK=256)
+    True
+    """
+    return _assembled(kernel, args, kwargs, gpu).asm["ptx"]
+
+
+def sass_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
+    """The kernel in SASS, the machine code of that GPU. Raises ValueError if it does not compile, or without NVIDIA's tools.
+
+    >>> "LDG" in sass_for(copy, x, y, 1000, BLOCK=256, gpu="A100 80GB")
+    True
+    """
+    built = _assembled(kernel, args, kwargs, gpu)
+    try:
+        with quiet():
+            return assembly.sass(built)
+    except assembly.TOOL_FAILED as error:
+        raise ValueError(
+            "SASS needs NVIDIA's cuobjdump and nvdisasm, and they did not run here: install the CUDA toolkit, "
+            "or read ptx_for(...) instead."
+        ) from error
+
+
+def _assembled(kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str) -> Any:
+    """Triton's compiled kernel. Raises ValueError with the compiler's complaint if there is none."""
+    undecorated(kernel)
+    gpu = _architecture(gpu)
+    found, built = _compile(kernel, args, kwargs, gpu)
+    if built is None:
+        raise ValueError(found.complaint)
+    return built
+
+
+# ----------------------------------------------------------------------------------------------------- compiling
+
+
+def _compile(
+    kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str, to_the_end: bool = True
+) -> tuple[Compiled, Any]:
+    """The facts, and Triton's compiled kernel: None if refused, or if it was not to be compiled to the end.
+
+    Of a Front, kwargs are the launch's arguments by name; the front end is not asked again.
+    """
+    name = undecorated(kernel).fn.__name__
+
+    def refused(sentence: str) -> tuple[Compiled, None]:
+        return Compiled(name, gpu, accepted=False, complaint=sentence), None
+
+    try:
+        function, arguments, options = resolve(kernel, args, kwargs)
+    except NotAnArgument as error:
+        return refused(f"kernel `{name}` cannot be launched so: {error}.")
+    places = Places(function, arguments)
+    diagnostics: list[str] = []
+    try:
+        target = GPUTarget("cuda", int(gpu.removeprefix("sm_")), 32)
+        with quiet(diagnostics):
+            front = kernel if isinstance(kernel, Front) else front_of(function, arguments, options)
+            text = Text(front, arguments, target)
+            if not to_the_end:
+                with contextlib.suppress(lower.ToTheEnd):
+                    shared = lower.shared_bytes(text, target, front.options)
+                    return _within_limits(Compiled(name, gpu, True, shared_bytes=shared, to_the_end=False)), None
+            built = triton.compile(text, target=target, options=front.options)
+    except NotThere as error:
+        return refused(f"kernel `{name}`, {places.of_lines(error.frames)}: {error}. {gpu} cannot run this.")
+    except Exception as error:  # the compiler's, of many kinds
+        if sentence := own_failure(name, "".join(diagnostics)):
+            return Compiled(name, gpu, accepted=False, complaint=sentence, crashed=True), None
+        return refused(complaint(places, gpu, error, *diagnostics))
+    return _facts(places, gpu, built), built
+
+
+def _facts(places: Places, gpu: str, built: Any) -> Compiled:
+    ptx, ttir = built.asm["ptx"], built.asm.get("ttir", "")
+    moves = list(assembly.moves(ptx))
+    registers, spill_bytes = assembly.registers(built.asm["cubin"], ptx)
+    tensor_instructions = assembly.tensor_instructions(ptx)
+    dots = list(assembly.dots(ttir))
+    as_tf32 = [dot for dot in dots if dot.tf32] if any("tf32" in text for text in tensor_instructions) else []
+    found = Compiled(
+        places.kernel.name,
+        gpu,
+        accepted=True,
+        load_bits=max((move.bits for move in moves if move.op == "load"), default=0),
+        store_bits=max((move.bits for move in moves if move.op == "store"), default=0),
+        tensor_cores=bool(tensor_instructions),
+        shared_bytes=built.metadata.shared,
+        spills=(spill_bytes or 0) > SPILL_BYTES,
+        registers=registers,
+        spill_bytes=spill_bytes,
+        loads=_narrowest(places, [move for move in moves if move.op == "load"]),
+        stores=_narrowest(places, [move for move in moves if move.op == "store"]),
+        tensor_instructions=tensor_instructions,
+        copies=assembly.copies(ptx),
+        dots=len(dots),
+        tf32_dots=list(dict.fromkeys(filter(None, (places.of_lines(dot.frames) for dot in as_tf32)))),
+    )
+    return _within_limits(found)
+
+
+def _within_limits(found: Compiled) -> Compiled:
+    """The same facts, but refused if a program needs more shared memory than the GPU has."""
+    _, found.shared_limit = SHARED_BYTES.get(found.gpu, (0, 0))
+    if found.shared_bytes > found.shared_limit > 0:
+        found.accepted = False
+        found.complaint = (
+            f"kernel `{found.kernel}` needs {found.shared_bytes:,} bytes of shared memory, {found.gpu} offers "
+            f"{found.shared_limit:,}. Use smaller blocks or a lower num_stages."
+        )
+    return found
+
+
+def _narrowest(places: Places, moves: Sequence[assembly.Move]) -> dict[str, int]:
+    """The bits that the narrowest instruction at each place moves (the one that could be wider), in the order of lines."""
+    narrowest: dict[str, int] = {}
+    for move in moves:
+        place = places.of_lines(move.frames)
+        if place:
+            narrowest[place] = min(move.bits, narrowest.get(place, move.bits))
+    return {place: narrowest[place] for place in sorted(narrowest, key=Places.line)}
+
+
+def _architecture(gpu: str) -> str:
+    """ "sm_90" for that, or for a GPU that has it, such as "H200". Raises ValueError with the names if it is neither."""
+    if isinstance(gpu, str):
+        found = datasheet(gpu).architecture if gpu in NAMES else gpu
+        number = re.fullmatch(r"sm_(\d+)", found)
+        if number and int(number[1]) >= OLDEST:
+            return found
+    raise ValueError(
+        f"gpu={gpu!r} is neither a GPU nor an architecture that is known here. Write one of {', '.join(NAMES)}."
+    )
+
+
+@contextlib.contextmanager
+def quiet(heard: list[str] | None = None) -> Iterator[None]:
+    """Silence the compiler, which prints its intermediate code when a pass fails: to stderr below Python, and to Python's stdout.
+
+    What went to stderr below Python is added to `heard`. What a kernel prints (tl.static_print) is printed if all is well.
+    """
+    printed = io.StringIO()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as sink:
+        try:
+            os.dup2(sink.fileno(), 2)
+            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+                yield
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            if heard is not None:
+                sink.seek(0)
+                heard.append(sink.read().decode(errors="replace"))
+    sys.stdout.write(printed.getvalue())

@@ -1,0 +1,23 @@
+"""A Diff: what changed between two traces, with its views."""
+
+from __future__ import annotations
+
+from tritontrace.diffs import show
+from tritontrace.diffs.data import Changes
+
+
+class Diff(Changes):
+    """The data of Changes, as a table, as Markdown and in a notebook."""
+
+    def table(self) -> str:
+        """One row for each line whose traffic changed; what else changed below."""
+        return show.table(self)
+
+    def markdown(self) -> str:
+        """The table for a pull request."""
+        return show.markdown(self)
+
+    __str__ = __repr__ = table
+
+    def _repr_html_(self) -> str:
+        return show.html(self)

@@ -1,0 +1,180 @@
+"""Mistakes in what runs at the same time: their names, and each one as data with a sentence made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from tritontrace.words import plural
+
+NEVER = (
+    "Nobody has ever arrived there. (If this is the first wait for a slot that is free from the start, it is one for parity 1: that "
+    "passes as long as the barrier has never opened.)"
+)
+
+
+class Kind(Enum):
+    """A kind of mistake, by the name that is shown. Those that say more about the cause come first.
+
+    >>> wrong.fault.kind is Kind.READ_EARLY, Kind("deadlock").rank > Kind.READ_EARLY.rank  # a deadlock says less of its cause
+    (True, True)
+    """
+
+    NO_BARRIER = "barrier not initialised"
+    NO_EXPECT = "missing expect"
+    BYTES = "wrong number of bytes"
+    FENCE = "missing fence"
+    ACCUMULATOR = "accumulator used before its wait"
+    REGISTERS = "registers of other warps"
+    SHARED = "out of shared memory"
+    WARPGROUP = "not a warpgroup"
+    SHAPES = "shapes differ"
+    INDEX = "index outside of its ring"
+    PHASE = "wrong phase"
+    ARRIVALS = "too many arrivals"
+    STORE = "TMA store not waited for"
+    OVERWRITTEN = "overwritten while it is read"
+    READ_EARLY = "read before it is there"
+    TWO_WRITES = "two writes at once"
+    PRODUCT = "wgmma not waited for"
+    LOAD = "TMA load not waited for"
+    UNUSED = "barrier that nobody uses"
+    STANDS = "barrier not invalidated"
+    DEADLOCK = "deadlock"
+    ORDER = "result depends on the order"
+
+    @property
+    def rank(self) -> int:
+        """The place among the kinds: 0 is the most specific."""
+        return list(Kind).index(self)
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A line of the kernel or of a function that it calls. `line` is numbered as Source.line says; `caller` is where that was
+    called.
+
+    >>> print(wrong.fault.second)
+    `fetch`, line 11: `gl.store(y_ptr + i, tile.load(i.type.layout))`
+    """
+
+    function: str
+    line: int
+    source: str
+    caller: Spot | None = None
+
+    def __str__(self) -> str:
+        here = f"`{self.function}`, line {self.line}: `{self.source}`"
+        return f"{here} (called in `{self.caller.function}`, line {self.caller.line})" if self.caller else here
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A partition that waits, when nobody can go on.
+
+    who, spot   the partition, and its line
+    what        the name of the barrier, or of what else it waits for
+    wanted      the parity that it waits for; None if it waits for no barrier
+    completed   how many phases of the barrier are over
+    arrived     how many arrivals of the current phase are in, of `count`
+    bytes       bytes that are expected and have not come; negative if more came than were expected
+    who_came    (partition, spot) of all who ever arrived there, each once
+    """
+
+    who: str
+    spot: Spot
+    what: str
+    wanted: int | None = None
+    completed: int = 0
+    arrived: int = 0
+    count: int = 0
+    bytes: int = 0
+    who_came: tuple[tuple[str, Spot], ...] = ()
+
+    def __str__(self) -> str:
+        if self.wanted is None:
+            return f"{self.who} waits for {self.what} in {self.spot}."
+        said = f"{self.who} waits for parity {self.wanted} of `{self.what}` in {self.spot}. {state_of(self)}"
+        if self.who_came:
+            return (
+                f"{said} It has been arrived at by {'; '.join(f'{who} in {spot}' for who, spot in self.who_came[:3])}."
+            )
+        if self.wanted == 0 and not self.bytes:
+            return f"{said} {NEVER}"
+        return f"{said} Nobody has ever arrived there."
+
+    @property
+    def briefly(self) -> str:
+        if self.wanted is None:
+            return f"{self.who} waits for {self.what}"
+        state = f"has opened {plural(self.completed, 'time')} and has {self.arrived} of {self.count} arrivals"
+        return f"{self.who} waits for parity {self.wanted} of `{self.what}` in {self.spot}, which {state}"
+
+
+def state_of(barrier: Waiting) -> str:
+    """A sentence on how far a barrier is."""
+    phases = plural(barrier.completed, "phase")
+    said = f"The barrier has completed {phases}, and of the next one {barrier.arrived} of {barrier.count} arrivals came"
+    if barrier.bytes > 0:
+        return f"{said}, while {barrier.bytes:,} bytes are still expected."
+    if barrier.bytes < 0:
+        return f"{said}, while {-barrier.bytes:,} bytes came that nobody expected."
+    return said + "."
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One mistake, as data.
+
+    kind             its name
+    sentence         what happened, for people
+    second, first    the line at which it showed, and the earlier one that it disagrees with, if there is one
+    buffer           the tile or barrier, as the source calls it: `ks.tiles[0]`
+    who, other       the partition at `second`, and the one at `first`
+    phase_passed     of a wait that lets a partition go too early: the number of the phase that was over, -1 if none was
+    phase_wanted     the phase in which its data come
+    waiting          of a deadlock: who waits for what
+    order, program   when it was found
+
+    >>> wrong.fault.kind, wrong.fault.buffer, wrong.fault.first.line, wrong.fault.second.line
+    (<Kind.READ_EARLY: 'read before it is there'>, 'tile', 6, 11)
+    """
+
+    kind: Kind
+    sentence: str
+    second: Spot | None = None
+    first: Spot | None = None
+    buffer: str = ""
+    who: str = ""
+    other: str = ""
+    phase_passed: int | None = None
+    phase_wanted: int | None = None
+    waiting: tuple[Waiting, ...] = ()
+    order: str = ""
+    program: int = 0
+
+    @property
+    def lines(self) -> tuple[Spot, ...]:
+        """The lines that it is about, those of a deadlock among them."""
+        own = tuple(spot for spot in (self.first, self.second) if spot)
+        return own or tuple(each.spot for each in self.waiting)
+
+    def found(self, order: str, program: int) -> Fault:
+        """The same, with the order in which it came to light, and the program."""
+        return replace(self, order=order, program=program)
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}: {self.sentence}"
+
+
+class Mistake(Exception):
+    """Ends a simulated program; `fault` says why."""
+
+    def __init__(self, fault: Fault):
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+def mistake(kind: Kind, sentence: str, **facts) -> Mistake:
+    """Make the exception of a fault; facts: Fault's other fields."""
+    return Mistake(Fault(kind, sentence, **facts))

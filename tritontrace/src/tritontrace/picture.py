@@ -1,0 +1,355 @@
+"""A matplotlib figure that notebooks show once, with or without pyplot, and that stays legible on a dark page."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import os
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from PIL import Image
+
+__all__ = [
+    "ALUS",
+    "ATOMIC",
+    "BLUE",
+    "CACHES",
+    "CARD",
+    "COLOURS",
+    "CONTROL",
+    "DARK_GREY",
+    "DONE",
+    "DPI",
+    "DRAM",
+    "EDGE",
+    "FAINT",
+    "FIVE",
+    "FOUR",
+    "GREEN",
+    "GREEN_INK",
+    "GREY",
+    "IDLE",
+    "INK",
+    "LEFT",
+    "LETTERS_PER_INCH",
+    "LIMIT",
+    "LOADED",
+    "LONGEST",
+    "MARGIN",
+    "NOW",
+    "ONE",
+    "ORANGE",
+    "OTHERS",
+    "OURS",
+    "PART",
+    "PURPLE",
+    "READ",
+    "RED",
+    "RED_INK",
+    "RESULT",
+    "RIGHT",
+    "SHARP",
+    "SKY",
+    "SMALLEST",
+    "STILL",
+    "THREE",
+    "TWO",
+    "WASTE",
+    "WIDTH",
+    "WRITTEN",
+    "WRONG",
+    "YARDSTICK",
+    "YELLOW",
+    "Picture",
+    "bare",
+    "box",
+    "boxes",
+    "contrast",
+    "ink_on",
+    "live",
+    "on_white",
+    "paler",
+    "spread",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+INK = "#222222"  # text on the white page that every picture brings along
+
+# Okabe and Ito's colours, told apart by colour-blind eyes. Figures take theirs from the meanings below
+BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
+YELLOW, PURPLE = "#F0E442", "#CC79A7"
+GREY, DARK_GREY = "#D9D9D9", "#767676"
+
+
+def paler(colour: str, share: float) -> str:
+    """The colour on white, of which it covers this share: "#rrggbb".
+
+    >>> paler("#000000", 0.5), paler("#ff0000", 0.0)
+    ('#808080', '#ffffff')
+    """
+    return to_hex([1 - share * (1 - part) for part in to_rgb(colour)])
+
+
+# Everywhere
+WRONG, LIMIT = RED, RED
+"""A mistake | what must not be crossed, and what crosses it."""
+WASTE, IDLE, EDGE, FAINT = paler(ORANGE, 0.3), GREY, DARK_GREY, paler(DARK_GREY, 0.07)
+"""Moved for nothing | not used, or not yet | outlines, and lines that are no subject | a ground that sets something apart."""
+# Matrices, and kernels on them
+LEFT, RIGHT, RESULT, PART = SKY, ORANGE, GREEN, paler(GREEN, 0.35)
+"""a, q | b, k, v | c, o, and what is added to what is kept for them | what was kept, and is not stored yet."""
+NOW, LOADED, DONE = YELLOW, SKY, BLUE
+"""This step, hatched | on the chip | asked for, used, seen."""
+READ, WRITTEN, ATOMIC = BLUE, ORANGE, GREEN
+# Chips
+ALUS, CACHES, DRAM, CONTROL = BLUE, SKY, GREEN, ORANGE
+"""What computes | registers, too | memory off the chip | tensor cores, too, next to ALUs."""
+# Curves and bars
+OURS, OTHERS, YARDSTICK = BLUE, ORANGE, GREY
+"""What a picture is about | what it is compared with | where both are compared with a third."""
+ONE, TWO, THREE, FOUR, FIVE = BLUE, ORANGE, GREEN, SKY, PURPLE
+"""Things of one kind, whose colours say that they differ."""
+RED_INK, GREEN_INK = "#B34E00", "#007A59"  # for text on white, where RED and GREEN are too faint
+
+MARGIN = 0.08  # inches around each plot
+LETTERS_PER_INCH = 13  # of a caption
+WIDTH = 7.2  # inches of a picture, at most: a page narrower than that would shrink its words
+SMALLEST = 9  # points of what is written in one
+DPI = 100  # as a page shows a picture: pixels of the page in an inch
+SHARP = 2  # dots of a bitmap in such a pixel: screens that have more of them are common
+COLOURS = 256  # of a bitmap: a third of the bytes, and no difference that an eye sees
+LONGEST = 1_000_000  # characters of a drawing; a picture of that many strokes is a smaller bitmap
+STILL = "TRITONTRACE_STILL"  # set where cells run for readers who have no kernel, as where a book is built
+
+# A white card in any theme, as wide as the picture
+CARD = "margin:0;padding:8px;border-radius:6px;background:white;width:fit-content;max-width:100%;box-sizing:border-box"
+
+
+def contrast(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """How well two colours, (..., 3) of sRGB from 0 to 1 each, stand out from each other: (...), from 1 to 21. WCAG 2 asks 4.5
+    of text (*Web Content Accessibility Guidelines*, 1.4.3).
+
+    >>> import numpy as np
+    >>> float(contrast(np.zeros(3), np.ones(3)))
+    21.0
+    """
+
+    def luminance(colour: np.ndarray) -> np.ndarray:
+        linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+        return linear @ np.array([0.2126, 0.7152, 0.0722])
+
+    a, b = luminance(np.asarray(one)) + 0.05, luminance(np.asarray(other)) + 0.05
+    return np.maximum(a, b) / np.minimum(a, b)
+
+
+def ink_on(ground: str | Sequence[float]) -> str:
+    """Dark or white, for text on a ground of this colour: what stands out more.
+
+    >>> ink_on("white") == INK, ink_on("black")
+    (True, 'white')
+    """
+    return max((INK, "white"), key=lambda ink: contrast(to_rgb(ink), to_rgb(ground)))
+
+
+def on_white(draw: Callable[P, R]) -> Callable[P, R]:
+    """Decorates a function that draws a Picture: ink is dark and letters are of one size, whatever style the notebook has chosen
+    for its own plots.
+
+    >>> @on_white
+    ... def line():
+    ...     drawn = Picture(4, 2)
+    ...     drawn.subplots().plot([1, 2])
+    ...     return drawn
+    >>> isinstance(line(), Picture)
+    True
+    """
+    ink = ["text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color"]
+    letters = ["font.size", "axes.labelsize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize"]
+    return rc_context(
+        dict.fromkeys(ink, INK)
+        | dict.fromkeys(letters, SMALLEST)
+        | {"axes.facecolor": "white", "legend.facecolor": "white", "axes.titley": 1}
+        | {"axes.titlesize": 10, "axes.titlelocation": "left", "figure.titlesize": 10}
+    )(draw)
+
+
+def bare(ax: Axes, *sides: str) -> None:
+    """Hides these sides of the frame; the upper and the right one if none is named.
+
+    >>> ax = Picture(4, 2).subplots()
+    >>> bare(ax, "left")
+    >>> ax.spines["left"].get_visible(), ax.spines["top"].get_visible()
+    (False, True)
+    """
+    for side in sides or ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def box(
+    ax: Axes, x: float, y: float, width: float, height: float, colour: str, text: object = "", size: float = 9
+) -> None:
+    """Draw a box with a word in it.
+
+    >>> ax = Picture(4, 2).subplots()
+    >>> box(ax, 0, 0, 2, 1, BLUE, "program 0")
+    """
+    ax.add_patch(Rectangle((x, y), width, height, facecolor=colour, edgecolor=EDGE, linewidth=0.6))
+    if text != "":
+        ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=size, color=ink_on(colour))
+
+
+def boxes(ax: Axes, corners: np.ndarray, sizes: np.ndarray, **style: Any) -> None:
+    """Draw boxes, their lower left corners (n, 2) and sizes (n, 2) or (2,), as one artist: a hundred of them take half of the time that
+    as many patches take. style: what a PolyCollection takes, such as a list of n facecolors.
+
+    >>> import numpy as np
+    >>> ax = Picture(4, 2).subplots()
+    >>> boxes(ax, np.array([[0, 0], [1, 0]]), np.array([[1, 1], [1, 1]]), facecolors=[BLUE, RED])
+    """
+    corners, sizes = (np.reshape(np.asarray(part, float), (-1, 1, 2)) for part in (corners, sizes))
+    outlined = {"edgecolor": EDGE, "linewidth": 0.6} | style
+    ax.add_collection(PolyCollection(corners + sizes * [(0, 0), (1, 0), (1, 1), (0, 1)], **outlined))
+
+
+def spread(wanted: Sequence[float], gap: float) -> np.ndarray:
+    """Move numbers as little as needed to be `gap` apart, in the order in which they are: places for labels of lines' ends.
+
+    >>> spread([1.0, 1.1, 5.0], gap=1.0).tolist()
+    [0.55, 1.55, 5.0]
+    """
+    order = np.argsort(wanted, kind="stable")
+    steps = gap * np.arange(len(order))
+    groups: list[list[float]] = []  # neighbours that have met keep the mean of where they wanted to be
+    for value in np.asarray(wanted, float)[order] - steps:
+        groups.append([value])
+        while len(groups) > 1 and np.mean(groups[-2]) > np.mean(groups[-1]):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    placed = np.empty(len(order))
+    placed[order] = np.concatenate([np.full(len(group), np.mean(group)) for group in groups]) + steps
+    return placed
+
+
+def live() -> bool:
+    """Tell whether a person sits in front of a notebook: there is one, its kernel runs, and ipywidgets make controls.
+
+    >>> live()  # not in a script
+    False
+    """
+    try:
+        import ipywidgets  # noqa: F401
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    return get_ipython() is not None
+
+
+def _around(ax: Axes) -> tuple:
+    """How much is written at the sides of an axes: the letters of its widest label at the left, and lines of the others; and what it
+    shows, if that decides how wide it is."""
+    titles = [ax.get_title(where) for where in ("left", "center", "right")]
+    names = (*titles, ax.get_xlabel(), ax.get_ylabel(), *(label.get_text() for label in ax.get_xticklabels()[:1]))
+    letters = max((len(label.get_text()) for label in ax.get_yticklabels()), default=0)
+    shape = () if ax.get_aspect() == "auto" else (*ax.get_xlim(), *ax.get_ylim())
+    return letters, shape, ax.get_legend() is None, *(name.count("\n") + 1 if name else 0 for name in names)
+
+
+class Picture(Figure):
+    """width, height in inches.
+
+    A live notebook gets it as a drawing in HTML, with the caption as text of the page and the alternative text where screen
+    readers look for it. Where outputs are kept for readers without a kernel, and on code hosts, it is a bitmap, which any viewer shows.
+
+    >>> drawn = Picture(4, 2)
+    >>> _ = drawn.subplots().plot([1, 2])
+    """
+
+    places: dict | None = None
+    """How a picture is made up -> where its axes and its title lie: given by who draws a picture again and again, since to find
+    that out takes half of the time of a drawing. A picture that is made up like an earlier one has its axes where that one had
+    them."""
+
+    def __init__(self, width: float, height: float):
+        super().__init__(figsize=(width, height), facecolor="white", layout="constrained", dpi=DPI)
+        self.get_layout_engine().set(w_pad=MARGIN, h_pad=MARGIN)
+
+    def _repr_png_(self) -> bytes:
+        drawn, small = io.BytesIO(), io.BytesIO()
+        self.savefig(drawn, format="png", facecolor="white", dpi=SHARP * DPI)
+        Image.open(drawn).convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+            small, format="png"
+        )
+        return small.getvalue()
+
+    def _repr_html_(self) -> str:
+        """Draw the picture as HTML: a card with a drawing that is sharp on any screen, and the caption below."""
+        said = self.get_supxlabel()
+        if said:
+            self._supxlabel.set(visible=False, in_layout=False)
+        drawn, make_up = io.StringIO(), self._make_up() if self.places is not None else None
+        known = self.places.get(make_up) if self.places else None
+        if known:
+            self.set_layout_engine("none")
+            places, title = known
+            for ax, place in zip(self.axes, places, strict=True):
+                ax.set_position(place)
+            if self._suptitle:
+                self._suptitle.set_position(title)
+        self.set_dpi(SHARP * DPI)  # of what becomes a bitmap in the drawing
+        with rc_context({"svg.hashsalt": "picture"}):  # the same picture is the same text
+            FigureCanvasSVG(self).print_svg(
+                drawn, metadata={"Date": None}
+            )  # savefig would draw it twice, once to lay it out
+        self.set_dpi(DPI)
+        if self.places is not None and not known:
+            title = self._suptitle and self._suptitle.get_position()
+            self.places[make_up] = [ax.get_position(original=True) for ax in self.axes], title
+        if said:
+            self._supxlabel.set(visible=True, in_layout=True)
+        kind, data = "svg+xml", drawn.getvalue().encode()
+        if len(data) > LONGEST:
+            kind, data = "png", self._repr_png_()
+        width = round(DPI * self.get_figwidth())
+        return (
+            f'<figure class="tritontrace-picture" style="{CARD}"><img alt="{html.escape(self.words)}" width="{width}" '
+            f'style="max-width:100%;height:auto" src="data:image/{kind};base64,{base64.b64encode(data).decode()}">'
+            f'<figcaption style="color:{INK};max-width:{width}px">{html.escape(said)}</figcaption></figure>'
+        )
+
+    def _make_up(self) -> tuple:
+        """Tell what decides where axes lie: the figure's size, and of each axes what is written around it."""
+        legends = tuple(len(legend.get_texts()) for legend in self.legends)
+        return (*self.get_size_inches(), legends, *(_around(ax) for ax in self.axes))
+
+    @property
+    def words(self) -> str:
+        """Words for whoever cannot see the picture: its titles and its caption."""
+        titles = [ax.get_title(where) for ax in self.axes for where in ("left", "center")]
+        return ". ".join(filter(None, [*titles, self.get_supxlabel()])).replace("\n", " ")
+
+    def __repr__(self) -> str:
+        return f"Picture: {self.words}"
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict, dict]:
+        """Give a notebook the picture and, as its alternative text, what it shows."""
+        if live() and not os.environ.get(STILL):
+            return {"text/html": self._repr_html_(), "text/plain": repr(self)}, {}
+        shown = {"alt": self.words, "width": round(DPI * self.get_figwidth())}
+        return {"image/png": self._repr_png_(), "text/plain": repr(self)}, {"image/png": shown}
+
+    def caption(self, sentence: str) -> None:
+        """A sentence or two below the picture that say what to see."""
+        lines = textwrap.wrap(sentence, int(LETTERS_PER_INCH * self.get_figwidth()))
+        self.supxlabel("\n".join(lines), fontsize=10, color=INK)

@@ -1,0 +1,212 @@
+"""Whether each access of a launch lies inside its tensor, and whether two programs store to one element: for all sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+from tritontrace.proving import formulas
+from tritontrace.proving.coordinates import coordinates, inside
+from tritontrace.proving.evaluate import PROGRAMS, Access, SizedAccesses, within_grid
+from tritontrace.proving.formulas import Atom, Condition, SizeFormula, Symbol, both, either, negated, symbols_of
+from tritontrace.proving.launches import SizedLaunch, Tensor
+from tritontrace.proving.shapes import MOST, product
+from tritontrace.proving.solver import Translation, smallest
+from tritontrace.proving.values import Truth
+from tritontrace.ttir.launching import MOST_PROGRAMS_X, MOST_PROGRAMS_YZ
+
+LAST = 1 << 14  # sum of sizes up to which a counterexample is looked for
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer to one question.
+
+    outcome   "proved", "possible" with sizes for which it goes wrong, or "not decided"
+    smallest  whether those are the smallest such sizes
+    place     the number of the place that stands in the way (SizedAccesses.places), -1 if none does
+    """
+
+    outcome: str
+    sizes: dict[str, int] | None = None
+    smallest: bool = True
+    place: int = -1
+    why: str = ""
+
+
+class Deciding:
+    """The questions about one launch."""
+
+    def __init__(self, launch: SizedLaunch, accesses: SizedAccesses):
+        self.launch, self.accesses = launch, within_grid(accesses, launch.grid)
+        self.tensors = [value if isinstance(value, Tensor) else None for _, value in launch.values]
+        self.facts = list(self._facts())
+        programs = {p.name + mark: size for p, size in zip(PROGRAMS, launch.grid, strict=True) for mark in ("", "'")}
+        self._linear, self._exact = Translation(True, programs), Translation(False, programs)
+
+    def _facts(self) -> Iterator[Condition]:
+        """The facts that hold whenever the launch happens."""
+        names = {s.name for condition in self.launch.holds for s in symbols_of(condition)}
+        names |= {s.name for tensor in self.tensors if tensor for size in tensor.sizes for s in symbols_of(size)}
+        for name in names & self.launch.symbols.keys():
+            one = formulas.symbol(name, low=1)
+            yield formulas.at_most(one, MOST)
+        yield from self.launch.holds
+        for tensor in self.tensors:
+            if tensor is not None:
+                yield formulas.at_most(product(tensor.sizes), MOST)
+        limits = (MOST_PROGRAMS_X, MOST_PROGRAMS_YZ, MOST_PROGRAMS_YZ)
+        for program, programs, most in zip(PROGRAMS, self.launch.grid, limits, strict=True):
+            yield formulas.less(formulas.of(program), programs)
+            yield formulas.at_most(programs, most)
+
+    @property
+    def sizes(self) -> list[str]:
+        """The symbols that are sizes and matter to the launch."""
+        grid = [s.name for size in self.launch.grid for s in symbols_of(size)]
+        used = [s.name for condition in self.facts for s in symbols_of(condition)]
+        return [name for name in dict.fromkeys([*used, *grid]) if name in self.launch.symbols]
+
+    # ------------------------------------------------------------------------------------------------- inside
+
+    def inside(self, access: Access) -> Decision:
+        """Whether an access lies inside its tensor."""
+        tensor = self.tensors[access.pointer.argument] if access.pointer.argument >= 0 else None
+        offset = access.pointer.offset
+        if tensor is None:
+            place = self._unknown([offset.formula])
+            return Decision(
+                "not decided", place=place, why="" if place >= 0 else "an address that is chosen among tensors"
+            )
+        if tensor.order is None:
+            return Decision("not decided", why=f"the elements of `{self.name(access)}` lie apart in memory")
+        within = both(formulas.at_least(offset.formula, 0), formulas.less(offset.formula, product(tensor.sizes)))
+        by_axis = coordinates(offset.formula, tensor)
+        happens = [truth.condition for truth in access.when]
+        outside = [*happens, negated(within)]
+        if by_axis is not None and self._impossible([*happens, negated(inside(by_axis, tensor))]):
+            return self._as_computed(access)
+        result = self._answer(outside, [offset.formula, *happens])
+        if result.outcome == "possible" and tensor.part:  # what lies around it is a tensor as well
+            return Decision("not decided", why=f"`{self.name(access)}`, which is a part of a larger tensor")
+        return self._as_computed(access) if result.outcome == "proved" else result
+
+    def _answer(self, conditions: Sequence[Condition], made_of: Iterable[SizeFormula | Condition]) -> Decision:
+        """Whether what would be wrong never happens, or for which sizes it does."""
+        if self._impossible(conditions):
+            return Decision("proved")
+        result, is_smallest = smallest(self._exact, [*self.facts, *conditions], self.sizes, LAST)
+        unknown = self._unknown(made_of)
+        if result is None and self._exact.ask([*self.facts, *conditions])[0] is False:
+            return Decision("proved")
+        if unknown >= 0:
+            return Decision("not decided", place=unknown)
+        if result is None:
+            return Decision("not decided", why="a question that z3 gives up")
+        return Decision("possible", result, is_smallest)
+
+    def _as_computed(self, access: Access) -> Decision:
+        """Whether all numbers of the access are what their formulas say: nothing wraps around, no divisor is 0."""
+        wrong: list[tuple[Condition, int]] = []
+        before: list[Condition] = []
+        for truth in (*access.when, Truth(formulas.ALWAYS, access.pointer.offset.needs)):
+            wrong += [(both(*before, self._broken(need.condition)), need.place) for need in truth.needs]
+            before.append(truth.condition)
+        while wrong:
+            happens, model = self._linear.ask([*self.facts, either(*(condition for condition, _ in wrong))])
+            if happens is False:
+                break
+            hard = [one for one in wrong if model is None or self._linear.happens(one[0], model)]
+            for condition, place in hard:
+                if not self._never([condition]):
+                    return Decision("not decided", place=place)
+            wrong = [one for one in wrong if one not in hard]
+        return Decision("proved")
+
+    def _broken(self, need: Condition) -> Condition:
+        """Say that a need is not met. One that a number fits into 32 bits is met by each offset into a tensor."""
+        broken = [negated(need)]
+        number = need.parts[-1].formula if need.kind == "and" and need.parts else None
+        for tensor in self.tensors if number is not None and any(len(term) > 1 for term in number.terms) else ():
+            assert number is not None
+            by_axis = (
+                coordinates(number - number.terms.get((), 0), tensor) if tensor and len(tensor.sizes) > 1 else None
+            )
+            if by_axis is not None and tensor is not None:
+                broken.append(negated(inside(by_axis, tensor)))
+        return both(*broken)
+
+    # ------------------------------------------------------------------------------------------------- alone
+
+    def stores(self) -> list[tuple[Access, Access]]:
+        """Pairs of stores to one storage."""
+        result = [a for a in self.accesses.each if a.op == "store" and self.storage(a) >= 0]
+        return [(a, b) for a, b in combinations_with_replacement(result, 2) if self.storage(a) == self.storage(b)]
+
+    def alone(self, one: Access, other: Access) -> Decision:
+        """Whether no two programs store to one element by these two."""
+        tensor, second = self.tensors[one.pointer.argument], self.tensors[other.pointer.argument]
+        assert tensor is not None and second is not None
+        if tensor != second:
+            return Decision("not decided", why=f"`{self.name(one)}` and `{self.name(other)}` share memory")
+        a, b = one.pointer.offset.formula, formulas.replaced(other.pointer.offset.formula, _primed)
+        happens = [truth.condition for truth in one.when]
+        happens += [formulas.replaced_in(truth.condition, _primed) for truth in other.when]
+        happens += [formulas.replaced_in(c, _primed) for c in self.facts if _of_a_program(c)]
+        different = either(
+            *(negated(formulas.equal(one, formulas.replaced(one, _primed))) for one in map(formulas.of, PROGRAMS))
+        )
+        mine, yours = coordinates(a, tensor), coordinates(b, tensor)
+        conditions = [*happens, different]
+        if mine is not None and yours is not None and self._on_axes(one) and self._on_axes(other):
+            conditions += [formulas.equal(x, y) for x, y in zip(mine, yours, strict=True)]
+        else:
+            conditions.append(formulas.equal(a, b))
+        return self._answer(conditions, [a, *happens])
+
+    def _on_axes(self, access: Access) -> bool:
+        """Whether each coordinate of an access lies on its axis: then equal offsets have equal coordinates."""
+        tensor = self.tensors[access.pointer.argument]
+        by_axis = coordinates(access.pointer.offset.formula, tensor) if tensor is not None else None
+        if by_axis is None or tensor is None:
+            return False
+        return self._impossible([*(truth.condition for truth in access.when), negated(inside(by_axis, tensor))])
+
+    # ------------------------------------------------------------------------------------------------- asking
+
+    def _impossible(self, conditions: Iterable[Condition]) -> bool:
+        """Whether these cannot hold together, whatever products of sizes are."""
+        return self._linear.ask([*self.facts, *conditions])[0] is False
+
+    def _never(self, conditions: Sequence[Condition]) -> bool:
+        return self._impossible(conditions) or self._exact.ask([*self.facts, *conditions])[0] is False
+
+    # ------------------------------------------------------------------------------------------------- what stands in the way
+
+    def _unknown(self, some: Iterable[SizeFormula | Condition]) -> int:
+        """The place of the first number that nobody knows; -1."""
+        return next((s.unknown for one in some for s in symbols_of(one) if s.unknown >= 0), -1)
+
+    def storage(self, access: Access) -> int:
+        tensor = self.tensors[access.pointer.argument] if access.pointer.argument >= 0 else None
+        return tensor.storage if tensor is not None else -1
+
+    def name(self, access: Access) -> str:
+        """The parameter into whose tensor an access points."""
+        return self.launch.values[access.pointer.argument][0] if access.pointer.argument >= 0 else "?"
+
+
+_PRIVATE = ("program_id", "lane", "turn", "unknown", "any")
+
+
+def _primed(atom: Atom) -> SizeFormula | None:
+    """The symbol of the second program."""
+    if not (isinstance(atom, Symbol) and atom.name.startswith(_PRIVATE)):
+        return None
+    index = tuple(formulas.replaced(place, _primed) for place in atom.index)
+    return formulas.of(Symbol(atom.name + "'", atom.low, atom.high, atom.unknown, index))
+
+
+def _of_a_program(condition: Condition) -> bool:
+    return any(s.name.startswith(_PRIVATE) for s in symbols_of(condition))

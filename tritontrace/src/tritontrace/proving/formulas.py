@@ -1,0 +1,441 @@
+"""Integers that depend on sizes, as formulas: polynomials over atoms, and conditions on them. Data alone, and hashable.
+
+An atom is a symbol (a size, a program's number, a lane, a loop's counter, a number that nobody knows), a quotient or a remainder,
+a choice between two formulas, or the next power of two. All numbers are whole numbers without an end; what wraps around in 32
+bits is the evaluator's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Union
+
+Atom = Union["Symbol", "Quotient", "Remainder", "Choice", "PowerOfTwo"]
+Monomial = tuple[Atom, ...]  # sorted by repr: equal products are equal tuples
+Whole = Union["SizeFormula", int]
+
+
+class SizeFormula:
+    """A polynomial with whole coefficients: monomial -> coefficient, () for the constant.
+
+    >>> n = symbol("n")
+    >>> (n + 1) * (n - 1)
+    n*n - 1
+    """
+
+    __slots__ = ("_hash", "terms")
+
+    def __init__(self, terms: Mapping[Monomial, int]):
+        self.terms = {monomial: factor for monomial, factor in terms.items() if factor}
+        self._hash = hash(frozenset(self.terms.items()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SizeFormula) and self._hash == other._hash and self.terms == other.terms
+
+    @property
+    def constant(self) -> int | None:
+        """Return its number, if it is one."""
+        return self.terms.get((), 0) if not self.terms.keys() - {()} else None
+
+    def __add__(self, other: Whole) -> SizeFormula:
+        terms = dict(self.terms)
+        for monomial, factor in whole(other).terms.items():
+            terms[monomial] = terms.get(monomial, 0) + factor
+        return SizeFormula(terms)
+
+    def __neg__(self) -> SizeFormula:
+        return self * -1
+
+    def __sub__(self, other: Whole) -> SizeFormula:
+        return self + whole(other) * -1
+
+    def __rsub__(self, other: int) -> SizeFormula:
+        return whole(other) - self
+
+    def __mul__(self, other: Whole) -> SizeFormula:
+        if isinstance(other, int):
+            return SizeFormula({monomial: other * factor for monomial, factor in self.terms.items()})
+        terms: dict[Monomial, int] = {}
+        for mine, factor in self.terms.items():
+            for yours, another in other.terms.items():
+                product = tuple(sorted((*mine, *yours), key=repr))
+                terms[product] = terms.get(product, 0) + factor * another
+        return SizeFormula(terms)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __repr__(self) -> str:
+        text = ""
+        for monomial, factor in sorted(self.terms.items(), key=lambda term: (-len(term[0]), repr(term[0]))):
+            product = "*".join(map(repr, monomial))
+            size = (
+                product if product and abs(factor) == 1 else f"{abs(factor)}*{product}" if product else f"{abs(factor)}"
+            )
+            sign = ("-" if factor < 0 else "") if not text else " - " if factor < 0 else " + "
+            text += sign + size
+        return text or "0"
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A number with a name.
+
+    low, high   what it cannot leave, where that is known by itself
+    unknown     why nobody knows it: the number of a place (evaluate.py); -1 of one that is known
+    index       of a position in a block that nobody knows: at which place; equal places have equal numbers
+    """
+
+    name: str
+    low: int | None = None
+    high: int | None = None
+    unknown: int = -1
+    index: tuple[SizeFormula, ...] = ()
+
+    def __repr__(self) -> str:
+        return self.name + (f"[{', '.join(map(repr, self.index))}]" if self.index else "")
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """Rounded down; `by` is at least 1 wherever it is used (evaluate.py asks for it)."""
+
+    of: SizeFormula
+    by: SizeFormula
+
+    def __repr__(self) -> str:
+        if self.by.constant is not None and (inner := self.of - (self.by - 1)) and _plain(inner):
+            return f"cdiv({inner!r}, {self.by!r})"
+        return f"({self.of!r} // {self.by!r})"
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """The remainder: at least 0 and less than `by`."""
+
+    of: SizeFormula
+    by: SizeFormula
+
+    def __repr__(self) -> str:
+        return f"({self.of!r} % {self.by!r})"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`yes` where the condition holds, `no` where it does not."""
+
+    condition: Condition
+    yes: SizeFormula
+    no: SizeFormula
+
+    def __repr__(self) -> str:
+        return f"({self.yes!r} if {self.condition!r} else {self.no!r})"
+
+
+@dataclass(frozen=True)
+class PowerOfTwo:
+    """The least power of two that is no less than a number of 1 to 2^31."""
+
+    of: SizeFormula
+
+    def __repr__(self) -> str:
+        return f"next_power_of_2({self.of!r})"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A truth: `kind` is "and", "or", "not" of conditions, or "<=" or "==" of a formula with 0.
+
+    >>> n = symbol("n")
+    >>> both(at_most(n, 4), at_least(n, 2))
+    n <= 4 and n >= 2
+    """
+
+    kind: str
+    parts: tuple[Condition, ...] = ()
+    formula: SizeFormula | None = None
+
+    @cached_property
+    def _hashed(self) -> int:
+        return hash((self.kind, self.parts, self.formula))
+
+    def __hash__(self) -> int:
+        return self._hashed
+
+    def __repr__(self) -> str:
+        if self in (ALWAYS, NEVER):
+            return str(self == ALWAYS)
+        if self.formula is not None:
+            lhs = SizeFormula({m: f for m, f in self.formula.terms.items() if m})
+            right, kind = -self.formula.terms.get((), 0), self.kind
+            if all(factor < 0 for factor in lhs.terms.values()):
+                lhs, right, kind = -lhs, -right, {"<=": ">="}.get(kind, kind)
+            return f"{lhs!r} {kind} {right}"
+        if self.kind == "not":
+            return f"not ({self.parts[0]!r})"
+        return f" {self.kind} ".join(repr(p) if p.formula is not None else f"({p!r})" for p in self.parts)
+
+
+ALWAYS, NEVER = Condition("and"), Condition("or")
+
+
+# ----------------------------------------------------------------------------------------------------- making them
+
+
+def whole(value: Whole) -> SizeFormula:
+    """A formula of a number or a formula."""
+    return value if isinstance(value, SizeFormula) else SizeFormula({(): int(value)})
+
+
+def of(atom: Atom) -> SizeFormula:
+    """The formula that is one atom."""
+    return SizeFormula({(atom,): 1})
+
+
+def symbol(name: str, low: int | None = None, high: int | None = None) -> SizeFormula:
+    """A new number of that name."""
+    return of(Symbol(name, low, high))
+
+
+def at_most(a: Whole, b: Whole) -> Condition:
+    """The condition that a is at most b."""
+    difference = whole(a) - whole(b)
+    if (number := difference.constant) is not None:
+        return ALWAYS if number <= 0 else NEVER
+    return Condition("<=", formula=difference)
+
+
+def at_least(a: Whole, b: Whole) -> Condition:
+    """The condition that a is at least b."""
+    return at_most(b, a)
+
+
+def less(a: Whole, b: Whole) -> Condition:
+    """The condition that a is less than b."""
+    return at_most(whole(a) + 1, b)
+
+
+def equal(a: Whole, b: Whole) -> Condition:
+    """The condition that a is equal to b."""
+    difference = whole(a) - whole(b)
+    if (number := difference.constant) is not None:
+        return ALWAYS if number == 0 else NEVER
+    return Condition("==", formula=difference)
+
+
+def both(*conditions: Condition) -> Condition:
+    """The condition that all of these hold."""
+    parts = _flat("and", conditions)
+    if NEVER in parts:
+        return NEVER
+    return parts[0] if len(parts) == 1 else Condition("and", parts)
+
+
+def either(*conditions: Condition) -> Condition:
+    """The condition that one of these holds."""
+    parts = _flat("or", conditions)
+    if ALWAYS in parts:
+        return ALWAYS
+    return parts[0] if len(parts) == 1 else Condition("or", parts)
+
+
+def _flat(kind: str, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    parts: dict[Condition, None] = {}
+    for condition in conditions:
+        parts |= dict.fromkeys(condition.parts if condition.kind == kind else (condition,))
+    return tuple(parts)
+
+
+def negated(condition: Condition) -> Condition:
+    """The condition that this one does not hold."""
+    match condition.kind:
+        case "and":
+            return either(*map(negated, condition.parts))
+        case "or":
+            return both(*map(negated, condition.parts))
+        case "not":
+            return condition.parts[0]
+        case "<=":
+            assert condition.formula is not None
+            return less(0, condition.formula)
+    return Condition("not", (condition,))
+
+
+def chosen(condition: Condition, yes: SizeFormula, no: SizeFormula) -> SizeFormula:
+    """`yes` where the condition holds, else `no`."""
+    if condition in (ALWAYS, NEVER) or yes == no:
+        return yes if condition == ALWAYS else no
+    return of(Choice(condition, yes, no))
+
+
+def divided(a: SizeFormula, by: SizeFormula) -> SizeFormula:
+    """a // by rounded down, for a `by` of at least 1."""
+    if (choice := _choice(by)) is not None:
+        return chosen(choice.condition, divided(a, choice.yes), divided(a, choice.no))
+    if (c := by.constant) is not None and c >= 1 and all(factor % c == 0 for factor in a.terms.values()):
+        return SizeFormula({monomial: factor // c for monomial, factor in a.terms.items()})
+    if a.constant is not None and by.constant:
+        return whole(a.constant // by.constant)
+    return whole(1) if a == by else of(Quotient(a, by))
+
+
+def remainder(a: SizeFormula, by: SizeFormula) -> SizeFormula:
+    """a % by, between 0 and by - 1, for a `by` of at least 1."""
+    if (choice := _choice(by)) is not None:
+        return chosen(choice.condition, remainder(a, choice.yes), remainder(a, choice.no))
+    quotient = divided(a, by)
+    if any(isinstance(atom, Quotient) and atom == Quotient(a, by) for monomial in quotient.terms for atom in monomial):
+        return of(Remainder(a, by))
+    return a - quotient * by
+
+
+def _choice(formula: SizeFormula) -> Choice | None:
+    """The choice that a formula is, if it is one: min(rows left, 8) is divided by case by case."""
+    ((monomial, factor), *more) = formula.terms.items() or [((), 0)]
+    return monomial[0] if not more and factor == 1 and len(monomial) == 1 and isinstance(monomial[0], Choice) else None
+
+
+def smaller(a: SizeFormula, b: SizeFormula) -> SizeFormula:
+    """The smaller of two."""
+    return chosen(at_most(a, b), a, b)
+
+
+def larger(a: SizeFormula, b: SizeFormula) -> SizeFormula:
+    """The larger of two."""
+    return chosen(at_most(a, b), b, a)
+
+
+def never_negative(formula: SizeFormula) -> bool:
+    """Whether that is plain from its form: no term can be less than 0."""
+    return all(factor > 0 and all(map(_not_below_0, monomial)) for monomial, factor in formula.terms.items())
+
+
+def _not_below_0(atom: Atom) -> bool:
+    match atom:
+        case Symbol():
+            return atom.low is not None and atom.low >= 0
+        case Quotient():
+            return never_negative(atom.of)
+        case Choice():
+            return never_negative(atom.yes) and never_negative(atom.no)
+    return True
+
+
+def _plain(formula: SizeFormula) -> bool:
+    return not any(isinstance(atom, Quotient | Choice) for monomial in formula.terms for atom in monomial)
+
+
+# ----------------------------------------------------------------------------------------------------- looking into them
+
+
+def symbols_of(one: SizeFormula | Condition) -> Iterator[Symbol]:
+    """Every symbol in it, some more than once."""
+    if isinstance(one, Condition):
+        for part in one.parts:
+            yield from symbols_of(part)
+        if one.formula is not None:
+            yield from symbols_of(one.formula)
+        return
+    for monomial in one.terms:
+        for atom in monomial:
+            match atom:
+                case Symbol():
+                    yield atom
+                    for place in atom.index:
+                        yield from symbols_of(place)
+                case Choice():
+                    yield from symbols_of(atom.condition)
+                    yield from symbols_of(atom.yes)
+                    yield from symbols_of(atom.no)
+                case Quotient() | Remainder():
+                    yield from symbols_of(atom.of)
+                    yield from symbols_of(atom.by)
+                case PowerOfTwo():
+                    yield from symbols_of(atom.of)
+
+
+Replacing = Callable[[Atom], SizeFormula | None]
+
+
+def replaced(formula: SizeFormula, by: Replacing) -> SizeFormula:
+    """The formula with another one for each atom that has one, the outermost first."""
+    total = whole(0)
+    for monomial, factor in formula.terms.items():
+        product = whole(factor)
+        for atom in monomial:
+            product = product * _replaced_atom(atom, by)
+        total = total + product
+    return total
+
+
+def _replaced_atom(atom: Atom, by: Replacing) -> SizeFormula:
+    if (result := by(atom)) is not None:
+        return result
+    match atom:
+        case Symbol():
+            index = tuple(replaced(place, by) for place in atom.index)
+            return of(Symbol(atom.name, atom.low, atom.high, atom.unknown, index))
+        case Quotient():
+            return divided(replaced(atom.of, by), replaced(atom.by, by))
+        case Remainder():
+            return remainder(replaced(atom.of, by), replaced(atom.by, by))
+        case Choice():
+            return chosen(replaced_in(atom.condition, by), replaced(atom.yes, by), replaced(atom.no, by))
+        case PowerOfTwo():
+            return power_of_two(replaced(atom.of, by))
+
+
+def replaced_in(condition: Condition, by: Replacing) -> Condition:
+    """The condition with another formula for each atom that has one."""
+    parts = [replaced_in(part, by) for part in condition.parts]
+    match condition.kind:
+        case "and":
+            return both(*parts)
+        case "or":
+            return either(*parts)
+        case "not":
+            return negated(parts[0])
+    assert condition.formula is not None
+    formula = replaced(condition.formula, by)
+    return at_most(formula, 0) if condition.kind == "<=" else equal(formula, 0)
+
+
+def power_of_two(formula: SizeFormula) -> SizeFormula:
+    """The next power of two, as triton.next_power_of_2 finds it."""
+    if (number := formula.constant) is not None:
+        return whole(1 << max(0, number - 1).bit_length())
+    return of(PowerOfTwo(formula))
+
+
+def value(formula: SizeFormula, numbers: Mapping[str, int]) -> int:
+    """The number that a formula is where its symbols are these numbers. ZeroDivisionError if it has none."""
+    number = replaced(formula, _numbered(numbers)).constant
+    if number is None:
+        raise ZeroDivisionError(f"{formula!r} has no value for {dict(numbers)}")
+    return number
+
+
+def holds(condition: Condition, numbers: Mapping[str, int]) -> bool:
+    """Whether it holds where its symbols are these numbers."""
+    return replaced_in(condition, _numbered(numbers)) == ALWAYS
+
+
+def _numbered(numbers: Mapping[str, int]) -> Replacing:
+    return lambda atom: whole(numbers[atom.name]) if isinstance(atom, Symbol) and atom.name in numbers else None
+
+
+def fixed(conditions: Iterable[Condition]) -> dict[Atom, SizeFormula]:
+    """The atoms that conditions fix, each with its number: of "size 64 == 64" the size."""
+    result: dict[Atom, SizeFormula] = {}
+    for condition in conditions:
+        if condition.kind == "==" and condition.formula is not None:
+            terms = dict(condition.formula.terms)
+            number = terms.pop((), 0)
+            for monomial, factor in terms.items():
+                if len(terms) == 1 and len(monomial) == 1 and number % factor == 0:
+                    result[monomial[0]] = whole(-number // factor)
+    return result

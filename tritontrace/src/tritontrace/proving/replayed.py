@@ -1,0 +1,73 @@
+"""A counterexample, launched: tensors of its sizes are made, and the trace says whether what was expected happens."""
+
+from __future__ import annotations
+
+from collections import deque
+from math import prod
+from typing import Any
+
+import torch
+
+from tritontrace.proving import formulas
+from tritontrace.proving.launches import SizedLaunch, Tensor
+from tritontrace.proving.sizes import plain
+from tritontrace.results import Fault
+from tritontrace.tracing.launcher import Launcher
+from tritontrace.tracing.opening import opened
+from tritontrace.tracing.recorded import Recorded
+from tritontrace.ttir.launching import KernelError, KernelFault
+
+MOST = 1 << 22  # elements of all tensors, and programs, of a launch that is tried
+
+
+def faults_with(launch: SizedLaunch, sizes: dict[str, int]) -> list[Fault] | None:
+    """The faults of the launch for these sizes; None if it is too large to be tried, or does not run."""
+    made: dict[int, torch.Tensor] = {}
+    new: deque[tuple[Any, Any]] = deque()
+    try:
+        grid = tuple(formulas.value(axis, sizes) for axis in launch.grid)
+        elements = sum(prod(_sizes(one, sizes)) for _, one in launch.values if isinstance(one, Tensor))
+        if elements > MOST or prod(grid) > MOST:
+            return None
+        for (_, value), example in zip(launch.values, launch.examples, strict=True):
+            if isinstance(value, Tensor):
+                order = list(value.order) if value.order is not None else None
+                again = made.setdefault(value.storage, filled(example, _sizes(value, sizes), order))
+                new.append((example, again))
+            else:
+                new.append((example, formulas.value(value, sizes) if value is not None else example))
+    except ZeroDivisionError:
+        return None
+
+    def put(value: Any) -> Any:
+        if new and new[0][0] is value:
+            return new.popleft()[1]
+        if isinstance(value, tuple):
+            return type(value)(*map(put, value)) if hasattr(value, "_fields") else tuple(map(put, value))
+        return plain(value)
+
+    passed = {name: put(launch.arguments[name]) for name in launch.front.values}  # in the order of `new`
+    arguments = {**plain(launch.arguments), **passed}
+    launcher = Launcher(Recorded())
+    with opened(launcher) as seen:
+        try:
+            launcher.launch(launch.front.kernel, (), grid, {**arguments, **launch.options})
+        except KernelFault:
+            pass
+        except KernelError:
+            return None
+    return seen.faults
+
+
+def _sizes(tensor: Tensor, sizes: dict[str, int]) -> list[int]:
+    return [formulas.value(size, sizes) for size in tensor.sizes]
+
+
+def filled(example: torch.Tensor, shape: list[int], order: list[int] | None) -> torch.Tensor:
+    """A tensor of this shape with an example's numbers, again and again; order: of its axes, from the outermost in memory."""
+    numbers = example.detach().reshape(-1)
+    numbers = numbers if numbers.numel() else torch.zeros(1, dtype=example.dtype)
+    count, order = prod(shape), order or list(range(len(shape)))
+    flat = numbers.repeat(-(-count // numbers.numel()))[:count].clone()
+    made = flat.reshape([shape[axis] for axis in order])
+    return made.permute([order.index(axis) for axis in range(len(order))])

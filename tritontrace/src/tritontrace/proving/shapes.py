@@ -1,0 +1,169 @@
+"""Torch, asked for shapes: every tensor's sizes and strides come as Sizes, with formulas.
+
+A size of 2 or more is a symbol, and sizes that are equal are one symbol: of a script that adds two vectors of 1,000 numbers it is
+not known that they need not be equal. What torch makes of tensors has the sizes that its operands had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations_with_replacement
+from math import prod
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from tritontrace.proving import formulas
+from tritontrace.proving.formulas import SizeFormula, symbol, whole
+from tritontrace.proving.sizes import Size, sized
+
+MOST = (
+    1 << 30
+)  # elements of a tensor of which proofs speak: beyond it, 32-bit offsets are what a reader looks for first
+_SHAPE = torch.Tensor.shape.__get__  # pyright: ignore[reportAttributeAccessIssue] - a property of the class
+
+
+class SizedShapes(TorchFunctionMode):
+    """The formulas of all tensors' shapes, while torch is asked for them.
+
+    literals  whether a number of the source that makes a tensor is a size, too, as in a script
+    symbols   name -> its number in this run
+    """
+
+    def __init__(self, literals: bool, symbols: Mapping[str, int] | None = None):
+        super().__init__()
+        self.literals = literals
+        self.symbols: dict[str, int] = dict(symbols or {})
+        self._by_number = {number: symbol(name, low=1) for name, number in self.symbols.items() if number > 1}
+        self._known: Any = WeakTensorKeyDictionary()
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if function == _SHAPE or (function is torch.Tensor.size and len(args) + len(kwargs) == 1):
+            return torch.Size(self._sizes(args[0]))
+        if function is torch.Tensor.size:
+            axis = args[1] if len(args) > 1 else kwargs["dim"]
+            return self._sizes(args[0])[axis]
+        if function in (torch.Tensor.numel, torch.numel, torch.Tensor.nelement):
+            return sized(args[0].numel(), product(self.shape(args[0])))
+        if function is torch.Tensor.__len__:
+            return int(args[0].size(0))  # Python's len makes an int of it
+        if function is torch.Tensor.stride:
+            strides = [sized(n, f) for n, f in zip(args[0].stride(), self.strides(args[0]), strict=True)]
+            axis = args[1] if len(args) > 1 else kwargs.get("dim")
+            return tuple(strides) if axis is None else strides[axis]
+        result = function(*args, **kwargs)
+        made = [result] if isinstance(result, torch.Tensor) else result if isinstance(result, (tuple, list)) else []
+        given = list(_in((args, kwargs)))
+        for tensor in made:
+            if isinstance(tensor, torch.Tensor) and not any(tensor is one for one in given):
+                self._learn(tensor, given, "make" if not any(isinstance(g, torch.Tensor) for g in given) else "")
+        return result
+
+    # ------------------------------------------------------------------------------------------------- what is known
+
+    def shape(self, tensor: torch.Tensor) -> tuple[SizeFormula, ...]:
+        """The formulas of a tensor's sizes."""
+        if tensor not in self._known:
+            self._known[tensor] = tuple(self._symbol(size) for size in tensor.shape)
+        return self._known[tensor]
+
+    def learn(self, tensor: torch.Tensor, shape: tuple[SizeFormula, ...]) -> None:
+        """Note the formulas of a tensor's sizes."""
+        self._known[tensor] = shape
+
+    def strides(self, tensor: torch.Tensor) -> tuple[SizeFormula, ...]:
+        """The formulas of its strides: those of a dense tensor with the axes in this order; of another one, numbers."""
+        order = axes(tensor)
+        outcome = [whole(stride) for stride in tensor.stride()]
+        if order is not None:
+            after = whole(1)
+            for axis in reversed(order):
+                if formulas.value(after, self.symbols) == tensor.stride(axis):  # an axis of one element may have any
+                    outcome[axis] = after
+                after = after * self.shape(tensor)[axis]
+        return tuple(outcome)
+
+    def match(self, number: int, others: Iterable[int] = ()) -> SizeFormula | None:
+        """A formula that has this number: a size, a product of sizes, or one of these rounded up in parts of one of `others`."""
+        sizes = list(self._by_number.items())
+        if number in self._by_number:
+            return self._by_number[number]
+        for count in (1, 2, 3):
+            for some in combinations_with_replacement(sizes, count):
+                total, formula = prod(n for n, _ in some), product(f for _, f in some)
+                if total == number:
+                    return formula
+                for part in sorted({*others} - {1}, reverse=True):
+                    if part > 0 and -(-total // part) == number:
+                        return formulas.divided(formula + (part - 1), whole(part))
+        return None
+
+    # ------------------------------------------------------------------------------------------------- learning
+
+    def _sizes(self, tensor: torch.Tensor) -> list[int]:
+        return [sized(n, f) for n, f in zip(tensor.shape, self.shape(tensor), strict=True)]
+
+    def _symbol(self, number: int) -> SizeFormula:
+        if number < 2:
+            return whole(number)
+        if number not in self._by_number:
+            name = f"size {number}"
+            self.symbols[name] = number
+            self._by_number[number] = symbol(name, low=1)
+        return self._by_number[number]
+
+    def _learn(self, tensor: torch.Tensor, given: list[Any], how: str) -> None:
+        """Find the formulas of a new tensor's sizes among those of what it was made of."""
+        known: dict[int, SizeFormula] = {}
+        for one in given:
+            if isinstance(one, Size):
+                known.setdefault(int(one), one.formula)
+        for one in given:
+            if isinstance(one, torch.Tensor):
+                shape = self.shape(one)
+                for number, formula in zip(one.shape, shape, strict=True):
+                    known.setdefault(number, formula)
+                for first in range(len(shape)):
+                    for last in range(first + 2, len(shape) + 1):
+                        known.setdefault(prod(one.shape[first:last]), product(shape[first:last]))
+        literal = {one for one in given if type(one) is int} if not self.literals else set()
+        outcome = []
+        for number in tensor.shape:
+            if number < 2 or (number in literal and number not in known):
+                outcome.append(whole(number))
+            else:
+                outcome.append(known[number] if number in known else self._symbol(number))
+        self._known[tensor] = tuple(outcome)
+
+
+def axes(tensor: torch.Tensor) -> list[int] | None:
+    """The axes of a dense tensor from the outermost in memory to the innermost; None if it has gaps or overlaps."""
+    order = sorted(range(tensor.dim()), key=lambda axis: (-tensor.stride(axis), -tensor.shape[axis], axis))
+    after = 1
+    for axis in reversed(order):
+        if tensor.shape[axis] != 1 and tensor.stride(axis) != after:
+            return None
+        after *= tensor.shape[axis]
+    return order
+
+
+def product(some: Iterable[SizeFormula]) -> SizeFormula:
+    """The product of all of them; 1 of none."""
+    total = whole(1)
+    for formula in some:
+        total = total * formula
+    return total
+
+
+def _in(value: Any) -> Iterator[Any]:
+    """Tensors and numbers in nested arguments."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (tuple, list)):
+        for one in value:
+            yield from _in(one)
+    elif isinstance(value, (torch.Tensor, int)):
+        yield value

@@ -1,0 +1,202 @@
+"""Formulas and conditions for z3, an SMT solver: whether sizes exist for which a condition holds, and the smallest.
+
+A product of two sizes is hard for a solver and often needless: `linear` takes each product for a number of its own, of which
+nothing is known but that it is the same for the same factors. What cannot happen then cannot happen at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from tritontrace.proving import formulas
+from tritontrace.proving.formulas import (
+    Atom,
+    Choice,
+    Condition,
+    Monomial,
+    PowerOfTwo,
+    Quotient,
+    Remainder,
+    SizeFormula,
+    Symbol,
+    whole,
+)
+from tritontrace.proving.quotients import follows
+
+try:
+    import z3
+except ModuleNotFoundError:
+    raise ModuleNotFoundError("a proof needs z3: python -m pip install 'tritontrace[prove]'", name="z3") from None
+
+EFFORT = 3_000_000  # of z3's own units, so that the answer does not depend on the machine
+TOP = 62  # the largest power of two of a size
+
+
+class Translation:
+    """Formulas as z3's terms, each made once, with the definitions of what they are made of."""
+
+    def __init__(self, linear: bool, programs: Mapping[str, SizeFormula]):
+        self.linear, self._programs = linear, programs
+        self._atoms: dict[Atom, Any] = {}
+        self._products: dict[Monomial, Any] = {}
+        self._quotients: dict[tuple[SizeFormula, SizeFormula], tuple[Any, Any]] = {}
+        self._conditions: dict[Condition, tuple[Any, dict[int, Any]]] = {}
+        self._definitions: list[Any] = []
+        self._needed: dict[
+            Any, dict[int, Any]
+        ] = {}  # by atom or product: the definitions without which it means nothing
+        self._used: list[dict[int, Any]] = [{}]
+        self._count = count()
+
+    def ask(self, conditions: Iterable[Condition], effort: int = EFFORT) -> tuple[bool | None, Any]:
+        """Whether all of it can hold, None if z3 gives up; and z3's model."""
+        solver = z3.Solver()
+        solver.set("rlimit", effort)
+        definitions: dict[int, Any] = {}
+        for condition in conditions:
+            term, needed = self._whole(condition)
+            solver.add(term)
+            definitions |= needed
+        solver.add(*definitions.values())
+        result = z3.Solver.check(solver)
+        return (
+            (None, None) if result == z3.unknown else (result == z3.sat, solver.model() if result == z3.sat else None)
+        )
+
+    def sizes(
+        self, conditions: Iterable[Condition], names: Sequence[str], most: int
+    ) -> tuple[dict[str, int] | None, bool]:
+        """(numbers of these symbols, with a sum of at most `most`, for which all of it holds; whether z3 knows of them or that there
+        are none, and did not give up)."""
+        total = whole(0)
+        for name in names:
+            total = total + formulas.symbol(name, low=1)
+        happens, model = self.ask([*conditions, formulas.at_most(total, most)])
+        if model is None:
+            return None, happens is False
+        return {name: model.eval(z3.Int(name), model_completion=True).as_long() for name in names}, True
+
+    def happens(self, condition: Condition, model: Any) -> bool:
+        """Whether it holds in a model, as well as that says."""
+        return not z3.is_false(model.eval(self._whole(condition)[0], model_completion=True))
+
+    def _whole(self, condition: Condition) -> tuple[Any, dict[int, Any]]:
+        if condition not in self._conditions:
+            self._used.append({})
+            term = self._condition(condition)
+            self._conditions[condition] = term, self._used.pop()
+        return self._conditions[condition]
+
+    def _condition(self, condition: Condition) -> Any:
+        match condition.kind:
+            case "and":
+                return z3.And([self._condition(part) for part in condition.parts])
+            case "or":
+                return z3.Or([self._condition(part) for part in condition.parts])
+            case "not":
+                return z3.Not(self._condition(condition.parts[0]))
+        assert condition.formula is not None
+        number = self._formula(condition.formula)
+        return number <= 0 if condition.kind == "<=" else number == 0
+
+    def _formula(self, formula: SizeFormula) -> Any:
+        terms = [self._term(monomial, factor) for monomial, factor in formula.terms.items()]
+        return z3.Sum(terms) if len(terms) > 1 else terms[0] if terms else z3.IntVal(0)
+
+    def _term(self, monomial: Monomial, factor: int) -> Any:
+        if not monomial:
+            return z3.IntVal(factor)
+        product = self._product(monomial)
+        return product if factor == 1 else factor * product
+
+    def _product(self, monomial: Monomial) -> Any:
+        if len(monomial) == 1:
+            return self._once(self._atoms, monomial[0], self._atom)
+        return self._once(self._products, monomial, self._many)
+
+    def _once(self, known: dict, key: Any, make: Callable[[Any], Any]) -> Any:
+        """A term that is made when it is first used; whoever uses it again uses its definitions, too."""
+        if key not in known:
+            self._used.append({})
+            known[key] = make(key)
+            self._needed[key] = self._used.pop()
+        self._used[-1] |= self._needed.get(key, {})
+        return known[key]
+
+    def _number(self, name: str) -> Any:
+        return z3.Int(name)
+
+    def _define(self, *terms: Any) -> None:
+        for term in terms:
+            self._used[-1][len(self._definitions)] = term
+            self._definitions.append(term)
+
+    def _many(self, monomial: Monomial) -> Any:
+        factors = [self._product((atom,)) for atom in monomial]
+        if not self.linear:
+            return z3.Product(factors)
+        sorts = [z3.IntSort()] * (len(factors) + 1)
+        made: Any = z3.Function(f"product of {len(factors)}", *sorts)(*factors)
+        if formulas.never_negative(SizeFormula({monomial: 1})):
+            self._define(made >= 0)
+        return made
+
+    def _atom(self, atom: Atom) -> Any:
+        match atom:
+            case Symbol():
+                number = self._number(repr(atom))
+                self._define(*([number >= atom.low] if atom.low is not None else []))
+                self._define(*([number <= atom.high] if atom.high is not None else []))
+                return number
+            case Choice():
+                return z3.If(self._condition(atom.condition), self._formula(atom.yes), self._formula(atom.no))
+            case Quotient() | Remainder():
+                pair = self._once(self._quotients, (atom.of, atom.by), self._pair)
+                return pair[isinstance(atom, Remainder)]
+            case PowerOfTwo():
+                power, n = self._number(f"power {next(self._count)}"), self._formula(atom.of)
+                cases = [z3.And(power == 1, n <= 1)]
+                cases += [z3.And(power == 1 << i, n > 1 << i - 1, n <= 1 << i) for i in range(1, TOP + 1)]
+                self._define(z3.Or(cases))
+                return power
+
+    def _pair(self, division: tuple[SizeFormula, SizeFormula]) -> tuple[Any, Any]:
+        """A quotient and what is left, by what they mean."""
+        (of, by), number = division, next(self._count)  # trap: of and by may hold quotients, whose names are others
+        q, r = (self._number(f"{kind} {number}") for kind in ("quotient", "remainder"))
+        dividend = self._formula(of)
+        if by.constant is not None:
+            if by.constant >= 1:  # of another divisor nothing is said, so that nothing contradicts itself
+                self._define(dividend == q * by.constant + r, r >= 0, r < by.constant)
+            return q, r
+        self._atoms[Quotient(of, by)] = q  # so that q * by is known as the product that it is
+        self._needed[Quotient(of, by)] = self._used[-1]
+        divisor, product = self._formula(by), self._formula(formulas.of(Quotient(of, by)) * by)
+        meant = [dividend == product + r, r >= 0, r < divisor]
+        if formulas.never_negative(of):
+            meant += [q >= 0, q <= dividend, r <= dividend]
+        meant += [self._condition(condition) for condition in follows(Quotient(of, by), self._programs)]
+        self._define(z3.Implies(divisor >= 1, z3.And(meant)))
+        return q, r
+
+
+def smallest(
+    translation: Translation, conditions: Sequence[Condition], sizes: Sequence[str], most: int
+) -> tuple[dict[str, int] | None, bool]:
+    """(the sizes with the smallest sum, up to `most`, for which all of it holds, None if there are none; whether z3 gave up on
+    nothing smaller)."""
+    bound, below, sure = 16, 0, True
+    while True:
+        result, known = translation.sizes(conditions, sizes, bound)
+        sure = sure and known
+        if result is not None or bound >= most:
+            break
+        below, bound = bound, 4 * bound
+    while result is not None and below + 1 < (now := sum(result.values())):
+        middle = (below + now) // 2
+        better, known = translation.sizes(conditions, sizes, middle)
+        sure = sure and known
+        below, result = (below, better) if better is not None else (middle, result)
+    return result, sure

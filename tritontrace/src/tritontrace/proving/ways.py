@@ -1,0 +1,195 @@
+"""Host code for all sizes: it runs on an example, then on other sizes, which have to lead to what the formulas say.
+
+A number that lost its formula on the way, as in int(n), would be taken for a constant. So each launch is looked at twice: the
+formulas of the first run, and the numbers of a second one, for sizes of which the host code asks the same. Sizes of which it asks
+something else take another way: they are run as well, until no sizes are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd.function import BackwardCFunction
+
+from tritontrace.proving import formulas
+from tritontrace.proving.formulas import Condition, SizeFormula, both, negated, symbols_of
+from tritontrace.proving.launches import SizedLaunch, SizedLauncher, Tensor, with_numbers
+from tritontrace.proving.replayed import filled
+from tritontrace.proving.shapes import SizedShapes, axes
+from tritontrace.proving.sizes import remembering
+from tritontrace.proving.solver import Translation
+from tritontrace.tracing.as_on_a_gpu import in_mode
+from tritontrace.tracing.opening import opened
+
+WAYS = 40  # through the host code, after which no more are looked for
+ELEMENTS = 1 << 20  # sum of the sizes of a further run
+
+
+@contextmanager
+def sized_launches(shapes: SizedShapes, evaluates: bool = True) -> Iterator[SizedLauncher]:
+    """Take launches while this is open, with the formulas of their sizes; evaluates: whether kernels run, as in a trace."""
+    apply = BackwardCFunction.apply
+    with remembering() as asked:
+        launcher = SizedLauncher(shapes, asked, evaluates)
+        BackwardCFunction.apply = in_mode(shapes, apply)
+        try:
+            with opened(launcher), shapes:
+                yield launcher
+        finally:
+            BackwardCFunction.apply = apply
+
+
+@dataclass
+class _Run:
+    """One run of the host code.
+
+    holds     what holds of all sizes that take this way;  failed: what kept it from its end, ""
+    """
+
+    launches: list[SizedLaunch]
+    holds: list[Condition]
+    failed: str = ""
+
+
+class SizedHost:
+    """A function with an example of its arguments: what it launches, for all sizes of these.
+
+    launches   of every way through the host code that was found
+    unseen     small sizes of which it is not known what is launched; {} if there are none up to ELEMENTS
+    complete   whether all ways up to ELEMENTS were found, and z3 did not give up on that
+    """
+
+    def __init__(self, function: Callable, args: tuple, kwargs: dict[str, Any]):
+        self._function, self._args, self._kwargs = function, args, kwargs
+        self._tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)]
+        shapes = SizedShapes(literals=False)
+        self._shapes = [shapes.shape(tensor) for tensor in self._tensors]
+        self._example = dict(shapes.symbols)
+        run = self._run(self._example, evaluates=True)
+        self.launches, self.unseen = self._looked_at(run, self._example), {}
+        self._solver, self._bound, self._asked, self.complete = Translation(False, {}), 16, 0, True
+        self._others_are: list[Condition] = []
+        ways = [both(*run.holds)]
+        while (sizes := self._without(ways)) is not None:
+            run = self._run(sizes)
+            if len(ways) == WAYS or not run.holds:
+                self.unseen, self.complete = sizes, False
+                break
+            ways.append(both(*run.holds))
+            self.launches += self._looked_at(run, sizes)
+
+    def _run(self, sizes: dict[str, int], evaluates: bool = False) -> _Run:
+        """Run the host code on tensors of these sizes. What it raises for the example is raised here."""
+        shapes = SizedShapes(literals=False, symbols=sizes)
+        new = self._tensors if sizes == self._example else [self._filled(i, sizes) for i in range(len(self._tensors))]
+        for tensor, shape in zip(new, self._shapes, strict=True):
+            shapes.learn(tensor, shape)
+        others = dict(zip(map(id, self._tensors), new, strict=True))
+        failed = ""
+        with sized_launches(shapes, evaluates) as launcher:
+            try:
+                self._function(
+                    *[others.get(id(one), one) for one in self._args],
+                    **{name: others.get(id(one), one) for name, one in self._kwargs.items()},
+                )
+            except Exception as error:
+                if evaluates:
+                    raise
+                failed = f"{type(error).__name__}: {error}".splitlines()[0]
+        holds = {c: None for launch in launcher.launches for c in launch.holds} | launcher.asked | launcher.refused
+        for launch in launcher.launches:
+            launch.foreign = sorted(launch.symbols.keys() - self._example.keys())
+        return _Run(launcher.launches, [c for c in with_numbers(list(holds)) if self._is_of_arguments(c)], failed)
+
+    def _looked_at(self, run: _Run, sizes: dict[str, int]) -> list[SizedLaunch]:
+        """The launches of a run; each that is another one for other sizes of the same way is in doubt."""
+        if run.launches and not self._example:
+            for launch in run.launches:
+                launch.doubt = "the tensors: only those that are arguments of the function can have other sizes"
+        others = self._others(run, sizes)
+        if others == sizes:
+            return run.launches
+        again = self._run(others)
+        for launch, other in zip(run.launches, again.launches, strict=False):
+            launch.doubt = differences(launch, other, others)
+        for launch in run.launches[len(again.launches) :]:
+            launch.doubt = f"the host code, for other sizes: {again.failed or 'this is not launched'}"
+        return run.launches
+
+    def _others(self, run: _Run, sizes: dict[str, int]) -> dict[str, int]:
+        """Sizes near these for which the host code goes the same way; as many as possible are others."""
+        for name, n in sorted(sizes.items()):
+            near = [n - 1, n + 1, n - 2, n + 3, n // 2 + 1, 2 * n - 1, n // 2, 2 * n]
+            for other in (*near, *(n + step for step in (16, -16, 64, 128, 256))):
+                moved = {**sizes, name: other}
+                if other > 1 and other not in sizes.values() and all(formulas.holds(c, moved) for c in run.holds):
+                    sizes = moved
+                    break
+        return sizes
+
+    def _without(self, ways: list[Condition]) -> dict[str, int] | None:
+        """Small sizes that take none of these ways; None if there are none with a sum of at most ELEMENTS."""
+        for condition in map(negated, ways[self._asked :]):
+            self._others_are.append(condition)
+        self._asked = len(ways)
+        while self._bound <= ELEMENTS:  # what no sizes up to a bound did will be done by none of them later
+            result, known = self._solver.sizes(self._others_are, list(self._example), self._bound)
+            if result is not None:
+                return result
+            self._bound *= 4
+        self.complete = known  # of the largest bound: what z3 gives up before may be known there
+        return None
+
+    def _is_of_arguments(self, condition: Condition) -> bool:
+        return {s.name for s in symbols_of(condition)} <= self._example.keys()
+
+    def _filled(self, number: int, sizes: dict[str, int]) -> torch.Tensor:
+        """An argument of other sizes with the numbers of the example."""
+        tensor = self._tensors[number]
+        shape = [formulas.value(size, sizes) for size in self._shapes[number]]
+        return filled(tensor, shape, axes(tensor)).requires_grad_(tensor.requires_grad)
+
+
+def differences(launch: SizedLaunch, other: SizedLaunch, sizes: dict[str, int]) -> str:
+    """The numbers that a launch for these sizes has that the formulas do not say; ""."""
+    kernel = launch.front.kernel
+    constants = [p.name for p in kernel.params if p.is_constexpr]
+    if kernel is not other.front.kernel or any(launch.arguments[n] != other.arguments[n] for n in constants):
+        return "the host code, which launches another kernel for other sizes"
+    for what, formula, number in _pairs(launch, other):
+        if any(s.name in launch.foreign for s in symbols_of(formula)):
+            continue  # any number may come there
+        expected = formulas.value(formula, sizes)
+        if expected != number:
+            return f"`{what}`, which is {number} for other sizes where its formula says {expected}: it is not followed"
+    return ""
+
+
+def _pairs(launch: SizedLaunch, other: SizedLaunch) -> Iterator[tuple[str, SizeFormula, int]]:
+    """(what it is, its formula, the number that it has in the other launch)."""
+    for axis, (mine, yours) in enumerate(zip(launch.grid, other.grid, strict=True)):
+        yield f"grid[{axis}]", mine, formulas.value(yours, other.symbols)
+    theirs = iter(_numbers(tuple(other.arguments[name] for name in launch.front.values)))
+    for (name, mine), example in zip(launch.values, launch.examples, strict=True):
+        if not isinstance(example, (torch.Tensor, int)) or isinstance(example, bool):
+            continue
+        yours = next(theirs)
+        if isinstance(mine, Tensor):
+            yield f"{name}.stride()", formulas.whole(mine.order == (tuple(axes(yours) or ()) or None)), 1
+            for axis, (size, number) in enumerate(zip(mine.sizes, yours.shape, strict=True)):
+                yield f"{name}.shape[{axis}]", size, number
+        elif mine is not None:
+            yield name, mine, int(yours)
+
+
+def _numbers(value: Any) -> Iterator[Any]:
+    """Tensors and whole numbers in nested tuples."""
+    if isinstance(value, tuple):
+        for one in value:
+            yield from _numbers(one)
+    elif isinstance(value, (torch.Tensor, int)) and not isinstance(value, bool):
+        yield value

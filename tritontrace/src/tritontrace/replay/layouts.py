@@ -1,0 +1,105 @@
+"""Gluon's layouts and tensor descriptors as plain data, and back.
+
+A layout is what its class and its numbers say; classes of the author's own are none, whatever they derive from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import triton.language as tl
+
+# trap: a layout of Gluon's is its class and its numbers, and a derived class is refused: the compiler calls a layout's
+# methods in the trusted process
+
+try:
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.language.nvidia.hopper.mbarrier import MBarrierLayout
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+except ImportError:  # Triton 3.4 has no Gluon, and 3.5 another one
+    gl = MBarrierLayout = TensorDescriptor = None
+
+NAMES = (
+    "AutoLayout", "CoalescedLayout", "BlockedLayout", "SliceLayout", "DistributedLinearLayout", "DotOperandLayout",
+    "NVMMADistributedLayout", "NVMMASharedLayout", "SwizzledSharedLayout", "PaddedSharedLayout", "SharedLinearLayout",
+)  # fmt: skip
+CLASSES = tuple(getattr(gl, name) for name in NAMES if hasattr(gl, name))
+BY_NAME = {kind.__name__: kind for kind in CLASSES}
+MOST, LARGEST = 64, 1 << 48  # numbers in a list, and a number
+WORDS = ("zero", "nan")  # what lies outside of a tensor
+
+
+def is_layout(value: Any) -> bool:
+    """Whether it is one of Gluon's layouts. A class derived from one could answer the compiler anything."""
+    return type(value) in CLASSES or (MBarrierLayout is not None and type(value) is MBarrierLayout)
+
+
+def is_descriptor(value: Any) -> bool:
+    """Whether it is Gluon's tensor descriptor, and no look-alike."""
+    return TensorDescriptor is not None and type(value) is TensorDescriptor
+
+
+REFUSED = object()  # what is no plain data
+
+
+def described(layout: Any) -> dict[str, Any] | None:
+    """A layout as plain data; None if it holds anything else."""
+    kind = "SwizzledSharedLayout" if type(layout) is MBarrierLayout else type(layout).__name__
+    fields = {field.name: _plain(getattr(layout, field.name)) for field in dataclasses.fields(BY_NAME[kind])}
+    return None if REFUSED in fields.values() else {"kind": kind, "fields": fields}
+
+
+def rebuilt(data: Any) -> Any:
+    """The layout that `described` wrote down. Raises ValueError, with a sentence, if it is none."""
+    match data:
+        case {"kind": str(kind), "fields": dict(fields)} if kind in BY_NAME:
+            return _made(BY_NAME[kind], fields, f"a {kind}")
+    raise ValueError("this is none of Gluon's layouts")
+
+
+def fields_of(descriptor: Any) -> dict[str, Any] | None:
+    """All of a tensor descriptor but its tensor, as plain data; None if it holds anything else."""
+    fields = {f.name: _plain(getattr(descriptor, f.name)) for f in dataclasses.fields(descriptor) if f.name != "base"}
+    return None if REFUSED in fields.values() else fields
+
+
+def descriptor(base: Any, fields: dict[str, Any]) -> Any:
+    """The tensor descriptor of which `fields_of` wrote this down. Raises ValueError, with a sentence, if Gluon refuses it."""
+    if TensorDescriptor is None:
+        raise ValueError("this Triton has no Gluon")
+    return _made(TensorDescriptor, fields, "a tensor descriptor", base=base)
+
+
+def _plain(value: Any) -> Any:
+    value = value.value if isinstance(value, tl.constexpr) else value
+    if value is None or type(value) is bool or (type(value) is int and abs(value) <= LARGEST) or _is_word(value):
+        return value
+    if isinstance(value, (list, tuple)) or type(value) is tl.tuple:
+        parts = [_plain(part) for part in value]
+        return REFUSED if len(parts) > MOST or REFUSED in parts else parts
+    return (described(value) or REFUSED) if is_layout(value) else REFUSED
+
+
+def _is_word(value: Any) -> bool:
+    return type(value) is str and value in WORDS
+
+
+def _made(kind: type, fields: dict[str, Any], called: str, **more: Any) -> Any:
+    wanted = {field.name for field in dataclasses.fields(kind)} - more.keys()
+    if fields.keys() != wanted:
+        raise ValueError(f"these are not the fields of {called}")
+    try:
+        return kind(**{name: _value(value) for name, value in fields.items()}, **more)
+    except (AssertionError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise ValueError(f"this is not how {called} is made ({error or 'Gluon checks its numbers'})") from None
+
+
+def _value(value: Any) -> Any:
+    if value is None or type(value) is bool or (type(value) is int and abs(value) <= LARGEST):
+        return value
+    if _is_word(value):
+        return value
+    if type(value) is list and len(value) <= MOST:
+        return [_value(part) for part in value]
+    return rebuilt(value)

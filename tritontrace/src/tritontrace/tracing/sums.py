@@ -1,0 +1,102 @@
+"""Blocks of integers that are kept as sums: the addresses of a tile are those of its rows and of its columns, added.
+
+Most of what is known of a tile's addresses is known of its rows and columns, which are fewer; so they are added up only for
+an operation that needs every lane.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+FEW = 4_096  # elements: fewer are added up at once
+
+
+class Sum:
+    """A block (programs, *block) that is the sum of its parts, which broadcast against one another.
+
+    parts   int64, without overflow;  shape  of their sum;  dtype  of the integers that they stand for
+    """
+
+    def __init__(self, parts: list[np.ndarray], dtype: np.dtype):
+        self.parts, self.dtype = parts, dtype
+        self.shape = np.broadcast_shapes(*[part.shape for part in parts])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Sum:
+        """The sum for some of the programs. rows: slice(None), numbers or a mask."""
+        if isinstance(rows, slice):
+            return self
+        return Sum([part if len(part) == 1 else part[rows] for part in self.parts], self.dtype)
+
+    def of_program(self, row: int) -> np.ndarray:
+        """(lanes,) of one program."""
+        return Sum([part[min(row, len(part) - 1)][None] for part in self.parts], self.dtype).whole.reshape(-1)
+
+    def of_lane(self, lane: int) -> np.ndarray:
+        """(programs,) of one position of the block."""
+        place = np.unravel_index(lane, self.shape[1:])
+        parts = []
+        for part in self.parts:
+            there = tuple(0 if n == 1 else i for n, i in zip(part.shape[1:], place, strict=True))
+            parts.append(part[:, *there])
+        return np.broadcast_to(Sum(parts, self.dtype).whole, len(self))
+
+    @cached_property
+    def alike(self) -> bool:
+        """Whether the lanes of all programs lie alike: each part differs between programs by one number for all of its lanes.
+        Other sums could, too, where parts make up for one another; they do not count."""
+        flat = [part.reshape(len(part), -1) for part in self.parts]
+        return all(len(part) == 1 or bool((part - part[:, :1] == part[0] - part[0, 0]).all()) for part in flat)
+
+    @cached_property
+    def whole(self) -> np.ndarray:
+        first, *others = (part.astype(self.dtype, copy=False) for part in self.parts)  # what wraps comes back
+        return sum(others, start=first)
+
+
+def whole(value: Any) -> Any:
+    """The value, added up if it is a sum."""
+    return value.whole if isinstance(value, Sum) else value
+
+
+def added(a: np.ndarray | Sum, b: np.ndarray | Sum) -> np.ndarray | Sum:
+    """a + b, integers of one dtype: as a sum, if that spares many elements and nothing overflows."""
+    size = prod(np.broadcast_shapes(a.shape, b.shape))
+    if size < FEW:
+        return whole(a) + whole(b)
+    parts: list[np.ndarray] = []
+    for part in (*_parts(a), *_parts(b)):
+        for i, other in enumerate(parts):
+            if np.broadcast_shapes(part.shape, other.shape) in (part.shape, other.shape):
+                parts[i] = part.astype(np.int64, copy=False) + other
+                break
+        else:
+            parts.append(part)
+    if 2 * sum(part.size for part in parts) > size or _overflows(a.dtype, parts):
+        return whole(a) + whole(b)
+    return Sum([part.astype(np.int64, copy=False) for part in parts], a.dtype)
+
+
+def moved(pointers: np.ndarray | Sum, offsets: np.ndarray | Sum, size: int) -> np.ndarray | Sum:
+    """Pointers, moved by as many items of `size` bytes."""
+    if isinstance(offsets, Sum):
+        return added(pointers, Sum([part * size for part in offsets.parts], pointers.dtype))
+    return added(pointers, np.multiply(offsets, np.int64(size), dtype=np.int64))
+
+
+def _parts(value: np.ndarray | Sum) -> list[np.ndarray]:
+    return value.parts if isinstance(value, Sum) else [value]
+
+
+def _overflows(dtype: np.dtype, parts: list[np.ndarray]) -> bool:
+    """Whether a sum of the parts may lie outside of the dtype. Of addresses, which are offsets in an arena, it cannot."""
+    if dtype == np.int64:
+        return False
+    limits = np.iinfo(dtype)
+    return sum(int(part.max()) for part in parts) > limits.max or sum(int(part.min()) for part in parts) < limits.min

@@ -1,0 +1,109 @@
+"""trace(), and the trace as people see it: what was seen of launches, with its table, source and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from tritontrace.tracing import show
+from tritontrace.tracing.launcher import Launcher
+from tritontrace.tracing.opening import opened
+from tritontrace.tracing.recorded import Recorded
+from tritontrace.tracing.work import Work
+from tritontrace.ttir.launching import Order
+
+if TYPE_CHECKING:
+    from tritontrace.picture import Picture
+
+
+class Trace(Recorded):
+    """Everything counted while `with trace() as t:` was open: the data of Recorded, and views of it.
+
+    >>> t.bytes, t.loads.sectors, t.stores.efficiency  # 1,000 elements of 4 bytes, in and out
+    (8000, 125, 1.0)
+    >>> t.reread("x_ptr"), t.flops.total, t.faults
+    (1.0, 0, [])
+    >>> print(t.source())
+             bytes efficiency  copy
+                                 1 def copy(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+                                 2     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+             4,000       100%    3     x = tl.load(x_ptr + i, mask=i < n)
+             4,000       100%    4     tl.store(y_ptr + i, x, mask=i < n)
+    """
+
+    def table(self) -> str:
+        """One row for each kernel, tensor and operation; the line that wastes most is marked."""
+        return show.table(self)
+
+    __str__ = __repr__ = table
+
+    def _repr_html_(self) -> str:
+        return show.html(self)
+
+    def source(self) -> show.Annotated:
+        """The kernels' source with bytes and efficiency next to each line: text, and HTML where a notebook shows it."""
+        return show.annotated(self)
+
+    def heatmap(
+        self,
+        tensor: torch.Tensor,
+        program: int | tuple[int, ...] | None = None,
+        launch: int | None = None,
+        op: Literal["load", "store"] | None = None,
+    ) -> Picture:
+        """A Picture of how often each element was loaded, or stored: see draw.heatmap."""
+        from tritontrace.tracing import draw  # matplotlib takes a while, and few draw
+
+        return draw.heatmap(self, tensor, program, launch, op)
+
+    def order(self, tensor: torch.Tensor | None = None, launch: int = -1) -> Picture:
+        """A Picture of the order in which a GPU starts programs, over the grid or over a tensor: see draw.order."""
+        from tritontrace.tracing import draw
+
+        return draw.order(self, tensor, launch)
+
+    def timeline(self, program: int | tuple[int, ...] = 0, launch: int = -1) -> Picture:
+        """A Picture of what one program loads and stores, step by step: see draw.timeline."""
+        from tritontrace.tracing import draw
+
+        return draw.timeline(self, program, launch)
+
+
+@contextmanager
+def trace(
+    names: dict[str, torch.Tensor] | None = None,
+    order: Order = None,
+    inputs: Iterable[torch.Tensor] = (),
+    work: Work | None = None,
+    other: Literal["undefined", "zero"] = "undefined",
+) -> Iterator[Trace]:
+    """Run every kernel launched inside on this CPU, as the compiler reads it, and count what it does to memory.
+
+    names   what to call tensors, by name; by default the kernel's parameter names
+    order   the order of the programs: None as a GPU starts them (x fastest), "shuffled", or a function from the number
+            of programs to a permutation of them. A kernel whose result depends on it has a race.
+    inputs  tensors that kernels should leave as they are: a store to one is a fault
+    work    what all launches may do; beyond that a KernelError, work.TooSlow
+    other   what a masked load without `other` gives: nothing that may reach memory, as Triton says, or 0, as NVIDIA's GPUs do
+
+    Tensors may have any shape, strides and dtype, and lie in ordinary memory; the Trace counts bytes, and sectors of 32 bytes.
+    Raises KernelFault if a kernel reaches outside a tensor, KernelError if it cannot be launched or raises, and RuntimeError if a
+    trace is open already. What was counted until then remains.
+
+    >>> with trace(names={"input": x}, order="shuffled") as found:
+    ...     _ = copy[(4,)](x, y, 1000, BLOCK=256)
+    >>> found.bytes, found.reread("input"), found.launches[0].programs
+    (8000, 1.0, 4)
+
+    >>> with trace() as found:
+    ...     _ = copy[(4,)](x, torch.empty(900), 1000, BLOCK=256)
+    Traceback (most recent call last):
+        ...
+    tritontrace.ttir.launching.KernelFault: kernel `copy`, line 4: ...
+    """
+    traced = Trace(names, inputs)
+    with opened(Launcher(traced, order, work, zeros=other == "zero")):
+        yield traced

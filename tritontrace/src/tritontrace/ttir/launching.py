@@ -1,0 +1,262 @@
+"""The surroundings of a traced launch: who is told, its errors, its arguments, its grid, the order of its programs."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+import random
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure, UnsupportedLanguageConstruct
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from tritontrace.results import Fault, Hazard
+from tritontrace.ttir.sources import TRITON_FOLDER
+
+Op = Literal["load", "store", "atomic"]
+FlopKind = Literal["dot", "float", "special", "reduction"]  # the fields of Flops
+Grid = tuple[int, int, int]
+Order = None | Literal["shuffled"] | Callable[[int], Sequence[int]]
+
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", the same from 7.5 to 12.0
+MOST_PROGRAMS_X, MOST_PROGRAMS_YZ = 2**31 - 1, 65_535
+MOST_THREADS, WARP = 1024, 32  # of a program; of a warp
+
+_NOT_THE_READERS = (TRITON_FOLDER, os.path.dirname(os.path.dirname(__file__)) + os.sep, f"{os.sep}IPython{os.sep}")
+
+
+# ----------------------------------------------------------------------------------------------------- errors
+
+
+class _Sentence(RuntimeError):
+    """An error that says all there is to say: the way to it through Triton and this package explains nothing."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Lines that a notebook shows instead of the traceback: the reader's own lines, then the sentence. IPython calls this."""
+        frames = traceback.extract_tb(self.__traceback__)
+        own = [frame for frame in frames if not any(folder in frame.filename for folder in _NOT_THE_READERS)]
+        places = [f"line {frame.lineno} in {frame.name}: {frame.line}" for frame in own if frame.line]
+        return [*places, f"{type(self).__name__}: {self}"]
+
+
+class KernelFault(_Sentence):
+    """The kernel did what would crash a GPU, and was stopped before. `fault` says what and where.
+
+    >>> from tritontrace import KernelFault
+    >>> with trace():
+    ...     try:
+    ...         copy[(4,)](x, torch.empty(900), 1000, BLOCK=256)
+    ...     except KernelFault as stopped:
+    ...         print(stopped.fault.kind, stopped.fault.line)
+    out of bounds 4
+    """
+
+    def __init__(self, fault: Fault):
+        super().__init__(fault.sentence)
+        self.fault = fault
+
+
+class KernelError(_Sentence):
+    """A kernel could not be launched, or cannot run here: one sentence with the line.
+
+    >>> with trace():
+    ...     _ = copy[(4,)](x, y, BLOCK=256)
+    Traceback (most recent call last):
+        ...
+    tritontrace.ttir.launching.KernelError: kernel `copy`...
+    """
+
+
+class Uncompilable(KernelError, CompilationError):
+    """A kernel that the compiler refuses, whatever the GPU: which one, and why. It is Triton's own error as well."""
+
+    def __init__(self, sentence: str, kernel: str):
+        RuntimeError.__init__(self, sentence)
+        self.kernel, self.message = kernel, sentence
+        self.src, self.node, self.error_message = None, None, sentence
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.kernel)
+
+
+class AssertionRefused(Uncompilable, CompileTimeAssertionFailure):
+    """A kernel whose static_assert does not hold."""
+
+
+class ConstructRefused(Uncompilable, UnsupportedLanguageConstruct):
+    """A kernel with Python that Triton does not have."""
+
+
+def uncompilable(sentence: str, kernel: str, error: BaseException | None) -> Uncompilable:
+    """The refusal of a kernel, as the class of error that Triton raised."""
+    while error is not None:
+        for triton_s, ours in (
+            (CompileTimeAssertionFailure, AssertionRefused),
+            (UnsupportedLanguageConstruct, ConstructRefused),
+        ):
+            if isinstance(error, triton_s):
+                return ours(sentence, kernel)
+        error = error.__cause__
+    return Uncompilable(sentence, kernel)
+
+
+class Hazardous(KernelError):
+    """A launch in Gluon went wrong in some order; `hazards` say how, the most telling first."""
+
+    def __init__(self, hazards: list[Hazard]):
+        super().__init__(hazards[0].sentence)
+        self.hazards = hazards
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in a kernel. `line` is numbered as Source.line says; `inner` names the place in a helper that it called, if any."""
+
+    kernel: str
+    line: int
+    source: str
+    inner: str = ""
+
+    def __str__(self) -> str:
+        return f"kernel `{self.kernel}`, line {self.line}: `{self.source}`{self.inner}"
+
+
+# ----------------------------------------------------------------------------------------------------- arguments
+
+
+def bind(function: Callable, args: tuple, options: dict[str, Any], launch_options: set[str]) -> dict[str, Any]:
+    """The kernel's arguments by name, defaults included. Raises KernelError if they do not fit its parameters.
+
+    launch_options   keywords that are not for the kernel: num_warps and the like
+    """
+    name, signature = function.__name__, inspect.signature(function)
+    known = {n: v for n, v in options.items() if n in signature.parameters}
+    for extra in options.keys() - known.keys() - launch_options:
+        near = difflib.get_close_matches(extra, signature.parameters, n=1)
+        guess = f" Did you mean `{near[0]}`?" if near else ""
+        raise KernelError(f"kernel `{name}` has no parameter `{extra}`.{guess}")
+    try:
+        bound = signature.bind(*args, **known)
+    except TypeError as error:
+        raise KernelError(f"kernel `{name}` was launched with the wrong arguments: {error}.") from None
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def is_descriptor(value: Any) -> bool:
+    """Whether it is a tensor descriptor: Triton's, or Gluon's, which is a class of its own and costs an import."""
+    return isinstance(value, TensorDescriptor) or hasattr(value, "block_shape")
+
+
+def tensors_in(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors that a kernel reaches through one argument, each with a name."""
+    if isinstance(value, tuple):
+        for i, part in enumerate(value):
+            yield from tensors_in(f"{name}[{i}]", part)
+    elif is_descriptor(value):
+        yield name, plain(value.base)
+    elif hasattr(value, "data_ptr"):
+        yield name, plain(value)
+
+
+def plain(value: Any) -> torch.Tensor:
+    """The tensor that a pointer points into: itself, or that of an object with `data_ptr()`, such as triton.reinterpret makes.
+
+    Raises KernelError if the object holds no such tensor.
+    """
+    if isinstance(value, torch.Tensor):
+        return value
+    address = value.data_ptr()
+    for held in _held_by(value):
+        start = held.untyped_storage().data_ptr()
+        if start <= address < start + max(1, held.untyped_storage().nbytes()):
+            return held
+    raise KernelError(
+        f"a {type(value).__name__} with data_ptr() is an argument, and none of its attributes is a tensor that lies there: how far it "
+        "reaches is not known here. Pass the tensor itself."
+    )
+
+
+def offset_of(value: Any) -> int:
+    """The bytes from the beginning of its storage to where a pointer points."""
+    tensor = plain(value)
+    if tensor is value:
+        return int(tensor.storage_offset()) * tensor.element_size()
+    return value.data_ptr() - tensor.untyped_storage().data_ptr()
+
+
+def _held_by(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:
+    """The tensors among an object's attributes, and in the objects that it wraps."""
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    for held in (*getattr(value, "__dict__", {}).values(), *(getattr(value, name, None) for name in slots)):
+        if isinstance(held, torch.Tensor):
+            yield held
+        elif depth and hasattr(held, "data_ptr"):
+            yield from _held_by(held, depth - 1)
+
+
+# ----------------------------------------------------------------------------------------------------- programs
+
+
+def grid_of(name: str, grid: Any, arguments: dict[str, Any]) -> Grid:
+    """The three numbers of programs that a launch of kernel `name` asks for. Raises KernelError if it asks for anything else."""
+    grid = grid(arguments) if callable(grid) else grid
+    if not isinstance(grid, (tuple, list)) or not 1 <= len(grid) <= 3:
+        raise KernelError(
+            f"kernel `{name}`: the grid is {grid!r}, expected a tuple of one to three numbers of programs."
+        )
+    sizes = [getattr(size, "value", size) for size in grid]
+    for size in sizes:
+        if not hasattr(size, "__index__") or size < 0:
+            raise KernelError(
+                f"kernel `{name}`: the grid {tuple(grid)} holds {size!r}, expected whole numbers. triton.cdiv?"
+            )
+    x, y, z = tuple([int(size) for size in sizes] + [1, 1])[:3]
+    for axis, size, most in (
+        ("first", x, MOST_PROGRAMS_X),
+        ("second", y, MOST_PROGRAMS_YZ),
+        ("third", z, MOST_PROGRAMS_YZ),
+    ):
+        if size > most:
+            raise KernelError(
+                f"kernel `{name}`: the grid has {size:,} programs along its {axis} axis, and a GPU takes {most:,} there. Put the "
+                "longest axis first, or give each program more."
+            )
+    return x, y, z
+
+
+def check_threads(name: str, options: dict[str, Any]) -> None:
+    """Raise KernelError if a launch of kernel `name` asks for other threads than a program may have."""
+    warps = options.get("num_warps")
+    if warps is None:
+        return
+    if type(warps) is not int or warps < 1 or warps & (warps - 1):
+        raise KernelError(
+            f"kernel `{name}`: num_warps={warps!r}, and the number of warps is a power of 2: 1, 2, 4, 8, 16 or 32. 4 or 8 are usual."
+        )
+    if WARP * warps > MOST_THREADS:
+        raise KernelError(
+            f"kernel `{name}`: num_warps={warps} makes {WARP * warps:,} threads in each program, and a GPU takes {MOST_THREADS:,}. "
+            "4 or 8 warps are usual."
+        )
+
+
+def positions(programs: int, order: Order) -> tuple[Sequence[int] | np.ndarray, np.ndarray | None]:
+    """(the programs' numbers in the order of execution, the place of each in it). A GPU starts them x fastest; None: so do these."""
+    if order is None:
+        return range(programs), None
+    if order == "shuffled":
+        numbers = random.Random(0).sample(range(programs), programs)
+    else:
+        numbers = [int(program) for program in order(programs)]
+        if sorted(numbers) != list(range(programs)):
+            raise ValueError(f"order({programs}) must return each of 0 to {programs - 1} once.")
+    position = np.empty(programs, np.int64)
+    position[numbers] = np.arange(programs)
+    return np.array(numbers, np.int64), position

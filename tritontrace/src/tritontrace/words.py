@@ -1,0 +1,36 @@
+"""How numbers and counts are said in a sentence."""
+
+from __future__ import annotations
+
+__all__ = [
+    "number",
+    "plural",
+    "times",
+]
+
+
+def number(value: float) -> str:
+    """Write a number with commas between thousands, without a fraction.
+
+    >>> number(1234567.8)
+    '1,234,568'
+    """
+    return f"{value:,.0f}"
+
+
+def times(count: float) -> str:
+    """Return how many times, with three digits, or with all before the point.
+
+    >>> times(2.5), times(2048)
+    ('2.5 times', '2,048 times')
+    """
+    return f"{count:.3g} times" if count < 1000 else f"{count:,.0f} times"
+
+
+def plural(count: int, one: str, several: str = "") -> str:
+    """Return a count with its noun; `several` where an s does not do.
+
+    >>> plural(1, "wave"), plural(2, "wave"), plural(1000, "launch", "launches")
+    ('1 wave', '2 waves', '1,000 launches')
+    """
+    return f"{count:,} {one if count == 1 else several or one + 's'}"

@@ -1,0 +1,109 @@
+"""Proofs for all sizes: right kernels are proved, wrong ones refuted by the smallest sizes, which a launch confirms."""
+
+import doctest
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+pytest.importorskip("z3")
+
+from tritontrace.proving import formulas, prove, sizes
+
+
+@triton.jit
+def scaled(x_ptr, y_ptr, n, BLOCK: tl.constexpr, LOAD: tl.constexpr, STORE: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside, also_n = i < n, i <= n
+    x = tl.load(x_ptr + i, mask=inside if LOAD == "inside" else also_n if LOAD == "also n" else i >= 0)
+    tl.store(y_ptr + (i // 2 if STORE == "halves" else i), 2 * x, mask=inside)
+
+
+def scale(x, BLOCK=32, LOAD="inside", STORE="each", multiple=1, grid=triton.cdiv):
+    y, n = torch.empty_like(x), x.numel()
+    assert n % multiple == 0
+    scaled[(grid(n, BLOCK),)](x, y, n, BLOCK=BLOCK, LOAD=LOAD, STORE=STORE)
+    return y
+
+
+def outcomes(proof):
+    return {(claim.op, claim.about): claim.outcome for launch in proof.launches for claim in launch.claims}
+
+
+def refuted(proof):
+    return [(c.op, c.about, c.sizes, c.fault.kind) for launch in proof.launches for c in launch.claims if c.fault]
+
+
+INSIDE, ALONE = "inside its tensor", "one program for each element"
+
+
+@pytest.mark.parametrize("settings", [
+    {},
+    {"grid": lambda n, block: n // block},
+    {"LOAD": "none", "multiple": 32},
+    {"LOAD": "also n", "multiple": 32},  # no lane is n
+])  # fmt: skip
+def test_each_access_of_a_right_kernel_is_proved(settings):
+    proof = prove(scale, torch.randn(96), **settings)
+    assert proof and set(outcomes(proof)) == {("load", INSIDE), ("store", INSIDE), ("store", ALONE)}
+
+
+@pytest.mark.parametrize("settings, op, about, n, kind", [
+    ({"LOAD": "none"}, "load", INSIDE, 1, "out of bounds"),
+    ({"LOAD": "also n"}, "load", INSIDE, 1, "out of bounds"),
+    ({"LOAD": "none", "multiple": 16}, "load", INSIDE, 16, "out of bounds"),
+    ({"STORE": "halves", "BLOCK": 1}, "store", ALONE, 2, "race"),
+    ({"grid": lambda n, block: 2 * triton.cdiv(n, block), "LOAD": "none", "multiple": 32}, "load", INSIDE, 32, "out of bounds"),
+])  # fmt: skip
+def test_a_wrong_kernel_is_refuted_by_the_smallest_size(settings, op, about, n, kind):
+    (found, *_) = refuted(prove(scale, torch.randn(96), **settings))
+    assert found == (op, about, {"n": n}, kind)
+
+
+def two_ways(x, limit=100):
+    """Right where the example is; beyond the limit the load has no mask."""
+    return scale(x, LOAD="inside" if x.numel() <= limit else "none")
+
+
+def test_ways_that_the_example_does_not_take_are_taken():
+    ((op, about, sizes, kind),) = refuted(prove(two_ways, torch.randn(96)))
+    assert (op, about, sizes, kind) == ("load", INSIDE, {"n": 101}, "out of bounds")
+
+
+def padded(x):
+    """Each power of two has a kernel of its own."""
+    assert x.numel() <= 64
+    return scale(x, BLOCK=triton.next_power_of_2(x.numel()))
+
+
+def test_a_constant_that_depends_on_a_size_makes_several_kernels():
+    proof = prove(padded, torch.randn(50))
+    assert proof and len(proof.launches) == 7 and not proof.unseen
+
+
+def lost(x):
+    """The grid has lost its formula."""
+    return scale(x, grid=lambda n, block: int(n) // 32, LOAD="none")
+
+
+def test_what_is_not_followed_is_no_constant():
+    proof = prove(lost, torch.randn(96))
+    assert proof.outcome == "not decided" and not refuted(proof)
+
+
+def test_a_part_of_a_tensor_is_proved_but_not_refuted():
+    assert prove(lambda x: scale(x[1:]), torch.randn(96)).outcome != "counterexample"
+    proof = prove(lambda x: scale(x[1:], LOAD="none"), torch.randn(96))
+    assert proof.outcome == "not decided" and not refuted(proof)
+
+
+def test_examples_of_modules_that_are_not_public():
+    names = {
+        "symbol": formulas.symbol,
+        "both": formulas.both,
+        "at_most": formulas.at_most,
+        "at_least": formulas.at_least,
+    }
+    for module in (formulas, sizes):
+        assert doctest.testmod(module, extraglobs=names).failed == 0

@@ -1,0 +1,123 @@
+"""Host code written for a GPU asks and says the same around its launches without one."""
+
+import pytest
+import torch
+import triton
+from test_record_replay import N, doubled_into, evidence_of
+
+from tritontrace import gpu
+from tritontrace.tracing.as_on_a_gpu import as_on_a_gpu
+
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="here a GPU answers itself")
+PLANNED = gpu.current_or_h200()
+
+
+def describes_the_gpu(x):
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    assert torch.cuda.is_available() and torch.cuda.device_count() == 1
+    assert torch.cuda.get_device_capability() == torch.cuda.get_device_capability(0) == (9, 0)
+    assert (properties.major, properties.minor, properties.multi_processor_count) == (9, 0, PLANNED.sms)
+    assert torch.cuda.get_device_name(0) == properties.name == PLANNED.name
+    assert torch.cuda.is_bf16_supported() and torch.cuda.mem_get_info()[1] == properties.total_memory
+
+
+def times_itself(x):
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    end.record(torch.cuda.current_stream())
+    end.synchronize()
+    assert 0 <= start.elapsed_time(end) < 1e4 and end.query()
+
+
+def on_a_stream(x):
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream(x.device))
+    with torch.cuda.stream(stream):
+        event = stream.record_event()
+    torch.cuda.default_stream().wait_event(event)
+    with stream:
+        stream.synchronize()
+
+
+def in_named_ranges(x):
+    torch.cuda.nvtx.range_push("doubled")
+    with torch.cuda.nvtx.range("inside"):
+        torch.cuda.nvtx.mark("here")
+    torch.cuda.nvtx.range_pop()
+    torch.cuda.nvtx.range_end(torch.cuda.nvtx.range_start("another"))
+
+
+def watches_memory(x):
+    torch.cuda.reset_peak_memory_stats()
+    torch.cuda.empty_cache()
+    assert torch.cuda.max_memory_allocated() >= torch.cuda.memory_allocated() >= 0
+
+
+def asks_the_driver(x):
+    active = triton.runtime.driver.active
+    device = active.get_current_device()
+    assert active.get_current_stream(device) is not None
+    assert active.get_device_interface().current_device() == device
+    has = active.utils.get_device_properties(device)
+    assert has["max_shared_mem"] == torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+    assert has["max_num_regs"] == torch.cuda.get_device_properties(device).regs_per_multiprocessor
+    assert active.get_current_target().arch == 90
+
+
+def draws_apart(x):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [describes_the_gpu, times_itself, on_a_stream, in_named_ranges, watches_memory, asks_the_driver, draws_apart],
+    ids=lambda host: host.__name__,
+)
+def test_it_is_answered_as_by_a_gpu(host):
+    def function(x):
+        host(x)
+        return doubled_into(torch.empty(N, device="cuda"), x)
+
+    evidence, _ = evidence_of(function)
+    assert (evidence.error, evidence.refused) == ("", "")
+
+
+def test_an_optimizer_steps_under_a_torch_for_cuda_without_a_driver(monkeypatch):
+    def no_driver():
+        raise RuntimeError("Found no NVIDIA driver on your system")
+
+    monkeypatch.setattr(torch._C, "_accelerator_getAccelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch._C, "_accelerator_getDeviceIndex", no_driver)
+    weight = torch.nn.Parameter(torch.ones(4))
+    weight.grad = torch.ones(4)
+    with as_on_a_gpu():
+        torch.optim.AdamW([weight]).step()
+        torch.accelerator.synchronize()
+    assert (weight < 1).all()
+
+
+def test_torch_is_left_as_it_was():
+    modules = torch.cuda, torch.cuda.nvtx, torch.accelerator, triton.runtime.driver
+    before = [dict(vars(module)) for module in modules]
+    with pytest.raises(KeyError), as_on_a_gpu():  # noqa: PT012
+        assert torch.cuda.is_available()
+        raise KeyError
+    assert before == [dict(vars(module)) for module in modules]
+
+
+def test_generators_pinned_memory_compiled_functions_and_autocast():
+    with as_on_a_gpu():
+        generator = torch.cuda.default_generators[0]
+        assert isinstance(generator.initial_seed(), int)
+        assert torch.empty(3, pin_memory=True).pin_memory().shape == (3,)
+
+        @torch.compile(dynamic=True)
+        def double(x):
+            return 2 * x
+
+        assert torch.compile(double)(torch.ones(2)).tolist() == [2, 2]
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            assert (torch.ones(4, 4) @ torch.ones(4, 4)).dtype == torch.bfloat16
+        with torch.autocast(device_type="cuda"):
+            assert torch.nn.functional.linear(torch.ones(4, 4), torch.ones(4, 4)).dtype == torch.float16

@@ -1,0 +1,487 @@
+"""The trace's counts equal counts by hand."""
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from tritontrace.tracing import trace
+
+F32, F16 = torch.float32, torch.float16
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    x = tl.load(x_ptr + offs, mask=mask)
+    y = tl.load(y_ptr + offs, mask=mask)
+    tl.store(o_ptr + offs, x + y, mask=mask)
+
+
+@pytest.mark.parametrize("n, block", [(65536, 1024), (1000, 256)])
+def test_vector_add(n, block):
+    x, y = torch.randn(n), torch.randn(n)
+    with trace() as t:
+        o = torch.empty(n)
+        add_kernel[(triton.cdiv(n, block),)](x, y, o, n, BLOCK=block)
+    programs = -(-n // block)
+    assert torch.equal(o, x + y)
+    assert t.programs == programs
+    assert (t.loads.bytes, t.stores.bytes, t.bytes) == (8 * n, 4 * n, 12 * n)
+    assert t.loads.requests == 2 * -(-n // 32)
+    assert t.loads.sectors == 2 * -(-4 * n // 32)
+    assert t.loads.masked == 2 * (programs * block - n)
+    assert t.accesses_to("x_ptr").elements == t.accesses_to(x, "load").elements == n
+    assert t.accesses_to(x, "store").bytes == 0
+    assert t.faults == []
+    (launch,) = t.launches
+    assert (launch.kernel, launch.grid, launch.programs) == ("add_kernel", (programs, 1, 1), programs)
+    assert [(a.tensor, a.op, a.line) for a in launch.accesses] == [
+        ("x_ptr", "load", 4),
+        ("y_ptr", "load", 5),
+        ("o_ptr", "store", 6),
+    ]
+    assert launch.accesses[2].source == "tl.store(o_ptr + offs, x + y, mask=mask)"
+    assert launch.footprints[0].read_distinct_bytes == 4 * n
+    assert launch.footprints[2].written_bytes == launch.footprints[2].written_distinct_bytes == 4 * n
+
+
+@triton.jit
+def strided_copy(x_ptr, o_ptr, n, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    tl.store(o_ptr + offs, tl.load(x_ptr + offs * STRIDE, mask=mask), mask=mask)
+
+
+@pytest.mark.parametrize("dtype, itemsize", [(F32, 4), (F16, 2)])
+@pytest.mark.parametrize("stride", [1, 2, 4, 8, 32])
+def test_strided_copy(stride, dtype, itemsize):
+    n = 4096
+    x = torch.randn(n * stride).to(dtype)
+    with trace() as t:
+        o = torch.empty(n, dtype=dtype)
+        strided_copy[(n // 1024,)](x, o, n, STRIDE=stride, BLOCK=1024)
+    step = stride * itemsize  # bytes from lane to lane
+    assert torch.equal(o, x[::stride])
+    assert t.loads.bytes == t.loads.useful_bytes == n * itemsize
+    assert t.loads.sectors / t.loads.requests == min(32, step)
+    assert t.loads.efficiency == itemsize / min(32, step)
+    assert t.stores.sectors / t.stores.requests == itemsize
+    assert t.stores.efficiency == 1.0
+
+
+@triton.jit
+def copy_vector(x_ptr, o_ptr, step, along, n, BLOCK: tl.constexpr):
+    """One program copies n elements that lie `along` apart; programs start `step` apart."""
+    offs = tl.program_id(0) * step + tl.arange(0, BLOCK) * along
+    mask = tl.arange(0, BLOCK) < n
+    tl.store(o_ptr + offs, tl.load(x_ptr + offs, mask=mask), mask=mask)
+
+
+@pytest.mark.parametrize("by_rows, sectors_per_request", [(True, 4), (False, 32)])
+def test_rows_and_columns(by_rows, sectors_per_request):
+    x = torch.randn(128, 128)
+    with trace() as t:
+        o = torch.empty(128, 128)
+        copy_vector[(128,)](x, o, 128 if by_rows else 1, 1 if by_rows else 128, 128, BLOCK=128)
+    assert torch.equal(o, x)
+    assert t.loads.sectors / t.loads.requests == sectors_per_request
+    assert t.stores.sectors / t.stores.requests == sectors_per_request
+    assert t.reread(x) == 1.0
+
+
+@triton.jit
+def transpose_by_address(x_ptr, o_ptr, M, N, BLOCK: tl.constexpr):
+    rm = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    rn = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + rm[:, None] * N + rn[None, :])
+    tl.store(o_ptr + rm[:, None] + rn[None, :] * M, x)
+
+
+@triton.jit
+def transpose_by_T(x_ptr, o_ptr, M, N, BLOCK: tl.constexpr):
+    rm = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    rn = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + rm[:, None] * N + rn[None, :])
+    tl.store(o_ptr + rn[:, None] * M + rm[None, :], x.T)
+
+
+@pytest.mark.parametrize("kernel", [transpose_by_address, transpose_by_T])
+@pytest.mark.parametrize("dtype, itemsize", [(F32, 4), (F16, 2)])
+def test_tiles_are_dense_however_they_are_turned(kernel, dtype, itemsize):
+    x = torch.randn(64, 128).to(dtype)
+    with trace() as t:
+        o = torch.empty(128, 64, dtype=dtype)
+        kernel[(2, 4)](x, o, 64, 128, BLOCK=32)
+    assert torch.equal(o, x.T)
+    assert t.loads.sectors == t.stores.sectors == x.numel() * itemsize // 32
+    assert t.launches[0].grid == (2, 4, 1)
+
+
+@triton.jit
+def gather(x_ptr, index_ptr, o_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(o_ptr + offs, tl.load(x_ptr + tl.load(index_ptr + offs)))
+
+
+@pytest.mark.parametrize(
+    "index, sectors, useful",
+    [
+        (torch.arange(32), 4, 128),
+        (torch.arange(32).flip(0), 4, 128),  # order within a request does not matter
+        (torch.zeros(32, dtype=torch.int64), 1, 4),  # one element for all lanes
+        (torch.arange(32) * 8, 32, 128),
+        (torch.arange(32) + 1, 5, 128),  # off by one element: a fifth sector
+    ],
+)
+def test_gather(index, sectors, useful):
+    x = torch.randn(256)
+    with trace({"x": x}) as t:
+        o = torch.empty(32)
+        gather[(1,)](x, index, o, BLOCK=32)
+    assert torch.equal(o, x[index])
+    assert t.accesses_to("x").sectors == sectors
+    assert t.accesses_to("x").useful_bytes == useful
+    assert t.accesses_to("x").bytes == 128
+
+
+def test_the_request_that_touches_most_is_kept_with_its_lanes():
+    """Rows of 33 elements: the first starts a sector, and the others do not."""
+    x = torch.randn(4, 33)
+    with trace({"x": x}) as t:
+        o = torch.empty(4, 33)
+        copy_vector[(4,)](x, o, 33, 1, 32, BLOCK=32)
+    (launch,) = t.launches
+    load = next(a for a in launch.accesses if a.op == "load")
+    assert load.request == [132 + 4 * lane for lane in range(32)] and load.sectors == 4 + 3 * 5
+    with trace({"x": x}) as t:
+        gather[(1,)](x, torch.tensor([5, 0, 9, 9] * 8), torch.empty(32), BLOCK=32)
+    assert next(a for a in t.launches[0].accesses if a.tensor == "x").request == [20, 0, 36, 36] * 8
+    with trace({"x": x}) as t:
+        copy_vector[(1,)](x, torch.empty(4, 33), 0, 8, 3, BLOCK=32)
+    assert t.launches[0].accesses[0].request == [0, 32, 64], "active lanes alone"
+
+
+@triton.jit
+def matmul_naive(a_ptr, b_ptr, c_ptr, N, K, BLOCK_K: tl.constexpr):
+    i = tl.program_id(0)
+    j = tl.program_id(1)
+    acc = 0.0
+    for k in range(0, K, BLOCK_K):
+        ks = k + tl.arange(0, BLOCK_K)
+        a = tl.load(a_ptr + i * K + ks)
+        b = tl.load(b_ptr + ks * N + j)
+        acc += tl.sum(a * b, axis=0)
+    tl.store(c_ptr + i * N + j, acc)
+
+
+def test_matmul_one_element_a_program():
+    M, N, K = 8, 16, 64
+    a, b = torch.randn(M, K), torch.randn(K, N)
+    with trace() as t:
+        c = torch.empty(M, N)
+        matmul_naive[(M, N)](a, b, c, N, K, BLOCK_K=32)
+    torch.testing.assert_close(c, a @ b)
+    assert t.loads.bytes == 2 * M * N * K * 4
+    assert (t.reread(a), t.reread(b)) == (N, M)
+    assert t.accesses_to(a).sectors / t.accesses_to(a).requests == 4
+    assert t.accesses_to(b).sectors / t.accesses_to(b).requests == 32
+    assert t.stores.single_bytes == t.stores.bytes == M * N * 4
+    assert t.loads.single_bytes == 0
+
+
+@triton.jit
+def matmul_tiled(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rm = tl.program_id(0) * BM + tl.arange(0, BM)
+    rn = tl.program_id(1) * BN + tl.arange(0, BN)
+    rk = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in tl.range(0, K, BK):
+        a = tl.load(a_ptr + rm[:, None] * K + (k + rk)[None, :], (rm[:, None] < M) & (k + rk[None, :] < K), other=0.0)
+        b = tl.load(b_ptr + (k + rk)[:, None] * N + rn[None, :], (k + rk[:, None] < K) & (rn[None, :] < N), other=0.0)
+        acc = tl.dot(a, b, acc, input_precision="ieee")
+    tl.store(c_ptr + rm[:, None] * N + rn[None, :], acc, mask=(rm[:, None] < M) & (rn[None, :] < N))
+
+
+@pytest.mark.parametrize("M, N, K, tile", [(64, 64, 64, 16), (64, 64, 64, 32), (100, 90, 70, 32)])
+def test_matmul_by_tiles(M, N, K, tile):
+    a, b = torch.randn(M, K), torch.randn(K, N)
+    rows, columns = -(-M // tile), -(-N // tile)
+    with trace() as t:
+        c = torch.empty(M, N)
+        matmul_tiled[(rows, columns)](a, b, c, M, N, K, BM=tile, BN=tile, BK=tile)
+    torch.testing.assert_close(c, a @ b, rtol=1e-4, atol=1e-4)
+    assert t.accesses_to(a).bytes == M * K * columns * 4
+    assert t.accesses_to(b).bytes == K * N * rows * 4
+    assert (t.reread(a), t.reread(b)) == (columns, rows)
+    assert t.stores.bytes == M * N * 4
+    assert t.faults == []
+    if M % tile == 0:
+        assert t.loads.efficiency == 1.0
+
+
+@triton.jit
+def softmax_rows(x_ptr, o_ptr, N, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    offs = tl.arange(0, BLOCK)
+    mask = offs < N
+    x = tl.load(x_ptr + row * N + offs, mask=mask, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(o_ptr + row * N + offs, e / e.sum(axis=0), mask=mask)
+
+
+def test_softmax_reads_and_writes_once():
+    x = torch.randn(16, 200)
+    with trace() as t:
+        o = torch.empty(16, 200)
+        softmax_rows[(16,)](x, o, 200, BLOCK=256)
+    torch.testing.assert_close(o, x.softmax(1))
+    assert t.loads.bytes == t.stores.bytes == x.numel() * 4
+    assert t.reread(x) == 1.0
+    assert t.poisoned == set()
+    assert (t.read_counts(x) == 1).all()
+
+
+@triton.jit
+def double_by_descriptor(x_ptr, o_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [BM, BN])
+    o = tl.make_tensor_descriptor(o_ptr, [M, N], [N, 1], [BM, BN])
+    i = tl.program_id(0) * BM
+    o.store([i, 0], x.load([i, 0]) * 2)
+
+
+@triton.jit
+def double_by_host_descriptor(x, o, BM: tl.constexpr):
+    i = tl.program_id(0) * BM
+    o.store([i, 0], x.load([i, 0]) * 2)
+
+
+@pytest.mark.parametrize("host", [False, True])
+def test_descriptors(host):
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    x = torch.randn(30, 48)
+    with trace({"x": x}) as t:
+        o = torch.empty(30, 48)
+        if host:
+            descriptors = [TensorDescriptor.from_tensor(tensor, [16, 64]) for tensor in (x, o)]
+            double_by_host_descriptor[(2,)](*descriptors, BM=16)
+        else:
+            double_by_descriptor[(2,)](x, o, 30, 48, BM=16, BN=64)
+    assert torch.equal(o, 2 * x)
+    assert (t.loads.bytes, t.stores.bytes) == (30 * 48 * 4, 30 * 48 * 4)
+    assert t.accesses_to("x").bytes == 30 * 48 * 4
+    assert t.poisoned == set()  # a descriptor pads with zeros
+
+
+@triton.jit
+def add_by_descriptor(x_ptr, o_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [BM, BN])
+    o = tl.make_tensor_descriptor(o_ptr, [M, N], [N, 1], [BM, BN])
+    o.atomic_add([0, 0], x.load([0, 0]))
+
+
+def test_a_descriptor_that_adds():
+    x, o = torch.rand(30, 48), torch.zeros(30, 48)
+    with trace() as t:
+        add_by_descriptor[(3,)](x, o, 30, 48, BM=32, BN=64)
+    torch.testing.assert_close(o, 3 * x)
+    assert sum(a.bytes for a in t.launches[0].accesses if a.op == "atomic") == 3 * o.nbytes and not t.faults
+    assert t.faults == []
+
+
+@triton.jit
+def load_at(pointer, offs):
+    value = tl.load(pointer + offs)
+    return value
+
+
+@triton.jit
+def uses_helper(x_ptr, o_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(o_ptr + offs, tl.softmax(load_at(x_ptr, offs)))
+
+
+def test_helper_functions():
+    x = torch.randn(64)
+    with trace() as t:
+        o = torch.empty(64)
+        uses_helper[(1,)](x, o, BLOCK=64)
+    torch.testing.assert_close(o, x.softmax(0))
+    assert t.bytes == 512
+    assert t.launches[0].accesses[0].line == 3  # of the kernel, where the helper is called
+
+
+@triton.jit
+def sum_by_atomics(x_ptr, o_ptr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(o_ptr, tl.sum(tl.load(x_ptr + offs)))
+
+
+def test_atomics_are_no_race():
+    x = torch.randn(64)
+    with trace() as t:
+        total = torch.zeros(1)
+        sum_by_atomics[(4,)](x, total, BLOCK=16)
+    torch.testing.assert_close(total[0], x.sum())
+    assert (t.atomics.instructions, t.atomics.bytes, t.stores.bytes) == (4, 16, 0)
+    assert t.faults == []
+
+
+@triton.jit
+def copy_3d(x_ptr, o_ptr, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
+    a = tl.arange(0, A)[:, None, None]
+    b = tl.arange(0, B)[None, :, None]
+    c = tl.arange(0, C)[None, None, :]
+    base = tl.program_id(2) * A * B * C
+    tl.store(o_ptr + base + (c * B + b) * A + a, tl.load(x_ptr + base + (a * B + b) * C + c))
+
+
+def test_three_dimensional_blocks_and_grids():
+    x = torch.randn(3, 8, 4, 16)
+    with trace() as t:
+        o = torch.empty(3, 16, 4, 8)
+        copy_3d[(1, 1, 3)](x, o, A=8, B=4, C=16)
+    assert torch.equal(o, x.permute(0, 3, 2, 1))
+    assert t.loads.sectors == t.stores.sectors == x.numel() * 4 // 32
+    assert t.programs == 3
+
+
+@triton.jit
+def count_down(o_ptr, n):
+    steps = 0
+    while n > 0:
+        n = n // 2
+        steps += 1
+    if steps > 3 and n == 0:
+        tl.store(o_ptr, steps)
+
+
+def test_while_loops_and_scalar_conditions():
+    with trace() as t:
+        o = torch.zeros(1, dtype=torch.int32)
+        count_down[(1,)](o, 100)
+    assert o.item() == 7
+    assert t.stores.single_bytes == 4
+
+
+@triton.jit
+def scale_kernel(x_ptr, o_ptr, scale, flag, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs) * scale
+    if flag:
+        x = x + 1
+    tl.store(o_ptr + offs, x)
+
+
+def test_scalar_arguments_have_the_types_of_a_launch():
+    x = torch.full((16,), 2049.0).half()
+    with trace():
+        o = torch.empty(16)
+        scale_kernel[(1,)](x, o, 1.0001, True, BLOCK=16)
+    # fp16 times an fp32 scalar is fp32: in fp16 the factor would round to 1
+    assert torch.equal(o, x.float() * torch.tensor(1.0001) + 1)
+
+
+def test_counts_do_not_depend_on_where_torch_allocates():
+    base = torch.randn(4096 + 8)
+    sectors = []
+    for _ in range(3):
+        x = base[1:4097].clone()
+        with trace() as t:
+            o = torch.empty(4096)
+            strided_copy[(4,)](x, o, 4096, STRIDE=1, BLOCK=1024)
+        sectors.append(t.loads.sectors)
+    with trace() as t:  # a view that starts 4 bytes into its storage does cost sectors
+        o = torch.empty(4096)
+        strided_copy[(4,)](base[1:4097], o, 4096, STRIDE=1, BLOCK=1024)
+    assert sectors == [512] * 3
+    assert t.loads.sectors == 512 + 4096 // 32
+
+
+def test_a_storage_seen_through_two_dtypes():
+    x = torch.arange(32, dtype=torch.int32)
+    with trace() as t:
+        o = torch.empty(32, dtype=torch.int32)
+        strided_copy[(1,)](x, o, 32, STRIDE=1, BLOCK=32)
+        half = torch.empty(16, dtype=torch.int16)
+        strided_copy[(1,)](x.view(torch.int16)[:16], half, 16, STRIDE=1, BLOCK=16)
+        wide = torch.empty(16, dtype=torch.int64)
+        strided_copy[(1,)](x.view(torch.int64), wide, 16, STRIDE=1, BLOCK=16)
+    assert torch.equal(half, x.view(torch.int16)[:16]) and torch.equal(wide, x.view(torch.int64))
+    assert t.footprint(x).read_bytes == 128 + 32 + 128
+    assert t.footprint(x).read_distinct_bytes == 128
+    assert t.read_counts(x).tolist() == [3] * 8 + [2] * 24
+    assert t.faults == []
+
+
+def test_names_and_second_tensors_of_one_name():
+    x = torch.randn(64)
+    with trace() as t:
+        first, second = torch.empty(64), torch.empty(64)
+        strided_copy[(1,)](x, first, 64, STRIDE=1, BLOCK=64)
+        strided_copy[(1,)](first, second, 64, STRIDE=1, BLOCK=64)
+    assert [f.tensor for f in t.launches[1].footprints] == ["o_ptr", "o_ptr#2"]
+    assert t.accesses_to(first, "load").bytes == t.accesses_to("o_ptr", "load").bytes == 256
+    with pytest.raises(KeyError, match="x_ptr, o_ptr"):
+        t.accesses_to("z")
+    assert t.accesses_to(torch.zeros(1)).bytes == 0
+
+
+def test_a_second_look_at_the_same_data_is_counted_over_launches():
+    x = torch.randn(64)
+    with trace() as t:
+        for _ in range(3):
+            strided_copy[(1,)](x, torch.empty(64), 64, STRIDE=1, BLOCK=64)
+    assert t.reread(x) == 3.0
+    assert t.footprint(x).read_bytes == 3 * 256
+    assert len(t.launches) == 3
+
+
+def test_views_and_inplace_results_reach_torch():
+    x = torch.zeros(8, 16)
+    with trace():
+        strided_copy[(1,)](torch.ones(16), x[3], 16, STRIDE=1, BLOCK=16)
+    assert x.sum() == 16 and (x[3] == 1).all()
+
+
+def test_requires_grad_and_inference_tensors():
+    x = torch.randn(64, requires_grad=True)
+    with trace():
+        o = torch.empty(64)
+        strided_copy[(1,)](x, o, 64, STRIDE=1, BLOCK=64)
+    assert torch.equal(o, x.detach())
+
+
+@triton.jit
+def read_by_atomics(x_ptr, buffer_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.atomic_add(buffer_ptr + i, tl.load(x_ptr + i))
+    tl.store(out_ptr + i, tl.atomic_add(buffer_ptr + i, 0.0))
+
+
+def test_an_atomic_whose_result_is_used_reads():
+    x, buffer, out = torch.randn(64), torch.zeros(64), torch.zeros(64)
+    with trace() as t:
+        read_by_atomics[(1,)](x, buffer, out, BLOCK=64)
+    (footprint,) = [f for f in t.launches[0].footprints if f.tensor == "buffer_ptr"]
+    assert footprint.read_bytes == 256 and footprint.written_bytes == 512
+    assert [a.asked_bytes for a in t.launches[0].accesses if a.op == "atomic"] == [0, 256]
+
+
+@triton.jit
+def half_described_kernel(x_ptr, out_ptr, M, N, BLOCK: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [BLOCK, BLOCK])
+    tile = x.load([tl.program_id(0) * BLOCK, 0])
+    rows, cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    tl.store(out_ptr + rows * N + cols, tile, mask=(rows < M) & (cols < N))
+
+
+def test_bytes_that_descriptors_move():
+    x, out = torch.randn(20, 12), torch.empty(20, 12)
+    with trace() as t:
+        half_described_kernel[(2,)](x, out, 20, 12, BLOCK=16)
+    assert torch.equal(out, x)
+    assert t.loads.described_bytes == t.loads.bytes == 4 * 20 * 12
+    assert t.stores.described_bytes == 0 and t.stores.bytes == 4 * 20 * 12

@@ -1,0 +1,457 @@
+"""A fault that a GPU would get wrong is told in a sentence, and the process lives on."""
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import libdevice
+
+from tritontrace.tracing import KernelError, KernelFault, trace
+
+
+@triton.jit
+def increment(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs)
+    tl.store(o_ptr + offs, x + 1, mask=offs < n)
+
+
+def test_out_of_bounds_load():
+    o = torch.zeros(100)
+    with pytest.raises(KernelFault) as raised, trace() as t:
+        increment[(2,)](torch.randn(100), o, 100, BLOCK=64)
+    sentence = str(raised.value)
+    assert sentence == (
+        "kernel `increment`, line 3: `x = tl.load(x_ptr + offs)`: program 1 loads from element 100 of `x_ptr`, which "
+        "has 100 elements (28 of 64 positions are outside). Is a mask missing, or a stride or an offset wrong?"
+    )
+    assert raised.value.fault.kind == "out of bounds"
+    assert (raised.value.fault.line, raised.value.fault.tensor) == (3, "x_ptr")
+    assert t.faults == [raised.value.fault]
+    assert t.launches[0].programs == 2
+    assert (o == 0).all()  # a launch that would have crashed wrote nothing
+
+
+def test_one_lane_is_outside_of_one_element():
+    with pytest.raises(KernelFault, match=r"which has 1 element \(1 of 1 position is outside\)"), trace():
+        increment[(1,)](torch.zeros(1)[1:], torch.zeros(4), 1, BLOCK=1)
+
+
+@triton.jit
+def store_at(o_ptr, start, BLOCK: tl.constexpr):
+    tl.store(o_ptr + start + tl.arange(0, BLOCK), 1.0)
+
+
+@pytest.mark.parametrize("start, element", [(-1, "element -1 "), (10**9, "element 1000000000 "), (2**40, "element 10")])
+def test_out_of_bounds_store_anywhere(start, element):
+    with pytest.raises(KernelFault, match=f"stores to {element}"), trace():
+        store_at[(1,)](torch.zeros(16), start, BLOCK=16)
+
+
+def test_beyond_one_tensor_into_the_next_is_out_of_bounds():
+    x, o = torch.zeros(64), torch.zeros(64)
+    for start in range(0, 40000, 4000):
+        with pytest.raises(KernelFault, match="`o_ptr`, which has 64 elements"), trace():
+            store_at[(1,)](o, 64 + start, BLOCK=64)
+    assert (x == 0).all()
+
+
+@triton.jit
+def wild(x_ptr, y_ptr, z_ptr, at):
+    tl.store(z_ptr, tl.load(x_ptr) + tl.load(y_ptr))
+    tl.store(y_ptr + at, 1.0)
+
+
+def test_a_wild_access_is_booked_on_the_tensor_of_its_line():
+    with pytest.raises(KernelFault, match=r"line 3: .* stores to element 999999999 of `y_ptr`, which has 4"), trace():
+        wild[(1,)](torch.zeros(4), torch.zeros(4), torch.zeros(4), 999999999)
+
+
+def test_an_empty_tensor_has_no_element():
+    with pytest.raises(KernelFault, match="element 0 of `o_ptr`, which has 0 elements"), trace():
+        store_at[(1,)](torch.zeros(0), 0, BLOCK=16)
+
+
+def test_a_view_may_reach_the_rest_of_its_storage():
+    x = torch.zeros(32)
+    with trace() as t:
+        store_at[(1,)](x[:8], 0, BLOCK=32)
+    assert t.faults == [] and (x == 1).all()
+
+
+@triton.jit
+def atomic_at(o_ptr, at):
+    tl.atomic_add(o_ptr + at, 1.0)
+
+
+def test_out_of_bounds_atomic():
+    with pytest.raises(KernelFault, match="updates element 4 of `o_ptr`"), trace():
+        atomic_at[(1,)](torch.zeros(4), 4)
+
+
+@triton.jit
+def ignores_its_program(o_ptr, BLOCK: tl.constexpr):
+    tl.store(o_ptr + tl.arange(0, BLOCK), tl.program_id(0))
+
+
+def test_two_programs_store_to_one_element():
+    with trace() as t:
+        ignores_its_program[(3,)](torch.zeros(16, dtype=torch.int32), BLOCK=16)
+    (fault,) = t.faults
+    assert fault.kind == "race"
+    assert fault.sentence == (
+        "kernel `ignores_its_program`, line 2: `tl.store(o_ptr + tl.arange(0, BLOCK), tl.program_id(0))`: program 1 "
+        "stores to element 0 of `o_ptr`, and so does program 0 (16 elements in all). On a GPU nobody knows which comes "
+        "last: give each program its own elements, or use an atomic."
+    )
+
+
+def test_one_result_of_several_is_called_as_the_kernel_calls_it_too():
+    with trace() as t:
+        out = torch.zeros(16, dtype=torch.int32)
+        t.name("out[1]", out)
+        ignores_its_program[(3,)](out, BLOCK=16)
+    assert "stores to element 0 of `out[1]` (`o_ptr`), and so does" in t.faults[0].sentence
+    assert t.faults[0].tensor == "out[1]"
+
+
+def test_an_element_counts_once_and_calls_are_not_added_up():
+    with trace() as t:
+        for size in (16, 32, 16):
+            out = torch.zeros(size, dtype=torch.int32)
+            t.name("out", out)
+            ignores_its_program[(3,)](out, BLOCK=size)
+    (fault,) = t.faults
+    assert "of `out`, and so does program 0 (32 elements in all)" in fault.sentence
+
+
+@triton.jit
+def shift_in_place(x_ptr, by, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = (offs + by >= 0) & (offs + by < n) & (offs < n)
+    x = tl.load(x_ptr + offs + by, mask=mask, other=0.0)
+    tl.store(x_ptr + offs, x, mask=mask)
+
+
+@pytest.mark.parametrize(
+    "by, said", [(-1, "loads element 15 of `x_ptr`, to which program 0 stores"), (1, "which program 0 loads")]
+)
+def test_one_program_loads_what_another_stores(by, said):
+    with trace() as t:
+        shift_in_place[(4,)](torch.randn(64), by, 64, BLOCK=16)
+    assert [fault.kind for fault in t.faults] == ["race"]
+    assert said in t.faults[0].sentence
+    assert "(3 elements in all)" in t.faults[0].sentence
+
+
+def test_in_place_on_its_own_elements_is_no_race():
+    x = torch.zeros(64)
+    with trace() as t:
+        increment[(4,)](x, x, 64, BLOCK=16)
+        increment[(4,)](x, x, 64, BLOCK=16)  # another launch may read what this one wrote
+    assert t.faults == [] and (x == 2).all()
+
+
+@triton.jit
+def all_lanes_to_one(o_ptr, BLOCK: tl.constexpr):
+    tl.store(o_ptr + tl.arange(0, BLOCK) // 2, tl.arange(0, BLOCK))
+
+
+def test_one_store_writes_an_element_twice():
+    with trace() as t:
+        all_lanes_to_one[(1,)](torch.zeros(16, dtype=torch.int32), BLOCK=32)
+    assert "from several positions of a block at once (16 elements in all)" in t.faults[0].sentence
+
+
+def test_programs_are_named_by_their_coordinates():
+    with trace() as t:
+        ignores_its_program[(2, 2)](torch.zeros(16, dtype=torch.int32), BLOCK=16)
+    assert "program (1, 0) stores" in t.faults[0].sentence and "so does program (0, 0)" in t.faults[0].sentence
+
+
+@pytest.mark.parametrize(
+    "empty",
+    [
+        lambda: torch.empty(64),
+        lambda: torch.empty_like(torch.zeros(64)),
+        lambda: torch.zeros(1).new_empty(64),
+        lambda: torch.empty_strided((64,), (1,)),
+        lambda: torch.empty(8, 8).view(64),
+    ],
+)
+def test_reading_what_nobody_wrote(empty):
+    with trace() as t:
+        increment[(1,)](empty(), torch.empty(64), 64, BLOCK=64)
+    (fault,) = t.faults
+    assert (fault.kind, fault.line, fault.tensor) == ("uninitialised", 3, "x_ptr")
+    assert "program 0 loads element 0 of `x_ptr`, which torch.empty made and nothing has written" in fault.sentence
+    assert "(64 elements in all)" in fault.sentence
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.zero_(),
+        lambda x: x.fill_(1.0),
+        lambda x: x.copy_(torch.ones(64)),
+        lambda x: x.normal_(),
+        lambda x: x.__setitem__(slice(None), 1.0),
+        lambda x: torch.add(torch.ones(64), 1, out=x),
+        lambda x: increment[(1,)](torch.ones(64), x, 64, BLOCK=64),
+        lambda x: (increment[(1,)](torch.ones(64), x, 64, BLOCK=64), x.add_(1)),
+    ],
+)
+def test_what_torch_or_a_kernel_wrote_is_initialised(write):
+    with trace() as t:
+        x = torch.empty(64)
+        write(x)
+        increment[(1,)](x, torch.empty(64), 64, BLOCK=64)
+    assert t.faults == []
+
+
+@triton.jit
+def sum_without_other(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    tl.store(o_ptr, tl.sum(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.int64, torch.int8, torch.uint8])
+def test_lanes_without_other_show_in_the_result(dtype):
+    o = torch.zeros(1, dtype=torch.float32 if dtype.is_floating_point else torch.int64)
+    with trace() as t:
+        sum_without_other[(1,)](torch.ones(5, dtype=dtype), o, 5, BLOCK=8)
+    assert t.poisoned == {("sum_without_other", 3)}
+    assert o.isnan().all() if dtype.is_floating_point else abs(o.item()) > 60 and o.item() != 5
+    assert [fault.kind for fault in t.faults] == ["undefined"] * dtype.is_floating_point  # an integer's sum hides it
+
+
+@triton.jit
+def max_without_other(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    tl.store(o_ptr, tl.max(-x * 2, 0))
+    tl.store(o_ptr + 1, tl.max(tl.load(x_ptr + offs, mask=offs < n, other=-float("inf")), 0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+def test_a_maximum_over_poisoned_lanes_shows_too(dtype):
+    x, o = torch.arange(5).to(dtype), torch.zeros(2, dtype=dtype)
+    x[0] = float("nan")  # a NaN in the data is passed over, as on a GPU
+    with trace() as t:
+        max_without_other[(1,)](x, o, 5, BLOCK=8)
+    assert o[0].isnan() and o[1] == 4
+    assert t.poisoned == {("max_without_other", 3)}
+
+
+@triton.jit
+def sum_of_integers(x_ptr, o_ptr, BLOCK: tl.constexpr):
+    tl.store(o_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, BLOCK))))
+
+
+def test_integer_sums_wrap_around():
+    x, o = torch.full((4,), 2**30, dtype=torch.int32), torch.ones(1, dtype=torch.int32)
+    with trace():
+        sum_of_integers[(1,)](x, o, BLOCK=4)
+    assert o.item() == 0
+
+
+# --------------------------------------------------------------------------------------------------- errors in kernels
+
+
+@triton.jit
+def misspelt(x_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)  # noqa: F841
+    tl.store(x_ptr + ofs, 1.0)  # noqa: F821
+
+
+@triton.jit
+def branches_on_a_block(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    if offs < n:
+        tl.store(x_ptr + offs, 1.0)
+
+
+@triton.jit
+def joins_masks_with_and(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, 1.0, mask=offs >= 0 and offs < n)
+
+
+def test_and_between_blocks_is_the_compilers():
+    o = torch.zeros(16)
+    with pytest.warns(UserWarning, match="deprecated"), trace():
+        joins_masks_with_and[(1,)](o, 5, BLOCK=16)
+    assert o.sum() == 5
+
+
+@triton.jit
+def chains_comparisons(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, 1.0, mask=0 <= offs < n)
+
+
+@triton.jit
+def inner(x_ptr, offs):
+    return tl.load(x_ptr + offs) + missing  # noqa: F821
+
+
+@triton.jit
+def calls_inner(x_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+
+    y = inner(x_ptr, offs)
+    tl.store(x_ptr + offs, y)
+
+
+@triton.jit
+def calls_libdevice(x_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, libdevice.j0(tl.load(x_ptr + offs)))
+
+
+@triton.jit
+def a_comma_for_and(x_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, 1.0, mask=(offs > 2, offs < 5))
+
+
+@triton.jit
+def max_of_two(x_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    tl.store(x_ptr, tl.max(x, x))
+
+
+@triton.jit
+def comparisons_without_brackets(x_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, 1.0, mask=offs >= 2 & offs < 5)
+
+
+@triton.jit
+def gives_nothing(x):
+    x += 1
+
+
+@triton.jit
+def unpacks_nothing(x_ptr, BLOCK: tl.constexpr):
+    x, y = gives_nothing(tl.load(x_ptr + tl.arange(0, BLOCK)))
+    tl.store(x_ptr, y)
+
+
+@triton.jit
+def at_sign(x_ptr, BLOCK: tl.constexpr):
+    x = tl.zeros((BLOCK, BLOCK), tl.float32)
+    tl.store(x_ptr, tl.sum(x @ x))
+
+
+@triton.jit
+def acc_of_another_shape(x_ptr, BLOCK: tl.constexpr):
+    x = tl.zeros((BLOCK, BLOCK), tl.float32)
+    tl.store(x_ptr, tl.sum(tl.dot(x, x, tl.zeros((BLOCK, 32), tl.float32))))
+
+
+TRITON = tuple(map(int, triton.__version__.split(".")[:2]))
+CHAINS = pytest.mark.skipif(TRITON >= (3, 9), reason="comparisons may be chained from Triton 3.9 on")
+
+
+@pytest.mark.parametrize(
+    "kernel, arguments, said",
+    [
+        (a_comma_for_and, (), "line 3: .*: a tuple stands where one block is meant \\(is a comma in the place of `&`"),
+        (max_of_two, (), "line 3: .*of two blocks, take tl.maximum and tl.minimum"),
+        pytest.param(comparisons_without_brackets, (), "line 3: .*put each comparison in brackets", marks=CHAINS),
+        (unpacks_nothing, (), "line 2: .*: None stands where a value is meant"),
+        (at_sign, (), "line 3: .*write tl.dot\\(a, b\\)"),
+        (acc_of_another_shape, (), "line 3: .*(has as many rows as `a` and columns as `b`|of its result's shape)"),
+        (
+            misspelt,
+            (),
+            "kernel `misspelt`, line 3: `tl.store(x_ptr + ofs, 1.0)`: `ofs` is not defined here",
+        ),
+        (
+            branches_on_a_block,
+            (5,),
+            "line 3: `if offs < n:`: a block of values is neither true nor false. Leave elements out with the `mask`",
+        ),
+        pytest.param(chains_comparisons, (5,), "line 3: .*Write \\(a\\) & \\(b\\)", marks=CHAINS),
+        (calls_libdevice, (), "line 3: .*: libdevice.s `j0f` has no version that runs without a GPU"),
+        (calls_inner, (), "kernel `calls_inner`, line 4: `y = inner\\(x_ptr, offs\\)`, in `inner`, line 2: "),
+    ],
+)
+def test_errors_are_one_sentence_with_the_line(kernel, arguments, said):
+    import re
+
+    pattern = said if "\\" in said or ".*" in said else re.escape(said)
+    with pytest.raises(KernelError, match=pattern), trace():
+        kernel[(1,)](torch.zeros(16), *arguments, BLOCK=16)
+
+
+@pytest.mark.parametrize(
+    "launch, said",
+    [
+        (lambda x: increment[(1,)](x, x, 64, BLOK=64), "no parameter `BLOK`. Did you mean `BLOCK`?"),
+        (lambda x: increment[(1,)](x, x, BLOCK=64), "missing a required argument: 'n'"),
+        (lambda x: increment[64](x, x, 64, BLOCK=64), "the grid is 64, expected a tuple"),
+        (
+            lambda x: increment[(1, 70_001)](x, x, 64, BLOCK=16),
+            "70,001 programs along its second axis, and a GPU takes 65,535",
+        ),
+        (lambda x: increment[(1, 1, 65_536)](x, x, 64, BLOCK=16), "65,536 programs along its third axis"),
+        (
+            lambda x: increment[(1,)](x, x, 64, BLOCK=64, num_warps=64),
+            "num_warps=64 makes 2,048 threads in each program",
+        ),
+        (lambda x: increment[(64 / 16,)](x, x, 64, BLOCK=16), "the grid \\(4.0,\\) holds 4.0, expected whole numbers"),
+    ],
+)
+def test_wrong_launches(launch, said):
+    with pytest.raises(KernelError, match=said), trace():
+        launch(torch.zeros(64))
+
+
+def test_launch_options_are_no_parameters():
+    x = torch.zeros(64)
+    with trace():
+        increment[(1,)](x, x, 64, BLOCK=64, num_warps=8, num_stages=2)
+    assert (x == 1).all()
+
+
+@triton.jit
+def out_of_bounds_in_helper(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr, tl.sum(helper_load(x_ptr, BLOCK)))
+
+
+@triton.jit
+def helper_load(x_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    return tl.load(x_ptr + offs)
+
+
+def test_a_fault_in_a_helper_names_both_lines():
+    with pytest.raises(KernelFault, match=r"line 2: `tl.store.*`, in `helper_load`, line 3: `return tl.load"), trace():
+        out_of_bounds_in_helper[(1,)](torch.zeros(16), BLOCK=32)
+
+
+def test_order_of_programs():
+    seen = {}
+    for order in (None, "shuffled", lambda n: range(n - 1, -1, -1)):
+        o = torch.zeros(16, dtype=torch.int32)
+        with trace(order=order):
+            ignores_its_program[(4,)](o, BLOCK=16)
+        seen[order if isinstance(order, str) else bool(order)] = o[0].item()
+    assert seen[False] == 3 and seen[True] == 0  # whoever is last wins: that is the race
+    with pytest.raises((KernelError, ValueError), match="each of 0 to 3 once"), trace(order=lambda n: [0] * n):
+        ignores_its_program[(4,)](o, BLOCK=16)
+
+
+def test_a_store_to_an_input_is_named():
+    x, o = torch.zeros(64), torch.zeros(64)
+    with trace(inputs=[x, o]) as t:
+        increment[(2,)](x, o[:], 64, BLOCK=32)
+    (fault,) = t.faults
+    assert (fault.kind, fault.tensor, fault.line) == ("input changed", "o_ptr", 4)
+    assert fault.sentence == (
+        "kernel `increment`, line 4: `tl.store(o_ptr + offs, x + 1, mask=offs < n)`: program 0 stores to `o_ptr`, which is "
+        "an input (64 elements in all). Write to a tensor of your own."
+    )

@@ -1,0 +1,60 @@
+"""Work is counted, not timed: the same kernel takes the same everywhere, and too much of it ends with what was judged kept."""
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from tritontrace.tracing import KernelError, trace
+from tritontrace.tracing.work import MEMORY, OPERATION, TooSlow, Work
+
+
+@triton.jit
+def copy(x_ptr, o_ptr, N, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(o_ptr + i, tl.load(x_ptr + i, mask=i < N), mask=i < N)
+
+
+@triton.jit
+def one_by_one(x_ptr, o_ptr, N):
+    for i in range(N):
+        tl.store(o_ptr + i, tl.load(x_ptr + i))
+
+
+@triton.jit
+def endless(x_ptr, o_ptr, N):
+    i = 0
+    while i >= 0:
+        i = (i + 1) % N
+    tl.store(o_ptr, i)
+
+
+def work_of(kernel, grid, *args, **constants):
+    work = Work()
+    with trace(work=work):
+        kernel[grid](*args, **constants)
+    return work.done
+
+
+def test_work_is_operations_and_elements_whatever_the_machine_does():
+    x, o = torch.rand(4096), torch.empty(4096)
+    some = work_of(copy, (4,), x, o, 4096, BLOCK=1024)
+    assert some == work_of(copy, (4,), x, o, 4096, BLOCK=1024)
+    assert some > 2 * MEMORY * (OPERATION + 4096)  # a load and a store, for themselves and for each element
+    assert work_of(one_by_one, (1,), x, o, 4096) > 100 * some
+
+
+@pytest.mark.parametrize("kernel, more", [(one_by_one, {}), (endless, {}), (copy, {"BLOCK": 1})])
+def test_too_much_ends_where_it_is_too_much(kernel, more):
+    x, o = torch.rand(4096), torch.zeros(4096)
+    work = Work(1e5)
+    with pytest.raises(TooSlow, match="too much work"), trace(work=work):
+        kernel[(4096 if more else 1,)](x, o, 4096, **more)
+    assert 1e5 < work.done < 2e6 and issubclass(TooSlow, KernelError)
+
+
+@pytest.mark.parametrize("costs, words", [((100, 1), "Larger tiles"), ((1, 100), "Are blocks much larger")])
+def test_what_ran_out_is_told(costs, words):
+    """Whoever has the largest blocks that Triton takes was told to take larger tiles."""
+    with pytest.raises(TooSlow, match=words):
+        Work(10).spend(costs, 1)
