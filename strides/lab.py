@@ -7,11 +7,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from course_lib import content
 from strides.handout import hand_out
-from tritontrace import lacking
 
 SETTINGS = content.PACKAGE / "jupyter"  # without nbgrader's buttons, which are an instructor's
 # The server's own reports would carry ours out of sight, and warn of what no student can act on, such as that a notebook is
@@ -60,7 +60,7 @@ def _jupyter(folder: Path, first: str, options: Sequence[str]) -> int:
     settings = os.pathsep.join(filter(None, [str(SETTINGS), os.environ.get("JUPYTER_CONFIG_PATH")]))
     asked = [sys.executable, "-m", "jupyterlab", f"--notebook-dir={folder}", f"--LabApp.default_url=/lab/tree/{first}"]
     environment = os.environ | {"JUPYTER_CONFIG_PATH": settings}
-    if lacking.is_missing():  # so that cells can import Triton before they import the course
+    if find_spec("triton") is None:  # so that cells can import Triton before they import the course
         environment["PYTHONSTARTUP"] = str(Path(__file__).with_name("startup.py"))
     return _become([*asked, QUIET, *root, *options], environment)
 
