@@ -136,7 +136,8 @@ def rows(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield what came of each variant that was begun and is not cut off by the end of time."""
     for path in sorted(folder.glob("*.jsonl")):
         told: dict[int, dict[str, Any]] = {}
-        for line in path.read_text().splitlines():
+        lines = path.read_text().splitlines(keepends=True)
+        for line in lines[: None if lines[-1].endswith("\n") else -1]:  # time was over within the last one
             row = json.loads(line)
             told[row["number"]] = told.get(row["number"], {}) | row
         last = max(told, default=-1)

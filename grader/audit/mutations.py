@@ -142,8 +142,9 @@ def alternatives(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Constant(number + 1)
             if number > 1:
                 yield ast.Constant(number - 1)
-        case ast.Call(ast.Attribute(value, "to"), _, _):
-            yield value
+        case ast.Call(ast.Attribute(value, "to"), [to, *_], _):
+            if ast.unparse(to) != "tl.int64":  # it matters beyond 2**31 elements, and no case has as many
+                yield value
         case ast.Call(function, arguments, keywords):
             for keyword in keywords:
                 if keyword.arg in OPTIONAL:

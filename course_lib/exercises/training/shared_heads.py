@@ -181,7 +181,7 @@ grouped_backward = Exercise(
     lines=45,
     cases=[
         Case("2 texts, 3 heads, 64 tokens", "plain", shared_heads(2, 3, 1, 64, 64, 16)),
-        Case("6 heads for 2, 40 tokens", "grouped", shared_heads(2, 2, 3, 40, 40, 16)),
+        Case("6 heads for 2, 140 tokens", "grouped", shared_heads(2, 2, 3, 140, 140, 16)),
         Case("8 heads for 1", "grouped", shared_heads(3, 1, 8, 33, 33, 32)),
         Case("37 queries, 100 keys", "ragged", shared_heads(1, 2, 2, 37, 100, 16)),
         Case("1 query, 70 keys", "ragged", shared_heads(2, 1, 2, 1, 70, 16)),

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 SHARE = int(
-    os.environ.get("SHARE", "6")
+    os.environ.get("SHARE", "12")
 )  # of what is said to be sampled one in so many runs in `make verify`; at night SHARE=1
 
 
