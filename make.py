@@ -3,6 +3,7 @@
     lab      open the course in JupyterLab; your work is in work/ (`python3 make.py lab --no-browser` passes options on)
     hub      a JupyterHub with the course and nbgrader's exchange, on this machine (`python3 make.py hub --port=8001` passes
              options on): docs/jupyterhub.md
+    tutor    install a server of hints, checks and traces for your assistant, and print its command: AGENTS.md
     demo     grade a sample class without a GPU and show its gradebook
     lint     style, spelling and the ledger
     quick    while you work: lint, types, and the tests of trace, check and execution and of one unit, in a few minutes
@@ -54,6 +55,7 @@ def main() -> int:
     targets = {
         "lab": lab,
         "hub": hub,
+        "tutor": tutor,
         "demo": demo,
         "quick": quick,
         "lint": lint,
@@ -275,6 +277,12 @@ def hub(*options: str) -> int:
     settings = ROOT / "grader" / "hub" / "jupyterhub_config.py"
     print("JupyterHub starts; its address follows, and docs/jupyterhub.md goes on. Ctrl+C here ends it.", flush=True)
     return call(PYTHON, "-m", "jupyterhub", "--config", settings, *options)
+
+
+def tutor() -> int:
+    setup("grader", "tutor")
+    print(f"Add this command to your assistant, as AGENTS.md shows: {VENV / 'bin' / 'strides'} tutor")
+    return 0
 
 
 def demo() -> int:

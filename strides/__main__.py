@@ -13,6 +13,7 @@ from pathlib import Path
 from course_lib import content
 from strides import completion
 
+TUTOR = "The tutor's package is missing. Install it: pip install 'strides-to-flashattention[tutor]'"
 GRADER = "The grader's packages are missing. Install them: pip install 'strides-to-flashattention[grader]'"
 
 
@@ -55,6 +56,21 @@ def trace(arguments: Sequence[str]) -> int:
     return import_module("tritontrace.cli").main(arguments)
 
 
+def tutor(arguments: Sequence[str]) -> int:
+    """Serve hints, checks and traces of your notebooks to an assistant, over MCP; solutions stay shut."""
+    parser = _parser(tutor)
+    parser.epilog = "An assistant starts it by itself once it is told to: AGENTS.md says how."
+    parser.add_argument("--work", type=Path, default=content.OWN / "work", help="where your notebooks are")
+    told = parser.parse_args(arguments)
+    if find_spec("mcp") is None:
+        print(TUTOR, file=sys.stderr)  # the output is the protocol's
+        return 1
+    from strides import tutor as tutoring
+
+    tutoring.server(told.work).run()
+    return 0
+
+
 def demo(arguments: Sequence[str]) -> int:
     """Grade a sample class, and show its gradebook."""
     return grade(["demo", *arguments])
@@ -85,6 +101,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "check": check,
     "demo": demo,
     "trace": trace,
+    "tutor": tutor,
     "grade": grade,
     "completion": complete,
 }
