@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections import Counter
@@ -14,8 +15,8 @@ from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import find, wrong_formulas
 from course_lib.handin import literals, stale
 from course_lib.render import Points, afterwards, code, show
-from tritontrace import lacking, tracing
-from tritontrace.replay import child
+from tritontrace import lacking, picture, tracing
+from tritontrace.replay import child, wire
 from tritontrace.threads import one_thread
 
 SECONDS = 20.0  # CPU time for everything a check runs: the longest one takes 5 on a quiet machine
@@ -111,7 +112,10 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     _lost_again[exercise_id] = _lost_again[exercise_id] + 1 if tried else 0
     if _lost_again[exercise_id] > 1 and _hints_given[exercise_id] < len(exercise.hints):
         found.remark = f'{found.remark} `hint("{exercise_id}")` gives a hint.'.strip()
-    points = Points(found.points, render.text(found), render.html(found)).display_result()
+    still = os.environ.get(picture.STILL)  # set in builds
+    after = logbook.next_after(exercise) if found.outcome == "right" and not still else ""
+    tree = json.dumps(wire.to_tree(found)) if still else ""
+    points = Points(found.points, render.text(found, after), render.html(found, after), tree).display_result()
     if any(finding.late for finding in found.findings) and render.shell() and progress.is_watched():
         afterwards.go_on(found, partial(_judged_with_patience, exercise, entry, seed))
     return points

@@ -22,6 +22,7 @@ class Timing:
     gpu: str
     problem: str = ""  # one sentence if there is nothing to measure; the ratio is then 0
     microseconds: float = 0.0  # of a run
+    by_machine: bool = False  # whether the problem is the machine's, and no fault of the kernel
 
 
 @dataclass

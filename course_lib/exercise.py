@@ -93,6 +93,14 @@ class Spent:
 
 
 @dataclass
+class CodeLine:
+    """A line of the student's code: its number in the cell, and what stands there, without comments."""
+
+    number: int
+    source: str
+
+
+@dataclass
 class Request:
     """One request of a load or a store, up to 32 lanes, as it falls on memory: of all that its line makes, one that touches most.
 
@@ -141,6 +149,7 @@ class Finding:
     about     whether it asks for the right result, or for what that costs
     cause     why it is not passed, as data; None where the criterion itself says all
     carried   those of its points that rest on another exercise's mistake (Verdict.rests_on)
+    at        the line that it is about
     spent     what was counted, where it was too much;  request  an access that wastes, to be drawn
     late      whether the compiler was not asked all of it in time
     """
@@ -161,6 +170,7 @@ class Finding:
     carried: float = 0.0
     missed: str = ""
     about: About = "result"
+    at: CodeLine | None = None
     spent: Spent | None = None
     request: Request | None = None
     late: bool = False

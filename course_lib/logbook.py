@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from course_lib import content
 from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import UNITS, ids
 
@@ -211,6 +212,19 @@ def progress() -> Progress:
         unit: list(import_module(f"course_lib.exercises.{module}").EXERCISES.values()) for unit, module in UNITS.items()
     }
     return Progress(units, best(), _here())
+
+
+def next_after(exercise: Exercise) -> str:
+    """Say what comes after an exercise that is done: the next of its unit's main path, and where the published solution is."""
+    module = exercise.id.partition(".")[0]
+    unit = next((unit for unit, name in UNITS.items() if name == module), "")
+    if not unit:
+        return ""
+    of_unit = Progress({unit: [*import_module(f"course_lib.exercises.{module}").EXERCISES.values()]}, best(), unit)
+    path_done = all(map(of_unit.done, of_unit.on_path(unit)))
+    next_one = f"All of {unit}'s main path is done: `progress()` says what comes next." if path_done else of_unit.next
+    published = content.ROOT / "solutions" / unit
+    return f"{next_one} To compare: the published solution is in solutions/{unit}." if published.is_dir() else next_one
 
 
 def _here() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from course_lib.criteria.results import CostCriterion, of_group
-from course_lib.exercise import Exercise, Finding, Request, Spent, Trial
+from course_lib.exercise import CodeLine, Exercise, Finding, Request, Spent, Trial
 from tritontrace.results import Access, Cause, Footprint, Launch, tensors_of
 from tritontrace.words import number, plural, times
 
@@ -72,14 +72,15 @@ class Coalesced(CostCriterion):
         alike = [a for a in accesses([trial], self.op) if (a.line, a.tensor, a.source) == same]
         sectors, needed = _sectors([a for a in alike if self._wastes([a])])
         detail = (
-            f"line {worst.line} uses {worst.efficiency * 32:.3g} of every 32 bytes it touches of `{worst.tensor}`: "
-            f"`{worst.source}` (on {trial.case.name})"
+            f"line {worst.line} uses {worst.efficiency * 32:.3g} of every 32 bytes it touches of `{worst.tensor}` "
+            f"(on {trial.case.name})"
         )
         seen = f"{number(sectors)} sectors, {number(needed)} needed"
         cause = Cause("waste", f"line {worst.line}", {"op": self.op, "tensor": worst.tensor})
         spent = Spent("sectors", "touched", needed, sectors, self.at_most * needed, trial.case.name)
         request = self._request(worst, group)
-        return self.lost(seen, expected=expected, detail=detail, cause=cause, spent=spent, request=request)
+        at = CodeLine(worst.line, worst.source)
+        return self.lost(seen, expected=expected, detail=detail, cause=cause, at=at, spent=spent, request=request)
 
     def _request(self, worst: Access, group: Sequence[Trial]) -> Request | None:
         """Choose what is drawn of the worst line: nothing of a hidden case, whose numbers may be where lanes go."""

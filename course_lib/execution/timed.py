@@ -54,17 +54,17 @@ def measure(
     except subprocess.TimeoutExpired:
         return problem(exercise, f"not measured: no end after {SECONDS:g} seconds")
     except card.Busy:
-        return problem(exercise, "not measured: others kept the GPU busy")
+        return problem(exercise, "not measured: others kept the GPU busy", by_machine=True)
     except wire.WireError:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
         told = next((line for line in reversed(lines) if re.match(r"[\w.]+: ", line)), lines[-1])  # SomeError: ...
         return problem(exercise, f"not measured: the run on the GPU failed ({told[:200]})")
 
 
-def problem(exercise: Exercise, sentence: str) -> Timing:
+def problem(exercise: Exercise, sentence: str, by_machine: bool = False) -> Timing:
     """Make a Timing that says why nothing was measured."""
     speed = exercise.bonus[0]
-    return Timing(speed.case.name, speed.vs, 0.0, 0.0, "", sentence)
+    return Timing(speed.case.name, speed.vs, 0.0, 0.0, "", sentence, by_machine=by_machine)
 
 
 def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:

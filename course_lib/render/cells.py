@@ -9,6 +9,9 @@ from typing import Any
 
 from course_lib.render.drawings import code
 
+VERDICT = "application/vnd.strides.verdict"
+"""The type of a verdict as data in an output, a line of JSON, from which a build draws it anew."""
+
 
 def shell() -> Any:
     """IPython's shell, where this is a notebook; else None."""
@@ -17,14 +20,14 @@ def shell() -> Any:
     return found if hasattr(found, "kernel") else None
 
 
-def show(text: str, html: str) -> None:
-    """Show it now."""
+def show(text: str, html: str, tree: str = "") -> None:
+    """Show it now. tree: a verdict as data, to be kept with it."""
     if shell() is None:
         print(text)
         return
     from IPython.display import display
 
-    display({"text/plain": text, "text/html": html}, raw=True)
+    display({"text/plain": text, "text/html": html} | ({VERDICT: tree} if tree else {}), raw=True)
 
 
 class Points(float):
@@ -37,11 +40,12 @@ class Points(float):
 
     text: str
     html: str
+    tree: str
     _waiting: Points | None = None  # the last ones in a notebook, until they are shown
 
-    def __new__(cls, points: float, text: str, html: str) -> Points:
+    def __new__(cls, points: float, text: str, html: str, tree: str = "") -> Points:
         made = super().__new__(cls, points)
-        made.text, made.html = text, html
+        made.text, made.html, made.tree = text, html, tree
         return made
 
     def display_result(self) -> Points:
@@ -64,7 +68,7 @@ class Points(float):
     def _show_the_last() -> None:
         waiting, Points._waiting = Points._waiting, None
         if waiting is not None:
-            show(waiting.text, waiting.html)
+            show(waiting.text, waiting.html, waiting.tree)
 
     def __reduce__(self) -> tuple:
         return float, (float(self),)
@@ -78,11 +82,11 @@ class Points(float):
         """The verdict as text; the number alone where nbgrader runs the cell to score it."""
         return repr(self) if "NBGRADER_EXECUTION" in os.environ else self.text
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """The verdict as HTML and as text."""
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """The verdict as HTML and as text, and as data where it is to be kept."""
         if Points._waiting is self:
             Points._waiting = None
-        return {"text/plain": self.plain(), "text/html": self.html}
+        return {"text/plain": self.plain(), "text/html": self.html} | ({VERDICT: self.tree} if self.tree else {})
 
 
 class Below:

@@ -11,39 +11,40 @@ from course_lib.exercise import ErrorMap, Request, Spent
 GREEN, AMBER, RED, GREY, BLUE = "#009E73", "#B8860B", "#D55E00", "#808080", "#0072B2"
 ORANGE, PALE = "#E69F00", "#F6D9A0"  # waste, striped where it is a bar, so that it is told without colour
 
-BAR = 200  # pixels of the longer of two bars
+BAR = 260  # pixels of the longer of two bars
 STRIP = 560  # pixels that a request may take
 FEW = 8  # sectors of a request, up to which each has room for its lanes
 
 
 def bars(spent: Spent) -> str:
-    """Two bars of one scale: what would do, and what was spent, each with its sentence."""
+    """Two bars of one scale, what would do and what was spent, and how many times as much that is in large."""
     longest = max(spent.spent, spent.needed, 1e-9)
-    enough, too_much = in_words(spent)
-    rows = ((spent.needed, BLUE, "", enough), (spent.spent, ORANGE, PALE, too_much))
-    return "".join(
-        f"<div>{_bar(max(2, round(BAR * value / longest)), *colours)} {code(sentence)}</div>"
-        for value, *colours, sentence in rows
-    )
-
-
-def _bar(width: int, colour: str, stripes: str) -> str:
-    pale = (f'<rect x="{x}" y="0" width="4" height="11" fill="{stripes}"/>' for x in range(4, width, 8) if stripes)
+    times, allowed = in_times(spent)
+    on = f" on {spent.on}" if spent.on else ""
     return (
-        f'<svg aria-hidden="true" width="{width}" height="11" viewBox="0 0 {width} 11" style="margin-right:4px">'
-        f'<rect x="0" y="0" width="{width}" height="11" fill="{colour}"/>{"".join(pale)}</svg>'
+        f"<div><small>would do{html.escape(on)}</small></div>"
+        f"<div>{_bar(max(2, round(BAR * spent.needed / longest)), BLUE)} <b>{_number(spent.needed)} {code(spent.unit)}</b></div>"
+        f"<div><small>{spent.done} by your program</small></div>"
+        f"<div>{_bar(max(2, round(BAR * spent.spent / longest)), ORANGE, PALE)}</div>"
+        f'<div><span style="font-size:1.25em;font-weight:bold">{_number(spent.spent)}: {times}</span> <small>({allowed})</small></div>'
     )
 
 
-def in_words(spent: Spent) -> tuple[str, str]:
-    """Say what would do, and what was spent: two sentences."""
+def _bar(width: int, colour: str, stripes: str = "") -> str:
+    pale = (f'<rect x="{x}" y="0" width="4" height="14" fill="{stripes}"/>' for x in range(4, width, 8) if stripes)
+    return (
+        f'<svg aria-hidden="true" width="{width}" height="14" viewBox="0 0 {width} 14" style="max-width:100%">'
+        f'<rect x="0" y="0" width="{width}" height="14" fill="{colour}"/>{"".join(pale)}</svg>'
+    )
+
+
+def in_times(spent: Spent) -> tuple[str, str]:
+    """Say how many times as much was spent as would do, and how many times are allowed."""
     times, allowed = (value / max(spent.needed, 1e-9) for value in (spent.spent, spent.allowed))
-    told, limit = _told_apart(times, allowed)
-    more = f"{told} times as many" if times < 1000 else "many more"
-    allowance = f"{limit} times are allowed" if allowed > 1 else "no more are allowed"
+    several, limit = _told_apart(times, allowed)
     return (
-        f"{_number(spent.needed)} {spent.unit} would do{f' on {spent.on}' if spent.on else ''}",
-        f"{_number(spent.spent)} are {spent.done}: {more} ({allowance})",
+        f"{several} times as many" if times < 1000 else "many more",
+        f"{limit} times are allowed" if allowed > 1 else "no more are allowed",
     )
 
 

@@ -1,18 +1,17 @@
-"""A verdict as text and as HTML. Text first: it is what a terminal, a log and a screen reader get.
+"""A verdict as text: what a terminal and a log get. card.py shows the same as HTML.
 
 Both say first what came of it, and the sentence that helps most; then what lost points, and last what holds.
 """
 
 from __future__ import annotations
 
-import html as _html
 import textwrap
 
 from course_lib.exercise import Finding, Outcome, Verdict
 from course_lib.exercises import find
 from course_lib.hardware.measurements import measured
 from course_lib.render import drawings
-from course_lib.render.drawings import AMBER, GREEN, GREY, RED, code
+from course_lib.render.drawings import AMBER, GREEN, GREY, RED
 
 OUTCOMES: dict[Outcome, tuple[str, str, str]] = {  # its words, its sign, its colour
     "right": ("right", "✓", GREEN),
@@ -26,27 +25,24 @@ OUTCOMES: dict[Outcome, tuple[str, str, str]] = {  # its words, its sign, its co
 }
 
 
-MOST_NAMED = 9  # criteria that hold, beside the triangle that unfolds them
+def text(verdict: Verdict, after: str = "") -> str:
+    """The verdict in plain text, one line per finding, what to look at below it. after: a sentence on what comes next."""
+    return printable("\n".join([_text(verdict), *textwrap.wrap(after, 114)]))
 
 
-def text(verdict: Verdict) -> str:
-    """The verdict in plain text, one line per finding, what to look at below it."""
-    return _printable(_text(verdict))
-
-
-def _printable(sentence: str) -> str:
+def printable(sentence: str) -> str:
     """Remove what no terminal and no notebook file can take: half a surrogate pair, escape sequences."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in sentence)
 
 
 def _text(verdict: Verdict) -> str:
-    shown = _shown(verdict)
-    width = max([len(f.title) for f in shown] + [len(verdict.exercise), 34])
+    findings = shown(verdict)
+    width = max([len(f.title) for f in findings] + [len(verdict.exercise), 34])
     words, sign, _ = OUTCOMES[verdict.outcome]
-    lines = [f"{verdict.exercise:<{width + 2}}  {_earned(verdict)}  {sign} {words}"]
-    for sentence in _advice(verdict):
+    lines = [f"{verdict.exercise:<{width + 2}}  {earned(verdict)}  {sign} {words}"]
+    for sentence in advice(verdict):
         lines += textwrap.wrap(sentence, 114)
-    for finding in shown:
+    for finding in findings:
         lines += _finding(finding, width)
     if verdict.bonus:
         lines.append(f"extra credit: {verdict.bonus:g}")
@@ -58,17 +54,19 @@ def _text(verdict: Verdict) -> str:
 
 def of_finding(finding: Finding) -> str:
     """One finding in plain text, as it stands in the verdict."""
-    return _printable("\n".join(_finding(finding, len(finding.title))))
+    return printable("\n".join(_finding(finding, len(finding.title))))
 
 
 def _finding(finding: Finding, width: int) -> list[str]:
     """The lines of one finding, its title as wide as others are."""
-    points = "" if finding.gate else _points(finding.points, finding.out_of)
-    lines = [f"{_standing(finding)[1]} {finding.title:<{width}}  {points:<9} {finding.seen}".rstrip()]
-    if line := _expected(finding):
+    points = "" if finding.gate else points_of(finding.points, finding.out_of)
+    lines = [f"{standing(finding)[1]} {finding.title:<{width}}  {points:<9} {finding.seen}".rstrip()]
+    if line := expected(finding):
         lines.append(f"    {line}")
     if finding.judged:
         lines += [f"    {part}" for line in finding.detail.splitlines() for part in textwrap.wrap(line, 110)]
+        if finding.at:
+            lines.append(f"    {finding.at.number} │ {finding.at.source}")
         if finding.request:
             lines += [f"    {part}" for part in textwrap.wrap(drawings.of_request(finding.request), 110)]
         if finding.error_map:
@@ -77,7 +75,7 @@ def _finding(finding: Finding, width: int) -> list[str]:
     return lines
 
 
-def _shown(verdict: Verdict) -> list[Finding]:
+def shown(verdict: Verdict) -> list[Finding]:
     """The findings, what lost points first; those that a failed gate left unjudged are one line. Of what could not be
     judged: why."""
     if not verdict.judged:
@@ -105,7 +103,7 @@ def _folded_causes(findings: list[Finding]) -> list[Finding]:
     return [f for f in findings if f.status != "same_cause"] + [row]
 
 
-def _advice(verdict: Verdict) -> list[str]:
+def advice(verdict: Verdict) -> list[str]:
     """The sentences below the headline: what helps most, and which points rest on an earlier mistake."""
     return [sentence for sentence in (verdict.remark, _one_mistake(verdict), _carried(verdict)) if sentence]
 
@@ -131,90 +129,13 @@ def _carried(verdict: Verdict) -> str:
     )
 
 
-def _expected(finding: Finding) -> str:
+def expected(finding: Finding) -> str:
     """Say what a failed finding expected. A wrong result names its case, which tells the shape; a blank answer gets nothing."""
     if not finding.lost or finding.blank:
         return ""
     if finding.on:
         return f"on {finding.on}"
     return f"expected: {finding.expected}" if finding.expected else ""
-
-
-def html(verdict: Verdict) -> str:
-    """The same as an HTML fragment without scripts: readable in light and dark themes, everything escaped. What holds is
-    folded."""
-    return _printable(_html_of(verdict))
-
-
-def _html_of(verdict: Verdict) -> str:
-    shown = _shown(verdict)
-    holds = [f for f in shown if f.passed and not f.detail]  # what is said of a passed one is to be read
-    open_ones = [f for f in shown if f not in holds]
-    words, sign, tone = OUTCOMES[verdict.outcome]
-    bonus = f" &nbsp; extra credit {verdict.bonus:g}" if verdict.bonus else ""
-    advice = "".join(f'<div style="margin-top:4px">{code(sentence)}</div>' for sentence in _advice(verdict))
-    return (
-        f'<div style="border-left:4px solid {tone};padding:4px 12px;margin:4px 0">'
-        f'<div style="display:flex;flex-wrap:wrap;column-gap:12px;max-width:900px"><b>{_html.escape(verdict.exercise)}</b> '
-        f'<span><span aria-hidden="true" style="{CHIP}background:{tone}">{sign}</span> {words}</span> '
-        f'<span style="margin-left:auto"><b>{_earned(verdict)}</b> points{bonus}</span></div>'
-        f"{advice}{findings_html(open_ones)}{_folded(holds)}{_quiet(not_on_gpu(verdict))}{_printed(verdict)}</div>"
-    )
-
-
-CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;border:none;background:none;color:inherit;"
-# no colour can be read as text on white and on dark grey (4.5 : 1), so signs are dark on a chip of it; sign and label say
-# the same without colour
-CHIP = "color:#111;font-weight:bold;border-radius:3px;display:inline-block;width:1.5em;text-align:center;"
-
-
-def chip(word: str, sign: str, tone: str) -> str:
-    """A sign on its colour, all of one width, with a word for who does not see it."""
-    return f'<span role="img" aria-label="{word}" title="{word}" style="{CHIP}background:{tone}">{sign}</span>'
-
-
-def findings_html(findings: list[Finding]) -> str:
-    """These findings as a table, as they stand in the verdict."""
-    rows = "".join(
-        f'<tr><td style="{CELL}">{chip(*_standing(finding))}</td>'
-        f'<th scope="row" style="{CELL}font-weight:normal;white-space:nowrap">{_html.escape(finding.title)}</th>'
-        f'<td style="{CELL}white-space:nowrap">{"" if finding.gate else _points(finding.points, finding.out_of)}</td>'
-        f'<td style="{CELL}">{_said(finding)}</td></tr>'
-        for finding in findings
-    )
-    label = "criteria: mark, title, points, what was seen"
-    style = "border-collapse:collapse;margin-top:4px;color:inherit"
-    return f'<table aria-label="{label}" style="{style}">{rows}</table>' if rows else ""
-
-
-def _said(finding: Finding) -> str:
-    """Say what was seen, and below it what was expected, where, and a drawing of it."""
-    spent = finding.spent if finding.lost else None
-    parts = [drawings.bars(spent) if spent else code(finding.seen)]
-    if not spent and (line := _expected(finding)):
-        parts.append(f"<div>{_html.escape(line)}</div>")
-    if finding.judged and finding.detail:
-        parts += [f"<div>{code(line)}</div>" for line in finding.detail.splitlines()]
-    if finding.judged and finding.request:
-        parts.append(drawings.lanes(finding.request))
-    if finding.judged and finding.error_map:
-        parts.append(drawings.error_map(finding.error_map))
-    return "".join(parts)
-
-
-def _folded(holds: list[Finding]) -> str:
-    if not holds:
-        return ""
-    counted = [f for f in holds if not f.gate and not f.bonus]
-    points = _points(sum(f.points for f in counted), sum(f.out_of for f in counted)) if counted else ""
-    one = len(holds) == 1
-    what = f"{len(holds)} {'criterion holds' if one else 'criteria hold'}"
-    if len(holds) <= MOST_NAMED:
-        what += f": {'; '.join(f.title for f in holds)}"
-    return (
-        f'<details style="margin-top:4px"><summary>✓ {_html.escape(what)}{f" ({points})" if points else ""}</summary>'
-        f"{findings_html(holds)}</details>"
-    )
 
 
 def not_on_gpu(verdict: Verdict) -> str:
@@ -236,17 +157,7 @@ def not_on_gpu(verdict: Verdict) -> str:
     )
 
 
-def _quiet(sentence: str) -> str:
-    return f'<div style="opacity:0.75;margin-top:4px">{_html.escape(sentence)}</div>' if sentence else ""
-
-
-def _printed(verdict: Verdict) -> str:
-    if not verdict.printed:
-        return ""
-    return f"<details><summary>what your code printed</summary><pre>{_html.escape(verdict.printed)}</pre></details>"
-
-
-def _standing(finding: Finding) -> tuple[str, str, str]:
+def standing(finding: Finding) -> tuple[str, str, str]:
     """A word for it, a sign and a colour."""
     if not finding.judged:
         return "not judged", "·", GREY
@@ -259,9 +170,9 @@ def _standing(finding: Finding) -> tuple[str, str, str]:
     return ("wasteful", "≈", AMBER) if finding.wasteful else ("failed", "✗", RED)
 
 
-def _earned(verdict: Verdict) -> str:
-    return _points(verdict.points, verdict.out_of) if verdict.judged else f"? / {verdict.out_of:g}"
+def earned(verdict: Verdict) -> str:
+    return points_of(verdict.points, verdict.out_of) if verdict.judged else f"? / {verdict.out_of:g}"
 
 
-def _points(points: float, out_of: float) -> str:
+def points_of(points: float, out_of: float) -> str:
     return f"{points:g} / {out_of:g}"

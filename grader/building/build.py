@@ -71,6 +71,7 @@ def build(unit: str, *, execute: bool, root: Path, out: Path | None = None, agai
             outputs.renew(nb, root, _need_gpu(nb, unit), again=again)
         except outputs.Failed as failed:
             raise BuildError(f"{_places(nb, unit, root, [failed.cell])} fails: {failed}") from None
+    outputs.redraw(nb)
     for path, text in ((instructors, _text(nb)), (students, released)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

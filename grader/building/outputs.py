@@ -21,10 +21,13 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from course_lib import metadata
+from course_lib import metadata, render
+from course_lib.exercise import Verdict
 from course_lib.metadata import CellRun
+from course_lib.render.cells import VERDICT
 from grader.building.dependencies import Inputs, inputs
 from tritontrace import picture
+from tritontrace.replay import wire
 
 STATE, VIEW = "application/vnd.jupyter.widget-state+json", "application/vnd.jupyter.widget-view+json"
 
@@ -96,6 +99,15 @@ def renew(nb: NotebookNode, root: Path, need_gpu: Collection[str], *, again: boo
         _take(cells[name], made[name])
         metadata.write(cells[name].metadata, CellRun(now[name].digest, gpu, date.today().isoformat()))
     _finish(nb, nb, whole)
+
+
+def redraw(nb: NotebookNode) -> None:
+    """Draw each verdict anew from the data that its output keeps, so that none looks as an earlier version drew it."""
+    for cell in _by_id(nb).values():
+        for output in cell.outputs:
+            if (data := output.get("data", {})) and VERDICT in data:
+                verdict = wire.from_tree(Verdict, json.loads(data[VERDICT]))
+                data["text/plain"], data["text/html"] = render.text(verdict), render.html(verdict)
 
 
 def execute(nb: NotebookNode, root: Path) -> None:

@@ -9,7 +9,7 @@ from course_lib import criteria
 from course_lib.criteria import Coalesced, DotFlops, Programs, Rereads, Speed, Traffic, blocks
 from course_lib.criteria.memory import effective_programs
 from course_lib.evidence import Evidence, Timing
-from course_lib.exercise import Case, Exercise, Trial
+from course_lib.exercise import Case, CodeLine, Exercise, Trial
 from tritontrace.results import Access, Flops, Footprint, Launch, LineFlops, Operation
 
 X = torch.zeros(1024)
@@ -69,7 +69,8 @@ def test_dense_stores(op):
 
 def test_the_wasteful_line_is_named():
     finding = Coalesced("load", 2).judge(EXERCISE, [trial(load(line=3), load("y", sectors=1024, line=7))])
-    assert finding.detail == "line 7 uses 4 of every 32 bytes it touches of `y`: `line 7` (on a case)"
+    assert finding.detail == "line 7 uses 4 of every 32 bytes it touches of `y` (on a case)"
+    assert finding.at == CodeLine(7, "line 7")
     assert finding.seen == "1,024 sectors, 128 needed", "of that line"
 
 

@@ -8,6 +8,9 @@ import torch
 import toy
 from toy import UNIT
 
+from course_lib.exercises import UNITS
+from course_lib.render.cells import VERDICT
+from grader import ROOT, exercises
 from grader import __main__ as command_line
 from grader.building import build, outputs
 
@@ -284,3 +287,19 @@ def test_it_runs_in_a_folder_of_its_own_and_the_other_units_lie_beside(tmp_path)
     )
     outputs.execute(nb, tmp_path)
     assert nb.cells[0].outputs[0].text == "['89_other', 'here'] []\n"
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_published_verdicts_are_drawn_as_they_would_be_now(unit):
+    """Each check of the instructor's notebook keeps its verdict as data, and looks as today's code draws it."""
+    notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+    checks = {exercise.check_id for exercise in exercises(unit).values()}
+    shown = {
+        cell.id: [o.data for o in cell.outputs if VERDICT in o.get("data", {})]
+        for cell in notebook.cells
+        if cell.id in checks
+    }
+    assert [name for name, found in shown.items() if len(found) != 1] == [] and shown.keys() == checks
+    drawn = {name: (data["text/html"], data["text/plain"]) for name, (data,) in shown.items()}
+    outputs.redraw(notebook)
+    assert drawn == {name: (data["text/html"], data["text/plain"]) for name, (data,) in shown.items()}

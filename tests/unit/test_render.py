@@ -6,7 +6,8 @@ from html.parser import HTMLParser
 import pytest
 
 from course_lib import progress, render
-from course_lib.exercise import ErrorMap, Finding, Request, Spent, Verdict
+from course_lib.exercise import CodeLine, ErrorMap, Finding, Request, Spent, Verdict
+from course_lib.exercises import find
 from course_lib.render import drawings, verdicts
 from tritontrace.results import Cause
 
@@ -65,16 +66,22 @@ class Heard(HTMLParser):
 
 def test_what_is_heard_is_what_is_seen_and_in_that_order():
     said = " | ".join(filter(None, Heard(render.html(VERDICT)).said))
-    assert said == (
-        "coalescing.transpose | partly right | 3 / 9 | points | The tail is missing. | "
-        "failed | right on ragged shapes | 0 / 3 | out | is wrong | on <7 x 5> | first at [9, 3] | "
-        "Map of the wrong elements, all of them in rows 10 to 25, columns 4 to 6 | "
-        "columns 0 to 6, rows 0 to 25 from the top; filled: wrong | "
-        "partly | coalesced | 1 / 4 | 32 bytes | expected: 4 bytes | "
-        "not judged | speed | 0 / 0 | not measured | "
-        "✓ 2 criteria hold: your kernel does it; right (2 / 2) | "
-        "passed | your kernel does it | 1 launch | passed | right | 2 / 2 | equal | "
-        f"{verdicts.not_on_gpu(VERDICT)} | what your code printed | <hello>"
+    hints = [f"hint {n} of 3 | {hint}" for n, hint in enumerate(find(VERDICT.exercise).hints, 1)]
+    assert said == " | ".join(
+        [
+            "partly right | coalescing.transpose | 3 / 9 | points | The tail is missing.",
+            *hints,
+            "failed | right on ragged shapes | 0 / 3 | out | is wrong | on <7 x 5> | first at [9, 3]",
+            "Map of the wrong elements, all of them in rows 10 to 25, columns 4 to 6",
+            "columns 0 to 6, rows 0 to 25 from the top; filled: wrong",
+            "partly | coalesced | 1 / 4 | 32 bytes | expected: 4 bytes",
+            "failed | right on ragged shapes | 0 / 3 | partly | coalesced | 1 / 4",
+            "passed | your kernel does it | passed | right | 2 / 2 | not judged | speed: not measured",
+            "what was seen where they hold",
+            "passed | your kernel does it | 1 launch | passed | right | 2 / 2 | equal",
+            verdicts.not_on_gpu(VERDICT),
+            "what your code printed | <hello>",
+        ]
     )
 
 
@@ -110,7 +117,7 @@ def test_the_headline_says_in_words_what_came_of_it(outcome):
     words, sign, tone = render.OUTCOMES[outcome]
     assert verdict.outcome == outcome
     assert f"{sign} {words}" in render.text(verdict).splitlines()[0]
-    assert list(filter(None, Heard(render.html(verdict)).said))[:2] == ["a.b", words]
+    assert list(filter(None, Heard(render.html(verdict)).said))[:2] == [words, "a.b"]
     assert f"solid {tone}" in render.html(verdict)
 
 
@@ -130,8 +137,8 @@ def test_every_standing_has_a_sign_or_a_word_of_its_own():
         finding("failed", kind="blank"),
         finding("not_judged"),
     ]
-    assert len({verdicts._standing(f)[1] for f in standings}) == len({verdicts._standing(f)[0] for f in standings}) == 6
-    widths = re.findall(r"width:([\d.]+em)", "".join(render.chip(*verdicts._standing(f)) for f in standings))
+    assert len({verdicts.standing(f)[1] for f in standings}) == len({verdicts.standing(f)[0] for f in standings}) == 6
+    widths = re.findall(r"width:([\d.]+em)", "".join(render.chip(*verdicts.standing(f)) for f in standings))
     assert len(widths) == 6 and len(set(widths)) == 1, "one below the other, none ragged"
 
 
@@ -139,11 +146,25 @@ def test_what_was_spent_is_drawn_beside_what_would_do():
     spent = Spent("sectors", "touched", 10_240, 98_304, 10_752)
     verdict = Verdict("a.b", 0, 2, [finding("failed", about="cost", seen="98,304 sectors", spent=spent)])
     html = render.html(verdict)
-    widths = [int(named["width"]) for tag, named in Heard(html).tags if tag == "svg"]
+    _, *widths = [int(named["width"]) for tag, named in Heard(html).tags if tag == "svg"]  # the first: points
     assert widths == [round(drawings.BAR * 10_240 / 98_304), drawings.BAR]
-    assert "10,240 sectors would do" in html
-    assert "98,304 are touched: 9.6 times as many (1.05 times are allowed)" in html
+    assert drawings.in_times(spent) == ("9.6 times as many", "1.05 times are allowed")
+    said = " ".join(Heard(html).said)
+    assert all(number in said for number in ("10,240 sectors", "98,304: 9.6 times as many", "1.05 times are allowed"))
     assert "98,304 sectors" in render.text(verdict)
+
+
+def test_the_line_stands_in_its_code_with_its_number():
+    lost = finding("failed", about="cost", detail="half is moved for nothing", at=CodeLine(7, "tl.store(a < b)"))
+    html, text = (f(Verdict("a.b", 0, 2, [lost])) for f in (render.html, render.text))
+    assert "tl.store(a &lt; b)" in html and "7tl.store(a < b)" in "".join(Heard(html).said)
+    assert "    7 │ tl.store(a < b)" in text.splitlines()
+
+
+def test_a_sentence_on_what_comes_next_is_last():
+    right = Verdict("a.b", 2, 2, [finding("passed", 2)])
+    assert render.text(right, "Next: `c.d`.").splitlines()[-1] == "Next: `c.d`."
+    assert render.html(right, "Next: `c.d`.").endswith("Next: <code>c.d</code>.</div></div></div>")
 
 
 def test_a_request_is_drawn_where_its_lanes_fall():
@@ -160,7 +181,7 @@ def test_each_line_of_a_detail_stays_a_line():
     lost = Finding("each ring has its mistake", 0, 4, "failed", detail="A: not that.\nB: no answer.")
     verdict = Verdict("hopper.name_races", 0, 4, [lost])
     assert {"    A: not that.", "    B: no answer."} <= set(verdicts.text(verdict).splitlines())
-    assert "<div>A: not that.</div><div>B: no answer.</div>" in verdicts.html(verdict)
+    assert "<div>A: not that.</div><div>B: no answer.</div>" in render.html(verdict)
 
 
 def test_rows_of_several_matrices_are_said_to_be_that():
@@ -180,17 +201,30 @@ def contrast(one, other):
     return (lighter + 0.05) / (darker + 0.05)
 
 
-@pytest.mark.parametrize("page", ["#ffffff", "#111111"])
-def test_nothing_depends_on_the_theme(page):
-    """Text has the page's own colour, or a ground of its own; what is drawn stands out from the page."""
+def tinted(page, tint):
+    """The colour of a page under #RRGGBBAA."""
+    share = int(tint[7:9], 16) / 255
+    mixed = [
+        round(int(a, 16) * share + int(b, 16) * (1 - share))
+        for a, b in zip(*(re.findall("..", c[1:7]) for c in (tint, page)), strict=True)
+    ]
+    return "#" + "".join(f"{part:02x}" for part in mixed)
+
+
+@pytest.mark.parametrize("page, own_ink", [("#ffffff", "#000000"), ("#111111", "#e0e0e0")])
+def test_nothing_depends_on_the_theme(page, own_ink):
+    """Text has the page's own colour, on a thin tint at most, or a ground of its own; what is drawn stands out from the page."""
     chips = []
     for tag, named in Heard(render.html(VERDICT)).tags:
         style = dict(part.split(":", 1) for part in named.get("style", "").split(";") if ":" in part)
         ink, ground = style.get("color", "inherit"), style.get("background", "none")
+        if len(ground) == 9:  # a tint
+            assert ink == "inherit" and contrast(own_ink, tinted(page, ground)) >= 4.5
+            continue
         assert (ink == "inherit") == (ground == "none"), (tag, style)
         if ink != "inherit":
             chips.append((ink, ground))
-    assert len(chips) == 1 + len(VERDICT.findings), "one beside the headline"
+    assert len(chips) == 1 + sum(finding.judged for finding in VERDICT.findings), "one beside the headline"
     assert all(contrast(ink, ground) >= 4.5 and contrast(ground, page) >= 3 for ink, ground in chips)
     for colour in (drawings.GREEN, drawings.AMBER, drawings.RED, drawings.GREY, drawings.BLUE):
         assert contrast(colour, page) >= 3

@@ -1,0 +1,184 @@
+"""A verdict as an HTML card without scripts, the same in a notebook, on a feedback page and on the site.
+
+The outcome is largest, the score stands at one place, then what helps most. What lost points follows with its line and what it spent;
+all criteria are chips, and what was seen of those that hold is folded. Everything is escaped, and readable in light and dark themes.
+"""
+
+from __future__ import annotations
+
+import html as _html
+
+from course_lib.exercise import CodeLine, Finding, Verdict
+from course_lib.exercises import find
+from course_lib.render import drawings
+from course_lib.render.drawings import AMBER, code
+from course_lib.render.verdicts import (
+    OUTCOMES,
+    advice,
+    earned,
+    expected,
+    not_on_gpu,
+    points_of,
+    printable,
+    shown,
+    standing,
+)
+
+# no colour can be read as text on white and on dark grey (4.5 : 1), so signs are dark on a chip of it; sign and label say
+# the same without colour
+CHIP = "color:#111;font-weight:bold;border-radius:3px;display:inline-block;width:1.5em;text-align:center;"
+CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;border:none;background:none;color:inherit;"
+TINT = "22"  # of 255: a colour this thin leaves text readable in both themes
+SIDES = "display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,19rem),1fr));gap:4px 28px;"
+PILL = (
+    "display:inline-block;max-width:100%;box-sizing:border-box;border-radius:1em;padding:1px 9px;margin:2px 6px 2px 0;"
+)
+
+
+def html(verdict: Verdict, after: str = "") -> str:
+    """The verdict as an HTML fragment. after: a sentence on what comes next."""
+    findings = shown(verdict)
+    told = [f for f in findings if f.lost or (f.judged and f.detail)]
+    parts = [
+        *(f'<div style="margin:2px 0 4px">{code(sentence)}</div>' for sentence in advice(verdict)),
+        _hints(verdict),
+        *map(_block, told),
+        _chips(findings),
+        _folded([f for f in findings if f not in told and f.judged]),
+        _quiet(not_on_gpu(verdict)),
+        f'<div style="margin-top:6px">{code(after)}</div>' if after else "",
+        _printed(verdict),
+    ]
+    tone = OUTCOMES[verdict.outcome][2]
+    frame = f"border:1px solid #8886;border-left:5px solid {tone};border-radius:6px;margin:6px 0;max-width:60rem;overflow:hidden;overflow-wrap:anywhere"
+    return printable(
+        f'<div style="{frame}">{_head(verdict)}<div style="padding:6px 14px 10px">{"".join(parts)}</div></div>'
+    )
+
+
+def _head(verdict: Verdict) -> str:
+    words, sign, tone = OUTCOMES[verdict.outcome]
+    bonus = f" and {verdict.bonus:g} extra" if verdict.bonus else ""
+    line = f"display:flex;flex-wrap:wrap;align-items:baseline;gap:2px 14px;padding:6px 14px;background:{tone}{TINT}"
+    large = "font-size:1.3em;font-weight:bold"
+    return (
+        f'<div style="{line}"><span style="{large}"><span aria-hidden="true" style="{CHIP}background:{tone}">{sign}</span> '
+        f'{words}</span> <span style="font-family:monospace">{_html.escape(verdict.exercise)}</span> '
+        f'<span style="margin-left:auto"><span style="{large}">{earned(verdict)}</span> points{bonus} {_pips(verdict)}</span></div>'
+    )
+
+
+def _pips(verdict: Verdict) -> str:
+    """A box for each point, filled where it is earned; of many points, twenty boxes."""
+    boxes = min(20, round(verdict.out_of)) if verdict.judged else 0
+    full = round(boxes * verdict.points / verdict.out_of) if boxes else 0
+    drawn = "".join(
+        f'<rect x="{8 * i + 0.5}" y="0.5" width="6" height="9" stroke="{drawings.GREY}" '
+        f'fill="{drawings.GREEN if i < full else "none"}"/>'
+        for i in range(boxes)
+    )
+    return f'<svg aria-hidden="true" width="{8 * boxes}" height="10" viewBox="0 0 {8 * boxes} 10">{drawn}</svg>'
+
+
+def _hints(verdict: Verdict) -> str:
+    """The hints of an exercise that is tried and not right, each behind a click on the one before."""
+    try:
+        hints = find(verdict.exercise).hints
+    except ValueError:
+        return ""
+    if verdict.outcome in ("right", "not_judged", "not_begun"):
+        return ""
+    inner = ""
+    for number, hint in reversed([*enumerate(hints, 1)]):
+        inner = f"<details><summary>hint {number} of {len(hints)}</summary><div>{code(hint)}</div>{inner}</details>"
+    return inner
+
+
+def _block(finding: Finding) -> str:
+    """A finding with all that it says: beside it, what was spent."""
+    spent = drawings.bars(finding.spent) if finding.spent and finding.lost else ""
+    head = f"{chip(*standing(finding))} <b>{_html.escape(finding.title)}</b>{_worth(finding)}"
+    return (
+        f'<div style="margin-top:8px">{head}<div style="{SIDES}"><div>{_said(finding, bool(spent))}</div>'
+        f"{f'<div>{spent}</div>' if spent else ''}</div></div>"
+    )
+
+
+def _worth(finding: Finding) -> str:
+    return (
+        "" if finding.gate else f' <span style="white-space:nowrap">{points_of(finding.points, finding.out_of)}</span>'
+    )
+
+
+def _said(finding: Finding, drawn: bool) -> str:
+    """Say what was seen, below it what was expected, the line, and a drawing of it. drawn: the numbers stand beside it."""
+    parts = [] if drawn else [f"<div>{code(finding.seen)}</div>"]
+    if not drawn and (line := expected(finding)):
+        parts.append(f"<div>{_html.escape(line)}</div>")
+    if finding.judged:
+        parts += [f"<div>{code(line)}</div>" for line in finding.detail.splitlines()]
+        parts += [_lit(finding.at)] if finding.at else []
+        parts += [drawings.lanes(finding.request)] if finding.request else []
+        parts += [drawings.error_map(finding.error_map)] if finding.error_map else []
+    return "".join(parts)
+
+
+def _lit(line: CodeLine) -> str:
+    """A line of the cell, with its number, as the cell shows it."""
+    style = (
+        f"border-left:3px solid {AMBER};background:{AMBER}{TINT};padding:1px 8px;margin:3px 0;overflow-wrap:anywhere"
+    )
+    number = f'<span style="opacity:0.75">{line.number}</span>'
+    return f'<div style="{style};font-family:monospace">{number}&ensp;{_html.escape(line.source)}</div>'
+
+
+def _chips(findings: list[Finding]) -> str:
+    """Each criterion as a pill: lost ones have a frame of their colour, those that hold are quiet."""
+    pills = "".join(f'<li style="{PILL}border:1px solid {_frame(f)}">{_pill(f)}</li>' for f in findings)
+    return f'<ul aria-label="criteria" style="list-style:none;padding:0;margin:8px 0 0">{pills}</ul>' if pills else ""
+
+
+def _frame(finding: Finding) -> str:
+    return standing(finding)[2] if finding.lost else "#8886"
+
+
+def _pill(finding: Finding) -> str:
+    word, sign, _ = standing(finding)
+    seen = "" if finding.judged else f": {code(finding.seen)}" if finding.seen else ""
+    sign = f'<span role="img" aria-label="{word}" title="{word}">{sign}</span>'
+    return f"{sign} {_html.escape(finding.title)}{seen}{_worth(finding) if finding.judged else ''}"
+
+
+def _folded(holds: list[Finding]) -> str:
+    if not holds:
+        return ""
+    return f'<details style="margin-top:4px"><summary>what was seen where they hold</summary>{findings_html(holds)}</details>'
+
+
+def chip(word: str, sign: str, tone: str) -> str:
+    """A sign on its colour, all of one width, with a word for who does not see it."""
+    return f'<span role="img" aria-label="{word}" title="{word}" style="{CHIP}background:{tone}">{sign}</span>'
+
+
+def findings_html(findings: list[Finding]) -> str:
+    """These findings as a table: mark, title, points, what was seen."""
+    rows = "".join(
+        f'<tr><td style="{CELL}">{chip(*standing(finding))}</td>'
+        f'<th scope="row" style="{CELL}font-weight:normal">{_html.escape(finding.title)}</th>'
+        f'<td style="{CELL}">{_worth(finding)}</td><td style="{CELL}">{_said(finding, False)}</td></tr>'
+        for finding in findings
+    )
+    label = "criteria: mark, title, points, what was seen"
+    style = "border-collapse:collapse;margin-top:4px;color:inherit"
+    return f'<table aria-label="{label}" style="{style}">{rows}</table>' if rows else ""
+
+
+def _quiet(sentence: str) -> str:
+    return f'<div style="opacity:0.75;margin-top:4px">{_html.escape(sentence)}</div>' if sentence else ""
+
+
+def _printed(verdict: Verdict) -> str:
+    if not verdict.printed:
+        return ""
+    text = f'<pre style="overflow-x:auto">{_html.escape(verdict.printed)}</pre>'
+    return f"<details><summary>what your code printed</summary>{text}</details>"
