@@ -14,8 +14,8 @@ from course_lib.execution import derived, exactly, observe, progress, record_apa
 from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import find, wrong_formulas
 from course_lib.handin import literals, stale
-from course_lib.render import Points, afterwards, code, show
-from tritontrace import lacking, picture, tracing
+from course_lib.render import Points, afterwards, cells, code, show
+from tritontrace import lacking, tracing
 from tritontrace.replay import child, wire
 from tritontrace.threads import one_thread
 
@@ -112,9 +112,9 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     _lost_again[exercise_id] = _lost_again[exercise_id] + 1 if tried else 0
     if _lost_again[exercise_id] > 1 and _hints_given[exercise_id] < len(exercise.hints):
         found.remark = f'{found.remark} `hint("{exercise_id}")` gives a hint.'.strip()
-    still = os.environ.get(picture.STILL)  # set in builds
-    after = logbook.next_after(exercise) if found.outcome == "right" and not still else ""
-    tree = json.dumps(wire.to_tree(found)) if still else ""
+    building = bool(os.environ.get(cells.KEEP_VERDICTS))
+    after = logbook.next_after(exercise) if found.outcome == "right" and not building else ""
+    tree = json.dumps(wire.to_tree(found)) if building else ""
     points = Points(found.points, render.text(found, after), render.html(found, after), tree).display_result()
     if any(finding.late for finding in found.findings) and render.shell() and progress.is_watched():
         afterwards.go_on(found, partial(_judged_with_patience, exercise, entry, seed))

@@ -11,6 +11,7 @@ from course_lib.render.drawings import code
 
 VERDICT = "application/vnd.strides.verdict"
 """The type of a verdict as data in an output, a line of JSON, from which a build draws it anew."""
+KEEP_VERDICTS = "COURSE_KEEP_VERDICTS"  # set where a build runs cells: outputs keep their verdicts as data
 
 
 def shell() -> Any:

@@ -24,7 +24,7 @@ from nbformat import NotebookNode
 from course_lib import metadata, render
 from course_lib.exercise import Verdict
 from course_lib.metadata import CellRun
-from course_lib.render.cells import VERDICT
+from course_lib.render.cells import KEEP_VERDICTS, VERDICT
 from grader.building.dependencies import Inputs, inputs
 from tritontrace import picture
 from tritontrace.replay import wire
@@ -127,6 +127,7 @@ def execute(nb: NotebookNode, root: Path) -> None:
         own = {
             "PYTHONPATH": paths,
             picture.STILL: "1",
+            KEEP_VERDICTS: "1",
             "COURSE_PROGRESS": str(folder / ".progress.json"),
         }  # not that of whoever builds
         reached = []
