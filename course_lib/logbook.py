@@ -20,7 +20,7 @@ from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import UNITS, ids
 
 BAR = 20  # characters
-LEFT = "style='text-align:left;font-weight:normal'"
+LEFT = "style='text-align:left;font-weight:normal;padding-right:14px'"
 
 
 def path() -> Path:
@@ -183,22 +183,56 @@ class Progress:
             rows.append((unit, done, len(path), points, sum(e.points for e in path), said))
         return rows
 
+    def minutes_left(self, unit: str) -> int:
+        """Add up the minutes of what is not done of a unit's main path."""
+        return sum(exercise.minutes for exercise in self._left(unit))
+
+    @property
+    def total(self) -> str:
+        """Say in a sentence how much of the main path is done, and how long the rest takes."""
+        rows, minutes = self.rows(), sum(map(self.minutes_left, self.units))
+        points, out_of = (sum(row[i] for row in rows) for i in (3, 4))
+        hours = (
+            f", about {minutes / 60:.0f} hours left"
+            if minutes >= 90
+            else f", about {minutes} minutes left"
+            if minutes
+            else ""
+        )
+        return f"{points:g} of {out_of:g} points on the main path{hours}."
+
     def __repr__(self) -> str:
         wide = max(map(len, self.units))
         lines = [
             f"{unit:<{wide}}  {done:>2} of {count:>2} exercises  {points:>4g} of {out_of:>3g} points  {_bar(points / out_of)}{extra}"
             for unit, done, count, points, out_of, extra in self.rows()
         ]
-        return "\n".join([self.next, *lines, whereabouts()])
+        return "\n".join([self.next, *lines, self.total, whereabouts()])
 
     def _repr_html_(self) -> str:
-        names = "".join(f"<th scope='col' {LEFT}>{name}</th>" for name in ("unit", "exercises", "points"))
-        body = "".join(
-            f"<tr><th scope='row' {LEFT}>{html.escape(unit)}</th><td {LEFT}>{done} of {count}</td><td {LEFT}>{points:g} of "
-            f"{out_of:g}{extra} <meter aria-hidden='true' min='0' max='1' value='{points / out_of:.3f}'></meter></td></tr>"
-            for unit, done, count, points, out_of, extra in self.rows()
+        heads = "".join(
+            f"<th scope='col' {LEFT}>{name}</th>" for name in ("unit", "main path", "points", "minutes left", "More")
         )
-        return f"<p><b>{html.escape(self.next)}</b></p><table><tr>{names}</tr>{body}</table><p>{html.escape(whereabouts())}</p>"
+        body = "".join(
+            f"<tr><th scope='row' {LEFT}>{_link(unit)}</th>"
+            f"<td {LEFT}><meter aria-hidden='true' min='0' max='1' value='{points / out_of:.3f}' style='width:{METER}px'></meter></td>"
+            f"<td {LEFT}>{points:g} of {out_of:g}</td><td {LEFT}>{self.minutes_left(unit) or 'done'}</td>"
+            f"<td {LEFT}>{html.escape(extra.removeprefix(', ').removeprefix(' and '))}</td></tr>"
+            for unit, _, _, points, out_of, extra in self.rows()
+        )
+        said = (
+            f"<p><b>{html.escape(self.next)}</b></p>",
+            f"<p>{html.escape(self.total)} {html.escape(whereabouts())}</p>",
+        )
+        return f"{said[0]}<table><tr>{heads}</tr>{body}</table>{said[1]}"
+
+
+METER = 180  # pixels of each unit's bar
+
+
+def _link(unit: str) -> str:
+    """A link from one unit's notebook to another's, which lies beside it."""
+    return f"<a href='../{unit}/{unit}.ipynb'>{html.escape(unit.replace('_', ' '))}</a>"
 
 
 def _bar(share: float) -> str:

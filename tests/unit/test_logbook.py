@@ -43,12 +43,19 @@ def test_a_check_is_kept_and_shown(capsys):
 
 
 def test_nothing_yet_and_everything():
+    path = [exercise for unit in progress().units for exercise in progress().on_path(unit)]
+    hours = sum(exercise.minutes for exercise in path) / 60
+    assert (
+        progress().total.split()[:3] == ["0", "of", f"{sum(e.points for e in path):g}"]
+        and f" {hours:.0f} hours" in progress().total
+    )
     first = next(iter(progress().units.values()))[0]
     assert progress().next == f"Next: {first.id} in {next(iter(UNITS))}, about {first.minutes} minutes."
     for exercises in progress().units.values():
         for exercise in exercises:
             entered(exercise.id, exercise.points + 3)  # the exercise was worth more once
     assert progress().next == "All of the main path is done."
+    assert not any(map(progress().minutes_left, progress().units)) and "left" not in progress().total
     assert all((done, points) == (count, out_of) for _, done, count, points, out_of, _ in progress().rows())
 
 
@@ -95,7 +102,7 @@ def test_extra_credit_is_told_beside_the_points_and_is_none_of_them():
     row = next(row for row in progress().rows() if row[0] == "04_memory_coalescing")
     assert row[3] == 5.0 and row[5] == " and 2 extra"
     assert sum(line.endswith(" and 2 extra") for line in repr(progress()).splitlines()) == 1
-    assert progress()._repr_html_().count(" and 2 extra") == 1
+    assert progress()._repr_html_().count("2 extra") == 1
 
 
 def test_points_on_the_way_are_told():

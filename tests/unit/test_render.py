@@ -234,9 +234,19 @@ def test_progress_is_heard_row_by_row_with_its_heads(monkeypatch, tmp_path):
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))  # no points of another test
     heard = Heard(progress()._repr_html_())
     said = list(filter(None, heard.said))
-    assert said[0].startswith("Next: ") and said[1:5] == ["unit", "exercises", "points", "00_start_here"]
+    assert said[0].startswith("Next: ") and said[1:7] == [
+        "unit",
+        "main path",
+        "points",
+        "minutes left",
+        "More",
+        "00 start here",
+    ]
     assert all(named.get("scope") in ("col", "row") for tag, named in heard.tags if tag == "th")
     assert all(named.get("aria-hidden") for tag, named in heard.tags if tag == "meter")  # the numbers stand next to it
+    assert [named["href"] for tag, named in heard.tags if tag == "a"][
+        4
+    ] == "../04_memory_coalescing/04_memory_coalescing.ipynb"
     first = repr(progress()).splitlines()[1]
     assert re.fullmatch(r"00_start_here +0 of +\d+ exercises +0 of +\d+ points +░+", first)
 
