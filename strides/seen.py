@@ -1,4 +1,4 @@
-"""What the trace sees of an answer in a saved notebook; in a process of its own, since it runs what is written there.
+"""Trace an answer in a saved notebook, in a process of its own, since it runs what is written there.
 
 python -m strides.seen trace FILE EXERCISE [--case NAME]
 python -m strides.seen watch FILE EXERCISE VARIABLE [--case NAME] [--program 1,0]
@@ -52,6 +52,7 @@ def place(text: str) -> tuple[int, ...]:
 
 
 def main() -> int:
+    """Print what is asked for; return 1 where there is nothing to see, and say why."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     for name, words in (("trace", ["file"]), ("watch", ["file"]), ("diff", ["file", "after"])):

@@ -171,8 +171,10 @@ def standing(finding: Finding) -> tuple[str, str, str]:
 
 
 def earned(verdict: Verdict) -> str:
+    """Say how many points of how many; a question mark where the grader failed."""
     return points_of(verdict.points, verdict.out_of) if verdict.judged else f"? / {verdict.out_of:g}"
 
 
 def points_of(points: float, out_of: float) -> str:
+    """Write points as 7 / 10."""
     return f"{points:g} / {out_of:g}"

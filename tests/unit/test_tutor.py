@@ -62,7 +62,7 @@ def transpose(x):
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
-    """Where it is written down that a file was opened that must stay shut; empty, if all is well."""
+    """The file that names what was opened and must stay shut; it is not there if all is well."""
     return tmp_path_factory.mktemp("watchman") / "opened"
 
 
