@@ -42,6 +42,7 @@ def test_each_target_exists():
 SCHEMAS = {
     **{f".github/workflows/{name}.yml": "github-workflows" for name in WORKFLOWS},
     "CITATION.cff": "citation-file-format",
+    "compose.yaml": "compose-spec",
 }
 
 
@@ -67,6 +68,20 @@ def test_the_schemas_notice():
     workflow, citation = loaded(".github/workflows/release.yml"), loaded("CITATION.cff")
     workflow["jobs"]["build"]["runs_on"] = workflow["jobs"]["build"].pop("runs-on")
     assert problems(workflow, "github-workflows") and problems(citation | {"authors": []}, "citation-file-format")
+
+
+def test_containers_are_built_as_the_image_is():
+    """Both services and the devcontainer pass what the Dockerfile asks for, and keep work where it declares its volume."""
+    dockerfile = (ROOT / "Dockerfile").read_text("utf-8")
+    volume, port = (re.search(rf"^{word} (\S+)$", dockerfile, re.M)[1] for word in ("VOLUME", "EXPOSE"))
+    services = loaded("compose.yaml")["services"]
+    builds = {name: service["build"]["args"]["TORCH"] for name, service in services.items()}
+    assert builds == {"lab": "cpu", "gpu": "cuda"} and "ARG TORCH=" in dockerfile
+    for service in services.values():
+        assert service["volumes"] == [f"work:{volume}"] and service["ports"] == [f"127.0.0.1:{port}:{port}"]
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
+    assert (ROOT / ".devcontainer" / container["build"]["dockerfile"]).resolve() == ROOT / "Dockerfile"
+    assert f"USER {container['remoteUser']}" in dockerfile and f"WORKDIR {container['workspaceFolder']}" in dockerfile
 
 
 def test_what_publishes_waits_for_the_build_and_may_do_nothing_else():
