@@ -139,7 +139,10 @@ RIGHT_FORMULA = (
     "Your formula is right: on {case}, evaluated where nothing is rounded, it gives the right result. The numbers are too large or "
     "too coarse for it: what overflows, what is rounded to a coarser dtype, which nearly equal numbers are subtracted?"
 )
-OTHER_FORMULA = "Your formula is another one: on {case} the result would be wrong if nothing were rounded, too."
+OTHER_FORMULA = (
+    "Rounding is not the cause: on {case} the result would be wrong if nothing were rounded, too. Is something else computed, or do "
+    "numbers stand in each other's places?"
+)
 
 
 def _remark(exercise: Exercise, shown: Sequence[GradedTrial]) -> str:
@@ -179,7 +182,7 @@ def _kind(trials: Sequence[GradedTrial]) -> str:
     wrong = [t for t in ran if t.difference]
     if not wrong:
         return ""
-    return kinds.unread(wrong) or kinds.right_while_short([t for t in ran if not t.difference], wrong)
+    return kinds.unread(ran, wrong) or kinds.right_while_short([t for t in ran if not t.difference], wrong)
 
 
 SEEN = {"same_cause": "as above", "not_judged": "not judged", "not_measured": "not measured: needs a GPU"}

@@ -193,7 +193,8 @@ class GradedTrial(Trial):
         meant = kinds.stored_across(got)
         if meant is not None and is_like(meant, right, arguments):
             return kinds.ACROSS
-        return kinds.constant(self._reference(arguments, right), got)
+        reference = self._reference(arguments, right)
+        return kinds.rounded(reference, got) or kinds.constant(reference, got)
 
     def _wrong(self, arguments: dict[str, Any], got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
         """A boolean tensor that marks the wrong elements. `got` and `expected` have the same shape; `expected` is as
@@ -241,6 +242,9 @@ class GradedTrial(Trial):
             return f"expected shape {tuple(expected.shape)}, got {tuple(got.shape)}.{turned}"
         dtype = _expected_dtype(arguments, expected)
         if got.dtype != dtype:
+            if expected.dtype == torch.float64:
+                name = next(n for n, v in arguments.items() if isinstance(v, torch.Tensor))
+                finding.detail = f"A result has the dtype of `{name}`: allocate it with dtype={name}.dtype."
             return f"expected {dtype}, got {got.dtype}"
         wrong = self._wrong(arguments, got, expected)
         if not bool(wrong.any()):
@@ -260,6 +264,8 @@ class GradedTrial(Trial):
                 unstored=self._unstored(label, got.numel() * got.element_size()),
                 poisoned=self.evidence.poisoned,
             )
+        if not finding.detail and not self.evidence.launches and TritonDidTheWork in map(type, self.exercise.gates):
+            finding.detail = mistakes.NO_KERNEL
         return mistakes.first_difference(wrong, reference, got, values=not self.case.hidden)
 
 

@@ -134,7 +134,7 @@ QUESTION = "does a mask end too early, has the grid too few programs, or do the 
             NAN,
             0,
             [],
-            "Your kernel did not store these elements: memory that nobody wrote shows as NaN here. Does the mask",
+            "Your kernel did not store these elements: memory that nobody wrote shows as NaN here. Does a mask",
         ),
         (
             NAN,

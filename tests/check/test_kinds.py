@@ -71,7 +71,7 @@ def trial(K, right):
     trial = Trial(
         Case(f"{K}", "ragged", None), [{"x": x}], Evidence(f"{K}", outputs=[x if right else x * torch.rand(3, K)])
     )
-    trial.evidence.launches = [Launch("k", (1, 1, 1), 1, unread=[])]
+    trial.evidence.launches = [Launch("k", (1, 1, 1), 1, unread={})]
     return criteria.GradedTrial.of(COPY, trial)
 
 
@@ -95,9 +95,10 @@ def test_right_while_short(right, wrong, said):
 def test_a_parameter_that_no_line_uses_is_told_where_a_result_is_wrong():
     wrong, right = trial(8, False), trial(8, True)
     for one in (wrong, right):
-        one.evidence.launches[0].unread = ["row_stride"]
+        one.evidence.launches[0].unread = {"row_stride": 9, "M": 3}
     asked = Exercise(**(vars(COPY) | {"criteria": [criteria.Correct("ragged", 1)]}))
     assert "never uses its parameter `row_stride`" in criteria.judge(asked, [wrong]).remark
+    assert "`M`" not in criteria.judge(asked, [wrong]).remark  # x has as many rows: a length
     assert criteria.judge(asked, [right]).remark == ""
 
 

@@ -119,7 +119,8 @@ class Launcher:
         kernel_source, *called = front.sources
         self.seen.helpers.setdefault(kernel_source.name, {}).update({s.name: s for s in called if not s.library})
         self.seen.launches[-1].tf32 = front.tf32
-        self.seen.launches[-1].unread = list(unread(kernel))
+        given = {name: arguments.get(name) for name in unread(kernel)}
+        self.seen.launches[-1].unread = {n: v if type(v) in (int, float) else None for n, v in given.items()}
         return self._code_of(front)
 
     def _code_of(self, front: Front) -> Code:
