@@ -67,7 +67,7 @@ def _viewed(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor | None:
     return None if torch.equal(read.nan_to_num(), x.nan_to_num()) else read
 
 
-ACROSS = "The numbers are right, and are stored as those of the transpose: are the two strides of the store swapped?"
+ACROSS = "Right numbers in wrong places, those where the transpose would have them: are the two strides of the store swapped?"
 
 
 def stored_across(seen: torch.Tensor) -> torch.Tensor | None:
@@ -115,7 +115,9 @@ def unread(trials: Sequence[Trial], wrong: Sequence[Trial]) -> str:
     none asks how many rows there are. What reaches past an end for want of a length is a fault, and is told."""
     lengths: dict[tuple[str, str], set[tuple[str, int]]] = {}  # (kernel, parameter) -> axes that were so long each time
     for trial in trials:
-        axes = {(n, a): s for n, x in trial.inputs[-1].items() if isinstance(x, torch.Tensor) for a, s in enumerate(x.shape)}
+        axes = {
+            (n, a): s for n, x in trial.inputs[-1].items() if isinstance(x, torch.Tensor) for a, s in enumerate(x.shape)
+        }
         for launch in trial.evidence.launches:
             for name, value in launch.unread.items():
                 alike = {axis for axis, length in axes.items() if length == value}
@@ -152,7 +154,7 @@ def right_while_short(right: Sequence[Trial], wrong: Sequence[Trial]) -> str:
     return (
         f"Right where the {which} axis of `{name}` has at most {max(lengths[: len(right)])} elements, and wrong from "
         f"{min(lengths[len(right) :])} on: what is right in the first block along it, and not in the next? Does each pointer go on by a "
-        "whole block times its own stride, and does the mask know how far?"
+        "whole block times its own stride, does the mask know how far, and is what goes from block to block right?"
     )
 
 

@@ -68,9 +68,7 @@ ZEROS = (
     "Your kernel stores 0 everywhere: does a loop take no turn here, does a mask leave everything out, did the numbers under- or "
     "overflow on the way?"
 )
-ALL_ZERO = (
-    "Everything is zero: did the kernel store anything, does a loop take no turn here, did the numbers under- or overflow on the way?"
-)
+ALL_ZERO = "Everything is zero: did the kernel store anything, does a loop take no turn here, did numbers under- or overflow on the way?"
 NO_PROGRAM = "No program ran on this input: has the grid 0 programs here? `//` rounds down, triton.cdiv rounds up."
 NO_KERNEL = "No kernel is launched on this input."
 NO_LAUNCH = (
@@ -211,8 +209,8 @@ def _tail(bad: torch.Tensor, axis: str, empty: bool) -> str:
         return ""  # no block begins there
     which = f"{several} {start} to {bad.numel() - 1}" if start < bad.numel() - 1 else f"{axis} {start}"
     return (
-        f"Wrong in {which} alone: is the last, partial block missing (triton.cdiv in the grid, the end of a loop), its mask wrong, or does another "
-        "program take its place?"
+        f"Wrong in {which} alone: is the last, partial block missing (triton.cdiv in the grid, the end of a loop), its mask wrong, or "
+        "does another program take its place?"
     )
 
 

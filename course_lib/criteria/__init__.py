@@ -32,6 +32,7 @@ from course_lib.criteria.memory import (
     Traffic,
     accesses,
     copy_bytes,
+    passed_on,
 )
 from course_lib.criteria.on_gpu import RightOnGPU
 from course_lib.criteria.results import Compiles, Correct, CostCriterion, GradedTrial, Holds, TritonDidTheWork, of_group
@@ -65,6 +66,7 @@ __all__ = [
     "copy_bytes",
     "judge",
     "of_group",
+    "passed_on",
     "refused",
     "roundings",
     "sum_budget",

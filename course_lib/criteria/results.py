@@ -107,7 +107,7 @@ class GradedTrial(Trial):
                     happened = self.evidence.faults[0].sentence if self.evidence.faults else ""
                     wrong.detail = (
                         happened
-                        or self._swapped(arguments, got, part, expected)
+                        or self._swapped(arguments, output, part, expected)
                         or self._computed(arguments, got, part, right)
                         or wrong.detail
                     )
@@ -152,17 +152,19 @@ class GradedTrial(Trial):
         stored = [f.written_distinct_bytes for f in own if f.written_bytes]
         return max(0, nbytes - sum(stored)) if len(stored) < 2 or sum(stored) >= nbytes else None
 
-    def _swapped(self, arguments: dict[str, Any], got: Any, part: int, expected: Any) -> str:
+    def _swapped(self, arguments: dict[str, Any], output: Any, part: int, expected: Any) -> str:
         """A sentence if one of several results is what another one should be."""
-        for other, right in enumerate(expected if isinstance(expected, tuple) else ()):
+
+        def fits(got: Any, right: Any) -> bool:
             both = isinstance(got, torch.Tensor) and isinstance(right, torch.Tensor)
-            if (
-                both
-                and other != part
-                and got.shape == right.shape
-                and not bool(self._wrong(arguments, got, right).any())
-            ):
-                return f"Output {part} is what output {other} should be: are they swapped?"
+            return both and got.shape == right.shape and not bool(self._wrong(arguments, got, right).any())
+
+        for other, right in enumerate(expected if isinstance(expected, tuple) else ()):
+            if other != part and fits(output[part], right):
+                is_other = f"Output {part} is what output {other} should be"
+                if fits(output[other], right):
+                    return f"{is_other}, and so is output {other}: is one of them stored, or returned, twice?"
+                return f"{is_other}: are they swapped?"
         return ""
 
     def _computed(self, arguments: dict[str, Any], got: Any, part: int, right: Any) -> str:

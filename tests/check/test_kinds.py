@@ -30,7 +30,7 @@ STEPS = torch.randn(40, 50)[3:15, 0:40:2]
         (TALL, TALL.as_strided((20, 12), (1, 12)), "its strides 0 and 1 swapped"),
         (WINDOW, WINDOW.as_strided((12, 20), (20, 1)), "as if it were contiguous"),
         (STEPS, STEPS.as_strided((12, 20), (50, 1)), "as if elements along axis 1 were neighbours"),
-        (X, X.mT.contiguous().reshape(12, 20), "stored as those of the transpose"),
+        (X, X.mT.contiguous().reshape(12, 20), "where the transpose would have them"),
         (X, 8 * X, "8 times the right one"),
         (X, X + 1, "1 more than the right one"),
         (X, X - 0.5, "0.5 less than the right one"),

@@ -202,7 +202,7 @@ def row_copy(x):
     return out
 
 
-# %% name="only what the public cases show" exercise="coalescing.transpose" loses="correct.ragged; correct.strided" after="solution"
+# %% name="only what the public cases show" exercise="coalescing.transpose" loses="correct.ragged; correct.strided" after="solution" not_remark="formula" tells="No kernel is launched on this input"
 own = transpose
 PUBLIC = {(256, 128), (1, 1), (130, 33), (7, 200), (70, 41), (45, 100), (256, 256), (128, 256), (512, 1024)}
 
