@@ -67,7 +67,9 @@ def _viewed(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor | None:
     return None if torch.equal(read.nan_to_num(), x.nan_to_num()) else read
 
 
-ACROSS = "Right numbers in wrong places, those where the transpose would have them: are the two strides of the store swapped?"
+ACROSS = (
+    "The numbers of the right result, stored where its transpose has them: are the two strides of the store swapped?"
+)
 
 
 def stored_across(seen: torch.Tensor) -> torch.Tensor | None:

@@ -209,8 +209,8 @@ def _tail(bad: torch.Tensor, axis: str, empty: bool) -> str:
         return ""  # no block begins there
     which = f"{several} {start} to {bad.numel() - 1}" if start < bad.numel() - 1 else f"{axis} {start}"
     return (
-        f"Wrong in {which} alone: is the last, partial block missing (triton.cdiv in the grid, the end of a loop), its mask wrong, or "
-        "does another program take its place?"
+        f"Wrong in {which} alone: is the last, partial block missing (triton.cdiv in the grid), its mask wrong, or does another "
+        "program take its place?"
     )
 
 

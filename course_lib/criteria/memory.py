@@ -175,12 +175,12 @@ class ParallelWork(CostCriterion):
 
 
 def _one_by_one(launches: Sequence[Launch]) -> str:
-    """Say so if a kernel is launched again and again for parts of the work that do not need one another."""
+    """Say so if a kernel is launched again and again for parts of the same tensors that do not need one another."""
     alike: dict[str, list[Launch]] = {}
     for launch in launches:
         alike.setdefault(launch.kernel, []).append(launch)
     kernel, most = max(alike.items(), key=lambda item: len(item[1]))
-    if len(most) == 1 or passed_on(most):
+    if len(most) == 1 or passed_on(most) or len({frozenset(f.tensor for f in one.footprints) for one in most}) > 1:
         return ""
     return (
         f"Launches follow one another, and `{kernel}` is launched {len(most)} times for parts that do not need one another: launch all of "

@@ -150,6 +150,9 @@ QUESTION = "does a mask end too early, has the grid too few programs, or do the 
             "Your kernel did not store these elements: memory that nobody wrote shows as NaN here. Wrong in row 2",
         ),
         (TAIL, 48, [], "Wrong in row 2 alone"),
+        (TAIL.nan_to_num(0), 32, [], "Your kernel did not store these elements: they hold the 0 that was there before"),
+        (0 * X, 48, [], "Your kernel stores 0 everywhere"),
+        (0 * X, 0, [], "Your kernel stores nothing here"),
         (TAIL, 48, ["kernel `k`, line 3"], "Wrong in row 2 alone"),
     ],
 )

@@ -848,7 +848,7 @@ VARIANTS += [
     wrong("tune", "short steps", [FILLED], config(128, 256, 32, 8, 4)),
     wrong("tune", "the default warps and stages", [SPILLS, FILLED], (", num_warps=8, num_stages=4", "")),
     wrong("tune", "128 x 128, six stages", [MOVED], config(128, 128, 64, 8, 6)),
-    wrong("tune", "64 x 64", [FILLED, MOVED], config(64, 64, 64, 4, 4), says="larger tiles move fewer bytes"),
+    wrong("tune", "64 x 64", [FILLED, MOVED], config(64, 64, 64, 4, 4), says="Larger tiles move fewer bytes"),
     wrong("tune", "32 rows: mma.sync", [WGMMA, MOVED], config(32, 256, 64, 4, 6)),
     wrong("tune", "no number for BLOCK_K", ["correct.plain"], ("BLOCK_K=64, ", "")),
     wrong("tune", "torch multiplies", ["triton_did_the_work"], source="def configuration():\n    pass\n\n\ndef tuned_matmul(a, b):\n    return a @ b\n", tells="`configuration` returns nothing"),

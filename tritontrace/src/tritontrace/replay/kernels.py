@@ -97,7 +97,7 @@ def describe(kernel: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFu
 def _changed(before: dict[str, Any], now: dict[str, Any]) -> str:
     """Say what a kernel uses that was changed after its first launch. before, now: what its names stand for."""
     for name, value in now.items():
-        if "kernel" not in value and before.get(name, value) != value:
+        if value.keys() & {"value", "constexpr"} and before.get(name, value) != value:
             return f"`{name}`, which was changed after its first launch, and Triton refuses the next one: pass it as an argument"
     return "what was changed after its first launch, and a GPU runs the first: define it again"
 
