@@ -264,7 +264,7 @@ def _detours(group: Sequence[Trial]) -> list[tuple[int, str]]:
                     )
                     reader = f"`{launch.kernel}` " if launch.kernel != writer[f.tensor] else ""
                     who = f"`{writer[f.tensor]}` writes it and {reader}reads it back"
-                    found.append((f.read_bytes, f"`{f.tensor}` makes a detour: {who}{', ' if lines else ''}{lines}"))
+                    found.append((f.read_bytes, f"a detour through `{f.tensor}`: {who}{', ' if lines else ''}{lines}"))
     return found
 
 

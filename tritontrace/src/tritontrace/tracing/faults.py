@@ -220,7 +220,7 @@ class Faults:
             name,
         )
         advice = "Name each tensor that a run changes for the next one in reset_to_zero, if it starts as zeros, or in restore_value."
-        if zeroed:
+        if zeroed and region is not None:
             what = f"an autotuned kernel runs all configurations first, and reset_to_zero sets {self._called(region)} to 0 before each"
             fault = replace(fault, sentence=f"{site}: {what}, though it does not start as zeros")
             advice = "Name there what a run adds to and starts as zeros; whatever else a run changes stands in restore_value."
