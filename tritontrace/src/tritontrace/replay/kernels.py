@@ -98,7 +98,7 @@ def _changed(before: dict[str, Any], now: dict[str, Any]) -> str:
     """Say what a kernel uses that was changed after its first launch. before, now: what its names stand for."""
     for name, value in now.items():
         if value.keys() & {"value", "constexpr"} and before.get(name, value) != value:
-            return f"`{name}`, which was changed after its first launch, and Triton refuses the next one: pass it as an argument"
+            return f"`{name}`, which was changed after the first launch, and Triton refuses the next one: pass it as an argument"
     return "what was changed after its first launch, and a GPU runs the first: define it again"
 
 

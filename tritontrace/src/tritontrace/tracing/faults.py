@@ -223,7 +223,7 @@ class Faults:
         if zeroed and region is not None:
             what = f"an autotuned kernel runs all configurations first, and reset_to_zero sets {self._called(region)} to 0 before each"
             fault = replace(fault, sentence=f"{site}: {what}, though it does not start as zeros")
-            advice = "Name there what a run adds to and starts as zeros; whatever else a run changes stands in restore_value."
+            advice = "Name there only what starts as zeros and a run adds to; what else a run changes belongs in restore_value."
         self._sightings["tuning", site.kernel, site.line, name] = _Sighting(fault, advice, (self._launch, 0))
 
     # ------------------------------------------------------------------------------------------------- batch by batch
