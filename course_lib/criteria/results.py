@@ -159,10 +159,10 @@ class GradedTrial(Trial):
             both = isinstance(got, torch.Tensor) and isinstance(right, torch.Tensor)
             return both and got.shape == right.shape and not bool(self._wrong(arguments, got, right).any())
 
-        for other, right in enumerate(expected if isinstance(expected, tuple) else ()):
-            if other != part and fits(output[part], right):
+        for other, (got, right, name) in enumerate(_pairs(output, expected)):
+            if name and other != part and fits(output[part], right):
                 is_other = f"Output {part} is what output {other} should be"
-                if fits(output[other], right):
+                if fits(got, right):
                     return f"{is_other}, and so is output {other}: is one of them stored, or returned, twice?"
                 return f"{is_other}: are they swapped?"
         return ""

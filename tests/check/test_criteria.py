@@ -242,6 +242,7 @@ def test_results_that_are_swapped():
     both = exercise(lambda x: (x.double(), x.double() + 1))
     swapped = Correct("plain", 2).judge(both, [trial([X + 1, X])])
     assert swapped.detail == "Output 0 is what output 1 should be: are they swapped?"
+    assert "returns nothing" in Correct("plain", 2).judge(both, [trial(None)]).seen
     assert "returned, twice" in Correct("plain", 2).judge(both, [trial([X, X])]).detail
     assert Correct("plain", 2).judge(both, [trial([X, X + 2])]).detail == ""
     numbers = exercise(lambda x: (1.0, x.double()))
