@@ -67,7 +67,9 @@ def _viewed(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor | None:
     return None if torch.equal(read.nan_to_num(), x.nan_to_num()) else read
 
 
-ACROSS = "The numbers are right, and are stored as those of the transpose: are the two strides of the store swapped?"
+ACROSS = (
+    "The numbers of the right result, stored where its transpose has them: are the two strides of the store swapped?"
+)
 
 
 def stored_across(seen: torch.Tensor) -> torch.Tensor | None:
@@ -97,10 +99,37 @@ def constant(right: torch.Tensor, seen: torch.Tensor) -> str:
     return f"Each element is {times:.4g} times the right one: a factor that is missing, or one too many?"
 
 
-def unread(trials: Sequence[Trial]) -> str:
-    """Say which parameters no line of a kernel that was launched uses."""
-    launches = [launch for t in trials for launch in t.evidence.launches]
-    names = {launch.kernel: launch.unread for launch in launches if launch.unread}
+def rounded(right: torch.Tensor, seen: torch.Tensor) -> str:
+    """Say so if each element is the right one with the precision of a coarser dtype."""
+    for dtype in (torch.bfloat16, torch.float16):
+        finfo = torch.finfo(dtype)
+        if finfo.eps <= torch.finfo(seen.dtype).eps or not torch.equal(seen.to(dtype).to(seen.dtype), seen):
+            continue
+        right = right.double()
+        if bool(((seen.double() - right).abs() <= 0.51 * finfo.eps * right.abs() + finfo.smallest_normal).all()):
+            name = str(dtype).removeprefix("torch.")
+            return f"Each element is the right one, rounded to {name}: does the kernel convert to it, or a buffer have that dtype?"
+    return ""
+
+
+def unread(trials: Sequence[Trial], wrong: Sequence[Trial]) -> str:
+    """Say which parameters no line of a kernel of the wrong trials uses, lengths left out: where one program has a row of its own,
+    none asks how many rows there are. What reaches past an end for want of a length is a fault, and is told."""
+    lengths: dict[tuple[str, str], set[tuple[str, int]]] = {}  # (kernel, parameter) -> axes that were so long each time
+    for trial in trials:
+        axes = {
+            (n, a): s for n, x in trial.inputs[-1].items() if isinstance(x, torch.Tensor) for a, s in enumerate(x.shape)
+        }
+        for launch in trial.evidence.launches:
+            for name, value in launch.unread.items():
+                alike = {axis for axis, length in axes.items() if length == value}
+                lengths[launch.kernel, name] = lengths.get((launch.kernel, name), alike) & alike
+    names = {
+        launch.kernel: unused
+        for t in wrong
+        for launch in t.evidence.launches
+        if (unused := [name for name in launch.unread if not lengths[launch.kernel, name]])
+    }
     return " ".join(
         f"Your kernel `{kernel}` never uses its parameter{'s' * (len(unused) > 1)} {', '.join(f'`{name}`' for name in unused)}."
         for kernel, unused in names.items()
@@ -127,7 +156,7 @@ def right_while_short(right: Sequence[Trial], wrong: Sequence[Trial]) -> str:
     return (
         f"Right where the {which} axis of `{name}` has at most {max(lengths[: len(right)])} elements, and wrong from "
         f"{min(lengths[len(right) :])} on: what is right in the first block along it, and not in the next? Does each pointer go on by a "
-        "whole block times its own stride, and does the mask know how far?"
+        "whole block times its own stride, does the mask know how far, and is what goes from block to block right?"
     )
 
 

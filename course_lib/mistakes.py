@@ -61,7 +61,16 @@ def first_difference(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Te
 
 
 NOT_STORED = "Your kernel did not store these elements: memory that nobody wrote shows as NaN here."
+STILL_ZERO = "Your kernel did not store these elements: they hold the 0 that was there before."
+LEFT_OUT = "Does a mask leave them out, does a loop end before them, or has the grid too few programs?"
+NO_STORE = "Your kernel stores nothing here: does a mask leave everything out, or does a loop take no turn?"
+ZEROS = (
+    "Your kernel stores 0 everywhere: does a loop take no turn here, does a mask leave everything out, did the numbers under- or "
+    "overflow on the way?"
+)
+ALL_ZERO = "Everything is zero: did the kernel store anything, does a loop take no turn here, did numbers under- or overflow on the way?"
 NO_PROGRAM = "No program ran on this input: has the grid 0 programs here? `//` rounds down, triton.cdiv rounds up."
+NO_KERNEL = "No kernel is launched on this input."
 NO_LAUNCH = (
     "The last call launches no kernel, and an earlier one does: is a result kept? Each call is given other numbers, in tensors that "
     "may look the same."
@@ -89,10 +98,8 @@ def looks_like(
     rows, columns = matrices.any(2).any(0), mask.any(0)
     bad = seen[wrong].double()
     if kernel and bool(wrong.all()) and bool((seen == 0).all()):
-        return (
-            "Everything is zero: did the kernel store anything, does the grid have programs, did the numbers under- or overflow "
-            "on the way?"
-        )
+        stored_nothing = unstored == seen.numel() * seen.element_size()
+        return NO_STORE if stored_nothing else ZEROS if unstored == 0 else ALL_ZERO
     for name, value in arguments.items():
         if _holds(value, seen):
             return f"The result equals the input `{name}`: was anything computed?"
@@ -118,17 +125,14 @@ def looks_like(
     empty = nan or bool((bad == 0).all())
     tail = _tail(matrices.any(2).any(1), "matrix", empty)
     tail = tail or _tail(rows, "row", empty) or _tail(columns, "column" if seen.dim() > 1 else "element", empty)
-    if nan:
-        return _of_nan(
-            tail, missing=unstored == bad.numel() * seen.element_size(), stored=unstored == 0, poisoned=poisoned
-        )
-    return tail or _period(columns, "column") or _period(rows, "row")
+    tail = tail or _period(columns, "column") or _period(rows, "row")
+    if empty and unstored == bad.numel() * seen.element_size():  # the kernel stored all elements but these
+        return f"{NOT_STORED if nan else STILL_ZERO} {tail or LEFT_OUT}"
+    return _of_nan(tail, stored=unstored == 0, poisoned=poisoned) if nan else tail
 
 
-def _of_nan(tail: str, missing: bool, stored: bool, poisoned: Sequence[str]) -> str:
-    """Say where NaN comes from. missing: the kernel stored all elements but these; stored: it stored these too."""
-    if missing:
-        return f"{NOT_STORED} {tail or 'Does the mask leave them out, or has the grid too few programs?'}"
+def _of_nan(tail: str, stored: bool, poisoned: Sequence[str]) -> str:
+    """Say where NaN comes from. stored: the kernel stored it."""
     lanes = (
         f"Masked positions loaded without `other` hold NaN here and anything on a GPU ({', '.join(poisoned)}): do they reach the "
         "result?"
@@ -218,7 +222,7 @@ def _period(bad: torch.Tensor, axis: str) -> str:
         return ""
     steps = where.diff()
     if bool((steps == steps[0]).all()) and int(steps[0]) > 1:
-        return f"Wrong in every {int(steps[0])}th {axis}: an offset that is wrong once per block or per program?"
+        return f"Wrong in one of every {int(steps[0])} {axis}s: an offset that is wrong once per block or per program?"
     return ""
 
 

@@ -32,6 +32,7 @@ from course_lib.criteria.memory import (
     Traffic,
     accesses,
     copy_bytes,
+    passed_on,
 )
 from course_lib.criteria.on_gpu import RightOnGPU
 from course_lib.criteria.results import Compiles, Correct, CostCriterion, GradedTrial, Holds, TritonDidTheWork, of_group
@@ -65,6 +66,7 @@ __all__ = [
     "copy_bytes",
     "judge",
     "of_group",
+    "passed_on",
     "refused",
     "roundings",
     "sum_budget",
@@ -139,7 +141,10 @@ RIGHT_FORMULA = (
     "Your formula is right: on {case}, evaluated where nothing is rounded, it gives the right result. The numbers are too large or "
     "too coarse for it: what overflows, what is rounded to a coarser dtype, which nearly equal numbers are subtracted?"
 )
-OTHER_FORMULA = "Your formula is another one: on {case} the result would be wrong if nothing were rounded, too."
+OTHER_FORMULA = (
+    "Rounding is not the cause: on {case} the result would be wrong if nothing were rounded, too. Is something else computed, or do "
+    "numbers stand in each other's places?"
+)
 
 
 def _remark(exercise: Exercise, shown: Sequence[GradedTrial]) -> str:
@@ -179,7 +184,7 @@ def _kind(trials: Sequence[GradedTrial]) -> str:
     wrong = [t for t in ran if t.difference]
     if not wrong:
         return ""
-    return kinds.unread(wrong) or kinds.right_while_short([t for t in ran if not t.difference], wrong)
+    return kinds.unread(ran, wrong) or kinds.right_while_short([t for t in ran if not t.difference], wrong)
 
 
 SEEN = {"same_cause": "as above", "not_judged": "not judged", "not_measured": "not measured: needs a GPU"}

@@ -169,9 +169,24 @@ class ParallelWork(CostCriterion):
         few = self.lost(
             f"the work of {plural(programs, 'program')}",
             expected=f"at least {asked} programs that share {largest.case.name}",
-            detail="A program runs on one SM, and a GPU has a hundred: cut the work into parts, and give each a program.",
+            detail=_one_by_one(largest.evidence.launches)
+            or "A program runs on one SM, and a GPU has a hundred: cut the work into parts, and give each a program.",
         )
         return replace(few, title=title, missed="too few programs")
+
+
+def _one_by_one(launches: Sequence[Launch]) -> str:
+    """Say so if a kernel is launched again and again for parts of the same tensors that do not need one another."""
+    alike: dict[str, list[Launch]] = {}
+    for launch in launches:
+        alike.setdefault(launch.kernel, []).append(launch)
+    kernel, most = max(alike.items(), key=lambda item: len(item[1]))
+    if len(most) == 1 or passed_on(most) or len({frozenset(f.tensor for f in one.footprints) for one in most}) > 1:
+        return ""
+    return (
+        f"Launches follow one another, and `{kernel}` is launched {len(most)} times for parts that do not need one another: launch all of "
+        "them at once, on a grid with one more axis, and let tl.program_id of it tell which part."
+    )
 
 
 def copy_bytes(x: torch.Tensor, **_: Any) -> int:
@@ -248,9 +263,20 @@ def _detours(group: Sequence[Trial]) -> list[tuple[int, str]]:
                         for a in launch.accesses
                         if a.op == "load" and a.tensor == f.tensor
                     )
-                    who = f"`{writer[f.tensor]}` writes it and `{launch.kernel}` reads it back"
-                    found.append((f.read_bytes, f"`{f.tensor}` is a detour: {who}{', ' if lines else ''}{lines}"))
+                    reader = f"`{launch.kernel}` " if launch.kernel != writer[f.tensor] else ""
+                    who = f"`{writer[f.tensor]}` writes it and {reader}reads it back"
+                    found.append((f.read_bytes, f"a detour through `{f.tensor}`: {who}{', ' if lines else ''}{lines}"))
     return found
+
+
+def passed_on(launches: Sequence[Launch]) -> bool:
+    """Whether one of these launches reads what another one wrote before it."""
+    written: set[str] = set()
+    for launch in launches:
+        if any(f.read_bytes and f.tensor in written for f in launch.footprints):
+            return True
+        written |= {f.tensor for f in launch.footprints if f.written_bytes}
+    return False
 
 
 def _moves(launches: Sequence[Launch]) -> str:
@@ -484,7 +510,8 @@ class Saves(CostCriterion):
             kept, limit = sum(s.nbytes for s in own), self.at_most(**trial.inputs[-1])
             if kept > limit:
                 expected = f"at most {number(limit)} bytes beside the inputs on {trial.case.name}"
-                detail = ", ".join(f"`{s.tensor}` {tuple(s.shape)}: {number(s.nbytes)} bytes" for s in own)
+                each = ", ".join(f"`{s.tensor}` {tuple(s.shape)}: {number(s.nbytes)} bytes" for s in own)
+                detail = f"backward reads what forward keeps: {each}"
                 return self.lost(f"{number(kept)} bytes kept", expected=expected, detail=detail)
         return self.earned(f"backward reads {number(kept)} bytes of forward's beside the inputs")
 

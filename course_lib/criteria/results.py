@@ -107,7 +107,7 @@ class GradedTrial(Trial):
                     happened = self.evidence.faults[0].sentence if self.evidence.faults else ""
                     wrong.detail = (
                         happened
-                        or self._swapped(arguments, got, part, expected)
+                        or self._swapped(arguments, output, part, expected)
                         or self._computed(arguments, got, part, right)
                         or wrong.detail
                     )
@@ -152,17 +152,19 @@ class GradedTrial(Trial):
         stored = [f.written_distinct_bytes for f in own if f.written_bytes]
         return max(0, nbytes - sum(stored)) if len(stored) < 2 or sum(stored) >= nbytes else None
 
-    def _swapped(self, arguments: dict[str, Any], got: Any, part: int, expected: Any) -> str:
+    def _swapped(self, arguments: dict[str, Any], output: Any, part: int, expected: Any) -> str:
         """A sentence if one of several results is what another one should be."""
-        for other, right in enumerate(expected if isinstance(expected, tuple) else ()):
+
+        def fits(got: Any, right: Any) -> bool:
             both = isinstance(got, torch.Tensor) and isinstance(right, torch.Tensor)
-            if (
-                both
-                and other != part
-                and got.shape == right.shape
-                and not bool(self._wrong(arguments, got, right).any())
-            ):
-                return f"Output {part} is what output {other} should be: are they swapped?"
+            return both and got.shape == right.shape and not bool(self._wrong(arguments, got, right).any())
+
+        for other, (got, right, name) in enumerate(_pairs(output, expected)):
+            if name and other != part and fits(output[part], right):
+                is_other = f"Output {part} is what output {other} should be"
+                if fits(got, right):
+                    return f"{is_other}, and so is output {other}: is one of them stored, or returned, twice?"
+                return f"{is_other}: are they swapped?"
         return ""
 
     def _computed(self, arguments: dict[str, Any], got: Any, part: int, right: Any) -> str:
@@ -193,7 +195,8 @@ class GradedTrial(Trial):
         meant = kinds.stored_across(got)
         if meant is not None and is_like(meant, right, arguments):
             return kinds.ACROSS
-        return kinds.constant(self._reference(arguments, right), got)
+        reference = self._reference(arguments, right)
+        return kinds.rounded(reference, got) or kinds.constant(reference, got)
 
     def _wrong(self, arguments: dict[str, Any], got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
         """A boolean tensor that marks the wrong elements. `got` and `expected` have the same shape; `expected` is as
@@ -241,6 +244,9 @@ class GradedTrial(Trial):
             return f"expected shape {tuple(expected.shape)}, got {tuple(got.shape)}.{turned}"
         dtype = _expected_dtype(arguments, expected)
         if got.dtype != dtype:
+            if expected.dtype == torch.float64:
+                name = next(n for n, v in arguments.items() if isinstance(v, torch.Tensor))
+                finding.detail = f"A result has the dtype of `{name}`: allocate it with dtype={name}.dtype."
             return f"expected {dtype}, got {got.dtype}"
         wrong = self._wrong(arguments, got, expected)
         if not bool(wrong.any()):
@@ -260,6 +266,8 @@ class GradedTrial(Trial):
                 unstored=self._unstored(label, got.numel() * got.element_size()),
                 poisoned=self.evidence.poisoned,
             )
+        if not finding.detail and not self.evidence.launches and TritonDidTheWork in map(type, self.exercise.gates):
+            finding.detail = mistakes.NO_KERNEL
         return mistakes.first_difference(wrong, reference, got, values=not self.case.hidden)
 
 

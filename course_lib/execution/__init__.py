@@ -161,7 +161,7 @@ def _replayed(
         raise ValueError("the log is not one of these cases")
     found = [Evidence(name) for name in names]
     launched: list[list[Any]] = [[] for _ in names]
-    left = MOST_WORK
+    left, last = MOST_WORK, Evidence("")
     with spending("tracing"):
         # what is too much, the largest find
         smallest_first = sorted(range(len(names)), key=lambda i: _input_bytes(fresh[i]))
@@ -172,11 +172,13 @@ def _replayed(
             if stopped:
                 found[i].error = stopped["error"]
                 found[i].cause = wire.from_tree(Cause, stopped["cause"])
+            elif kernel and left <= 0 and last.error:  # what took all of it is told of the others, too
+                found[i].error, found[i].cause = last.error, last.cause
             elif kernel:
                 work = Work(min(MOST_OF_A_CASE, left))
                 more = {"allows": allows, "language": language, "launched": launched[i], "work": work}
                 found[i] = Evidence(**vars(replay(log, inputs, case=names[i], **more)))
-                left -= work.done
+                left, last = left - work.done, found[i]
             else:
                 found[i].outputs = [plain(call["result"]) for call in log["calls"]]
                 found[i].did = [[str(e["mark"]) for e in call["events"] if "mark" in e] for call in log["calls"]]

@@ -44,8 +44,8 @@ class JudgedVariant:
 
     @property
     def untold(self) -> str:
-        """The words that must stand below a lost criterion, and do not."""
-        tells = any(self.variant.tells in f.detail for f in self.verdict.findings if f.lost)
+        """The words that a lost criterion must tell, and does not."""
+        tells = any(self.variant.tells in f"{f.seen} {f.detail}" for f in self.verdict.findings if f.lost)
         return "" if tells or not self.variant.tells else self.variant.tells
 
     @property

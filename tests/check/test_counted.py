@@ -139,7 +139,7 @@ def moved(read, written, distinct=4096):
         (moved(4600, 4096), "`x` is read 1.12 times: line 3 `line 3`"),
         (moved(8192, 4096), "`x` is read 2 times: line 3 `line 3`"),
         (moved(4096, 12288), "`out` is written 3 times"),
-        ([*moved(4096, 4096), Footprint("buffer 1", 4096, 4096, 4096, 4096, 4096)], "is a detour"),
+        ([*moved(4096, 4096), Footprint("buffer 1", 4096, 4096, 4096, 4096, 4096)], "a detour through"),
     ],
 )
 def test_traffic(footprints, detail):
@@ -160,7 +160,7 @@ def test_traffic_blames_what_is_written_and_read_back_by_another_kernel():
     found.evidence.launches.append(Launch("back", (1, 1, 1), 1, forward.accesses, back))
     finding = Traffic(lambda x: 2 * x.numel() * 4, 1).judge(EXERCISE, [found])
     assert finding.detail.startswith(
-        f"`out` is a detour: `{forward.kernel}` writes it and `back` reads it back, line 4"
+        f"a detour through `out`: `{forward.kernel}` writes it and `back` reads it back, line 4"
     )
     assert finding.expected.endswith("on a case")
 

@@ -134,7 +134,7 @@ QUESTION = "does a mask end too early, has the grid too few programs, or do the 
             NAN,
             0,
             [],
-            "Your kernel did not store these elements: memory that nobody wrote shows as NaN here. Does the mask",
+            "Your kernel did not store these elements: memory that nobody wrote shows as NaN here. Does a mask",
         ),
         (
             NAN,
@@ -150,6 +150,9 @@ QUESTION = "does a mask end too early, has the grid too few programs, or do the 
             "Your kernel did not store these elements: memory that nobody wrote shows as NaN here. Wrong in row 2",
         ),
         (TAIL, 48, [], "Wrong in row 2 alone"),
+        (TAIL.nan_to_num(0), 32, [], "Your kernel did not store these elements: they hold the 0 that was there before"),
+        (0 * X, 48, [], "Your kernel stores 0 everywhere"),
+        (0 * X, 0, [], "Your kernel stores nothing here"),
         (TAIL, 48, ["kernel `k`, line 3"], "Wrong in row 2 alone"),
     ],
 )
@@ -239,6 +242,8 @@ def test_results_that_are_swapped():
     both = exercise(lambda x: (x.double(), x.double() + 1))
     swapped = Correct("plain", 2).judge(both, [trial([X + 1, X])])
     assert swapped.detail == "Output 0 is what output 1 should be: are they swapped?"
+    assert "returns nothing" in Correct("plain", 2).judge(both, [trial(None)]).seen
+    assert "returned, twice" in Correct("plain", 2).judge(both, [trial([X, X])]).detail
     assert Correct("plain", 2).judge(both, [trial([X, X + 2])]).detail == ""
     numbers = exercise(lambda x: (1.0, x.double()))
     assert "expected a number" in Correct("plain", 2).judge(numbers, [trial([X, X])]).seen

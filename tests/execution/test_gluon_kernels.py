@@ -349,10 +349,13 @@ def keeps_state(x_ptr):
     "kernel, sentence",
     [
         (keeps_state, "`Slot` is a type: keep what an @aggregate class holds in variables of their own"),
-        (uses_its_own_layout, "`OWN` is a constexpr: inside a kernel only Gluon's language"),
+        (
+            uses_its_own_layout,
+            "`OWN` is a constexpr that holds an object of the class .*: inside a kernel only Gluon's language",
+        ),
         (
             calls_python,
-            "`computed` is a ConstexprFunction: only the compiler may run its Python. Write it with `@gluon.jit`",
+            "`computed` is an object of the class ConstexprFunction: only the compiler may run its Python. Write it with `@gluon.jit`",
         ),
         (calls_a_function, "`plain_python` is a function: .*Is `@gluon.jit` missing above it?"),
     ],

@@ -156,7 +156,7 @@ def test_refused(function, sentence):
 def test_what_the_compiler_would_refuse():
     evidence = evidence_of(lambda x: of_a_block[(1,)](x))
     sentence = (
-        "kernel `of_a_block`, line 2: `tl.store(x_ptr + tl.arange(0, tl.load(x_ptr).shap), 1.0)`: a block has no public `shap` "
+        "kernel `of_a_block`, line 2: `tl.store(x_ptr + tl.arange(0, tl.load(x_ptr).shap), 1.0)`: a number has no public `shap` "
         "(did you mean `shape`?)"
     )
     assert evidence.error == sentence and evidence.outputs == []

@@ -19,7 +19,7 @@ from course_lib.exercises import recomputation as R
 from course_lib.workloads import activations
 from course_lib.workloads.activations import FUNCTIONS, Live, chain, run_checkpoint, split_evenly, train_step
 from tritontrace.replay import steps
-from tritontrace.results import Saved, Steps
+from tritontrace.results import Footprint, Launch, Saved, Steps
 from tritontrace.tracing import trace
 
 
@@ -405,8 +405,11 @@ def test_the_halves_of_a_pair_have_names():
 
 def test_mistakes_name_what_was_stored():
     look = R.mistakes.saved_something("store less")
-    trial = SimpleNamespace(evidence=SimpleNamespace(saved=[Saved("buffer 1", 8)]))
+    forward = Launch("k", (1, 1, 1), footprints=[Footprint("buffer 1", 8, written_bytes=8)])
+    trial = SimpleNamespace(evidence=SimpleNamespace(saved=[Saved("buffer 1", 8)], launches=[forward]))
     assert look([trial]) == "store less"
+    trial.evidence.launches[0].phase = 1  # nothing of the forward half
+    assert look([trial]) == ""
     trial.evidence.saved = [Saved("x", 8)]
     assert look([trial]) == ""
 

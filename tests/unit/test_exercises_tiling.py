@@ -134,9 +134,9 @@ def what_is_said_of(multiply) -> str:
     return checking.verdict(T.tiled_matmul, multiply, seed=1).remark
 
 
-@pytest.mark.parametrize("dims", ["m", "n", "k", "mnk"])
+@pytest.mark.parametrize("dims", ["m", "n", "k", "mn", "mnk"])
 def test_tiles_that_are_left_out_at_the_edges_are_named(dims):
-    assert "M // bm rounds down" in what_is_said_of(summed(dims))
+    assert f"along {' and '.join(dims.upper())} is missing" in what_is_said_of(summed(dims))
 
 
 def test_a_sum_that_is_replaced_is_named():

@@ -13,10 +13,10 @@ from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.fusion.cases import added, also, labelled, nbytes, normed, rows, vectors
 from course_lib.exercises.fusion.mistakes import (
     CROSS_ENTROPY,
+    IN_REGISTERS,
     MASKED_ZERO,
     NO_CORRECTION,
     NORMS,
-    ONE_LAUNCH,
     SQUARED,
     all_zero,
     by_row,
@@ -25,12 +25,12 @@ from course_lib.exercises.fusion.mistakes import (
     cut_off,
     divided_by,
     divided_by_the_block,
-    launched,
     nan_of_exp,
     not_apart,
     overflows,
     read_times,
     scaled_rows,
+    several_launches,
 )
 from course_lib.exercises.fusion.oracles import add_rms_norm, loss_budget, near, norm_budget, rms_norm, softmax_budget
 from course_lib.hardware import inductor
@@ -73,7 +73,7 @@ sin2_plus_cos2 = Exercise(
         "tl.sin and tl.cos need float32, so convert with .to(tl.float32) after the load. tl.store converts the result back.",
         "sine = tl.sin(x); cosine = tl.cos(y); tl.store(out_ptr + i, sine * sine + cosine * cosine, mask=i < n).",
     ],
-    mistakes=[launched(1, ONE_LAUNCH)],
+    mistakes=[several_launches],
 )
 
 bias_gelu = Exercise(
@@ -123,8 +123,8 @@ bias_gelu = Exercise(
             by_row,
             "You use one number of the bias for each row. But the bias has one number for each column, so load it at bias_ptr + cols.",
         ),
-        launched(1, ONE_LAUNCH),
-        read_times("x", 1.9, ONE_LAUNCH),
+        several_launches,
+        read_times("x", 1.9, IN_REGISTERS),
     ],
 )
 
@@ -182,10 +182,8 @@ softmax = Exercise(
         ),
         computes(divided_by(lambda x, p: torch.ones(())), "These are the exponentials p. Divide them by their sum."),
         scaled_rows(MASKED_ZERO),
-        launched(1, ONE_LAUNCH),
-        read_times(
-            "x", 1.9, "The row was in registers already: keep the block and compute on it, instead of loading it again."
-        ),
+        several_launches,
+        read_times("x", 1.9, IN_REGISTERS),
     ],
 )
 
@@ -297,10 +295,8 @@ rmsnorm = Exercise(
         divided_by_the_block,
         *NORMS,
         all_zero("hard", SQUARED),
-        launched(1, ONE_LAUNCH),
-        read_times(
-            "x", 1.9, "The row was in registers already: keep the block and compute on it, instead of loading it again."
-        ),
+        several_launches,
+        read_times("x", 1.9, IN_REGISTERS),
     ],
 )
 
@@ -346,7 +342,7 @@ add_rmsnorm = Exercise(
         "h = x.to(tl.float32) + residual.to(tl.float32); tl.store(h_ptr + ..., h, mask=inside); then rmsnorm's lines with h for x. "
         "Return (out, h).",
     ],
-    mistakes=[divided_by_the_block, *NORMS, all_zero("hard", SQUARED), launched(1, ONE_LAUNCH)],
+    mistakes=[divided_by_the_block, *NORMS, all_zero("hard", SQUARED), several_launches],
 )
 
 cross_entropy = Exercise(

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 import triton
 
-from course_lib.criteria import GradedTrial
+from course_lib.criteria import GradedTrial, passed_on
 from course_lib.criteria.results import SomeTrial
 from course_lib.exercise import Trial
 from course_lib.mistakes import MistakeMatcher
@@ -35,9 +35,12 @@ def read_times(tensor: str, times: float, sentence: str) -> MistakeMatcher:
     return look
 
 
-def launched(more_than: int, sentence: str) -> MistakeMatcher:
-    """Make a mistake that says `sentence` if a call launches more than `more_than` kernels."""
-    return lambda trials: sentence if any(len(t.evidence.launches) > more_than for t in performance(trials)) else ""
+def several_launches(trials: Sequence[Trial]) -> str:
+    """Say so if a call makes several launches, by what they have to do with one another."""
+    several = [t.evidence.launches for t in performance(trials) if len(t.evidence.launches) > 1]
+    if not several:
+        return ""
+    return ONE_LAUNCH if any(map(passed_on, several)) else SIDE_BY_SIDE
 
 
 def results(trials: Sequence[Trial], *groups: str) -> list[tuple[dict[str, Any], torch.Tensor]]:
@@ -84,12 +87,18 @@ def nan_of_exp(trials: Sequence[GradedTrial]) -> str:
     rows = [x[nan.any(1)] for x, nan in pairs if len(x) == len(nan) and bool(nan.any())]
     if any(bool((x.abs().amax(1) < 80).any()) for x in rows):  # exp(x) is neither 0 nor infinite there
         return UPSIDE_DOWN if not lanes and all(bool(nan.all()) for _, nan in pairs) else ""
-    if any(bool(((x.amax(1) > 89) & x.isfinite().all(1)).any()) for x in rows):
-        return OVERFLOWS
+    if any(map(_overflow, rows)):
+        right = [x[~nan.any(1)] for x, nan in pairs if len(x) == len(nan)]
+        return NOT_THE_MAXIMUM if any(map(_overflow, right)) else OVERFLOWS
     masked = [bool(x.isinf().any()) for x in rows]
     if any(masked):
         return MASKED_START if all(masked) else ""
     return STARTS_AT_0 if rows else ""
+
+
+def _overflow(rows: torch.Tensor) -> bool:
+    """Whether the exponentials of some finite row would not be finite."""
+    return bool(((rows.amax(1) > 89) & rows.isfinite().all(1)).any())
 
 
 def overflows(trials: Sequence[GradedTrial]) -> str:
@@ -179,6 +188,17 @@ def padded(block: int) -> Callable[..., torch.Tensor]:
     return loss_by(lambda x, right: F.pad(x.double(), (0, -x.shape[1] % block)).logsumexp(1) - right)
 
 
+def uncorrected(block: int) -> Callable[..., torch.Tensor]:
+    """Make the loss that results if the sum of earlier blocks stays as it is when the maximum grows."""
+
+    def loss(x: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        blocks = F.pad(x.double(), (0, -x.shape[1] % block), value=-torch.inf).unflatten(1, (-1, block))
+        m = blocks.amax(2).cummax(1).values.clamp(min=-3.4e38)
+        return m[:, -1] + (blocks - m[:, :, None]).exp().sum((1, 2)).log() - right
+
+    return loss_by(loss)
+
+
 def all_zero(group: str, sentence: str) -> MistakeMatcher:
     """Make a mistake that says `sentence` if a result of this group is zero everywhere."""
     return lambda trials: sentence if any(not bool(o.any()) for _, o in results(trials, group)) else ""
@@ -222,7 +242,15 @@ def one_store_each(out: Any, n: int, ops: Sequence[Sequence[str]], itemsize: int
     return out == n * itemsize * sum(len(stage.loads) + 1 for stage in stages)
 
 
-ONE_LAUNCH = "The second kernel loads what the first one stored. Fusion saves this trip through memory."
+ONE_LAUNCH = "A launch loads what another one stored before. Fusion saves this trip through memory."
+SIDE_BY_SIDE = (
+    "None of these launches loads what another one stored. Let one launch do it all, with a program for each part."
+)
+IN_REGISTERS = "x was in registers already: keep the block and compute on it, instead of loading it again."
+NOT_THE_MAXIMUM = (
+    "Some rows with numbers above 89 are NaN, and others are right, so something is subtracted before exp, but not always the maximum. "
+    "Can m become smaller? m_new must be the larger one of m and the block's maximum."
+)
 OVERFLOWS = "From x = 89 on, exp(x) is infinite in float32, and inf / inf is NaN. Subtract the row's maximum first."
 STARTS_AT_0 = (
     "All logits of these rows are far below 0, so each exp is 0, and 0 / 0 is NaN. The running maximum must be one of the logits, "
@@ -271,6 +299,10 @@ CROSS_ENTROPY = [
         computes(
             padded(2**k), "With other=0 each masked position adds exp(0 - m) to l. With other=-float('inf') it adds 0."
         )
+        for k in range(7, 18)
+    ),
+    *(
+        computes(uncorrected(2**k), "When the maximum grows, the old sum is too large: multiply it by exp(m - m_new).")
         for k in range(7, 18)
     ),
     computes(

@@ -20,21 +20,19 @@ from course_lib.exercises.recomputation.mistakes import (
     saved_nothing,
     saved_something,
     several_launches,
+    unscaled,
 )
 from course_lib.exercises.recomputation.oracles import (
     cross_entropy_budget,
     dropout_and_gradient,
     gelu_budget,
-    kept_elements,
     rmsnorm_budget,
     rmsnorm_gradients,
     rounding_budget,
     sigmoid_budget,
     sigmoid_bytes,
-    two_like_x,
     with_gradients,
 )
-from course_lib.mistakes import every
 
 # ------------------------------------------------------------------------------------------------ recomputing for speed
 
@@ -110,7 +108,9 @@ sigmoid3 = Exercise(
             "A tensor that forward writes and backward reads costs two memory operations. Can backward compute it instead?"
         ),
         several_launches(
-            "With three launches, the numbers pass through memory twice on the way. Compute all three sigmoids in one launch."
+            (0, 1),
+            "A launch loads what another one stored, so numbers pass through memory on the way. Compute all three sigmoids in one launch.",
+            "None of these launches loads what another one stored: one launch can do it all.",
         ),
     ],
 )
@@ -158,7 +158,7 @@ recomputed_gelu = Exercise(
         cast_by_autograd,
         saved_nothing,
         saved_something("gelu(x) can be computed again from x, so only the inputs need to be kept."),
-        several_launches("Both gradients need x, gate and dy. Load these once, in one kernel."),
+        several_launches((1,), "Both gradients need x and dy. Load these once, in one kernel."),
     ],
 )
 
@@ -254,7 +254,7 @@ rmsnorm_backward = Exercise(
     ],
     mistakes=[
         lambda trials: (
-            "Atomics add in the order in which programs arrive. Let each program store a row of partial sums instead."
+            "With atomics, or behind a lock, programs add in the order in which they arrive. Give each program a row of partial sums."
             if any(a.op == "atomic" for t in trials for launch in t.evidence.launches for a in launch.accesses)
             else ""
         ),
@@ -265,14 +265,6 @@ rmsnorm_backward = Exercise(
 
 
 # ------------------------------------------------------------------------------------------------ random numbers
-
-
-unscaled = every(
-    lambda output, x, p, seed, dy: (
-        two_like_x(output, x) and torch.equal(output[0], torch.where(kept_elements(x, p, seed), x, 0))
-    ),
-    "The kept elements have their old values. Divide them by 1 - p.",
-)
 
 
 seeded_dropout = Exercise(

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
 import triton
 
-from course_lib.criteria import GradedTrial
+from course_lib.criteria import GradedTrial, passed_on
 from course_lib.exercise import Exercise, Trial
 from course_lib.exercises.recomputation.oracles import kept_elements, two_like_x
-from course_lib.mistakes import MistakeMatcher, on_exception, torch_did
+from course_lib.mistakes import MistakeMatcher, every, on_exception, torch_did
 
 
 def saved_something(sentence: str) -> MistakeMatcher:
-    """Make a mistake that says `sentence` if backward used a buffer of the forward half."""
-    return lambda trials: (
-        sentence if any(s.tensor.startswith("buffer") for t in trials for s in t.evidence.saved or ()) else ""
-    )
+    """Make a mistake that says `sentence` if backward used a buffer that a kernel of the forward half wrote."""
+
+    def look(trials: Sequence[Trial]) -> str:
+        for evidence in (t.evidence for t in trials):
+            forward = [f for launch in evidence.launches if launch.phase == 0 for f in launch.footprints]
+            written = {f.tensor for f in forward if f.written_bytes and f.tensor.startswith("buffer")}
+            if any(s.tensor in written for s in evidence.saved or ()):
+                return sentence
+        return ""
+
+    return look
 
 
 FLOAT32 = on_exception(
@@ -74,11 +81,21 @@ def nan_if_hard(exercise: Callable[[], Exercise], sentence: str) -> MistakeMatch
     return look
 
 
-def several_launches(sentence: str) -> MistakeMatcher:
-    """Make a mistake that says `sentence` if a call of a performance case launches more than one kernel in each half."""
-    return lambda trials: (
-        sentence if any(len(t.evidence.launches) > 2 for t in trials if t.case.group == "performance") else ""
-    )
+def several_launches(phases: Collection[int], passed: str, apart: str = "") -> MistakeMatcher:
+    """Make a mistake about a half of a performance case that makes several launches, of those of these numbers.
+
+    passed   what to say where one of them loads what another one stored;  apart  where none does, if that is something else
+    """
+
+    def look(trials: Sequence[Trial]) -> str:
+        costly = [t.evidence.launches for t in trials if t.case.group == "performance"]
+        halves = [[one for one in launches if one.phase == phase] for launches in costly for phase in phases]
+        several = [half for half in halves if len(half) > 1]
+        if not several:
+            return ""
+        return passed if any(map(passed_on, several)) else apart or passed
+
+    return look
 
 
 def mean_over_a_block(trials: Sequence[Trial]) -> str:
@@ -105,6 +122,17 @@ def partial_sums_of_each_row(trials: Sequence[Trial]) -> str:
         for f in launch.footprints
     )
     return "You store as many partial sums as x has elements. Let each program add up 16 rows." if large else ""
+
+
+def unscaled(trials: Sequence[Trial]) -> str:
+    """Say so if results hold the kept elements as they are. With p = 0 that is right."""
+    mistake = every(
+        lambda output, x, p, seed, dy: (
+            two_like_x(output, x) and torch.equal(output[0], torch.where(kept_elements(x, p, seed), x, 0))
+        ),
+        "The kept elements have their old values. Divide them by 1 - p.",
+    )
+    return mistake([t for t in trials if any(call["p"] for call in t.inputs)])
 
 
 def another_mask(trials: Sequence[Trial]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product as combinations
+from functools import partial
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -25,15 +26,17 @@ def _of_the_last_tile(output: Any, a: torch.Tensor, b: torch.Tensor, bk: int, **
     return _is(output, product(a[:, last:], b[last:]))
 
 
-def _of_whole_tiles(output: Any, a: torch.Tensor, b: torch.Tensor, bm: int, bn: int, bk: int) -> bool:
-    """Whether what tiles at edges would add is missing, in one direction or several, or there are none."""
-    (M, K), N = a.shape, b.shape[1]
-    for m, n, k in combinations((M, M // bm * bm), (N, N // bn * bn), (K, K // bk * bk)):
-        guess = torch.zeros(M, N, dtype=torch.float64)
-        guess[:m, :n] = product(a[:m, :k], b[:k, :n])
-        if _is(output, guess):
-            return True
-    return False
+def _without(axes: tuple[str, ...], output: Any, a: torch.Tensor, b: torch.Tensor, **sides: int) -> bool:
+    """Whether what stands behind the last whole tile along these axes is missing, or there is nothing."""
+    lengths = {"M": a.shape[0], "N": b.shape[1], "K": a.shape[1]}
+    M, N, K = (n // sides[SIDES[x]] * sides[SIDES[x]] if x in axes else n for x, n in lengths.items())
+    guess = torch.zeros(lengths["M"], lengths["N"], dtype=torch.float64)
+    guess[:M, :N] = product(a[:M, :K], b[:K, :N])
+    return _is(output, guess)
+
+
+SIDES = {"M": "bm", "N": "bn", "K": "bk"}
+AXES = [axes for count in (1, 2, 3) for axes in combinations(SIDES, count)]
 
 
 last_tile_alone = every(
@@ -46,10 +49,15 @@ last_tile_alone = every(
 def whole_tiles_alone(trials: Sequence[GradedTrial]) -> str:
     """Say so if what the partial tiles at the edges add is missing where there are some."""
     ragged = [t for t in of_group(trials, "ragged") if t.difference]
-    sentence = (
-        "The tiles at the edges are missing, because M // bm rounds down. Go in steps, range(0, M, bm), or round up."
-    )
-    return every(_of_whole_tiles, sentence)(ragged)
+    for axes in AXES:  # the fewest that explain it
+        length, side = axes[0], SIDES[axes[0]]
+        sentence = (
+            f"What lies behind the last whole tile along {' and '.join(axes)} is missing. Does a loop end too early? "
+            f"range(0, {length}, {side}) comes to the last, partial tile; {length} // {side} rounds down, and leaves it out."
+        )
+        if every(partial(_without, axes), sentence)(ragged):
+            return sentence
+    return ""
 
 
 looks_like_tf32 = multiplied_in_tf32(lambda a, b, **_: [product(as_tf32(a), as_tf32(b))], product)

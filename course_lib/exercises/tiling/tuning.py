@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 import torch
 
-from course_lib.criteria import Compiles, Correct, GradedTrial, Launches, NoAtomics, Speed, Traffic, TritonDidTheWork
+from course_lib.criteria import (
+    Compiles,
+    Correct,
+    GradedTrial,
+    Launches,
+    NoAtomics,
+    Speed,
+    Traffic,
+    TritonDidTheWork,
+    of_group,
+)
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.misconceptions import Misconception
@@ -77,6 +87,18 @@ def too_many_stages(trials: Sequence[GradedTrial]) -> str:
     )
 
 
+def small_tile(trials: Sequence[GradedTrial]) -> str:
+    """Say so if the tiles are so small that too much is moved, which their stages cannot mend."""
+    for t in of_group(trials, "performance"):
+        moved_bytes = sum(f.read_bytes + f.written_bytes for launch in t.evidence.launches for f in launch.footprints)
+        if moved_bytes > 1.05 * least_bytes(**t.inputs[-1]):
+            return (
+                "Each tile of c reads its rows of a and its columns of b once. Larger tiles move fewer bytes, and their stages fill more "
+                "of shared memory."
+            )
+    return ""
+
+
 def too_few_stages(trials: Sequence[GradedTrial]) -> str:
     """Say so if shared memory has room for more."""
     return (
@@ -90,6 +112,7 @@ tune = Exercise(
     id="tiling.tune",
     entry="tuned_matmul",
     given=("tuned_kernel", "tuned_matmul"),
+    blank="has nothing to launch with: `configuration` returns nothing yet (is its `return` missing?)",
     signature="configuration() -> dict of BLOCK_M, BLOCK_N, BLOCK_K, num_warps, num_stages",
     minutes=15,
     difficulty=3,
@@ -127,7 +150,7 @@ tune = Exercise(
         "program may have 232,448.",
         "BLOCK_M=128, BLOCK_N=256, BLOCK_K=64 and num_warps=8; how many stages fit? If there is a GPU, try the tile turned, too.",
     ],
-    mistakes=[too_many_sums, too_many_stages, too_few_stages],
+    mistakes=[too_many_sums, too_many_stages, small_tile, too_few_stages],
 )
 
 

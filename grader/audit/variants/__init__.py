@@ -13,7 +13,7 @@ A cell without code is the last whole cell above it, an answer to the same exerc
     # +     row_copy_kernel[(M,)](x, out, N, x.stride(0), BLOCK=4096, num_warps=64)
 
 after="solution" puts the published solution before it; says="words" must be in its remark; not_remark="words" are false of it, and must
-not be there; a first cell without a name stands before each of its script; flags are the rules of grader/judging/flags.py that must show it
+not be there; tells="words" must be told by a criterion that it loses; a first cell without a name stands before each of its script; flags are the rules of grader/judging/flags.py that must show it
 to a person.
 """
 
@@ -45,7 +45,7 @@ class Variant:
     flags     the source rules that must flag it for a person
     says      words that its remark must hold
     not_remark    words that its remark once held, and must not hold, being false of it
-    tells     words that must stand below a criterion that it loses
+    tells     words that a criterion which it loses must tell
     script    the file it comes from, "cheats/forged"
     """
 
@@ -151,6 +151,7 @@ def read(path: Path) -> list[Variant]:
         more: dict[str, Any] = {
             "says": says.get("says", ""),
             "not_remark": says.get("not_remark", ""),
+            "tells": says.get("tells", ""),
             "script": f"{path.parent.name}/{path.stem}",
         }
         patches = changes(source)

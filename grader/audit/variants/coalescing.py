@@ -530,6 +530,7 @@ WRONG = [
             "tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (BLOCK, 2))",
             "tl.trans(tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (2, BLOCK)))",
         ),
+        says="Rounding is not the cause",
     ),
     wrong("deinterleave", "swapped", ["correct.plain"], ("even, odd = tl.split", "odd, even = tl.split")),
     wrong(

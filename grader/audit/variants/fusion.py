@@ -470,6 +470,7 @@ WRONG = [
             "    tl.store(",
             "    x = tl.load(x_ptr + offs_m * row_stride + offs_n, mask=inside)\n    z = x.to(tl.float32) + bias\n    tl.store(",
         ),
+        says="in registers already",
     ),
     honest(  # the same bytes for each of its rows: a request more, and every byte of it is used
         "bias_gelu",
@@ -551,6 +552,7 @@ WRONG = [
         "the maximum of the last block",
         [ONLINE],
         ("tl.maximum(m, tl.max(x, axis=0))", "tl.max(x, axis=0)"),
+        says="Can m become smaller?",
     ),
     wrong("online_softmax", "ignores the row stride", [RAGGED], ("row * row_stride", "row * N")),
     wrong("online_softmax", "masked positions hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
@@ -593,6 +595,7 @@ WRONG = [
             "    for row in range(M):\n        rmsnorm_kernel[(1,)](x[row], weight, out[row], N,",
         ),
         ("x.stride(0)", "N"),
+        says="None of these launches loads",
     ),
     wrong("rmsnorm", "forgets the weights", [PLAIN], ("x * scale * weight", "x * scale")),
     wrong("rmsnorm", "x taken as contiguous", [APART], ("row * row_stride", "row * N")),
@@ -605,7 +608,7 @@ WRONG = [
     ),
     # -------------------- add_rmsnorm
     wrong("add_rmsnorm", "two kernels", [LAUNCH, BOTH], source=NORM_READS_H_AGAIN),
-    wrong("add_rmsnorm", "the norm, twice", [PLAIN], ("return out, h", "return out, out")),
+    wrong("add_rmsnorm", "the norm, twice", [PLAIN], ("return out, h", "return out, out"), tells="and so is output 0"),
     wrong("add_rmsnorm", "in the other order", [PLAIN], ("return out, h", "return h, out")),
     wrong(
         "add_rmsnorm",
@@ -626,6 +629,7 @@ WRONG = [
             "    scale =",
             "    tl.debug_barrier()\n    h = tl.load(h_ptr + at, mask=inside, other=0).to(tl.float32)\n    scale =",
         ),
+        tells="writes it and reads it back",
     ),
     wrong("add_rmsnorm", "adds into x", [PLAIN], ("tl.store(h_ptr + at", "tl.store(x_ptr + at")),
     wrong("add_rmsnorm", "torch adds", [TRITON], ("return out, h", "return out, x + residual")),
@@ -638,6 +642,7 @@ WRONG = [
         "the old sum uncorrected",
         [RAGGED, LOSS, LOGITS, PROBABILITIES],
         ("l * alpha", "l"),
+        says="multiply it by exp(m - m_new)",
     ),
     wrong("cross_entropy", "forgets the maximum", [PLAIN], ("m + tl.log(l) - right", "tl.log(l) - right")),
     wrong("cross_entropy", "base two", [PLAIN], ("tl.log(l)", "tl.log2(l)")),

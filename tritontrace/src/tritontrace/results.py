@@ -409,7 +409,8 @@ class Launch:
     busiest_bytes: int = 0  # of the program that moved most
     phase: int = 0
     tf32: bool = False  # a product of it reads float32 as TF32
-    unread: list[str] = field(default_factory=list)  # parameters that no line of it uses, constants left out
+    # parameters that no line of it uses, constants left out: with the number that each was given, None for what is no number
+    unread: dict[str, float | None] = field(default_factory=dict)
     simulated: Simulated | None = None
 
     @property

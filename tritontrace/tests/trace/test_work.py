@@ -53,6 +53,19 @@ def test_too_much_ends_where_it_is_too_much(kernel, more):
     assert 1e5 < work.done < 2e6 and issubclass(TooSlow, KernelError)
 
 
+@pytest.mark.parametrize(
+    "kernel, grid, most, words",
+    [
+        (endless, (1,), 1e8, "turns when as much is done.*Does it ever end"),
+        (copy, (1 << 20,), 1e5, "grid has 1,048,576 programs"),
+    ],
+)
+def test_too_much_for_a_reason_that_shows(kernel, grid, most, words):
+    more = {"BLOCK": 1} if kernel is copy else {}
+    with pytest.raises(TooSlow, match=words), trace(work=Work(most)):
+        kernel[grid](torch.rand(4096), torch.zeros(4096), 4096, **more)
+
+
 @pytest.mark.parametrize("costs, words", [((100, 1), "Larger tiles"), ((1, 100), "Are blocks much larger")])
 def test_what_ran_out_is_told(costs, words):
     """Whoever has the largest blocks that Triton takes was told to take larger tiles."""

@@ -1,6 +1,6 @@
 # No cheats: accidents that an outcome-only test lets pass. More stand as patches in coalescing.py.
 
-# %% name="the last tile forgotten" exercise="coalescing.row_copy" loses="correct.ragged; correct.strided"
+# %% name="the last tile forgotten" exercise="coalescing.row_copy" loses="correct.ragged; correct.strided" tells="does a loop end before them"
 @triton.jit
 def row_copy_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     m = tl.program_id(0)

@@ -81,7 +81,7 @@ def row_copy(x):
 # +         tl.store(out_ptr, nothing)
 # +     except NameError:
 
-# %% name="methods of a string" exercise="coalescing.row_copy" loses="compiles"
+# %% name="methods of a string" exercise="coalescing.row_copy" loses="compiles" tells="a text has no public"
 # -     if isinstance(BLOCK, tl.constexpr):
 # +     if "a".upper() == "A":
 
@@ -165,7 +165,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="a number that equals all others" exercise="coalescing.row_copy" loses="correct.plain"
+# %% name="a number that equals all others" exercise="coalescing.row_copy" loses="correct.plain" tells="a constexpr that holds an object of the class Always"
 class Always(int):
     def __eq__(self, other):
         return True
@@ -186,7 +186,7 @@ def row_copy(x):
     return launched(kernel, x)
 
 
-# %% name="a dtype of one's own" exercise="coalescing.row_copy" loses="correct.plain"
+# %% name="a dtype of one's own" exercise="coalescing.row_copy" loses="correct.plain" tells="is an object of the class Own"
 class Own(tl.dtype):
     def __eq__(self, other):
         return True
@@ -228,7 +228,7 @@ def row_copy(x):
     return launched(kernel, x, None)
 
 
-# %% name="a global that changes between launches" exercise="coalescing.row_copy" loses="correct.plain"
+# %% name="a global that changes between launches" exercise="coalescing.row_copy" loses="correct.plain" tells="Triton refuses the next one"
 # A GPU would refuse the second launch.
 PART = tl.constexpr(0)
 

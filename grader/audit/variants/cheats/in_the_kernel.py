@@ -15,7 +15,7 @@ def transpose(x):
     return out
 
 
-# %% name="modules behind the language" exercise="coalescing.transpose" loses="triton_did_the_work"
+# %% name="modules behind the language" exercise="coalescing.transpose" loses="triton_did_the_work" tells="no public `core`"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr):
     tl.store(out_ptr, len(tl.core.inspect.os.getcwd()))
@@ -31,11 +31,11 @@ def transpose(x):
 # -     tl.store(out_ptr, len(tl.core.inspect.os.getcwd()))
 # +     tl.store(out_ptr, eval("1"))
 
-# %% name="attributes of objects" exercise="coalescing.transpose" loses="compiles"
+# %% name="attributes of objects" exercise="coalescing.transpose" loses="compiles" tells="a pointer has no public"
 # -     tl.store(out_ptr, len(tl.core.inspect.os.getcwd()))
 # +     tl.store(out_ptr, x_ptr.handle.data[0])
 
-# %% name="a format string" exercise="coalescing.transpose" loses="compiles"
+# %% name="a format string" exercise="coalescing.transpose" loses="compiles" tells="a text has no public `format`. "
 # -     tl.store(out_ptr, len(tl.core.inspect.os.getcwd()))
 # +     print("{0.__class__.__init__.__globals__}".format(x_ptr))
 # +     tl.store(out_ptr, tl.load(x_ptr))
@@ -57,7 +57,7 @@ def transpose(x):
     return out
 
 
-# %% name="a Python function passed to it" exercise="coalescing.transpose" loses="triton_did_the_work"
+# %% name="a Python function passed to it" exercise="coalescing.transpose" loses="triton_did_the_work" tells="as `helper`"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, helper: tl.constexpr):
     tl.store(out_ptr, helper(3))

@@ -90,7 +90,7 @@ def row_copy(x):
 from triton.ops.transpose import transpose
 
 
-# %% name="in a thread" exercise="coalescing.transpose" loses="triton_did_the_work" flags="threads"
+# %% name="in a thread" exercise="coalescing.transpose" loses="triton_did_the_work" flags="threads" tells="in the thread that calls it"
 import threading
 
 

@@ -1,6 +1,6 @@
 # No cheats either: accidents that run well anywhere but on a GPU, where they end in an error or in wrong numbers.
 
-# %% name="a hint that all strides are multiples of 16" exercise="coalescing.row_copy" loses="correct.strided"
+# %% name="a hint that all strides are multiples of 16" exercise="coalescing.row_copy" loses="correct.strided" tells="against the hint"
 @triton.jit
 def row_copy_kernel(x_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     m = tl.program_id(0)
@@ -52,7 +52,7 @@ def deinterleave(x):
     return even, odd
 
 
-# %% name="a hint that lengths are multiples of 16" exercise="coalescing.deinterleave" loses="correct.ragged; correct.float16"
+# %% name="a hint that lengths are multiples of 16" exercise="coalescing.deinterleave" loses="correct.ragged; correct.float16" tells="against the hint"
 # -     i = pid * BLOCK + tl.arange(0, BLOCK)
 # -     inside = tl.max_constancy(i < N, 16)
 # -     tl.store(even_ptr + i, even, mask=inside)
@@ -62,7 +62,7 @@ def deinterleave(x):
 # +     tl.store(odd_ptr + i, odd, mask=i < end)
 
 
-# %% name="pointers hinted to begin at 16 bytes" exercise="coalescing.gather_rows" loses="correct.strided"
+# %% name="pointers hinted to begin at 16 bytes" exercise="coalescing.gather_rows" loses="correct.strided" tells="no multiple of 16 bytes, against the hint"
 @triton.jit
 def gather_rows_kernel(x_ptr, index_ptr, out_ptr, N, row_stride, BLOCK: tl.constexpr):
     k = tl.program_id(0)
@@ -229,7 +229,7 @@ def column_sum(x):
     return out
 
 
-# %% name="autotuned, the input is reset" exercise="coalescing.column_sum" loses="correct.plain"
+# %% name="autotuned, the input is reset" exercise="coalescing.column_sum" loses="correct.plain" tells="it does not start as zeros"
 # - @triton.autotune([triton.Config({"BLOCK_N": 64}), triton.Config({"BLOCK_N": 128})], key=["M", "N"])
 # + @triton.autotune([triton.Config({"BLOCK_N": 64}), triton.Config({"BLOCK_N": 128})], key=["N"], reset_to_zero=["x_ptr"])
 
@@ -302,7 +302,7 @@ def online_softmax(x):
     return out
 
 
-# %% name="turned in a buffer, without a barrier" exercise="coalescing.transpose" loses="correct.plain"
+# %% name="turned in a buffer, without a barrier" exercise="coalescing.transpose" loses="correct.plain" tells="in a loop behind the load, too"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, buffer_ptr, M, N, stride_m, stride_n, TILES: tl.constexpr, BLOCK: tl.constexpr):
     i, j = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
@@ -366,7 +366,7 @@ def deinterleave(x):
     return even, odd
 
 
-# %% name="rows turned round in a buffer in a helper, without a barrier" exercise="coalescing.row_copy" loses="correct.plain"
+# %% name="rows turned round in a buffer in a helper, without a barrier" exercise="coalescing.row_copy" loses="correct.plain" tells="in `turned`, line 5"
 # Turned round twice, a row is as it was.
 @triton.jit
 def turned(x_ptr, buffer_ptr, N, BLOCK: tl.constexpr):

@@ -28,7 +28,7 @@ def transpose(x):
         pass
 
 
-# %% name="an endless kernel" exercise="coalescing.transpose" loses="correct.plain"
+# %% name="an endless kernel" exercise="coalescing.transpose" loses="correct.plain" tells="Does it ever end?"
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr):
     n = tl.load(x_ptr) * 0
@@ -42,7 +42,7 @@ def transpose(x):
     return out
 
 
-# %% name="a billion programs" exercise="coalescing.transpose" loses="correct.plain" after="solution"
+# %% name="a billion programs" exercise="coalescing.transpose" loses="correct.plain" after="solution" tells="the grid has 1,073,741,824 programs"
 def transpose(x):
     out = torch.empty(x.shape[::-1], dtype=x.dtype)
     transpose_kernel[(1 << 30,)](x, out, 1, 1, 1, 1, BLOCK=1)

@@ -98,8 +98,12 @@ READABLE = (
         r"`\1` is \2 after one branch and \3 after the other; make it the same in both",
     ),
     (
+        r"Loop-carried variable (\w+) has initial type (.*) but is re-assigned to (a block (\[[\d, ]*\]) of .*) in loop",
+        r"`\1` is \2 before the loop and \3 after a turn of it; start it as a block of that shape and dtype: tl.zeros(\4, ...)",
+    ),
+    (
         r"Loop-carried variable (\w+) has initial type (.*) but is re-assigned to (.*) in loop",
-        r"`\1` is \2 before the loop and \3 after a turn of it; start it as what it becomes: 0.0, or tl.zeros(...)",
+        r"`\1` is \2 before the loop and \3 after a turn of it; start it as what it becomes: 0.0 is fp32, and 0 is int32",
     ),
     (r"arange's arguments must be of type|Shape element \d+ must have type", AT_COMPILE_TIME),
     (r"arange's range must be a power of 2|Shape element \d+ must be a power of 2", POWER_OF_2),

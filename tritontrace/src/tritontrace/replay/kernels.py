@@ -67,9 +67,7 @@ def describe(kernel: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFu
     def described(what: str, line: int, value: Any) -> dict[str, Any]:
         found = _described(value, names, table, (*callers, kernel))
         if found is None:
-            raise KernelRefused(
-                f"{name}, line {line}: `{what}` is a {type(value).__name__}: {_instead_of(value, names)}"
-            )
+            raise KernelRefused(f"{name}, line {line}: `{what}` is {_in_words(value)}: {_instead_of(value, names)}")
         return found
 
     (own, used), scope = _names_in(source, name, first), kernel.get_capture_scope()
@@ -89,12 +87,19 @@ def describe(kernel: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFu
         "line": first,
     }
     key = key_of(entry)
-    if vars(kernel).setdefault("described", key) != key:
-        raise KernelRefused(
-            f"{name} uses what was changed after its first launch, and a GPU runs the first: define it again"
-        )
+    first_key, before = vars(kernel).setdefault("described", (key, entry["names"]))
+    if first_key != key:
+        raise KernelRefused(f"{name} uses {_changed(before, entry['names'])}")
     table[key] = entry
     return key
+
+
+def _changed(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Say what a kernel uses that was changed after its first launch. before, now: what its names stand for."""
+    for name, value in now.items():
+        if value.keys() & {"value", "constexpr"} and before.get(name, value) != value:
+            return f"`{name}`, which was changed after the first launch, and Triton refuses the next one: pass it as an argument"
+    return "what was changed after its first launch, and a GPU runs the first: define it again"
 
 
 def with_helpers(keys: Iterable[str], table: Mapping[str, dict[str, Any]]) -> set[str]:
@@ -154,6 +159,14 @@ def _described(
         data = layouts.described(value)
         return data and {"layout": data}
     return {"kernel": describe(value, table, callers)} if isinstance(value, JITFunction) else None
+
+
+def _in_words(value: Any) -> str:
+    """Say what a value is that no kernel may use."""
+    if isinstance(value, tl.constexpr):
+        return f"a constexpr that holds {_in_words(value.value)}"
+    kind = type(value).__name__
+    return f"a {kind}" if type(value).__module__ == "builtins" else f"an object of the class {kind}"
 
 
 def _instead_of(value: Any, names: Names) -> str:
@@ -232,7 +245,7 @@ class _Attributes(ast.NodeTransformer):
             return node
         if node.attr.startswith("_") or not isinstance(node.ctx, ast.Load):
             raise KernelRefused(
-                f"{self.kernel}, line {node.lineno}: {_lacks('a block', node.attr, self.names.attributes)}"
+                f"{self.kernel}, line {node.lineno}: {_lacks(UNKNOWN, node.attr, self.names.attributes)}"
             )
         asked = ast.Call(ast.Name(FIELD, ast.Load()), [node.value, ast.Constant(node.attr)], [])
         return ast.fix_missing_locations(ast.copy_location(asked, node))
@@ -261,9 +274,23 @@ def _field(value: Any, name: tl.constexpr, _semantic: Any = None) -> Any:
     )
     if isinstance(value, (tl.tuple, tuple)) and fields and field in fields:
         return value[fields.index(field)]
-    raise AttributeError(_lacks("a block", field, TRITON.attributes))
+    raise AttributeError(_lacks(_of_the_kind(value), field, () if isinstance(value, str) else TRITON.attributes))
 
 
+UNKNOWN = "what stands before the dot"
+
+
+def _of_the_kind(value: Any) -> str:
+    """Say what a value is in a kernel."""
+    if isinstance(value, (str, int, float)):
+        return "a text" if isinstance(value, str) else "a number"
+    kind = getattr(value, "type", None)
+    if not isinstance(kind, tl.dtype):
+        return UNKNOWN
+    return "a block" if kind.is_block() else "a pointer" if kind.is_ptr() else "a number"
+
+
+CLOSE = 0.7  # `core` is not near `store`
 INSTEAD = {  # of names that Python or its modules have: what a kernel can say
     "float": ".to(dtype)",
     "abs": "tl.abs",
@@ -284,7 +311,7 @@ def _near(name: str, known: Iterable[str]) -> str:
     """A question, if a name looks like one of the known ones, misspelt; what to write, if it is known from elsewhere."""
     if name in INSTEAD:
         return f" (write {INSTEAD[name]})"
-    near = difflib.get_close_matches(name, sorted(known), n=1)
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=CLOSE)
     return f" (did you mean `{near[0]}`?)" if near else ""
 
 

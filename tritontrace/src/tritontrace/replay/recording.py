@@ -63,7 +63,10 @@ LIBRARY = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdli
 # folders, as file names of code have them
 NOT_THE_AUTHORS = "/site-packages/", "/dist-packages/", TRITON_FOLDER, *LIBRARY, "<frozen "
 TORCHS_OWN = {name.partition("::")[0] for name in torch.library._defs}  # libraries that torch itself makes in Python
-NOT_OWN = "a tensor that was neither passed to the function nor made by torch inside it: allocate what it needs in it"
+NOT_OWN = (
+    "a tensor that was neither passed to the function nor made by torch inside it, in the thread that calls it: allocate there what it "
+    "needs"
+)
 
 
 class RecordError(ValueError):
@@ -152,7 +155,7 @@ class Recorder(Mode):
         event = {
             "launch": kernels.describe(kernel, self.kernels),
             "grid": list(grid),
-            "arguments": {name: self.encode(value) for name, value in bound.arguments.items()},
+            "arguments": {name: self._argument(kernel, name, value) for name, value in bound.arguments.items()},
             "options": {k: self.encode(v) for k, v in options.items()},
         }
         if (how := tuning()) is not None:
@@ -160,6 +163,13 @@ class Recorder(Mode):
             names = {"zeroed": list(how.zeroed), "restored": list(how.restored), "settings": list(how.settings)}
             event["tuned"] = {**names, "before": self._hooks(how)}
         self._write(event)
+
+    def _argument(self, kernel: Any, name: str, value: Any) -> Any:
+        """An argument of a launch as it stands in a log."""
+        if inspect.isfunction(value):
+            passed = f"a Python function, which it passes to `{kernel.__name__}` as `{name}`"
+            return {"unsupported": f"{passed}: a kernel takes tensors, numbers and other kernels"}
+        return self.encode(value)
 
     def _hooks(self, how: Tuning) -> list[dict[str, Any]]:
         """The events that a tuner's hooks cause before each run."""

@@ -5,13 +5,15 @@ Where a condition or a number of turns differs between programs, they part ways,
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from tritontrace.tracing import blocks
 from tritontrace.tracing.apart import Registers, merged, selected, taken
-from tritontrace.tracing.program import Body, Programs, Step
+from tritontrace.tracing.program import Body, Programs, Region, Step
+from tritontrace.tracing.work import ENDLESS, MANY_TURNS, TooSlow
 from tritontrace.ttir import ir
 from tritontrace.ttir.launching import KernelError
 
@@ -108,11 +110,19 @@ def _while(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[i
     outs = [body.new(scope, name, kind) for name, kind in op.results]
     site, waits = body.site(op.place), body.code.waits
 
+    def run(region: Region, turn: int, mine: Registers, here: Programs, passed: Sequence) -> list:
+        try:
+            return region.run(mine, here, passed)
+        except TooSlow:
+            if turn < MANY_TURNS:
+                raise
+            raise TooSlow(f"{site}: too much work: {ENDLESS.format(turns=turn)}") from None
+
     def step(registers: Registers, programs: Programs) -> None:
         count, carried = len(programs), [registers[i] for i in operands]
         alive, done, mine, here = np.arange(count), [], registers, programs
-        while True:
-            condition, *values = before.run(mine, here, carried)
+        for turn in itertools.count():
+            condition, *values = run(before, turn, mine, here, carried)
             going = np.broadcast_to(condition, (len(here),))
             if not going.all():
                 done.append((alive[~going], [taken(value, ~going) for value in values]))
@@ -126,7 +136,7 @@ def _while(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[i
             if waits:
                 state = b"".join(value.tobytes() for value in values if isinstance(value, np.ndarray))
                 here.launched.turns.look(site, int(here.numbers[0]), state)
-            carried = after.run(mine, here, values)
+            carried = run(after, turn, mine, here, values)
         for k, out in enumerate(outs):
             registers[out] = merged(count, [(which, values[k]) for which, values in done])
 

@@ -163,14 +163,14 @@ class Faults:
     def early_loads(self, batches: Sequence[Batch]) -> None:
         """Look, when a launch has ended, for what one thread of a program stores and another one loads."""
         for early in threads.find(self._arena.regions, batches, self._position):
-            line = f"line {early.stored.line}" if early.stored.line != early.site.line else "this line"
+            line = f"line {early.stored.line}{early.stored.inner}" if early.stored != early.site else "this line"
             what = (
                 f"loads element {early.element} of {self._called(early.region)}, which another of its threads may store in {line}, "
                 "and no barrier stands between the two"
             )
             advice = (
                 "The compiler chooses who holds what; on a GPU the load may come first: keep the values in a variable, or write "
-                "tl.debug_barrier() between the two."
+                "tl.debug_barrier() between the two, and in a loop behind the load, too."
             )
             self._see("race", early.site, early.region, early.elements, early.program, what, advice, "threads")
 
@@ -185,23 +185,24 @@ class Faults:
         if promise.kind == ASSUME:
             return "finds what `tl.assume` says to be false", advice
         along = f" along axis {promise.axis}" if len(promise.type.shape) > 1 else ""
-        size, said = promise.size, f"the hint `{FUNCTIONS[promise.kind]}` of {promise.size}{along}"
+        size, hint = promise.size, f"the hint `{FUNCTIONS[promise.kind]}` of {promise.size}{along}"
         if promise.kind == MULTIPLE and not promise.type.shape:
-            where = (
-                f"{value}, which is no multiple of {size}"
-                if promise.type.element != "ptr"
-                else "an address that is none"
-            )
-            return f"computes {where}, as {said} says", advice
-        fails = {
-            MULTIPLE: "runs that begin elsewhere",
-            CONTIGUOUS: "elements that do not follow one another",
-            CONSTANT: "elements that differ",
-        }[promise.kind]
-        return f"computes a block with {fails}, against {said}", advice
+            what = f"{value}, which is no multiple of {size}"
+            if promise.type.element == "ptr":
+                what = f"an address that is no multiple of {size} bytes"
+        else:
+            fails = {
+                MULTIPLE: "runs that begin elsewhere",
+                CONTIGUOUS: "elements that do not follow one another",
+                CONSTANT: "elements that differ",
+            }[promise.kind]
+            what = f"a block with {fails}"
+        return f"computes {what}, against {hint}", advice
 
-    def not_repeated(self, launch: Launch, error: str, region: Region | None = None) -> None:
-        """Tell of an autotuned launch that leaves other numbers in a tensor when it runs once more, or ends in an error."""
+    def not_repeated(self, launch: Launch, error: str, region: Region | None = None, zeroed: bool = False) -> None:
+        """Tell of an autotuned launch that leaves other numbers in a tensor when it runs once more, or ends in an error.
+
+        zeroed: the tuner sets that tensor to 0 between the two, which it was not at first"""
         name = region.name if region is not None else ""
         mine = [a for a in launch.accesses if name in ("", a.tensor)]  # none of what is reset and not used
         at = min(
@@ -219,6 +220,10 @@ class Faults:
             name,
         )
         advice = "Name each tensor that a run changes for the next one in reset_to_zero, if it starts as zeros, or in restore_value."
+        if zeroed and region is not None:
+            what = f"an autotuned kernel runs all configurations first, and reset_to_zero sets {self._called(region)} to 0 before each"
+            fault = replace(fault, sentence=f"{site}: {what}, though it does not start as zeros")
+            advice = "Name there only what starts as zeros and a run adds to; what else a run changes belongs in restore_value."
         self._sightings["tuning", site.kernel, site.line, name] = _Sighting(fault, advice, (self._launch, 0))
 
     # ------------------------------------------------------------------------------------------------- batch by batch

@@ -27,7 +27,7 @@ from tritontrace.tracing.recorded import Recorded, distinct
 from tritontrace.tracing.tuning import Tuning, contents, repeated, tuned, tuning
 from tritontrace.tracing.turns import Stuck, Turns, resident, what_waits
 from tritontrace.tracing.watched import Value, program_number
-from tritontrace.tracing.work import TooSlow, Work
+from tritontrace.tracing.work import TOO_MANY_PROGRAMS, TooSlow, Work
 from tritontrace.ttir.frontend import LAUNCH_OPTIONS, Front, NotAnArgument, being_read, flat_values, front_of
 from tritontrace.ttir.hints import Promises
 from tritontrace.ttir.launching import (
@@ -119,7 +119,8 @@ class Launcher:
         kernel_source, *called = front.sources
         self.seen.helpers.setdefault(kernel_source.name, {}).update({s.name: s for s in called if not s.library})
         self.seen.launches[-1].tf32 = front.tf32
-        self.seen.launches[-1].unread = list(unread(kernel))
+        given = {name: arguments.get(name) for name in unread(kernel)}
+        self.seen.launches[-1].unread = {n: v if type(v) in (int, float) else None for n, v in given.items()}
         return self._code_of(front)
 
     def _code_of(self, front: Front) -> Code:
@@ -162,6 +163,12 @@ class Launcher:
                 for first in range(0, len(numbers), size):
                     together(np.array(numbers[first : first + size], np.int64))
             completed = True
+        except TooSlow:
+            if (elements := sum(region.size for region in arena.regions)) >= prod(grid):
+                raise
+            raise TooSlow(
+                f"too much work: {TOO_MANY_PROGRAMS.format(programs=prod(grid), elements=elements)}"
+            ) from None
         except Stuck as stuck:
             raise KernelError(what_waits(stuck, memory.batches, found.who)) from None
         finally:
@@ -241,8 +248,10 @@ class Launcher:
             except (KernelFault, KernelError) as error:
                 found.not_repeated(launch, str(error))
             else:
+                lost = [arguments[name] for name in how.zeroed if before[name].any()]
                 for tensor in changed():
-                    found.not_repeated(launch, "", self.seen.regions.of(tensor))
+                    zeroed = any(tensor is one for one in lost)
+                    found.not_repeated(launch, "", self.seen.regions.of(tensor), zeroed)
 
 
 def _by_line(counted: Counter[FlopKey]) -> list[LineFlops]:

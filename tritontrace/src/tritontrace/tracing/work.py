@@ -22,6 +22,13 @@ TOO_MANY_ELEMENTS = (
     "than what they hold, or is work done several times?"
 )
 
+MANY_TURNS = 1_000  # of a `while`, after which it is asked whether it ends
+ENDLESS = "the `while` has had {turns:,} turns when as much is done as is allowed here. Does it ever end?"
+TOO_MANY_PROGRAMS = (
+    "the grid has {programs:,} programs, and the tensors that they were given have {elements:,} elements together. How many programs does "
+    "the work need?"
+)
+
 
 class TooSlow(KernelError):
     """A kernel takes too much work to be traced here. The message is one sentence."""
