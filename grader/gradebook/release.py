@@ -6,6 +6,7 @@ from nbformat import NotebookNode
 from nbgrader.preprocessors import ClearSolutions as ClearedByNbgrader
 from nbgrader.preprocessors import NbGraderPreprocessor
 
+from course_lib import metadata
 from grader import exercises
 from grader.gradebook import known
 
@@ -41,6 +42,8 @@ class StripMetadata(NbGraderPreprocessor):
     """The last step of generate_assignment: nothing of the machine that executed the instructor's notebook remains."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        for cell in nb.cells:
+            metadata.drop(cell.metadata)  # when and where it ran
         nb.metadata = NotebookNode(kernelspec=NotebookNode(KERNELSPEC), language_info=NotebookNode(LANGUAGE))
         nb.nbformat, nb.nbformat_minor = 4, 5
         return nb, resources
