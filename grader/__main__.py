@@ -251,7 +251,10 @@ def _grade(
             if plan.students:
                 room.prove(unit)
             for graded in room.grade(unit, progress, plan.students):
+                before = books.written
                 outcome = books.enter(graded.student, graded.judged, graded.read)
+                if books.written > before:
+                    plan.entered(graded.student)
                 unentered += [f"{graded.student}: not entered: {outcome}"] if outcome != "ok" else []
                 unjudged += [f"{graded.student}: {why}"] if (why := graded.unjudged) else []
                 notes += [f"to look at: {graded.student}: {where or unit}: {flag}" for where, flag in graded.read.flags]
@@ -264,6 +267,7 @@ def _grade(
     show_gradebook(home, unit)
     for note in sorted(notes) + sorted(unentered) + plan.changed():
         console.print(note, markup=False)
+    plan.changes.shown()
     anew = f"{books.written} of {len(plan.students)} pages written anew"
     console.print(f"feedback: {home}/feedback/STUDENT/{unit}/{unit}.html, {anew}", soft_wrap=True)
     for note in sorted(unjudged):
