@@ -523,10 +523,11 @@ def grade_one(
 def pack(
     grader_of: Annotated[str, typer.Argument(metavar="GRADER", help="gradescope or github.")],
     unit: str,
-    to: Annotated[Path | None, typer.Option(help="The zip; GRADER_UNIT.zip here by default.")] = None,
+    to: Annotated[Path | None, typer.Option(help="The zip; else packs/GRADER_UNIT.zip in the class's folder.")] = None,
     repository: Annotated[
         str, typer.Option(help="For github: OWNER/NAME, from which students' workflows install the course.")
     ] = "",
+    accept_risk: Risk = False,
 ) -> None:
     """Pack a unit for another grader: the zip of Gradescope's autograder, or a template repository for GitHub Classroom."""
     from grader.packing import github, gradescope
@@ -534,14 +535,23 @@ def pack(
     _units([unit])
     if grader_of not in ("gradescope", "github"):
         raise typer.Exit(_say(f"There is no pack for {grader_of!r}. There are: gradescope, github."))
-    to = to or Path(f"{grader_of}_{unit}.zip")
-    if not to.parent.is_dir():
+    if to and not to.parent.is_dir():
         raise typer.Exit(_say(f"There is no folder {to.parent} to write {to.name} to."))
     home = grader.home()
+    to = to or home / "packs" / f"{grader_of}_{unit}.zip"
     home.mkdir(parents=True, exist_ok=True)
+    to.parent.mkdir(exist_ok=True)
     if grader_of == "gradescope":
-        gradescope.pack(unit, home, to)
-        console.print(f"{to}: upload it as the autograder. It holds the class's secret: show it to no student.")
+        rules = gradescope.pack(unit, home, to, accept_risk=accept_risk)
+        secret = "It holds the class's secret: show it to no student"
+        risk = ", and where Gradescope offers no sandbox, a student's code can read it" if accept_risk else ""
+        console.print(f"{to}: upload it as the autograder. {secret}{risk}.", soft_wrap=True)
+        students = len(set(rules.ids.values()))
+        console.print(
+            f"{students} students of the class can be told by an email address, a login or a number. Others get hidden inputs and "
+            "dates of their own there.",
+            soft_wrap=True,
+        )
         return
     if not repository:
         raise typer.Exit(_say("Name the course's repository on GitHub: --repository OWNER/NAME."))
@@ -748,12 +758,13 @@ def doctor(
         list[str] | None,
         typer.Argument(help="Whose published solutions are judged; else those with submissions, or 04."),
     ] = None,
+    accept_risk: Risk = False,
 ) -> None:
     """Say what this machine offers for grading, and what to do about each gap; judge published solutions for a proof."""
     from grader import doctor as checks
 
     try:
-        rows = [*checks.examine(), *checks.prove(units)]
+        rows = [*checks.examine(accept_risk=accept_risk), *checks.prove(units, accept_risk=accept_risk)]
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     console.print(checks.table(rows))

@@ -19,7 +19,7 @@ TOTAL = "total"  # beside the exercises, whose ids have a dot
 Points = Mapping[str, float | None]
 
 
-class Changes:
+class ChangedMarks:
     """The marks of a unit before an autograde, or before the first of several of which none could show its list."""
 
     def __init__(self, home: Path, unit: str, entries: Mapping[str, Entry]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from course_lib.exercises import UNITS
 from grader.cohort import frozen
-from grader.cohort.changes import Changes
+from grader.cohort.changes import ChangedMarks
 from grader.gradebook import amended, results
 from grader.gradebook.results import Entry
 from grader.judging import verdicts
@@ -25,7 +25,7 @@ class Plan:
     unit: str
     students: Collection[str]
     said: Sequence[str]
-    changes: Changes
+    changes: ChangedMarks
 
     def entered(self, student: str) -> None:
         """Log what the student's entry has changed, if there was one before."""
@@ -71,7 +71,7 @@ def planned(home: Path, unit: str, found: Mapping[str, Path], only: Collection[s
             "judged anew, and marks may change; who was concerned is listed at the end. "
             f"`python -m grader freeze {unit}` keeps marks as they are."
         )
-    return Plan(home, unit, students, said, Changes(home, unit, _entries(home, unit)))
+    return Plan(home, unit, students, said, ChangedMarks(home, unit, _entries(home, unit)))
 
 
 def _entries(home: Path, unit: str) -> dict[str, Entry]:

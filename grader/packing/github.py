@@ -46,8 +46,15 @@ jobs:
       - uses: actions/setup-python@v5
         with:
           python-version: "3.12"
+      - uses: actions/cache@v4
+        with:
+          path: ~/.cache/uv
+          key: uv-${{ runner.os }}-${{ hashFiles('.course/constraints.txt', '.course/pyproject.toml') }}
       - name: set up
-        run: python -P -m pip install --quiet -c .course/constraints.txt -e .course/tritontrace -e ".course[grader]"
+        # torch's CPU build: a runner has no GPU, and the CUDA build has gigabytes
+        run: >-
+          python -P -m pip install --quiet uv && python -P -m uv pip install --quiet --system --torch-backend=cpu
+          -c .course/constraints.txt -e .course/tritontrace -e ".course[grader]"
       - name: check
         id: course
         # -P: nothing is imported from the repository. The run's date is the service's; a commit's is whatever its author says
