@@ -2,7 +2,7 @@
 
     lab      open the course in JupyterLab; your work is in work/ (`python3 make.py lab --no-browser` passes options on)
     hub      a JupyterHub with the course and nbgrader's exchange, on this machine; options are JupyterHub's (`python3 make.py hub
-             --JupyterHub.bind_url=ADDRESS`): docs/jupyterhub.md
+             --JupyterHub.bind_url=http://127.0.0.1:9000`): docs/jupyterhub.md
     demo     grade a sample class without a GPU and show its gradebook
     lint     style, spelling and the ledger
     quick    while you work: lint, types, and the tests of trace, check and execution and of one unit, in a few minutes

@@ -38,7 +38,10 @@ def amend(home: Path, unit: str, *, root: Path = ROOT) -> list[str]:
         dropped = _drop(gradebook, notebook, set(cells))
         added = _add(gradebook, notebook, unit, cells)
         gradebook.db.commit()
-    said = [f"{unit}: {_cell(name)} is new; who handed in before has no answer to it." for name in added]
+    said = [
+        f"{unit}: {_cell(name)} is new; who handed in an older notebook has no answer to it, and is excused."
+        for name in added
+    ]
     for name, by_hand in dropped.items():
         marks = f", and marks given by hand with it: {', '.join(by_hand)}" if by_hand else ""
         said.append(f"{unit}: {_cell(name)} is dropped{marks}.")

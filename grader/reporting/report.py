@@ -221,7 +221,8 @@ def of_class(home: Path, unit: str, published=solution_cell) -> ClassReport:
 
 
 def _distribution(exercise: Exercise, entries: Sequence[Entry], verdicts: Mapping) -> Distribution:
-    points = [points for e in entries if (points := e.scores[exercise.id]) is not None]
+    excused = {student for student, v in verdicts.items() if exercise.id in v and v[exercise.id].outcome == "excused"}
+    points = [p for e in entries if e.student not in excused and (p := e.scores[exercise.id]) is not None]
     left = sum(blank(v[exercise.id]) for v in verdicts.values() if exercise.id in v)
     return Distribution(exercise.entry, exercise.points, points, left)
 

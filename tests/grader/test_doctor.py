@@ -136,7 +136,7 @@ def test_an_accepted_risk_stops_nothing(bare, tmp_path):
 
 
 def test_a_pack_that_others_could_come_by_is_named(tmp_path, monkeypatch):
-    """It holds the secret in clear."""
+    """A pack holds the secret in clear."""
     clone, home = tmp_path / "clone", tmp_path / "class"
     clone.mkdir()
     (home / "packs").mkdir(parents=True)

@@ -239,7 +239,7 @@ def test_setup_installs_the_course_with_its_constraints(autograder, tmp_path):
 
 
 def test_the_risk_is_accepted_when_the_pack_is_made(home, tmp_path, notebook, monkeypatch):
-    """With the option the image is built and submissions are judged without a sandbox; without it neither is."""
+    """The option decides for both: building the image, and judging a submission there."""
     risks = []
 
     def grade(path, student, *, accept_risk, **more):
@@ -362,7 +362,7 @@ def test_setup_of_the_workflow_takes_the_cpu_build_once(repository):
 
 
 def test_a_roster_without_addresses_is_matched_by_login_and_number(tmp_path):
-    """As Canvas's gradebook exports it."""
+    """Canvas exports none in its gradebook."""
     people = [Person(id="1001", first="Ada", last="Right", login="ada7", sis="S-77")]
     (student,) = enrolled.enrol(tmp_path, people).students
     rules = rules_of(tmp_path, UNIT)
@@ -373,7 +373,7 @@ def test_a_roster_without_addresses_is_matched_by_login_and_number(tmp_path):
 
 
 def test_a_date_in_another_zone_is_said_in_utc(graded, home):
-    """Whose penalty names the wrong hour appeals, and is right."""
+    """A penalty that names the wrong hour is appealed, and rightly."""
     due = datetime.fromisoformat("2026-12-02T23:59-08:00")
     told = {"users": [{"email": "ben@example.org", "assignment": {"due_date": due.isoformat()}}]}
     told |= {"created_at": (due + timedelta(days=1)).isoformat(), "assignment": {}}
