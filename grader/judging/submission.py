@@ -11,7 +11,6 @@ import re
 import stat
 import unicodedata
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -124,23 +123,24 @@ class Reading(Notebook):
     ) -> None:
         super().__init__(cells, exercises, release, problem)
         self.handed_out = handed_out or HandedOutRelease(tuple(release))
+        if not self.problem and (other := self._other_unit):
+            self.problem = f"This is a notebook of {other}."
 
     @cached_property
     def flags(self) -> list[tuple[str, str]]:
         """Flags for a person to look at: (exercise, sentence), the exercise "" if it is about the file. None takes a point."""
         if self.problem:
             return [("", self.problem)]
-        if other := self._other_unit:
-            return [("", f"This is a notebook of {other}.")]
         found = dict.fromkeys(
             filter(None, [self._of_release]), ""
         )  # sentence -> exercise: a helper's cell belongs to several
         for exercise in self.exercises:
             if exercise.id in self.excused:
                 continue
-            of_answer = []
-            with suppress(Problem):  # the verdict says so
+            try:
                 of_answer = self.answer(exercise).flags
+            except Problem:  # the verdict says so
+                of_answer = list(filter(None, [self.mangled(exercise)]))
             for sentence in self.check_cell_warnings(exercise) + of_answer:
                 found.setdefault(sentence, exercise.id)
         return [(exercise, sentence) for sentence, exercise in found.items()]
@@ -195,7 +195,7 @@ class Reading(Notebook):
     @property
     def work(self) -> list[str]:
         """The exercises that were not left as they were handed out."""
-        return [] if self._other_unit else [e.id for e in self.exercises if self.attempted(e)]
+        return [] if self.problem else [e.id for e in self.exercises if self.attempted(e)]
 
 
 def given_cells(release: Path | None) -> tuple[Cell, ...]:
@@ -243,6 +243,24 @@ def has_work(content: bytes, exercises: Sequence[Exercise], release: Path | None
         return bounded(looked_at)
     except TooMuch:
         return False
+
+
+def other_unit(content: bytes, exercises: Sequence[Exercise]) -> str:
+    """The unit that a notebook is of, if it is of another than that of the exercises; else ""."""
+    ours = [e.grade_id for e in exercises] + [f'check(\\"{e.id}' for e in exercises]
+    if any(name.encode() in content for name in ours):
+        return ""
+
+    def looked_at() -> str:
+        try:
+            return Reading(parse(content, ""), exercises)._other_unit
+        except Problem:
+            return ""
+
+    try:
+        return bounded(looked_at)
+    except TooMuch:
+        return ""
 
 
 def read_here(path: Path, exercises: Sequence[Exercise], given: HandedOutRelease) -> Submission:

@@ -37,7 +37,7 @@ from nbgrader.utils import parse_utc
 import grader
 from grader import disk
 from grader.gradebook import results
-from grader.judging.submission import MAX_FILE, as_letters, has_work, stem_of
+from grader.judging.submission import MAX_FILE, as_letters, has_work, other_unit, stem_of
 from grader.lms import enrolled, feedback_export
 from grader.lms.enrolled import student_id
 
@@ -322,6 +322,9 @@ def collect(source: Path, unit: str, home: Path, *, dry_run: bool = False) -> Im
                     raise _Refused(f"is beyond the {MAX_TOTAL / 1e9:g} GB that an import may have")
             except _Refused as problem:
                 done.remarks.append(f"{_shown(handin.file)} {problem}; {student} was left out.")
+                continue
+            if other := other_unit(content, list(grader.exercises(unit).values())):
+                done.remarks.append(f"{_shown(handin.file)} is a notebook of {other}; {student} was left out.")
                 continue
             stamp = _timestamp(stamps.get(handin.file.path.parent), student, done)
             if not content.strip():
