@@ -223,10 +223,11 @@ def _grade(
     from grader.cohort.canary import Broken
     from grader.cohort.classroom import POISON, ClassGrader, NoGPU, misnamed, submissions
     from grader.cohort.workers import OtherVersion, WorkersLost
+    from grader.gradebook import to_look_at
     from grader.gradebook.books import Books
     from grader.judging.verdicts import NO_GPU
 
-    unentered, unjudged, notes = misnamed(home, unit), [], []
+    unentered, unjudged, notes, flags = misnamed(home, unit), [], [], []
     found = submissions(home, unit)
     if not found:
         for note in unentered:
@@ -257,7 +258,7 @@ def _grade(
                     plan.entered(graded.student)
                 unentered += [f"{graded.student}: not entered: {outcome}"] if outcome != "ok" else []
                 unjudged += [f"{graded.student}: {why}"] if (why := graded.unjudged) else []
-                notes += [f"to look at: {graded.student}: {where or unit}: {flag}" for where, flag in graded.read.flags]
+                flags += [(graded.student, where or unit, flag) for where, flag in graded.read.flags]
                 notes += [f"to look at: {graded.student}: {exercise} {POISON}" for exercise in graded.poison]
     except KeyboardInterrupt:
         _say("Stopped. What was judged is kept: the same command goes on from there.")
@@ -265,7 +266,7 @@ def _grade(
     except (Broken, NoSandbox, OtherVersion, WorkersLost) as error:
         raise typer.Exit(_say(str(error))) from None
     show_gradebook(home, unit)
-    for note in sorted(notes) + sorted(unentered) + plan.changed():
+    for note in sorted(notes) + to_look_at.lines(flags) + sorted(unentered) + plan.changed():
         console.print(note, markup=False)
     plan.changes.shown()
     anew = f"{books.written} of {len(plan.students)} pages written anew"
@@ -452,13 +453,17 @@ def import_submissions(
         Path, typer.Argument(help="A folder or a zip, as Canvas or Moodle exports it or one folder a student.")
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be imported.")] = False,
+    times: Annotated[
+        Path | None, typer.Option(help="Moodle's grading worksheet of this assignment, which says who handed in when.")
+    ] = None,
 ) -> None:
     """Put the submissions that an LMS has exported where they are graded."""
-    from grader.lms import imports
+    from grader.lms import imports, rosters
 
     try:
         grader.exercises(unit)
-        done = imports.collect(source, unit, grader.home(), dry_run=dry_run)
+        when = rosters.read(times).times() if times else {}
+        done = imports.collect(source, unit, grader.home(), dry_run=dry_run, times=when)
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     for remark in done.remarks:
@@ -605,6 +610,12 @@ def due(
         if {percent, grace, at_most} != {None}:
             late.set_rules(grader.home(), unit, percent=percent, grace_minutes=grace, at_most=at_most)
         console.print(f"{unit} is due on {late.set_due(grader.home(), unit, when):%Y-%m-%d %H:%M} UTC")
+        if late.without_times(grader.home(), unit):
+            console.print(
+                "No submission of this unit says when it was handed in, so nobody is late here: that is your LMS's to say, or "
+                "`import --times` reads it from Moodle's grading worksheet.",
+                soft_wrap=True,
+            )
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
 

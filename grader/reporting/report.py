@@ -187,6 +187,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> ClassReport:
         e.student: sources.handin(home / "submitted" / e.student / unit / f"{unit}.ipynb", unit, e.student)
         for e in entries
     }
+    readable = [e for e in entries if not handins[e.student].problem]  # of a file that is none, points say nothing
     texts = {x.id: {s: h.sources[x.id] for s, h in handins.items() if x.id in h.sources} for x in exercises}
     tokens = {x.id: {s: h.tokens[x.id] for s, h in handins.items() if x.id in h.tokens} for x in exercises}
     known = {x.id: similar.tokens(published(x.id)) for x in exercises}
@@ -202,9 +203,9 @@ def of_class(home: Path, unit: str, published=solution_cell) -> ClassReport:
         entries=entries,
         exercises=exercises,
         counting=counting,
-        total=Distribution("total", counting.out_of, [e.score for e in entries if e.score is not None]),
-        distributions=[replace(_distribution(x, entries, verdicts), more=x.id in more) for x in exercises],
-        mistakes=mistakes({s: v for s, v in verdicts.items() if not handins[s].problem}),
+        total=Distribution("total", counting.out_of, [e.score for e in readable if e.score is not None]),
+        distributions=[replace(_distribution(x, readable, verdicts), more=x.id in more) for x in exercises],
+        mistakes=mistakes({e.student: verdicts[e.student] for e in readable}),
         flags=[flag for h in handins.values() for flag in h.flags],
         unjudged=[
             StudentFlag(e.student, x.id, sentence)
@@ -223,7 +224,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> ClassReport:
 def _distribution(exercise: Exercise, entries: Sequence[Entry], verdicts: Mapping) -> Distribution:
     excused = {student for student, v in verdicts.items() if exercise.id in v and v[exercise.id].outcome == "excused"}
     points = [p for e in entries if e.student not in excused and (p := e.scores[exercise.id]) is not None]
-    left = sum(blank(v[exercise.id]) for v in verdicts.values() if exercise.id in v)
+    left = sum(blank(v[exercise.id]) for e in entries if exercise.id in (v := verdicts[e.student]))
     return Distribution(exercise.entry, exercise.points, points, left)
 
 

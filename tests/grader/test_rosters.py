@@ -4,10 +4,12 @@ import csv
 import json
 import shutil
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 import toyclass
 from nbgrader.api import Gradebook
+from nbgrader.utils import parse_utc
 from toy import UNIT
 from typer.testing import CliRunner
 
@@ -387,3 +389,52 @@ def test_numbers_of_several_assignments_of_moodle_need_its_worksheet(home, monke
 
 def test_roster_json_is_plain_data(home):
     assert json.loads((home / "roster.json").read_text())["ada"]["group"] == "Red, Blue"
+
+
+@pytest.mark.parametrize(
+    "column, cells",
+    [
+        (
+            "Last modified (submission)",
+            ["Thursday, 3 December 2026, 9:15 PM", "Thursday, December 3, 2026, 12:05 AM", "-"],
+        ),
+        ("Zuletzt geändert (Abgabe)", ["Donnerstag, 3. Dezember 2026, 21:15", "Donnerstag, 3. Dez. 2026, 00:05", "-"]),
+        ("Dernière modification (travail remis)", ["jeudi 3 décembre 2026, 21:15", "jeudi 3 décembre 2026, 00:05", ""]),
+        ("Última modificación (entrega)", ["jueves, 3 de diciembre de 2026, 21:15", "3 de dic. de 2026, 00:05", "-"]),
+    ],
+)
+def test_moodle_s_worksheet_says_who_handed_in_when(tmp_path, column, cells):
+    """Late days work for a class on Moodle, whose export of files has no times."""
+    sheet = tmp_path / "sheet.csv"
+    rows = [[f"Participant {501 + n}", f"Student {n}", cell] for n, cell in enumerate(cells)]
+    with sheet.open("w", newline="") as file:
+        csv.writer(file).writerows([["Identifier", "Full name", column], *rows])
+    when = {id: f"{time:%Y-%m-%d %H:%M}" for id, time in rosters.read(sheet).times().items()}
+    assert when == {"501": "2026-12-03 21:15", "502": "2026-12-03 00:05"}
+
+
+def test_times_of_the_worksheet_are_those_of_the_submissions(tmp_path, monkeypatch):
+    toyclass.toy.install(monkeypatch)
+    home, export, sheet = (tmp_path / name for name in ("class", "export", "sheet.csv"))
+    for who in ("Ada Byron_501", "Zoë van Dam_502"):
+        (export / f"{who}_assignsubmission_file").mkdir(parents=True)
+        (export / f"{who}_assignsubmission_file" / f"{UNIT}.ipynb").write_text("{}")
+    sheet.write_text(
+        'Identifier,Full name,Last modified (submission)\nParticipant 501,Ada Byron,"Thursday, 3 December 2026, 9:15 AM"\n'
+        "Participant 502,Zoë van Dam,-\n"
+    )
+    monkeypatch.setenv("GRADER_HOME", str(home))
+    runs = [["due", UNIT, "2026-12-01T12:00", "--percent", "10"], ["import", UNIT, str(export), "--times", str(sheet)]]
+    plain, timed = (
+        [CliRunner().invoke(app, words).output for words in (["import", UNIT, str(export), *times], runs[0])]
+        for times in ([], ["--times", str(sheet)])
+    )
+    assert "says when it was handed in" in " ".join(plain[1].split())
+    assert "says when it was handed in" not in " ".join(timed[1].split())
+    stamps = {path.parts[-3]: path.read_text() for path in home.glob("submitted/*/*/timestamp.txt")}
+    (ada,) = stamps
+    local = datetime(2026, 12, 3, 9, 15).astimezone()
+    assert ada.startswith("Ada") and parse_utc(stamps[ada]) == local.astimezone(UTC).replace(tzinfo=None)
+    sheet.write_text("Identifier,Full name\nParticipant 501,Ada Byron\n")
+    refused = CliRunner().invoke(app, runs[1])
+    assert refused.exit_code == 1 and "no column with times" in refused.output

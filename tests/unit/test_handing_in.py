@@ -98,7 +98,6 @@ def text(nb, cell):
     nb.cells[nb.cells.index(cell)] = nbformat.v4.new_markdown_cell("No idea.", metadata=cell.metadata)
 
 
-
 def broken(nb, cell):
     cell.source = "def transpose(x):\nreturn x"
 
