@@ -74,6 +74,14 @@ jobs:
 """
 
 
+README = """\
+# UNIT
+
+Work in `UNIT.ipynb`, save it, commit and push. Each push is checked, and the points stand under *Actions*. They are advice: your mark
+comes from your instructor's grader, on hidden inputs, and with what your instructor says of late work.
+"""
+
+
 def pack(unit: str, home: Path, to: Path, repository: str) -> None:
     """Write a zip with the template repository. repository: "owner/name" on GitHub, from which the course is installed."""
     rules = rules_of(home, unit).public  # what is there, every student of the class can read
@@ -81,6 +89,7 @@ def pack(unit: str, home: Path, to: Path, repository: str) -> None:
         made.writestr(f"{unit}.ipynb", grader.released(unit).read_bytes())
         made.writestr(".github/workflows/points.yml", WORKFLOW.replace("COURSE\n", f"{repository}\n"))
         made.writestr(".github/rules.json", json.dumps(asdict(rules), indent=1))
+        made.writestr("README.md", README.replace("UNIT", unit))
         made.writestr(".gitignore", ".course/\n.ipynb_checkpoints/\n")
 
 

@@ -353,6 +353,10 @@ def test_a_module_beside_the_notebook_is_not_imported(repository, tmp_path, name
     assert "python -m" not in workflow and "git log" not in workflow
 
 
+def test_the_template_says_what_to_do(repository):
+    assert f"`{UNIT}.ipynb`" in (repository / "README.md").read_text()
+
+
 def test_setup_of_the_workflow_takes_the_cpu_build_once(repository):
     """A download of gigabytes at each push of each student is what makes a class give up."""
     steps = yaml.safe_load((repository / ".github" / "workflows" / "points.yml").read_text())["jobs"]["points"]["steps"]

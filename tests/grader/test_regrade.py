@@ -2,7 +2,9 @@
 
 import csv
 import json
+import os
 import re
+import signal
 import time
 
 import pytest
@@ -136,3 +138,14 @@ def test_one_student_alone_is_refused_where_the_unit_has_changed_for_all(course)
     assert course.grade("--student", "full-marks")[0] == 0
     run("counts", UNIT, "--more", EXERCISE)
     assert course.grade()[0] == 0 and course.grade("--student", "full-marks")[0] == 0
+
+
+def test_a_job_that_is_ended_stops_as_one_that_a_person_stops(course, monkeypatch):
+    """Slurm and systemd send SIGTERM."""
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(Books, "enter", lambda books, *facts: os.kill(os.getpid(), signal.SIGTERM))
+    try:
+        code, said, _ = course.grade()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert code == 130 and "goes on from there" in said

@@ -3,6 +3,8 @@
 import csv
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -13,6 +15,7 @@ from nbgrader.utils import parse_utc
 from toy import UNIT
 from typer.testing import CliRunner
 
+from grader import ROOT
 from grader.__main__ import app
 from grader.gradebook import results
 from grader.lms import enrolled, exports, imports, rosters
@@ -438,3 +441,29 @@ def test_times_of_the_worksheet_are_those_of_the_submissions(tmp_path, monkeypat
     sheet.write_text("Identifier,Full name\nParticipant 501,Ada Byron\n")
     refused = CliRunner().invoke(app, runs[1])
     assert refused.exit_code == 1 and "no column with times" in refused.output
+
+
+def test_canvas_s_test_student_is_nobody_whatever_the_file_leaves_out(tmp_path):
+    path = tmp_path / "roster.csv"
+    path.write_text('Student,ID,Section\n"Byron, Ada",501,A\n"Student, Test",599,A\n')
+    assert [person.id for person in rosters.read(path).people()] == ["501"]
+
+
+def test_a_slip_is_told_before_the_libraries_are_loaded(tmp_path):
+    """They take seconds."""
+    code = """if True:
+        import sys
+        from grader.__main__ import app
+        try:
+            app(sys.argv[1:])
+        finally:
+            assert not {"torch", "nbgrader", "IPython"} & set(sys.modules)
+    """
+    for words in (
+        ["roster", "none.csv"],
+        ["import", "04_memory_coalescing", "none.zip"],
+        ["autograde", "4"],
+        ["due", "4", "x"],
+    ):
+        done = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 1 and "AssertionError" not in done.stderr and done.stdout.count("\n") < 4, done.stderr
