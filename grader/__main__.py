@@ -364,7 +364,7 @@ def show_gradebook(home: Path, unit: str) -> None:
     console.print(table)
     console.print(", ".join(f"{number} {exercise.entry}" for number, exercise in enumerate(exercises, 1)))
     if absent := enrolled.missing(home, unit, entries):
-        names = ", ".join(student for student, _ in absent)
+        names = "; ".join(one.student if one.name == one.student else f"{one.name} ({one.student})" for one in absent)
         console.print(f"handed in nothing ({len(absent)}): {names}", markup=False, soft_wrap=True)
     for entry in entries:
         if entry.hours_late:

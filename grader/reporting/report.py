@@ -166,6 +166,7 @@ class ClassReport:
     published: dict[str, list[str]]  # exercise -> whose source is the published one
     behind: list[str]  # who was given something by hand since the last autograde
     members: Mapping[str, Member]  # sections and groups, as rosters have them
+    unread: list[str]  # whose file as a whole could not be judged: their points are in no mean
     absent: list[Absent]  # who is in a roster and handed in nothing
 
     @property
@@ -217,6 +218,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> ClassReport:
         published={x.id: same for x in exercises if (same := similar.equal_to(known[x.id], tokens[x.id]))},
         behind=results.behind(home, unit, entries),
         members=enrolled.members(home),
+        unread=[e.student for e in entries if handins[e.student].problem],
         absent=enrolled.missing(home, unit, entries),
     )
 

@@ -320,7 +320,7 @@ def test_who_handed_in_nothing_is_in_table_report_and_export(home):
     ada, *_, zoe = rows
     assert (ada["student"], ada["section"], ada["group"], ada["score"]) == ("ada", "A & <b>", "Red, Blue", "15.5")
     assert (zoe["name"], zoe["section"], zoe["toy.double"], zoe["score"]) == ("Zoë van Dam", "B", "", "")
-    assert "handed in nothing (1): vandamzoë_502" in said(home, "report", UNIT)
+    assert "handed in nothing (1): Zoë van Dam (vandamzoë_502)" in said(home, "report", UNIT)
 
 
 def test_without_a_roster_nobody_is_missed(home, tmp_path):
@@ -401,7 +401,7 @@ def test_roster_json_is_plain_data(home):
             "Last modified (submission)",
             ["Thursday, 3 December 2026, 9:15 PM", "Thursday, December 3, 2026, 12:05 AM", "-"],
         ),
-        ("Zuletzt geändert (Abgabe)", ["Donnerstag, 3. Dezember 2026, 21:15", "Donnerstag, 3. Dez. 2026, 00:05", "-"]),
+        ("Zuletzt geändert (Abgabe)", ["Donnerstag, 3. Dez. 2026, 21:15", "Donnerstag, 3. Dez. 2026, 00:05", "-"]),
         ("Dernière modification (travail remis)", ["jeudi 3 décembre 2026, 21:15", "jeudi 3 décembre 2026, 00:05", ""]),
         ("Última modificación (entrega)", ["jueves, 3 de diciembre de 2026, 21:15", "3 de dic. de 2026, 00:05", "-"]),
     ],
