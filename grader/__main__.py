@@ -375,7 +375,7 @@ def show_gradebook(home: Path, unit: str) -> None:
 
 
 def _lost(entry: Entry, exercises: Sequence[Exercise], counting: ExerciseCounts) -> str:
-    """Of the path's exercises those with points lost, for a table with no room for a column each: "3 -2, 7 ?"."""
+    """The path's exercises with points lost, for a table with no room for a column each: "3 -2, 7 ?"."""
     parts = []
     for number, exercise in enumerate(exercises, 1):
         points, hand = entry.scores[exercise.id], "*" * (exercise.id in entry.by_hand)

@@ -205,9 +205,9 @@ class Notebook:
     def mangled(self, exercise: Exercise) -> str:
         """Say what became of an exercise's cell that nothing runs of: it holds a merge conflict, or is of another kind. "" for all
         others."""
-        own = [cell for cell in self.cells if cell.number in self.broken and cell.grade_id == exercise.grade_id]
-        own += [cell for cell in self.cells if cell.number in self._seeming.get(exercise.entry, ())]
-        for cell in own:
+        unparsed = [cell for cell in self.cells if cell.number in self.broken and cell.grade_id == exercise.grade_id]
+        unparsed += [cell for cell in self.cells if cell.number in self._seeming.get(exercise.entry, ())]
+        for cell in unparsed:
             if why := mangled.conflict(cell.source):
                 return f"Cell {cell.number} does not parse: {why}."
         return mangled.elsewhere(self.cells, exercise.entry, self._released_sources)

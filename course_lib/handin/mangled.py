@@ -27,22 +27,22 @@ def as_code(cells: Sequence[Cell], answers: Mapping[str, str]) -> tuple[list[Cel
     answers    grade_id -> the name that its cell defines
     """
     in_code = {cell.grade_id for cell in cells if cell.kind == "code"}
-    told: dict[int, str] = {}
+    remarks: dict[int, str] = {}
 
     def read(cell: Cell) -> Cell:
         entry = answers.get(cell.grade_id)
         if cell.kind == "code" or not entry or cell.grade_id in in_code or not _defines(cell, entry):
             return cell
-        told[cell.number] = f"Cell {cell.number} is a {_kind(cell)} cell; it was read as code."
+        remarks[cell.number] = f"Cell {cell.number} is a {_kind(cell)} cell; it was read as code."
         return replace(cell, kind="code", source=_without_fences(cell.source))
 
-    return [read(cell) for cell in cells], told
+    return [read(cell) for cell in cells], remarks
 
 
 def joined(cells: Sequence[Cell], broken: Mapping[int, str]) -> tuple[list[Cell], dict[int, str]]:
     """The cells, each that does not parse put together with those behind it of the same id, if they parse as one; and number ->
     what was done. broken: number of each cell that does not parse."""
-    told: dict[int, str] = {}
+    remarks: dict[int, str] = {}
     done = list(cells)
     for at, cell in enumerate(done):
         if cell.number not in broken or cell.kind != "code":
@@ -56,11 +56,11 @@ def joined(cells: Sequence[Cell], broken: Mapping[int, str]) -> tuple[list[Cell]
             if _parses(whole):
                 done[at] = replace(cell, source=whole)
                 done[at + 1 : behind + 1] = [replace(other, source="") for other in done[at + 1 : behind + 1]]
-                told[cell.number] = (
+                remarks[cell.number] = (
                     f"Cells {cell.number} to {half.number} are one cell that was split; they were read as one."
                 )
                 break
-    return done, told
+    return done, remarks
 
 
 def conflict(source: str) -> str:

@@ -19,9 +19,11 @@ def lines(flags: Iterable[Flag]) -> list[str]:
     alike: dict[str, list[str]] = defaultdict(list)
     for (student, _), of_kind in sorted(by_student.items()):
         alike[_told(of_kind)].append(student)
-    told = [line for what, students in alike.items() for line in _of_students(what, students)]
-    rest = len(told) - MOST
-    return sorted(told)[:MOST] + ([f"to look at: {rest} more lines: the class report has them all"] if rest > 0 else [])
+    shown = [line for what, students in alike.items() for line in _of_students(what, students)]
+    rest = len(shown) - MOST
+    return sorted(shown)[:MOST] + (
+        [f"to look at: {rest} more lines: the class report has them all"] if rest > 0 else []
+    )
 
 
 def _kind(sentence: str) -> str:
