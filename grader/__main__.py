@@ -189,7 +189,7 @@ def autograde(
         raise typer.Exit(_say(str(error))) from None
     if accept_risk:
         os.environ["GRADER_ACCEPT_RISK"] = "1"
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # a job's end is as orderly as Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the end of a job is as orderly as Ctrl-C
     grade(
         grader.home(),
         unit,
