@@ -1,8 +1,8 @@
 """Do what `make` does, in plain Python: `make lab` and `python3 make.py lab` are the same.
 
     lab      open the course in JupyterLab; your work is in work/ (`python3 make.py lab --no-browser` passes options on)
-    hub      a JupyterHub with the course and nbgrader's exchange, on this machine (`python3 make.py hub --port=8001` passes
-             options on): docs/jupyterhub.md
+    hub      a JupyterHub with the course and nbgrader's exchange, on this machine; options are JupyterHub's (`python3 make.py hub
+             --JupyterHub.bind_url=http://127.0.0.1:9000`): docs/jupyterhub.md
     tutor    install a server of hints, checks and traces for your assistant, and print its command: AGENTS.md
     demo     grade a sample class without a GPU and show its gradebook
     lint     style, spelling and the ledger

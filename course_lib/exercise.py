@@ -123,7 +123,9 @@ class Request:
 # mended nor translated, and a student's exception may contain it
 Status = Literal["passed", "partial", "failed", "same_cause", "not_judged", "not_measured"]
 About = Literal["result", "cost"]
-Outcome = Literal["right", "wasteful", "partly", "wrong", "not_begun", "did_not_run", "not_accepted", "not_judged"]
+Outcome = Literal[
+    "right", "wasteful", "partly", "wrong", "not_begun", "did_not_run", "not_accepted", "not_judged", "excused"
+]
 CauseKind = (
     results.CauseKind
     | Literal[
@@ -131,6 +133,7 @@ CauseKind = (
         "wrong",  # another result than the right one
         "waste",  # right, and more traffic, memory or work than is needed
         "used_up",  # the time of a submission, by what came before
+        "not_handed_out",  # the student got an earlier release of the notebook
         "ended_twice",  # it ended the process that judged it, twice
         "grader_failed",
     ]
@@ -233,7 +236,8 @@ class Verdict:
         if not self.judged:
             return "not_judged"
         if not lost:
-            return "right"
+            excused = any(finding.cause and finding.cause.kind == "not_handed_out" for finding in self.findings)
+            return "excused" if excused else "right"
         if all(finding.wasteful for finding in lost):
             return "wasteful"
         if self.points:

@@ -36,7 +36,7 @@ class CellRun:
 
 @dataclass(frozen=True)
 class HandedOut:
-    """A student's notebook: the release of the course that it was handed out with."""
+    """A student's notebook: the release of it that was handed out, a hash of its code."""
 
     release: str
 

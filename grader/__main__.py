@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import signal
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +26,9 @@ from course_lib.exercises import UNITS
 from grader import disk
 
 if TYPE_CHECKING:
+    from course_lib.exercise import Exercise
     from grader.cohort.workers import Workers
+    from grader.gradebook.counts import ExerciseCounts
     from grader.gradebook.results import Entry
 
 
@@ -64,7 +67,24 @@ Units = Annotated[
     list[str] | None,
     typer.Argument(help="Units such as 04_memory_coalescing; all if none is given.", callback=_units),
 ]
+
+
+def _unit(named: str) -> str:
+    """The unit that somebody named, if it exists: a slip is told before the libraries are loaded."""
+    _units([named])
+    return named
+
+
+def _file(named: Path | None) -> Path | None:
+    """The file or folder that somebody named, if it exists."""
+    if named and not named.exists():
+        raise typer.Exit(_say(f"{named} does not exist."))
+    return named
+
+
+Unit = Annotated[str, typer.Argument(help="Such as 04_memory_coalescing.", callback=_unit)]
 CORES = len(os.sched_getaffinity(0))
+COLUMN = 7  # letters of a table's column for one exercise
 Fields = Annotated[
     list[str] | None,
     typer.Option("--field", help="A roster's column that is not known by its name: 'name=Volledige naam'. Repeat it."),
@@ -143,7 +163,7 @@ def build(
 
 @app.command()
 def autograde(
-    unit: str,
+    unit: Unit,
     workers: Annotated[int, typer.Option(min=1, help="Submissions judged at a time on this machine.")] = CORES,
     scheduler: Annotated[str, typer.Option(help="A Dask scheduler, tcp://HOST:8786: judge on its workers.")] = "",
     again: Annotated[bool, typer.Option("--again", help="Retry what ended its worker twice.")] = False,
@@ -169,6 +189,7 @@ def autograde(
         raise typer.Exit(_say(str(error))) from None
     if accept_risk:
         os.environ["GRADER_ACCEPT_RISK"] = "1"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the end of a job is as orderly as Ctrl-C
     grade(
         grader.home(),
         unit,
@@ -223,10 +244,11 @@ def _grade(
     from grader.cohort.canary import Broken
     from grader.cohort.classroom import POISON, ClassGrader, NoGPU, misnamed, submissions
     from grader.cohort.workers import OtherVersion, WorkersLost
+    from grader.gradebook import to_look_at
     from grader.gradebook.books import Books
     from grader.judging.verdicts import NO_GPU
 
-    unentered, unjudged, notes = misnamed(home, unit), [], []
+    unentered, unjudged, notes, flags = misnamed(home, unit), [], [], []
     found = submissions(home, unit)
     if not found:
         for note in unentered:
@@ -251,10 +273,13 @@ def _grade(
             if plan.students:
                 room.prove(unit)
             for graded in room.grade(unit, progress, plan.students):
+                before = books.written
                 outcome = books.enter(graded.student, graded.judged, graded.read)
+                if books.written > before:
+                    plan.entered(graded.student)
                 unentered += [f"{graded.student}: not entered: {outcome}"] if outcome != "ok" else []
                 unjudged += [f"{graded.student}: {why}"] if (why := graded.unjudged) else []
-                notes += [f"to look at: {graded.student}: {where or unit}: {flag}" for where, flag in graded.read.flags]
+                flags += [(graded.student, where or unit, flag) for where, flag in graded.read.flags]
                 notes += [f"to look at: {graded.student}: {exercise} {POISON}" for exercise in graded.poison]
     except KeyboardInterrupt:
         _say("Stopped. What was judged is kept: the same command goes on from there.")
@@ -262,8 +287,9 @@ def _grade(
     except (Broken, NoSandbox, OtherVersion, WorkersLost) as error:
         raise typer.Exit(_say(str(error))) from None
     show_gradebook(home, unit)
-    for note in sorted(notes) + sorted(unentered) + plan.changed():
+    for note in sorted(notes) + to_look_at.lines(flags) + sorted(unentered) + plan.changed():
         console.print(note, markup=False)
+    plan.changes.shown()
     anew = f"{books.written} of {len(plan.students)} pages written anew"
     console.print(f"feedback: {home}/feedback/STUDENT/{unit}/{unit}.html, {anew}", soft_wrap=True)
     for note in sorted(unjudged):
@@ -276,7 +302,7 @@ def _grade(
 
 @app.command()
 def freeze(
-    unit: str,
+    unit: Unit,
     thaw: Annotated[bool, typer.Option("--thaw", help="Let the next autograde change marks again.")] = False,
 ) -> None:
     """Keep the marks of everybody who has been graded in a unit, whatever changes in the course."""
@@ -294,7 +320,7 @@ def freeze(
 
 
 @app.command()
-def report(unit: str) -> None:
+def report(unit: Unit) -> None:
     """Show the gradebook of a unit, and write the class report: distributions, mistakes, what a person should look at."""
     from grader.gradebook import results
     from grader.reporting import report as reporting
@@ -317,22 +343,28 @@ def show_gradebook(home: Path, unit: str) -> None:
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     exercises = [counting.exercises[id] for id in (*counting.ids("path"), *counting.ids("more"))]
+    wide = max(len(entry.student) for entry in entries) + COLUMN * len(exercises) + 20 > console.width
     late = any(entry.penalty for entry in entries)
     table = Table(title=unit)
     table.add_column("student", no_wrap=True)
-    for number, exercise in enumerate(exercises, 1):
+    for number, exercise in enumerate([] if wide else exercises, 1):
         sign = "/" if counting.ways[exercise.id] == "path" else "+"
         table.add_column(f"{number}\n{sign}{exercise.points:g}", justify="right", no_wrap=True)
     for title in ["late"] * late + [f"total\n/{counting.out_of:g}"]:
         table.add_column(title, justify="right", no_wrap=True)
+    if wide:
+        table.add_column("points lost, by number")
     for entry in entries:
-        row = [_cell(entry.scores[e.id], entry.extra.get(e.id), e.id in entry.by_hand) for e in exercises]
+        row = (
+            [] if wide else [_cell(entry.scores[e.id], entry.extra.get(e.id), e.id in entry.by_hand) for e in exercises]
+        )
         penalty = [f"-{entry.penalty:g}" if entry.penalty else ""] * late
-        table.add_row(escape(entry.student), *row, *penalty, _cell(entry.score))
+        lost = [_lost(entry, exercises, counting)] * wide
+        table.add_row(escape(entry.student), *row, *penalty, _cell(entry.score), *lost)
     console.print(table)
     console.print(", ".join(f"{number} {exercise.entry}" for number, exercise in enumerate(exercises, 1)))
     if absent := enrolled.missing(home, unit, entries):
-        names = ", ".join(student for student, _ in absent)
+        names = "; ".join(one.student if one.name == one.student else f"{one.name} ({one.student})" for one in absent)
         console.print(f"handed in nothing ({len(absent)}): {names}", markup=False, soft_wrap=True)
     for entry in entries:
         if entry.hours_late:
@@ -340,6 +372,16 @@ def show_gradebook(home: Path, unit: str) -> None:
             console.print(f"late: {entry.student}, by {entry.hours_late:.1f} hours{cost}", markup=False)
     for note in _by_hand(home, unit, entries):
         console.print(note, markup=False, soft_wrap=True)
+
+
+def _lost(entry: Entry, exercises: Sequence[Exercise], counting: ExerciseCounts) -> str:
+    """The path's exercises with points lost, for a table with no room for a column each: "3 -2, 7 ?"."""
+    parts = []
+    for number, exercise in enumerate(exercises, 1):
+        points, hand = entry.scores[exercise.id], "*" * (exercise.id in entry.by_hand)
+        if counting.ways[exercise.id] == "path" and (points is None or points < exercise.points or hand):
+            parts.append(f"{number} {'?' if points is None else f'{points - exercise.points:g}'}{hand}")
+    return ", ".join(parts)
 
 
 def _cell(points: float | None, extra: float | None = None, by_hand: bool = False) -> str:
@@ -374,11 +416,11 @@ def _behind(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
 
 @app.command()
 def export(
-    unit: str,
+    unit: Unit,
     form: Annotated[str, typer.Argument(help="exercises, criteria, canvas, moodle or feedback.")] = "exercises",
     to: Annotated[Path | None, typer.Option(help="The file to write; else reports/UNIT_FORM.csv.")] = None,
     roster: Annotated[
-        Path | None, typer.Option(help="The CSV that Canvas or Moodle exports: its students, its ids.")
+        Path | None, typer.Option(help="The CSV that Canvas or Moodle exports: its students, its ids.", callback=_file)
     ] = None,
     column: Annotated[str, typer.Option(help="Canvas's name of the assignment, with its id: 'Unit 04 (1234)'.")] = "",
     field: Fields = None,
@@ -404,6 +446,12 @@ def export(
     console.print(_maximum(unit), soft_wrap=True)
     for note in _by_hand(grader.home(), unit, results.gradebook(grader.home(), unit)):
         console.print(note, markup=False, soft_wrap=True)
+    if done.made:
+        console.print(
+            f"Canvas would make a new assignment {unit!r}. The roster has: {', '.join(done.made)}; --column names one of them.",
+            markup=False,
+            soft_wrap=True,
+        )
     for students in done.doubles:
         same = f"{' and '.join(students)} are the same person in the LMS"
         mend = "remove who does not count (`nbgrader db student remove NAME --force`) and export again"
@@ -443,18 +491,28 @@ def _hand_back(unit: str, to: Path | None) -> None:
 
 @app.command(name="import")
 def import_submissions(
-    unit: str,
+    unit: Unit,
     source: Annotated[
-        Path, typer.Argument(help="A folder or a zip, as Canvas or Moodle exports it or one folder a student.")
+        Path,
+        typer.Argument(
+            help="A folder or a zip, as Canvas or Moodle exports it or one folder a student.", callback=_file
+        ),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be imported.")] = False,
+    times: Annotated[
+        Path | None,
+        typer.Option(
+            help="Moodle's grading worksheet of this assignment, which says who handed in when.", callback=_file
+        ),
+    ] = None,
 ) -> None:
     """Put the submissions that an LMS has exported where they are graded."""
-    from grader.lms import imports
+    from grader.lms import imports, rosters
 
     try:
         grader.exercises(unit)
-        done = imports.collect(source, unit, grader.home(), dry_run=dry_run)
+        when = rosters.read(times).times() if times else {}
+        done = imports.collect(source, unit, grader.home(), dry_run=dry_run, times=when)
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     for remark in done.remarks:
@@ -466,7 +524,8 @@ def import_submissions(
 @app.command()
 def roster(
     file: Annotated[
-        Path, typer.Argument(help="Canvas's gradebook or groups, Moodle's worksheet or participants: a CSV.")
+        Path,
+        typer.Argument(help="Canvas's gradebook or groups, Moodle's worksheet or participants: a CSV.", callback=_file),
     ],
     field: Fields = None,
     by_login: Annotated[
@@ -519,10 +578,11 @@ def grade_one(
 def pack(
     grader_of: Annotated[str, typer.Argument(metavar="GRADER", help="gradescope or github.")],
     unit: str,
-    to: Annotated[Path | None, typer.Option(help="The zip; GRADER_UNIT.zip here by default.")] = None,
+    to: Annotated[Path | None, typer.Option(help="The zip; else packs/GRADER_UNIT.zip in the class's folder.")] = None,
     repository: Annotated[
         str, typer.Option(help="For github: OWNER/NAME, from which students' workflows install the course.")
     ] = "",
+    accept_risk: Risk = False,
 ) -> None:
     """Pack a unit for another grader: the zip of Gradescope's autograder, or a template repository for GitHub Classroom."""
     from grader.packing import github, gradescope
@@ -530,14 +590,23 @@ def pack(
     _units([unit])
     if grader_of not in ("gradescope", "github"):
         raise typer.Exit(_say(f"There is no pack for {grader_of!r}. There are: gradescope, github."))
-    to = to or Path(f"{grader_of}_{unit}.zip")
-    if not to.parent.is_dir():
+    if to and not to.parent.is_dir():
         raise typer.Exit(_say(f"There is no folder {to.parent} to write {to.name} to."))
     home = grader.home()
+    to = to or home / "packs" / f"{grader_of}_{unit}.zip"
     home.mkdir(parents=True, exist_ok=True)
+    to.parent.mkdir(exist_ok=True)
     if grader_of == "gradescope":
-        gradescope.pack(unit, home, to)
-        console.print(f"{to}: upload it as the autograder. It holds the class's secret: show it to no student.")
+        rules = gradescope.pack(unit, home, to, accept_risk=accept_risk)
+        secret = "It holds the class's secret: show it to no student"
+        risk = ", and where Gradescope offers no sandbox, a student's code can read it" if accept_risk else ""
+        console.print(f"{to}: upload it as the autograder. {secret}{risk}.", soft_wrap=True)
+        students = len(set(rules.ids.values()))
+        console.print(
+            f"{students} students of the class can be told by an email address, a login or a number. Others get hidden inputs and "
+            "dates of their own there.",
+            soft_wrap=True,
+        )
         return
     if not repository:
         raise typer.Exit(_say("Name the course's repository on GitHub: --repository OWNER/NAME."))
@@ -560,7 +629,7 @@ def release(folder: Annotated[Path, typer.Argument(help="A new folder, which stu
 
 
 @app.command()
-def slides(unit: str, to: Annotated[Path, typer.Option(help="An HTML file.")] = Path("slides.html")) -> None:
+def slides(unit: Unit, to: Annotated[Path, typer.Option(help="An HTML file.")] = Path("slides.html")) -> None:
     """Write a unit's pictures as slides: title, question, picture, three lines."""
     from grader.building import slides as writing
 
@@ -573,7 +642,7 @@ def slides(unit: str, to: Annotated[Path, typer.Option(help="An HTML file.")] = 
 
 @app.command()
 def due(
-    unit: str,
+    unit: Unit,
     when: Annotated[str, typer.Argument(help="2026-11-30T23:59+01:00; local time without a zone.")],
     percent: Annotated[
         float | None, typer.Option(min=0, max=100, help="What each day begun costs, of the points earned.")
@@ -591,13 +660,19 @@ def due(
         if {percent, grace, at_most} != {None}:
             late.set_rules(grader.home(), unit, percent=percent, grace_minutes=grace, at_most=at_most)
         console.print(f"{unit} is due on {late.set_due(grader.home(), unit, when):%Y-%m-%d %H:%M} UTC")
+        if late.without_times(grader.home(), unit):
+            console.print(
+                "No submission of this unit says when it was handed in, so nobody is late here: that is your LMS's to say, or "
+                "`import --times` reads it from Moodle's grading worksheet.",
+                soft_wrap=True,
+            )
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
 
 
 @app.command()
 def counts(
-    unit: str,
+    unit: Unit,
     path: Annotated[list[str] | None, typer.Option(help="This exercise is part of the maximum.")] = None,
     more: Annotated[list[str] | None, typer.Option(help="This one is extra.")] = None,
     drop: Annotated[
@@ -637,7 +712,7 @@ def _maximum(unit: str) -> str:
 
 @app.command()
 def extend(
-    unit: str,
+    unit: Unit,
     student: str,
     days: Annotated[float, typer.Option(help="In place of what was given before; 0 takes it back.")],
 ) -> None:
@@ -744,12 +819,13 @@ def doctor(
         list[str] | None,
         typer.Argument(help="Whose published solutions are judged; else those with submissions, or 04."),
     ] = None,
+    accept_risk: Risk = False,
 ) -> None:
     """Say what this machine offers for grading, and what to do about each gap; judge published solutions for a proof."""
     from grader import doctor as checks
 
     try:
-        rows = [*checks.examine(), *checks.prove(units)]
+        rows = [*checks.examine(accept_risk=accept_risk), *checks.prove(units, accept_risk=accept_risk)]
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     console.print(checks.table(rows))

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import tempfile
 import tomllib
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -46,13 +47,15 @@ def table(rows: list[Check]) -> Table:
     return shown
 
 
-def examine(folder: Path | None = None) -> list[Check]:
+def examine(folder: Path | None = None, *, accept_risk: bool = False) -> list[Check]:
     """Every row, for grading in `folder` (default: the grader's home). Writes nothing."""
     folder = folder or home()
-    return [*_software(), *_sandbox(folder), *_gpu(), *_place(folder)]
+    return [*_software(), *_sandbox(folder, accept_risk), *_gpu(), *_place(folder)]
 
 
-def prove(units: Sequence[str] | None = None, folder: Path | None = None) -> Iterator[Check]:
+def prove(
+    units: Sequence[str] | None = None, folder: Path | None = None, *, accept_risk: bool = False
+) -> Iterator[Check]:
     """A row for each unit: whether its published solutions earn everything here, judged as submissions are. Takes seconds.
 
     units    default: those that have submissions in `folder`, else PROOF. Raises ValueError if there is no such unit
@@ -60,7 +63,7 @@ def prove(units: Sequence[str] | None = None, folder: Path | None = None) -> Ite
     units = units or list(_waiting(folder or home())) or [PROOF]
     for unit in units:
         exercises(unit)
-    if not sandbox.enough(sandbox.level()) or not _version("torch") or not _version("triton"):
+    if not (accept_risk or sandbox.enough(sandbox.level())) or not _version("torch") or not _version("triton"):
         return  # its row says what to do
     from grader.cohort import canary
     from grader.judging.judge import Judge
@@ -68,7 +71,7 @@ def prove(units: Sequence[str] | None = None, folder: Path | None = None) -> Ite
     for unit in units:
         with tempfile.TemporaryDirectory() as name:
             try:
-                judge = Judge(Path(name))
+                judge = Judge(Path(name), accept_risk=accept_risk)
             except sandbox.NoSandbox:
                 return  # likewise
             try:
@@ -135,10 +138,10 @@ def _numbers(version: str) -> tuple[int, int]:
 # ----------------------------------------------------------------------------------------------- sandbox
 
 
-def _sandbox(folder: Path) -> Iterator[Check]:
+def _sandbox(folder: Path, accept_risk: bool) -> Iterator[Check]:
     level = sandbox.level()
     try:
-        sandbox.require(False, folder)
+        sandbox.require(accept_risk, folder)
         yield Check(
             "sandbox", level, "" if "bubblewrap" in level else "Enough to grade with. bubblewrap would also limit disk."
         )
@@ -236,6 +239,7 @@ def _place(folder: Path) -> Iterator[Check]:
     else:
         yield Check("gradebook", str(book) if book.exists() else f"{book}, made on first use")
     yield Check("secret", *_secret(folder / "secret"))
+    yield from (Check("pack", *advised) for path in _packs(folder) if (advised := _pack(path)))
     counts = ", ".join(f"{count} of {unit}" for unit, count in _waiting(folder).items())
     place = f"Put them at {folder}/submitted/STUDENT/UNIT/UNIT.ipynb."
     yield Check("submissions", counts or "none", "" if counts else place)
@@ -263,11 +267,43 @@ def _secret(path: Path) -> tuple[str, str, bool]:
             f"It should be 64 hexadecimal digits. Restore {path}, or remove it: seeds will be others.",
             True,
         )
-    git = subprocess.run(["git", "ls-files", "--error-unmatch", path.name], cwd=path.parent, capture_output=True)
-    if git.returncode == 0:
+    if _git(path, "ls-files", "--error-unmatch"):
         return (
             "committed to git",
             f"Everybody with the repository has it: `git rm --cached {path.name}`, and make a new one.",
             False,
         )
     return "readable by its owner alone", "", False
+
+
+def _packs(folder: Path) -> list[Path]:
+    """The packs that hold the secret, where `grader pack` writes them or has written them."""
+    zips = {path.resolve() for place in (folder / "packs", ROOT, Path.cwd()) for path in place.glob("*.zip")}
+
+    def holds_it(path: Path) -> bool:
+        try:
+            with zipfile.ZipFile(path) as pack:
+                return "class/secret" in pack.namelist()
+        except (OSError, zipfile.BadZipFile):
+            return False
+
+    return sorted(filter(holds_it, zips))
+
+
+def _pack(path: Path) -> tuple[str, str] | None:
+    """(here, advice) for a pack that others could come by."""
+    if _git(path, "ls-files", "--error-unmatch"):
+        return f"{path.name} is committed to git", "It holds the secret: `git rm --cached` it, and make a new secret."
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        return f"others may read {path.name}", f"It holds the secret: `chmod 600 {path}`."
+    if _git(path, "rev-parse", "--git-dir") and not _git(path, "check-ignore", "-q"):
+        return f"git does not ignore {path.name}", f"It holds the secret, and `git add` takes it: move {path} away."
+    return None
+
+
+def _git(path: Path, *words: str) -> bool:
+    """Whether git, where there is one, answers yes about this file."""
+    try:
+        return subprocess.run(["git", *words, path.name], cwd=path.parent, capture_output=True).returncode == 0
+    except OSError:  # there is none
+        return False

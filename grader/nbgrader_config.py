@@ -55,6 +55,7 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
         "nbgrader.preprocessors.ComputeChecksums",
         "nbgrader.preprocessors.SaveCells",
         "grader.gradebook.release.StripMetadata",
+        "grader.gradebook.release.NameRelease",
     ]
 
     c.Exporter.optimistic_validation = True  # once, not after each of the steps that follow

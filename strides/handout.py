@@ -9,9 +9,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from course_lib import metadata
-from course_lib.version import VERSION
-
 
 def hand_out(unit: Path, mine: Path) -> str:
     """Copy a unit for the student to work in. What is there already stays as it is: a notebook with newer code goes next to it,
@@ -40,8 +37,8 @@ def hand_out(unit: Path, mine: Path) -> str:
 
 
 def sign(notebook: Path) -> None:
-    """Write into a copy which release it is of, and which Python runs it, in the words of its kernel: JupyterLab would, and call
-    the notebook changed as soon as it is open."""
+    """Write into a copy which Python runs it, in the words of its kernel: JupyterLab would, and call the notebook changed as soon as
+    it is open. Which release it is, it says already."""
     content = json.loads(notebook.read_text("utf-8"))
     content.setdefault("metadata", {})["language_info"] = {
         "codemirror_mode": {"name": "ipython", "version": sys.version_info.major},
@@ -52,7 +49,6 @@ def sign(notebook: Path) -> None:
         "pygments_lexer": f"ipython{sys.version_info.major}",
         "version": sys.version.split()[0],
     }
-    metadata.write(content["metadata"], metadata.HandedOut(VERSION))
     notebook.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 

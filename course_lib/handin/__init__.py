@@ -3,9 +3,10 @@
     cells.py        a file's bytes -> cells
     statements.py   a cell -> top-level statements, with the names that each binds and needs
     answer.py       cells -> the answer to each exercise: the code that runs for it
+    mangled.py      cells that a merge, a magic or a slip of the hand has changed: read as meant, or named
     literals.py     is a prediction written down, or computed?
 
-The grader reads submissions with these four; students see by them what would be graded:
+The grader reads submissions with these five; students see by them what would be graded:
 
     files.py        which notebook this is, its unit, and how that was handed out
     validate.py     validate(): what would be graded, and what would not

@@ -18,6 +18,7 @@ from itertools import takewhile
 
 from course_lib.exercise import Exercise
 from course_lib.exercises import ids
+from course_lib.handin import mangled
 from course_lib.handin.cells import MAX_CELLS, Cell, Problem
 from course_lib.handin.statements import SourceStatement, TooMany, parsed, statements
 
@@ -57,12 +58,17 @@ class Notebook:
     def __init__(self, cells: Sequence[Cell], exercises: Sequence[Exercise], release: Sequence[Cell] = (), problem=""):
         self.exercises, self.problem = list(exercises), problem
         self._checks = {e.check_id: e.entry for e in exercises}
-        self.cells = self._with_check_ids(cells, release)
+        answers = {e.grade_id: e.entry for e in exercises}
+        self.cells, self._mended = mangled.as_code(self._with_check_ids(cells, release), answers)
         self._entries = {e.entry for e in exercises}
         self._answers: dict[str, Answer] = {}  # by exercise, of those asked for
         self._released = {cell.grade_id: cell.source for cell in release if cell.grade_id}
         self._released_sources = {cell.source for cell in release}
         self._statements, self.broken = self._parsed(self.cells)  # broken: cell number -> why it does not parse
+        whole, halves = mangled.joined(self.cells, self.broken)
+        if halves:
+            self.cells, self._mended = whole, self._mended | halves
+            self._statements, self.broken = self._parsed(self.cells)
         self._idle = self._pass_over_stubs()  # exercise -> numbers of its stubs, where there is work on it as well
         self._number = {id(s): number for number, s in enumerate(self._statements)}
         self._given, _ = self._parsed(release, given=True)  # for names whose cell the student has deleted
@@ -95,7 +101,7 @@ class Notebook:
                     found += self._typed(cell, own) if cell.grade_id in self._checks else own
                 except SyntaxError as e:
                     if cell.grade_id not in self._checks:
-                        broken[cell.number] = f"line {e.lineno or 1}: {e.msg}"
+                        broken[cell.number] = mangled.conflict(cell.source) or f"line {e.lineno or 1}: {e.msg}"
                 except TooMany:
                     self.problem = f"The notebook has more than {MAX_STATEMENTS} statements at top level."
                     return [], {}
@@ -193,7 +199,18 @@ class Notebook:
         for number in self._seeming.get(exercise.entry, ()):
             why = self.broken[number]
             raise Problem(f"Cell {number}, which seems to define {exercise.entry}, does not parse: {why}.")
-        raise Problem(f"No code cell defines {exercise.entry}.")
+        lost = mangled.elsewhere(self.cells, exercise.entry, self._released_sources)
+        raise Problem(lost or f"No code cell defines {exercise.entry}.")
+
+    def mangled(self, exercise: Exercise) -> str:
+        """Say what became of an exercise's cell that nothing runs of: it holds a merge conflict, or is of another kind. "" for all
+        others."""
+        unparsed = [cell for cell in self.cells if cell.number in self.broken and cell.grade_id == exercise.grade_id]
+        unparsed += [cell for cell in self.cells if cell.number in self._seeming.get(exercise.entry, ())]
+        for cell in unparsed:
+            if why := mangled.conflict(cell.source):
+                return f"Cell {cell.number} does not parse: {why}."
+        return mangled.elsewhere(self.cells, exercise.entry, self._released_sources)
 
     def _check_number(self, exercise: Exercise) -> int:
         return next((cell.number for cell in self.cells if cell.grade_id == exercise.check_id), 0)
@@ -207,7 +224,7 @@ class Notebook:
     def _answer_of(self, exercise: Exercise) -> Answer:
         home = self.solution(exercise)
         end = max(home.number, self._check_number(exercise))  # what a later exercise redefines is not meant here
-        flags, missing = [], []
+        flags, missing = [self._mended[home.number]] if home.number in self._mended else [], []
         stubs = self._idle.get(exercise.id, [])
         cells = sorted({s.cell.number for s in self._statements if exercise.entry in s.binds} | set(stubs))
         if len(cells) > 1:
@@ -249,6 +266,10 @@ class Notebook:
                 wanted |= {(read, WHENEVER) for s in found for read in s.reads - s.now}
             todo += wanted - asked
             asked |= wanted
+        for s in self._statements:
+            if s.imports and id(s) in kept and (module := mangled.absent(s.node)):
+                where = f"Cell {s.cell.number}, line {s.node.lineno}"
+                flags.append(f"{where}, imports `{module}`, which is not here. A file that was not handed in?")
         if len(flags) > MAX_FLAGS:
             flags[MAX_FLAGS:] = [f"And {len(flags) - MAX_FLAGS} more of this kind."]
         given = [s for s in self._given if id(s) in kept]

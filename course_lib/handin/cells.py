@@ -14,6 +14,7 @@ MAX_SOURCE = 500_000  # characters in all cells
 MAX_LINES = 20_000  # in all cells; a semicolon counts as one
 MAX_PARTS = 5_000_000  # lists and objects: a bracket of two bytes takes sixty in memory
 MAX_CELLS = 2_000
+CONFLICT = ("<<<<<<< ", ">>>>>>> ")  # git's markers, at the beginning of a line
 DROPPED = {"outputs", "attachments"}  # of a notebook's objects, before the next one is read
 
 
@@ -45,8 +46,13 @@ def parse(content: bytes, name: str) -> list[Cell]:
     try:
         # UTF-8, or what an editor on Windows made of it
         notebook = json.loads(content, object_pairs_hook=_without_outputs)
-    except (ValueError, RecursionError):
-        raise Problem(f"{name} is not a notebook: it does not read as JSON.") from None
+    except (ValueError, RecursionError) as error:
+        for number, line in enumerate(content.split(b"\n"), 1):
+            if line.startswith(tuple(marker.encode() for marker in CONFLICT)):
+                why = f"line {number} of the file is the marker of a merge conflict. Keep one side, and hand in a notebook that opens"
+                raise Problem(f"{name} is not a notebook: {why}.") from None
+        where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) and error.lineno > 1 else ""
+        raise Problem(f"{name} is not a notebook: it does not read as JSON{where}.") from None
     return _cells(notebook, name)
 
 

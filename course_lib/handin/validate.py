@@ -143,6 +143,8 @@ def _own(notebook: Notebook, exercise: Exercise) -> list[Cell]:
 
 def _lost(notebook: Notebook, exercise: Exercise) -> str:
     """Say where the exercise's name has gone; "" if its cell does not parse, or looks as if it were elsewhere."""
+    if notebook.mangled(exercise):
+        return ""
     own = _own(notebook, exercise)
     nowhere = f"`{exercise.entry}` is defined in no cell"
     if notebook.seems_to_define(exercise.entry) or any(c.number in notebook.broken for c in own):

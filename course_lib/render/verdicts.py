@@ -22,6 +22,7 @@ OUTCOMES: dict[Outcome, tuple[str, str, str]] = {  # its words, its sign, its co
     "did_not_run": ("did not run", "✗", RED),
     "not_accepted": ("not accepted", "✗", RED),
     "not_judged": ("not judged", "?", GREY),
+    "excused": ("not in your notebook", "–", GREY),
 }
 
 

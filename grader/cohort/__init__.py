@@ -4,7 +4,8 @@ classroom.py    a whole class
 workers.py      who judges it: processes, or a cluster
 canary.py       the published solutions, judged first
 single.py       one notebook, without a class
-regrade.py      what is judged anew, and whose marks changed
+regrade.py      what is judged anew
+changes.py      whose marks changed, from what to what
 frozen.py       units whose marks stay as they are
 lock.py         one autograde at a time
 """

@@ -24,7 +24,8 @@ from course_lib.exercises import UNITS, find
 from grader.child import sandbox
 from grader.cohort import canary
 from grader.cohort.workers import JudgingJob, Local, OtherVersion, QueuedAnswer, Workers, WorkersLost, verdicts_of
-from grader.judging import follow_through, submission, verdicts
+from grader.gradebook import counts
+from grader.judging import excused, follow_through, submission, verdicts
 from grader.judging import judge as judging
 
 OnProgress = Callable[[int, int], None]
@@ -201,7 +202,8 @@ class ClassGrader:
         if not graded.complete:
             return False
         settled = follow_through.apply(exercises, graded.read, graded.judged, _there(graded.again or {}))
-        graded.verdicts = {**settled}
+        worth = counts.of(self.folder, _unit(exercises)).in_the_maximum
+        graded.verdicts = {**excused.apply(graded.read, settled, worth)}
         return True
 
     def judge(self, jobs: Iterable[JudgingJob]) -> Iterator[tuple[JudgingJob, dict[str, Verdict]]]:
@@ -224,7 +226,9 @@ class ClassGrader:
             parts = [(kind, tuple(p for p in kernels if kernels[p] is kind)) for kind in (False, True)]
         version = verdicts.code_version()
         return [
-            JudgingJob(student, part, version, kernels, self.gpu, self._canary(_unit(part)))
+            JudgingJob(
+                student, part, version, kernels, self.gpu, self._canary(_unit(find(answer.exercise) for answer in part))
+            )
             for kernels, part in parts
             if part
         ]
@@ -256,8 +260,8 @@ class ClassGrader:
         return answer if kept is None or (self.again and is_poison(kept)) else kept
 
 
-def _unit(answers: Iterable[QueuedAnswer]) -> str:
-    (module,) = {answer.exercise.split(".")[0] for answer in answers}
+def _unit(exercises: Iterable[Exercise]) -> str:
+    (module,) = {exercise.id.split(".")[0] for exercise in exercises}
     return next(unit for unit, name in UNITS.items() if name == module)
 
 

@@ -1,4 +1,4 @@
-"""Plans for an autograde: what it is about to judge anew, and whose marks it has changed."""
+"""Plans for an autograde: what it is about to judge anew, and what the marks were before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 from course_lib.exercises import UNITS
 from grader.cohort import frozen
-from grader.gradebook import results
+from grader.cohort.changes import ChangedMarks
+from grader.gradebook import amended, results
 from grader.gradebook.results import Entry
 from grader.judging import verdicts
 
@@ -18,31 +19,37 @@ class Plan:
     """An autograde of a unit.
 
     students   whose submissions are judged and entered;  said  sentences to show before
-    before     student -> what the gradebook held
     """
 
     home: Path
     unit: str
     students: Collection[str]
     said: Sequence[str]
-    before: Mapping[str, Entry]
+    changes: ChangedMarks
+
+    def entered(self, student: str) -> None:
+        """Log what the student's entry has changed, if there was one before."""
+        if student in self.changes.before:
+            self.changes.entered(results.entry(self.home, self.unit, student))
 
     def changed(self) -> list[str]:
-        """A sentence for each student who had been graded and has other points now."""
-        now, sentences = _entries(self.home, self.unit), []
-        for student, before in self.before.items():
-            if student in now and (line := _difference(before, now[student])):
-                sentences.append(f"mark changed: {student}: {line}")
-        return sentences
+        """A sentence for each student who had been graded and has other points now. Call `changes.shown` when they have been read."""
+        return self.changes.sentences(_entries(self.home, self.unit))
 
 
 def planned(home: Path, unit: str, found: Mapping[str, Path], only: Collection[str] = ()) -> Plan:
     """Plan which of the submissions found are judged. only: the students to judge, even in a unit that is frozen; all if empty.
 
-    Raises ValueError, with a sentence, if one of them has handed in nothing.
+    Raises ValueError, with a sentence, if one of them has handed in nothing, or if one alone cannot be judged: the gradebook has one
+    structure for all.
     """
     if missing := sorted(set(only) - set(found)):
         raise ValueError(f"{', '.join(missing)}: no submission of {unit} under {home}/submitted.")
+    if only and amended.is_due(home, unit) and any(results.entered(home, unit, s) for s in found if s not in only):
+        raise ValueError(
+            f"{unit} has other exercises or points than when it was graded, which changes everybody's marks: run "
+            f"`python -m grader autograde {unit}` without --student first. Nothing was changed."
+        )
     students, said, since = set(only) or set(found), [], frozen.since(home, unit)
     entered = {s: known for s in found if (known := results.entered(home, unit, s))}
     if since and not only:
@@ -64,7 +71,7 @@ def planned(home: Path, unit: str, found: Mapping[str, Path], only: Collection[s
             "judged anew, and marks may change; who was concerned is listed at the end. "
             f"`python -m grader freeze {unit}` keeps marks as they are."
         )
-    return Plan(home, unit, students, said, _entries(home, unit))
+    return Plan(home, unit, students, said, ChangedMarks(home, unit, _entries(home, unit)))
 
 
 def _entries(home: Path, unit: str) -> dict[str, Entry]:
@@ -72,19 +79,3 @@ def _entries(home: Path, unit: str) -> dict[str, Entry]:
         return {entry.student: entry for entry in results.gradebook(home, unit)}
     except results.NotGraded:
         return {}
-
-
-def _difference(before: Entry, now: Entry) -> str:
-    """Say what has changed: "matmul 20 -> 18, total 66 -> 64"; "" if nothing has."""
-    parts = [
-        f"{id.partition('.')[2]} {_points(before.scores.get(id))} -> {_points(points)}"
-        for id, points in now.scores.items()
-        if before.scores.get(id) != points
-    ]
-    if before.score != now.score:
-        parts.append(f"total {_points(before.score)} -> {_points(now.score)}")
-    return ", ".join(parts)
-
-
-def _points(points: float | None) -> str:
-    return "?" if points is None else f"{points:g}"

@@ -19,7 +19,7 @@ from grader import TEMPLATES
 from grader.cohort import canary
 from grader.gradebook import counts
 from grader.gradebook.counts import ExerciseCounts
-from grader.judging import follow_through, submission
+from grader.judging import excused, follow_through, submission
 from grader.judging.judge import CpuBudget, Judge, judge_exercise
 from tritontrace.replay import wire
 
@@ -129,4 +129,5 @@ def judge_submission(judge: Judge, unit: str, student: str, path: Path) -> dict[
     own = {exercise.id: judge_exercise(judge, exercise, read, student, budget) for exercise in exercises}
     second = replace(read, answers=follow_through.answers(exercises, read, own))
     again = {id: judge_exercise(judge, find(id), second, student, budget) for id in second.answers}
-    return follow_through.apply(exercises, read, own, again)
+    settled = follow_through.apply(exercises, read, own, again)
+    return excused.apply(read, settled, counts.of(judge.folder, unit).in_the_maximum)

@@ -9,6 +9,7 @@ marks.py       steps: verdicts into the graded notebook and the gradebook
 feedback.py    steps: marks into the feedback; the notes of nbgrader's exchange
 converting.py  nbgrader's converters, without a shell
 pages.py       what students wrote, as HTML
+to_look_at.py  flags of a class, for a terminal
 counts.py      what counts in a class: the main path, More, or not at all
 late.py        due dates and extensions, and what lateness costs
 amended.py     exercises that a unit gains or loses after submissions

@@ -14,6 +14,7 @@ from nbgrader import utils
 from nbgrader.api import Comment, Grade, Gradebook, MissingEntry
 
 from course_lib.exercises import ids
+from grader.gradebook import counts
 from grader.nbgrader_config import ROOT
 
 
@@ -37,11 +38,28 @@ def amend(home: Path, unit: str, *, root: Path = ROOT) -> list[str]:
         dropped = _drop(gradebook, notebook, set(cells))
         added = _add(gradebook, notebook, unit, cells)
         gradebook.db.commit()
-    said = [f"{unit}: {_cell(name)} is new; who handed in before has no answer to it." for name in added]
+    said = [
+        f"{unit}: {_cell(name)} is new; who handed in an older notebook has no answer to it, and is excused."
+        for name in added
+    ]
     for name, by_hand in dropped.items():
         marks = f", and marks given by hand with it: {', '.join(by_hand)}" if by_hand else ""
         said.append(f"{unit}: {_cell(name)} is dropped{marks}.")
     return said
+
+
+def is_due(home: Path, unit: str) -> bool:
+    """Whether the gradebook has other exercises than the unit, or other points for one: the next autograde changes that for all."""
+    if not (home / "gradebook.db").is_file():
+        return False
+    counting = counts.of(home, unit)
+    worth = {exercise.check_id: counting.worth(id) for id, exercise in counting.exercises.items()}
+    with Gradebook(f"sqlite:///{home / 'gradebook.db'}") as gradebook:
+        try:
+            cells = gradebook.find_notebook(unit, unit).grade_cells
+        except MissingEntry:
+            return False
+        return {ids.current_cell(cell.name): cell.max_score for cell in cells} != worth
 
 
 def _cell(check: str) -> str:

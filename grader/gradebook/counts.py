@@ -44,9 +44,14 @@ class ExerciseCounts:
         return self.exercises[id].points if self.ways[id] == "path" else 0.0
 
     @property
+    def in_the_maximum(self) -> dict[str, float]:
+        """Exercise -> its points that are part of the maximum."""
+        return {id: self.worth(id) for id in self.exercises}
+
+    @property
     def out_of(self) -> float:
         """The unit's maximum: the points of its path."""
-        return sum(map(self.worth, self.exercises))
+        return sum(self.in_the_maximum.values())
 
     @property
     def more(self) -> float:

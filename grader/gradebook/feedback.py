@@ -28,7 +28,9 @@ class GetGrades(InTheBook, GetsScores):
     def settle(self, resources: dict) -> None:
         notebook = self.gradebook.find_submission_notebook(self.notebook_id, self.assignment_id, self.student_id)
         penalty = notebook.late_submission_penalty or 0
+        student = self.gradebook.find_student(self.student_id)
         resources["nbgrader"] |= {
+            "name": " ".join(filter(None, (student.first_name, student.last_name))),
             "score": notebook.score - penalty,
             "max_score": notebook.max_score,
             "late_penalty": penalty,

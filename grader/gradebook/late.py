@@ -87,6 +87,12 @@ def set_due(home: Path, unit: str, when: str) -> datetime:
     return due
 
 
+def without_times(home: Path, unit: str) -> bool:
+    """Whether there are submissions of a unit, and none says when it was handed in."""
+    folders = [notebook.parent for notebook in home.glob(f"submitted/*/{unit}/{unit}.ipynb")]
+    return bool(folders) and not any((folder / "timestamp.txt").is_file() for folder in folders)
+
+
 def unheard_of(home: Path, student: str) -> str:
     """A sentence if the class has no such student yet, in the gradebook or among the submissions; else ""."""
     with results.book(home) as book:

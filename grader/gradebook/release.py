@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 from nbformat import NotebookNode
 from nbgrader.preprocessors import ClearSolutions as ClearedByNbgrader
 from nbgrader.preprocessors import NbGraderPreprocessor
 
+from course_lib import metadata
+from course_lib.metadata import HandedOut
 from grader import exercises
 from grader.gradebook import known
+from grader.judging.releases import COMMENT
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 LANGUAGE = {"name": "python"}  # no version: the same notebook whatever Python built it
@@ -37,10 +43,26 @@ class Counted(NbGraderPreprocessor):
         return nb, resources
 
 
-class StripMetadata(NbGraderPreprocessor):
-    """The last step of generate_assignment: nothing of the machine that executed the instructor's notebook remains."""
+class NameRelease(NbGraderPreprocessor):
+    """The last step of generate_assignment: the notebook says which release it is, so that it is judged as what was handed out
+    (grader/judging/releases.py). Another text between the code makes no other release."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        code = [(c.metadata.get("nbgrader", {}).get("grade_id"), c.source) for c in nb.cells if c.cell_type == "code"]
+        release = hashlib.sha256(json.dumps(code).encode()).hexdigest()[:12]
+        metadata.write(nb.metadata, HandedOut(release))
+        title = next((cell for cell in nb.cells if cell.cell_type == "markdown"), None)
+        if title is not None:
+            title.source = f"{title.source}\n\n{COMMENT.format(release)}"
+        return nb, resources
+
+
+class StripMetadata(NbGraderPreprocessor):
+    """A late step of generate_assignment: nothing of the machine that executed the instructor's notebook remains."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        for cell in nb.cells:
+            metadata.drop(cell.metadata)  # when and where it ran
         nb.metadata = NotebookNode(kernelspec=NotebookNode(KERNELSPEC), language_info=NotebookNode(LANGUAGE))
         nb.nbformat, nb.nbformat_minor = 4, 5
         return nb, resources

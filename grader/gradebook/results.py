@@ -111,6 +111,12 @@ def gradebook(home: Path, unit: str) -> list[Entry]:
     return sorted(entries, key=lambda entry: entry.student)
 
 
+def entry(home: Path, unit: str, student: str) -> Entry:
+    """One student's line, who has been graded."""
+    with book(home) as opened:
+        return _entry(opened.find_submission(unit, student), counts.of(home, unit), verdicts(home, unit, student))
+
+
 def _entry(submitted, counting: counts.ExerciseCounts, judged: Mapping[str, Verdict]) -> Entry:
     student, exercises = submitted.student, counting.exercises
     grades = {grade.name: grade for notebook in submitted.notebooks for grade in notebook.grades}

@@ -7,6 +7,8 @@ provided.py         code that an exercise gives, put in place
 judge.py            secrets, references, criteria -> verdicts
 hidden/             cases that students never see
 redaction.py        what a verdict may say of them
+releases.py         earlier releases of a unit's notebook, by the clone's history
+excused.py          what was never handed out, and what it counts
 follow_through.py   what was lost by an earlier exercise's mistake, given back
 verdicts.py         verdicts on disk, each under a hash of all that it depends on
 """

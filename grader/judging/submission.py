@@ -11,7 +11,6 @@ import re
 import stat
 import unicodedata
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -21,7 +20,9 @@ from course_lib.handin import files
 from course_lib.handin.answer import MAX_FLAGS, MAX_STATEMENTS, Answer, Notebook
 from course_lib.handin.cells import MAX_FILE, Cell, Problem, parse, small_enough
 from grader.judging import flags as source_rules
+from grader.judging import releases
 from grader.judging.bounded import TooMuch, bounded
+from grader.judging.releases import HandedOutRelease
 from tritontrace.replay import wire
 
 __all__ = ["MAX_FILE", "MAX_FLAGS", "MAX_STATEMENTS", "Answer", "Cell", "Problem"]
@@ -80,6 +81,7 @@ class Submission:
     answers   exercise -> what to run for it
     refused    exercise -> why there is nothing to run
     attempted  exercises that were not left as they were handed out
+    excused    exercises that were not in the release that was handed out, and are nowhere in the notebook
     """
 
     cells: list[Cell] = field(default_factory=list)
@@ -89,6 +91,7 @@ class Submission:
     answers: dict[str, Answer] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     attempted: list[str] = field(default_factory=list)
+    excused: list[str] = field(default_factory=list)
 
     def solution(self, exercise: Exercise) -> Cell:
         """The cell whose definition of the exercise's function counts. Raises Problem if there is none."""
@@ -104,23 +107,67 @@ class Submission:
 
 
 class Reading(Notebook):
-    """A notebook while it is read: what it gives, and what a person should look at. It takes what the notebook makes it cost."""
+    """A notebook while it is read: what it gives, and what a person should look at. It takes what the notebook makes it cost.
+
+    handed_out    which release the student got
+    """
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        exercises: Sequence[Exercise],
+        release: Sequence[Cell] = (),
+        problem: str = "",
+        *,
+        handed_out: HandedOutRelease | None = None,
+    ) -> None:
+        super().__init__(cells, exercises, release, problem)
+        self.handed_out = handed_out or HandedOutRelease(tuple(release))
+        if not self.problem and (other := self._other_unit):
+            self.problem = f"This is a notebook of {other}."
 
     @cached_property
     def flags(self) -> list[tuple[str, str]]:
         """Flags for a person to look at: (exercise, sentence), the exercise "" if it is about the file. None takes a point."""
         if self.problem:
             return [("", self.problem)]
-        if other := self._other_unit:
-            return [("", f"This is a notebook of {other}.")]
-        found: dict[str, str] = {}  # sentence -> exercise: a helper's cell belongs to several
+        found = dict.fromkeys(
+            filter(None, [self._of_release]), ""
+        )  # sentence -> exercise: a helper's cell belongs to several
         for exercise in self.exercises:
-            of_answer = []
-            with suppress(Problem):  # the verdict says so
+            if exercise.id in self.excused:
+                continue
+            try:
                 of_answer = self.answer(exercise).flags
+            except Problem:  # the verdict says so
+                of_answer = list(filter(None, [self.mangled(exercise)]))
             for sentence in self.check_cell_warnings(exercise) + of_answer:
                 found.setdefault(sentence, exercise.id)
         return [(exercise, sentence) for sentence, exercise in found.items()]
+
+    @cached_property
+    def excused(self) -> list[str]:
+        """The exercises that were not handed out to the student, who has no trace of them."""
+        if not self.handed_out.date or self.problem:
+            return []
+        got = {cell.grade_id for cell in self.handed_out.cells}
+        there = {cell.grade_id for cell in self.cells}
+        new = [e for e in self.exercises if e.check_id not in got and not {e.check_id, e.grade_id} & there]
+        return [
+            e.id
+            for e in new
+            if not any(e.entry in s.binds for s in self._statements) and not self.seems_to_define(e.entry)
+        ]
+
+    @property
+    def _of_release(self) -> str:
+        """A sentence on the release that was handed out, "" if it is today's."""
+        if self.handed_out.unknown:
+            return "The notebook names a release that is not in this clone's history; it is read as today's."
+        if not self.handed_out.date:
+            return ""
+        older = f"An older notebook, of the release of {self.handed_out.date}"
+        return f"{older}; not in it, and excused: {', '.join(self.excused)}." if self.excused else f"{older}."
 
     @property
     def _other_unit(self) -> str:
@@ -143,12 +190,12 @@ class Reading(Notebook):
                 answers[exercise.id] = self.answer(exercise)
             except Problem as problem:
                 refused[exercise.id] = str(problem)
-        return Submission(self.cells, self.problem, self.flags, homes, answers, refused, self.work)
+        return Submission(self.cells, self.problem, self.flags, homes, answers, refused, self.work, self.excused)
 
     @property
     def work(self) -> list[str]:
         """The exercises that were not left as they were handed out."""
-        return [] if self._other_unit else [e.id for e in self.exercises if self.attempted(e)]
+        return [] if self.problem else [e.id for e in self.exercises if self.attempted(e)]
 
 
 def given_cells(release: Path | None) -> tuple[Cell, ...]:
@@ -163,12 +210,18 @@ def _released(path: Path, changed: int) -> tuple[Cell, ...]:
     return cells
 
 
+def handed_out_as(path: Path, release: Path | None) -> HandedOutRelease:
+    """The notebook as the student of this submission got it. release: today's."""
+    return releases.of(path, release, given_cells(release)) if release else HandedOutRelease()
+
+
 def read(path: Path, exercises: Sequence[Exercise], release: Path | None = None) -> Submission:
     """A submitted notebook, read in a child. Never raises: what is wrong with the file as a whole is said by each `answer`.
 
-    release    the notebook as it was handed out: tells an untouched stub from work, and brings back deleted imports
+    release    the notebook as it is handed out today. That which this student got tells an untouched stub from work, and brings back
+               deleted imports
     """
-    given = given_cells(release)
+    given = handed_out_as(path, release)
     try:
         return wire.from_tree(Submission, bounded(lambda: wire.to_tree(read_here(path, exercises, given))))
     except TooMuch as reason:
@@ -192,12 +245,30 @@ def has_work(content: bytes, exercises: Sequence[Exercise], release: Path | None
         return False
 
 
-def read_here(path: Path, exercises: Sequence[Exercise], given: Sequence[Cell] = ()) -> Submission:
+def other_unit(content: bytes, exercises: Sequence[Exercise]) -> str:
+    """The unit that a notebook is of, if it is of another than that of the exercises; else ""."""
+    ours = [e.grade_id for e in exercises] + [f'check(\\"{e.id}' for e in exercises]
+    if any(name.encode() in content for name in ours):
+        return ""
+
+    def looked_at() -> str:
+        try:
+            return Reading(parse(content, ""), exercises)._other_unit
+        except Problem:
+            return ""
+
+    try:
+        return bounded(looked_at)
+    except TooMuch:
+        return ""
+
+
+def read_here(path: Path, exercises: Sequence[Exercise], given: HandedOutRelease) -> Submission:
     """A submitted notebook, read in this process, which may not survive it.
 
-    given    the cells of the notebook as it was handed out
+    given    the notebook as it was handed out
     """
     try:
-        return Reading(load(path), exercises, given).submission()
+        return Reading(load(path), exercises, given.cells, handed_out=given).submission()
     except Problem as problem:
-        return Reading([], exercises, given, problem=str(problem)).submission()
+        return Reading([], exercises, given.cells, problem=str(problem)).submission()

@@ -35,6 +35,7 @@ class Export(NamedTuple):
     """unknown    students that the roster does not have;  absent = names in the roster of whom nothing has been graded
     unmarked   students who have no mark, as the grader could not judge all of theirs; for an LMS they are left out
     doubles    students who are the same person in the LMS: all of them are left out
+    made       Canvas's assignments in the roster, where the import would make another
     cut        students whose score is above the LMS's maximum, which is what stands there for them
     """
 
@@ -44,6 +45,7 @@ class Export(NamedTuple):
     unmarked: list[str] = []
     doubles: list[list[str]] = []
     cut: list[str] = []
+    made: list[str] = []
 
 
 def write(rows: Rows, path: Path) -> None:
@@ -187,7 +189,8 @@ def canvas(
         for row, e in found.pairs
         if e and e.score is not None
     ]
-    return Export([header, points, *marks], found.unknown, found.absent("Student"), doubles=found.doubles)
+    made = _assignments(roster, possible) if roster and not column else []
+    return Export([header, points, *marks], found.unknown, found.absent("Student"), doubles=found.doubles, made=made)
 
 
 def _assignment(roster: Roster, possible: Mapping[str, str], unit: str, column: str) -> str:
@@ -196,7 +199,7 @@ def _assignment(roster: Roster, possible: Mapping[str, str], unit: str, column: 
 
     possible    the row of points, which an assignment has or may have, and no other column
     """
-    found = [name for name in roster.columns if ID.search(name) or scale.number(possible.get(name, "")) is not None]
+    found = _assignments(roster, possible)
     same = [name for name in found if name == column or ID.sub("", name) == (column or unit)]
     if column in same or not (same or column):
         return column
@@ -205,6 +208,11 @@ def _assignment(roster: Roster, possible: Mapping[str, str], unit: str, column: 
     what = f"{len(same)} assignments {column or unit!r}" if same else f"no assignment {column!r}"
     listed = ", ".join(map(repr, same or found)) or "it has none, and without --column Canvas makes one"
     raise rosters.NotARoster(f"{roster.path} has {what}. Say which with --column: {listed[:300]}.")
+
+
+def _assignments(roster: Roster, possible: Mapping[str, str]) -> list[str]:
+    """The columns that are assignments, by their id or their points."""
+    return [name for name in roster.columns if ID.search(name) or scale.number(possible.get(name, "")) is not None]
 
 
 def _in_canvas(entry: Entry, member: Member) -> list[str]:

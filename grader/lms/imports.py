@@ -29,6 +29,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -37,7 +38,7 @@ from nbgrader.utils import parse_utc
 import grader
 from grader import disk
 from grader.gradebook import results
-from grader.judging.submission import MAX_FILE, as_letters, has_work, stem_of
+from grader.judging.submission import MAX_FILE, as_letters, has_work, other_unit, stem_of
 from grader.lms import enrolled, feedback_export
 from grader.lms.enrolled import student_id
 
@@ -298,11 +299,15 @@ def _wrapped(paths: list[PurePosixPath], unit: str) -> int:
 # ----------------------------------------------------------------------------------------------------- import
 
 
-def collect(source: Path, unit: str, home: Path, *, dry_run: bool = False) -> Imported:
+def collect(
+    source: Path, unit: str, home: Path, *, dry_run: bool = False, times: Mapping[str, datetime] = {}
+) -> Imported:
     """Imports everything in `source` that is a notebook and says whose it is. Raises NotAnExport if there is no such thing.
 
     Of several by one student the latest counts, one that is named after the unit before any other. What the student
-    handed in before is replaced. Names and ids of the LMS go into nbgrader's gradebook, for the way back.
+    handed in before is replaced.  Names and ids of the LMS go into nbgrader's gradebook, for the way back.
+
+    times    the LMS's id -> when that student handed in, where no timestamp.txt says it
     """
     done = Imported()
     with opened(source) as files:
@@ -323,7 +328,12 @@ def collect(source: Path, unit: str, home: Path, *, dry_run: bool = False) -> Im
             except _Refused as problem:
                 done.remarks.append(f"{_shown(handin.file)} {problem}; {student} was left out.")
                 continue
+            if other := other_unit(content, list(grader.exercises(unit).values())):
+                done.remarks.append(f"{_shown(handin.file)} is a notebook of {other}; {student} was left out.")
+                continue
             stamp = _timestamp(stamps.get(handin.file.path.parent), student, done)
+            if not stamp and (when := times.get(handin.lms_id)):
+                stamp = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC".encode()
             if not content.strip():
                 done.remarks.append(f"The notebook of {student} is empty ({_shown(handin.file)}); it was imported.")
             folder = home / "submitted" / student / unit
@@ -417,16 +427,24 @@ def _chosen(files: list[File], unit: str, known: Mapping[str, str], done: Import
             named = " and ".join(sorted({repr(h.stated) for h in handins}))
             done.remarks.append(f"{named} would both be called {student}; both were left out. Rename one of them.")
             continue
-        handins.sort(key=lambda h: (unit in h.file.path.name, *h.order, str(h.file.path)))
+        handins.sort(key=lambda h: (unit in h.file.path.name, *h.order, _copy(h.file.path), str(h.file.path)))
         chosen[student] = latest = handins[-1]
         if len(handins) > 1:
             looked_into = reversed(handins[-MAX_LOOKED_INTO:])
             chosen[student] = next((h for h in looked_into if _worked_on(h.file, unit)), latest)
+            same = [h for h in handins if h.order == latest.order and h is not latest]
             why = "the latest" if chosen[student] is latest else "the latest with work in it"
+            why += ", of several with the same time" if same and chosen[student] is latest else ""
             done.remarks.append(
                 f"{student} has {len(handins)} notebooks; {chosen[student].file.path.name}, {why}, counts."
             )
     return chosen
+
+
+def _copy(path: PurePosixPath) -> int:
+    """The number that a browser or an LMS put behind a name that was there already: 1 of "04-1.ipynb" and "04 (1).ipynb", else 0."""
+    match = re.search(r"(?:-(\d{1,3})| \((\d{1,3})\))$", stem_of(path.name))
+    return int(match[1] or match[2]) if match else 0
 
 
 def _grouped(handins: Iterable[ImportedNotebook]) -> dict[str, list[str]]:

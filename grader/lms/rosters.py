@@ -18,6 +18,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 FIELDS = {
@@ -32,6 +33,8 @@ FIELDS = {
     "sis": "SIS User ID, user_id, ID number, ID-Nummer, Numéro d'identification, Número de ID, Número de identificación",
     "section": "Section, Sections",
     "group": "group_name, Group, Groups, Gruppe, Gruppen, Groupe, Groupes, Grupo, Grupos",
+    "modified": "Last modified (submission), Zuletzt geändert (Abgabe), Dernière modification (travail remis),"
+    "Última modificación (entrega)",
     "grade": "Grade, Bewertung, Note, Calificación",
     "maximum": "Maximum Grade, Bestwertung, Note maximale, Calificación máxima",
     "feedback": "Feedback comments, Feedback als Kommentar, Feedback als Kommentare, Feedback par commentaires,"
@@ -52,6 +55,14 @@ LMS = {  # what it calls its columns, in English
 NUMBERED = re.compile(r"(\D+)\d+")  # "Participant 123", "Teilnehmer/in123"
 EMAIL = re.compile(r"([^@\s]+@[^@\s]+)")
 CANVAS_TEST = re.compile(r"[0-9a-f]{40}")  # the login of "Student, Test", by whom an instructor sees what students see
+
+
+MONTHS = "jan ene, feb fév, mar mär, apr avr abr, may mai, jun juin, jul juil, aug aoû ago, sep, oct okt, nov, dec dez déc dic"
+TIME = r"\D*?(?P<hour>\d{1,2}):(?P<minute>\d{2})(?:\s*(?P<half>[AaPp])\.?[Mm])?"
+DATES = (  # in Moodle's languages, and as the US write it
+    r"(?P<day>\d{1,2})\.?\s+(?:de\s+)?(?P<month>[^\W\d]+)\.?\s+(?:de\s+)?(?P<year>\d{4})",
+    r"(?P<month>[^\W\d]+)\s+(?P<day>\d{1,2}),\s+(?P<year>\d{4})",
+)
 
 
 class NotARoster(ValueError):
@@ -118,6 +129,14 @@ class Roster:
             raise NotARoster(f"{self.path} names nobody.")
         return list(_once(people))
 
+    def times(self) -> dict[str, datetime]:
+        """The LMS's id -> when that person handed in, of those who have: Moodle's worksheet says it, in the time zone of who exported
+        it, which is taken for this machine's. Raises NotARoster if no column has it."""
+        if not {"id", "identifier"} & set(self.fields) or "modified" not in self.fields:
+            raise NotARoster(f"{self.path} has no column with times of submissions{self._there('modified')}")
+        column, id = self.fields["modified"], self.fields.get("identifier") or self.fields["id"]
+        return {number(row[id]): when for row in self.rows if (when := _written(_clean(row[column])))}
+
     def _person(self, row: Mapping[str, str]) -> Person | None:
         told = {field: _clean(row[column]) for field, column in self.fields.items()}
         name, first, last = (told.get(field, "") for field in ("name", "first", "last"))
@@ -138,7 +157,9 @@ class Roster:
         )
         # Canvas has a row "Manual Posting"
         nobody = not any((person.id, first, last, person.email, person.login, person.sis))
-        tester = person.name == "Student, Test" and CANVAS_TEST.fullmatch(person.login)
+        tester = person.name == "Student, Test" and (
+            CANVAS_TEST.fullmatch(person.login) or not (person.sis or person.login)
+        )
         return None if nobody or tester else person
 
     def _there(self, field: str) -> str:
@@ -150,6 +171,20 @@ def _clean(cell: str) -> str:
     """A cell in one line, its accents composed as those of `import` are."""
     printable = "".join(c if c.isprintable() else " " for c in unicodedata.normalize("NFC", cell))
     return " ".join(printable.split())
+
+
+def _written(cell: str) -> datetime | None:
+    """A time as Moodle writes it: "Thursday, 3 December 2026, 9:15 AM". None if it is none, such as "-"."""
+    if not (match := next(filter(None, (re.search(date + TIME, cell) for date in DATES)), None)):
+        return None
+    word, hour = match["month"].casefold(), int(match["hour"])
+    month = next((m for m, begins in enumerate(MONTHS.split(", "), 1) if word.startswith(tuple(begins.split()))), 0)
+    if match["half"]:
+        hour = hour % 12 + 12 * (match["half"] in "Pp")
+    try:
+        return datetime(int(match["year"]), month, int(match["day"]), hour, int(match["minute"])).astimezone()
+    except ValueError:
+        return None
 
 
 def number(identifier: str) -> str:

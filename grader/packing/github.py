@@ -46,8 +46,15 @@ jobs:
       - uses: actions/setup-python@v5
         with:
           python-version: "3.12"
+      - uses: actions/cache@v4
+        with:
+          path: ~/.cache/uv
+          key: uv-${{ runner.os }}-${{ hashFiles('.course/constraints.txt', '.course/pyproject.toml') }}
       - name: set up
-        run: python -P -m pip install --quiet -c .course/constraints.txt -e .course/tritontrace -e ".course[grader]"
+        # torch's CPU build: a runner has no GPU, and the CUDA build has gigabytes
+        run: >-
+          python -P -m pip install --quiet uv && python -P -m uv pip install --quiet --system --torch-backend=cpu
+          -c .course/constraints.txt -e .course/tritontrace -e ".course[grader]"
       - name: check
         id: course
         # -P: nothing is imported from the repository. The run's date is the service's; a commit's is whatever its author says
@@ -67,6 +74,14 @@ jobs:
 """
 
 
+README = """\
+# UNIT
+
+Work in `UNIT.ipynb`, save it, commit and push. Each push is checked, and the points stand under *Actions*. They are advice: your mark
+comes from your instructor's grader, on hidden inputs, and with what your instructor says of late work.
+"""
+
+
 def pack(unit: str, home: Path, to: Path, repository: str) -> None:
     """Write a zip with the template repository. repository: "owner/name" on GitHub, from which the course is installed."""
     rules = rules_of(home, unit).public  # what is there, every student of the class can read
@@ -74,6 +89,7 @@ def pack(unit: str, home: Path, to: Path, repository: str) -> None:
         made.writestr(f"{unit}.ipynb", grader.released(unit).read_bytes())
         made.writestr(".github/workflows/points.yml", WORKFLOW.replace("COURSE\n", f"{repository}\n"))
         made.writestr(".github/rules.json", json.dumps(asdict(rules), indent=1))
+        made.writestr("README.md", README.replace("UNIT", unit))
         made.writestr(".gitignore", ".course/\n.ipynb_checkpoints/\n")
 
 

@@ -12,6 +12,7 @@ from nbgrader.api import MissingEntry
 
 from grader import nbgrader_config
 from grader.gradebook import counts, late, results
+from grader.lms import enrolled
 
 OF_STUDENTS = {"of": "single students"}
 
@@ -23,7 +24,7 @@ class Rules:
     lateness  by the names in late.RULES
     due       for all, or None;  extended  student -> a later date;  both in ISO 8601, UTC
     counts    how exercises count, as counts.json has it
-    ids       an email address -> the student's id in the class, so that both give the same hidden inputs
+    ids       an email address, a login or a student's number -> the student's id in the class, so that both give the same hidden inputs
 
     What tells of single students is marked so, and `public` leaves it out.
     """
@@ -41,8 +42,10 @@ class Rules:
         return replace(self, **{each.name: {} for each in fields(self) if each.metadata == OF_STUDENTS})
 
     def student(self, name: str) -> str:
-        """The id of the student with this email address, or this name itself."""
-        return self.ids.get(name.casefold(), name)
+        """The id of the student with this email address, login or number, or this name itself. Of an address the part before the @
+        is most often the login."""
+        name = name.casefold()
+        return self.ids.get(name) or self.ids.get(name.partition("@")[0], name)
 
     def due_for(self, student: str, elsewhere: datetime | None = None) -> datetime | None:
         """The date until which the student has time: the latest that the class or the other grader gives."""
@@ -63,8 +66,9 @@ def rules_of(home: Path, unit: str) -> Rules:
     said = counts.rules_of(home, unit)
     if not (home / "gradebook.db").exists():
         return Rules(unit, lateness, said)
+    members = enrolled.members(home)
     with results.book(home) as book:
-        ids = {student.email.casefold(): student.id for student in book.students if student.email}
+        ids = {key: student.id for student in book.students for key in _keys(student, members.get(student.id))}
         try:
             assignment = book.find_assignment(unit)
         except MissingEntry:
@@ -72,6 +76,12 @@ def rules_of(home: Path, unit: str) -> Rules:
         given = {s.student.id: s.duedate for s in assignment.submissions if s.extension and s.duedate}
         due = _utc(assignment.duedate) if assignment.duedate else None
         return Rules(unit, lateness, said, due, {student: _utc(date) for student, date in given.items()}, ids)
+
+
+def _keys(student, member: enrolled.Member | None) -> set[str]:
+    """The names by which another grader may know a student of the gradebook."""
+    known = (student.email, *((member.login, member.sis) if member else ()))
+    return {key.casefold() for key in known if key}
 
 
 def _utc(date: datetime) -> str:

@@ -166,6 +166,7 @@ class ClassReport:
     published: dict[str, list[str]]  # exercise -> whose source is the published one
     behind: list[str]  # who was given something by hand since the last autograde
     members: Mapping[str, Member]  # sections and groups, as rosters have them
+    unread: list[str]  # whose file as a whole could not be judged: their points are in no mean
     absent: list[Absent]  # who is in a roster and handed in nothing
 
     @property
@@ -187,6 +188,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> ClassReport:
         e.student: sources.handin(home / "submitted" / e.student / unit / f"{unit}.ipynb", unit, e.student)
         for e in entries
     }
+    readable = [e for e in entries if not handins[e.student].problem]  # of a file that is none, points say nothing
     texts = {x.id: {s: h.sources[x.id] for s, h in handins.items() if x.id in h.sources} for x in exercises}
     tokens = {x.id: {s: h.tokens[x.id] for s, h in handins.items() if x.id in h.tokens} for x in exercises}
     known = {x.id: similar.tokens(published(x.id)) for x in exercises}
@@ -202,9 +204,9 @@ def of_class(home: Path, unit: str, published=solution_cell) -> ClassReport:
         entries=entries,
         exercises=exercises,
         counting=counting,
-        total=Distribution("total", counting.out_of, [e.score for e in entries if e.score is not None]),
-        distributions=[replace(_distribution(x, entries, verdicts), more=x.id in more) for x in exercises],
-        mistakes=mistakes({s: v for s, v in verdicts.items() if not handins[s].problem}),
+        total=Distribution("total", counting.out_of, [e.score for e in readable if e.score is not None]),
+        distributions=[replace(_distribution(x, readable, verdicts), more=x.id in more) for x in exercises],
+        mistakes=mistakes({e.student: verdicts[e.student] for e in readable}),
         flags=[flag for h in handins.values() for flag in h.flags],
         unjudged=[
             StudentFlag(e.student, x.id, sentence)
@@ -216,13 +218,15 @@ def of_class(home: Path, unit: str, published=solution_cell) -> ClassReport:
         published={x.id: same for x in exercises if (same := similar.equal_to(known[x.id], tokens[x.id]))},
         behind=results.behind(home, unit, entries),
         members=enrolled.members(home),
+        unread=[e.student for e in entries if handins[e.student].problem],
         absent=enrolled.missing(home, unit, entries),
     )
 
 
 def _distribution(exercise: Exercise, entries: Sequence[Entry], verdicts: Mapping) -> Distribution:
-    points = [points for e in entries if (points := e.scores[exercise.id]) is not None]
-    left = sum(blank(v[exercise.id]) for v in verdicts.values() if exercise.id in v)
+    excused = {student for student, v in verdicts.items() if exercise.id in v and v[exercise.id].outcome == "excused"}
+    points = [p for e in entries if e.student not in excused and (p := e.scores[exercise.id]) is not None]
+    left = sum(blank(v[exercise.id]) for e in entries if exercise.id in (v := verdicts[e.student]))
     return Distribution(exercise.entry, exercise.points, points, left)
 
 

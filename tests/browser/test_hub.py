@@ -204,10 +204,13 @@ def test_a_class_s_own_settings_run_each_server_as_its_owner(tmp_path, monkeypat
     """The page's file for a class, loaded and asked what each server is told; no account is made."""
     monkeypatch.setenv("HUB_HOME", str(tmp_path / "hub"))
     monkeypatch.setenv("HUB_INSTRUCTORS", "grace,alan")
-    (settings,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    settings = "".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
     (tmp_path / "hub.py").write_text(settings.replace("/srv/course", str(ROOT)))
     found = PyFileConfigLoader("hub.py", str(tmp_path)).load_config()
     assert (found.JupyterHub.authenticator_class, found.JupyterHub.spawner_class) == ("pam", "localprocess")
+    assert found.Spawner.mem_limit == "2G" and any("cull_idle_timeout" in word for word in found.Spawner.args)
+    (culler,), (role,) = found.JupyterHub.services, found.JupyterHub.load_roles
+    assert role["services"] == [culler["name"]] and "delete:servers" in role["scopes"]
 
     def told(kind, name):
         spawner = kind()

@@ -39,7 +39,7 @@ def test_exercises_are_dropped_and_added_after_submissions(monkeypatch, tmp_path
     known = {"toy.double", "toy.root"}
     toy.build_as(tmp_path, monkeypatch, toy.SOURCE)
     assert converting.register(home, UNIT, root=tmp_path) == [
-        f"{UNIT}: toy-root is new; who handed in before has no answer to it."
+        f"{UNIT}: toy-root is new; who handed in an older notebook has no answer to it, and is excused."
     ]
     assert scores() == {"ada": (15.5, 14), "ben": (11, 14), "cyd": (10, 14), "dee": (0, 14)}
     assert converting.register(home, UNIT, root=tmp_path) == []

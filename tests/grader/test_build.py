@@ -37,6 +37,7 @@ def test_the_students_notebook_has_no_solutions_and_no_outputs(course):
     assert "SOLUTION" not in text and "2 * x" not in text and "math.sqrt" not in text and "noqa" not in text
     nb = nbformat.read(students, as_version=4)
     assert all(c.outputs == [] and c.execution_count is None for c in nb.cells if c.cell_type == "code")
+    assert set(nb.metadata.pop("course")) == {"release"}
     assert nb.metadata == {
         "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import toyclass
+from rich.console import Console
 from test_late import course  # noqa: F401
 from test_preprocessors import cell_of
 from toy import UNIT
@@ -209,3 +210,12 @@ def test_what_a_killed_process_moved_aside_comes_back(home):
     graded.mkdir()
     autograde(home)
     assert not entry(home).by_hand[DOUBLE].review and not list(home.glob(f"*/*/.{UNIT}.before"))
+
+
+def test_a_table_that_is_too_wide_names_what_was_lost_and_keeps_whose(home, capsys, monkeypatch):
+    """A unit of twenty exercises cut the students' names, and showed no number."""
+    monkeypatch.setattr("grader.__main__.console", Console(width=36))
+    autograde(home, ada=toyclass.WRONG)
+    lines = said(home, capsys).splitlines()
+    row = next(line for line in lines if " ada " in line)
+    assert "1 -4" in row and "10" in row and "…" not in "".join(lines)

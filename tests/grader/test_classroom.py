@@ -24,7 +24,7 @@ from course_lib.exercises import find
 from grader.audit import samples
 from grader.cohort import classroom, workers
 from grader.gradebook import books, marks
-from grader.judging import verdicts
+from grader.judging import releases, submission, verdicts
 from grader.published import answer, solution_cell
 from tritontrace.replay import wire
 
@@ -95,6 +95,28 @@ def test_everybody_is_graded_and_a_second_run_judges_nothing(home):
     assert len(first.jobs) == 3 and len(set(first.asked)) == len(first.asked) == 36
     assert all(g.complete and list(g.verdicts) == list(grader.exercises(UNIT)) for g in found.values())
     assert graded(home, again).keys() == found.keys() and again.asked == []
+
+
+def test_what_was_not_handed_out_is_judged_by_nobody_and_counts_as_the_rest_does(home, monkeypatch):
+    """A student who got the notebook before an exercise of it was there. (How that is told: test_releases.py.)"""
+    new = find("coalescing.transpose")
+    path = home / "submitted" / "full-marks" / UNIT / f"{UNIT}.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    of_new = {new.grade_id, new.check_id}
+    notebook.cells = [cell for cell in notebook.cells if cell.id not in of_new]
+    nbformat.write(notebook, path)
+    cells = [cell for cell in submission.given_cells(grader.released(UNIT)) if cell.grade_id not in of_new]
+    earlier = releases.HandedOutRelease(tuple(cells), "2026-11-20")
+    monkeypatch.setattr(
+        releases, "of", lambda path, *today: earlier if "full-marks" in path.parts else releases.HandedOutRelease()
+    )
+    table = Table(lambda student, exercise, time: (find(exercise).points / 2, find(exercise).points))
+    found = graded(home, table)
+    assert ("full-marks", new.id) not in table.asked and ("blank", new.id) in table.asked
+    assert (found["full-marks"].verdicts[new.id].outcome, found["full-marks"].verdicts[new.id].points) == (
+        "excused",
+        new.points / 2,
+    )
 
 
 def test_what_changed_is_judged_again_and_nothing_else(home):

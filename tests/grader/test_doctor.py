@@ -2,6 +2,8 @@
 
 import inspect
 import io
+import subprocess
+import zipfile
 
 import pytest
 from rich.console import Console
@@ -101,10 +103,10 @@ def test_the_command_fails_if_something_stops_grading(monkeypatch):
     from grader import __main__ as command
 
     rows = [doctor.Check("one", "[red]here[/red]"), doctor.Check("two", "gone", "do it", stops=True)]
-    monkeypatch.setattr(doctor, "examine", lambda: rows)
-    monkeypatch.setattr(doctor, "prove", lambda units: [])
+    monkeypatch.setattr(doctor, "examine", lambda **more: rows)
+    monkeypatch.setattr(doctor, "prove", lambda units, **more: [])
     stopped = CliRunner().invoke(command.app, ["doctor"])
-    monkeypatch.setattr(doctor, "examine", lambda: rows[:1])
+    monkeypatch.setattr(doctor, "examine", lambda **more: rows[:1])
     assert (stopped.exit_code, CliRunner().invoke(command.app, ["doctor"]).exit_code) == (1, 0)
     page = io.StringIO()
     Console(file=page, width=100).print(doctor.table(rows))
@@ -125,3 +127,39 @@ def test_triton_s_c_compiler_is_looked_for_as_triton_does(monkeypatch, tmp_path)
         )
     assert "CC environment variable" in inspect.getsource(build), "Triton still asks for it by that name"
     assert row("C compiler", tmp_path).here == "/opt/cc"
+
+
+def test_an_accepted_risk_stops_nothing(bare, tmp_path):
+    """A pack for a service without a sandbox is built with it, if its instructor says so."""
+    stops = {accepted: row("sandbox", tmp_path, accept_risk=accepted).stops for accepted in (False, True)}
+    assert stops == {False: True, True: False}
+
+
+def test_a_pack_that_others_could_come_by_is_named(tmp_path, monkeypatch):
+    """A pack holds the secret in clear."""
+    clone, home = tmp_path / "clone", tmp_path / "class"
+    clone.mkdir()
+    (home / "packs").mkdir(parents=True)
+    for folder in (clone, home / "packs"):
+        with zipfile.ZipFile(folder / "gradescope_04.zip", "w") as pack:
+            pack.writestr("class/secret", "ab" * 32)
+    with zipfile.ZipFile(clone / "export.zip", "w") as other:
+        other.writestr("notebook.ipynb", "{}")
+    monkeypatch.chdir(clone)
+
+    def git(*words):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=clone, check=True)
+
+    git("init", "-q")
+    (home / "packs" / "gradescope_04.zip").chmod(0o644)
+    (clone / "gradescope_04.zip").chmod(0o600)
+    rows = [row for row in doctor.examine(home) if row.what == "pack"]
+    assert len(rows) == 2
+    assert {"chmod 600" in row.advice for row in rows} == {True, False} and "git add" in "".join(r.advice for r in rows)
+    (home / "packs" / "gradescope_04.zip").chmod(0o600)
+    git("add", "gradescope_04.zip")
+    (committed,) = (row for row in doctor.examine(home) if row.what == "pack")
+    assert "git rm --cached" in committed.advice
+    git("rm", "-q", "--cached", "gradescope_04.zip")
+    (clone / ".gitignore").write_text("*.zip\n")
+    assert not [row for row in doctor.examine(home) if row.what == "pack"]

@@ -11,7 +11,6 @@ from nbgrader.exchange.default import ExchangeFetchAssignment, ExchangeFetchFeed
 from nbgrader.exchange.default import ExchangeSubmit as Submit
 from traitlets.config import Config
 
-from grader.gradebook import results
 from grader.gradebook.exchange import NOTES, Collect, Release
 from grader.gradebook.feedback import carry_notes
 from grader.nbgrader_config import config
@@ -45,14 +44,12 @@ def place(tmp_path, monkeypatch):
         def submitted(self):
             return self.home / "submitted" / ME / UNIT
 
-    # what a class has: folders, a released unit, and a gradebook that knows it
+    # what a class has: folders and a released unit
     for folder in (Place.home, Place.desk, Place.course / "notebooks" / UNIT):
         folder.mkdir(parents=True)
     Place.exchange.mkdir(mode=0o777)
     (Place.course / "notebooks" / UNIT / f"{UNIT}.ipynb").write_text('{"released": 1}')
     (Place.course / "notebooks" / UNIT / "mine.txt").write_text("not for students")
-    with results.book(Place.home) as book:
-        book.add_assignment(UNIT)
     return Place()
 
 

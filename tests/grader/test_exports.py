@@ -325,3 +325,10 @@ def test_a_roster_without_assignments_says_so(home, tmp_path):
         ValueError, match=r"no assignment 'Old'. Say which with --column: it has none, and without --column"
     ):
         exports.export(home, UNIT, "canvas", roster=given, column="Old")
+
+
+def test_a_new_assignment_in_canvas_is_said_with_those_that_are_there(home, tmp_path):
+    given = roster(tmp_path, 'Student,ID,Section,Unit 04 (77001),Notes,Quiz (5)\n"Byron, Ada",501,A,,,\n')
+    assert exports.export(home, UNIT, "canvas", roster=given).made == ["Unit 04 (77001)", "Quiz (5)"]
+    assert exports.export(home, UNIT, "canvas", roster=given, column="Unit 04 (77001)").made == []
+    assert exports.export(home, UNIT, "canvas").made == []

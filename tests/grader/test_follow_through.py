@@ -45,7 +45,7 @@ def read(tmp_path, unit, changes=(), blank=()):
     release = grader.released(unit)
     path = hand_in(tmp_path / "a.ipynb", unit, changes, blank)
     exercises = list(grader.exercises(unit).values())
-    return exercises, submission.read_here(path, exercises, submission.given_cells(release))
+    return exercises, submission.read_here(path, exercises, submission.handed_out_as(path, release))
 
 
 def own_verdicts(exercises, lost):

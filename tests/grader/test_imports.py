@@ -274,6 +274,22 @@ def test_a_blank_copy_never_counts_before_work(tmp_path):
     assert f"roejohn_2 has 2 notebooks; roejohn_2_21_{UNIT}-1.ipynb, the latest, counts." in done.remarks
 
 
+def test_of_two_with_the_same_time_the_one_that_was_renamed_for_the_other_counts(tmp_path):
+    """A browser or Moodle puts a number behind a name that is there already."""
+    folder = "Jane Doe_98765_assignsubmission_file"
+    for names in (["04.ipynb", "04-1.ipynb"], ["04 (1).ipynb", "04 (2).ipynb"]):
+        files = {f"{folder}/{name}": name for name in names}
+        done = collect(zipped(tmp_path / f"{names[0]}.zip", files), UNIT, tmp_path / names[0])
+        assert list(handed_in(tmp_path / names[0]).values()) == [names[1]]
+        assert "of several with the same time" in str(done.remarks)
+
+
+def test_the_notebook_of_another_unit_is_left_out(tmp_path):
+    files = {f"ada/{NOTEBOOK}": released("05_tiling").read_bytes(), f"ben/{NOTEBOOK}": released(UNIT).read_bytes()}
+    done = collect(foldered(tmp_path / "export", files), UNIT, tmp_path / "class")
+    assert done.students == ["ben"] and "is a notebook of 05_tiling; ada was left out" in str(done.remarks)
+
+
 @pytest.mark.parametrize("blank, mine", [(NOTEBOOK, f"{UNIT}_2.ipynb"), (f"{UNIT}_2.ipynb", NOTEBOOK)])
 def test_of_a_zip_with_a_blank_copy_in_it_the_work_counts(blank, mine, tmp_path):
     inner = zipped(tmp_path / "inner", {blank: BLANK, mine: worked_on()}).read_bytes()

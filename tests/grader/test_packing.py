@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,10 +19,15 @@ from nbformat import v4
 from sampling import first_ones
 from typer.testing import CliRunner
 
+from course_lib.criteria import refused
 from course_lib.exercises import find
 from grader import ROOT
 from grader.__main__ import app
-from grader.gradebook import late, results
+from grader.cohort import single
+from grader.gradebook import counts, late, results
+from grader.judging import submission
+from grader.lms import enrolled
+from grader.lms.rosters import Person
 from grader.packing import gradescope
 from grader.packing.rules import Rules, rules_of
 from grader.published import IMPORTS, solution_cell
@@ -226,9 +231,48 @@ def test_setup_installs_the_course_with_its_constraints(autograder, tmp_path):
     shutil.rmtree(autograder / "source" / "venv")
     lines = (tmp_path / "log").read_text().splitlines()
     assert lines[0] == "apt-get update -qq" and "python3.12 -P -m venv venv" in lines
-    assert lines[-1].endswith(
-        "-m pip install --quiet -c course/constraints.txt -e course/tritontrace -e course[grader]"
+    cpu, proof = lines[-2:]
+    assert "--torch-backend=cpu -c course/constraints.txt -e course/tritontrace -e course[grader]" in cpu
+    assert proof.endswith(
+        f"-m grader doctor {UNIT}"
+    )  # which fails the build where no sandbox is to be had: test_doctor.py
+
+
+def test_the_risk_is_accepted_when_the_pack_is_made(home, tmp_path, notebook, monkeypatch):
+    """The option decides for both: building the image, and judging a submission there."""
+    risks = []
+
+    def grade(path, student, *, accept_risk, **more):
+        risks.append(accept_risk)
+        raise submission.Problem("enough")
+
+    monkeypatch.setattr(gradescope.single, "grade", grade)
+    for words, variable in (((), False), (("--accept-risk",), True)):
+        pack, root = tmp_path / "pack.zip", tmp_path / str(variable)
+        assert command(home, "pack", "gradescope", UNIT, "--to", pack, *words).exit_code == 0
+        with zipfile.ZipFile(pack) as made:
+            made.extractall(root / "source")
+        setup, run = ((root / "source" / name).read_text() for name in ("setup.sh", "run_autograder"))
+        assert (f"doctor {UNIT} --accept-risk" in setup) == variable == ("GRADER_ACCEPT_RISK=1" in run)
+        (root / "submission").mkdir()
+        shutil.copy(notebook, root / "submission")
+        (root / "submission_metadata.json").write_text(json.dumps({"users": [{"email": "ada@example.org"}]}))
+        with monkeypatch.context() as patch:
+            patch.setenv("GRADER_ACCEPT_RISK", "1" if variable else "")
+            assert gradescope.main(root) == 0
+    assert risks == [False, True]
+
+
+def test_a_pack_lies_with_the_class_and_is_its_owners(home, tmp_path, monkeypatch):
+    """Not in the folder where one happens to be, which may be a repository."""
+    monkeypatch.chdir(tmp_path)
+    assert command(home, "pack", "gradescope", UNIT).exit_code == 0
+    assert (home / "packs" / f"gradescope_{UNIT}.zip").stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == []
+    there = subprocess.run(
+        ["git", "check-ignore", f"grader/packs/gradescope_{UNIT}.zip"], cwd=ROOT, capture_output=True
     )
+    assert there.returncode == 0
 
 
 def test_the_same_class_packs_the_same_bytes(home, tmp_path):
@@ -307,6 +351,42 @@ def test_a_module_beside_the_notebook_is_not_imported(repository, tmp_path, name
     assert ran.returncode == 1 and "99/99" not in ran.stdout and "is not a notebook" in ran.stdout
     workflow = (root / ".github" / "workflows" / "points.yml").read_text()
     assert "python -m" not in workflow and "git log" not in workflow
+
+
+def test_the_template_says_what_to_do(repository):
+    assert f"`{UNIT}.ipynb`" in (repository / "README.md").read_text()
+
+
+def test_setup_of_the_workflow_takes_the_cpu_build_once(repository):
+    """A download of gigabytes at each push of each student is what makes a class give up."""
+    steps = yaml.safe_load((repository / ".github" / "workflows" / "points.yml").read_text())["jobs"]["points"]["steps"]
+    assert any("--torch-backend=cpu" in step.get("run", "") for step in steps)
+    cache = next(step for step in steps if step.get("uses", "").startswith("actions/cache@"))
+    assert cache["with"]["path"] == "~/.cache/uv" and ".course/constraints.txt" in cache["with"]["key"]
+
+
+def test_a_roster_without_addresses_is_matched_by_login_and_number(tmp_path):
+    """Canvas exports none in its gradebook."""
+    people = [Person(id="1001", first="Ada", last="Right", login="ada7", sis="S-77")]
+    (student,) = enrolled.enrol(tmp_path, people).students
+    rules = rules_of(tmp_path, UNIT)
+    for user in ({"email": "Ada7@uni.example"}, {"email": "a.right@mail.example", "sid": "s-77"}):
+        assert gradescope._student(rules, {"users": [user]}) == student
+    assert gradescope._student(rules, {"users": [{"email": "eve@uni.example"}]}) == "eve@uni.example"
+    assert "1 students of the class can be told" in command(tmp_path, "pack", "gradescope", UNIT).output
+
+
+def test_a_date_in_another_zone_is_said_in_utc(graded, home):
+    """A penalty that names the wrong hour is appealed, and rightly."""
+    due = datetime.fromisoformat("2026-12-02T23:59-08:00")
+    told = {"users": [{"email": "ben@example.org", "assignment": {"due_date": due.isoformat()}}]}
+    told |= {"created_at": (due + timedelta(days=1)).isoformat(), "assignment": {}}
+    notebook = single.GradedNotebook(UNIT, "ben", [], counts.of(None, UNIT))
+    found = gradescope.result(replace(notebook, verdicts=[refused(find(SOLVED), "no")]), rules_of(home, UNIT), told)
+    assert found["score"] == 0 and "after" not in found["output"]  # nothing earned, nothing lost
+    full = replace(refused(find(SOLVED), "no"), points=4.0)
+    found = gradescope.result(replace(notebook, verdicts=[full]), rules_of(home, UNIT), told)
+    assert "Handed in after 2026-12-03 07:59 UTC" in found["output"]
 
 
 def test_a_group_has_the_time_of_whoever_has_most_and_one_set_of_inputs():

@@ -200,7 +200,14 @@ def test_formgrader_lists_what_a_person_should_look_at(graded):
     with Gradebook(f"sqlite:///{graded[0] / 'class' / 'gradebook.db'}") as book:
         flagged = {s.student_id for s in book.assignment_submissions(UNIT) if s.notebooks[0].flagged}
         comment = book.find_comment("toy-double", UNIT, UNIT, "edited_check").comment
-    assert flagged == {"copied_solution", "deleted_cells", "edited_check", "typed_into_the_check", *BROKEN}
+    assert flagged == {
+        "copied_solution",
+        "deleted_cells",
+        "edited_check",
+        "other_types",
+        "typed_into_the_check",
+        *BROKEN,
+    }
     assert comment == "The check cell of `toy.double` was edited (cell 5)."
 
 

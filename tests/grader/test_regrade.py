@@ -1,6 +1,10 @@
 """The course changes in mid-term: what is judged anew is said before, whose marks changed after, and published marks can stay."""
 
+import csv
 import json
+import os
+import re
+import signal
 import time
 
 import pytest
@@ -8,6 +12,7 @@ from test_classroom import UNIT, Table, home  # noqa: F401
 from test_disk import run
 
 from grader.gradebook import results
+from grader.gradebook.books import Books
 
 EXERCISE = "coalescing.transpose"
 
@@ -90,3 +95,57 @@ def test_one_student_alone(course):
     assert [entry.student for entry in results.gradebook(course.home, UNIT)] == ["full-marks"]
     code, said, _ = course.grade("--student", "nobody")
     assert code == 1 and "nobody: no submission" in said
+
+
+def test_changes_are_listed_though_the_run_that_made_them_was_stopped(course, monkeypatch):
+    """Two runs are stopped, each after it has entered somebody: the third names everybody, and the log has each change once."""
+    course.grade()
+    course.change("second")
+    course.points = lambda student, exercise: 0.5 if exercise == EXERCISE else 1.0
+    before, enter = course.total("full-marks"), Books.enter
+
+    def until_the_first_is_entered(books, *facts):
+        if books.written:
+            raise KeyboardInterrupt
+        return enter(books, *facts)
+
+    monkeypatch.setattr(Books, "enter", until_the_first_is_entered)
+    for _ in range(2):
+        code, said, _ = course.grade()
+        assert code == 130 and "mark changed" not in said
+    monkeypatch.setattr(Books, "enter", enter)
+    code, said, _ = course.grade()
+    assert code == 0
+    everybody = sorted(entry.student for entry in results.gradebook(course.home, UNIT) if entry.score)
+    assert sorted(re.findall(r"mark changed: ([\w-]+): transpose 1 -> 0.5", said)) == everybody
+    rows = list(csv.DictReader((course.home / "reports" / f"{UNIT}_changes.csv").open()))
+    totals = [(row["student"], row["before"], row["after"]) for row in rows if row["exercise"] == "total"]
+    assert sorted(student for student, *_ in totals) == everybody
+    assert ("full-marks", f"{before:g}", f"{before - 0.5:g}") in totals
+    assert "mark changed" not in course.grade()[1]
+
+
+def test_one_student_alone_is_refused_where_the_unit_has_changed_for_all(course):
+    """An exercise more or less, or other points, reach everybody's marks and pages at once, or nobody's."""
+    assert course.grade("--student", "full-marks")[0] == 0  # nobody else has been graded
+    course.grade()
+    marks = {entry.student: entry for entry in results.gradebook(course.home, UNIT)}
+    run("counts", UNIT, "--more", EXERCISE)
+    code, said, _ = course.grade("--student", "full-marks")
+    assert code == 1 and "without --student first" in said and "mark changed" not in said
+    run("counts", UNIT, "--path", EXERCISE)
+    assert {entry.student: entry for entry in results.gradebook(course.home, UNIT)} == marks
+    assert course.grade("--student", "full-marks")[0] == 0
+    run("counts", UNIT, "--more", EXERCISE)
+    assert course.grade()[0] == 0 and course.grade("--student", "full-marks")[0] == 0
+
+
+def test_a_job_that_is_ended_stops_as_one_that_a_person_stops(course, monkeypatch):
+    """Slurm and systemd send SIGTERM."""
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(Books, "enter", lambda books, *facts: os.kill(os.getpid(), signal.SIGTERM))
+    try:
+        code, said, _ = course.grade()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert code == 130 and "goes on from there" in said

@@ -11,6 +11,7 @@ import pytest
 import grader
 from course_lib.exercises import UNITS
 from grader.building import release
+from grader.gradebook import converting
 
 NAMES = subprocess.run(
     ["git", "-C", grader.ROOT, "ls-files"], capture_output=True, text=True, check=True
@@ -52,6 +53,14 @@ def test_an_exercise_is_checked_in_it(copy):
     *_, ours, engine = done.stdout.split()
     assert Path(ours).is_relative_to(copy) and Path(engine).is_relative_to(copy)
     assert "flops.matmul_cost" in done.stdout
+
+
+def test_what_nbgrader_would_release_is_what_is_committed(tmp_path):
+    """Byte for byte, so that formgrader's Generate leaves a clone that `git pull` can update."""
+    for unit in UNITS:
+        converting.register(tmp_path, unit)
+        made = (tmp_path / "registered" / unit / f"{unit}.ipynb").read_bytes()
+        assert made == (grader.ROOT / "notebooks" / unit / f"{unit}.ipynb").read_bytes(), unit
 
 
 def test_what_is_not_committed_is_refused(tmp_path):

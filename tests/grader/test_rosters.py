@@ -3,14 +3,19 @@
 import csv
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 import toyclass
 from nbgrader.api import Gradebook
+from nbgrader.utils import parse_utc
 from toy import UNIT
 from typer.testing import CliRunner
 
+from grader import ROOT
 from grader.__main__ import app
 from grader.gradebook import results
 from grader.lms import enrolled, exports, imports, rosters
@@ -315,7 +320,7 @@ def test_who_handed_in_nothing_is_in_table_report_and_export(home):
     ada, *_, zoe = rows
     assert (ada["student"], ada["section"], ada["group"], ada["score"]) == ("ada", "A & <b>", "Red, Blue", "15.5")
     assert (zoe["name"], zoe["section"], zoe["toy.double"], zoe["score"]) == ("Zoë van Dam", "B", "", "")
-    assert "handed in nothing (1): vandamzoë_502" in said(home, "report", UNIT)
+    assert "handed in nothing (1): Zoë van Dam (vandamzoë_502)" in said(home, "report", UNIT)
 
 
 def test_without_a_roster_nobody_is_missed(home, tmp_path):
@@ -387,3 +392,78 @@ def test_numbers_of_several_assignments_of_moodle_need_its_worksheet(home, monke
 
 def test_roster_json_is_plain_data(home):
     assert json.loads((home / "roster.json").read_text())["ada"]["group"] == "Red, Blue"
+
+
+@pytest.mark.parametrize(
+    "column, cells",
+    [
+        (
+            "Last modified (submission)",
+            ["Thursday, 3 December 2026, 9:15 PM", "Thursday, December 3, 2026, 12:05 AM", "-"],
+        ),
+        ("Zuletzt geändert (Abgabe)", ["Donnerstag, 3. Dez. 2026, 21:15", "Donnerstag, 3. Dez. 2026, 00:05", "-"]),
+        ("Dernière modification (travail remis)", ["jeudi 3 décembre 2026, 21:15", "jeudi 3 décembre 2026, 00:05", ""]),
+        ("Última modificación (entrega)", ["jueves, 3 de diciembre de 2026, 21:15", "3 de dic. de 2026, 00:05", "-"]),
+    ],
+)
+def test_moodle_s_worksheet_says_who_handed_in_when(tmp_path, column, cells):
+    """Late days work for a class on Moodle, whose export of files has no times."""
+    sheet = tmp_path / "sheet.csv"
+    rows = [[f"Participant {501 + n}", f"Student {n}", cell] for n, cell in enumerate(cells)]
+    with sheet.open("w", newline="") as file:
+        csv.writer(file).writerows([["Identifier", "Full name", column], *rows])
+    when = {id: f"{time:%Y-%m-%d %H:%M}" for id, time in rosters.read(sheet).times().items()}
+    assert when == {"501": "2026-12-03 21:15", "502": "2026-12-03 00:05"}
+
+
+def test_times_of_the_worksheet_are_those_of_the_submissions(tmp_path, monkeypatch):
+    toyclass.toy.install(monkeypatch)
+    home, export, sheet = (tmp_path / name for name in ("class", "export", "sheet.csv"))
+    for who in ("Ada Byron_501", "Zoë van Dam_502"):
+        (export / f"{who}_assignsubmission_file").mkdir(parents=True)
+        (export / f"{who}_assignsubmission_file" / f"{UNIT}.ipynb").write_text("{}")
+    sheet.write_text(
+        'Identifier,Full name,Last modified (submission)\nParticipant 501,Ada Byron,"Thursday, 3 December 2026, 9:15 AM"\n'
+        "Participant 502,Zoë van Dam,-\n"
+    )
+    monkeypatch.setenv("GRADER_HOME", str(home))
+    runs = [["due", UNIT, "2026-12-01T12:00", "--percent", "10"], ["import", UNIT, str(export), "--times", str(sheet)]]
+    plain, timed = (
+        [CliRunner().invoke(app, words).output for words in (["import", UNIT, str(export), *times], runs[0])]
+        for times in ([], ["--times", str(sheet)])
+    )
+    assert "says when it was handed in" in " ".join(plain[1].split())
+    assert "says when it was handed in" not in " ".join(timed[1].split())
+    stamps = {path.parts[-3]: path.read_text() for path in home.glob("submitted/*/*/timestamp.txt")}
+    (ada,) = stamps
+    local = datetime(2026, 12, 3, 9, 15).astimezone()
+    assert ada.startswith("Ada") and parse_utc(stamps[ada]) == local.astimezone(UTC).replace(tzinfo=None)
+    sheet.write_text("Identifier,Full name\nParticipant 501,Ada Byron\n")
+    refused = CliRunner().invoke(app, runs[1])
+    assert refused.exit_code == 1 and "no column with times" in refused.output
+
+
+def test_canvas_s_test_student_is_nobody_whatever_the_file_leaves_out(tmp_path):
+    path = tmp_path / "roster.csv"
+    path.write_text('Student,ID,Section\n"Byron, Ada",501,A\n"Student, Test",599,A\n')
+    assert [person.id for person in rosters.read(path).people()] == ["501"]
+
+
+def test_a_slip_is_told_before_the_libraries_are_loaded(tmp_path):
+    """They take seconds."""
+    code = """if True:
+        import sys
+        from grader.__main__ import app
+        try:
+            app(sys.argv[1:])
+        finally:
+            assert not {"torch", "nbgrader", "IPython"} & set(sys.modules)
+    """
+    for words in (
+        ["roster", "none.csv"],
+        ["import", "04_memory_coalescing", "none.zip"],
+        ["autograde", "4"],
+        ["due", "4", "x"],
+    ):
+        done = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 1 and "AssertionError" not in done.stderr and done.stdout.count("\n") < 4, done.stderr

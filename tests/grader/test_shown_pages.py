@@ -1,8 +1,14 @@
 """Pages of what students wrote hold nothing active, and cost no more than a child."""
 
-import pytest
+import re
+from dataclasses import replace
 
-from grader.gradebook import pages
+import pytest
+import toy
+import toyclass
+
+from course_lib import criteria
+from grader.gradebook import pages, results
 from grader.judging import bounded
 
 
@@ -44,3 +50,25 @@ def test_what_ends_the_child_is_shown_as_it_was_typed(monkeypatch):
 
 def test_a_long_cell_is_cut_and_says_so():
     assert "... and 1 more characters" in pages.highlighted("#" * (pages.MAX_RENDERED + 1))
+
+
+def test_what_concerns_the_file_is_said_once_and_the_student_is_called_by_name(tmp_path, monkeypatch):
+    """And three criteria that are not begun are one word."""
+    why = "90_toy.ipynb is not a notebook: line 7 of the file is the marker of a merge conflict."
+    double, root = toy.exercise("double", 10), toy.exercise("root", 4)
+    unread = {e.id: criteria.refused(e, why) for e in (double, root)}
+    begun = {
+        "toy.double": criteria.refused(double, "No code cell defines double."),
+        "toy.root": toyclass.BLANK["toy.root"],
+    }
+    blank = replace(
+        begun["toy.root"], findings=[replace(f, missed="not begun") for f in 3 * begun["toy.root"].findings]
+    )
+    home = toyclass.make(monkeypatch, tmp_path, {"ada": unread, "ben": begun | {"toy.root": blank}})
+    with results.book(home) as book:
+        book.update_or_create_student("ada", first_name="Ada", last_name="<i>Byron")
+    assert set(toy.grade_with_nbgrader(home, toy.UNIT, root=tmp_path).values()) == {"ok"}
+    ada, ben = ((home / "feedback" / who / toy.UNIT / f"{toy.UNIT}.html").read_text() for who in ("ada", "ben"))
+    assert ada.count(why) == 1 and "<section" not in ada and "Ada &lt;i&gt;Byron (ada)" in ada
+    assert ben.count("<section") == 2 and 'id="file"' not in ben
+    assert re.findall(r'<td class="quiet">(.*?)</td>', ben) == ["does not run", "not begun"]

@@ -107,6 +107,7 @@ OUTCOMES = {
     "did_not_run": [finding("failed", kind="raised"), finding("not_judged")],
     "not_accepted": [finding("failed", kind="refused"), finding("not_judged")],
     "not_judged": [finding("not_judged", kind="grader_failed")],
+    "excused": [finding("passed", 1, kind="not_handed_out")],
 }
 
 

@@ -214,7 +214,9 @@ def same_gradients(output: Any, **arguments: Any) -> str:
     right = clipped_by_torch(**arguments)["gradients"]
     pairs = [(x, y) for a, b in zip(output["gradients"], right, strict=True) for x, y in zip(a, b, strict=True)]
     off = max(abs(x - y) / (abs(y) + 1e-12) for x, y in pairs)
-    return "" if not off > 1e-5 else f"a gradient is {100 * off:.3g} % away from torch's result"
+    return (
+        "" if not off > 1e-5 else f"a gradient is {100 * off:{'.3g' if off < 1 else ',.0f'}} % away from torch's result"
+    )
 
 
 clip = Exercise(
