@@ -50,9 +50,10 @@ def html(verdict: Verdict, after: str = "") -> str:
         _printed(verdict),
     ]
     tone = OUTCOMES[verdict.outcome][2]
-    frame = f"border:1px solid #8886;border-left:5px solid {tone};border-radius:6px;margin:6px 0;max-width:60rem;overflow:hidden;overflow-wrap:anywhere"
+    frame = f"border:1px solid #8886;border-left:5px solid {tone};border-radius:6px;margin:6px 0;max-width:60rem"
+    fits = "overflow:hidden;overflow-wrap:anywhere"
     return printable(
-        f'<div style="{frame}">{_head(verdict)}<div style="padding:6px 14px 10px">{"".join(parts)}</div></div>'
+        f'<div style="{frame};{fits}">{_head(verdict)}<div style="padding:6px 14px 10px">{"".join(parts)}</div></div>'
     )
 
 
