@@ -191,7 +191,7 @@ class Progress:
     def total(self) -> str:
         """Say in a sentence how much of the main path is done, and how long the rest takes."""
         rows, minutes = self.rows(), sum(map(self.minutes_left, self.units))
-        points, out_of = (sum(row[i] for row in rows) for i in (3, 4))
+        points, out_of = sum(row[3] for row in rows), sum(row[4] for row in rows)
         hours = (
             f", about {minutes / 60:.0f} hours left"
             if minutes >= 90
