@@ -17,17 +17,15 @@ from course_lib.exercise import Exercise
 from course_lib.exercises import find
 from course_lib.handin.cells import Problem
 from course_lib.handin.validate import validated
-from tritontrace.diffs import diff
+from tritontrace import KernelError, KernelFault, Trace, diff, trace
 from tritontrace.replay import load
-from tritontrace.tracing import KernelError, KernelFault, trace
-from tritontrace.tracing.recorded import Recorded
 
 SEED = 0
 
 
 def traced(
-    notebook: Path, exercise: Exercise, case: str = "", before: Callable[[Recorded], object] = lambda seen: None
-) -> Recorded:
+    notebook: Path, exercise: Exercise, case: str = "", before: Callable[[Trace], object] = lambda seen: None
+) -> Trace:
     """Trace the answer to an exercise on one of its public cases, the first if none is named. before: what is asked of the trace before
     a kernel runs. Raises ValueError, which says why, where there is nothing to trace."""
     if exercise.kind != "kernel":

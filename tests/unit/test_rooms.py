@@ -34,7 +34,7 @@ FLOORS = {
         {"child"},
         {"disk", "nbgrader_config", "published"},
     ],
-    "strides": [{"__main__"}, {"check", "completion", "lab"}, {"handout", "startup"}],
+    "strides": [{"__main__"}, {"check", "completion", "lab", "tutor"}, {"handout", "seen", "startup"}],
 }
 
 
