@@ -177,7 +177,7 @@ def test_a_class_goes_round(hub):
         notebook.write(*notebook.find(r"@triton.jit\ndef add_one_kernel.*"), solution_cell(EXERCISE.id))
         ada.page.keyboard.press("Shift+Enter")
         verdict = notebook.run(*notebook.find(re.escape(f'check("{EXERCISE.id}", add_one)')))
-        expect(verdict).to_contain_text(f"right {EXERCISE.points:g} / {EXERCISE.points:g} points")
+        expect(verdict).to_contain_text(f"right {EXERCISE.id} {EXERCISE.points:g} / {EXERCISE.points:g} points")
         ada.page.evaluate("jupyterapp.commands.execute('docmanager:save')")
         notebook.close()
         for student in (ada, ben):
