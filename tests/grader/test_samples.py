@@ -64,4 +64,7 @@ def test_feedback_shows_no_solution_to_the_blank_submission(graded):
     unit, home = graded
     page = (home / "feedback" / "blank" / unit / f"{unit}.html").read_text()
     asked = grader.exercises(unit).values()
-    assert "BEGIN SOLUTION" not in page and all(f'<span id="{e.check_id}">{e.id}</span>' in page for e in asked)
+    lines = [e.id for e in asked if f'<span id="{e.check_id}">{e.id}</span>' in page]
+    assert "BEGIN SOLUTION" not in page and lines and all(f'id="{e.check_id}"' in page for e in asked), (
+        "a line, or a card"
+    )
