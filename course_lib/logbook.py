@@ -17,7 +17,7 @@ from typing import Any
 
 from course_lib import content
 from course_lib.exercise import Exercise, Verdict
-from course_lib.exercises import UNITS, ids
+from course_lib.exercises import UNITS, ids, unit_of
 
 BAR = 20  # characters
 LEFT = "style='text-align:left;font-weight:normal;padding-right:14px'"
@@ -192,14 +192,8 @@ class Progress:
         """Say in a sentence how much of the main path is done, and how long the rest takes."""
         rows, minutes = self.rows(), sum(map(self.minutes_left, self.units))
         points, out_of = sum(row[3] for row in rows), sum(row[4] for row in rows)
-        hours = (
-            f", about {minutes / 60:.0f} hours left"
-            if minutes >= 90
-            else f", about {minutes} minutes left"
-            if minutes
-            else ""
-        )
-        return f"{points:g} of {out_of:g} points on the main path{hours}."
+        rest = f"{minutes / 60:.0f} hours" if minutes >= 90 else f"{minutes} minutes"
+        return f"{points:g} of {out_of:g} points on the main path{f', about {rest} left' if minutes else ''}."
 
     def __repr__(self) -> str:
         wide = max(map(len, self.units))
@@ -220,11 +214,8 @@ class Progress:
             f"<td {LEFT}>{html.escape(extra.removeprefix(', ').removeprefix(' and '))}</td></tr>"
             for unit, _, _, points, out_of, extra in self.rows()
         )
-        said = (
-            f"<p><b>{html.escape(self.next)}</b></p>",
-            f"<p>{html.escape(self.total)} {html.escape(whereabouts())}</p>",
-        )
-        return f"{said[0]}<table><tr>{heads}</tr>{body}</table>{said[1]}"
+        below = html.escape(f"{self.total} {whereabouts()}")
+        return f"<p><b>{html.escape(self.next)}</b></p><table><tr>{heads}</tr>{body}</table><p>{below}</p>"
 
 
 METER = 180  # pixels of each unit's bar
@@ -251,9 +242,9 @@ def progress() -> Progress:
 def next_after(exercise: Exercise) -> str:
     """Say what comes after an exercise that is done: the next of its unit's main path, and where the published solution is."""
     module = exercise.id.partition(".")[0]
-    unit = next((unit for unit, name in UNITS.items() if name == module), "")
-    if not unit:
+    if module not in UNITS.values():
         return ""
+    unit = unit_of(exercise.id)
     of_unit = Progress({unit: [*import_module(f"course_lib.exercises.{module}").EXERCISES.values()]}, best(), unit)
     path_done = all(map(of_unit.done, of_unit.on_path(unit)))
     next_one = f"All of {unit}'s main path is done: `progress()` says what comes next." if path_done else of_unit.next

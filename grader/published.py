@@ -13,7 +13,7 @@ from typing import Any
 
 from course_lib import content
 from course_lib.exercise import Exercise
-from course_lib.exercises import UNITS
+from course_lib.exercises import unit_of
 from grader import exercises
 
 IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
@@ -22,7 +22,7 @@ IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
 def answer(exercise_id: str, source: str) -> list[tuple[str, str]]:
     """Cells that define the exercise by `source`: imports first, and the published solutions of exercises that it calls, or of
     whose helpers it calls one."""
-    unit = _unit_of(exercise_id)
+    unit = unit_of(exercise_id)
     calls = set(re.findall(r"\b(\w+)\(", source)) - _defined(source)
     others = [e for e in exercises(unit).values() if e.id != exercise_id]
     called = [e for e in others if calls & {e.entry, *_defined(solution_cells(unit).get(e.id, ""))}]
@@ -36,10 +36,6 @@ def answer(exercise_id: str, source: str) -> list[tuple[str, str]]:
 def _defined(source: str) -> set[str]:
     """The functions that a cell defines."""
     return set(re.findall(r"^def (\w+)\(", source, re.M))
-
-
-def _unit_of(exercise_id: str) -> str:
-    return next(unit for unit, module in UNITS.items() if module == exercise_id.split(".")[0])
 
 
 @cache
@@ -69,14 +65,14 @@ def solution_cells(unit: str) -> dict[str, str]:
 
 def solution_cell(exercise_id: str) -> str:
     """The published solution: the source of its cell in solutions/."""
-    return solution_cells(_unit_of(exercise_id))[exercise_id]
+    return solution_cells(unit_of(exercise_id))[exercise_id]
 
 
 def published(exercise_id: str, name: str = "", *, on_the_cpu: bool = True) -> Any:
     """The object that the published solution defines as `name`; without a name, the one that the exercise asks for."""
     from tritontrace.replay import load  # brings torch and Triton
 
-    entry = name or exercises(_unit_of(exercise_id))[exercise_id].entry
+    entry = name or exercises(unit_of(exercise_id))[exercise_id].entry
     return load(answer(exercise_id, solution_cell(exercise_id)), entry, on_the_cpu=on_the_cpu)
 
 

@@ -46,6 +46,11 @@ BEYOND = ("11_training_a_model", "12_serving_a_model", "13_inside_an_sm", "14_ho
 """Units behind the main path, which each stand alone: what counts there is the unit's own."""
 
 
+def unit_of(exercise_id: str) -> str:
+    """The unit's folder of an exercise's id. Raises StopIteration if no unit has such exercises."""
+    return next(unit for unit, module in UNITS.items() if module == exercise_id.partition(".")[0])
+
+
 def find(exercise_id: str) -> Exercise:
     """The exercise of that id. Raises ValueError with the nearest names if there is none."""
     # whatever the student has put into the brackets, the function itself for one

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from course_lib.exercises import UNITS, find
+from course_lib.exercises import find, unit_of
 from course_lib.handin import files
 from course_lib.handin.answer import Notebook
 from course_lib.handin.cells import Problem
@@ -30,7 +30,7 @@ def solution(exercise_id: str, folder: Path | None = None) -> Any:
     folder: that of the unit one is in; the notebooks of the others lie beside it.
     """
     exercise = find(exercise_id)
-    unit = next(unit for unit, module in UNITS.items() if module == exercise_id.partition(".")[0])
+    unit = unit_of(exercise_id)
     try:
         _, cells = files.read((folder or Path.cwd()).parent / unit / f"{unit}.ipynb")
         release = files.released(unit)

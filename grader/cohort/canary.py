@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import grader
 from course_lib import criteria
 from course_lib.exercise import Exercise, Verdict
-from course_lib.exercises import UNITS
+from course_lib.exercises import unit_of
 from grader import published
 from grader.judging.judge import GraderFailed, Judge, JudgedAnswer, seed_of
 from grader.judging.verdicts import VerdictStore, device, key_of
@@ -47,7 +47,7 @@ def require(found: Iterable[Verdict]) -> None:
     """Raise Broken if one of the verdicts on published solutions is not full marks."""
     for verdict in found:
         if not full(verdict):
-            unit = next(unit for unit, module in UNITS.items() if module == verdict.exercise.split(".")[0])
+            unit = unit_of(verdict.exercise)
             reason = next(
                 (f.seen for f in verdict.findings if not f.bonus and (f.lost or not verdict.judged)),
                 "no reason is known",

@@ -20,7 +20,7 @@ from pathlib import Path
 import grader
 from course_lib import criteria
 from course_lib.exercise import Exercise, Verdict
-from course_lib.exercises import UNITS, find
+from course_lib.exercises import find, unit_of
 from grader.child import sandbox
 from grader.cohort import canary
 from grader.cohort.workers import JudgingJob, Local, OtherVersion, QueuedAnswer, Workers, WorkersLost, verdicts_of
@@ -261,8 +261,8 @@ class ClassGrader:
 
 
 def _unit(exercises: Iterable[Exercise]) -> str:
-    (module,) = {exercise.id.split(".")[0] for exercise in exercises}
-    return next(unit for unit, name in UNITS.items() if name == module)
+    (unit,) = {unit_of(exercise.id) for exercise in exercises}
+    return unit
 
 
 class JobQueue:

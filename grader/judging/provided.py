@@ -15,7 +15,7 @@ from triton.runtime.jit import JITFunction
 
 import grader
 from course_lib.exercise import Exercise
-from course_lib.exercises import UNITS, find
+from course_lib.exercises import find, unit_of
 from grader.judging import submission
 from tritontrace.replay import BUILTINS, describe, load
 
@@ -31,7 +31,7 @@ def with_provided(exercise: Exercise, cells: Sequence[tuple[str, str]]) -> Seque
 def source(exercise_id: str) -> str:
     """The definitions of the names that the exercise gives, as the notebook was handed out. Raises KeyError if one is not there."""
     exercise = find(exercise_id)
-    unit = next(unit for unit, module in UNITS.items() if module == exercise.id.split(".")[0])
+    unit = unit_of(exercise.id)
     released = submission.read(grader.released(unit), [exercise])
     text = next(cell.source for cell in released.cells if cell.grade_id == exercise.grade_id)
     lines, found = text.splitlines(), {}
