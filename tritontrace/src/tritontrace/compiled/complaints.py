@@ -141,8 +141,8 @@ READABLE = (
     (TL_LACKS, r"tl has no `\1`"),
     (
         r"warpgroup_mma_accumulator",
-        "what mma(..., is_async=True) returns is no block before `acc = mma_wait(n, deps=[acc])` has waited for it; if acc goes round a "
-        "loop, that wait stands in the loop",
+        "what mma(..., is_async=True) returns cannot be used as a block until `acc = mma_wait(n, deps=[acc])` has waited for it; if acc "
+        "is carried round a loop, the wait must be inside the loop, before the use",
     ),
     (
         r"descriptor block and tensor element types must match, but got descriptor element type '?(\w+)'? and tensor element type '?(\w+)",
