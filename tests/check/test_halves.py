@@ -161,7 +161,7 @@ class Wrong(Cube):
 def test_a_wrong_gradient_is_the_second_output():
     found = verdict(dataclasses.replace(cube, allows=frozenset(["mul"])), Wrong)
     (finding,) = [f for f in found.findings if not f.passed and f.judged]
-    assert finding.seen.startswith("output 1: ")
+    assert finding.seen.startswith("result 2 of ")
 
 
 def forged(entry, move):
