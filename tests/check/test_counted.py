@@ -94,13 +94,13 @@ ALL = [Coalesced("load", 2), Coalesced("store", 2), Traffic(lambda x: 8192, 2), 
 
 
 @pytest.mark.parametrize("criterion", ALL, ids=lambda criterion: criterion.title)
-@pytest.mark.parametrize("evidence", [{"error": "raised"}, {"refused": "it also does add"}, {"output": X + 1}], ids=str)
+@pytest.mark.parametrize("evidence", [{"error": "raised"}, {"refused": "it also uses add"}, {"output": X + 1}], ids=str)
 def test_nothing_is_credited_where_the_result_is_wrong(criterion, evidence):
     good = {"footprints": [Footprint("x", 4096, 4096, 4096)], "programs": 64}
     assert criterion.judge(EXERCISE, [trial(load(), **good)]).passed
     finding = criterion.judge(EXERCISE, [trial(load(), **good), trial(load(), **good, **evidence)])
     assert (finding.passed, finding.points) == (False, 0)
-    assert any(text in finding.seen for text in ("raised", "it also does add", "not right on a case"))
+    assert any(text in finding.seen for text in ("raised", "it also uses add", "not right on a case"))
 
 
 # ------------------------------------------------------------------------------------------------ small blocks

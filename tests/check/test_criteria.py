@@ -401,7 +401,7 @@ def test_no_launch_at_all_is_not_triton():
             {"launches": [launch(footprints=[Footprint("x", 4, written_bytes=4)])]},
             "no kernel wrote to what the function returns: what it wrote to is `x`",
         ),
-        ({"launches": [WRITES_OUT], "refused": "it also does add"}, "it also does add"),
+        ({"launches": [WRITES_OUT], "refused": "it also uses add"}, "it also uses add"),
     ],
 )
 def test_triton_did_the_work(evidence, sentence):

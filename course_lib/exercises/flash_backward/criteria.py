@@ -38,7 +38,10 @@ def scores_bytes(q: torch.Tensor, k: torch.Tensor, **_: Any) -> int:
     return heads_of(q) * q.shape[-2] * k.shape[-2] // 2
 
 
-NOTHING_KEPT = "Nothing is kept besides the inputs. Keep o and lse with ctx.save_for_backward, so that backward need not run the forward pass again."
+NOTHING_KEPT = (
+    "Nothing is kept besides the inputs. Keep o and lse with ctx.save_for_backward: then backward need not run the forward pass "
+    "again."
+)
 
 
 @dataclass
