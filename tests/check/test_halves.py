@@ -144,7 +144,7 @@ def test_each_criterion_sees_its_own(entry, expected):
 
 def test_what_was_kept_is_named():
     (finding,) = [f for f in verdict(cube, KeepsTheSlope).findings if f.title == "nothing kept"]
-    assert finding.seen == "800 bytes kept" and "`buffer 1` (200,): 800 bytes" in finding.detail
+    assert finding.seen == "800 bytes kept" and "a tensor of shape (200,), 800 bytes" in finding.detail
 
 
 def test_reading_twice_names_the_lines():

@@ -117,8 +117,8 @@ def test_a_trace_beside_the_launches_does_no_harm():
 @pytest.mark.parametrize(
     "function, sentence",
     [
-        (lambda x: x * 2, "it also uses a product (*, torch.mul)"),
-        (lambda x: x + x, "it also uses a sum (+, torch.add)"),
+        (lambda x: x * 2, r"it also uses a product \(\*, torch.mul\)"),
+        (lambda x: x + x, r"it also uses a sum \(\+, torch.add\)"),
         (lambda x: torch.empty_like(x).copy_(x), r"a copy into another tensor \(.copy_\)"),
         (lambda x: doubled_into(x.clone(), x), r"a copy \(.clone or .contiguous\)"),
         (lambda x: doubled_into(torch.empty(N), x.half()), r"a cast \(.to, .float, .half"),
@@ -126,7 +126,7 @@ def test_a_trace_beside_the_launches_does_no_harm():
             lambda x: doubled_into(torch.empty(N) * x[0].item(), x),
             r"reading a tensor's value on the host \(.item\(\), or an `if` on a tensor",
         ),
-        (lambda x: float(x.sum()), "it also uses a sum of elements (.sum)"),
+        (lambda x: float(x.sum()), r"it also uses a sum of elements \(.sum\)"),
         (lambda x: x.mul_(2), "it also uses mul_"),
         (lambda x: torch.randn(N), "it also uses randn"),
         (through_numpy, r"made of values from outside \(torch.tensor, torch.from_numpy\)"),
