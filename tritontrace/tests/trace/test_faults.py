@@ -369,7 +369,11 @@ CHAINS = pytest.mark.skipif(TRITON >= (3, 9), reason="comparisons may be chained
         pytest.param(comparisons_without_brackets, (), "line 3: .*put each comparison in brackets", marks=CHAINS),
         (unpacks_nothing, (), "line 2: .*: None stands where a value is meant"),
         (at_sign, (), "line 3: .*write tl.dot\\(a, b\\)"),
-        (acc_of_another_shape, (), "line 3: .*(has as many rows as `a` and columns as `b`|of its result's shape)"),
+        (
+            acc_of_another_shape,
+            (),
+            "line 3: .*(must be a block with as many rows as `a` and columns as `b`|of its result's shape)",
+        ),
         (
             misspelt,
             (),
