@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -172,6 +172,7 @@ def autograde(
         grader.GPUMode,
         typer.Option(help="Where there is a GPU: leave it alone, show what is wrong there, or let that count."),
     ] = "shown",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge, and only say whose marks would change.")] = False,
     accept_risk: Risk = False,
 ) -> None:
     """Judge every submission of a unit, write the gradebook and the feedback, and show the table.
@@ -199,6 +200,7 @@ def autograde(
         again=again,
         only=student or (),
         gpu=gpu,
+        dry_run=dry_run,
     )
 
 
@@ -212,8 +214,10 @@ def grade(
     again: bool = False,
     only: Collection[str] = (),
     gpu: grader.GPUMode = "shown",
+    dry_run: bool = False,
 ) -> None:
     """Judge, enter each submission into nbgrader's books as it is complete, then the table. only: these students, if any.
+    dry_run: into a copy of the books, and only say whose marks would change.
 
     Two at a time would write over each other, so the second waits for the first.
     """
@@ -224,12 +228,15 @@ def grade(
     def wait() -> None:
         console.print(f"Another autograde is at work in {home}: waiting for it.", soft_wrap=True)
 
-    with locked(home, wait):
-        _grade(home, unit, workers=workers, accept_risk=accept_risk, root=root, again=again, only=only, gpu=gpu)
+    from grader.cohort import copies
+
+    with locked(home, wait), copies.rehearsal(home, unit) if dry_run else nullcontext(home) as at:
+        _grade(home, at, unit, workers=workers, accept_risk=accept_risk, root=root, again=again, only=only, gpu=gpu)
 
 
 def _grade(
     home: Path,
+    books_at: Path,
     unit: str,
     *,
     workers: int | Workers,
@@ -248,17 +255,19 @@ def _grade(
     from grader.gradebook.books import Books
     from grader.judging.verdicts import NO_GPU
 
-    unentered, unjudged, notes, flags = misnamed(home, unit), [], [], []
+    rehearsed, unentered, unjudged, notes, flags = books_at != home, misnamed(home, unit), [], [], []
     found = submissions(home, unit)
     if not found:
         for note in unentered:
             console.print(note, markup=False)
         raise typer.Exit(_say(f"No submissions: expected {home}/submitted/STUDENT/{unit}/{unit}.ipynb"))
     try:
-        plan = regrade.planned(home, unit, found, only)
+        plan = regrade.planned(books_at, unit, found, only)
         for sentence in plan.said:
             console.print(sentence, markup=False, soft_wrap=True)
-        books = Books(home, unit, root=root)
+        if not rehearsed and (snapshot := plan.snapshot()):
+            console.print(f"The gradebook as it was: {snapshot}", markup=False, soft_wrap=True)
+        books = Books(books_at, unit, root=root)
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     notes += books.changes
@@ -286,8 +295,11 @@ def _grade(
         raise typer.Exit(130) from None
     except (Broken, NoSandbox, OtherVersion, WorkersLost) as error:
         raise typer.Exit(_say(str(error))) from None
+    if rehearsed:
+        return _would_change(unit, plan.changed(), books.changes, unentered + unjudged)
     show_gradebook(home, unit)
-    for note in sorted(notes) + to_look_at.lines(flags) + sorted(unentered) + plan.changed():
+    changed = [f"mark changed: {student}: {what}" for student, what in plan.changed().items()]
+    for note in sorted(notes) + to_look_at.lines(flags) + sorted(unentered) + changed:
         console.print(note, markup=False)
     plan.changes.shown()
     anew = f"{books.written} of {len(plan.students)} pages written anew"
@@ -298,6 +310,22 @@ def _grade(
         raise typer.Exit(_say("Mend that and run the same command again: what has no mark is judged anew."))
     if unentered:
         raise typer.Exit(1)
+
+
+def _would_change(unit: str, changes: dict[str, str], structure: Sequence[str], problems: Sequence[str]) -> None:
+    """Say what a dry run has shown."""
+    for note in [
+        *structure,
+        *(f"mark would change: {student}: {what}" for student, what in changes.items()),
+        *problems,
+    ]:
+        console.print(note, markup=False)
+    students = "The mark of 1 student" if len(changes) == 1 else f"The marks of {len(changes) or 'no'} students"
+    console.print(
+        f"{students} would change. Nothing was entered; what was judged is kept, so that `autograde {unit}` has it already.",
+        soft_wrap=True,
+    )
+    raise typer.Exit(1 if problems else 0)
 
 
 @app.command()
@@ -430,6 +458,7 @@ def export(
 ) -> None:
     """Write the gradebook as CSV: per exercise, per criterion, or for the import of Canvas or Moodle. `feedback` writes the
     feedback pages as a zip that Canvas or Moodle takes back."""
+    from grader.cohort import frozen
     from grader.gradebook import results
     from grader.lms import exports
 
@@ -443,6 +472,7 @@ def export(
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     exports.write(done.rows, path)
+    frozen.note_export(grader.home(), unit)
     console.print(_maximum(unit), soft_wrap=True)
     for note in _by_hand(grader.home(), unit, results.gradebook(grader.home(), unit)):
         console.print(note, markup=False, soft_wrap=True)
@@ -471,6 +501,7 @@ def export(
 
 def _hand_back(unit: str, to: Path | None) -> None:
     from grader import disk
+    from grader.cohort import frozen
     from grader.gradebook import results
     from grader.lms import feedback_export
 
@@ -480,6 +511,7 @@ def _hand_back(unit: str, to: Path | None) -> None:
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     disk.write({path: packed})
+    frozen.note_export(grader.home(), unit)
     with suppress(results.NotGraded):
         for note in _behind(grader.home(), unit, results.gradebook(grader.home(), unit)):
             console.print(note, markup=False, soft_wrap=True)

@@ -11,7 +11,7 @@ import pytest
 from test_classroom import UNIT, Table, home  # noqa: F401
 from test_disk import run
 
-from grader.gradebook import results
+from grader.gradebook import late, results
 from grader.gradebook.books import Books
 
 EXERCISE = "coalescing.transpose"
@@ -149,3 +149,78 @@ def test_a_job_that_is_ended_stops_as_one_that_a_person_stops(course, monkeypatc
     finally:
         signal.signal(signal.SIGTERM, before)
     assert code == 130 and "goes on from there" in said
+
+
+def books_of(home):  # noqa: F811
+    """All that a class keeps, but what judging and waiting leave in any case: verdicts by their keys, and the lock."""
+    return {
+        path.relative_to(home): path.read_bytes()
+        for path in home.rglob("*")
+        if path.is_file() and path.name != "lock" and path.parent.name != "verdicts"
+    }
+
+
+def test_a_dry_run_says_whose_marks_would_change_and_changes_none(course):
+    """Points by hand, the cost of lateness and points that the unit has given up are in what it says, as the run to come has it."""
+    course.grade()
+    late.set_due(course.home, UNIT, "2026-11-19T12:00+00:00")
+    late.set_rules(course.home, UNIT, percent=10)
+    (course.home / "submitted" / "full-marks" / UNIT / "timestamp.txt").write_text("2026-11-19 20:00:00 UTC")
+    course.grade()
+    course.change("second")
+    course.points = lambda student, exercise: 0.5 if (student, exercise) == ("full-marks", EXERCISE) else 1.0
+    before = books_of(course.home)
+    code, said, asked = course.grade("--dry-run")
+    assert code == 0 and asked == {"blank", "full-marks", "torch-call"}
+    would = re.findall(r"mark would change: ([\w-]+): (transpose 1 -> 0.5, total [\d.]+ -> [\d.]+)", said)
+    assert [student for student, _ in would] == ["full-marks"] and "The mark of 1 student would change" in said
+    assert books_of(course.home) == before and not list(course.home.glob(".dry_run*"))
+    code, said, asked = course.grade()
+    assert code == 0 and asked == set()  # what a dry run has judged is judged
+    assert re.findall(r"mark changed: ([\w-]+): (transpose 1 -> 0.5, total [\d.]+ -> [\d.]+)", said) == would
+
+
+def test_marks_that_were_exported_stay_though_the_course_changes(course):
+    course.grade()
+    assert run("export", UNIT, "canvas")[0] == 0
+    before = {entry.student: entry for entry in results.gradebook(course.home, UNIT)}
+    course.change("second")
+    course.points = lambda student, exercise: 0.25
+    code, said, asked = course.grade()
+    assert code == 0 and asked == set() and "3 students stay" in said
+    assert {entry.student: entry for entry in results.gradebook(course.home, UNIT)} == before
+
+    code, said, asked = course.grade("--dry-run")  # what would be, if they did not
+    assert code == 0 and len(asked) == 3 and said.count("mark would change") == 3
+
+    path = course.home / "submitted" / "full-marks" / UNIT / f"{UNIT}.ipynb"
+    notebook = json.loads(path.read_text())
+    path.write_text(json.dumps(notebook | {"metadata": notebook["metadata"] | {"touched": time.time()}}))
+    _, said, _ = course.grade()
+    assert re.findall("mark changed: ([\\w-]+)", said) == ["full-marks"] and "2 students stay" in said
+
+    run("counts", UNIT, "--drop", EXERCISE)  # reaches everybody's marks, or nobody's
+    code, said, _ = course.grade()
+    assert code == 1 and "Nothing was changed" in said
+    assert {entry.student: entry.score for entry in results.gradebook(course.home, UNIT)}.keys() == before.keys()
+    assert run("freeze", UNIT, "--thaw")[0] == 0
+    code, said, _ = course.grade()
+    assert code == 0 and "mark changed: torch-call" in said
+
+
+def test_the_gradebook_of_before_an_upgrade_stays(course, monkeypatch):
+    """One for each upgrade, made before the first change, though the first run was stopped; none where no code has changed."""
+    course.grade()
+    course.grade()
+    assert not (course.home / "snapshots").exists()
+    course.change("second")
+    course.points = lambda student, exercise: 0.25
+    total, enter = course.total("full-marks"), Books.enter
+    for stop in (lambda *facts: enter(*facts) and os.kill(os.getpid(), signal.SIGINT), enter):
+        monkeypatch.setattr(Books, "enter", stop)
+        course.grade()
+    (snapshot,) = (course.home / "snapshots").glob("*.db")
+    assert snapshot.stat().st_mode & 0o077 == 0 and (course.home / "snapshots").stat().st_mode & 0o077 == 0
+    assert course.total("full-marks") < total
+    snapshot.replace(course.home / "gradebook.db")
+    assert course.total("full-marks") == total
