@@ -361,9 +361,39 @@ def report(unit: Unit) -> None:
     console.print(f"class report: {path}", soft_wrap=True)
 
 
+@app.command()
+def term(
+    student: Annotated[str, typer.Option(help="This one through all units, here; the page has everybody.")] = "",
+) -> None:
+    """Show a class over all units that have been graded: who falls behind, which exercises cost most, each student."""
+    from grader.reporting import term as terms
+
+    try:
+        whole = terms.of_class(grader.home())
+        standings = [whole.of(student)] if student else whole.behind
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
+    if student:
+        table = Table("unit", "points", "late", "behind", title=f"{standings[0].name} ({student})")
+        for unit in whole.units:
+            entry, share = standings[0].entries.get(unit), standings[0].shares[unit]
+            points = "-" if entry is None else "?" if share is None else f"{entry.score:g} ({100 * share:.0f} %)"
+            late = f"{entry.hours_late:.1f} h" if entry and entry.hours_late else ""
+            table.add_row(unit, points, late, "; ".join(terms.WORDS[r] for r in standings[0].behind.get(unit, ())))
+    else:
+        table = Table("student", "why", title=f"behind in {whole.latest}: {len(standings)} of {len(whole.standings)}")
+        for one in standings:
+            table.add_row(escape(one.student), "; ".join(terms.WORDS[r] for r in one.behind[whole.latest]))
+    console.print(table)
+    for costly in whole.costly[whole.latest]:
+        lost = f"{100 * costly.lost:.0f} % of the points lost, by {costly.students} students"
+        console.print(f"{costly.exercise}: {lost}", markup=False)
+    console.print(f"the term: {terms.write(grader.home(), whole)}", soft_wrap=True)
+
+
 def show_gradebook(home: Path, unit: str) -> None:
     """A row per student, a column per exercise that counts; those of More stand behind the path's, with a + before their points."""
-    from grader.gradebook import counts, results
+    from grader.gradebook import counts, requests, results
     from grader.lms import enrolled
 
     try:
@@ -398,6 +428,8 @@ def show_gradebook(home: Path, unit: str) -> None:
         if entry.hours_late:
             cost = "" if entry.penalty else "; it cost nothing (c.ByTheDay in grader/nbgrader_config.py)"
             console.print(f"late: {entry.student}, by {entry.hours_late:.1f} hours{cost}", markup=False)
+    for student, words in requests.of_unit(home, unit).items():
+        console.print(f"asks to look again: {student}: {words}", markup=False, soft_wrap=True)
     for note in _by_hand(home, unit, entries):
         console.print(note, markup=False, soft_wrap=True)
 
