@@ -43,8 +43,8 @@ class Plan:
             self.changes.entered(results.entry(self.home, self.unit, student))
 
     def changed(self) -> dict[str, str]:
-        """What has changed, by student, of those who had been graded and have other points now. Call `changes.shown` when it has
-        been read."""
+        """Tell by student what has changed, of those who had been graded and have other points now. Call `changes.shown` when it
+        has been read."""
         return self.changes.told(_entries(self.home, self.unit))
 
 

@@ -67,7 +67,7 @@ class CostlyExercise:
 
 @dataclass(frozen=True)
 class Term:
-    """All units that have been graded, in the course's order."""
+    """Everybody in a class, over the units that have been graded, in the course's order."""
 
     units: list[str]
     latest: str
@@ -76,7 +76,7 @@ class Term:
 
     @property
     def behind(self) -> list[Standing]:
-        """Who is behind in the latest unit: those with most reasons, over all units, first."""
+        """Everybody who is behind in the latest unit: those with most reasons, over all units, first."""
         late = [one for one in self.standings if one.behind.get(self.latest)]
         return sorted(late, key=lambda one: (-sum(map(len, one.behind.values())), one.mean, one.student))
 
