@@ -1,4 +1,4 @@
-"""What a class did, for the people who teach.
+"""Reports on a class, for the people who teach.
 
 report.py     one unit: the class report
 term.py       all units
