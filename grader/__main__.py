@@ -249,7 +249,7 @@ def _grade(
     from grader.child.sandbox import NoSandbox
     from grader.cohort import regrade
     from grader.cohort.canary import Broken
-    from grader.cohort.classroom import POISON, ClassGrader, NoGPU, misnamed, submissions
+    from grader.cohort.classroom import POISON, ClassGrader, misnamed, submissions
     from grader.cohort.workers import OtherVersion, WorkersLost
     from grader.gradebook import to_look_at
     from grader.gradebook.books import Books
@@ -262,19 +262,16 @@ def _grade(
             console.print(note, markup=False)
         raise typer.Exit(_say(f"No submissions: expected {home}/submitted/STUDENT/{unit}/{unit}.ipynb"))
     try:
-        plan = regrade.planned(books_at, unit, found, only)
+        room = ClassGrader(home, workers=workers, accept_risk=accept_risk, again=again, gpu=gpu)
+        plan = regrade.planned(books_at, unit, found, only, room.device, room.workers.places(gpu))
         for sentence in plan.said:
             console.print(sentence, markup=False, soft_wrap=True)
         if not rehearsed and (snapshot := plan.snapshot()):
             console.print(f"The gradebook as it was: {snapshot}", markup=False, soft_wrap=True)
-        books = Books(books_at, unit, root=root)
+        books = Books(books_at, unit, root=root, device=room.device)
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     notes += books.changes
-    try:
-        room = ClassGrader(home, workers=workers, accept_risk=accept_risk, again=again, gpu=gpu)
-    except NoGPU as error:
-        raise typer.Exit(_say(str(error))) from None
     if room.device != NO_GPU:
         console.print(f"GPU: {room.device}")
     try:
@@ -402,13 +399,13 @@ def show_gradebook(home: Path, unit: str) -> None:
         raise typer.Exit(_say(str(error))) from None
     exercises = [counting.exercises[id] for id in (*counting.ids("path"), *counting.ids("more"))]
     wide = max(len(entry.student) for entry in entries) + COLUMN * len(exercises) + 20 > console.width
-    late = any(entry.penalty for entry in entries)
+    late, letters = any(entry.penalty for entry in entries), results.places(entries)
     table = Table(title=unit)
     table.add_column("student", no_wrap=True)
     for number, exercise in enumerate([] if wide else exercises, 1):
         sign = "/" if counting.ways[exercise.id] == "path" else "+"
         table.add_column(f"{number}\n{sign}{exercise.points:g}", justify="right", no_wrap=True)
-    for title in ["late"] * late + [f"total\n/{counting.out_of:g}"]:
+    for title in ["on"] * bool(letters) + ["late"] * late + [f"total\n/{counting.out_of:g}"]:
         table.add_column(title, justify="right", no_wrap=True)
     if wide:
         table.add_column("points lost, by number")
@@ -417,10 +414,12 @@ def show_gradebook(home: Path, unit: str) -> None:
             [] if wide else [_cell(entry.scores[e.id], entry.extra.get(e.id), e.id in entry.by_hand) for e in exercises]
         )
         penalty = [f"-{entry.penalty:g}" if entry.penalty else ""] * late
-        lost = [_lost(entry, exercises, counting)] * wide
-        table.add_row(escape(entry.student), *row, *penalty, _cell(entry.score), *lost)
+        lost, on = [_lost(entry, exercises, counting)] * wide, [letters.get(entry.on, "")] * bool(letters)
+        table.add_row(escape(entry.student), *row, *on, *penalty, _cell(entry.score), *lost)
     console.print(table)
     console.print(", ".join(f"{number} {exercise.entry}" for number, exercise in enumerate(exercises, 1)))
+    for on in letters or {entry.on: "" for entry in entries if entry.on}:
+        console.print(f"{letters.get(on, '')} judged on {'; '.join(on)}".lstrip(), markup=False, soft_wrap=True)
     if absent := enrolled.missing(home, unit, entries):
         names = "; ".join(one.student if one.name == one.student else f"{one.name} ({one.student})" for one in absent)
         console.print(f"handed in nothing ({len(absent)}): {names}", markup=False, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from grader.cohort.changes import ChangedMarks
 from grader.gradebook import amended, results
 from grader.gradebook.results import Entry
 from grader.judging import verdicts
+
+NAMES = 30  # students that a sentence names
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,17 @@ class Plan:
         return self.changes.told(_entries(self.home, self.unit))
 
 
-def planned(home: Path, unit: str, found: Mapping[str, Path], only: Collection[str] = ()) -> Plan:
+def planned(
+    home: Path,
+    unit: str,
+    found: Mapping[str, Path],
+    only: Collection[str] = (),
+    device: str = verdicts.NO_GPU,
+    places: Sequence[str] = (),
+) -> Plan:
     """Plan which of the submissions found are judged. only: the students to judge, even in a unit that is frozen; all if empty.
+
+    device   the GPU that judges, as verdicts.device() has it;  places = verdicts.place() of each worker
 
     Raises ValueError, with a sentence, if one of them has handed in nothing, or if one alone cannot be judged: the gradebook has one
     structure for all.
@@ -66,6 +78,7 @@ def planned(home: Path, unit: str, found: Mapping[str, Path], only: Collection[s
     again = {s for s in entered if found[s].lstat().st_mtime > results.entered_path(home, unit, s).stat().st_mtime}
     code = verdicts.code_version(UNITS[unit])
     old = {s for s in entered if entered[s].get("code") != code}
+    moved = {s for s in set(entered) - old if entered[s].get("conditions") != verdicts.conditions(device)}
     structure, since, exported = amended.is_due(home, unit), frozen.since(home, unit), frozen.exported(home, unit)
     if since and not only:
         students -= set(entered)
@@ -74,11 +87,11 @@ def planned(home: Path, unit: str, found: Mapping[str, Path], only: Collection[s
             f"submissions are judged. `python -m grader freeze {unit} --thaw` ends that; --student NAME judges one."
         )
         said += [f"{s} has handed in again since; --student {s} judges it." for s in sorted(again)]
-    elif exported and not only and (stay := {s for s in old - again if s in entries and entries[s].marked}):
+    elif exported and not only and (stay := {s for s in (old | moved) - again if s in entries and entries[s].marked}):
         students -= stay
         said.append(
-            f"The marks of {unit} were exported on {exported}, and the course, torch or Triton has changed since: the marks of "
-            f"{len(stay)} students stay as they are. `python -m grader autograde {unit} --dry-run` says whose would change; "
+            f"The marks of {unit} were exported on {exported}, and the course, torch, Triton or the machine has changed since: the "
+            f"marks of {len(stay)} students stay as they are. `python -m grader autograde {unit} --dry-run` says whose would change; "
             f"`python -m grader freeze {unit} --thaw` lets them."
         )
     if structure and set(entered) - students:
@@ -93,7 +106,31 @@ def planned(home: Path, unit: str, found: Mapping[str, Path], only: Collection[s
             "judged anew, and marks may change; who was concerned is listed at the end. "
             f"`python -m grader freeze {unit}` keeps marks as they are, and --dry-run only says whose would change."
         )
+    said += _elsewhere(moved & students, students, entries, places)
+    anew |= moved & students
     return Plan(home, unit, students, said, ChangedMarks(home, unit, entries), bool(entered and (anew or structure)))
+
+
+def _elsewhere(
+    moved: Collection[str], students: Collection[str], entries: Mapping[str, Entry], places: Sequence[str]
+) -> list[str]:
+    """Say whose marks can change since they are judged on another machine than before, and whether those that judge are alike."""
+    here, sentences = Counter(places), []
+    if moved:
+        who = f"all {len(moved)}" if set(moved) == set(students) else f"{', '.join(sorted(moved)[:NAMES])}"
+        more = f" and {len(moved) - NAMES} more" if len(moved) > NAMES and who[:3] != "all" else ""
+        before = sorted({on for s in moved if s in entries for on in entries[s].on})
+        sentences.append(
+            f"Judged before on {'; '.join(before) or 'another machine'}, and now on {'; '.join(here)}: {who}{more}. They are judged anew, "
+            "and marks can change: extra credit for speed, and results at the edge of what rounding may do."
+        )
+    if len(here) > 1:
+        each = "; ".join(f"{count} on {place}" for place, count in here.most_common())
+        sentences.append(
+            f"The workers are not alike: {each}. A mark at the edge of what rounding may do can depend on who judges; the table says on "
+            "what each was given."
+        )
+    return sentences
 
 
 def _entries(home: Path, unit: str) -> dict[str, Entry]:

@@ -97,6 +97,10 @@ class Workers(Protocol):
         """verdicts.device() of the workers that have a GPU."""
         ...
 
+    def places(self, mode: grader.GPUMode) -> list[str]:
+        """verdicts.place() of each worker."""
+        ...
+
     def submit(self, job: JudgingJob) -> Future[tuple[list[Any], dict[str, float]]]:
         """The future of judge(job)."""
         ...
@@ -170,6 +174,9 @@ class Local:
 
     def device(self, mode: grader.GPUMode) -> str:
         return verdicts.device(mode)
+
+    def places(self, mode: grader.GPUMode) -> list[str]:
+        return [verdicts.place(mode)] * self.count
 
     def submit(self, job: JudgingJob) -> Future:
         return self.threads.submit(self._in_my_process, job)
@@ -263,6 +270,9 @@ class Dask:
                 "resource GPU to workers of one kind."
             )
         return found[0] if found else verdicts.NO_GPU
+
+    def places(self, mode: grader.GPUMode) -> list[str]:
+        return [*self.client.run(verdicts.place, mode).values()]
 
     def submit(self, job: JudgingJob) -> Future:
         resources = {"GPU": 1} if job.kernels and job.gpu != "none" and self.with_gpu else None

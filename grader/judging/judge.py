@@ -33,7 +33,7 @@ from course_lib.handin import literals
 from grader.child import card, sandbox
 from grader.child.zygote import Zygote
 from grader.judging import provided, redaction, submission
-from grader.judging.verdicts import VerdictStore, device, key_of, one_at_a_time
+from grader.judging.verdicts import VerdictStore, device, key_of, one_at_a_time, place
 from tritontrace.replay import wire
 from tritontrace.replay.child import SENTENCE, ChildLost
 from tritontrace.results import Cause
@@ -183,7 +183,7 @@ class Judge:
     def _verdicts(self, tasks: Collection[JudgingTask]) -> list[Verdict]:
         """Their verdicts, one traced oracle after another; other threads wait meanwhile."""
         with one_at_a_time:
-            return [self._verdict(task) for task in tasks]
+            return [dataclasses.replace(self._verdict(task), on=place(self.gpu)) for task in tasks]
 
     def _record(self, tasks: Sequence[JudgingTask]) -> None:
         """Run each answer's host code on all cases, and keep a log for each, or a problem.

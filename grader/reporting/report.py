@@ -171,6 +171,11 @@ class ClassReport:
     absent: list[Absent]  # who is in a roster and handed in nothing
 
     @property
+    def judged_on(self) -> dict[tuple[str, ...], str]:
+        """Letters for the machines that judged the class, where they differ."""
+        return results.places(self.entries)
+
+    @property
     def places(self) -> list[str]:
         """Whether sections are known, and groups."""
         return [name for name in ("section", "group") if any(getattr(m, name) for m in self.members.values())]

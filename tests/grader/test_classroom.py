@@ -41,17 +41,20 @@ class Table:
     """Workers that judge nothing: `answer(student, exercise, time)` gives the points, all of them unless it gives (points,
     out of) - or raises what a worker would.
 
-    asked: (student, exercise) of each program, in order; jobs: each job
+    asked: (student, exercise) of each program, in order; jobs: each job; on: the machine that it says it is
     """
 
     died = (workers.WorkerDied,)
-    slots = 4
+    slots, on = 4, "a machine"
 
     def __init__(self, answer=lambda student, exercise, time: 1.0):
         self.answer, self.asked, self.jobs, self.closed = answer, [], [], None
 
     def device(self, mode):
         return verdicts.NO_GPU
+
+    def places(self, mode):
+        return [self.on]
 
     def submit(self, job):
         future, found = Future(), []
@@ -63,6 +66,7 @@ class Table:
                 time = self.asked.count((job.student, answer.exercise))
                 given = self.answer(job.student, answer.exercise, time)
                 verdict.points, verdict.out_of = given if isinstance(given, tuple) else (given, given)
+                verdict.on = self.on
                 found.append(verdict)
             future.set_result((wire.to_tree(found), {"running": 0.5}))
         except Exception as error:

@@ -13,6 +13,9 @@ from test_disk import run
 
 from grader.gradebook import late, results
 from grader.gradebook.books import Books
+from grader.judging import verdicts
+from grader.lms import exports
+from grader.reporting import report
 
 EXERCISE = "coalescing.transpose"
 
@@ -22,6 +25,7 @@ class Course:
 
     def __init__(self, folder, patch):
         self.home, self.points, self.tables = folder, lambda student, exercise: 1.0, []
+        self.on, self.card, self.workers = "a laptop", verdicts.NO_GPU, []
         patch.setenv("GRADER_HOME", str(folder))
         patch.setattr("grader.cohort.classroom.Local", self._table)
         patch.setattr("grader.cohort.classroom.ClassGrader.prove", lambda self, unit: None)
@@ -32,8 +36,10 @@ class Course:
         self.change("first")
 
     def _table(self, count, **more):
-        self.tables.append(Table(lambda student, exercise, time: self.points(student, exercise)))
-        return self.tables[-1]
+        table = Table(lambda student, exercise, time: self.points(student, exercise))
+        table.on, table.device, table.places = self.on, lambda mode: self.card, lambda mode: self.workers or [self.on]
+        self.tables.append(table)
+        return table
 
     def grade(self, *words):
         code, said = run("autograde", UNIT, "--workers", 1, "--accept-risk", *words)
@@ -224,3 +230,38 @@ def test_the_gradebook_of_before_an_upgrade_stays(course, monkeypatch):
     assert course.total("full-marks") < total
     snapshot.replace(course.home / "gradebook.db")
     assert course.total("full-marks") == total
+
+
+def test_a_regrade_on_another_card_says_before_whose_marks_can_change(course):
+    """Judged on a laptop; then on a card: those are judged anew, and named before. Then everything is as it was."""
+    course.grade("--student", "full-marks")
+    course.on, course.card = "a server", "NVIDIA H200"
+    code, said, asked = course.grade("--student", "torch-call")
+    assert code == 0 and "Judged before" not in said  # nobody's marks that were there
+    code, said, asked = course.grade("--student", "full-marks", "--student", "torch-call")
+    before, _, table = said.partition("full-marks. They are judged anew, and marks can change")
+    assert "Judged before on a laptop, and now on a server: " in before and "judged on" in table
+    assert {student for student, _ in course.tables[-1].asked} == {"full-marks"}
+    _, said, asked = course.grade()
+    assert "Judged before" not in said and asked == {"blank"}
+
+
+def test_a_class_on_several_machines_is_told_apart_in_table_and_report(course):
+    course.grade("--student", "full-marks")
+    course.on = "another laptop"  # of which no verdict depends: what was judged stays
+    course.workers = ["another laptop", "another laptop", "a server"]
+    code, said, asked = course.grade()
+    assert "not alike: 2 on another laptop; 1 on a server" in said and "full-marks" not in asked
+    assert "a judged on another laptop" in said and "b judged on a laptop" in said
+    entries = {entry.student: entry.on for entry in results.gradebook(course.home, UNIT)}
+    assert entries["full-marks"] == ("a laptop",) and entries["torch-call"] == ("another laptop",)
+    assert results.places([entry for entry in results.gradebook(course.home, UNIT) if entry.student == "blank"]) == {}
+    page = report.page(report.of_class(course.home, UNIT, published=lambda exercise: ""))
+    assert "b a laptop" in page and "a another laptop" in page
+    verdicts_of = {
+        entry.student: results.verdicts(course.home, UNIT, entry.student)
+        for entry in results.gradebook(course.home, UNIT)
+    }
+    header, *rows = exports.by_criterion(UNIT, results.gradebook(course.home, UNIT), verdicts_of)
+    on = {(row[0], row[header.index("on")]) for row in rows}
+    assert {("full-marks", "a laptop"), ("torch-call", "another laptop")} <= on
