@@ -98,8 +98,8 @@ def by_exercise(
 
 def by_criterion(unit: str, entries: Sequence[Entry], verdicts: Mapping[str, Mapping[str, Verdict]]) -> Rows:
     """A row per student, exercise and criterion: what was seen and what it earned, as the judge said it, how much of that was
-    carried: given back, since it rests on an earlier exercise's mistake; and on which machine it was judged. Where something was given by hand, a row of the
-    kind "by hand" follows, with the points that count and the comment.
+    carried: given back, since it rests on an earlier exercise's mistake; and on which machine. Where something was given by hand, a
+    row of the kind "by hand" follows, with the points that count and the comment.
 
     verdicts    student -> exercise -> verdict
     """
