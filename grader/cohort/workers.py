@@ -26,6 +26,7 @@ import grader
 from course_lib import execution
 from course_lib.exercise import Verdict
 from course_lib.exercises import find
+from grader.child import memory
 from grader.cohort import canary
 from grader.judging import judge as judging
 from grader.judging import verdicts
@@ -153,7 +154,8 @@ def verdicts_of(trees: list[Any]) -> list[Verdict]:
 
 
 class Local:
-    """`count` processes of this machine, each replaced when it dies. With GPUs, each has one in sight."""
+    """`count` processes of this machine, each replaced when it dies, or holds more than memory.WORKER when a job is done. With
+    GPUs, each has one in sight."""
 
     died = (WorkerDied,)
 
@@ -188,11 +190,19 @@ class Local:
             if self.local.process is None:
                 self.local.process = ProcessPoolExecutor(1, self.context, _sit_down, (self.local.seat,))
                 self.pids[self.local.seat] = self.local.process.submit(os.getpid).result()
-            return self.local.process.submit(judge, job, self.accept_risk).result()
+            judged = self.local.process.submit(judge, job, self.accept_risk).result()
+            if memory.resident(self.pids[self.local.seat]) > memory.WORKER:
+                self._stand_up()
+            return judged
         except BrokenProcessPool:
-            self.pids.pop(self.local.seat, None)
-            self.local.process = None
+            self._stand_up()
             raise WorkerDied("the process that judged it ended") from None
+
+    def _stand_up(self) -> None:
+        """Let this thread's process go: the next job has another."""
+        self.pids.pop(self.local.seat, None)
+        self.local.process.shutdown()
+        self.local.process = None
 
     def close(self, *, now: bool = False) -> None:
         for pid in list(self.pids.values()) if now else ():

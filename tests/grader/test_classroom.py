@@ -256,6 +256,22 @@ def test_no_more_submissions_are_held_than_are_at_work(home):
     assert number == 43
 
 
+def test_a_worker_that_holds_too_much_is_replaced_and_loses_nothing(monkeypatch):
+    monkeypatch.setattr(workers, "judge", dying.hoard)
+    local = workers.Local(1, accept_risk=True)
+    try:
+        job = workers.JudgingJob("ada", (), "")
+        pids = [local.submit(job).result()[0][0] for _ in range(3)]
+        assert len(set(pids)) == 1
+        hoarder = workers.JudgingJob("hoarder", (), "")
+        heavy = [local.submit(hoarder).result()[0][0] for _ in range(2)]
+        assert heavy[0] == pids[0] and heavy[1] != heavy[0]  # it judged, and then it went
+        assert local.submit(job).result()[0][0] not in heavy
+        assert not Path(f"/proc/{heavy[0]}").exists()
+    finally:
+        local.close()
+
+
 # ------------------------------------------------------------------------------------------------ keys
 
 
