@@ -2,8 +2,8 @@
 
 The synthetic class of grading.py is graded by the command that an instructor types. Each second the memory of all its
 processes is read, what they share counted once; with it goes how many pages are written. The table, in
-benchmarks/results/class_memory.md, has the most that was seen until so many pages, and how much more it is for 100 more:
-the slope of a line through the second half.
+benchmarks/results/class_memory.md, has the most that was seen until so many pages, and how much the second half of the class
+added to that, for 100 submissions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from grading import hand_in, memory_of  # noqa: E402
+
 from course_lib.exercises import UNITS  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "class_memory.md"
@@ -48,12 +48,14 @@ def table(seen: list[tuple[int, float]], unit: str, students: int, workers: int)
     """The measurement as a section of a page."""
     marks = [count for count in (5, 20, 50, 100, 200, 400) if count < students] + [students]
     most = {count: max(megabytes for pages, megabytes in seen if pages <= count) for count in marks}
-    later = [(pages, megabytes) for pages, megabytes in seen if pages >= students / 2]
-    slope = statistics.linear_regression(*zip(*later, strict=True)).slope * 100
+    half = max(megabytes for pages, megabytes in seen if pages <= students / 2)
+    slope = (most[students] - half) / (students / 2) * 100
     rows = [f"| {count} | {megabytes:,.0f} |" for count, megabytes in most.items()]
     head = f"{date.today().isoformat()}, {unit}, {students} submissions, {workers} workers, no GPU. MB of all processes together."
-    line = f"From half of the class on, 100 more submissions take {slope:+.0f} MB more."
-    return "\n".join(["# Memory of grading", "", head, "", "| pages | most MB so far |", "| --- | --- |", *rows, "", line, ""])
+    line = f"In the second half of the class, 100 submissions add {slope:.0f} MB to that."
+    return "\n".join(
+        ["# Memory of grading", "", head, "", "| pages | most MB so far |", "| --- | --- |", *rows, "", line, ""]
+    )
 
 
 def main() -> None:

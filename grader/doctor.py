@@ -250,8 +250,8 @@ def _memory(workers: int) -> tuple[str, str]:
     """(here, advice): what `autograde` keeps to with so many workers, and whether there is as much."""
     needed, free = memory.COMMAND + workers * memory.WORKER, memory.free()
     fits = max(1, (free - memory.COMMAND) // memory.WORKER)
-    said = f"{free / 1e9:.1f} GB free; {workers} workers keep to {needed / 1e9:.1f} between submissions, {memory.WORKER / 1e9:.2g} each"
-    return said, f"Take fewer: `autograde --workers {fits}`." if free < needed else ""
+    here = f"{free / 1e9:.1f} GB free; {workers} workers keep to {needed / 1e9:.1f} between submissions, {memory.WORKER / 1e9:.2g} each"
+    return here, f"Take fewer: `autograde --workers {fits}`." if free < needed else ""
 
 
 def _waiting(folder: Path) -> dict[str, int]:

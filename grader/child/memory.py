@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
 WORKER = 1000 << 20
@@ -15,11 +14,11 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def resident(pid: int) -> int:
-    """Bytes in memory of a process and of all below it, without what files or other processes share with it; 0 once it is gone."""
+    """Bytes in memory of a process and of all below it, its part alone of what several share; 0 once it is gone."""
     total = 0
     with contextlib.suppress(OSError):
-        _, pages, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
-        total = (pages - shared) * os.sysconf("SC_PAGE_SIZE")
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        total = 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
         total += sum(resident(int(child)) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
     return total
 

@@ -28,6 +28,7 @@ from grader.gradebook import counts
 from grader.judging import excused, follow_through, submission, verdicts
 from grader.judging import judge as judging
 
+MANY = 20  # submissions of which each worker first traces the published kernels, which takes as long as one submission
 OnProgress = Callable[[int, int], None]
 POISON = (
     "the process that judged this ended twice, the second time with nothing else at work (memory? a crash?); "
@@ -138,6 +139,7 @@ class ClassGrader:
             raise NoGPU(
                 "No GPU is in sight of the workers, so none can count: leave out --gpu counts, or give them one."
             )
+        self.many = False
         self.spent: Counter[str] = Counter()
         self.judged = 0
 
@@ -165,6 +167,7 @@ class ClassGrader:
         """
         exercises = list(grader.exercises(unit).values())
         found = {s: path for s, path in submissions(self.folder, unit).items() if only is None or s in only}
+        self.many = len(found) >= MANY
         unread, waiting, incomplete = deque(found.items()), deque(), {}
         done, total, desk = 0, len(found) * len(exercises), JobQueue(self)
         while True:
@@ -227,7 +230,13 @@ class ClassGrader:
         version = verdicts.code_version()
         return [
             JudgingJob(
-                student, part, version, kernels, self.gpu, self._canary(_unit(find(answer.exercise) for answer in part))
+                student,
+                part,
+                version,
+                kernels,
+                self.gpu,
+                self._canary(_unit(find(answer.exercise) for answer in part)),
+                self.many,
             )
             for kernels, part in parts
             if part

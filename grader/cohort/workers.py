@@ -25,7 +25,7 @@ import torch
 import grader
 from course_lib import execution
 from course_lib.exercise import Verdict
-from course_lib.exercises import find
+from course_lib.exercises import find, unit_of
 from grader.child import memory
 from grader.cohort import canary
 from grader.judging import judge as judging
@@ -58,6 +58,7 @@ class JudgingJob:
     kernels: bool = False  # its answers have some, which a GPU can run
     gpu: grader.GPUMode = "shown"
     canary: QueuedAnswer | None = None
+    many: bool = False  # the class is large: to know the published kernels pays
     patient: bool = False  # nobody waits: its answers may be judged one by one, should they disturb one another
 
     def apart(self) -> list[JudgingJob]:
@@ -126,12 +127,16 @@ def judge(job: JudgingJob, accept_risk: bool) -> tuple[list[Any], dict[str, floa
         )
     if not hasattr(_own, "judge"):
         torch.set_num_threads(1)  # workers fill the cores, not their threads
-        _own.judge, _own.heard = judging.Judge(accept_risk=accept_risk), set()
+        _own.judge, _own.heard, _own.warm = judging.Judge(accept_risk=accept_risk), set(), ""
         gc.set_threshold(100_000)  # there is hardly any garbage in the messages of a submission
     _own.judge.gpu = job.gpu
     if job.canary and job.canary not in _own.heard:
         canary.judge_references(_own.judge, _answers(job.canary))
         _own.heard.add(job.canary)
+    unit = unit_of(job.answers[0].exercise)
+    if job.many and unit != _own.warm:
+        _own.judge.warm(canary.references(unit))
+        _own.warm = unit
     execution.SPENT.clear()
     try:
         found = _own.judge.judge_all(_answers(*job.answers), judging.CpuBudget(hurry=not job.patient))

@@ -123,8 +123,10 @@ def _standing(
         shares[unit] = share = None if score is None else score / counting[unit].out_of
         reasons: list[Reason] = ["nothing"] if unit not in entries else []
         if share is not None:
-            reasons += ["low"] if share < HALF else []
-            reasons += ["fell"] if earlier and share < statistics.fmean(earlier) - FALL else []
+            if share < HALF:
+                reasons.append("low")
+            if earlier and share < statistics.fmean(earlier) - FALL:
+                reasons.append("fell")
         if reasons:
             behind[unit] = reasons
     return Standing(student, name, entries, shares, behind)
