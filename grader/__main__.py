@@ -295,6 +295,9 @@ def _grade(
     if rehearsed:
         return _would_change(unit, plan.changed(), books.changes, unentered + unjudged)
     show_gradebook(home, unit)
+    notes += [
+        f"{s}: a worker ended while it judged this; it was judged again, alone" for s in dict.fromkeys(room.ended)
+    ]
     changed = [f"mark changed: {student}: {what}" for student, what in plan.changed().items()]
     for note in sorted(notes) + to_look_at.lines(flags) + sorted(unentered) + changed:
         console.print(note, markup=False)

@@ -113,6 +113,7 @@ class ClassGrader:
 
     again    judge once more what is recorded as poison
     gpu      what is done with a GPU. Raises NoGPU if it is to count and there is none
+    ended    whose jobs ended their workers, each time
     spent    seconds of the workers by phase (see execution.SPENT), of the verdicts that were not on disk: `judged` many
     """
 
@@ -140,6 +141,7 @@ class ClassGrader:
                 "No GPU is in sight of the workers, so none can count: leave out --gpu counts, or give them one."
             )
         self.many = False
+        self.ended: list[str] = []
         self.spent: Counter[str] = Counter()
         self.judged = 0
 
@@ -323,6 +325,7 @@ class JobQueue:
             self.later.append(replace(job, patient=True))
             return {}
         except self.workers.died:
+            self.room.ended.append(job.student)
             if not alone:
                 self.suspects += job.apart()
                 return {}

@@ -11,6 +11,7 @@ import pytest
 from test_classroom import UNIT, Table, home  # noqa: F401
 from test_disk import run
 
+from grader.cohort import workers
 from grader.gradebook import late, results
 from grader.gradebook.books import Books
 from grader.judging import verdicts
@@ -144,6 +145,20 @@ def test_one_student_alone_is_refused_where_the_unit_has_changed_for_all(course)
     assert course.grade("--student", "full-marks")[0] == 0
     run("counts", UNIT, "--more", EXERCISE)
     assert course.grade()[0] == 0 and course.grade("--student", "full-marks")[0] == 0
+
+
+def test_a_worker_that_ended_is_named_with_whose_work_it_had(course):
+    deaths = iter([True])
+
+    def points(student, exercise):
+        if student == "full-marks" and next(deaths, False):
+            raise workers.WorkerDied("killed")
+        return 1.0
+
+    course.points = points
+    code, said, _ = course.grade()
+    assert code == 0 and "full-marks: a worker ended" in said and "torch-call: a worker" not in said
+    assert "a worker ended" not in course.grade()[1]
 
 
 def test_a_job_that_is_ended_stops_as_one_that_a_person_stops(course, monkeypatch):
