@@ -72,7 +72,8 @@ def device(mode: GPUMode) -> str:
 def place(mode: GPUMode) -> str:
     """The machine of this process, as far as a mark can depend on it: a processor's vector units decide in which order sums are
     taken, a GPU decides what is fast."""
-    model = re.search(r"^model name\s*: (.*)", Path("/proc/cpuinfo").read_text(errors="replace"), re.M)
+    known = Path("/proc/cpuinfo")
+    model = re.search(r"^model name\s*: (.*)", known.read_text(errors="replace") if known.exists() else "", re.M)
     processor = " ".join(model[1].split()) if model else platform.machine()
     versions = f"Python {platform.python_version()}, torch {torch.__version__}, Triton {triton.__version__}"
     return f"{processor}, {versions}, {device(mode)}"
