@@ -41,17 +41,20 @@ class Table:
     """Workers that judge nothing: `answer(student, exercise, time)` gives the points, all of them unless it gives (points,
     out of) - or raises what a worker would.
 
-    asked: (student, exercise) of each program, in order; jobs: each job
+    asked: (student, exercise) of each program, in order; jobs: each job; on: the machine that it says it is
     """
 
     died = (workers.WorkerDied,)
-    slots = 4
+    slots, on = 4, "a machine"
 
     def __init__(self, answer=lambda student, exercise, time: 1.0):
         self.answer, self.asked, self.jobs, self.closed = answer, [], [], None
 
     def device(self, mode):
         return verdicts.NO_GPU
+
+    def places(self, mode):
+        return [self.on]
 
     def submit(self, job):
         future, found = Future(), []
@@ -63,6 +66,7 @@ class Table:
                 time = self.asked.count((job.student, answer.exercise))
                 given = self.answer(job.student, answer.exercise, time)
                 verdict.points, verdict.out_of = given if isinstance(given, tuple) else (given, given)
+                verdict.on = self.on
                 found.append(verdict)
             future.set_result((wire.to_tree(found), {"running": 0.5}))
         except Exception as error:
@@ -250,6 +254,22 @@ def test_no_more_submissions_are_held_than_are_at_work(home):
         for number, _ in enumerate(room.grade(UNIT), 1):
             assert len(table.jobs) <= number + 2 * table.slots  # read ahead, but not the class
     assert number == 43
+
+
+def test_a_worker_that_holds_too_much_is_replaced_and_loses_nothing(monkeypatch):
+    monkeypatch.setattr(workers, "judge", dying.hoard)
+    local = workers.Local(1, accept_risk=True)
+    try:
+        job = workers.JudgingJob("ada", (), "")
+        pids = [local.submit(job).result()[0][0] for _ in range(3)]
+        assert len(set(pids)) == 1
+        hoarder = workers.JudgingJob("hoarder", (), "")
+        heavy = [local.submit(hoarder).result()[0][0] for _ in range(2)]
+        assert heavy[0] == pids[0] and heavy[1] != heavy[0]  # it judged, and then it went
+        assert local.submit(job).result()[0][0] not in heavy
+        assert not Path(f"/proc/{heavy[0]}").exists()
+    finally:
+        local.close()
 
 
 # ------------------------------------------------------------------------------------------------ keys

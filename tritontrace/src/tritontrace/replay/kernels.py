@@ -379,7 +379,10 @@ def rebuild(table: dict[str, dict[str, Any]]) -> dict[str, JITFunction]:
         raise KernelRefused(f"a kernel of the log cannot be rebuilt ({type(error).__name__})") from None
 
 
-@lru_cache(maxsize=4)  # logs of one function mostly hold the same kernels
+# trap: the cache's key is the whole table, all that can change a kernel: who forges a log gets the kernels of that very log
+@lru_cache(
+    maxsize=64
+)  # logs of one function mostly hold the same kernels, and a fork inherits those that were rebuilt before
 def _rebuild(content: str) -> dict[str, JITFunction]:
     table = json.loads(content)
     built: dict[str, JITFunction] = {}
