@@ -99,7 +99,7 @@ def _by_exercise(file: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Statement:
+class StatedRound:
     """Formulas of one round of a work log.
 
     before   they stood there while the round had no version
@@ -112,22 +112,22 @@ class Statement:
     traced: bool
 
 
-def record_statement(exercise_id: str, change: str, now: Statement) -> Statement:
+def record_statement(exercise_id: str, change: str, now: StatedRound) -> StatedRound:
     """Keep what a round states, by what it says that it changes. Return what stood there when its version was first seen, or stands
     there now."""
     file = path().with_name("statements.json")
     everything = _by_exercise(file)
-    kept = everything.get(exercise_id)
-    kept = kept if isinstance(kept, dict) else {}
+    rounds = everything.get(exercise_id)
+    rounds = rounds if isinstance(rounds, dict) else {}
     try:
-        first = Statement(**kept.get(change, {}))
+        first = StatedRound(**rounds.get(change, {}))
     except TypeError:
         first = None
     if first and first.traced:
         return first
     if first and first.formulas == now.formulas:
         now = replace(first, traced=now.traced)
-    _write(file, everything | {exercise_id: kept | {change: asdict(now)}})
+    _write(file, everything | {exercise_id: rounds | {change: asdict(now)}})
     return now
 
 

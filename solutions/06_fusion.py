@@ -1180,48 +1180,48 @@ worklog("fusion.softmax_log")
 @triton.jit
 def log_shifted_kernel(x_ptr, m_ptr, e_ptr, N, BLOCK: tl.constexpr):
     """e = exp(x - m)"""
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * N + cols, mask=cols < N)
-    tl.store(e_ptr + row * N + cols, tl.exp(x - tl.load(m_ptr + row)), mask=cols < N)
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * N + offs_n, mask=offs_n < N)
+    tl.store(e_ptr + row * N + offs_n, tl.exp(x - tl.load(m_ptr + row)), mask=offs_n < N)
 
 
 @triton.jit
 def log_max_kernel(x_ptr, m_ptr, N, BLOCK: tl.constexpr):
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * N + cols, mask=cols < N, other=-float("inf"))
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * N + offs_n, mask=offs_n < N, other=-float("inf"))
     tl.store(m_ptr + row, tl.max(x, axis=0))
 
 
 @triton.jit
 def log_sum_kernel(e_ptr, s_ptr, N, BLOCK: tl.constexpr):
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    e = tl.load(e_ptr + row * N + cols, mask=cols < N, other=0.0)
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    e = tl.load(e_ptr + row * N + offs_n, mask=offs_n < N, other=0.0)
     tl.store(s_ptr + row, tl.sum(e, axis=0))
 
 
 @triton.jit
 def log_divide_kernel(e_ptr, s_ptr, out_ptr, N, BLOCK: tl.constexpr):
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    e = tl.load(e_ptr + row * N + cols, mask=cols < N)
-    tl.store(out_ptr + row * N + cols, e / tl.load(s_ptr + row), mask=cols < N)
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    e = tl.load(e_ptr + row * N + offs_n, mask=offs_n < N)
+    tl.store(out_ptr + row * N + offs_n, e / tl.load(s_ptr + row), mask=offs_n < N)
 
 
 @triton.jit
 def log_numerator_kernel(x_ptr, e_ptr, s_ptr, N, BLOCK: tl.constexpr):
     """e = exp(x - the largest of the row), and s, the sum of each row of e"""
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * N + cols, mask=cols < N, other=-float("inf"))
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * N + offs_n, mask=offs_n < N, other=-float("inf"))
     e = tl.exp(x - tl.max(x, axis=0))
-    tl.store(e_ptr + row * N + cols, e, mask=cols < N)
+    tl.store(e_ptr + row * N + offs_n, e, mask=offs_n < N)
     tl.store(s_ptr + row, tl.sum(e, axis=0))
 
 
 @triton.jit
 def log_softmax_kernel(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
-    row, cols = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * N + cols, mask=cols < N, other=-float("inf"))
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * N + offs_n, mask=offs_n < N, other=-float("inf"))
     e = tl.exp(x - tl.max(x, axis=0))
-    tl.store(out_ptr + row * N + cols, e / tl.sum(e, axis=0), mask=cols < N)
+    tl.store(out_ptr + row * N + offs_n, e / tl.sum(e, axis=0), mask=offs_n < N)
 
 
 def in_four_launches(x):

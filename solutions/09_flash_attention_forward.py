@@ -1343,41 +1343,41 @@ worklog("flash.attention_log")
 ### BEGIN SOLUTION
 @triton.jit
 def log_scores_kernel(q_ptr, k_ptr, s_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr):
-    rows, cols = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.program_id(1) * TILE + tl.arange(0, TILE)
-    d = tl.arange(0, D)
-    q = tl.load(q_ptr + rows[:, None] * D + d[None, :])
-    k = tl.load(k_ptr + cols[:, None] * D + d[None, :])
-    tl.store(s_ptr + rows[:, None] * Nk + cols[None, :], tl.dot(q, k.T) * scale)
+    offs_m, offs_n = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.program_id(1) * TILE + tl.arange(0, TILE)
+    offs_d = tl.arange(0, D)
+    q = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :])
+    k = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :])
+    tl.store(s_ptr + offs_m[:, None] * Nk + offs_n[None, :], tl.dot(q, k.T) * scale)
 
 
 @triton.jit
 def log_weighted_kernel(s_ptr, v_ptr, o_ptr, Nk, D: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr):
-    rows, cols, d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, BLOCK), tl.arange(0, D)
-    s = tl.load(s_ptr + rows[:, None] * Nk + cols[None, :], mask=cols[None, :] < Nk, other=-float("inf"))
+    offs_m, offs_n, offs_d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, BLOCK), tl.arange(0, D)
+    s = tl.load(s_ptr + offs_m[:, None] * Nk + offs_n[None, :], mask=offs_n[None, :] < Nk, other=-float("inf"))
     p = tl.exp(s - tl.max(s, axis=1)[:, None])
-    v = tl.load(v_ptr + cols[:, None] * D + d[None, :], mask=cols[:, None] < Nk, other=0.0)
+    v = tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :], mask=offs_n[:, None] < Nk, other=0.0)
     o = tl.dot(p.to(v.dtype), v) / tl.sum(p, axis=1)[:, None]
-    tl.store(o_ptr + rows[:, None] * D + d[None, :], o.to(tl.float16))
+    tl.store(o_ptr + offs_m[:, None] * D + offs_d[None, :], o.to(tl.float16))
 
 
 @triton.jit
 def log_flash_kernel(q_ptr, k_ptr, v_ptr, o_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr):
-    rows, d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, D)
-    q = tl.load(q_ptr + rows[:, None] * D + d[None, :])
+    offs_m, offs_d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, D)
+    q = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :])
     m = tl.full((TILE,), -float("inf"), tl.float32)
     l = tl.zeros((TILE,), tl.float32)
     acc = tl.zeros((TILE, D), tl.float32)
     for j in range(0, Nk, 32):
-        cols = j + tl.arange(0, 32)
-        k = tl.load(k_ptr + cols[:, None] * D + d[None, :])
-        v = tl.load(v_ptr + cols[:, None] * D + d[None, :])
+        offs_n = j + tl.arange(0, 32)
+        k = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :])
+        v = tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :])
         s = tl.dot(q, k.T) * scale
-        new = tl.maximum(m, tl.max(s, axis=1))
-        p, shrink = tl.exp(s - new[:, None]), tl.exp(m - new)
-        l = l * shrink + tl.sum(p, axis=1)
-        acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None])
-        m = new
-    tl.store(o_ptr + rows[:, None] * D + d[None, :], (acc / l[:, None]).to(tl.float16))
+        m_new = tl.maximum(m, tl.max(s, axis=1))
+        p, alpha = tl.exp(s - m_new[:, None]), tl.exp(m - m_new)
+        l = l * alpha + tl.sum(p, axis=1)
+        acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
+        m = m_new
+    tl.store(o_ptr + offs_m[:, None] * D + offs_d[None, :], (acc / l[:, None]).to(tl.float16))
 
 
 def softmax_beside_values(q, k, v):

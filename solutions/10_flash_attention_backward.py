@@ -1059,60 +1059,60 @@ worklog("flash_backward.dq_log")
 ### BEGIN SOLUTION
 @triton.jit
 def log_p_kernel(q_ptr, k_ptr, lse_ptr, p_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr):
-    rows, cols = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.program_id(1) * TILE + tl.arange(0, TILE)
-    d = tl.arange(0, D)
-    q = tl.load(q_ptr + rows[:, None] * D + d[None, :])
-    k = tl.load(k_ptr + cols[:, None] * D + d[None, :])
-    p = tl.exp(tl.dot(q, k.T) * scale - tl.load(lse_ptr + rows)[:, None])
-    tl.store(p_ptr + rows[:, None] * Nk + cols[None, :], p)
+    offs_m, offs_n = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.program_id(1) * TILE + tl.arange(0, TILE)
+    offs_d = tl.arange(0, D)
+    q = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :])
+    k = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :])
+    p = tl.exp(tl.dot(q, k.T) * scale - tl.load(lse_ptr + offs_m)[:, None])
+    tl.store(p_ptr + offs_m[:, None] * Nk + offs_n[None, :], p)
 
 
 @triton.jit
 def log_ds_kernel(p_ptr, do_ptr, v_ptr, delta_ptr, ds_ptr, Nk, D: tl.constexpr, TILE: tl.constexpr):
-    rows, cols = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.program_id(1) * TILE + tl.arange(0, TILE)
-    d, at = tl.arange(0, D), rows[:, None] * Nk + cols[None, :]
-    do = tl.load(do_ptr + rows[:, None] * D + d[None, :])
-    v = tl.load(v_ptr + cols[:, None] * D + d[None, :])
-    tl.store(ds_ptr + at, tl.load(p_ptr + at) * (tl.dot(do, v.T) - tl.load(delta_ptr + rows)[:, None]))
+    offs_m, offs_n = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.program_id(1) * TILE + tl.arange(0, TILE)
+    offs_d, at = tl.arange(0, D), offs_m[:, None] * Nk + offs_n[None, :]
+    do = tl.load(do_ptr + offs_m[:, None] * D + offs_d[None, :])
+    v = tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :])
+    tl.store(ds_ptr + at, tl.load(p_ptr + at) * (tl.dot(do, v.T) - tl.load(delta_ptr + offs_m)[:, None]))
 
 
 @triton.jit
 def log_p_and_ds_kernel(
     q_ptr, k_ptr, v_ptr, do_ptr, lse_ptr, delta_ptr, ds_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr
 ):
-    rows, cols = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.program_id(1) * TILE + tl.arange(0, TILE)
-    d = tl.arange(0, D)
-    q, do = tl.load(q_ptr + rows[:, None] * D + d[None, :]), tl.load(do_ptr + rows[:, None] * D + d[None, :])
-    k, v = tl.load(k_ptr + cols[:, None] * D + d[None, :]), tl.load(v_ptr + cols[:, None] * D + d[None, :])
-    p = tl.exp(tl.dot(q, k.T) * scale - tl.load(lse_ptr + rows)[:, None])
-    ds = p * (tl.dot(do, v.T) - tl.load(delta_ptr + rows)[:, None])
-    tl.store(ds_ptr + rows[:, None] * Nk + cols[None, :], ds)
+    offs_m, offs_n = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.program_id(1) * TILE + tl.arange(0, TILE)
+    offs_d = tl.arange(0, D)
+    q, do = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :]), tl.load(do_ptr + offs_m[:, None] * D + offs_d[None, :])
+    k, v = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :]), tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :])
+    p = tl.exp(tl.dot(q, k.T) * scale - tl.load(lse_ptr + offs_m)[:, None])
+    ds = p * (tl.dot(do, v.T) - tl.load(delta_ptr + offs_m)[:, None])
+    tl.store(ds_ptr + offs_m[:, None] * Nk + offs_n[None, :], ds)
 
 
 @triton.jit
 def log_ds_times_k_kernel(ds_ptr, k_ptr, dq_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr):
-    rows, d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, D)
+    offs_m, offs_d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, D)
     dq = tl.zeros((TILE, D), tl.float32)
     for j in range(0, Nk, TILE):
-        cols = j + tl.arange(0, TILE)
-        ds = tl.load(ds_ptr + rows[:, None] * Nk + cols[None, :])
-        k = tl.load(k_ptr + cols[:, None] * D + d[None, :])
+        offs_n = j + tl.arange(0, TILE)
+        ds = tl.load(ds_ptr + offs_m[:, None] * Nk + offs_n[None, :])
+        k = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :])
         dq = tl.dot(ds.to(k.dtype), k, dq)
-    tl.store(dq_ptr + rows[:, None] * D + d[None, :], (dq * scale).to(tl.float16))
+    tl.store(dq_ptr + offs_m[:, None] * D + offs_d[None, :], (dq * scale).to(tl.float16))
 
 
 @triton.jit
 def log_dq_kernel(q_ptr, k_ptr, v_ptr, do_ptr, lse_ptr, delta_ptr, dq_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr):
-    rows, d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, D)
-    q, do = tl.load(q_ptr + rows[:, None] * D + d[None, :]), tl.load(do_ptr + rows[:, None] * D + d[None, :])
-    lse, delta, dq = tl.load(lse_ptr + rows), tl.load(delta_ptr + rows), tl.zeros((TILE, D), tl.float32)
+    offs_m, offs_d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, D)
+    q, do = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :]), tl.load(do_ptr + offs_m[:, None] * D + offs_d[None, :])
+    lse, delta, dq = tl.load(lse_ptr + offs_m), tl.load(delta_ptr + offs_m), tl.zeros((TILE, D), tl.float32)
     for j in range(0, Nk, TILE):
-        cols = j + tl.arange(0, TILE)
-        k, v = tl.load(k_ptr + cols[:, None] * D + d[None, :]), tl.load(v_ptr + cols[:, None] * D + d[None, :])
+        offs_n = j + tl.arange(0, TILE)
+        k, v = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :]), tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :])
         p = tl.exp(tl.dot(q, k.T) * scale - lse[:, None])
         ds = p * (tl.dot(do, v.T) - delta[:, None])
         dq = tl.dot(ds.to(k.dtype), k, dq)
-    tl.store(dq_ptr + rows[:, None] * D + d[None, :], (dq * scale).to(tl.float16))
+    tl.store(dq_ptr + offs_m[:, None] * D + offs_d[None, :], (dq * scale).to(tl.float16))
 
 
 def no_dp(q, k, v, do, lse, delta):

@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 
 from course_lib import work_logs
-from course_lib.exercises import find
 from course_lib.handin.cells import Problem
 from course_lib.handin.validate import validated
 from tritontrace.replay import load
@@ -17,14 +16,13 @@ from tritontrace.replay import load
 def write(notebook: Path, exercise_id: str, out: Path) -> int:
     """Write the page of a work log and print what became of its rounds; 1, and a sentence, where there is none."""
     try:
-        line = next((line for line in validated(notebook).lines if line.exercise.id == find(exercise_id).id), None)
+        exercise = work_logs.exercise_of(exercise_id)
+        line = next((line for line in validated(notebook).lines if line.exercise.id == exercise.id), None)
         if line is None or line.answer is None:
-            raise ValueError(line.sentence if line else f"{exercise_id} is no exercise of {notebook.name}.")
+            raise ValueError(f"{exercise.id}: {line.sentence if line else f'no exercise of {notebook.name}.'}")
         with chdir(notebook.absolute().parent):
-            rounds = load(line.answer.cells, line.exercise.entry, on_the_cpu=not torch.cuda.is_available())
-        page = work_logs.worklog(exercise_id, rounds)
-        if not isinstance(page, work_logs.page.Page):
-            return 1
+            rounds = load(line.answer.cells, exercise.entry, on_the_cpu=not torch.cuda.is_available())
+        page = work_logs.page.Page(exercise, work_logs.log.of_rounds(exercise, rounds))
         out.write_text(page.document(), "utf-8")
     except (OSError, Problem, ValueError) as problem:
         print(f"{problem.filename}: {problem.strerror}." if isinstance(problem, OSError) else problem)

@@ -28,8 +28,9 @@ ALLOWED = 0.1  # that a stated number may be off, and that a round must save at 
 
 def counted(launches: Sequence[Launch]) -> dict[str, int]:
     """Bytes, sectors and launches of what was traced."""
-    found = [access for launch in launches for access in launch.accesses]
-    return {"bytes": sum(a.bytes for a in found), "sectors": sum(a.sectors for a in found), "launches": len(launches)}
+    accesses = [access for launch in launches for access in launch.accesses]
+    moved, touched = sum(a.bytes for a in accesses), sum(a.sectors for a in accesses)
+    return {"bytes": moved, "sectors": touched, "launches": len(launches)}
 
 
 @dataclass

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from course_lib.exercise import Exercise
 from course_lib.exercises import find
 from course_lib.work_logs import log, page
 from course_lib.workloads.stated import CALLED
@@ -22,12 +23,18 @@ from course_lib.workloads.stated import CALLED
 def worklog(exercise_id: str, rounds: Callable[[], Any] | None = None) -> page.FirstVersion | page.Page | None:
     """Show the first version of a work log, or what became of your rounds. It gives no points: `check` does."""
     try:
-        exercise = find(exercise_id)
-        if exercise.called != CALLED:
-            raise ValueError(f"{exercise.id} is no work log: its name would end in `_log`.")
+        exercise = exercise_of(exercise_id)
         if rounds is None or rounds is ...:
             return page.FirstVersion(exercise)
         return page.Page(exercise, log.of_rounds(exercise, rounds))
     except ValueError as error:
         print(error)
         return None
+
+
+def exercise_of(exercise_id: str) -> Exercise:
+    """The exercise of a work log. Raises ValueError, with a sentence, if it is none."""
+    exercise = find(exercise_id)
+    if exercise.called != CALLED:
+        raise ValueError(f"{exercise.id} is no work log: its name would end in `_log`.")
+    return exercise

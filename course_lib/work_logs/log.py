@@ -1,19 +1,20 @@
-"""Rounds -> what each stated and what its trace found, on the first size of the exercise."""
+"""Rounds -> what each stated and what its trace says, on the first size of the exercise."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import chdir
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
 import torch
 
-from course_lib import logbook
+from course_lib import content, logbook
 from course_lib.execution import timed
 from course_lib.exercise import Exercise
 from course_lib.exercises.rounds import OnOneSize, RoundsHeld, Task, counted, off
-from course_lib.logbook import Statement
+from course_lib.logbook import StatedRound
 from course_lib.workloads.stated import MOST_ROUNDS, written
 from tritontrace import KernelError, KernelFault, Trace, diff, trace
 from tritontrace.diffs import Diff
@@ -26,15 +27,16 @@ SEED = 0
 class Round:
     """A round as it is shown.
 
-    stated   formulas as they are now;  kept  as they were when its version was first seen
-    counts   of the version, None where nothing could be traced;  changed  against the version before
+    stated   formulas as they are now;  first  as they were when its version was first seen
+    before   counts of the version before;  counts  of its own, None where nothing could be traced;  changed  from one to the other
     problem  what does not hold, "" if all does
     """
 
     change: str
     stated: dict[str, str]
-    kept: Statement
+    first: StatedRound
     problem: str
+    before: dict[str, int]
     counts: dict[str, int] | None = None
     changed: Diff | None = None
 
@@ -74,9 +76,14 @@ def of_rounds(exercise: Exercise, rounds: Callable[[], Any]) -> WorkLog:
     log = WorkLog(OnOneSize(name, task.sizes(**arguments), {0: counted(before.launches)}))
     for number, (each, stated) in enumerate(zip(listed[:MOST_ROUNDS], written(listed), strict=True), 1):
         change, version = str(each.get("change", f"round {number}")), each.get("version")
-        now = Statement(str(date.today()), stated, before=version is None, traced=version is not None)
-        kept = logbook.record_statement(exercise.id, change, now)
-        made = Round(change, stated, kept, "no version yet")
+        now = StatedRound(str(date.today()), stated, before=version is None, traced=version is not None)
+        made = Round(
+            change,
+            stated,
+            logbook.record_statement(exercise.id, change, now),
+            "no version yet",
+            counted(before.launches),
+        )
         log.rounds.append(made)
         if version is None:
             continue
@@ -88,7 +95,9 @@ def of_rounds(exercise: Exercise, rounds: Callable[[], Any]) -> WorkLog:
         except Exception as error:  # of the learner's own code
             made.problem = f"the version raised {type(error).__name__}: {error}"
             continue
-        made.counts, made.changed, before = counted(seen.launches), diff(before, seen), seen
+        with chdir(content.ROOT):  # lines of the first version are told from there
+            made.changed = diff(before, seen)
+        made.counts, before = counted(seen.launches), seen
         made.problem = _wrong(exercise, arguments, result)
         if not made.problem:
             log.size.counts[number] = made.counts

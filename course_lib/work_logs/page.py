@@ -56,33 +56,33 @@ class Page:
         """How many rounds hold, and where that was looked at."""
         return f"{self.log.held} of {plural(len(self.log.rounds), 'round')} hold on {self.log.size.name}; {ROUNDS} earn all points."
 
-    def rows(self, each: Round) -> list[tuple[str, str, str, str]]:
-        """(name, formula as it was kept, its value, what was counted) of each number of a round."""
-        return [(name, each.kept.formulas.get(name, ""), *self._numbers(each, name)) for name in COUNTED]
+    def rows(self, each: Round) -> list[tuple[str, ...]]:
+        """(name, count of the version before, formula as it was kept, its value, count of the version) of each number of a round."""
+        return [(name, f"{each.before[name]:,}", *self._stated(each, name), _count(each, name)) for name in COUNTED]
 
-    def _numbers(self, each: Round, name: str) -> tuple[str, str]:
+    def _stated(self, each: Round, name: str) -> tuple[str, str]:
+        formula = each.first.formulas.get(name, "")
         try:
-            value = f"{evaluated(each.kept.formulas.get(name, ''), self.log.size.sizes):,.0f}"
+            return formula, f"{evaluated(formula, self.log.size.sizes):,.0f}"
         except ValueError:
-            value = "-"
-        return value, f"{each.counts[name]:,}" if each.counts else "-"
+            return formula, "-"
 
     def remarks(self, each: Round) -> list[str]:
         """When a round was stated, whether that changed after its trace, and what does not hold."""
-        stated = f"Stated on {each.kept.date}, {BEFORE if each.kept.before else WITH}."
-        found = [stated] if any(each.kept.formulas.values()) else ["Nothing is stated."]
-        if each.kept.traced and each.kept.formulas != each.stated:
+        stated = f"Stated on {each.first.date}, {BEFORE if each.first.before else WITH}."
+        remarks = [stated] if any(each.first.formulas.values()) else ["Nothing is stated."]
+        if each.first.traced and each.first.formulas != each.stated:
             now = ", ".join(f"{name} {formula}" for name, formula in each.stated.items())
-            found.append(f"After its trace the statement was changed to: {now}.")
-        return [*found, f"Does not hold: {each.problem}." if each.problem else "Holds."]
+            remarks.append(f"After its trace the statement was changed to: {now}.")
+        return [*remarks, f"Does not hold: {each.problem}." if each.problem else "Holds."]
 
     def __repr__(self) -> str:
         lines = [f"{self.exercise.id}: {self.summary}"]
         for number, each in enumerate(self.log.rounds, 1):
             lines += ["", f"Round {number}: {each.change}"]
             lines += [
-                f"  {name:<9}{formula:<40} = {value:>12}   traced {seen:>12}"
-                for name, formula, value, seen in self.rows(each)
+                f"  {name:<9}before {before:>11}   stated {formula:<30} = {value:>11}   traced {seen:>11}"
+                for name, before, formula, value, seen in self.rows(each)
             ]
             lines += [f"  {remark}" for remark in self.remarks(each)]
             lines += [str(each.changed)] if each.changed else []
@@ -101,11 +101,13 @@ class Page:
         return f'<p><img alt="{escape(drawn.words)}" style="max-width:100%" width="720" src="data:image/png;base64,{data}"></p>'
 
     def _section(self, number: int, each: Round) -> str:
-        heads = "".join(f"<th scope='col' style='{CELL}'>{head}</th>" for head in ("", "stated", "that is", "traced"))
+        heads = "".join(
+            f"<th scope='col' style='{CELL}'>{head}</th>" for head in ("", "before", "stated", "that is", "traced")
+        )
         rows = "".join(
-            f"<tr><th scope='row' style='{CELL}'>{name}</th><td style='{CELL}'><code>{escape(formula)}</code></td>"
-            f"<td style='{CELL}'>{value}</td><td style='{CELL}'>{seen}</td></tr>"
-            for name, formula, value, seen in self.rows(each)
+            f"<tr><th scope='row' style='{CELL}'>{name}</th><td style='{CELL}'>{before}</td><td style='{CELL}'><code>{escape(formula)}"
+            f"</code></td><td style='{CELL}'>{value}</td><td style='{CELL}'>{seen}</td></tr>"
+            for name, before, formula, value, seen in self.rows(each)
         )
         remarks = "".join(f"<p>{escape(remark)}</p>" for remark in self.remarks(each))
         changed = (
@@ -116,7 +118,12 @@ class Page:
     def document(self) -> str:
         """A page of its own, for printing and for handing on."""
         title = escape(f"Work log: {self.exercise.id}")
+        body = self._repr_html_().replace("<details>", "<details open>")  # what is shut is not printed
         return (
             f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{title}</title><style>{STYLE}</style></head>"
-            f"<body><h1>{title}</h1>{self._repr_html_()}</body></html>\n"
+            f"<body><h1>{title}</h1>{body}</body></html>\n"
         )
+
+
+def _count(each: Round, name: str) -> str:
+    return f"{each.counts[name]:,}" if each.counts else "-"

@@ -44,7 +44,7 @@ def _stated(log: WorkLog, name: str) -> dict[int, float]:
     places = {}
     for number, each in enumerate(log.rounds, 1):
         try:
-            places[number] = evaluated(each.kept.formulas[name], log.size.sizes)
+            places[number] = evaluated(each.first.formulas[name], log.size.sizes)
         except ValueError:
             continue
     return places

@@ -76,7 +76,7 @@ def test_a_formula_has_a_value(formula, value):
     ],
 )
 def test_what_is_no_formula_is_told_so(formula):
-    with pytest.raises(ValueError, match="^(is|has) "):
+    with pytest.raises(ValueError, match=r"^(is|has) "):
         evaluated(formula, {"M": 100, "N": 10})
 
 
@@ -201,14 +201,18 @@ def test_the_page_counts_what_a_trace_counts(rounds):
         rounds[0]["version"](x)
     first = shown.log.rounds[0]
     assert first.counts == counted(seen.launches) == dict(zip(COUNTED, (262_144, 36_864, 1), strict=True))
+    lines = [side.where for kernel in first.changed.kernels for line in kernel.lines if (side := line.before)]
+    assert lines and all(where.startswith("course_lib/") for where in lines)
     assert first.changed.bytes == (524_288, 262_144) and first.changed.sectors == (45_056, 36_864)
-    assert [row[2:] for row in shown.rows(first)] == [("262,144",) * 2, ("36,864",) * 2, ("1", "1")]
+    assert [row[3:] for row in shown.rows(first)] == [("262,144",) * 2, ("36,864",) * 2, ("1", "1")]
+    assert [row[1] for row in shown.rows(first)] == ["524,288", "45,056", "2"]
+    assert [row[1] for row in shown.rows(shown.log.rounds[1])] == ["262,144", "36,864", "1"]
 
 
 def test_a_page_of_its_own_has_all_rounds_and_the_picture(rounds):
     text = worklog(NAME, lambda: rounds).document()
     assert text.startswith("<!doctype html>") and text.count("data:image/png;base64,") == 1 and 'alt="' in text
-    assert text.count("<h4>") == 3 and text.count("<details>") == 3
+    assert text.count("<h4>") == 3 and text.count("<details open>") == 3
     evil = worklog(NAME, lambda: [rounds[0] | {"change": "<script>alert(1)</script>", "bytes": "<b>"}]).document()
     assert "<script>" not in evil and "<b>&lt;" not in evil.replace("<b>coal", "") and "&lt;script&gt;" in evil
 
@@ -259,7 +263,7 @@ def test_what_is_no_work_log_gets_one_sentence(arguments, capsys):
 
 
 def kept(shown):
-    return [(each.kept.before, each.kept.traced, each.kept.formulas["sectors"]) for each in shown.log.rounds]
+    return [(each.first.before, each.first.traced, each.first.formulas["sectors"]) for each in shown.log.rounds]
 
 
 def test_a_statement_that_stood_before_its_version_is_known_by_that(rounds):
@@ -283,7 +287,7 @@ def test_what_was_stated_first_stays_after_the_trace(rounds):
     worklog(NAME, lambda: [{**rounds[0], "sectors": "M*N"}])
     shown = worklog(NAME, lambda: rounds[:1])
     assert kept(shown) == [(False, True, "M*N")] and "M*N/8 + M*N" in " ".join(shown.remarks(shown.log.rounds[0]))
-    assert [row[1] for row in shown.rows(shown.log.rounds[0])][1] == "M*N"
+    assert [row[2] for row in shown.rows(shown.log.rounds[0])][1] == "M*N"
 
 
 @pytest.mark.parametrize(
