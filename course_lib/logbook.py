@@ -90,7 +90,7 @@ def _attempts_path() -> Path:
 
 
 def _by_exercise(file: Path) -> dict[str, Any]:
-    """What a file holds of each exercise; {} if there is none, or it cannot be read."""
+    """The entries of a file by exercise; {} if there is none, or it cannot be read."""
     try:
         read = json.loads(file.read_text())
     except (OSError, ValueError):

@@ -267,7 +267,7 @@ def as_an_operator(function: Callable, arguments: dict[str, Any], mark: Mark) ->
 
 
 def in_a_round(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
-    """What the version of one round of a work log returns; None if there is none yet. arguments: version, the number of the round, and
+    """The result of the version of one round of a work log; None if there is none yet. arguments: version, the number of the round, and
     what a version takes. Number 0 asks for what all rounds state."""
     number, rounds = arguments.pop("version"), function()
     if number == 0:

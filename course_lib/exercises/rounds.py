@@ -68,7 +68,7 @@ def _saves(size: OnOneSize, number: int, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Task:
-    """What a work log is about. first: the version that it begins with;  sizes: the arguments of a call -> the sizes by name."""
+    """The subject of a work log. first: the version that it begins with;  sizes: the arguments of a call -> the sizes by name."""
 
     first: Callable[..., Any]
     sizes: Callable[..., dict[str, int]]
@@ -109,7 +109,7 @@ class RoundsHeld(Criterion):
         return replace(self.lost(seen, detail=detail, cause=cause), points=self.points * held / ROUNDS)
 
     def _problems(self, exercise: Exercise, trials: Sequence[Trial], stated: Sequence[Mapping[str, str]]) -> list[str]:
-        """Of each round what does not hold."""
+        """Say of each round what does not hold."""
         on: dict[str, OnOneSize] = {}
         wrong: dict[int, str] = {}
         for trial in trials:

@@ -29,7 +29,7 @@ class FirstVersion:
 
     @property
     def source(self) -> str:
-        """Its kernels, and the function that launches them."""
+        """The text of its kernels, and the function that launches them."""
         text = Path(inspect.getfile(task_of(self.exercise).first)).read_text("utf-8")
         kernels = text[text.index("@triton.jit") : text.index(f"\n\n\n{self.exercise.entry} = ")]
         return re.sub("  # pyright.*", "", kernels)
@@ -46,7 +46,7 @@ class FirstVersion:
 
 @dataclass
 class Page:
-    """What became of the rounds."""
+    """The rounds, with what became of them."""
 
     exercise: Exercise
     log: WorkLog
@@ -68,7 +68,7 @@ class Page:
             return formula, "-"
 
     def remarks(self, each: Round) -> list[str]:
-        """When a round was stated, whether that changed after its trace, and what does not hold."""
+        """Say when a round was stated, whether that changed after its trace, and what does not hold."""
         stated = f"Stated on {each.first.date}, {BEFORE if each.first.before else WITH}."
         remarks = [stated] if any(each.first.formulas.values()) else ["Nothing is stated."]
         if each.first.traced and each.first.formulas != each.stated:

@@ -139,7 +139,7 @@ def store_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 def stored(*pairs):
-    """What is said of launches that copy from one tensor to another; "out" is what is returned."""
+    """The sentence on launches that copy from one tensor to another; "out" is what is returned."""
     tensors = {name: torch.zeros(64) for pair in pairs for name in pair}
     with trace() as seen:
         for name, tensor in tensors.items():
