@@ -17,7 +17,7 @@ from course_lib.exercises.rounds import OnOneSize, RoundsHeld, Task, counted, of
 from course_lib.logbook import StatedRound
 from course_lib.workloads.stated import MOST_ROUNDS, written
 from tritontrace import KernelError, KernelFault, Trace, diff, trace
-from tritontrace.diffs import Diff
+from tritontrace.diffs.diff import Diff
 from tritontrace.replay import called
 
 SEED = 0

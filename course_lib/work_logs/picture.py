@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from course_lib.work_logs.log import WorkLog
@@ -12,7 +11,7 @@ from tritontrace.words import plural
 
 
 @on_white
-def rounds(log: WorkLog) -> Figure:
+def rounds(log: WorkLog) -> Picture:
     """Bytes, sectors and launches of the first version and of each round as bars, and what was stated as lines across."""
     figure = Picture(WIDTH, 2.8)
     traced = {0: log.size.counts[0]} | {n: each.counts for n, each in enumerate(log.rounds, 1) if each.counts}

@@ -52,9 +52,9 @@ def first_attention(q, k, v):
     (Nq, D), Nk = q.shape, k.shape[0]
     s, p = torch.empty((Nq, Nk), device=q.device), torch.empty((Nq, Nk), device=q.device)
     o = torch.empty_like(q)
-    scores_kernel[(Nq // 32, Nk // 32)](q, k, s, Nk, D**-0.5, D=D, TILE=32)
+    scores_kernel[(Nq // 32, Nk // 32)](q, k, s, Nk, D**-0.5, D=D, TILE=32)  # pyright: ignore[reportArgumentType]
     row_softmax_kernel[(Nq,)](s, p, Nk, BLOCK=triton.next_power_of_2(Nk))
-    values_kernel[(Nq // 32,)](p, v, o, Nk, D=D, TILE=32)
+    values_kernel[(Nq // 32,)](p, v, o, Nk, D=D, TILE=32)  # pyright: ignore[reportArgumentType]
     return o
 
 

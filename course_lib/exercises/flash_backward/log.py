@@ -64,10 +64,10 @@ def first_dq(q, k, v, do, lse, delta):
     (Nq, D), Nk = q.shape, k.shape[0]
     p, dp, ds = (torch.empty((Nq, Nk), device=q.device) for _ in range(3))
     dq, grid = torch.empty_like(q), (Nq // 32, Nk // 32)
-    probabilities_kernel[grid](q, k, lse, p, Nk, D**-0.5, D=D, TILE=32)
-    dp_kernel[grid](do, v, dp, Nk, D=D, TILE=32)
-    ds_kernel[grid](p, dp, delta, ds, Nk, TILE=32)
-    dq_kernel[(Nq // 32,)](ds, k, dq, Nk, D**-0.5, D=D, TILE=32)
+    probabilities_kernel[grid](q, k, lse, p, Nk, D**-0.5, D=D, TILE=32)  # pyright: ignore[reportArgumentType]
+    dp_kernel[grid](do, v, dp, Nk, D=D, TILE=32)  # pyright: ignore[reportArgumentType]
+    ds_kernel[grid](p, dp, delta, ds, Nk, TILE=32)  # pyright: ignore[reportArgumentType]
+    dq_kernel[(Nq // 32,)](ds, k, dq, Nk, D**-0.5, D=D, TILE=32)  # pyright: ignore[reportArgumentType]
     return dq
 
 

@@ -32,9 +32,9 @@ def first_gradient(x, dy):
     d2, d1, dx = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
     grid = (triton.cdiv(x.numel(), 1024),)
     for before, after in ((x, s1), (s1, s2), (s2, s3)):
-        sigmoid_kernel[grid](before, after, x.numel(), BLOCK=1024)
+        sigmoid_kernel[grid](before, after, x.numel(), BLOCK=1024)  # pyright: ignore[reportArgumentType]
     for s, above, below in ((s3, dy, d2), (s2, d2, d1), (s1, d1, dx)):
-        back_kernel[grid](s, above, below, x.numel(), BLOCK=1024)
+        back_kernel[grid](s, above, below, x.numel(), BLOCK=1024)  # pyright: ignore[reportArgumentType]
     return dx
 
 
