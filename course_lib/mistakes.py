@@ -238,7 +238,7 @@ def every(matches: Callable[..., bool], sentence: str) -> MistakeMatcher:
     """Say `sentence` if matches(output, **arguments) for every result that there is."""
 
     def look(trials: Sequence[Trial]) -> str:
-        pairs = [p for t in trials for p in zip(t.inputs, t.evidence.outputs, strict=False)]
+        pairs = [p for t in trials for p in t.calls]
         found = [output is not None and matches(output, **arguments) for arguments, output in pairs]
         return sentence if found and all(found) else ""
 
@@ -318,7 +318,7 @@ def row_by_row_into_columns(expected: Callable[..., torch.Tensor]) -> MistakeMat
 
     def look(trials: Sequence[Trial]) -> str:
         for trial in trials:
-            for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
+            for arguments, output in trial.calls:
                 right = expected(**arguments)
                 if not isinstance(output, torch.Tensor) or output.shape != right.shape or torch.equal(output, right):
                     continue

@@ -421,7 +421,7 @@ class Holds(Criterion):
         for trial in of_group(trials, self.group):
             judged = GradedTrial.of(exercise, trial)
             seen, cause = judged.stopped, judged.cause
-            for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
+            for arguments, output in trial.calls:
                 if not seen and output is None:
                     seen, cause = f"{exercise.entry} {exercise.blank}", Cause("blank")
                 elif not seen:

@@ -17,7 +17,6 @@ from course_lib.exercises.attention.mistakes import (
     TOP_LEFT,
     UNMASKED,
     UNSCALED,
-    computes,
     each_sees_a_key,
     has_nan,
     no_infinities,
@@ -35,6 +34,7 @@ from course_lib.exercises.attention.oracles import (
     seen,
 )
 from course_lib.exercises.cases import operations
+from course_lib.exercises.misconceptions import Misconception
 
 # ------------------------------------------------------------------------------------------------ what attention is
 
@@ -130,12 +130,12 @@ rotary = Exercise(
         "float32. Return out in the dtype of x.",
     ],
     mistakes=[
-        computes(
+        Misconception(
             halves,
             "You pair column i with column i + D / 2, as some models do. Here columns 2 i and 2 i + 1 are a pair.",
             rotated,
         ),
-        computes(
+        Misconception(
             lambda x, positions, **_: rotated(x, -positions),
             "You turn the pairs in the wrong direction. Look at the signs of the sines.",
             rotated,

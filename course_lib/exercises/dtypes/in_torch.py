@@ -35,7 +35,7 @@ from course_lib.mistakes import MistakeMatcher, on_exception, torch_did
 
 def bits_in_and_out(trials: Sequence[Trial]) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """(x, output) of each call whose output is bits of as many numbers."""
-    pairs = [(call["x"], out) for t in trials for call, out in zip(t.inputs, t.evidence.outputs, strict=False)]
+    pairs = [(call["x"], out) for t in trials for call, out in t.calls]
     return [
         (x, out)
         for x, out in pairs

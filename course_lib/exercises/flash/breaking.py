@@ -66,11 +66,6 @@ def lawful(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> s
     return "has queries that see no key: causal, with more queries than keys" if causal and len(q) > len(k) else ""
 
 
-def of_scores(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-    """A measure that errors grow with: the largest value, times the largest score."""
-    return v.double().abs().max() * (2 + (q.double() @ k.double().T).abs().max() / q.shape[1] ** 0.5)
-
-
 ATTENTION = Given(
     SOURCE,
     "given_attention",

@@ -241,7 +241,7 @@ def like_tf32(name: str, place: int) -> MistakeMatcher:
 def handed_q(trials: Sequence[GradedTrial]) -> str:
     """Say so if dk or dv has the shape of q, and should not."""
     for t in failing(trials):
-        for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+        for call, out in t.calls:
             for place, (name, like) in enumerate((("dk", "k"), ("dv", "v"))):
                 if getattr(nth(out, place), "shape", None) == call["q"].shape != call[like].shape:
                     return f"{name} has the shape of q, but it is the gradient of {like}. Allocate it with torch.empty_like({like})."

@@ -60,7 +60,7 @@ def diagonals_alone(trials: Sequence[Trial]) -> str:
 
 def _copies(trial: Trial) -> list[tuple[dict[str, Any], torch.Tensor]]:
     """The results of x's shape, with the arguments of their calls."""
-    pairs = zip(trial.inputs, trial.evidence.outputs, strict=False)
+    pairs = trial.calls
     return [(a, output) for a, output in pairs if isinstance(output, torch.Tensor) and output.shape == a["x"].shape]
 
 

@@ -28,13 +28,6 @@ def sums(a: torch.Tensor) -> torch.Tensor:
     return a.double().sum(1).float()
 
 
-def sums_of_whole_blocks(a: torch.Tensor) -> torch.Tensor:
-    """The sums, without what lies behind the last whole block of columns."""
-    K = a.shape[1]
-    whole = [side for side in (16, 32, 64, 128, 256, 512, 1024) if side <= K]
-    return a[:, : K // whole[-1] * whole[-1]].double().sum(1) if whole else torch.zeros(len(a), dtype=torch.float64)
-
-
 def last_blocks(side: int):
     """The sums of the last block of columns alone."""
     return lambda a: a[:, (a.shape[1] - 1) // side * side :].double().sum(1) if a.shape[1] > side else None

@@ -111,7 +111,7 @@ operator_norm = Exercise(
                 isinstance(out, list) and len(out) > 3 and list(out[3:]) != list(with_gradients(**call)[3:])
                 for t in trials
                 if t.case.group == "fake"
-                for call, out in zip(t.inputs, t.evidence.outputs, strict=False)
+                for call, out in t.calls
             )
             else ""
         ),
