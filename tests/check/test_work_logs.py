@@ -7,7 +7,9 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import check, logbook, worklog
+from course_lib import check, criteria, logbook, worklog
+from course_lib.evidence import GPURun
+from course_lib.execution import observe, on_gpu
 from course_lib.exercises import UNITS, find
 from course_lib.exercises.rounds import OnOneSize, counted, for_nobody, off
 from course_lib.work_logs import log, page, picture
@@ -311,3 +313,16 @@ def test_a_log_that_is_half_done_earns_its_part(rounds, capsys):
 def test_statements_leave_points_alone(rounds):
     worklog(NAME, lambda: rounds)
     assert not logbook.path().exists()
+
+
+def test_what_a_gpu_found_is_judged_like_a_trace(rounds):
+    """A statement is a result like others: it comes back from the GPU's process as it went there."""
+    exercise = find(NAME)
+    trials = observe(exercise, lambda: rounds, seed=3)
+    for trial in trials:
+        trial.evidence.on_gpu = GPURun("a card", outputs=[on_gpu.moved_back(each) for each in trial.evidence.outputs])
+    assert criteria.judge(exercise, trials).points == 9
+    last = next(trial for trial in trials if trial.case.name.startswith("version 3"))
+    last.evidence.on_gpu = GPURun("a card", outputs=[each + 1 for each in last.evidence.outputs])
+    verdict = criteria.judge(exercise, trials)
+    assert [finding.key for finding in verdict.findings if finding.lost] == ["right_on_gpu"] and verdict.points == 0
