@@ -193,8 +193,8 @@ def work_log(
         lines=lines,
         called=CALLED,
         cases=[
-            Case("what is stated", "performance", _asking(0, first)),
             *(case for name, draw in draws.items() for case in versions(name, draw)),
+            Case("what is stated", "performance", _asking(0, first)),
         ],
         oracle=lambda version, **arguments: oracle(**arguments),
         budget=budget and (lambda expected, dtype, given: budget(expected, dtype, _without_number(given))),

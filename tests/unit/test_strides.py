@@ -12,8 +12,9 @@ import nbformat
 import pytest
 
 from course_lib import content, logbook
+from course_lib.exercises import find
 from grader.audit import samples
-from strides import completion, lab
+from strides import completion, lab, seen
 from strides.__main__ import COMMANDS, main
 
 UNIT = "04_memory_coalescing"
@@ -167,6 +168,16 @@ def test_what_has_no_work_log_is_told_in_a_sentence(logged, tmp_path, capsys, ex
     assert part in said and said.count("\n") == 1 and not (tmp_path / "page.html").exists()
     assert strides("log", str(logged.with_name("none.ipynb")), exercise) == 1
     assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_an_answer_is_traced_as_a_check_calls_it(logged):
+    """Forward and backward; a version of a work log by its case."""
+    unit = "07_recomputation"
+    both = seen.traced(content.ROOT / "solutions" / unit / f"{unit}.ipynb", find("recomputation.sigmoid3"))
+    one = seen.traced(logged, find("coalescing.transpose_log"))
+    two = seen.traced(logged, find("coalescing.transpose_log"), "version 2, 256 x 128")
+    assert [len(each.launches) for each in (both, one, two)] == [2, 1, 1]
+    assert (one.stores.sectors, two.stores.sectors) == (32_768, 8_192)
 
 
 def test_solutions_are_opened_as_a_copy(course, capsys, monkeypatch):
