@@ -11,6 +11,7 @@ from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import anywhere, from_zero, positions, qkv, with_backward
 from course_lib.exercises.attention.criteria import ATTENTION, TENSORS, LargestBuffer
 from course_lib.exercises.attention.mistakes import (
+    A_SECOND_SOFTMAX,
     CHAIN_RULE,
     FORMULA_SLIPS,
     NO_MAXIMUM,
@@ -253,6 +254,7 @@ backward = Exercise(
     ],
     mistakes=[
         starts_from_empty,
+        A_SECOND_SOFTMAX,
         has_nan(
             ["causal"],
             "There is NaN under the causal mask, though each query sees a key. Mask with -inf in s, before exp, or with 0 in p, after it.",

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 
 from course_lib.criteria import GradedTrial
-from course_lib.exercise import Trial
 from course_lib.exercises.attention.oracles import State, gradients, merged, reference, seen
-from course_lib.exercises.misconceptions import Misconception, failing, results
+from course_lib.exercises.misconceptions import Misconception, failing, is_closer_to, nth, results
 from course_lib.mistakes import MistakeMatcher
 
 
@@ -37,12 +36,18 @@ def all_keys(q, k, v, causal=False, **more):
     return reference(q, k, v, **more)[0] if causal else None
 
 
-def has_nan(groups: Sequence[str], sentence: str, never: Callable[..., bool] = lambda **_: False) -> MistakeMatcher:
+def has_nan(
+    groups: Sequence[str],
+    sentence: str,
+    never: Callable[..., bool] = lambda **_: False,
+    where: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> MistakeMatcher:
     """Make a mistake that says `sentence` if a wrong result of these groups holds NaN. NaN from masked positions without `other`, and
     results of a wrong shape, do not count.
 
     never   tells from the arguments of a call that they cannot give such a NaN. If it is there all the same, it has another cause,
             and so may all others
+    where   rows of the first result that hold NaN, (..., Nq) of booleans -> whether it is such a NaN; None: any is
     """
 
     def look(trials: Sequence[GradedTrial]) -> str:
@@ -51,7 +56,8 @@ def has_nan(groups: Sequence[str], sentence: str, never: Callable[..., bool] = l
             for call, out in t.calls:
                 if nan_in(out) and (never(**call) or misshapen(out, t.exercise.oracle(**call))):
                     return ""
-                found |= nan_in(out) and t.case.group in groups
+                such = nan_in(out) and (where is None or bool(where(nth(out, 0).isnan().any(-1))))
+                found |= such and t.case.group in groups
         return sentence if found else ""
 
     return look
@@ -305,15 +311,22 @@ def without_a_maximum(a, b):
     return (l_a * m_a.exp() + l_b * m_b.exp()) / m.exp() if far else None
 
 
-def upside_down(x, y, m_x, m_y):
-    """Merge two values with the inverse of the right factors."""
-    m = torch.maximum(m_x, m_y)
-    return x * torch.exp(m - m_x) + y * torch.exp(m - m_y)
+def merged_with(sign_x: int, sign_y: int):
+    """Make a merge of two values with the right factors, 1, or their inverses, -1."""
+
+    def merge(x, y, m_x, m_y):
+        m = torch.maximum(m_x, m_y)
+        return x * torch.exp(sign_x * (m_x - m)) + y * torch.exp(sign_y * (m_y - m))
+
+    return merge
 
 
-def no_scale_on_the_way_back(trials: Sequence[Trial]) -> str:
+UPSIDE_DOWN = [merged_with(*signs) for signs in ((-1, -1), (-1, 1), (1, -1))]
+
+
+def no_scale_on_the_way_back(trials: Sequence[GradedTrial]) -> str:
     """Say which of dq and dk are 1 / scale times too large."""
-    for t in trials:
+    for t in failing(trials):
         for call, out in t.calls:
             if not isinstance(out, list) or len(out) != 3 or not all(isinstance(x, torch.Tensor) for x in out):
                 continue
@@ -321,7 +334,7 @@ def no_scale_on_the_way_back(trials: Sequence[Trial]) -> str:
             lacks = [
                 name
                 for name, found, expected in zip(("dq", "dk"), out, right, strict=False)
-                if found.shape == expected.shape and torch.allclose(found.double(), factor * expected, 0.02, 0.02)
+                if is_closer_to(found, factor * expected, expected)
             ]
             if lacks:
                 verb = "lacks" if len(lacks) == 1 else "lack"
@@ -412,17 +425,35 @@ MERGES = [
         merged,
         1,
     ),
-    Misconception(
-        state_by(l=upside_down),
-        "Your factors are upside down. The factor of a is exp(m_a - m), which is at most 1.",
-        merged,
-        1,
+    *(
+        Misconception(
+            state_by(l=turned),
+            "A factor is upside down. That of a is exp(m_a - m), that of b is exp(m_b - m), and both are at most 1.",
+            merged,
+            1,
+            each=True,
+        )
+        for turned in UPSIDE_DOWN
+    ),
+    *(
+        Misconception(
+            state_by(l=added),
+            f"{who} is relative to its own maximum, so multiply it by its factor: exp(m_a - m) for a, exp(m_b - m) for b.",
+            merged,
+            1,
+            each=True,
+        )
+        for who, added in (
+            ("l_a", lambda x, y, m_x, m_y: x + y * torch.exp(m_y - torch.maximum(m_x, m_y))),
+            ("l_b", lambda x, y, m_x, m_y: x * torch.exp(m_x - torch.maximum(m_x, m_y)) + y),
+        )
     ),
     Misconception(
         state_by(l=lambda x, y, *_: x + y),
         "You add l_a and l_b as they are. l_a is relative to m_a, so multiply it by exp(m_a - m), and l_b likewise.",
         merged,
         1,
+        each=True,
     ),
     Misconception(
         state_by(acc=lambda x, y, *_: x + y),
@@ -437,6 +468,11 @@ MERGES = [
         2,
     ),
 ]
+A_SECOND_SOFTMAX = Misconception(
+    by_chain_rule(tile=64),
+    "You take the softmax of each tile, which adds up to 1 in that tile. p is exp(s - lse).",
+    gradients,
+)
 CHAIN_RULE = [
     Misconception(by_chain_rule(minus=0.0), "dq and dk lack delta: ds = p * (dp - delta).", gradients),
     Misconception(
@@ -445,17 +481,16 @@ CHAIN_RULE = [
     Misconception(by_chain_rule(edge=lambda nq, nk: nq - nk), THE_OTHER_WAY, gradients, each=True),
     Misconception(by_chain_rule(edge=lambda nq, nk: 0), AT_THE_TOP_LEFT, gradients),
     Misconception(
-        by_chain_rule(tile=64),
-        "You take the softmax of each tile, which adds up to 1 in that tile. p is exp(s - lse).",
+        by_chain_rule(keys=64),
+        "dq comes only from the last tile of keys. Add each tile to it with +=.",
         gradients,
-    ),
-    Misconception(
-        by_chain_rule(keys=64), "dq comes only from the last tile of keys. Add each tile to it with +=.", gradients
+        each=True,
     ),
     Misconception(
         by_chain_rule(queries=64),
         "dk comes only from the last tile of queries. Add each tile to it with +=.",
         gradients,
         1,
+        each=True,
     ),
 ]

@@ -82,9 +82,10 @@ def wraps_around(trials: Sequence[Trial]) -> str:
                 q, scale = found[0].double(), found[1].double()[:, None]
                 steps = (q * scale - call["x"]).abs() / scale
                 if bool((steps < 0.51).double().mean() > 0.5) and bool(((steps - 256).abs() < 2).any()):
-                    return (
-                        "A number beyond 127 wraps around in int8: 128 becomes −128. Look for the largest |x| of a row."
-                    )
+                    largest = call["x"].abs().amax(1).double()
+                    by_128 = torch.allclose(found[1].double() * 128, largest, rtol=1e-3)
+                    what = "Divide the largest |x| of a row by 127." if by_128 else "Look for the largest |x| of a row."
+                    return f"A number beyond 127 wraps around in int8: 128 becomes −128. {what}"
     return ""
 
 

@@ -101,5 +101,10 @@ dial = Exercise(
             "x is never added: each step is y = y * 0.75 + x.",
             steps,
         ),
+        Misconception(
+            lambda x, n: (1 + FACTOR) ** n * x.double(),
+            "Each step must add the x of the call, and here it adds the y before it.",
+            steps,
+        ),
     ],
 )

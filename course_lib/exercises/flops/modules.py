@@ -62,7 +62,7 @@ truncated_init = Exercise(
     mistakes=[
         Misconception(
             lambda noise, fan_in: noise[0].double() * fan_in**-0.5,
-            "Nothing is cut off: numbers outside of (-3, 3) are still there.",
+            "Nothing is cut off: numbers beyond 3 standard deviations are still there. Compare with 3 before you scale.",
             first_within,
             times=1000,
         ),

@@ -105,8 +105,8 @@ operator_norm = Exercise(
             else ""
         ),
         lambda trials: (
-            "Without data the operator fails, or gives other shapes or dtypes: register_fake is missing for one of the two operators, or "
-            "is wrong. torch.compile calls it before it ever runs a kernel."
+            "Without data the function fails, or gives other shapes or dtypes. Does it go through your two operators, and is register_fake "
+            "there, and right, for both? torch.compile calls it before it ever runs a kernel."
             if any(
                 isinstance(out, list) and len(out) > 3 and list(out[3:]) != list(with_gradients(**call)[3:])
                 for t in trials

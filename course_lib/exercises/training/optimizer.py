@@ -279,7 +279,9 @@ adamw_step = Exercise(
             "The decay went into the gradient, and so into m and v. Decoupled decay does not: p *= 1 - lr * weight_decay.",
             coupled=True,
         ),
-        slip("The decay is not times the rate. It should be p *= 1 - lr * weight_decay.", by_rate=False),
+        slip(
+            "The decay is not multiplied by the learning rate. It should be p *= 1 - lr * weight_decay.", by_rate=False
+        ),
         slip("eps stands under the root. AdamW adds it to the root.", inside=True),
         slip(
             "eps is corrected with the root, because you add it to sqrt(v). AdamW adds it to sqrt(v / (1 - beta2**step)), whatever the "
