@@ -1129,6 +1129,7 @@ worklog("coalescing.transpose_log")
 # The check cannot know when you wrote a formula. The page below shows what was stated before its version was there, and
 # what was changed afterwards. `strides log` makes a file of that page, which you can hand in as well or print.
 
+
 # %% exercise="coalescing.transpose_log"
 ### BEGIN SOLUTION
 @triton.jit
@@ -1162,7 +1163,6 @@ def by_small_tiles(x, tile=4):
 
 def by_large_tiles(x):
     return by_small_tiles(x, tile=32)
-
 
 
 ### END SOLUTION

@@ -1611,6 +1611,7 @@ worklog("tiling.matmul_log")
 # five are judged, so one that fails costs nothing. The check has shapes that you do not see, all multiples of 128 in M and
 # N, and of 64 in K. `strides log` makes a page of your log.
 
+
 # %% exercise="tiling.matmul_log"
 ### BEGIN SOLUTION
 @triton.jit
@@ -1642,7 +1643,6 @@ def with_32_rows(a, b):
 
 def with_squares(a, b):
     return log_matmul(a, b, 64, 64)
-
 
 
 ### END SOLUTION

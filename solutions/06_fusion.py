@@ -1175,6 +1175,7 @@ worklog("fusion.softmax_log")
 # five are judged, so one that fails costs nothing. The check has shapes that you do not see; N is a multiple of 128.
 # `strides log` makes a page of your log.
 
+
 # %% exercise="fusion.softmax_log"
 ### BEGIN SOLUTION
 @triton.jit
@@ -1249,15 +1250,26 @@ def in_one_launch(x):
     return out
 
 
-
 ### END SOLUTION
 def softmax_log():
     """The rounds, in order: dicts of change, bytes, sectors, launches and version."""
     ### BEGIN SOLUTION
     return [
         # what has one number for each row is a few percent, and left out
-        {"change": "x - m is not stored", "bytes": "24*M*N", "sectors": "24*M*N/32", "launches": 4, "version": in_four_launches},
-        {"change": "exp and sum beside the maximum", "bytes": "16*M*N", "sectors": "M*N/2", "launches": 2, "version": in_two_launches},
+        {
+            "change": "x - m is not stored",
+            "bytes": "24*M*N",
+            "sectors": "24*M*N/32",
+            "launches": 4,
+            "version": in_four_launches,
+        },
+        {
+            "change": "exp and sum beside the maximum",
+            "bytes": "16*M*N",
+            "sectors": "M*N/2",
+            "launches": 2,
+            "version": in_two_launches,
+        },
         {"change": "all in one", "bytes": "8*M*N", "sectors": "M*N/4", "launches": 1, "version": in_one_launch},
     ]
     ### END SOLUTION

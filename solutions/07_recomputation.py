@@ -945,6 +945,7 @@ worklog("recomputation.gradient_log")
 # five are judged, so one that fails costs nothing. The check has lengths that you do not see, multiples of 1024.
 # `strides log` makes a page of your log.
 
+
 # %% exercise="recomputation.gradient_log"
 ### BEGIN SOLUTION
 @triton.jit
@@ -1004,7 +1005,6 @@ def recomputed(x, dy):
     N, dx = x.numel(), torch.empty_like(x)
     log_recomputed_kernel[(triton.cdiv(N, 1024),)](x, dy, dx, N, BLOCK=1024)
     return dx
-
 
 
 ### END SOLUTION

@@ -1339,6 +1339,7 @@ worklog("flash.attention_log")
 # five are judged, so one that fails costs nothing. The check has lengths that you do not see, multiples of 128, and D is
 # 64. `strides log` makes a page of your log.
 
+
 # %% exercise="flash.attention_log"
 ### BEGIN SOLUTION
 @triton.jit
@@ -1397,7 +1398,6 @@ def no_scores_in_memory(q, k, v, tile=32):
 
 def more_queries(q, k, v):
     return no_scores_in_memory(q, k, v, tile=64)
-
 
 
 ### END SOLUTION

@@ -1055,6 +1055,7 @@ worklog("flash_backward.dq_log")
 # five are judged, so one that fails costs nothing. The check has lengths that you do not see, multiples of 128, and D is
 # 32. `strides log` makes a page of your log.
 
+
 # %% exercise="flash_backward.dq_log"
 ### BEGIN SOLUTION
 @triton.jit
@@ -1082,8 +1083,14 @@ def log_p_and_ds_kernel(
 ):
     offs_m, offs_n = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.program_id(1) * TILE + tl.arange(0, TILE)
     offs_d = tl.arange(0, D)
-    q, do = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :]), tl.load(do_ptr + offs_m[:, None] * D + offs_d[None, :])
-    k, v = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :]), tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :])
+    q, do = (
+        tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :]),
+        tl.load(do_ptr + offs_m[:, None] * D + offs_d[None, :]),
+    )
+    k, v = (
+        tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :]),
+        tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :]),
+    )
     p = tl.exp(tl.dot(q, k.T) * scale - tl.load(lse_ptr + offs_m)[:, None])
     ds = p * (tl.dot(do, v.T) - tl.load(delta_ptr + offs_m)[:, None])
     tl.store(ds_ptr + offs_m[:, None] * Nk + offs_n[None, :], ds)
@@ -1102,13 +1109,21 @@ def log_ds_times_k_kernel(ds_ptr, k_ptr, dq_ptr, Nk, scale, D: tl.constexpr, TIL
 
 
 @triton.jit
-def log_dq_kernel(q_ptr, k_ptr, v_ptr, do_ptr, lse_ptr, delta_ptr, dq_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr):
+def log_dq_kernel(
+    q_ptr, k_ptr, v_ptr, do_ptr, lse_ptr, delta_ptr, dq_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr
+):
     offs_m, offs_d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, D)
-    q, do = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :]), tl.load(do_ptr + offs_m[:, None] * D + offs_d[None, :])
+    q, do = (
+        tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :]),
+        tl.load(do_ptr + offs_m[:, None] * D + offs_d[None, :]),
+    )
     lse, delta, dq = tl.load(lse_ptr + offs_m), tl.load(delta_ptr + offs_m), tl.zeros((TILE, D), tl.float32)
     for j in range(0, Nk, TILE):
         offs_n = j + tl.arange(0, TILE)
-        k, v = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :]), tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :])
+        k, v = (
+            tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :]),
+            tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :]),
+        )
         p = tl.exp(tl.dot(q, k.T) * scale - lse[:, None])
         ds = p * (tl.dot(do, v.T) - delta[:, None])
         dq = tl.dot(ds.to(k.dtype), k, dq)
@@ -1138,7 +1153,6 @@ def no_matrix(q, k, v, do, lse, delta):
     dq = torch.empty_like(q)
     log_dq_kernel[(Nq // 64,)](q, k, v, do, lse, delta, dq, Nk, D**-0.5, D=D, TILE=64)
     return dq
-
 
 
 ### END SOLUTION
