@@ -126,9 +126,11 @@ def looks_like(
     empty = nan or bool((bad == 0).all())
     along = "column" if seen.dim() > 1 else "element"
     some = matrices[matrices.any(2).any(1)]  # the others are right
-    told = as_matrix(expected).reshape(matrices.shape)[..., ~rows, :]  # zeros may be right for another reason
+    right_rows = as_matrix(expected).reshape(matrices.shape)[..., ~rows, :]  # zeros may be right for another reason
     tail = _tail(matrices.flatten(1), "matrix", empty)
-    tail = tail or ("" if bool((told == 0).all(-1).any()) else _tail(some.transpose(0, 1).flatten(1), "row", empty))
+    tail = tail or (
+        "" if bool((right_rows == 0).all(-1).any()) else _tail(some.transpose(0, 1).flatten(1), "row", empty)
+    )
     tail = tail or _tail(some.flatten(0, 1).T, along, empty) or _period(columns, along) or _period(rows, "row")
     if empty and unstored == bad.numel() * seen.element_size():  # the kernel stored all elements but these
         return f"{NOT_STORED if nan else STILL_ZERO} {tail or LEFT_OUT}"

@@ -197,10 +197,12 @@ def _of_copies(trial: Trial, asked: int) -> str:
     total = sum(launch.programs * launch.busiest_bytes for launch in launches)
     if min(launch.programs for launch in launches) < asked or total > 2 * _moved_bytes(trial):
         return ""
-    own = sum(f.read_bytes for f in _footprints([trial]) if f.tensor in inputs)
+    of_arguments = sum(f.read_bytes for f in _footprints([trial]) if f.tensor in inputs)
     copied = sum(f.read_bytes for f in _footprints([trial]) if f.tensor not in inputs and not _is_result(f.tensor))
     return (
-        "Your kernels read copies, and hardly any argument: read the arguments where they lie." if copied > own else ""
+        "Your kernels read copies, and hardly any argument: read the arguments where they lie."
+        if copied > of_arguments
+        else ""
     )
 
 

@@ -25,7 +25,7 @@ from tritontrace.words import plural
 
 
 def vector(length: int, dtype: str = "float32"):
-    """A drawing of x (length,)."""
+    """Return a function that draws x (length,)."""
     return lambda g: {"x": torch.randn(length, generator=g, device=g.device).to(getattr(torch, dtype))}
 
 

@@ -21,7 +21,7 @@ from course_lib.mistakes import on_race
 
 
 def packed(lengths: Sequence[int], heads: int, d: int, dtype: torch.dtype = FP16, **kind: Any):
-    """A drawing of q, k, v (heads, T, d), of the offsets of sequences of these lengths, in any order, and of the longest length."""
+    """Return a function that draws q, k, v (heads, T, d), the offsets of texts of these lengths, in any order, and the longest length."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         given = qkv(sum(lengths), sum(lengths), d, dtype, lead=(heads,), **kind)(g)

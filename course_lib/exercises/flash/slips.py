@@ -144,7 +144,7 @@ def in_the_tiles_of_a_walk(bm: int, bn: int) -> Callable[..., torch.Tensor]:
 
 
 def first_keys(q, k, v, causal=False, **more: Any) -> torch.Tensor | None:
-    """o of the first Nq keys, where there are more."""
+    """Compute o from the first Nq keys alone; None where there are no more, or where the mask leaves the others out."""
     n = q.shape[-2]
     return instead()(q=q, k=k[..., :n, :], v=v[..., :n, :], **more).o if n < k.shape[-2] and not causal else None
 

@@ -304,7 +304,7 @@ def masks_of(name: str) -> list[MistakeMatcher]:
 
 
 def swapped(place: int) -> MistakeMatcher:
-    """Make the mistake that dk and dv are swapped. place: which result dk is."""
+    """Make the matcher that recognises dk and dv in each other's place. place: which result dk is."""
     return slip(
         "dk", place, lambda **given: (dkv := gradients(**given)) and (dkv[0], dkv[2], dkv[1]), "dk and dv are swapped."
     )

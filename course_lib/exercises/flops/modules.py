@@ -17,7 +17,7 @@ from course_lib.mistakes import on_exception
 
 
 def normals(rounds: int, n: int, fan_in: int, spread: float = 1.0):
-    """A drawing of noise (rounds, n), normal, and fan_in. In each column some number lies within 3."""
+    """Return a function that draws noise (rounds, n), normal, and fan_in. In each column some number lies within 3."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         noise = spread * torch.randn(rounds, n, generator=g)

@@ -19,7 +19,7 @@ from tritontrace.tracing import Trace, trace
 
 
 def matrix(M: int, K: int, dtype: torch.dtype = torch.float32, layout: str = "rows", mean: float = 0.0):
-    """A drawing of a (M, K)."""
+    """Return a function that draws a (M, K)."""
     return lambda g: {"a": laid_out((torch.randn(M, K, generator=g) + mean).to(dtype), layout)}
 
 

@@ -15,7 +15,7 @@ from tritontrace.results import described
 
 
 def normed(M: int, N: int, dtype: torch.dtype = FP32, fake: bool = False):
-    """A drawing of x (M, N), weight (N,), fake, whether the operator is asked about tensors without data, too, and dy."""
+    """Return a function that draws x (M, N), weight (N,), fake, whether the operator is asked about tensors without data, too, and dy."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         x, dy = (torch.randn(M, N, generator=g, device=g.device).to(dtype) for _ in range(2))

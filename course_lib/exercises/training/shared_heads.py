@@ -38,7 +38,7 @@ def shared_heads(
     turning: bool = False,
     across: bool = False,
 ):
-    """A drawing of q, k, v, do (heads as a layer has them), lse and delta (B, Hq, nq) of a causal pass, and scale.
+    """Return a function that draws q, k, v, do (heads as a layer has them), lse and delta (B, Hq, nq) of a causal pass, and scale.
 
     turning  do is around 3 for the first half of the queries and around -3 for the others, so that sums over queries grow first
     across   do lies in memory by columns, as what comes back through a transpose does
