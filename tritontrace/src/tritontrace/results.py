@@ -412,6 +412,7 @@ class Launch:
     # parameters that no line of it uses, constants left out: with the number that each was given, None for what is no number
     unread: dict[str, float | None] = field(default_factory=dict)
     simulated: Simulated | None = None
+    sampled_from: int = 0  # programs, of which `programs` alone ran, and were counted; 0: none was left out
 
     @property
     def flops(self) -> Flops:
