@@ -484,6 +484,10 @@ class Compiled:
         default_factory=dict
     )  # "line 3: `x = tl.load(...)`" -> bits of its narrowest instruction
     stores: dict[str, int] = field(default_factory=dict)
+    # "line 3: `x = tl.load(...)`" -> elements of its block that lie side by side in a warp, along each axis, and the instructions
+    # that move them: where these are several, each touches the sectors of all
+    spans: dict[str, list[int]] = field(default_factory=dict)
+    passes: dict[str, int] = field(default_factory=dict)
     tensor_instructions: list[str] = field(default_factory=list)  # "wgmma.mma_async m64n64k16 f32.f16.f16"
     copies: list[str] = field(
         default_factory=list
