@@ -30,6 +30,7 @@ from tritontrace.picture import (
     Picture,
     bare,
     box,
+    ink_on,
     on_white,
     paler,
 )
@@ -213,7 +214,7 @@ def programs_over_elements(n: int = 10, block: int = 4) -> Figure:
             style = dict(facecolor=FOUR) if inside else dict(facecolor="white", hatch="////")
             ax.add_patch(Rectangle((position, p), 0.94, 0.9, edgecolor=INK if inside else EDGE, linewidth=0.8, **style))
             if inside and (block <= 16 or position % 2 == 0):
-                ax.text(position + 0.47, p + 0.45, i, ha="center", va="center_baseline")
+                ax.text(position + 0.47, p + 0.45, i, ha="center", va="center_baseline", color=ink_on(FOUR))
     ax.set(xlim=(-0.1, block), ylim=(programs, -0.1), xlabel="position in the block: tl.arange(0, BLOCK)")
     ticks = np.arange(0, block, 1 if block <= 16 else 2)
     ax.set_xticks(ticks + 0.47, ticks)
