@@ -256,8 +256,10 @@ def explore_lanes_over_memory() -> Sliders | Figure:
 
     return Sliders(
         lanes_over_memory,
-        stride=IntSlider(2, 1, 32, description="stride", continuous_update=False),
-        offset=IntSlider(0, 0, 31, description="offset", continuous_update=False),
+        play="stride",
+        telling=(1, 2, 8, 32),
+        stride=IntSlider(2, 1, 32, description="stride"),
+        offset=IntSlider(0, 0, 31, description="offset"),
         dtype=Dropdown(options=list(ITEMSIZE), value="float32", description="dtype"),
     )
 

@@ -246,7 +246,7 @@ def explore_roofline() -> Sliders | Figure:
 
     def power(name: str, value: int):
         powers = [2**i for i in range(15)]
-        return SelectionSlider(options=powers, value=value, description=name, continuous_update=False)
+        return SelectionSlider(options=powers, value=value, description=name)
 
     return Sliders(
         roofline,

@@ -73,6 +73,7 @@ def explore_which_rows() -> Sliders | Figure:
     return Sliders(
         which_rows,
         lambda call, row: {"row": queries[call - 1]},
+        play="call",
         call=IntSlider(2, 1, len(CALLS), description="call"),
         row=IntSlider(1, 1, queries[1], description="query"),
     )

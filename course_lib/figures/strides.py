@@ -217,7 +217,7 @@ class StrideExplorer(Explorer):
         from ipywidgets import Button, Dropdown, HBox, IntSlider, VBox
 
         def slider(name: str, least: int, most: int) -> IntSlider:
-            return IntSlider(least, least, most, description=name, continuous_update=False)
+            return IntSlider(least, least, most, description=name)
 
         self.preset = Dropdown(options=list(PRESETS), value="x", description="view")
         self.reset = Button(description="reset", tooltip="back to the chosen view")

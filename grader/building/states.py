@@ -31,7 +31,10 @@ ON_PAGE: dict[str, dict[str, Sequence[Any] | None]] = {  # widget -> controls, a
     "flops.explore_roofline": {"m": None, "k": None},
     "coalescing.explore_lanes_over_memory": {"stride": None, "dtype": None},
     "tiling.explore_tile_sizes": {"BLOCK_M": None, "BLOCK_N": None},
-    "tiling.explore_waves": {"N": range(256, 8193, 256), "SMs": None},
+    "tiling.explore_waves": {
+        "N": (*range(256, 1793, 256), 1793, *range(2048, 4097, 256), 4097, *range(4352, 8193, 512)),
+        "SMs": None,
+    },
     "recomputation.explore_checkpoints": {"segments": None},
     "attention.explore_online_softmax": {"order": None, "tiles seen": None},
     "attention.explore_causal_map": {"query tile": None, "key tile": None},
@@ -81,22 +84,27 @@ def moving(source: str) -> Moving | None:
 
 
 def _page(name: str, explorer: Explorer, settings: dict[Any, list], begins: list[int], first: str) -> str:
-    plays = any(type(control).__name__ == "Play" for control in _leaves(explorer.controls))
-    last = list(settings)[-1]
+    plays, telling = getattr(explorer, "play", None), getattr(explorer, "telling", ())
     sliders = []
     for (control, values), begin in zip(settings.items(), begins, strict=True):
         word = escape(control.description or control.tooltip or "setting")
         spoken = escape("|".join(map(_words, values)))
-        played = " data-plays" if plays and control is last else ""
+        played = " data-plays" if control is plays else ""
         now = escape(_words(values[begin]))
         sliders.append(
             f'<label>{word} <input type="range" min="0" max="{len(values) - 1}" value="{begin}" aria-label="{word}" '
             f'autocomplete="off" data-values="{spoken}"{played}> <span class="value" aria-hidden="true">{now}</span></label>'
         )
-    button = '<button type="button" class="play">▶ play</button>' * plays
+    control, values = next(iter(settings.items()))
+    buttons = ['<button type="button" class="play">▶ play</button>'] * (plays in settings)
+    buttons += [
+        f'<button type="button" data-to="{values.index(value)}">{escape(control.description)} {_words(value)}</button>'
+        for value in telling
+        if value in values
+    ]
     file = f"_static/{FOLDER}/{name}.js"
     return (
-        f'<div class="states" data-name="{name}" data-file="{file}"><div class="controls">{"".join(sliders)}{button}</div>'
+        f'<div class="states" data-name="{name}" data-file="{file}"><div class="controls">{"".join([*sliders, *buttons])}</div>'
         f'<div class="state">{first}</div></div>'
     )
 

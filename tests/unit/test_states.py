@@ -46,9 +46,18 @@ def test_the_page_holds_the_state_that_the_sliders_stand_at(latency):
     assert frames(latency)[one][other] in latency.page
 
 
-def test_a_row_ends_where_the_first_control_says(latency):
+def test_what_plays_in_the_notebook_plays_on_the_page_and_presets_have_buttons(latency):
+    assert (
+        re.findall(r'aria-label="(\w+)"[^>]*data-plays', latency.page) == ["warps"] and 'class="play"' in latency.page
+    )
+    programs = states.moving("figures.start.explore_programs_over_elements()")
+    assert re.findall(r'data-to="(\d+)">([^<]*)', programs.page) == [("31", "n 32"), ("32", "n 33")]
+    assert 'class="play"' not in programs.page
+
+
+def test_a_row_ends_where_the_first_control_says():
     moving = states.moving("figures.serving.explore_which_rows()")
-    assert [len(row) for row in frames(moving)] == [6, 6, 1, 6, 1, 1] and 'class="play"' not in latency.page
+    assert [len(row) for row in frames(moving)] == [6, 6, 1, 6, 1, 1]
 
 
 def test_a_list_of_names_is_a_control_too():

@@ -108,6 +108,7 @@ def explore_pipeline() -> Sliders | Figure:
 
     return Sliders(
         pipeline,
+        play="stages",
         stages=IntSlider(2, 1, 4, description="slots"),
         latency=IntSlider(700, 100, 2000, 100, description="latency"),
         consumers=IntSlider(1, 1, 2, description="consumers"),

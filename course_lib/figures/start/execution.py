@@ -137,6 +137,7 @@ def explore_hiding_latency() -> Sliders | Figure:
 
     return Sliders(
         hiding_latency,
+        play="warps",
         warps=IntSlider(4, 1, 16, description="warps"),
         latency=IntSlider(400, 20, 800, 20, description="wait"),
         work=IntSlider(40, 10, 100, 10, description="work"),
@@ -238,6 +239,7 @@ def explore_programs_over_elements() -> Sliders | Figure:
 
     return Sliders(
         programs_over_elements,
+        telling=(32, 33),
         n=IntSlider(10, 1, 64, description="n"),
         block=SelectionSlider(options=[4, 8, 16, 32], value=4, description="BLOCK"),
     )

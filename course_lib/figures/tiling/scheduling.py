@@ -100,18 +100,19 @@ def explore_waves() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone elsewhere. The size is that of a square result."""
     if not live():
         return waves()
-    from ipywidgets import BoundedIntText, SelectionSlider
+    from ipywidgets import IntSlider, SelectionSlider
 
     def square(size: int, **rest: int) -> Figure:
         return waves(size, size, **rest)
 
     def side(name: str, value: int):
-        return SelectionSlider(options=SIDES[2:], value=value, description=name, continuous_update=False)
+        return SelectionSlider(options=SIDES[2:], value=value, description=name)
 
     return Sliders(
         square,
-        size=BoundedIntText(1793, 1, 8192, description="N"),
+        telling=(1792, 1793, 4096, 4097),
+        size=IntSlider(1793, 1, 8192, description="N"),
         bm=side("BLOCK_M", 256),
         bn=side("BLOCK_N", 128),
-        sms=SelectionSlider(options=[40, 58, 108, 132, 148], value=108, description="SMs", continuous_update=False),
+        sms=SelectionSlider(options=[40, 58, 108, 132, 148], value=108, description="SMs"),
     )

@@ -209,14 +209,14 @@ def explore_tile_sizes() -> Sliders | Figure:
     from ipywidgets import Dropdown, IntSlider, SelectionSlider
 
     def side(name: str, value: int, options: list[int] = SIDES):
-        return SelectionSlider(options=options, value=value, description=name, continuous_update=False)
+        return SelectionSlider(options=options, value=value, description=name)
 
     return Sliders(
         tile_sizes,
         block_m=side("BLOCK_M", 64),
         block_n=side("BLOCK_N", 64),
         block_k=side("BLOCK_K", 64, [16, 32, 64, 128]),
-        stages=IntSlider(3, 1, 6, description="stages", continuous_update=False),
+        stages=IntSlider(3, 1, 6, description="stages"),
         dtype=Dropdown(options=list(ITEMSIZE), value="bfloat16", description="dtype"),
         card=Dropdown(options=[sheet.name for sheet in gpu.DATASHEETS], value="H200", description="GPU"),
     )

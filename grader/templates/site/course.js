@@ -58,6 +58,12 @@ function widget(box) {
     slider.addEventListener("focus", load);
     slider.addEventListener("input", draw);
   }
+  for (const button of box.querySelectorAll("button[data-to]")) {
+    button.addEventListener("click", () => {
+      sliders[0].value = button.dataset.to;
+      draw();
+    });
+  }
   const play = box.querySelector("button.play");
   let clock = null;
   play?.addEventListener("click", () => {
