@@ -14,6 +14,7 @@ release.py        a copy of the course for students, without solutions
 dist.py           all that a release consists of, of `make release`
 slides.py         the units' pictures, with their questions
 lessons.py        its units
+covers.py         the card that each begins with
 states.py         their widgets, all states drawn ahead
 drawings.py       their pictures, as drawings that follow the page's theme
 finish.py         what Sphinx leaves undone

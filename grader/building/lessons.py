@@ -12,11 +12,12 @@ from nbformat import NotebookNode, v4
 
 from course_lib.exercise import Exercise
 from grader import ROOT, exercises
-from grader.building import drawings, hosted, states
+from grader.building import covers, drawings, hosted, states
 from grader.building.build import ON_GPU
 from grader.building.states import Moving
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
+SET_UP = re.compile(r"(import|from) \w+")
 TO_PREDICT = re.compile(r"^\w+ = \.\.\.$", re.MULTILINE)
 
 
@@ -26,6 +27,7 @@ def drawn(units: Iterable[str], linked: Callable[[str], str]) -> dict[str, tuple
     cells = [cell for notebook in notebooks.values() for cell in notebook.cells if cell.cell_type == "code"]
     called = {found[0] for cell in cells if _moves(cell) and (found := states.CALL.search(cell.source))}
     saved = {(cell.source, words) for cell in cells if not _moves(cell) and (words := _picture(cell))}
+    saved |= {(_cover(unit), "") for unit in notebooks}
     moving, still = ahead(called, saved)
     return {unit: page(unit, notebook, linked, moving, still) for unit, notebook in notebooks.items()}
 
@@ -59,12 +61,16 @@ def page(
         cell.metadata = {}
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source)
+            if cell is notebook.cells[0]:
+                cell.source = covers.covered(cell.source, by_cell.values(), still.get((_cover(unit), "")) or "")
         elif exercise:
             cells += [hints(exercise)] * bool(exercise.hints)
             cell.metadata = {
                 "tags": ["exercise", "hide-input"],
                 "mystnb": {"code_prompt_show": f"Show a solution of {exercise.entry}"},
             }
+        elif SET_UP.match(cell.source):
+            cell.metadata = {"tags": ["hide-input"], "mystnb": {"code_prompt_show": "Show what is imported"}}
         else:
             cell.metadata = {
                 "tags": ["check" if name else "prediction" if TO_PREDICT.search(cell.source) else "demonstration"]
@@ -88,6 +94,10 @@ def page(
     notebook.cells = cells
     notebook.metadata.pop("widgets", None)
     return notebook, widgets
+
+
+def _cover(unit: str) -> str:
+    return f"figures.{covers.BEST[unit]}()"
 
 
 def _moves(cell: NotebookNode) -> bool:

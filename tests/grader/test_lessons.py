@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from nbformat import v4
 
-from grader.building import drawings, finish, lessons
+from course_lib.exercises import UNITS
+from grader import exercises
+from grader.building import covers, drawings, finish, lessons
 
 PICTURE = "Picture: "
 
@@ -50,3 +52,18 @@ def test_a_picture_keeps_its_place_until_it_is_loaded(tmp_path):
         'loading="lazy" height="50" src="a.png" width="100"/>',
         'src="data:image/png;base64,x"/>',
     ]
+
+
+def test_a_unit_begins_with_its_time_its_points_and_what_it_needs():
+    text = "# 04 · Memory\n\n**After this** you can. You need 00 (a first kernel), 01 (strides, in 32 bits) and\n03 (bytes). No 99."
+    picture = '<svg id="best"></svg>'
+    page = covers.covered(text, exercises("04_memory_coalescing").values(), picture)
+    assert page.index("# 04") < page.index(picture) < page.index("**After this**")
+    path = [exercise for exercise in exercises("04_memory_coalescing").values() if exercise.track == "path"]
+    assert f"<dd>{len(path)}, {sum(exercise.minutes for exercise in path)} minutes</dd>" in page
+    assert [link.partition(">")[2][:2] for link in covers.needed(text)] == ["00", "01", "03"]
+    assert covers.needed("You need Python.") == []
+
+
+def test_every_unit_has_a_picture_to_begin_with():
+    assert covers.BEST.keys() == UNITS.keys()

@@ -23,7 +23,7 @@ function sectorsDrawn(box) {
     const [stride, offset, itemsize] = ["stride", "offset", "itemsize"].map((name) => Number(controls[name].value));
     const { sectors, wanted } = sectorsTouched(stride, offset, itemsize);
     for (const name of ["stride", "offset"]) controls[name].parentElement.querySelector(".value").textContent = controls[name].value;
-    const last = Math.max(...sectors) + 1, across = 32, side = 18;
+    const last = Math.max(...sectors) + 1, across = Math.min(32, Math.max(16, last)), side = 18;
     map.setAttribute("viewBox", `0 0 ${across * side} ${Math.ceil(last / across) * side}`);
     const used = new Map();
     for (const byte of wanted) used.set(Math.floor(byte / SECTOR), (used.get(Math.floor(byte / SECTOR)) ?? 0) + 1);
