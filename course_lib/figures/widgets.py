@@ -13,10 +13,12 @@ from tritontrace.picture import live
 __all__ = ["Explorer", "Sliders", "live"]
 
 TRACK = "420px"  # of a slider with its name and its value: 240 of them are left to move along
-# ipywidgets gives no name to the handle that one moves, which a screen reader then calls "slider"
+# ipywidgets names neither the handle that one moves nor the buttons that play: a screen reader calls them "slider" and "button"
 NAMES = """<script>for (const wait of [0, 500, 2000]) setTimeout(() => {
 for (const handle of document.querySelectorAll(".jupyter-widgets .noUi-handle:not([aria-label])"))
   handle.setAttribute("aria-label", handle.closest(".jupyter-widgets").querySelector("label")?.textContent ?? "");
+for (const player of document.querySelectorAll(".widget-play"))
+  player.querySelectorAll("button").forEach((button, i) => button.setAttribute("aria-label", ["play", "stop", "repeat"][i]));
 }, wait);</script>"""
 
 

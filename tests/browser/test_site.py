@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from axe import serious
 
 pytest.importorskip("sphinx_book_theme", reason="the extra `site` is not installed")
 
@@ -126,6 +127,16 @@ def opened(browser, path, width=1280):
     yield page
     context.close()
     assert errors == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["index", "taste", "04_memory_coalescing", "13_inside_an_sm", "instructors", "search"])
+def test_axe_finds_nothing_serious(html, browser, name, scheme):
+    context = browser.new_context(color_scheme=scheme)
+    page = context.new_page()
+    page.goto((html / f"{name}.html").as_uri())
+    assert serious(page) == {}
+    context.close()
 
 
 HEAVIEST = 800_000  # bytes that a page is, with all that it loads, before its pictures

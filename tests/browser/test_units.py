@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from axe import serious
 from contrast import TEXT, faint, over
 from lab import DARK, LIGHT, Notebook
 from playwright.sync_api import Locator, expect
@@ -97,6 +98,11 @@ def test_every_handle_has_a_name_and_a_track_of_240_pixels(notebook):
             expect(handle).to_have_accessible_name(re.compile(r"\S"))
             track = handle.evaluate("e => e.closest('.noUi-base').getBoundingClientRect().width")
             assert track >= 240, (notebook.sources[index], track)
+
+
+def test_axe_finds_nothing_serious_in_what_the_course_puts_out(notebook):
+    """JupyterLab around it is not ours."""
+    assert serious(notebook.page, ".jp-OutputArea-output") == {}
 
 
 def test_a_preset_moves_its_slider(notebook):
