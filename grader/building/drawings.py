@@ -32,4 +32,4 @@ def drawing(source: str, words: str) -> str | None:
             picture = eval(ast.unparse(last), names)
         except Exception:  # the cell has names from other cells
             return None
-        return picture._repr_html_() if isinstance(picture, Picture) and words in ("", repr(picture)) else None
+        return picture.html() if isinstance(picture, Picture) and words in ("", repr(picture)) else None

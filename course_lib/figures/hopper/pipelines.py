@@ -141,7 +141,7 @@ def _listing(part: tuple[str, Sequence[str], Picture | None]) -> str:
     title, lines, picture = part
     code = html.escape("\n".join(_numbered(lines)))
     scrolls = f'tabindex="0" role="region" aria-label="{html.escape(title)}"'  # by keyboard, too
-    shown = picture._repr_html_() if picture else "<p>The mistake shows before anything takes time.</p>"
+    shown = picture.html() if picture else "<p>The mistake shows before anything takes time.</p>"
     return (
         f'<section style="min-width:0"><strong>{html.escape(title)}</strong>'
         f'<pre {scrolls} style="overflow-x:auto;font-size:12px;line-height:1.35">{code}</pre>{shown}</section>'

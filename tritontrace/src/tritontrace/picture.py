@@ -322,7 +322,11 @@ class Picture(Figure):
         )
         return small.getvalue()
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
+        """Give a live notebook the drawing; where outputs are kept, viewers that trust no HTML would show nothing of it."""
+        return None if os.environ.get(STILL) else self.html()
+
+    def html(self) -> str:
         """Draw the picture as HTML: a drawing that is sharp on any screen, in the page's colours, and the caption below."""
         said = self.get_supxlabel()
         if said:
@@ -377,7 +381,7 @@ class Picture(Figure):
     def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict, dict]:
         """Give a notebook the picture and, as its alternative text, what it shows."""
         if live() and not os.environ.get(STILL):
-            return {"text/html": self._repr_html_(), "text/plain": repr(self)}, {}
+            return {"text/html": self.html(), "text/plain": repr(self)}, {}
         shown = {"alt": self.words, "width": round(DPI * self.get_figwidth())}
         return {"image/png": self._repr_png_(), "text/plain": repr(self)}, {"image/png": shown}
 
