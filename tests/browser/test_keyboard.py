@@ -52,6 +52,7 @@ def test_a_check_and_its_hint(notebook):
     keys = notebook.page.keyboard
     notebook.show(*notebook.find(r"@triton.jit\ndef add_one_kernel.*"))
     keys.press("Enter")  # into the cell
+    notebook.page.wait_for_function("document.activeElement.matches('.jp-mod-active .cm-content')")
     keys.press("Control+A")
     keys.insert_text(WRONG)
     keys.press("Control+Enter")
