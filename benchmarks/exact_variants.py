@@ -78,6 +78,12 @@ def compare(exercise: Exercise, right_alone: bool = False) -> list[dict[str, Any
         except child.ChildLost as error:
             late = error.kind == "timeout"
             found = {"says": str(error), "outcome": "not applicable" if late else "does not run", "seconds": 0.0}
+        if not isinstance(found, dict) or found.keys() != {"says", "outcome", "seconds"}:  # some write it themselves
+            found = {
+                "says": "its child gave another answer than the comparison's",
+                "outcome": "does not run",
+                "seconds": 0.0,
+            }
         rows.append(row | found)
     return rows
 

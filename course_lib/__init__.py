@@ -10,7 +10,7 @@
     trace()               count what a kernel does to memory, without a GPU
     compile_for(k, ...)   what the compiler makes of a kernel, without a GPU
     profile(f)            what limits the kernels that f launches: predicted, and counted where a GPU and `ncu` are
-    gpu                   which GPU this is, and datasheets
+    gpu                   which GPU this is, and its datasheet (tritontrace.gpu)
     bench                 timed ratios on a GPU
     figures               the pictures of each unit
 
@@ -34,7 +34,7 @@ A check
 
 What exercises and pictures are about
     workloads/        functions to be counted, timed and differentiated
-    hardware/         the GPU: datasheets, timed ratios, and what an H200 showed
+    hardware/         the GPU: timed ratios, and what an H200 showed
     figures/          the pictures of each unit
 
 words.py              how an answer is said

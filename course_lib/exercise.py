@@ -61,6 +61,11 @@ class Trial:
     inputs: Sequence[dict[str, Any]]
     evidence: Evidence
 
+    @property
+    def calls(self) -> list[tuple[dict[str, Any], Any]]:
+        """(arguments, result) of each call that came to its end: a trial that was stopped has fewer results than inputs."""
+        return [*zip(self.inputs, self.evidence.outputs, strict=False)]
+
 
 # ----------------------------------------------------------------------------------------------------- verdicts
 

@@ -51,9 +51,10 @@ def _other_strides(x: torch.Tensor) -> Iterator[tuple[str, Sequence[int]]]:
             f"read as if elements along axis {axes[-1]} were neighbours: multiply their index by {{name}}.stride({axes[-1]}).",
             unit,
         )
-    if any(contiguous[axis] != strides[axis] for axis in axes):
+    other = next((axis for axis in axes if contiguous[axis] != strides[axis]), None)
+    if other is not None:
         yield (
-            f"read as if it were contiguous: its elements along axis {axes[0]} lie {{name}}.stride({axes[0]}) apart. Is that number used?",
+            f"read as if it were contiguous: its elements along axis {other} lie {{name}}.stride({other}) apart. Is that number used?",
             contiguous,
         )
 
@@ -155,8 +156,8 @@ def right_while_short(right: Sequence[Trial], wrong: Sequence[Trial]) -> str:
     which = {1: "last", 2: "last but one"}.get(axis, f"{axis}th from the last")
     return (
         f"Right where the {which} axis of `{name}` has at most {max(lengths[: len(right)])} elements, and wrong from "
-        f"{min(lengths[len(right) :])} on: what is right in the first block along it, and not in the next? Does each pointer go on by a "
-        "whole block times its own stride, does the mask know how far, and is what goes from block to block right?"
+        f"{min(lengths[len(right) :])} on: does a loop end before the axis does? Or is something wrong from the second block on: a "
+        "pointer that does not go on by a whole block times its own stride, a mask, or what goes from block to block?"
     )
 
 

@@ -16,6 +16,7 @@ from course_lib.exercise import Case, ErrorMap, MistakeMatcher, Trial
 from tritontrace.results import Cause
 
 MAP_ROWS, MAP_COLUMNS = 12, 32
+NEARLY_ALL = 0.75
 
 
 def as_matrix(wrong: torch.Tensor) -> torch.Tensor:
@@ -102,7 +103,7 @@ def looks_like(
         return NO_STORE if stored_nothing else ZEROS if unstored == 0 else ALL_ZERO
     for name, value in arguments.items():
         if _holds(value, seen):
-            return f"The result equals the input `{name}`: was anything computed?"
+            return f"The result equals the input `{name}`: is anything computed, and is it stored?"
         if isinstance(value, torch.Tensor) and _in_the_same_order(value, seen):
             return f"The result holds the numbers of `{name}` in the order of `{name}`: does each go where it belongs?"
     if seen.dim() == 2 and seen.shape[0] == seen.shape[1] and torch.equal(seen, expected.T.to(seen.dtype)):
@@ -114,7 +115,7 @@ def looks_like(
         what = f"Each tile of {turned} x {turned} is in its place, and is transposed in itself"
         if any(_holds(value, expected) for value in arguments.values()):
             return f"{what}, and nothing is to be turned in a copy: are the two `None`s swapped in the load, or in the store?"
-        return f"{what}: is it turned twice (by tl.trans, and by the offsets of the store), or not at all?"
+        return f"{what}: is it turned twice (by tl.trans or permute, and by the offsets of the store), or not at all?"
     unmoved = _side_of_unmoved_tiles(expected, seen)
     if unmoved:
         return (
@@ -123,9 +124,14 @@ def looks_like(
         )
     nan = bool(bad.isnan().all()) and not bool(expected.isnan().any())
     empty = nan or bool((bad == 0).all())
-    tail = _tail(matrices.any(2).any(1), "matrix", empty)
-    tail = tail or _tail(rows, "row", empty) or _tail(columns, "column" if seen.dim() > 1 else "element", empty)
-    tail = tail or _period(columns, "column") or _period(rows, "row")
+    along = "column" if seen.dim() > 1 else "element"
+    some = matrices[matrices.any(2).any(1)]  # the others are right
+    right_rows = as_matrix(expected).reshape(matrices.shape)[..., ~rows, :]  # zeros may be right for another reason
+    tail = _tail(matrices.flatten(1), "matrix", empty)
+    tail = tail or (
+        "" if bool((right_rows == 0).all(-1).any()) else _tail(some.transpose(0, 1).flatten(1), "row", empty)
+    )
+    tail = tail or _tail(some.flatten(0, 1).T, along, empty) or _period(columns, along) or _period(rows, "row")
     if empty and unstored == bad.numel() * seen.element_size():  # the kernel stored all elements but these
         return f"{NOT_STORED if nan else STILL_ZERO} {tail or LEFT_OUT}"
     return _of_nan(tail, stored=unstored == 0, poisoned=poisoned) if nan else tail
@@ -185,11 +191,13 @@ def _side_of_tiles(expected: torch.Tensor, seen: torch.Tensor, moved: Callable[[
     return next((s for s in sides if torch.equal(tiles(seen, s), moved(tiles(expected, s)))), 0)
 
 
-def _tail(bad: torch.Tensor, axis: str, empty: bool) -> str:
+def _tail(wrong: torch.Tensor, axis: str, empty: bool) -> str:
     """Wrong from some index to the end, right before: a short tail that no program covers, or all but the first block.
 
-    empty: what is wrong is NaN or 0, as it is where a mask left elements out
+    wrong   (indices along the axis, all other elements)
+    empty   what is wrong is NaN or 0, as it is where a mask left elements out
     """
+    bad = wrong.any(1)
     if bad.numel() < 2 or not bool(bad[-1]) or bool(bad.all()):
         return ""
     start = int(bad.to(torch.int8).argmax())
@@ -198,9 +206,14 @@ def _tail(bad: torch.Tensor, axis: str, empty: bool) -> str:
     several = "matrices" if axis == "matrix" else f"{axis}s"
     if start <= bad.numel() // 2:
         right = f"{several} 0 to {start - 1}" if start > 1 else f"{axis} 0"
+        if float(wrong[start:].double().mean()) < NEARLY_ALL:
+            return ""  # elsewhere, too, something is right
         if empty:
-            return f"Right in {right} alone: does a mask end too early, has the grid too few programs, or do the offsets not move on?"
-        if axis != "matrix" and start % 8 and start > 1:
+            return (
+                f"Right in {right} alone: does a mask or a loop end too early, has the grid too few programs, or do the offsets not "
+                "move on?"
+            )
+        if axis != "matrix" and start % 8:
             return ""  # no block ends there
         return (
             f"Right in {right} alone: do the offsets move on from program to program, by whole blocks and right strides? "
@@ -210,7 +223,9 @@ def _tail(bad: torch.Tensor, axis: str, empty: bool) -> str:
         return ""  # no block begins there
     which = f"{several} {start} to {bad.numel() - 1}" if start < bad.numel() - 1 else f"{axis} {start}"
     return (
-        f"Wrong in {which} alone: is the last, partial block missing (triton.cdiv in the grid), its mask wrong, or does another "
+        f"Wrong in {which} alone: does a loop end before it, or is something wrong for it that is right for the others?"
+        if axis == "matrix"
+        else f"Wrong in {which} alone: is the last, partial block missing (triton.cdiv in the grid), its mask wrong, or does another "
         "program take its place?"
     )
 
@@ -238,7 +253,7 @@ def every(matches: Callable[..., bool], sentence: str) -> MistakeMatcher:
     """Say `sentence` if matches(output, **arguments) for every result that there is."""
 
     def look(trials: Sequence[Trial]) -> str:
-        pairs = [p for t in trials for p in zip(t.inputs, t.evidence.outputs, strict=False)]
+        pairs = [p for t in trials for p in t.calls]
         found = [output is not None and matches(output, **arguments) for arguments, output in pairs]
         return sentence if found and all(found) else ""
 
@@ -318,7 +333,7 @@ def row_by_row_into_columns(expected: Callable[..., torch.Tensor]) -> MistakeMat
 
     def look(trials: Sequence[Trial]) -> str:
         for trial in trials:
-            for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
+            for arguments, output in trial.calls:
                 right = expected(**arguments)
                 if not isinstance(output, torch.Tensor) or output.shape != right.shape or torch.equal(output, right):
                     continue

@@ -138,12 +138,12 @@ def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = Tru
 
 
 RIGHT_FORMULA = (
-    "Your formula is right: on {case}, evaluated where nothing is rounded, it gives the right result. The numbers are too large or "
+    'Your formula is right: where nothing is rounded, it gives the right result in the case "{case}". The numbers are too large or '
     "too coarse for it: what overflows, what is rounded to a coarser dtype, which nearly equal numbers are subtracted?"
 )
 OTHER_FORMULA = (
-    "Rounding is not the cause: on {case} the result would be wrong if nothing were rounded, too. Is something else computed, or do "
-    "numbers stand in each other's places?"
+    'Rounding is not the cause: in the case "{case}" the result would be wrong even if nothing were rounded. Is something else '
+    "computed, or do numbers stand in each other's places?"
 )
 
 
@@ -160,7 +160,10 @@ def _remark(exercise: Exercise, shown: Sequence[GradedTrial]) -> str:
     if formula.right:
         return likely or RIGHT_FORMULA.format(case=trial.case.name)
     detail = trial.difference.detail if trial.difference else ""
-    return likely or _kind(shown) or ("" if detail else OTHER_FORMULA.format(case=trial.case.name))
+    unlike = (
+        "" if detail or exercise.budget is None else OTHER_FORMULA
+    )  # of bits that must be equal, nothing may be rounded
+    return likely or _kind(shown) or unlike.format(case=trial.case.name)
 
 
 def _once(printed: str) -> str:

@@ -34,5 +34,5 @@ def in_words(cause: Cause) -> str:
     at_work = f"{elements} of a program's threads {'has' if elements == 1 else 'have'} work"
     return (
         f"Your blocks have {plural(elements, 'element')}: {at_work}, and a program has 128 unless you ask for another number. A program "
-        "is no thread: give it a block of hundreds of elements, as tl.arange(0, BLOCK) makes them."
+        "is not a thread: give it a block of hundreds of elements, with a larger BLOCK in tl.arange(0, BLOCK)."
     )

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import torch
 
 from course_lib.criteria.results import CostCriterion, of_group
 from course_lib.exercise import CodeLine, Exercise, Finding, Request, Spent, Trial
-from tritontrace.results import Access, Cause, Footprint, Launch, tensors_of
+from tritontrace.results import Access, Cause, Footprint, Launch, Saved, tensors_of
 from tritontrace.words import number, plural, times
 
 
@@ -170,7 +171,8 @@ class ParallelWork(CostCriterion):
             f"the work of {plural(programs, 'program')}",
             expected=f"at least {asked} programs that share {largest.case.name}",
             detail=_one_by_one(largest.evidence.launches)
-            or "A program runs on one SM, and a GPU has a hundred: cut the work into parts, and give each a program.",
+            or _of_copies(largest, asked)
+            or "A program runs on one SM, and a GPU has about a hundred: cut the work into parts, and give each part a program of its own.",
         )
         return replace(few, title=title, missed="too few programs")
 
@@ -184,8 +186,23 @@ def _one_by_one(launches: Sequence[Launch]) -> str:
     if len(most) == 1 or passed_on(most) or len({frozenset(f.tensor for f in one.footprints) for one in most}) > 1:
         return ""
     return (
-        f"Launches follow one another, and `{kernel}` is launched {len(most)} times for parts that do not need one another: launch all of "
-        "them at once, on a grid with one more axis, and let tl.program_id of it tell which part."
+        f"Launches follow one another, and `{kernel}` is launched {len(most)} times for parts that do not need one another: launch it "
+        "once, on a grid with programs for all parts, and let tl.program_id tell which part."
+    )
+
+
+def _of_copies(trial: Trial, asked: int) -> str:
+    """Say so if enough programs share the bytes evenly, and most of these are none of the arguments'."""
+    launches, inputs = trial.evidence.launches, _labels(trial.inputs[-1])
+    total = sum(launch.programs * launch.busiest_bytes for launch in launches)
+    if min(launch.programs for launch in launches) < asked or total > 2 * _moved_bytes(trial):
+        return ""
+    of_arguments = sum(f.read_bytes for f in _footprints([trial]) if f.tensor in inputs)
+    copied = sum(f.read_bytes for f in _footprints([trial]) if f.tensor not in inputs and not _is_result(f.tensor))
+    return (
+        "Your kernels read copies, and hardly any argument: read the arguments where they lie."
+        if copied > of_arguments
+        else ""
     )
 
 
@@ -219,26 +236,31 @@ class Traffic(ParallelWork):
         return self.lost(
             f"{number(moved[worst])} bytes moved",
             expected=f"at most {number(allowed)} on {case}",
-            detail=self._explain(_footprints([group[worst]]), [group[worst]]),
+            detail=self._explain(group[worst], moved[worst] - allowed),
             spent=Spent("bytes", "moved", needed[worst], moved[worst], allowed, case),
         )
 
     def _needed(self, trial: Trial) -> float:
         return self.needed(**trial.inputs[-1])
 
-    def _explain(self, footprints: Sequence[Footprint], group: Sequence[Trial]) -> str:
-        """Name what costs most: a tensor that one launch moves several times, or else one that is written and read back."""
-        worst = max(footprints, key=_moved_again)
-        nbytes, sentence = max(_detours(group), default=(0, ""))
-        if nbytes > _moved_again(worst):
+    def _explain(self, trial: Trial, excess: float) -> str:
+        """Name what costs most: all of it done twice, a tensor that a launch moves several times, one that is written and read back."""
+        launches, inputs = trial.evidence.launches, trial.inputs[-1]
+        if twice := _all_again(launches):
+            return f"everything is done {times(twice[1])}: `{twice[0]}` is launched again, and stores all of it again"
+        worst = max(_footprints([trial]), key=_moved_again)
+        nbytes, sentence = max(_detours(trial), default=(0, ""))
+        if nbytes > _moved_again(worst) and 4 * nbytes > excess:
             return sentence
         reads = worst.read_bytes / max(1, worst.read_distinct_bytes)
         writes = worst.written_bytes / max(1, worst.written_distinct_bytes)
         if max(reads, writes) <= 1.01:
-            return f"in order: {_moves(group[0].evidence.launches)}"
+            return f"in order: {_moves(launches)}"
         op, often = ("load", f"read {times(reads)}") if reads > writes else ("store", f"written {times(writes)}")
-        lines = {(a.line, a.source) for a in accesses(group, op) if a.tensor == worst.tensor}
-        return f"`{worst.tensor}` is {often}: {'; '.join(f'line {line} `{source}`' for line, source in sorted(lines))}"
+        lines = {(a.line, a.source) for a in accesses([trial], op) if a.tensor == worst.tensor}
+        names = _in_one_storage(worst.tensor, inputs)
+        which = f"`{worst.tensor}` is" if len(names) < 2 else f"{' and '.join(f'`{name}`' for name in names)} are"
+        return f"{which} {often}: {'; '.join(f'line {line} `{source}`' for line, source in sorted(lines))}"
 
 
 def _moved_bytes(trial: Trial) -> int:
@@ -249,23 +271,40 @@ def _moved_again(f: Footprint) -> int:
     return f.read_bytes - f.read_distinct_bytes + f.written_bytes - f.written_distinct_bytes
 
 
-def _detours(group: Sequence[Trial]) -> list[tuple[int, str]]:
-    """(bytes read, a sentence) of each tensor that a launch wrote and this or a later one read back."""
+def _in_one_storage(name: str, arguments: dict[str, Any]) -> list[str]:
+    """The arguments that are views of the storage that bears one argument's name: of several, it bears the last one's."""
+    storages = {label: x.untyped_storage().data_ptr() for _, label, x in tensors_of(0, arguments)}
+    return [label for label, storage in storages.items() if storage == storages.get(name)]
+
+
+def _all_again(launches: Sequence[Launch]) -> tuple[str, int] | None:
+    """The kernel that stored the whole of the same tensors in several launches, and in how many."""
+    stored: dict[tuple, int] = {}
+    for launch in launches:
+        whole = tuple(f.tensor for f in launch.footprints if f.written_distinct_bytes == f.nbytes)
+        if whole and not any(f.read_bytes for f in launch.footprints if f.tensor in whole):
+            stored[launch.kernel, whole] = stored.get((launch.kernel, whole), 0) + 1
+    again = max(stored, key=lambda key: stored[key], default=None)
+    return (again[0], stored[again]) if again and stored[again] > 1 else None
+
+
+def _detours(trial: Trial) -> list[tuple[int, str]]:
+    """(bytes read, a sentence) of each tensor that a launch wrote and this or a later one read back. One of which most was there
+    before is none: a cache to which a token is added."""
     found = []
-    for trial in group:
-        writer: dict[str, str] = {}
-        for launch in trial.evidence.launches:
-            writer |= {f.tensor: launch.kernel for f in launch.footprints if f.written_bytes}
-            for f in launch.footprints:
-                if f.read_bytes and f.tensor in writer:
-                    lines = "; ".join(
-                        f"line {a.line} `{a.source}`"
-                        for a in launch.accesses
-                        if a.op == "load" and a.tensor == f.tensor
-                    )
-                    reader = f"`{launch.kernel}` " if launch.kernel != writer[f.tensor] else ""
-                    who = f"`{writer[f.tensor]}` writes it and {reader}reads it back"
-                    found.append((f.read_bytes, f"a detour through `{f.tensor}`: {who}{', ' if lines else ''}{lines}"))
+    writer: dict[str, tuple[str, int]] = {}
+    for launch in trial.evidence.launches:
+        for f in launch.footprints:
+            if f.written_bytes:
+                writer[f.tensor] = launch.kernel, writer.get(f.tensor, ("", 0))[1] + f.written_distinct_bytes
+            if f.read_bytes and f.tensor in writer and 2 * writer[f.tensor][1] >= f.read_distinct_bytes:
+                lines = "; ".join(
+                    f"line {a.line} `{a.source}`" for a in launch.accesses if a.op == "load" and a.tensor == f.tensor
+                )
+                kernel = writer[f.tensor][0]
+                reader = f"`{launch.kernel}` " if launch.kernel != kernel else ""
+                who = f"`{kernel}` writes it and {reader}reads it back"
+                found.append((f.read_bytes, f"a detour through `{f.tensor}`: {who}{', ' if lines else ''}{lines}"))
     return found
 
 
@@ -300,14 +339,14 @@ class Programs(CostCriterion):
 
     @property
     def title(self) -> str:
-        return f"at least {self.programs} programs share a tall input"
+        return f"at least {self.programs} programs share the work"
 
     def count(self, group: Sequence[Trial]) -> Finding:
         fewest = min(map(effective_programs, group))
         seen = plural(fewest, "program")
         if fewest >= self.programs:
             return self.earned(seen)
-        return self.lost(seen, detail="Cut the long axis into parts, and give each part a program.")
+        return self.lost(seen, detail="Cut the work into parts, and give each part a program.")
 
 
 @dataclass
@@ -365,8 +404,14 @@ class Launches(ParallelWork):
         seen = plural(len(names), "launch", "launches")
         if 0 < len(names) <= self.at_most:
             return self.earned(seen)
-        detail = f"in order: {', '.join(f'`{name}`' for name in names[:8])}" if names else ""
-        return self.lost(seen, detail=detail)
+        return self.lost(seen, detail=f"in order: {_in_a_row(names)}" if names else "")
+
+
+def _in_a_row(names: Sequence[str]) -> str:
+    """Name kernels in the order of their launches, the first eight that differ from the one before: "`a`, `b` 7 times"."""
+    runs = [(name, len([*same])) for name, same in groupby(names)]
+    shown = ", ".join(f"`{name}`" if count == 1 else f"`{name}` {times(count)}" for name, count in runs[:8])
+    return shown if len(runs) <= 8 else f"{shown}, and {sum(count for _, count in runs[8:])} more"
 
 
 @dataclass
@@ -408,7 +453,7 @@ class Rereads(ParallelWork):
         counted += _read_back(trial) if copied else []
         lines = "; ".join(
             dict.fromkeys(
-                f"line {a.line} `{a.source}` loads {number(a.bytes)} bytes"
+                f"line {a.line} `{a.source}` loads {number(a.bytes)} bytes of `{a.tensor}`"
                 for a in sorted(counted, key=lambda a: a.line)
             )
         )
@@ -464,7 +509,7 @@ class DotFlops(CostCriterion):
                 own = sum(launch.flops.dot for launch in some)
                 if some and own < needed:  # a half without a launch is torch's, and other criteria say so
                     expected = f"at least {number(needed)}{half} on {trial.case.name}"
-                    detail = "Products of tiles are for tl.dot: tl.sum of a * b leaves tensor cores idle."
+                    detail = "Products of tiles are for tl.dot: sums of products that are written out leave tensor cores idle."
                     return self.lost(f"{number(own)} FLOPs in tl.dot{half}", expected=expected, detail=detail)
         return self.earned(f"{number(done)} FLOPs in tl.dot, {number(allowed)} allowed")
 
@@ -510,10 +555,20 @@ class Saves(CostCriterion):
             kept, limit = sum(s.nbytes for s in own), self.at_most(**trial.inputs[-1])
             if kept > limit:
                 expected = f"at most {number(limit)} bytes beside the inputs on {trial.case.name}"
-                each = ", ".join(f"`{s.tensor}` {tuple(s.shape)}: {number(s.nbytes)} bytes" for s in own)
-                detail = f"backward reads what forward keeps: {each}"
+                detail = f"backward reads what forward keeps: {kept_tensors(own)}; {number(limit)} bytes would do"
                 return self.lost(f"{number(kept)} bytes kept", expected=expected, detail=detail)
         return self.earned(f"backward reads {number(kept)} bytes of forward's beside the inputs")
+
+
+def kept_tensors(saved: Sequence[Saved]) -> str:
+    """Name tensors that forward made and backward reads, the largest first. What a buffer is called here no student knows."""
+    largest = sorted(saved, key=lambda s: -s.nbytes)
+    return ", ".join(
+        f"a result of {number(s.nbytes)} bytes"
+        if _is_result(s.tensor)
+        else f"a tensor of shape {tuple(s.shape)}, {number(s.nbytes)} bytes"
+        for s in largest
+    )
 
 
 def _labels(arguments: dict[str, Any]) -> set[str]:

@@ -161,9 +161,9 @@ class GradedTrial(Trial):
 
         for other, (got, right, name) in enumerate(_pairs(output, expected)):
             if name and other != part and fits(output[part], right):
-                is_other = f"Output {part} is what output {other} should be"
+                is_other = f"Result {part + 1} is what result {other + 1} should be"
                 if fits(got, right):
-                    return f"{is_other}, and so is output {other}: is one of them stored, or returned, twice?"
+                    return f"{is_other}, and so is result {other + 1}: is one of them stored, or returned, twice?"
                 return f"{is_other}: are they swapped?"
         return ""
 
@@ -246,7 +246,9 @@ class GradedTrial(Trial):
         if got.dtype != dtype:
             if expected.dtype == torch.float64:
                 name = next(n for n, v in arguments.items() if isinstance(v, torch.Tensor))
-                finding.detail = f"A result has the dtype of `{name}`: allocate it with dtype={name}.dtype."
+                by_kernels = f"allocate it with dtype={name}.dtype"
+                how = by_kernels if self.evidence.launches else f"cast it once, at the end, by .to({name}.dtype)"
+                finding.detail = f"A result has the dtype of `{name}`: {how}."
             return f"expected {dtype}, got {got.dtype}"
         wrong = self._wrong(arguments, got, expected)
         if not bool(wrong.any()):
@@ -310,7 +312,9 @@ def _pairs(output: Any, expected: Any) -> Iterable[tuple[Any, Any, str]]:
         return [(output, expected, "")]
     if not isinstance(output, list) or len(output) != len(expected):
         return [(output, expected, "")]
-    names = getattr(expected, "_fields", None) or [f"output {i}" for i in range(len(expected))]
+    names = getattr(expected, "_fields", None) or [
+        f"result {i} of {len(expected)}" for i in range(1, len(expected) + 1)
+    ]
     return [(got, right, f"{name}: ") for got, right, name in zip(output, expected, names, strict=True)]
 
 
@@ -421,7 +425,7 @@ class Holds(Criterion):
         for trial in of_group(trials, self.group):
             judged = GradedTrial.of(exercise, trial)
             seen, cause = judged.stopped, judged.cause
-            for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
+            for arguments, output in trial.calls:
                 if not seen and output is None:
                     seen, cause = f"{exercise.entry} {exercise.blank}", Cause("blank")
                 elif not seen:

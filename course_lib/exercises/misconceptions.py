@@ -1,4 +1,4 @@
-"""Slips: mistakes that are known by what they make of a call's arguments, and the one way to find them in results."""
+"""Mistakes that are known by what they make of a call's arguments, and the one way to find them in results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def failing(trials: Sequence[GradedTrial]) -> list[GradedTrial]:
 def results(trials: Sequence[GradedTrial], place: int = 0) -> Iterator[tuple[dict[str, Any], torch.Tensor]]:
     """(arguments, result) of each call of the trials that are shown; of several results the one at that place."""
     for t in failing(trials):
-        for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+        for call, out in t.calls:
             found = nth(out, place)
             if isinstance(found, torch.Tensor) and found.is_floating_point():
                 yield call, found
@@ -60,7 +60,7 @@ class Misconception:
     wrong    a call's arguments -> the result, or all of them, as this mistake makes it; None where there is nothing to compare
              with. Of several functions, each result may be another's
     says     the sentence about it, if a result is rather that than the right one (is_closer_to)
-    right    a call's arguments -> the right result, or all of them
+    right    a call's arguments -> the right result, or all of them; None: the exercise's oracle says it
     place    which of several results is looked at
     each     every result must be so in which all of these would be seen; else one is enough
     times    how many times nearer than to the right one a result must be
@@ -68,26 +68,27 @@ class Misconception:
 
     wrong: Wrong
     says: str
-    right: Callable[..., Any]
+    right: Callable[..., Any] | None = None
     place: int = 0
     each: bool = False
     times: float = 10
 
     def __call__(self, trials: Sequence[GradedTrial]) -> str:
-        alike = (like for call, found in results(trials, self.place) if (like := self._looks(call, found)) is not None)
+        looks = (self._looks(t, call, found) for t in failing(trials) for call, found in results([t], self.place))
+        alike = (like for like in looks if like is not None)
         if self.each:
             alike = list(alike)
             return self.says if alike and all(alike) else ""
         return self.says if any(alike) else ""
 
-    def _looks(self, call: dict[str, Any], found: torch.Tensor) -> bool | None:
-        """Whether a result looks like the slip; None if it could not be seen there."""
+    def _looks(self, trial: GradedTrial, call: dict[str, Any], found: torch.Tensor) -> bool | None:
+        """Whether a result of a trial looks like the mistake; None if it could not be seen there."""
         wrongs = several(self.wrong)
         guesses = [nth(one(**call), self.place) for one in wrongs]
         given = [guess for guess in guesses if guess is not None]
         if not given:
             return None if guesses else False
-        right = nth(self.right(**call), self.place)
+        right = nth((self.right or trial.exercise.oracle)(**call), self.place)
         if any(is_closer_to(found, guess, right, self.times) for guess in given):
             return True
         harmless = len(wrongs) > 1 and any((guess - right).norm() < 0.01 * right.norm() for guess in given)

@@ -25,7 +25,7 @@ from tritontrace.words import plural
 
 
 def vector(length: int, dtype: str = "float32"):
-    """A drawing of x (length,)."""
+    """Return a function that draws x (length,)."""
     return lambda g: {"x": torch.randn(length, generator=g, device=g.device).to(getattr(torch, dtype))}
 
 
@@ -268,7 +268,7 @@ def ends_early(expected: Callable[..., torch.Tensor]) -> MistakeMatcher:
         told = [
             (torch.isclose(output.double(), expected(**arguments), rtol=0.01), t.evidence)
             for t in trials
-            for arguments, output in zip(t.inputs, t.evidence.outputs, strict=False)
+            for arguments, output in t.calls
             if isinstance(output, torch.Tensor) and output.shape == arguments["x"].shape
         ]
         if any(e.faults for _, e in told) or any(right[right.int().sum() :].any() for right, _ in told):

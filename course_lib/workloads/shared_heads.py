@@ -73,7 +73,7 @@ def differentiable(attention: Callable, attention_backward: Callable) -> Callabl
 
 
 def of_torch(q: Tensor, k: Tensor, v: Tensor, scale: float | None = None) -> Tensor:
-    """The same by torch's own attention, for Nq = Nk."""
+    """Compute causal attention with shared heads by torch's own function, for Nq = Nk."""
     return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=True)
 
 

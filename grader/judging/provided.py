@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,12 +24,32 @@ IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
 
 
 def with_provided(exercise: Exercise, cells: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
-    """An answer as it is run: with what the exercise gives as its last cell."""
-    return [*cells, ("<given>", source(exercise.id))] if exercise.given else cells
+    """An answer as it is run: with what the exercise gives as its last cells. Each definition stands in the line where the student's
+    cell has it, for a sentence may name a line."""
+    if not exercise.given:
+        return cells
+    where, lines = _first_lines(cells[-1][1]), []
+    for name, text in sorted(definitions(exercise.id).items(), key=lambda item: where.get(item[0], math.inf)):
+        lines += [""] * (where.get(name, 0) - 1 - len(lines)) + text.splitlines()
+    return [*cells, ("<given imports>", IMPORTS), ("<given>", "\n".join([*lines, ""]))]
+
+
+def _first_lines(cell: str) -> dict[str, int]:
+    """The line in which each function of a cell begins, its decorators included; none of a cell that Python cannot read."""
+    try:
+        functions = [node for node in ast.parse(cell).body if isinstance(node, ast.FunctionDef)]
+    except (SyntaxError, ValueError):
+        return {}
+    return {f.name: min([f.lineno, *(d.lineno for d in f.decorator_list)]) for f in functions}
+
+
+def source(exercise_id: str) -> str:
+    """All that the exercise gives, one after the other."""
+    return IMPORTS + "".join(f"\n\n{text}\n" for text in definitions(exercise_id).values())
 
 
 @functools.cache
-def source(exercise_id: str) -> str:
+def definitions(exercise_id: str) -> dict[str, str]:
     """The definitions of the names that the exercise gives, as the notebook was handed out. Raises KeyError if one is not there."""
     exercise = find(exercise_id)
     unit = unit_of(exercise.id)
@@ -39,7 +60,7 @@ def source(exercise_id: str) -> str:
         if isinstance(node, ast.FunctionDef):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             found[node.name] = "\n".join(lines[first - 1 : node.end_lineno])
-    return IMPORTS + "".join(f"\n\n{found[name]}\n" for name in exercise.given)
+    return {name: found[name] for name in exercise.given}
 
 
 def problem(exercise: Exercise, logs: Sequence[Mapping[str, Any]]) -> str:
@@ -50,7 +71,7 @@ def problem(exercise: Exercise, logs: Sequence[Mapping[str, Any]]) -> str:
     for log in logs:
         for key in (event["launch"] for call in log["calls"] for event in call["events"] if "launch" in event):
             if _without_the_students(log["kernels"][key]) not in own:
-                return "launches another kernel than the one that is given: leave what was handed out as it was"
+                return "launches a kernel other than the given one: leave the code that was handed out unchanged"
     return ""
 
 

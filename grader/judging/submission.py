@@ -182,7 +182,7 @@ class Reading(Notebook):
         return replace(answer, flags=[*answer.flags, *map(str, source_rules.of_answer(exercise, answer.own))])
 
     def submission(self) -> Submission:
-        """All of that as plain data."""
+        """Return what was read of the notebook as plain data, a Submission."""
         homes, answers, refused = {}, {}, {}
         for exercise in self.exercises:
             try:

@@ -184,7 +184,7 @@ def refusal(exercise_id, entry, capsys):
         (VALUES, {"neighbours": ..., "column": ...}, "`predicted_sectors` is not filled in yet"),
         (TRANSPOSE, lambda x: None, "transpose returns nothing yet"),
         (TRANSPOSE, lambda x: ..., "a ellipsis"),
-        (TRANSPOSE, lambda x: x.T.contiguous(), "it also does a copy (.clone or .contiguous)"),
+        (TRANSPOSE, lambda x: x.T.contiguous(), "it also uses a copy (.clone or .contiguous)"),
         (TRANSPOSE, lambda x: 1 / 0, "raised ZeroDivisionError: division by zero, in line"),
         (TRANSPOSE, lambda: 1, "raised TypeError"),
         (FORMULA, lambda n, itemsize: None, "padded_stride returns nothing yet"),

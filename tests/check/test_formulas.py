@@ -51,7 +51,6 @@ def test_numbers_alone_are_wrong(exercise_id, name, group):
 @pytest.mark.parametrize(
     "exercise_id, name, group",
     [
-        ("fusion.softmax", "no division", "plain"),
         ("coalescing.transpose", "x taken as contiguous", "strided"),
         ("attention.attention", "a scale of 1 / D", "plain"),
     ],

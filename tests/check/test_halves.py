@@ -144,7 +144,7 @@ def test_each_criterion_sees_its_own(entry, expected):
 
 def test_what_was_kept_is_named():
     (finding,) = [f for f in verdict(cube, KeepsTheSlope).findings if f.title == "nothing kept"]
-    assert finding.seen == "800 bytes kept" and "`buffer 1` (200,): 800 bytes" in finding.detail
+    assert finding.seen == "800 bytes kept" and "a tensor of shape (200,), 800 bytes" in finding.detail
 
 
 def test_reading_twice_names_the_lines():
@@ -161,7 +161,7 @@ class Wrong(Cube):
 def test_a_wrong_gradient_is_the_second_output():
     found = verdict(dataclasses.replace(cube, allows=frozenset(["mul"])), Wrong)
     (finding,) = [f for f in found.findings if not f.passed and f.judged]
-    assert finding.seen.startswith("output 1: ")
+    assert finding.seen.startswith("result 2 of ")
 
 
 def forged(entry, move):

@@ -56,6 +56,13 @@ def test_other_children_do_not_see_the_gpu(judge):
     assert re.search("PermissionError|FileNotFoundError", refusal(verdict))
 
 
+@pytest.mark.parametrize("name", ["training.checkpoint", "training.swap_in"])
+def test_torchs_optimizers_step_where_the_driver_is_shut_away(judge, name):
+    exercise = find(name)
+    verdict = judge.judge(exercise, answer(name, solution_cell(name)), seed=1)
+    assert verdict.points == verdict.out_of, refusal(verdict)
+
+
 def test_memory_is_capped(monkeypatch):
     for name in ("HOME", "TMPDIR", "TRITON_CACHE_DIR"):
         monkeypatch.setenv(name, "/tmp")  # put back after main

@@ -11,4 +11,4 @@ def raised(message, exception="RuntimeError", line=""):
 
 def refused(operation):
     """The evidence of a call in which torch did what it may not."""
-    return {"refused": f"it also does {operation}", "cause": Cause("refused", details={"operation": operation})}
+    return {"refused": f"it also uses {operation}", "cause": Cause("refused", details={"operation": operation})}

@@ -232,5 +232,5 @@ def test_a_gradient_of_none_is_no_return_that_is_missing():
     )
     exercise = find("training.operator_norm")
     verdict = judge(exercise, observe(exercise, load(answer(exercise.id, source), exercise.entry), 1))
-    assert [f.seen for f in verdict.findings if f.lost] == ["output 2: None, and the others are not"]
+    assert [f.seen for f in verdict.findings if f.lost] == ["result 3 of 3: None, and the others are not"]
     assert "The weight has no gradient" in verdict.remark

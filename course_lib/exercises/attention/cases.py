@@ -24,7 +24,7 @@ def qkv(
     v_mean: float = 0.0,
     **more: Any,
 ):
-    """A drawing of q (*lead, nq, d), k and v (*lead, nk, d), and of `more` as it is.
+    """Return a function that draws q (*lead, nq, d), k and v (*lead, nk, d), and of `more` as it is.
 
     scores  what scale * q @ k.mT is like: "mild", around 0; "flat", all within 0.2 of 0; "large", up to about 150 either way;
             "rising", by 60 from the first key to the last; "last", one score of about 80, at the last key; "low", all near -200
@@ -78,7 +78,7 @@ def state_of(scores: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch
 def states(
     *shape: int, d: int = 8, keys: int = 12, mean: Sequence[float] = (0, 0), spread: float = 3.0, nothing: str = ""
 ):
-    """A drawing of a and b, the states of `shape` queries after `keys` keys each. mean: those of the scores of a and of b.
+    """Return a function that draws a and b, the states of `shape` queries after `keys` keys each. mean: those of the scores of a and of b.
 
     nothing: in which state every second row has seen no key: "a", "b", "both", or "" for none.
     """
@@ -114,7 +114,7 @@ def rows(*parts: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
 def positions(
     *shape: int, d: int, places: Callable[[int, torch.Generator], torch.Tensor], dtype: torch.dtype = torch.float32
 ):
-    """A drawing of x (*shape, d) and positions (shape[-1],)."""
+    """Return a function that draws x (*shape, d) and positions (shape[-1],)."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
         x = torch.randn(*shape, d, generator=g, device=g.device).to(dtype)

@@ -11,13 +11,13 @@ from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import anywhere, from_zero, positions, qkv, with_backward
 from course_lib.exercises.attention.criteria import ATTENTION, TENSORS, LargestBuffer
 from course_lib.exercises.attention.mistakes import (
+    A_SECOND_SOFTMAX,
     CHAIN_RULE,
     FORMULA_SLIPS,
     NO_MAXIMUM,
     TOP_LEFT,
     UNMASKED,
     UNSCALED,
-    computes,
     each_sees_a_key,
     has_nan,
     no_infinities,
@@ -35,6 +35,7 @@ from course_lib.exercises.attention.oracles import (
     seen,
 )
 from course_lib.exercises.cases import operations
+from course_lib.exercises.misconceptions import Misconception
 
 # ------------------------------------------------------------------------------------------------ what attention is
 
@@ -130,12 +131,12 @@ rotary = Exercise(
         "float32. Return out in the dtype of x.",
     ],
     mistakes=[
-        computes(
+        Misconception(
             halves,
             "You pair column i with column i + D / 2, as some models do. Here columns 2 i and 2 i + 1 are a pair.",
             rotated,
         ),
-        computes(
+        Misconception(
             lambda x, positions, **_: rotated(x, -positions),
             "You turn the pairs in the wrong direction. Look at the signs of the sines.",
             rotated,
@@ -253,6 +254,7 @@ backward = Exercise(
     ],
     mistakes=[
         starts_from_empty,
+        A_SECOND_SOFTMAX,
         has_nan(
             ["causal"],
             "There is NaN under the causal mask, though each query sees a key. Mask with -inf in s, before exp, or with 0 in p, after it.",

@@ -10,17 +10,9 @@ from typing import Any
 import torch
 
 from course_lib.criteria import GradedTrial
-from course_lib.exercise import Trial
-from course_lib.exercises.attention.oracles import State, gradients, merged, output_and_lse, reference, seen
-from course_lib.exercises.misconceptions import Misconception, Wrong, failing, results
+from course_lib.exercises.attention.oracles import State, gradients, merged, reference, seen
+from course_lib.exercises.misconceptions import Misconception, failing, is_closer_to, nth, results
 from course_lib.mistakes import MistakeMatcher
-
-
-def computes(
-    wrong: Wrong, says: str, right: Callable[..., Any] = output_and_lse, place: int = 0, **how: Any
-) -> Misconception:
-    """Make the slip whose result is what `wrong` computes from the arguments of a call, instead of attention."""
-    return Misconception(wrong, says, right, place, **how)
 
 
 def unscaled(q, k, v, **more):
@@ -44,21 +36,28 @@ def all_keys(q, k, v, causal=False, **more):
     return reference(q, k, v, **more)[0] if causal else None
 
 
-def has_nan(groups: Sequence[str], sentence: str, never: Callable[..., bool] = lambda **_: False) -> MistakeMatcher:
+def has_nan(
+    groups: Sequence[str],
+    sentence: str,
+    never: Callable[..., bool] = lambda **_: False,
+    where: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> MistakeMatcher:
     """Make a mistake that says `sentence` if a wrong result of these groups holds NaN. NaN from masked positions without `other`, and
     results of a wrong shape, do not count.
 
     never   tells from the arguments of a call that they cannot give such a NaN. If it is there all the same, it has another cause,
             and so may all others
+    where   rows of the first result that hold NaN, (..., Nq) of booleans -> whether it is such a NaN; None: any is
     """
 
     def look(trials: Sequence[GradedTrial]) -> str:
         found = False
         for t in (t for t in failing(trials) if not t.evidence.poisoned):
-            for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+            for call, out in t.calls:
                 if nan_in(out) and (never(**call) or misshapen(out, t.exercise.oracle(**call))):
                     return ""
-                found |= nan_in(out) and t.case.group in groups
+                such = nan_in(out) and (where is None or bool(where(nth(out, 0).isnan().any(-1))))
+                found |= such and t.case.group in groups
         return sentence if found else ""
 
     return look
@@ -155,7 +154,7 @@ def masks(
 ) -> list[MistakeMatcher]:
     """Make the mistakes of a wrong mask. In a single case, several wrong masks may look the same, so every result must be what
     the slip gives."""
-    return [computes(masked_by(sees, t), sentence, each=True) for t in tiles]
+    return [Misconception(masked_by(sees, t), sentence, each=True) for t in tiles]
 
 
 def walk(
@@ -312,23 +311,30 @@ def without_a_maximum(a, b):
     return (l_a * m_a.exp() + l_b * m_b.exp()) / m.exp() if far else None
 
 
-def upside_down(x, y, m_x, m_y):
-    """Merge two values with the inverse of the right factors."""
-    m = torch.maximum(m_x, m_y)
-    return x * torch.exp(m - m_x) + y * torch.exp(m - m_y)
+def merged_with(sign_x: int, sign_y: int):
+    """Make a merge of two values with the right factors, 1, or their inverses, -1."""
+
+    def merge(x, y, m_x, m_y):
+        m = torch.maximum(m_x, m_y)
+        return x * torch.exp(sign_x * (m_x - m)) + y * torch.exp(sign_y * (m_y - m))
+
+    return merge
 
 
-def no_scale_on_the_way_back(trials: Sequence[Trial]) -> str:
+UPSIDE_DOWN = [merged_with(*signs) for signs in ((-1, -1), (-1, 1), (1, -1))]
+
+
+def no_scale_on_the_way_back(trials: Sequence[GradedTrial]) -> str:
     """Say which of dq and dk are 1 / scale times too large."""
-    for t in trials:
-        for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+    for t in failing(trials):
+        for call, out in t.calls:
             if not isinstance(out, list) or len(out) != 3 or not all(isinstance(x, torch.Tensor) for x in out):
                 continue
             factor, right = math.sqrt(call["q"].shape[-1]), gradients(**call)
             lacks = [
                 name
                 for name, found, expected in zip(("dq", "dk"), out, right, strict=False)
-                if found.shape == expected.shape and torch.allclose(found.double(), factor * expected, 0.02, 0.02)
+                if is_closer_to(found, factor * expected, expected)
             ]
             if lacks:
                 verb = "lacks" if len(lacks) == 1 else "lack"
@@ -338,13 +344,13 @@ def no_scale_on_the_way_back(trials: Sequence[Trial]) -> str:
 
 AT_THE_TOP_LEFT = "Your mask is aligned at the top left. The last query must see all keys: j <= i + Nk - Nq."
 THE_OTHER_WAY = "The mask is shifted the other way: it needs Nk - Nq, not Nq - Nk."
-TOP_LEFT = computes(top_left, AT_THE_TOP_LEFT, each=True)
+TOP_LEFT = Misconception(top_left, AT_THE_TOP_LEFT, each=True)
 WITHOUT_SCALE = "These are the results without the scale 1 / sqrt(D)."
 WITHOUT_MASK = "These are the results without the causal mask."
-UNSCALED = computes(unscaled, WITHOUT_SCALE)
-UNMASKED = computes(all_keys, WITHOUT_MASK, each=True)  # in one case it could be one tile
+UNSCALED = Misconception(unscaled, WITHOUT_SCALE)
+UNMASKED = Misconception(all_keys, WITHOUT_MASK, each=True)  # in one case it could be one tile
 NO_MAXIMUM = [
-    computes(
+    Misconception(
         overflowing,
         "In float32 exp(s) is infinite from s = 89 on, and 0 below -104. Subtract each row's maximum first.",
         place=place,
@@ -357,11 +363,11 @@ LAST_QUERIES = (
 )
 
 FORMULA_SLIPS = [
-    computes(
+    Misconception(
         lambda q, k, v, causal=False, scale=None: None if scale is None else reference(q, k, v, causal)[0],
         "These are the results with a scale of 1 / sqrt(D), but the call gave another scale.",
     ),
-    computes(
+    Misconception(
         lambda q, k, v, causal=False, scale=None: (
             None
             if causal
@@ -369,39 +375,39 @@ FORMULA_SLIPS = [
         ),
         "Your softmax goes along the queries. The weights of each query must add up to 1, so use dim=-1.",
     ),
-    computes(
+    Misconception(
         mean_of_all,
         "A query that sees nothing gets the mean of all values, as from a softmax of equal scores. Mask with -inf, and give it zeros.",
     ),
 ]
 WALKS = [
-    computes(walked(divided=False), "You return acc. Divide it by l after the last tile."),
-    computes(
+    Misconception(walked(divided=False), "You return acc. Divide it by l after the last tile."),
+    Misconception(
         walked(acc_too=False),
         "When the maximum grows, you multiply l by exp(m - m_new), but not acc. acc is relative to m, too.",
     ),
-    computes(
+    Misconception(
         walked(l_too=False),
         "When the maximum grows, you multiply acc by exp(m - m_new), but not l. l is relative to m, too.",
     ),
-    computes(walked(False, False), "When the maximum grows, acc and l must be multiplied by exp(m - m_new)."),
-    computes(
+    Misconception(walked(False, False), "When the maximum grows, acc and l must be multiplied by exp(m - m_new)."),
+    Misconception(
         walked(rounded=True),
         "You round acc to half precision after each tile. Keep acc in float32, and round only o.",
     ),
-    computes(walked(), "lse lacks m. l is relative to the maximum, so lse = m + log(l).", place=1),
+    Misconception(walked(), "lse lacks m. l is relative to the maximum, so lse = m + log(l).", place=1),
 ]
-LAST_KEYS = computes(
+LAST_KEYS = Misconception(
     whole_tiles, "You leave out the last, short tile of keys. Does the loop round up, -(-Nk // bn)?", each=True
 )
-UNDERFLOW = computes(
+UNDERFLOW = Misconception(
     underflowing,
     "All scores are near -200, so each exp is 0. Do you subtract the maximum, and does it start from -inf?",
 )
 MASKS = [
     *masks(lambda i, j, shift, bm: j <= i - shift, THE_OTHER_WAY),
     *(
-        computes(more_keys_than_queries(masked_by(lambda i, j, shift, bm: j <= i, tiles)), AT_THE_TOP_LEFT)
+        Misconception(more_keys_than_queries(masked_by(lambda i, j, shift, bm: j <= i, tiles)), AT_THE_TOP_LEFT)
         for tiles in (False, True)
     ),
     *masks(
@@ -413,56 +419,78 @@ MASKS = [
     *masks(lambda i, j, shift, bm: j > -1, "Tiles with both seen and unseen keys need the causal mask.", [True]),
 ]
 MERGES = [
-    computes(
+    Misconception(
         without_a_maximum,
         "In float32 exp(m) by itself is infinite from m = 89 on, and 0 below -104. Subtract the larger maximum inside exp.",
         merged,
         1,
     ),
-    computes(
-        state_by(l=upside_down),
-        "Your factors are upside down. The factor of a is exp(m_a - m), which is at most 1.",
-        merged,
-        1,
+    *(
+        Misconception(
+            state_by(l=turned),
+            "A factor is upside down. That of a is exp(m_a - m), that of b is exp(m_b - m), and both are at most 1.",
+            merged,
+            1,
+            each=True,
+        )
+        for turned in UPSIDE_DOWN
     ),
-    computes(
+    *(
+        Misconception(
+            state_by(l=added),
+            f"{who} is relative to its own maximum, so multiply it by its factor: exp(m_a - m) for a, exp(m_b - m) for b.",
+            merged,
+            1,
+            each=True,
+        )
+        for who, added in (
+            ("l_a", lambda x, y, m_x, m_y: x + y * torch.exp(m_y - torch.maximum(m_x, m_y))),
+            ("l_b", lambda x, y, m_x, m_y: x * torch.exp(m_x - torch.maximum(m_x, m_y)) + y),
+        )
+    ),
+    Misconception(
         state_by(l=lambda x, y, *_: x + y),
         "You add l_a and l_b as they are. l_a is relative to m_a, so multiply it by exp(m_a - m), and l_b likewise.",
         merged,
         1,
+        each=True,
     ),
-    computes(
+    Misconception(
         state_by(acc=lambda x, y, *_: x + y),
         "m and l are right, but acc is not. Like l, acc is relative to the maximum, and needs the same factors, with [..., None].",
         merged,
         2,
     ),
-    computes(
+    Misconception(
         state_by(divided=True),
         "You divide acc by l. A state holds sums, so divide only after the last merge.",
         merged,
         2,
     ),
 ]
+A_SECOND_SOFTMAX = Misconception(
+    by_chain_rule(tile=64),
+    "You take the softmax of each tile, which adds up to 1 in that tile. p is exp(s - lse).",
+    gradients,
+)
 CHAIN_RULE = [
-    computes(by_chain_rule(minus=0.0), "dq and dk lack delta: ds = p * (dp - delta).", gradients),
-    computes(
+    Misconception(by_chain_rule(minus=0.0), "dq and dk lack delta: ds = p * (dp - delta).", gradients),
+    Misconception(
         by_chain_rule(edge=lambda nq, nk: nk), "These are the gradients without the causal mask.", gradients, each=True
     ),
-    computes(by_chain_rule(edge=lambda nq, nk: nq - nk), THE_OTHER_WAY, gradients, each=True),
-    computes(by_chain_rule(edge=lambda nq, nk: 0), AT_THE_TOP_LEFT, gradients),
-    computes(
-        by_chain_rule(tile=64),
-        "You take the softmax of each tile, which adds up to 1 in that tile. p is exp(s - lse).",
+    Misconception(by_chain_rule(edge=lambda nq, nk: nq - nk), THE_OTHER_WAY, gradients, each=True),
+    Misconception(by_chain_rule(edge=lambda nq, nk: 0), AT_THE_TOP_LEFT, gradients),
+    Misconception(
+        by_chain_rule(keys=64),
+        "dq comes only from the last tile of keys. Add each tile to it with +=.",
         gradients,
+        each=True,
     ),
-    computes(
-        by_chain_rule(keys=64), "dq comes only from the last tile of keys. Add each tile to it with +=.", gradients
-    ),
-    computes(
+    Misconception(
         by_chain_rule(queries=64),
         "dk comes only from the last tile of queries. Add each tile to it with +=.",
         gradients,
         1,
+        each=True,
     ),
 ]

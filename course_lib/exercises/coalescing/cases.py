@@ -10,7 +10,7 @@ DTYPES = {1: torch.int8, 2: torch.float16, 4: torch.float32, 8: torch.float64}
 
 
 def matrix(M: int, N: int, dtype: torch.dtype = torch.float32, *, layout: str = "rows", mean: float = 0.0):
-    """A drawing of x (M, N), normal around `mean`; layout: see course_lib.exercises.cases.laid_out."""
+    """Return a function that draws x (M, N), normal around `mean`; layout: see course_lib.exercises.cases.laid_out."""
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
         values = torch.randn(M, N, generator=generator, device=generator.device).add_(mean).to(dtype)
@@ -20,7 +20,7 @@ def matrix(M: int, N: int, dtype: torch.dtype = torch.float32, *, layout: str = 
 
 
 def matrix_and_index(M: int, N: int, K: int, dtype: torch.dtype = torch.float32, *, layout: str = "rows"):
-    """A drawing of x (M, N) and index (K,): row numbers, no two alike where K <= M allows it."""
+    """Return a function that draws x (M, N) and index (K,): row numbers, no two alike where K <= M allows it."""
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
         order = torch.randperm(max(M, K), generator=generator, device=generator.device)[:K] % M
@@ -30,7 +30,7 @@ def matrix_and_index(M: int, N: int, K: int, dtype: torch.dtype = torch.float32,
 
 
 def vector(length: int, dtype: torch.dtype = torch.float32):
-    """A drawing of x (length,)."""
+    """Return a function that draws x (length,)."""
     return lambda g: {"x": torch.randn(length, generator=g, device=g.device).to(dtype)}
 
 

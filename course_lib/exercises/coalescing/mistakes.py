@@ -80,7 +80,7 @@ def the_last_rows_alone(trials: Sequence[Trial]) -> str:
         return ""
     left_out = []
     for t in trials:
-        for arguments, output in zip(t.inputs, t.evidence.outputs, strict=False):
+        for arguments, output in t.calls:
             x = arguments["x"].double()
             if not isinstance(output, torch.Tensor) or output.shape != x.shape[1:]:
                 return ""
@@ -98,7 +98,7 @@ def added_in_float16(budget: ErrorBudget) -> MistakeMatcher:
     def look(trials: Sequence[Trial]) -> str:
         right = {torch.float32: [], torch.float16: []}
         for t in trials:
-            for arguments, output in zip(t.inputs, t.evidence.outputs, strict=False):
+            for arguments, output in t.calls:
                 x, sums = arguments["x"], arguments["x"].double().sum(0)
                 finite = isinstance(output, torch.Tensor) and output.shape == sums.shape and output.isfinite().all()
                 if not finite or t.evidence.faults:

@@ -12,7 +12,7 @@ from course_lib.exercises.cases import integer
 
 
 def normal(*shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0, mean: float = 0.0):
-    """A drawing of x, normal around `mean`."""
+    """Return a function that draws x, normal around `mean`."""
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
         values = torch.randn(*shape, generator=generator, device=generator.device)
@@ -22,7 +22,7 @@ def normal(*shape: int, dtype: torch.dtype = torch.float32, scale: float = 1.0, 
 
 
 def sizes(n: int, low: float, high: float, dtype: torch.dtype, scale: float):
-    """A drawing of x (n,) of either sign with sizes between low and high, and the number `scale`."""
+    """Return a function that draws x (n,) of either sign with sizes between low and high, and the number `scale`."""
 
     def draw(generator: torch.Generator) -> dict[str, Any]:
         sign = torch.randint(0, 2, (n,), generator=generator, device=generator.device) * 2 - 1
@@ -33,7 +33,7 @@ def sizes(n: int, low: float, high: float, dtype: torch.dtype, scale: float):
 
 
 def cancelling(rows: int, blocks: int):
-    """A drawing of x (rows, 5 * blocks) float16: large numbers a, b, -a, -b, and as many small ones as blocks."""
+    """Return a function that draws x (rows, 5 * blocks) float16: large numbers a, b, -a, -b, and as many small ones as blocks."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
         pairs = torch.rand(rows, blocks, 2, generator=g, device=g.device) * 30000 + 30000
@@ -44,7 +44,7 @@ def cancelling(rows: int, blocks: int):
 
 
 def patterns(exponent_bits: int, mantissa_bits: int, chosen: Callable[[torch.Generator], list[int]]):
-    """A drawing of arguments for decode_float."""
+    """Return a function that draws arguments for decode_float."""
     return lambda g: {"patterns": chosen(g), "exponent_bits": exponent_bits, "mantissa_bits": mantissa_bits}
 
 
@@ -70,7 +70,7 @@ def specials(exponent_bits: int, mantissa_bits: int) -> list[int]:
 
 
 def numbers_of(dtype: str, low: float, high: float):
-    """A drawing of a number that the dtype holds, with a size from low to high, which are powers of two."""
+    """Return a function that draws a number that the dtype holds, with a size from low to high, which are powers of two."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         power = integer(g, int(math.log2(low)), int(math.log2(high)) - 1)
@@ -81,7 +81,7 @@ def numbers_of(dtype: str, low: float, high: float):
 
 
 def rows_of_all_sizes(rows: int, columns: int, zeros: int = 0):
-    """A drawing of x (rows, columns) whose rows have sizes from 1e-6 to 1000; the last `zeros` rows are 0."""
+    """Return a function that draws x (rows, columns) whose rows have sizes from 1e-6 to 1000; the last `zeros` rows are 0."""
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
         x = torch.randn(rows, columns, generator=generator) * torch.logspace(-6, 3, rows)[:, None]
@@ -124,7 +124,7 @@ def ties(generator: torch.Generator) -> dict[str, torch.Tensor]:
 
 
 def bits_of_numbers(n: int, *, powers: int = 0):
-    """A drawing of the bits of n numbers, normal around 0, times powers of ten from -powers to powers."""
+    """Return a function that draws the bits of n numbers, normal around 0, times powers of ten from -powers to powers."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
         size = torch.randint(-powers, powers + 1, (n,), generator=g) if powers else torch.zeros(n)
@@ -136,7 +136,7 @@ def bits_of_numbers(n: int, *, powers: int = 0):
 def logits(
     rows: int, columns: int, dtype: torch.dtype = torch.float32, *, scale: float = 3.0, mean: float = 0.0, masked=False
 ):
-    """A drawing of x (rows, columns), normal around `mean`. masked: about half of it is -inf, and all of row 1."""
+    """Return a function that draws x (rows, columns), normal around `mean`. masked: about half of it is -inf, and all of row 1."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
         x = torch.randn(rows, columns, generator=g, device=g.device) * scale + mean

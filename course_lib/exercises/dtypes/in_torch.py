@@ -35,7 +35,7 @@ from course_lib.mistakes import MistakeMatcher, on_exception, torch_did
 
 def bits_in_and_out(trials: Sequence[Trial]) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """(x, output) of each call whose output is bits of as many numbers."""
-    pairs = [(call["x"], out) for t in trials for call, out in zip(t.inputs, t.evidence.outputs, strict=False)]
+    pairs = [(call["x"], out) for t in trials for call, out in t.calls]
     return [
         (x, out)
         for x, out in pairs
@@ -54,6 +54,20 @@ def loses_nan(trials: Sequence[Trial]) -> str:
     return sentence if lost and else_right else ""
 
 
+def infinity_is_nan(trials: Sequence[Trial]) -> str:
+    """Say so if infinities became NaN, and all else is what it should be."""
+    pairs = bits_in_and_out(trials)
+    infinite = [(x & 0x7FFFFFFF) == 0x7F800000 for x, _ in pairs]
+    became = any(bool((inf & is_nan(out)).any()) for inf, (_, out) in zip(infinite, pairs, strict=True))
+    else_right = all(
+        bool(((out == rounded(x)) | inf | is_nan(x)).all()) for inf, (x, out) in zip(infinite, pairs, strict=True)
+    )
+    sentence = (
+        "An infinity went in, and a NaN came out. 0x7F800000 itself is infinity, and only what is above it is NaN."
+    )
+    return sentence if became and else_right else ""
+
+
 def shifted_down(trials: Sequence[Trial]) -> str:
     """Say that the results are the upper halves, shifted down, if they are."""
     pairs = bits_in_and_out(trials)
@@ -65,12 +79,15 @@ def shifted_down(trials: Sequence[Trial]) -> str:
     )
 
 
-def rounds_as(added: int, sentence: str) -> MistakeMatcher:
-    """Say `sentence` if every number came out as (x + added) with the lower 16 bits cleared."""
+def rounds_as(added: int, sentence: str, less_where_odd: int = 0) -> MistakeMatcher:
+    """Say `sentence` if every number came out as (x + added) with the lower 16 bits cleared.
+
+    less_where_odd   how much less is added where the lowest bit that stays is 1
+    """
 
     def look(trials: Sequence[Trial]) -> str:
-        pairs = bits_in_and_out(trials)
-        found = pairs and all(bool(((out == (x + added & -0x10000)) | is_nan(x)).all()) for x, out in pairs)
+        pairs = [(x, x + added - less_where_odd * (x >> 16 & 1), out) for x, out in bits_in_and_out(trials)]
+        found = pairs and all(bool(((out == (up & -0x10000)) | is_nan(x)).all()) for x, up, out in pairs)
         return sentence if found else ""
 
     return look
@@ -116,6 +133,12 @@ round_to_bf16 = Exercise(
         ),
         shifted_down,
         loses_nan,
+        infinity_is_nan,
+        rounds_as(
+            0x8000,
+            "Your ties go to the neighbour whose lowest bit that stays is 1. They should go to the one where it is 0.",
+            less_where_odd=1,
+        ),
         rounds_as(0, "You always cut the lower 16 bits off. What lies more than halfway should go up."),
         rounds_as(0x8000, "All your ties go up. A tie goes to the neighbour whose lowest bit that stays is 0."),
         rounds_as(0x7FFF, "All your ties go towards 0. A tie goes to the neighbour whose lowest bit that stays is 0."),
@@ -220,12 +243,12 @@ stable_logsumexp = Exercise(
         "m = torch.where(m == -math.inf, 0, m). Then exp gives 0, and log(0) is -inf, which is right.",
     ],
     mistakes=[
-        nan_where_all_is_masked,
         any_of(
             torch.isinf,
             ("large",),
             "Infinite results: exp overflowed (or all terms became 0) before log could bring it back.",
         ),
+        nan_where_all_is_masked,
     ],
 )
 

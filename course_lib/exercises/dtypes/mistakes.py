@@ -29,7 +29,7 @@ def if_plain_is_right(look: MistakeMatcher):
     def guarded(trials: Sequence[Trial]) -> str:
         for t in trials:
             if t.case.group == "plain":
-                for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+                for call, out in t.calls:
                     right = call["scale"] * call["x"].double() ** 2
                     if not isinstance(out, torch.Tensor) or out.shape != right.shape:
                         return ""
@@ -50,7 +50,7 @@ def times(factor: float, sentence: str, right: Callable[..., float]) -> MistakeM
 
 def upside_down(trials: Sequence[Trial]) -> str:
     """Say that the intensity is upside down, if it is so in each result."""
-    pairs = [(c, o) for t in trials for c, o in zip(t.inputs, t.evidence.outputs, strict=False)]
+    pairs = [(c, o) for t in trials for c, o in t.calls]
     turned = pairs and all(type(o) in (int, float) and o * traced_intensity(**c) == 1 for c, o in pairs)
     return "These are bytes for each operation, so turn it round." if turned else ""
 
@@ -64,7 +64,7 @@ def no_hidden_one(trials: Sequence[Trial]) -> str:
     """Say so if each normal number came out without the 1 before its mantissa."""
     found = []
     for t in trials:
-        for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+        for call, out in t.calls:
             if t.case.group == "normal" and isinstance(out, list) and len(out) == len(call["patterns"]):
                 read = truth(call["exponent_bits"], call["mantissa_bits"])
                 for pattern, number in zip(call["patterns"], out, strict=True):
@@ -76,21 +76,22 @@ def no_hidden_one(trials: Sequence[Trial]) -> str:
 def wraps_around(trials: Sequence[Trial]) -> str:
     """Say so if some q is off by about 256 steps."""
     for t in trials:
-        for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+        for call, out in t.calls:
             found = quantized(out, call["x"])
             if not isinstance(found, str):
                 q, scale = found[0].double(), found[1].double()[:, None]
                 steps = (q * scale - call["x"]).abs() / scale
                 if bool((steps < 0.51).double().mean() > 0.5) and bool(((steps - 256).abs() < 2).any()):
-                    return (
-                        "A number beyond 127 wraps around in int8: 128 becomes −128. Look for the largest |x| of a row."
-                    )
+                    largest = call["x"].abs().amax(1).double()
+                    by_128 = torch.allclose(found[1].double() * 128, largest, rtol=1e-3)
+                    what = "Divide the largest |x| of a row by 127." if by_128 else "Look for the largest |x| of a row."
+                    return f"A number beyond 127 wraps around in int8: 128 becomes −128. {what}"
     return ""
 
 
 def nan_where_all_is_masked(trials: Sequence[Trial]) -> str:
     """Say so if the rows of nothing but -inf came out as NaN, and no others."""
-    masked = [p for t in trials if t.case.group == "masked" for p in zip(t.inputs, t.evidence.outputs, strict=False)]
+    masked = [p for t in trials if t.case.group == "masked" for p in t.calls]
     empty = [(call["x"].isneginf().all(1), out) for call, out in masked]
     found = empty and all(isinstance(out, torch.Tensor) and torch.equal(out.isnan(), rows) for rows, out in empty)
     return (
@@ -104,7 +105,7 @@ def cut_off(trials: Sequence[Trial]) -> str:
     """Say so if every q is x / scale without its digits behind the point, and rounded some would be others."""
     cut, matters = [], False
     for t in trials:
-        for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+        for call, out in t.calls:
             found = quantized(out, call["x"])
             if not isinstance(found, str) and t.case.group in ("plain", "sizes"):
                 steps = call["x"] / found[1][:, None]

@@ -58,17 +58,14 @@ def right(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> to
 
 
 def lawful(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> str:
-    """Inputs that the function promises a result for: contiguous float32, D a power of two of 16 and more, for each query a key."""
+    """Say why the function promises no result for these inputs; "" if it promises one: contiguous float32, D of 16, 32 or 64, for
+    each query
+    a key."""
     if not all(t.is_contiguous() and t.dtype == torch.float32 for t in (q, k, v)):
         return "has a tensor that is not contiguous, or not float32"
     if q.shape[1] not in (16, 32, 64) or max(len(q), len(k)) > 256:
         return "has a D other than 16, 32 and 64, or more than 256 queries or keys"
     return "has queries that see no key: causal, with more queries than keys" if causal and len(q) > len(k) else ""
-
-
-def of_scores(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-    """A measure that errors grow with: the largest value, times the largest score."""
-    return v.double().abs().max() * (2 + (q.double() @ k.double().T).abs().max() / q.shape[1] ** 0.5)
 
 
 ATTENTION = Given(

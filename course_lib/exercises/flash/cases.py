@@ -40,7 +40,7 @@ def each_in_its_order(draw: Callable, names: Sequence[str] = "qkv") -> Callable:
 
 
 def backwards(draw: Callable) -> Callable:
-    """Put the keys of a drawing in the opposite order."""
+    """Return a function that draws what `draw` does, with k and v in the opposite order."""
     return lambda g: (given := draw(g)) | {name: given[name].flip(-2) for name in "kv"}
 
 
@@ -56,7 +56,7 @@ def grouped(
     v_mean: float = 0.0,
     **more: Any,
 ):
-    """A drawing of q (heads * group, nq, d), k and v (heads, nk, d), then `more`."""
+    """Return a function that draws q (heads * group, nq, d), k and v (heads, nk, d), then `more`."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         given = qkv(group * nq, nk, d, dtype, lead=(heads,), scores=scores, v_mean=v_mean)(g)
@@ -66,7 +66,7 @@ def grouped(
 
 
 def one_token(heads: int, group: int, nk: int, d: int, splits: int, dtype: torch.dtype = FP16, **kind: Any):
-    """A drawing of q (heads * group, d), k and v (heads, nk, d), and splits."""
+    """Return a function that draws q (heads * group, d), k and v (heads, nk, d), and splits."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         given = grouped(heads, group, 1, nk, d, dtype, **kind)(g)
@@ -76,7 +76,7 @@ def one_token(heads: int, group: int, nk: int, d: int, splits: int, dtype: torch
 
 
 def scored(M: int, N: int, D: int, dtype: torch.dtype = FP32, *, scores: str = "mild", v_mean: float = 0.0):
-    """A drawing of s (M, N), float32, and v (N, D) around `v_mean`.
+    """Return a function that draws s (M, N), float32, and v (N, D) around `v_mean`.
 
     scores  "mild" around 0; "large", to about 150 either way; "rising" or "falling" by 300 along a row; "low", all near -300; "late", the
             first half of each row -inf; "late and low", that and the rest near -300; "nothing", every other row -inf; "apart", every
@@ -109,6 +109,6 @@ def scored(M: int, N: int, D: int, dtype: torch.dtype = FP32, *, scores: str = "
 def heads(
     nq: int, nk: int, d: int, dtype: torch.dtype = FP16, *, lead: Sequence[int] = (2,), causal=False, **more: Any
 ):
-    """A drawing of q, k, v, causal, and scale if it is given."""
+    """Return a function that draws q, k, v, causal, and scale if it is given."""
     scale = {"scale": more.pop("scale")} if "scale" in more else {}
     return qkv(nq, nk, d, dtype, lead=lead, **more, causal=causal, **scale)

@@ -25,6 +25,7 @@ from course_lib.exercises.flash.slips import (
     edge,
     far_below_its_neighbours,
     first_keys,
+    heads_as_queries,
     in_the_tiles_of_a_walk,
     in_tiles,
     instead,
@@ -76,9 +77,10 @@ def unstored(trials: Sequence[GradedTrial]) -> str:
                         return ""
                     stored = stored_bytes(t.evidence, label) // x.element_size()
                     if stored < x.numel():
+                        of_each = "of each head " if x.dim() > 2 else ""
                         return (
-                            f"{t.case.name}: kernels stored {stored:,} of {x.numel():,} elements of a result. Does the grid cover the "
-                            "last, partial tile (triton.cdiv), and each head?"
+                            f"{t.case.name}: kernels stored {stored:,} of {x.numel():,} elements of a result. Does the grid have a program "
+                            f"for each tile {of_each}of this result, a last, partial one included (triton.cdiv)?"
                         )
     return ""
 
@@ -185,6 +187,11 @@ FIRST_KEYS = slip(first_keys, "Only the first Nq keys are read. The loop over th
 ROWS_AS_QUERIES = (
     "The mask uses the number of a row in the group as the number of its query. Row r is query r % Nq of its head."
 )
+HEADS_AS_QUERIES = slip(
+    heads_as_queries,
+    "The mask takes the number of a head in its group for that of a query: row r of a group is query r % Nq of head r // Nq.",
+    each=True,
+)
 POWERS_OF_2 = slip(
     instead(lambda s: s * math.log(2)),
     "The weights are powers of 2 here, since tl.exp2(x) is 2**x. To get exp(x), write tl.exp2(x * 1.4426950408889634); the factor is "
@@ -250,7 +257,7 @@ STRIDED_LSE = slip(
 ONE_TOO_FEW = "Each query sees one key too few."
 OWN_KEY = [slip(without_its_own(nothing), f"{ONE_TOO_FEW} Its own key is missing.") for nothing in (math.nan, 0.0)]
 EDGES = [
-    slip(shifted(-1), ONE_TOO_FEW),
+    *(slip(shifted(-1, nothing), ONE_TOO_FEW) for nothing in (0.0, math.nan)),
     slip(shifted(1), "Each query sees one key too many."),
 ]
 OTHER_SCALE = slip(
@@ -326,7 +333,23 @@ SEEN_NOTHING = (
     "NaN."
 )
 NAN = in_bounds(has_nan(["nothing", "causal", "late"], SEEN_NOTHING))
-NAN_IN_WINDOW = in_bounds(has_nan(["plain", "ragged"], SEEN_NOTHING))
+NAN_IN_WINDOW = [
+    in_bounds(
+        has_nan(
+            ["plain", "ragged"],
+            "The first row has NaN, but it sees its own key: no row may see nothing here. Does the walk begin at the first key that the "
+            "*first* row of the tile sees?",
+            where=lambda rows: rows.reshape(-1, rows.shape[-1])[:, 0].any(),
+        )
+    ),
+    in_bounds(has_nan(["plain", "ragged"], SEEN_NOTHING)),
+]
+NO_KEY_AT_ALL = in_bounds(
+    has_nan(
+        ["plain"],
+        "The result has NaN in some rows: these have seen no key, so l is 0. Does the walk of their tile reach every key that they see?",
+    )
+)
 NAN_WITHOUT_KEYS = in_bounds(
     has_nan(
         ["longer"],
@@ -337,12 +360,20 @@ NAN_AT_ONCE = in_bounds(
     has_nan(
         ["plain"],
         "The result has NaN. Do you compute exp(m - m_new), or exp(m_new - m)? m starts at -inf, and exp(inf) * 0 is NaN.",
+        where=torch.all,  # what is NaN in some rows alone does not come from this
     )
 )
 OVERFLOW = in_bounds(
     has_nan(
         ["hard"],
         "The result has NaN. An exp overflowed, or all terms of a sum underflowed. Subtract the running maximum before exp.",
+    )
+)
+OVERFLOW_OF_SHARES = in_bounds(
+    has_nan(
+        ["hard"],
+        "The result has NaN. An exp overflowed, or all terms of a sum underflowed. Subtract a maximum before each exp: in a share its "
+        "running maximum, in the merge the maximum of all shares, exp(m - tl.max(m, 0)).",
     )
 )
 VIEWS = [

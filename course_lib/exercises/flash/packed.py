@@ -13,14 +13,15 @@ from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import qkv
 from course_lib.exercises.cases import BF16, FP16, FP32
 from course_lib.exercises.flash.criteria import GATES, least_bytes, least_flops, tiles_flops
-from course_lib.exercises.flash.mistakes import OVERFLOW, RACE, unstored
+from course_lib.exercises.flash.mistakes import OVERFLOW, unstored
 from course_lib.exercises.flash.oracles import attend, attend_causal, causal_budget
 from course_lib.exercises.flash.slips import undivided, with_tf32
 from course_lib.exercises.misconceptions import Misconception, multiplied_in_tf32
+from course_lib.mistakes import on_race
 
 
 def packed(lengths: Sequence[int], heads: int, d: int, dtype: torch.dtype = FP16, **kind: Any):
-    """A drawing of q, k, v (heads, T, d), of the offsets of sequences of these lengths, in any order, and of the longest length."""
+    """Return a function that draws q, k, v (heads, T, d), the offsets of texts of these lengths, in any order, and the longest length."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         given = qkv(sum(lengths), sum(lengths), d, dtype, lead=(heads,), **kind)(g)
@@ -109,7 +110,10 @@ varlen = Exercise(
         "where offs_n[None, :] <= offs_m[:, None]; keys past end are later than any row that is stored.",
     ],
     mistakes=[
-        RACE,
+        on_race(
+            "Two programs store to the same place. Does each stop at the end of its own text, offsets[seq + 1], in the mask of the store, "
+            "too, and where a text has no token?"
+        ),
         Misconception(
             lambda q, k, v, **_: attend_causal(q, k, v).o,
             "A query sees the keys of the sequences before its own. The loop over keys begins at offsets[seq], not at 0.",

@@ -80,9 +80,11 @@ def instead(change: Callable[[torch.Tensor], torch.Tensor] = lambda s: s, **othe
     return wrong
 
 
-def edge(at: Callable[[int, int], int], clamped: bool = True) -> Callable[..., torch.Tensor | None]:
+def edge(
+    at: Callable[[int, int], int], clamped: bool = True, nothing: float = 0.0
+) -> Callable[..., torch.Tensor | None]:
     """o, if query i saw the keys up to i + at(Nq, Nk), where that is not Nk - Nq. Not clamped: keys that are not there, too, whose
-    scores and values are 0."""
+    scores and values are 0. nothing: in rows that then see nothing."""
 
     def wrong(q, k, v, causal=False, scale=None, **_):
         nq, nk = q.shape[-2], k.shape[-2]
@@ -90,9 +92,19 @@ def edge(at: Callable[[int, int], int], clamped: bool = True) -> Callable[..., t
             return None
         k, v = (x if clamped else torch.nn.functional.pad(x, (0, 0, 0, nq)) for x in (k, v))
         mask = torch.ones(nq, k.shape[-2], dtype=torch.bool, device=q.device).tril(at(nq, nk))
-        return softened(mask, q, k, v, scale)
+        return softened(mask, q, k, v, scale, nothing)
 
     return wrong
+
+
+def heads_as_queries(q, k, v, causal=False, scale=None, **_) -> torch.Tensor | None:
+    """o, if all queries of a head saw the keys of the query whose number is that of the head in its group."""
+    (nq, nk), group = (q.shape[-2], k.shape[-2]), q.shape[0] // k.shape[0]
+    if not causal or group == 1:
+        return None
+    heads = torch.arange(q.shape[0], device=q.device) % group
+    mask = torch.arange(nk, device=q.device) <= heads[:, None, None] + nk - nq
+    return softened(mask.expand(-1, nq, -1), q, k, v, scale)
 
 
 def softened(mask: torch.Tensor, q, k, v, scale: float | None = None, nothing: float = 0.0) -> torch.Tensor:
@@ -100,13 +112,14 @@ def softened(mask: torch.Tensor, q, k, v, scale: float | None = None, nothing: f
     return torch.softmax(under(mask, q, k, scale), -1).nan_to_num(nothing) @ of_each_head(q, v)
 
 
-def shifted(by: int) -> Callable[..., torch.Tensor | None]:
-    """Make a slip: o, if the edge of a causal mask, or the old end of a window, lay `by` keys further out."""
+def shifted(by: int, nothing: float = 0.0) -> Callable[..., torch.Tensor | None]:
+    """Make a slip: o, if the edge of a causal mask, or the old end of a window, lay `by` keys further out; `nothing` in rows that then
+    see nothing."""
 
     def wrong(q, k, v, causal=False, scale=None, window=None, **_):
         if window is None:
-            return edge(lambda nq, nk: nk - nq + by)(q, k, v, causal, scale)
-        return softened(visible(q.shape[-2], k.shape[-2], True, window + by, q.device), q, k, v)
+            return edge(lambda nq, nk: nk - nq + by, nothing=nothing)(q, k, v, causal, scale)
+        return softened(visible(q.shape[-2], k.shape[-2], True, window + by, q.device), q, k, v, nothing=nothing)
 
     return wrong
 
@@ -131,7 +144,7 @@ def in_the_tiles_of_a_walk(bm: int, bn: int) -> Callable[..., torch.Tensor]:
 
 
 def first_keys(q, k, v, causal=False, **more: Any) -> torch.Tensor | None:
-    """o of the first Nq keys, where there are more."""
+    """Compute o from the first Nq keys alone; None where there are no more, or where the mask leaves the others out."""
     n = q.shape[-2]
     return instead()(q=q, k=k[..., :n, :], v=v[..., :n, :], **more).o if n < k.shape[-2] and not causal else None
 
@@ -146,7 +159,8 @@ def other_keys(sides: Callable[[int, int], int]) -> list[Callable[..., torch.Ten
             if more.get("causal") or more.get("window") or more.get("splits") or keys in (0, nk):
                 return None
             k, v = (torch.nn.functional.pad(x, (0, 0, 0, keys - nk)) for x in (k, v))  # or cut, if that is below 0
-            return instead()(q=q, k=k, v=v, **more).o
+            o = instead()(q=q, k=k, v=v, **more).o
+            return o if bool(o.any()) else None  # many mistakes give nothing but 0
 
         return wrong
 

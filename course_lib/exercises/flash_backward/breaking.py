@@ -85,7 +85,8 @@ def right(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, c
 
 
 def lawful(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, causal: bool) -> str:
-    """Inputs that the function promises a result for: contiguous float32, D 16, 32 or 64, at most 256 queries and keys."""
+    """Say why the function promises no result for these inputs; "" if it promises one: contiguous float32, D 16, 32 or 64, at most 256
+    queries and keys."""
     if not all(t.is_contiguous() and t.dtype == torch.float32 for t in (q, k, v, do)):
         return "has a tensor that is not contiguous, or not float32"
     if q.shape[1] not in (16, 32, 64) or max(len(q), len(k)) > 256:

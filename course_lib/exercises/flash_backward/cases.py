@@ -42,7 +42,7 @@ def with_dy(draw: Callable, kind: str = "mild") -> Callable:
 def backward(
     nq: int, nk: int, d: int, dtype: torch.dtype = FP16, *, do: str = "mild", q=0.0, k=0.0, v: str = "mild", **more: Any
 ):
-    """A drawing of q, k, v, do, lse and delta as forward and `delta` leave them, causal, and scale if it is given.
+    """Return a function that draws q, k, v, do, lse and delta as forward and `delta` leave them, causal, and scale if it is given.
 
     q, k are around these numbers; v is of a kind of `upstream`, with keys for queries.
     """
@@ -72,7 +72,7 @@ def after_forward(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def outputs(*shape: int, dtype: torch.dtype = FP32, mean: float = 0.0, layout: str = "rows", do: str = "mild"):
-    """A drawing of o and do."""
+    """Return a function that draws o and do."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
         o = (torch.randn(shape, generator=g, device=g.device) + mean).to(dtype)
@@ -82,7 +82,7 @@ def outputs(*shape: int, dtype: torch.dtype = FP32, mean: float = 0.0, layout: s
 
 
 def both(nq: int, nk: int, d: int, dtype: torch.dtype = FP16, *, do: str = "mild", causal=False, **more: Any):
-    """A drawing of q, k, v, causal, scale if it is given, and dy."""
+    """Return a function that draws q, k, v, causal, scale if it is given, and dy."""
     return with_dy(heads(nq, nk, d, dtype, causal=causal, **more), do)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from course_lib.criteria.memory import kept_tensors
 from course_lib.criteria.results import CostCriterion
 from course_lib.evidence import Evidence
 from course_lib.exercise import Criterion, Exercise, Finding, Trial
@@ -16,6 +17,7 @@ from course_lib.exercises.attention.criteria import PRODUCTS
 from course_lib.exercises.attention.oracles import seen
 from course_lib.exercises.flash.criteria import WIDE, heads_of, pairs
 from tritontrace.results import Cause
+from tritontrace.words import plural
 
 
 def products(times: int, side: int = WIDE) -> Callable[..., int]:
@@ -34,6 +36,12 @@ def of_pairs(*times: int) -> Callable[..., Sequence[int]]:
 def scores_bytes(q: torch.Tensor, k: torch.Tensor, **_: Any) -> int:
     """Half a byte for each score."""
     return heads_of(q) * q.shape[-2] * k.shape[-2] // 2
+
+
+NOTHING_KEPT = (
+    "Nothing is kept besides the inputs. Keep o and lse with ctx.save_for_backward: then backward need not run the forward pass "
+    "again."
+)
 
 
 @dataclass
@@ -55,9 +63,11 @@ class KeepsOneNumberARow(CostCriterion):
             rows = [s for s in own if s.tensor != "out[0]"]
             allowed = 4 * math.prod(arguments["q"].shape[:-1])
             if len(rows) != 1 or rows[0].nbytes != allowed:
-                said = ", ".join(f"`{s.tensor}` {tuple(s.shape)}: {s.nbytes:,} bytes" for s in own) or "nothing"
                 expected = f"one more tensor, of {allowed:,} bytes, besides the inputs and o on {trial.case.name}"
-                return self.lost(f"{len(rows)} tensors besides the inputs and o", expected=expected, detail=said)
+                detail = f"besides the inputs and o, backward reads {kept_tensors(rows)}" if rows else NOTHING_KEPT
+                return self.lost(
+                    f"{plural(len(rows), 'tensor')} besides the inputs and o", expected=expected, detail=detail
+                )
         return self.earned(f"o, and {allowed:,} bytes")
 
 

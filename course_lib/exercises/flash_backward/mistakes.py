@@ -16,6 +16,7 @@ from course_lib.exercises.attention import mistakes as of_attention
 from course_lib.exercises.attention.mistakes import has_nan
 from course_lib.exercises.attention.oracles import seen
 from course_lib.exercises.flash.mistakes import in_bounds
+from course_lib.exercises.flash.oracles import attend
 from course_lib.exercises.flash.slips import TILES
 from course_lib.exercises.flash_backward.oracles import gradients, remembered, row_dots
 from course_lib.exercises.misconceptions import Misconception, Wrong, failing, multiplied_in_tf32, nth, several
@@ -49,6 +50,14 @@ def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...] | None]:
         return times * dq, times * dk, dv
 
     return wrong
+
+
+def scaled_otherwise_on_the_way_back(q, k, v, do, causal=False, scale=None, lse=None, delta=None, **_):
+    """(dq, dk, dv) with 1 / sqrt(D), where forward used the scale that was given; None where lse and delta are given."""
+    if lse is not None or scale is None or q.shape[:-2] != k.shape[:-2]:
+        return None
+    o, lse = attend(q, k, v, causal, scale=scale)
+    return without_ones_own_scale(q, k, v, do, causal, scale, lse, (do.double() * o).sum(-1))
 
 
 def without_ones_own_scale(q, k, v, do, causal=False, scale=None, lse=None, delta=None, **_):
@@ -241,7 +250,7 @@ def like_tf32(name: str, place: int) -> MistakeMatcher:
 def handed_q(trials: Sequence[GradedTrial]) -> str:
     """Say so if dk or dv has the shape of q, and should not."""
     for t in failing(trials):
-        for call, out in zip(t.inputs, t.evidence.outputs, strict=False):
+        for call, out in t.calls:
             for place, (name, like) in enumerate((("dk", "k"), ("dv", "v"))):
                 if getattr(nth(out, place), "shape", None) == call["q"].shape != call[like].shape:
                     return f"{name} has the shape of q, but it is the gradient of {like}. Allocate it with torch.empty_like({like})."
@@ -252,7 +261,7 @@ def atomics(trials: Sequence[Trial]) -> str:
     """Say that atomics add in any order, if there are any."""
     found = any(a.op == "atomic" for t in trials for launch in t.evidence.launches for a in launch.accesses)
     return (
-        "Atomics add in the order in which programs happen to arrive. Give each sum to a single program."
+        "Atomics add in the order in which programs happen to arrive. Let one program make each whole sum, and store it with tl.store."
         if found
         else ""
     )
@@ -265,7 +274,7 @@ def mistakes_of(name: str, place: int) -> list[MistakeMatcher]:
         slip(
             name,
             place,
-            without_ones_own_scale,
+            (without_ones_own_scale, scaled_otherwise_on_the_way_back),
             f"{name} is what a scale of D**-0.5 gives, but another scale was given.",
             each=True,
         ),
@@ -295,7 +304,7 @@ def masks_of(name: str) -> list[MistakeMatcher]:
 
 
 def swapped(place: int) -> MistakeMatcher:
-    """Make the mistake that dk and dv are swapped. place: which result dk is."""
+    """Make the matcher that recognises dk and dv in each other's place. place: which result dk is."""
     return slip(
         "dk", place, lambda **given: (dkv := gradients(**given)) and (dkv[0], dkv[2], dkv[1]), "dk and dv are swapped."
     )

@@ -13,7 +13,7 @@ from course_lib.criteria.memory import MIN_PROGRAMS
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16, FP32, operations
 from course_lib.exercises.flash.cases import by_columns, heads, one_of_each_head
-from course_lib.exercises.flash.mistakes import OF_O, ROUNDED_ACCUMULATOR, looks_like_tf32
+from course_lib.exercises.flash.mistakes import OF_O, OVERFLOW, ROUNDED_ACCUMULATOR, looks_like_tf32
 from course_lib.exercises.flash_backward.cases import both, with_dy
 from course_lib.exercises.flash_backward.criteria import (
     KeepsOneNumberARow,
@@ -128,6 +128,12 @@ flash_attention = Exercise(
             "takes 2 positional arguments but 3 were given",
             "forward returns two tensors, so backward is given two gradients. Return o alone; ctx keeps lse.",
         ),
+        on_exception(
+            "takes no arguments",
+            "FlashAttention is no torch.autograd.Function: leave the line `class FlashAttention(torch.autograd.Function):` as it is, and "
+            "give it forward and backward of your own.",
+        ),
+        OVERFLOW,
         *OF_O,
         ROUNDED_ACCUMULATOR,
         swapped(2),

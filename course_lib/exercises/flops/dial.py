@@ -32,7 +32,7 @@ def one_rounding(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str
 
 
 def multiply_adds(N: int, n: int, dtype: torch.dtype = FP32):
-    """A drawing of x (N,) and of n, the number of steps for each of its elements."""
+    """Return a function that draws x (N,) and n, the number of steps for each of its elements."""
     return lambda g: {"x": torch.randn(N, generator=g, device=g.device).to(dtype), "n": n}
 
 
@@ -99,6 +99,11 @@ dial = Exercise(
         Misconception(
             lambda x, n: FACTOR**n * x.double(),
             "x is never added: each step is y = y * 0.75 + x.",
+            steps,
+        ),
+        Misconception(
+            lambda x, n: (1 + FACTOR) ** n * x.double(),
+            "Each step must add the x of the call, and here it adds the y before it.",
             steps,
         ),
     ],

@@ -18,7 +18,7 @@ def times(factor: float, sentence: str, oracle: Callable[..., Any], part: int | 
     def look(trials: Sequence[Trial]) -> str:
         found = []
         for trial in trials:
-            for arguments, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
+            for arguments, output in trial.calls:
                 right = oracle(**arguments)
                 if part is not None:
                     output = output[part] if isinstance(output, list) and len(output) > part else None

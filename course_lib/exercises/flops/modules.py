@@ -17,7 +17,7 @@ from course_lib.mistakes import on_exception
 
 
 def normals(rounds: int, n: int, fan_in: int, spread: float = 1.0):
-    """A drawing of noise (rounds, n), normal, and fan_in. In each column some number lies within 3."""
+    """Return a function that draws noise (rounds, n), normal, and fan_in. In each column some number lies within 3."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         noise = spread * torch.randn(rounds, n, generator=g)
@@ -62,7 +62,7 @@ truncated_init = Exercise(
     mistakes=[
         Misconception(
             lambda noise, fan_in: noise[0].double() * fan_in**-0.5,
-            "Nothing is cut off: numbers outside of (-3, 3) are still there.",
+            "Nothing is cut off: numbers beyond 3 standard deviations are still there. Compare with 3 before you scale.",
             first_within,
             times=1000,
         ),

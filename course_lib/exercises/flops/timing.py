@@ -102,7 +102,7 @@ def near(seconds: float, **case: Any) -> bool:
 
 def as_if_many_runs(trials: Sequence[Trial]) -> str:
     """Say so if all is right but where the GPU slows down after as many runs as were asked for."""
-    pairs = [p for t in trials for p in zip(t.inputs, t.evidence.outputs, strict=False)]
+    pairs = [p for t in trials for p in t.calls]
     wrong = [(case, out) for case, out in pairs if near_the_truth(out, **case)]
     found = wrong and all(case["stamina"] and isinstance(out, float) and near(out / 2, **case) for case, out in wrong)
     return (

@@ -27,7 +27,7 @@ def rows(
     rising: float = 0.0,
     masked: int = 0,
 ):
-    """A drawing of x (M, N), column stride 1: scale * normal + mean, plus a slope that rises by `rising` along each row.
+    """Return a function that draws x (M, N), column stride 1: scale * normal + mean, plus a slope that rises by `rising` along each row.
 
     window   a view into a wider matrix full of NaN, so that an element read from outside shows
     masked   the number of elements at the start of each row that are -inf
@@ -59,7 +59,7 @@ def two(draw: Callable, second: str):
 
 
 def vectors(N: int, dtype: torch.dtype = torch.float32, scale: float = 3.0):
-    """A drawing of x and y (N,)."""
+    """Return a function that draws x and y (N,)."""
     return lambda g: {name: (normal(g, N) * scale).to(dtype) for name in ("x", "y")}
 
 
@@ -69,7 +69,7 @@ def normed(draw: Callable, eps: float = 1e-6):
 
 
 def added(draw: Callable, eps: float = 1e-6):
-    """A drawing of x, residual, weight and eps."""
+    """Return a function that draws x, residual, weight and eps."""
 
     def drawn(generator: torch.Generator) -> dict[str, Any]:
         pair, rest = two(draw, "residual")(generator), normed(draw, eps)(generator)
@@ -79,7 +79,8 @@ def added(draw: Callable, eps: float = 1e-6):
 
 
 def labelled(M: int, V: int, dtype: torch.dtype = torch.float32, **kind: Any):
-    """A drawing of logits (M, V) and target (M,) int64. Targets are not masked; the first and the last such class are among them."""
+    """Return a function that draws logits (M, V) and target (M,) int64. Targets are not masked; the first and the last such class
+    are among them."""
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
         first = kind.get("masked", 0)

@@ -21,7 +21,6 @@ from course_lib.exercises.fusion.mistakes import (
     all_zero,
     by_row,
     columns_add_up,
-    computes,
     cut_off,
     divided_by,
     divided_by_the_block,
@@ -33,6 +32,7 @@ from course_lib.exercises.fusion.mistakes import (
     several_launches,
 )
 from course_lib.exercises.fusion.oracles import add_rms_norm, loss_budget, near, norm_budget, rms_norm, softmax_budget
+from course_lib.exercises.misconceptions import Misconception
 from course_lib.hardware import inductor
 
 
@@ -115,13 +115,15 @@ bias_gelu = Exercise(
         "z = x.to(tl.float32) + bias.to(tl.float32), then 0.5 * z * (1 + tl.erf(z * 0.7071067811865476)).",
     ],
     mistakes=[
-        computes(
+        Misconception(
             lambda x, bias: F.gelu(x.double() + bias.double(), approximate="tanh"),
             "This is the approximation of GELU by tanh. The exact GELU is 0.5 * z * (1 + erf(z / sqrt(2))).",
+            each=True,
         ),
-        computes(
+        Misconception(
             by_row,
             "You use one number of the bias for each row. But the bias has one number for each column, so load it at bias_ptr + cols.",
+            each=True,
         ),
         several_launches,
         read_times("x", 1.9, IN_REGISTERS),
@@ -176,11 +178,16 @@ softmax = Exercise(
         columns_add_up,
         cut_off,
         not_apart(lambda x: torch.softmax(x.double(), 1)),
-        computes(
+        Misconception(
             divided_by(lambda x, p: x.sum(1, keepdim=True)),
             "Each row is divided by the sum of x. Divide it by the sum of p.",
+            each=True,
         ),
-        computes(divided_by(lambda x, p: torch.ones(())), "These are the exponentials p. Divide them by their sum."),
+        Misconception(
+            divided_by(lambda x, p: torch.ones(())),
+            "These are the exponentials p. Divide them by their sum.",
+            each=True,
+        ),
         scaled_rows(MASKED_ZERO),
         several_launches,
         read_times("x", 1.9, IN_REGISTERS),

@@ -12,6 +12,7 @@ import triton
 from course_lib.criteria import GradedTrial, passed_on
 from course_lib.criteria.results import SomeTrial
 from course_lib.exercise import Trial
+from course_lib.exercises.misconceptions import Misconception
 from course_lib.mistakes import MistakeMatcher
 from course_lib.workloads.chains import traced_stages
 
@@ -45,34 +46,9 @@ def several_launches(trials: Sequence[Trial]) -> str:
 
 def results(trials: Sequence[Trial], *groups: str) -> list[tuple[dict[str, Any], torch.Tensor]]:
     """Collect (arguments, result) of each call in these groups, or in all, that returned a tensor. Of a tuple, take the first part."""
-    pairs = [
-        p
-        for t in trials
-        if t.case.group in groups or not groups
-        for p in zip(t.inputs, t.evidence.outputs, strict=False)
-    ]
+    pairs = [p for t in trials if t.case.group in groups or not groups for p in t.calls]
     firsts = [(arguments, o[0] if isinstance(o, list) and o else o) for arguments, o in pairs]
     return [(arguments, o) for arguments, o in firsts if isinstance(o, torch.Tensor)]
-
-
-def computes(wrong: Callable[..., torch.Tensor], sentence: str) -> MistakeMatcher:
-    """Make a mistake that says `sentence` if every wrong result is what `wrong` computes from the arguments."""
-
-    def close(out: torch.Tensor, guess: torch.Tensor) -> bool:
-        share = max(1e-3, 4 * torch.finfo(out.dtype).eps)
-        most = guess.nan_to_num(0, 0, 0).abs().max().item()
-        return out.shape == guess.shape and torch.allclose(
-            out.double(), guess.double(), share, 1e-5 * most, equal_nan=True
-        )
-
-    def look(trials: Sequence[GradedTrial]) -> str:
-        found = [(t, *pair) for t in trials if t.difference for pair in results([t])]
-        likely = all(close(out, wrong(**arguments)) for _, arguments, out in found)
-        firsts = (right[0] if isinstance(right := t.exercise.oracle(**a), tuple) else right for t, a, _ in found)
-        unlike = not all(close(out, right) for (*_, out), right in zip(found, firsts, strict=True))
-        return sentence if found and likely and unlike else ""
-
-    return look
 
 
 def nan_of_exp(trials: Sequence[GradedTrial]) -> str:
@@ -139,14 +115,15 @@ def not_apart(function: Callable[..., torch.Tensor]) -> MistakeMatcher:
     def wrong(x: torch.Tensor) -> torch.Tensor:
         return function(x.as_strided(x.shape, (x.stride(1), x.stride(1))))
 
-    slip = computes(
+    mistake = Misconception(
         wrong,
         "Each program starts one element after the program before it. But rows lie x.stride(0) apart, and x.stride(1) is 1.",
+        each=True,
     )
 
     def look(trials: Sequence[GradedTrial]) -> str:
         # row * N gives the same result where a row has one element, and where both ways read the NaN next to a window
-        said, found = slip(trials), results([t for t in trials if t.difference])
+        said, found = mistake(trials), results([t for t in trials if t.difference])
         telling = said and any(call["x"].shape[1] > 1 and bool(out[1:].isfinite().any()) for call, out in found)
         return said if telling else ""
 
@@ -277,7 +254,7 @@ NO_CORRECTION = (
 BY_BLOCK = "The sum of squares is divided by the length of the block. Masked positions are not elements of the row, so divide by N."
 SQUARED = "In float16, 300² is infinite, and x / inf is 0. Convert to float32 before you square."
 NORMS = [
-    computes(normed_by(factor), sentence)
+    Misconception(normed_by(factor), sentence, each=True)
     for factor, sentence in (
         (
             lambda x, eps: 1 / (mean_square(x).sqrt() + eps),
@@ -296,26 +273,35 @@ NORMS = [
 ]
 CROSS_ENTROPY = [
     *(
-        computes(
-            padded(2**k), "With other=0 each masked position adds exp(0 - m) to l. With other=-float('inf') it adds 0."
+        Misconception(
+            padded(2**k),
+            "With other=0 each masked position adds exp(0 - m) to l. With other=-float('inf') it adds 0.",
+            each=True,
         )
         for k in range(7, 18)
     ),
     *(
-        computes(uncorrected(2**k), "When the maximum grows, the old sum is too large: multiply it by exp(m - m_new).")
+        Misconception(
+            uncorrected(2**k),
+            "When the maximum grows, the old sum is too large: multiply it by exp(m - m_new).",
+            each=True,
+        )
         for k in range(7, 18)
     ),
-    computes(
+    Misconception(
         loss_by(lambda x, right: x.logsumexp(1) - x.amax(1) - right),
         "The loss lacks m. l is relative to the maximum, so the logarithm of the sum is m + log(l).",
+        each=True,
     ),
-    computes(
+    Misconception(
         loss_by(lambda x, right: x.exp().sum(1).log() - right),
         "From x = 89 on, exp(x) is infinite in float32. Subtract the row's maximum first.",
+        each=True,
     ),
-    computes(
+    Misconception(
         loss_by(lambda x, right: -(torch.exp(right - x.amax(1)) / torch.exp(x - x.amax(1, keepdim=True)).sum(1)).log()),
         "If x[t] is far below the maximum, exp(x[t] - m) is 0, and its logarithm is -inf. m + log(l) - x[t] needs no exp of x[t].",
+        each=True,
     ),
 ]
 STORES_ONE = "You count one stored tensor for each kernel. How many of its results does a later kernel need?"

@@ -227,7 +227,7 @@ predict_overlap = Exercise(
 
 
 def heads(H: int, N: int, D: int, dtype: torch.dtype = FP16, scale: float = 1.0):
-    """A drawing of q, k, v (H, N, D); scale: of q."""
+    """Return a function that draws q, k, v (H, N, D); scale: of q."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
         q, k, v = (torch.randn(H, N, D, generator=g, device=g.device) for _ in range(3))

@@ -19,13 +19,13 @@ def normal(g: torch.Generator, shape: Sequence[int], dtype: torch.dtype, scale: 
 
 
 def elementwise(shape: Sequence[int], dtype: torch.dtype = torch.float32, *, scale: float = 1.0, names: str = "x dy"):
-    """A drawing of tensors of one shape. scale: that of all tensors but dy, which is the last."""
+    """Return a function that draws tensors of one shape. scale: that of all tensors but dy, which is the last."""
     *inputs, dy = names.split()
     return lambda g: {n: normal(g, shape, dtype, scale) for n in inputs} | {dy: normal(g, shape, dtype)}
 
 
 def dropped(shape: Sequence[int], p: float, seed: int, dtype: torch.dtype = torch.float32):
-    """A drawing of x and dy, with p and the seed of the mask."""
+    """Return a function that draws x and dy, with p and the seed of the mask."""
     return lambda g: {
         "x": normal(g, shape, dtype),
         "p": p,
@@ -46,7 +46,7 @@ def dropped_at(shape: Sequence[int], element: int, seed: int):
 def logits(
     M: int, V: int, dtype: torch.dtype = torch.float32, *, scale: float = 3.0, mean: float = 0.0, ban: float = 0.0
 ):
-    """A drawing of x (M, V), target, lse, dloss. ban: the share of logits, none of them a target's, that are -inf."""
+    """Return a function that draws x (M, V), target, lse, dloss. ban: the share of logits, none of them a target's, that are -inf."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
         x = normal(g, (M, V), dtype, scale) + mean
@@ -61,7 +61,7 @@ def logits(
 
 
 def normed(M: int, N: int, dtype: torch.dtype = torch.float32, *, scale: float = 1.0):
-    """A drawing of x (M, N), weight (N,), rstd (M,), dy (M, N). The rows of x are of very different sizes."""
+    """Return a function that draws x (M, N), weight (N,), rstd (M,), dy (M, N). The rows of x are of very different sizes."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
         rows = torch.exp(normal(g, (M, 1), torch.float32)).clamp(max=8)  # float16 ends at 65504

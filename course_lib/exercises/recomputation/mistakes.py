@@ -102,7 +102,7 @@ def mean_over_a_block(trials: Sequence[Trial]) -> str:
     """Say so if every ragged dx is what a mean over the whole block gives, and this differs from the mean over the row."""
     found, matters = [], False
     for t in trials:
-        for call, out in zip(t.inputs, t.evidence.outputs, strict=False) if t.case.group == "ragged" else ():
+        for call, out in t.calls if t.case.group == "ragged" else ():
             x, weight, rstd, dy = (call[name].double() for name in ("x", "weight", "rstd", "dy"))
             n, g, N = x * rstd[:, None], dy * weight, x.shape[1]
             dx = rstd[:, None] * (g - n * (g * n).sum(1, keepdim=True) / triton.next_power_of_2(N))
@@ -137,7 +137,7 @@ def unscaled(trials: Sequence[Trial]) -> str:
 
 def another_mask(trials: Sequence[Trial]) -> str:
     """Say so if forward keeps the right elements, and backward lets the gradients of other elements pass."""
-    pairs = [p for t in trials for p in zip(t.inputs, t.evidence.outputs, strict=False)]
+    pairs = [p for t in trials for p in t.calls]
     if not pairs or not all(two_like_x(output, call["x"]) for call, output in pairs):
         return ""
     forward = all(torch.equal(o[0] != 0, kept_elements(c["x"], c["p"], c["seed"]) & (c["x"] != 0)) for c, o in pairs)

@@ -53,7 +53,8 @@ name_it = Exercise(
 def attention_of(
     B: int, Hkv: int, group: int, nq: int, nk: int, D: int, *, turns=False, mask="", scale: float | None = None
 ):
-    """A drawing of q (B, Hq, nq, D), k, v (B, Hkv, nk, D), not turned, cos, sin, mask, scale, dy. The queries are the last nq of nk."""
+    """Return a function that draws q (B, Hq, nq, D), k, v (B, Hkv, nk, D), not turned, cos, sin, mask, scale, dy. The queries are
+    the last nq of nk."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         (q, dy), (k, v) = (projected(g, B, n, (h, h), D, torch.float32) for n, h in ((nq, Hkv * group), (nk, Hkv)))

@@ -42,7 +42,7 @@ def of_a_length(length: Callable[..., int], says: str) -> MistakeMatcher:
 
     def look(trials: Sequence[GradedTrial]) -> str:
         for trial in failing(trials):
-            for call, out in zip(trial.inputs, trial.evidence.outputs, strict=False):
+            for call, out in trial.calls:
                 k = out[-2] if isinstance(out, list) and len(out) > 1 else None
                 right = min(call["k"].shape[2], call["slots"])
                 if isinstance(k, torch.Tensor) and k.dim() == 4 and k.shape[2] != right:

@@ -13,7 +13,7 @@ from course_lib.exercises.training.shared_heads import projected
 
 
 def tokens(B: int, heads: int, pieces: Sequence[int], D: int, slots: int, dtype: torch.dtype = FP32):
-    """A drawing of k and v (B, heads, N, D), slots, and pieces, which add up to N."""
+    """Return a function that draws k and v (B, heads, N, D), slots, and pieces, which add up to N."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         k, v = projected(g, B, sum(pieces), (heads, heads), D, dtype)
@@ -45,7 +45,8 @@ def ring(x: torch.Tensor, slots: int, so_far: int) -> torch.Tensor:
 def text(
     B: int, Hkv: int, group: int, n: int, D: int, start: int, slots: int, dtype: torch.dtype = FP32, turns: bool = True
 ):
-    """A drawing of q, k, v of n tokens, cos, sin, caches of the first `start` tokens, k turned; the other tokens are to be written."""
+    """Return a function that draws q, k, v of n tokens, cos, sin, caches of the first `start` tokens, k turned; the other tokens are
+    to be written."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         q, k, v = projected(g, B, n, (Hkv * group, Hkv, Hkv), D, dtype)
@@ -59,7 +60,8 @@ def text(
 def pages(
     B: int, Hkv: int, group: int, lengths: Sequence[int], D: int, page: int, dtype: torch.dtype = FP32, spare: int = 3
 ):
-    """A drawing of q (B, Hq, D), k_pages, v_pages (pages, Hkv, page, D), table (B, most pages of a text), lengths (B,), both int32.
+    """Return a function that draws q (B, Hq, D), k_pages, v_pages (pages, Hkv, page, D), table (B, most pages of a text), lengths
+    (B,), both int32.
 
     Pages lie in any order; those of no text, and the places behind a text's last token, are NaN. Entries of the table behind a
     text's last page are 2^30.
@@ -88,7 +90,7 @@ def pages(
 
 
 def prefixed(draw: Callable[[torch.Generator], dict[str, Any]], shared: int) -> Callable[..., dict[str, Any]]:
-    """A drawing of `pages` in which all texts begin with the first `shared` pages of the first text."""
+    """Return a function that draws `pages` in which all texts begin with the first `shared` pages of the first text."""
 
     def drawn(g: torch.Generator) -> dict[str, Any]:
         arguments = draw(g)
@@ -113,7 +115,7 @@ def layer(
     v_mean: float = 0.0,
     **more: Any,
 ):
-    """A drawing of q (B, Hq, nq, D), k and v (B, Hkv, nk, D) as a layer has them, mask, causal, scaling, window, top_left.
+    """Return a function that draws q (B, Hq, nq, D), k and v (B, Hkv, nk, D) as a layer has them, mask, causal, scaling, window, top_left.
 
     v_mean  is added to v
     cached  k and v come from a cache: contiguous, where q is a view of (B, nq, H, D)

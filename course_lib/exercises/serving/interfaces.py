@@ -51,7 +51,7 @@ def in_turn(q, k, v, **more: Any) -> torch.Tensor | None:
 def laid_out_as_q(trials: Sequence[Trial]) -> str:
     """Say so if a result has the layout of q."""
     for trial in trials:
-        for call, out in zip(trial.inputs, trial.evidence.outputs, strict=False):
+        for call, out in trial.calls:
             q, o = call["q"], nth(out, 0)
             if isinstance(o, torch.Tensor) and o.shape == q.shape != q.transpose(1, 2).shape:
                 return "The result is laid out as q is, but the layer wants (B, Nq, Hq, D): all heads of one token, then those of the next."

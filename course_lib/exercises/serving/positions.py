@@ -49,7 +49,7 @@ def waves_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str
 
 
 def somewhere(n: int, D: int, furthest: int = 300):
-    """A drawing of positions (n,), whole numbers from 0 to `furthest` in any order, and D."""
+    """Return a function that draws positions (n,), whole numbers from 0 to `furthest` in any order, and D."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         return {"positions": torch.randint(0, furthest, (n,), generator=g, device=g.device), "D": D}
@@ -96,7 +96,7 @@ sinusoidal = Exercise(
 
 
 def placed(B: int, H: int, n: int, D: int, dtype: torch.dtype = FP32, first: int = 0, base: float = 10000.0):
-    """A drawing of x (B, H, n, D) as a layer has it, positions (n,) int32 from `first` on, and base."""
+    """Return a function that draws x (B, H, n, D) as a layer has it, positions (n,) int32 from `first` on, and base."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         x = projected(g, B, n, (H,), D, dtype)[0]
@@ -236,7 +236,7 @@ def biased(times: float = 1.0, early: bool = False, **slip: bool) -> Callable[..
 
 
 def scored(heads: int, nq: int, nk: int):
-    """A drawing of scores (heads, nq, nk)."""
+    """Return a function that draws scores (heads, nq, nk)."""
     return lambda g: {"scores": torch.randn(heads, nq, nk, generator=g, device=g.device)}
 
 

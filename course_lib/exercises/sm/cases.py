@@ -11,7 +11,7 @@ from course_lib.exercises.tiling import cases as tiling
 
 
 def matrix(M: int, N: int, dtype: torch.dtype = FP16, *, spare: int = 0, scale: float = 1.0):
-    """A drawing of x (M, N), whose rows lie N + spare elements apart; scale: its standard deviation."""
+    """Return a function that draws x (M, N), whose rows lie N + spare elements apart; scale: its standard deviation."""
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
         values = (scale * torch.randn(M, N + spare, generator=generator, device=generator.device)).to(dtype)
@@ -21,7 +21,7 @@ def matrix(M: int, N: int, dtype: torch.dtype = FP16, *, spare: int = 0, scale: 
 
 
 def factors(M: int, N: int, K: int, dtype: torch.dtype = FP16, **more: Any):
-    """A drawing of a (M, K) and b (K, N), with more arguments that are always the same."""
+    """Return a function that draws a (M, K) and b (K, N), with more arguments that are always the same."""
     draw = tiling.factors(M, N, K, dtype)
     return lambda generator: draw(generator) | more
 

@@ -19,12 +19,7 @@ def guessed(
     """
 
     def look(trials: Sequence[Trial]) -> str:
-        pairs = [
-            (call, out)
-            for t in trials
-            if group in ("", t.case.group)
-            for call, out in zip(t.inputs, t.evidence.outputs, strict=False)
-        ]
+        pairs = [(call, out) for t in trials if group in ("", t.case.group) for call, out in t.calls]
         parts = [(call, out if place is None else _part(out, place)) for call, out in pairs]
         if not parts or not all(alike(out, guess(**call)) for call, out in parts):
             return ""

@@ -228,7 +228,7 @@ def each_is(wrong: Callable[..., int], sentence: str, group: str) -> MistakeMatc
 
     def look(trials: Sequence[Trial]) -> str:
         for trial in (t for t in trials if t.case.group == group):
-            for call, out in zip(trial.inputs, trial.evidence.outputs, strict=False):
+            for call, out in trial.calls:
                 found = [x[0] if isinstance(x, list) and x else None for x in out] if isinstance(out, list) else []
                 if found != [wrong(*kernel, call["gpu"]) for kernel in call["kernels"]]:
                     return ""

@@ -99,7 +99,8 @@ descriptor_matmul = Exercise(
 
 
 def layer(M: int, N: int, K: int, dtype: torch.dtype = FP16, *, apart: float = 0.0, scale: float = 1.0, whole=False):
-    """A drawing of x (M, K), w (K, N) and bias (N,). apart: so far the product lies above 0, and the bias below.  whole: of whole numbers
+    """Return a function that draws x (M, K), w (K, N) and bias (N,). apart: so far the product lies above 0, and the bias below.
+    whole: of whole numbers
     from -2 to 2, whose products halves hold."""
 
     def draw(g: torch.Generator) -> dict[str, torch.Tensor]:
@@ -204,7 +205,7 @@ linear_silu = Exercise(
 def _rounded_first(trials: Any) -> str:
     """Say so if the product was rounded to the result's dtype before the bias was added."""
     for trial in trials:
-        for call, out in zip(trial.inputs, trial.evidence.outputs, strict=False):
+        for call, out in trial.calls:
             right = linear(**call)
             if trial.case.group != "precision" or not isinstance(out, torch.Tensor) or out.shape != right.shape:
                 continue

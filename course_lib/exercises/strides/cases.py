@@ -15,7 +15,7 @@ def integers(generator: torch.Generator, low: int, high: int, count: int) -> lis
 
 
 def matrix(M: int, N: int, dtype: torch.dtype = torch.float32, *, layout: str = "rows"):
-    """A drawing of x (M, N). layout: "one row" or "one column", expanded, or one of course_lib.exercises.cases.laid_out."""
+    """Return a function that draws x (M, N). layout: "one row" or "one column", expanded, or one of course_lib.exercises.cases.laid_out."""
 
     def draw(generator: torch.Generator) -> dict[str, torch.Tensor]:
         values = torch.randn(M, N, generator=generator, device=generator.device).to(dtype)
@@ -30,7 +30,7 @@ def matrix(M: int, N: int, dtype: torch.dtype = torch.float32, *, layout: str = 
 
 
 def tokens(B: int, S: int, heads: int, D: int, dtype: torch.dtype = torch.float32, *, sequence_first=False):
-    """A drawing of x (B, S, heads * D) and the number of heads. sequence_first: x is a view of (S, B, heads * D)."""
+    """Return a function that draws x (B, S, heads * D) and the number of heads. sequence_first: x is a view of (S, B, heads * D)."""
 
     def draw(generator: torch.Generator) -> dict[str, Any]:
         x = torch.randn(B, S, heads * D, generator=generator, device=generator.device).to(dtype)

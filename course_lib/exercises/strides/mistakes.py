@@ -60,7 +60,7 @@ def diagonals_alone(trials: Sequence[Trial]) -> str:
 
 def _copies(trial: Trial) -> list[tuple[dict[str, Any], torch.Tensor]]:
     """The results of x's shape, with the arguments of their calls."""
-    pairs = zip(trial.inputs, trial.evidence.outputs, strict=False)
+    pairs = trial.calls
     return [(a, output) for a, output in pairs if isinstance(output, torch.Tensor) and output.shape == a["x"].shape]
 
 
@@ -74,6 +74,34 @@ def channels_before_heads(x: torch.Tensor, heads: int) -> torch.Tensor:
     """Split channels into heads as if heads were the inner axis."""
     B, S, C = x.shape
     return x.reshape(B, S, C // heads, heads).permute(0, 3, 1, 2)
+
+
+def channels_last_but_one(x: torch.Tensor, heads: int) -> torch.Tensor:
+    """Split channels into heads, and swap the two new axes."""
+    return x.unflatten(-1, (heads, -1)).mT
+
+
+def as_if_contiguous(trials: Sequence[Trial]) -> str:
+    """Say so if heads are right where x is contiguous, and elsewhere what contiguous strides give."""
+    calls = [(call["x"], call["heads"], out) for t in trials for call, out in t.calls]
+    alike = [_heads_of(x.as_strided(x.shape, _contiguous(x)), heads).equal(out) for x, heads, out in calls if _is(out)]
+    views = [not x.is_contiguous() for x, _, _ in calls]
+    sentence = (
+        "Right where x is contiguous. A view has other strides: take x.stride(), or let .reshape or rearrange do so."
+    )
+    return sentence if len(alike) == len(calls) and all(alike) and any(views) else ""
+
+
+def _heads_of(x: torch.Tensor, heads: int) -> torch.Tensor:
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def _contiguous(x: torch.Tensor) -> tuple[int, ...]:
+    return torch.empty(x.shape, device="meta").stride()
+
+
+def _is(output: Any) -> bool:
+    return isinstance(output, torch.Tensor)
 
 
 def equals(wrong: Callable[..., torch.Tensor], sentence: str) -> MistakeMatcher:

@@ -88,7 +88,7 @@ einsum_predictions = Exercise(
 
 
 def queries_and_keys(B: int, S: int, T: int, G: int, R: int, D: int, dtype: torch.dtype = torch.float32):
-    """A drawing of q (B, S, G * R, D) and k (B, T, G, D)."""
+    """Return a function that draws q (B, S, G * R, D) and k (B, T, G, D)."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         q, k = torch.randn(B, S, G * R, D, generator=g), torch.randn(B, T, G, D, generator=g)
@@ -151,7 +151,7 @@ grouped_scores = Exercise(
 
 
 def pooled(B: int, n: int, width: int, C: int, dtype: torch.dtype = torch.float32, layout: str = "rows"):
-    """A drawing of x (B, n * width, C) and the width of a window."""
+    """Return a function that draws x (B, n * width, C) and the width of a window."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         return {"x": laid_out(torch.randn(B, n * width, C, generator=g).to(dtype), layout), "width": width}

@@ -8,7 +8,9 @@ from course_lib.criteria import Compiles, Correct, Traffic, TritonDidTheWork, co
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.strides.cases import matrix, tokens
 from course_lib.exercises.strides.mistakes import (
+    as_if_contiguous,
     channels_before_heads,
+    channels_last_but_one,
     contiguous_alone,
     cut_in_the_wrong_order,
     diagonals_alone,
@@ -52,6 +54,11 @@ split_heads = Exercise(
             "Here every head gets each `heads`-th channel. But the D channels of a head lie side by side, so they are the last part of the "
             "axis: write (h d), not (d h).",
         ),
+        equals(
+            channels_last_but_one,
+            "The axes of this result are (B, S, D, heads). They should be (B, heads, S, D): b h s d in einops' words.",
+        ),
+        as_if_contiguous,
     ],
 )
 

@@ -22,7 +22,7 @@ def factors(
     mean: float = 0.0,
     whole: bool = False,
 ):
-    """A drawing of a (M, K) and b (K, N), or batches of them: normal around `mean`, or whole numbers from -3 to 3.
+    """Return a function that draws a (M, K) and b (K, N), or batches of them: normal around `mean`, or whole numbers from -3 to 3.
 
     shared: there is one b for all of a batch. layout, else of b too: see course_lib.exercises.cases.laid_out.
     """

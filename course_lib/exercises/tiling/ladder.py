@@ -19,20 +19,13 @@ from tritontrace.tracing import Trace, trace
 
 
 def matrix(M: int, K: int, dtype: torch.dtype = torch.float32, layout: str = "rows", mean: float = 0.0):
-    """A drawing of a (M, K)."""
+    """Return a function that draws a (M, K)."""
     return lambda g: {"a": laid_out((torch.randn(M, K, generator=g) + mean).to(dtype), layout)}
 
 
 def sums(a: torch.Tensor) -> torch.Tensor:
     """(M,) in float64, as float32."""
     return a.double().sum(1).float()
-
-
-def sums_of_whole_blocks(a: torch.Tensor) -> torch.Tensor:
-    """The sums, without what lies behind the last whole block of columns."""
-    K = a.shape[1]
-    whole = [side for side in (16, 32, 64, 128, 256, 512, 1024) if side <= K]
-    return a[:, : K // whole[-1] * whole[-1]].double().sum(1) if whole else torch.zeros(len(a), dtype=torch.float64)
 
 
 def last_blocks(side: int):

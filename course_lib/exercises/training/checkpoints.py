@@ -94,7 +94,7 @@ def missing_for(loss: float, **arguments: Any) -> Sequence[str]:
 def missing_parts(trials: Sequence[Trial]) -> str:
     """Name the parts without which a run has the first loss that was seen; "" or a sentence."""
     for trial in trials:
-        for call, output in zip(trial.inputs, trial.evidence.outputs, strict=False):
+        for call, output in trial.calls:
             seen = _resumed(output, call["after"])[:1]
             if seen and not _small(output) and seen != [straight(**call)[call["before"]]]:
                 named = " and ".join(missing_for(seen[0], **call))

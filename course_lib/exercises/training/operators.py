@@ -15,7 +15,7 @@ from tritontrace.results import described
 
 
 def normed(M: int, N: int, dtype: torch.dtype = FP32, fake: bool = False):
-    """A drawing of x (M, N), weight (N,), fake, whether the operator is asked about tensors without data, too, and dy."""
+    """Return a function that draws x (M, N), weight (N,), fake, whether the operator is asked about tensors without data, too, and dy."""
 
     def draw(g: torch.Generator) -> dict[str, Any]:
         x, dy = (torch.randn(M, N, generator=g, device=g.device).to(dtype) for _ in range(2))
@@ -105,13 +105,13 @@ operator_norm = Exercise(
             else ""
         ),
         lambda trials: (
-            "Without data the operator fails, or gives other shapes or dtypes: register_fake is missing for one of the two operators, or "
-            "is wrong. torch.compile calls it before it ever runs a kernel."
+            "Without data the function fails, or gives other shapes or dtypes. Does it go through your two operators, and is register_fake "
+            "there, and right, for both? torch.compile calls it before it ever runs a kernel."
             if any(
                 isinstance(out, list) and len(out) > 3 and list(out[3:]) != list(with_gradients(**call)[3:])
                 for t in trials
                 if t.case.group == "fake"
-                for call, out in zip(t.inputs, t.evidence.outputs, strict=False)
+                for call, out in t.calls
             )
             else ""
         ),

@@ -149,7 +149,7 @@ BETA1, BETA2, EPS = 0.9, 0.95, 1e-8
 def weights(
     n: int, low: torch.dtype | None = None, *, step: int = 1000, decay: float = 0.0, small: bool = False
 ) -> Callable[[torch.Generator], dict[str, Any]]:
-    """A drawing of p, g, m, v, low and what AdamW is told.
+    """Return a function that draws p, g, m, v, low and what AdamW is told.
 
     A late step without decay and with gradients far above eps, so that each of these can be wrong alone. low: the dtype of
     the model's rounded copy of p and of the gradient;  small: gradients near eps.
@@ -279,7 +279,9 @@ adamw_step = Exercise(
             "The decay went into the gradient, and so into m and v. Decoupled decay does not: p *= 1 - lr * weight_decay.",
             coupled=True,
         ),
-        slip("The decay is not times the rate. It should be p *= 1 - lr * weight_decay.", by_rate=False),
+        slip(
+            "The decay is not multiplied by the learning rate. It should be p *= 1 - lr * weight_decay.", by_rate=False
+        ),
         slip("eps stands under the root. AdamW adds it to the root.", inside=True),
         slip(
             "eps is corrected with the root, because you add it to sqrt(v). AdamW adds it to sqrt(v / (1 - beta2**step)), whatever the "

@@ -38,7 +38,7 @@ def shared_heads(
     turning: bool = False,
     across: bool = False,
 ):
-    """A drawing of q, k, v, do (heads as a layer has them), lse and delta (B, Hq, nq) of a causal pass, and scale.
+    """Return a function that draws q, k, v, do (heads as a layer has them), lse and delta (B, Hq, nq) of a causal pass, and scale.
 
     turning  do is around 3 for the first half of the queries and around -3 for the others, so that sums over queries grow first
     across   do lies in memory by columns, as what comes back through a transpose does
@@ -141,6 +141,13 @@ def of_one_head(which: int) -> Callable[..., KeysAndValues | None]:
     return wrong
 
 
+def mean_of_heads(q, k, v, do, scale: float, **_: Any) -> KeysAndValues | None:
+    """The slip that the sum over a group is divided by its heads."""
+    if q.shape[1] == k.shape[1]:
+        return None
+    return KeysAndValues(*(x.mean(2) for x in of_heads(q, k, v, do, scale)[0]))
+
+
 def at_the_top_left(q, k, v, do, scale: float, **_: Any) -> KeysAndValues | None:
     """The slip that query i sees keys up to i. lse and delta are those of the right alignment."""
     if q.shape[2] == k.shape[2]:
@@ -151,6 +158,15 @@ def at_the_top_left(q, k, v, do, scale: float, **_: Any) -> KeysAndValues | None
     dp = do @ v.mT
     ds = seen * (dp - (p * dp).sum(-1, keepdim=True))
     return KeysAndValues(*(x.unflatten(1, (-1, group)).sum(2) for x in (scale * ds.mT @ q, seen.mT @ do)))
+
+
+def without_mask(q, k, v, do, lse, delta, scale: float, **_: Any) -> KeysAndValues:
+    """The slip that every query reads every key, with lse and delta of the causal pass."""
+    group = q.shape[1] // k.shape[1]
+    q, do, k, v = q.double(), do.double(), *(x.double().repeat_interleave(group, 1) for x in (k, v))
+    p = torch.exp(scale * q @ k.mT - lse.double()[..., None])
+    ds = p * (do @ v.mT - delta.double()[..., None])
+    return KeysAndValues(*(x.unflatten(1, (-1, group)).sum(2) for x in (scale * ds.mT @ q, p.mT @ do)))
 
 
 def unscaled(**given: Any) -> KeysAndValues:
@@ -221,14 +237,23 @@ grouped_backward = Exercise(
     ],
     mistakes=[
         Misconception(
+            mean_of_heads,
+            "dk and dv are the mean over the heads of a group. The gradient is their sum.",
+            shared_gradients,
+            each=True,
+        ),
+        Misconception(without_mask, "These are the gradients without the causal mask.", shared_gradients, each=True),
+        Misconception(
             of_one_head(0),
             "dk and dv are those of the first head of each group alone. Sum over all heads of q that read this head of k and v.",
             shared_gradients,
+            each=True,
         ),
         Misconception(
             of_one_head(-1),
             "dk and dv are those of the last head of each group alone. Sum over all heads of q that read this head of k and v.",
             shared_gradients,
+            each=True,
         ),
         Misconception(
             at_the_top_left,
@@ -237,7 +262,7 @@ grouped_backward = Exercise(
         ),
         Misconception(
             unscaled,
-            "dk lacks the factor scale: the scores are scale times q k, and so is their gradient.",
+            "dk lacks the factor scale. The scores are scale times q k, so their derivative by k has this factor, too.",
             shared_gradients,
         ),
     ],

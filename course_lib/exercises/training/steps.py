@@ -164,7 +164,7 @@ MEANS = "This is a mean of means: micro-batches with few targets count as much a
 
 
 def _pairs(trial: Any) -> list[tuple[dict[str, Any], Any]]:
-    return [(c, o) for c, o in zip(trial.inputs, trial.evidence.outputs, strict=False) if isinstance(o, dict)]
+    return [(c, o) for c, o in trial.calls if isinstance(o, dict)]
 
 
 def _mean_of_means(output: dict[str, Any], call: dict[str, Any]) -> bool:

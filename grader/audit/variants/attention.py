@@ -230,7 +230,7 @@ WRONG = [
     wrong("claims", "everybody sees something", COUNTED, ('4_keys": 2', '4_keys": 0')),
     # -------------------- merge
     wrong("merge", "acc is not corrected", PLAIN, ("acc_a * alpha_a[..., None]", "acc_a"), says="m and l"),
-    wrong("merge", "l is not corrected", PLAIN, ("l_a * alpha_a", "l_a"), says="You add l_a and l_b"),
+    wrong("merge", "l is not corrected", PLAIN, ("l_a * alpha_a", "l_a"), says="l_a is relative to its own maximum"),
     wrong("merge", "no maximum", PLAIN, ("torch.maximum(m_a, m_b)", "m_a")),
     wrong(
         "merge",
@@ -238,7 +238,13 @@ WRONG = [
         PLAIN,
         ("torch.exp(m_a - base), torch.exp(m_b - base)", "torch.exp(m_b - base), torch.exp(m_a - base)"),
     ),
-    wrong("merge", "upside down", PLAIN, ("torch.exp(m_a - base)", "torch.exp(base - m_a)"), says="Your factors are"),
+    wrong(
+        "merge",
+        "upside down",
+        PLAIN,
+        ("torch.exp(m_a - base)", "torch.exp(base - m_a)"),
+        says="A factor is upside down",
+    ),
     wrong(
         "merge",
         "a base of 0 beside an empty state",
@@ -619,12 +625,14 @@ WRONG = [
         [CAUSAL, NOTHING, HARD],
         ("j > i + B - 1 + Nk - Nq", "j > i + Nk - Nq - 1"),
         ("j > i", "j >= max(1, i)"),
+        not_remark="Add each tile to it",
     ),
     wrong(
         "attention_backward",
         "a second softmax",
         [RAGGED, CAUSAL, NOTHING, HARD, HALF, NEVER],
         ("torch.exp(s - base[..., i : i + B, None])", "torch.softmax(s, -1)"),
+        says="the softmax of each tile",
     ),
     wrong(
         "attention_backward",
@@ -658,7 +666,13 @@ WRONG = [
         [HALF],
         ("dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)", "dq, dk, dv"),
     ),
-    wrong("attention_backward", "one large tile", [NEVER], ("B = D**-0.5, 64", "B = D**-0.5, 1024")),
+    wrong(
+        "attention_backward",
+        "one large tile",
+        [NEVER],
+        ("B = D**-0.5, 64", "B = D**-0.5, 1024"),
+        not_remark="lack the factor",
+    ),
     wrong(
         "attention_backward",
         "a mask of Nq x Nk",

@@ -608,7 +608,7 @@ WRONG = [
     ),
     # -------------------- add_rmsnorm
     wrong("add_rmsnorm", "two kernels", [LAUNCH, BOTH], source=NORM_READS_H_AGAIN),
-    wrong("add_rmsnorm", "the norm, twice", [PLAIN], ("return out, h", "return out, out"), tells="and so is output 0"),
+    wrong("add_rmsnorm", "the norm, twice", [PLAIN], ("return out, h", "return out, out"), tells="and so is result 1"),
     wrong("add_rmsnorm", "in the other order", [PLAIN], ("return out, h", "return h, out")),
     wrong(
         "add_rmsnorm",

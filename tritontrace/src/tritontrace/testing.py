@@ -17,7 +17,7 @@ from tritontrace.results import Fault
 from tritontrace.tracing import show
 from tritontrace.tracing.as_on_a_gpu import as_on_a_gpu
 from tritontrace.tracing.recorded import Recorded
-from tritontrace.tracing.report import place
+from tritontrace.tracing.report import place, table
 from tritontrace.words import plural
 
 __all__ = [
@@ -72,13 +72,16 @@ def assert_bytes_at_most(trace: Recorded, most: int) -> None:
     >>> assert_bytes_at_most(t, x.nbytes)
     Traceback (most recent call last):
         ...
-    AssertionError: 8,000 bytes moved, 4,000 allowed.
+    AssertionError: 8,000 bytes moved, 4,000 allowed. Most by ...: `...`, 4,000 bytes.
     ...
     """
     __tracebackhide__ = True
     _launched(trace)
     if trace.bytes > most:
-        raise AssertionError(f"{trace.bytes:,} bytes moved, {most:,} allowed.\n{show.table(trace)}")
+        each = [(access, launch.kernel) for launch in trace.launches for access in launch.accesses]
+        line, kernel = max(each, key=lambda one: one[0].bytes)
+        by = f"Most by {place(trace, kernel, line.line)}: `{line.source}`, {line.bytes:,} bytes."
+        raise AssertionError(f"{trace.bytes:,} bytes moved, {most:,} allowed. {by}\n{table(trace)}")
 
 
 def assert_efficiency_at_least(trace: Recorded, least: float) -> None:
@@ -121,9 +124,7 @@ def assert_launches_at_most(trace: Recorded, most: int) -> None:
     __tracebackhide__ = True
     _launched(trace)
     if len(trace.launches) > most:
-        raise AssertionError(
-            f"{plural(len(trace.launches), 'launch', 'launches')}, {most:,} allowed.\n{show.table(trace)}"
-        )
+        raise AssertionError(f"{plural(len(trace.launches), 'launch', 'launches')}, {most:,} allowed.\n{table(trace)}")
 
 
 def assert_proved(function: Callable, *args: Any, **kwargs: Any) -> None:

@@ -10,6 +10,10 @@ import triton.language as tl
 pytest.importorskip("z3")
 
 from tritontrace.proving import formulas, prove, sizes
+from tritontrace.proving.proofs import proof_of
+from tritontrace.proving.shapes import SizedShapes
+from tritontrace.proving.ways import sized_launches
+from tritontrace.testing import as_on_a_gpu
 
 
 @triton.jit
@@ -33,6 +37,13 @@ def outcomes(proof):
 
 def refuted(proof):
     return [(c.op, c.about, c.sizes, c.fault.kind) for launch in proof.launches for c in launch.claims if c.fault]
+
+
+@triton.jit
+def counted(x_ptr, c_ptr, n, G: tl.constexpr, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    i = pid * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(c_ptr + pid % G, tl.sum(tl.load(x_ptr + i, mask=i < n, other=0.0), 0))
 
 
 INSIDE, ALONE = "inside its tensor", "one program for each element"
@@ -107,3 +118,13 @@ def test_examples_of_modules_that_are_not_public():
     }
     for module in (formulas, sizes):
         assert doctest.testmod(module, extraglobs=names).failed == 0
+
+
+@pytest.mark.parametrize("counters, outcome", [(8, "proved"), (3, "counterexample")])
+def test_a_buffer_of_which_no_number_says_its_size_keeps_that_of_the_script(counters, outcome):
+    with as_on_a_gpu(), sized_launches(SizedShapes(literals=True)) as launcher:
+        x, c = torch.randn(1200), torch.zeros(counters)
+        counted[(triton.cdiv(1200, 128),)](x, c, 1200, G=4, BLOCK=128)
+    (launch,) = proof_of(launcher.launches).launches
+    assert {claim.outcome for claim in launch.claims if claim.tensor == "c_ptr"} == {outcome}
+    assert f"c_ptr.shape[0] == {counters}" in launch.domain

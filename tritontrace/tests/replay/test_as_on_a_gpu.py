@@ -97,6 +97,11 @@ def test_an_optimizer_steps_under_a_torch_for_cuda_without_a_driver(monkeypatch)
     assert (weight < 1).all()
 
 
+def test_no_stream_captures_which_optimizers_of_torch_2_11_ask():
+    with as_on_a_gpu():
+        assert torch.cuda.is_current_stream_capturing() is False
+
+
 def test_torch_is_left_as_it_was():
     modules = torch.cuda, torch.cuda.nvtx, torch.accelerator, triton.runtime.driver
     before = [dict(vars(module)) for module in modules]

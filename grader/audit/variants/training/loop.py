@@ -137,7 +137,7 @@ ADAMW = [
     wrong("adamw_step", "t one too large", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** (step + 1), 1 - beta2 ** (step + 1)"), says="those of the next step"),
     wrong("adamw_step", "t one too small", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** max(1, step - 1), 1 - beta2 ** max(1, step - 1)"), says="those of the step before"),
     wrong("adamw_step", "decay coupled to the gradient", [DECAY], ("    p *= 1 - lr * decay\n", "    g += decay * p\n"), says="went into the gradient"),
-    wrong("adamw_step", "decay not times the rate", [DECAY], ("p *= 1 - lr * decay", "p *= 1 - decay"), says="not times the rate"),
+    wrong("adamw_step", "decay not times the rate", [DECAY], ("p *= 1 - lr * decay", "p *= 1 - decay"), says="not multiplied by the learning rate"),
     wrong("adamw_step", "no decay", [DECAY], ("    p *= 1 - lr * decay\n", "")),
     wrong("adamw_step", "eps under the root", [SMALL], ("tl.sqrt(v / c2) + eps", "tl.sqrt(v / c2 + eps)"), says="under the root"),
     wrong("adamw_step", "eps corrected with the root", [SMALL], ("p -= lr * (m / c1) / (tl.sqrt(v / c2) + eps)", "p -= (lr * tl.sqrt_rn(c2 + 0 * v) / c1) * m / (tl.sqrt(v) + eps)"), says="eps is corrected with the root"),

@@ -45,6 +45,7 @@ class SizedLaunch:
     guessed   what is taken to be a size because it is as large: (what, number, formula)
     arguments by name, as they came, to launch it again;  examples: those that `values` are of
     symbols   the sizes and their numbers;  foreign: those of tensors that torch made, which no argument has
+    untold    those of `holds` that fix a size because nothing that the kernel is given says it -> how that is said
     doubt     why the formulas are not those of the host code, if they are not (ways.py)
     """
 
@@ -58,6 +59,7 @@ class SizedLaunch:
     symbols: dict[str, int]
     examples: list[Any]
     foreign: list[str] = field(default_factory=list)
+    untold: dict[Condition, str] = field(default_factory=dict)
     doubt: str = ""
 
 
@@ -95,6 +97,20 @@ class SizedLauncher(Launcher):
                 if len(self.seen.fronts) > before:
                     settings = {name: plain(value) for name, value in options.items() if name in LAUNCH_OPTIONS}
                     self.launches.append(self._sized(arguments, grid, settings))
+
+    def _untold(self, values: list, programs: list[SizeFormula]) -> dict[Condition, str]:
+        """Fix the sizes of which neither a number nor the grid of a script says anything: a buffer's, which the script alone knows, stay as
+        they are. Return the conditions, and how each is said."""
+        numbers = [value for _, value in values if isinstance(value, SizeFormula)]
+        given = {one.name for number in [*numbers, *programs] for one in formulas.symbols_of(number)}
+        tensors = [(name, value) for name, value in values if isinstance(value, Tensor)]
+        untold: dict[Condition, str] = {}
+        for name, axis, size in ((name, axis, size) for name, t in tensors for axis, size in enumerate(t.sizes)):
+            for one in formulas.symbols_of(size):
+                if one.name not in given:
+                    number = self.shapes.symbols[one.name]
+                    untold.setdefault(formulas.equal(formulas.of(one), number), f"{name}.shape[{axis}] == {number}")
+        return untold
 
     def _sized(self, arguments: dict[str, Any], grid: Any, options: dict[str, Any]) -> SizedLaunch:
         front = self.seen.fronts[-1]
@@ -136,6 +152,8 @@ class SizedLauncher(Launcher):
         sizes = tuple(getattr(size, "value", size) for size in grid)
         programs = [formula(f"grid[{axis}]", size, constants.values()) for axis, size in enumerate(sizes)]
         programs += [whole(1)] * (3 - len(programs))
+        untold = self._untold(values, programs) if self.shapes.literals else {}
+        holds += untold
         holds = [one for one in dict.fromkeys(holds) if one != formulas.ALWAYS]
         put = formulas.fixed(holds).get
 
@@ -154,6 +172,7 @@ class SizedLauncher(Launcher):
             options,
             dict(self.shapes.symbols),
             [value for _, value in flat],
+            untold=untold,
         )
 
 

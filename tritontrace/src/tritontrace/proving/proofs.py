@@ -179,7 +179,7 @@ def _of_launch(launch: SizedLaunch) -> ProvedLaunch:
         front.kernel.fn.__name__,
         f"({', '.join(_said(axis, names) for axis in launch.grid)})".replace(", 1, 1)", ",)").replace(", 1)", ")"),
         list(by_line.values()),
-        [_said(c, names) for c in facts],
+        [launch.untold.get(c) or _said(c, names) for c in facts],
         [
             f"{what} = {number} is taken for {_said(f, names)}"
             for what, number, f in launch.guessed
@@ -211,7 +211,8 @@ def _claim(access: Access, about: Property, decision: Decision, deciding: Decidi
     if deciding.launch.doubt or foreign:
         outcome, because = "not decided", deciding.launch.doubt or f"a size of a tensor that torch made, {foreign[0]}"
     elif decision.sizes is not None:
-        sizes = {names.get(name, name): number for name, number in decision.sizes.items()}
+        fixed = {one.name for condition in deciding.launch.untold for one in formulas.symbols_of(condition)}
+        sizes = {names.get(name, name): number for name, number in decision.sizes.items() if name not in fixed}
         kind = "out of bounds" if about == "inside its tensor" else "race"
         faults = faults_with(deciding.launch, decision.sizes)
         names_there = [

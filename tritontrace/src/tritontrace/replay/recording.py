@@ -368,6 +368,10 @@ def _fresh(value: Any) -> Any:
     return [_fresh(v) for v in value] if isinstance(value, list) else value
 
 
+# what a function uses by other names than that of the module which is taken away
+SHOWN = {"torch.autograd.graph": "autograd (torch.autograd.grad or .backward())"}
+
+
 def take_away(module: str) -> None:
     """Break everything in a module, or in a package and its modules, whoever imported it before: for children that record
     functions in which it is to be done by hand.
@@ -378,7 +382,7 @@ def take_away(module: str) -> None:
     """
 
     def refuse(*args: Any, **kwargs: Any) -> None:
-        raise RecordError(f"uses {module}, which does what is to be written by hand")
+        raise RecordError(f"uses {SHOWN.get(module, module)}, which does what is to be written by hand")
 
     def gone(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("this does what is to be written by hand, and is taken away here")

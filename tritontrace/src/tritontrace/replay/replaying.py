@@ -49,6 +49,8 @@ ALLOCATIONS = frozenset(
     ]
 )
 IN_WORDS = {"_to_copy": "a cast (.to, .float, .half)", "clone": "a copy (.clone or .contiguous)"}
+IN_WORDS |= dict.fromkeys(("mm", "bmm", "addmm", "baddbmm"), "a product of matrices (@, torch.matmul)")
+IN_WORDS |= {"mul": "a product (*, torch.mul)", "add": "a sum (+, torch.add)", "sum": "a sum of elements (.sum)"}
 IN_WORDS |= {"lift_fresh": "a tensor made of values from outside (torch.tensor, torch.from_numpy)"}
 IN_WORDS |= {
     "copy_": "a copy into another tensor (.copy_)",
@@ -308,21 +310,21 @@ class Tape:
         own = [a for a in event["args"][:1] if isinstance(a, dict) and ":" not in a.get("tensor", ":")]
         fills = event["op"] in FILLS and own
         if namespace != "aten" or not (name in ALLOCATIONS | self.allows or fills):
-            sentence = f"inside this function torch may only {self._may()}; it also does {IN_WORDS.get(name, name)}"
+            sentence = f"inside this function torch may only {self._may()}; it also uses {IN_WORDS.get(name, name)}"
             raise Refused.of(name, sentence)
         operation = getattr(getattr(torch.ops.aten, name), overload, None)
         if not isinstance(operation, torch._ops.OpOverload):
             raise Refused(f"there is no torch operation {event['op']}")
         if operation._schema.is_mutable and name in ALLOCATIONS:
             raise Refused(
-                f"inside this function torch may only allocate and make views; it also does {name} with `out`"
+                f"inside this function torch may only allocate and make views; it also uses {name} with `out`"
             )
         return name, operation
 
     def _may(self) -> str:
         named = [IN_WORDS.get(name, name) for name in sorted(self.allows)]
-        few = " or ".join(named) if len(named) < 4 else "what it is allowed by name"
-        return f"allocate, make views and do {few}" if named else "allocate and make views"
+        few = " or ".join(named) if len(named) < 4 else "the operations that are allowed by name"
+        return f"allocate, make views and use {few}" if named else "allocate and make views"
 
     def decode(self, value: Any) -> Any:
         """A value of the log as an object of this process."""

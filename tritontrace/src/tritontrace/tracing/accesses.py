@@ -80,7 +80,7 @@ class Hit:
     mask: np.ndarray | None = None
 
     def in_runs(self, rows: int) -> np.ndarray | None:
-        """The items of each row, run by run, if all lanes of all rows of the access are active and lie in runs."""
+        """View memory as (rows, runs, items of a run), if every lane of each row is active and lanes lie in runs; else None."""
         shape = self.shape
         if shape is None or shape.run == 1 or len(self.lowest) < rows:
             return None

@@ -211,7 +211,7 @@ def _each(names: str, make: Callable[[], Any]) -> dict[str, Any]:
 
 # of torch.cuda: what concerns work that a GPU does, and here none does any
 WITHOUT_EFFECT = {
-    **_each("set_device synchronize init empty_cache set_stream manual_seed manual_seed_all", _nothing),
+    **_each("set_device synchronize init empty_cache set_stream manual_seed manual_seed_all seed seed_all", _nothing),
     **_each("reset_peak_memory_stats reset_accumulated_memory_stats", _nothing),
     **_each("reset_max_memory_allocated reset_max_memory_cached", _nothing),
     **_each("memory_allocated max_memory_allocated memory_reserved max_memory_reserved", _zero),
@@ -220,6 +220,7 @@ WITHOUT_EFFECT = {
     "Stream": Stream,
     "Event": Event,
     "CUDAGraph": _no_graph,
+    "is_current_stream_capturing": lambda: False,  # optimizers of torch 2.11 ask it where torch was built for CUDA
 }
 # of torch.accelerator, which torch's optimizers ask where torch was built for CUDA: there it would look for a driver
 ACCELERATOR = {

@@ -129,7 +129,10 @@ class Recorded:
         return footprint.read_bytes / max(1, footprint.read_distinct_bytes)
 
     def footprint(self, tensor: torch.Tensor | str) -> Footprint:
-        """Bytes that all launches together read from and wrote to one tensor."""
+        """Bytes that all launches together read from and wrote to one tensor. Of a trace that was read back, each launch has its own:
+        `launch.footprints`."""
+        if self.launches and not len(list(self.regions)):
+            raise KeyError("a trace that was read back knows each launch by itself: look in `launch.footprints`.")
         region = self.regions.find(tensor)
         if region is None:
             assert isinstance(tensor, torch.Tensor)  # an unknown name is refused
@@ -150,7 +153,7 @@ class Recorded:
             return np.zeros(tensor.shape, np.uint32)
         return region.in_shape_of(tensor, region.times_read())
 
-    def l2(self, at_once: int, order: np.ndarray | None = None, launch: int | None = None) -> MissCurve:
+    def l2(self, *, at_once: int, order: np.ndarray | None = None, launch: int | None = None) -> MissCurve:
         """Traffic that an L2 of any size would leave to DRAM, over all launches or one: a cache.MissCurve.
 
         at_once  programs that run in lock-step, such as one for each SM

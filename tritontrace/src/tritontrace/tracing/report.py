@@ -8,16 +8,20 @@ from __future__ import annotations
 import os
 from html import escape
 
-from tritontrace.results import Fault, Footprint
+from tritontrace.results import Fault, Footprint, Launch
 from tritontrace.tracing import show
 from tritontrace.tracing.recorded import Recorded
 from tritontrace.ttir.sources import Source
 from tritontrace.words import plural
 
 
-def reads_per_byte(footprint: Footprint) -> float:
-    """Times that each byte which a launch loads of a tensor is loaded, on average; 0.0 if it loads none."""
-    return footprint.read_bytes / max(1, footprint.read_distinct_bytes)
+def reads_per_byte(launch: Launch, footprint: Footprint) -> float:
+    """Times that each byte which a launch loads of a tensor is loaded, on average; 0.0 if it loads none. Old values that atomics return
+    are no loads."""
+    loaded = sum(
+        access.bytes for access in launch.accesses if access.op == "load" and access.tensor == footprint.tensor
+    )
+    return loaded / max(1, footprint.read_distinct_bytes)
 
 
 def place(trace: Recorded, kernel: str, line: int) -> str:

@@ -64,7 +64,8 @@ def _launch(trace: Recorded, number: int, launch: Launch) -> dict[str, Any]:
         "busiest_bytes": launch.busiest_bytes,
         "tf32": launch.tf32,
         "tensors": [
-            {**asdict(footprint), "reads_per_byte": reads_per_byte(footprint)} for footprint in launch.footprints
+            {**asdict(footprint), "reads_per_byte": reads_per_byte(launch, footprint)}
+            for footprint in launch.footprints
         ],
         "lines": [_access(trace, access) for access in launch.accesses],
         "faults": [

@@ -129,8 +129,8 @@ def _rows(launches: Iterable[Launch]) -> list[Row]:
             row.by_line[access.line] = seen + access if seen else access
             if access.op == "load" and access.tensor in footprints:
                 loaded[access.tensor] = row
+                row.read += access.bytes
         for tensor, row in loaded.items():
-            row.read += footprints[tensor].read_bytes
             row.distinct += footprints[tensor].read_distinct_bytes
     return list(rows.values())
 

@@ -39,7 +39,7 @@ class Sum:
         return Sum([part[min(row, len(part) - 1)][None] for part in self.parts], self.dtype).whole.reshape(-1)
 
     def of_lane(self, lane: int) -> np.ndarray:
-        """(programs,) of one position of the block."""
+        """The sum at one position of the block, of each program: (programs,)."""
         place = np.unravel_index(lane, self.shape[1:])
         parts = []
         for part in self.parts:
