@@ -25,7 +25,9 @@ from grader.building import finish, hosted, lessons, origin, states
 STYLE = ROOT / "grader" / "templates" / "site"
 DOCS, ENGINE_DOCS = ROOT / "docs", ROOT / "tritontrace" / "docs"
 GUIDES = {
-    "For readers": [DOCS / f"{name}.md" for name in ("installing", "gpu", "hosted", "measured", "what_next", "accessibility")],
+    "For readers": [
+        DOCS / f"{name}.md" for name in ("installing", "gpu", "hosted", "measured", "what_next", "accessibility")
+    ],
     "For instructors": [DOCS / f"{name}.md" for name in ("instructors", "cluster", "jupyterhub")],
     "For developers": [DOCS / f"{name}.md" for name in ("adding_an_exercise", "design", "decisions", "glossary")],
     "The engine": sorted(ENGINE_DOCS.glob("*.md")),
