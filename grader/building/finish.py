@@ -6,7 +6,6 @@ from __future__ import annotations
 import html
 import re
 import struct
-from collections.abc import Collection
 from pathlib import Path
 
 from grader.building import social
@@ -31,7 +30,7 @@ def pages(folder: Path, address: str = "") -> None:
     search.write_text(search.read_text("utf-8").replace('[role="main"]', ".bd-article"), "utf-8")
 
 
-def styles(text: str, used: Collection[str]) -> str:
+def styles(text: str, used: set[str]) -> str:
     """The rules of a style sheet but for those whose every selector names a class that no page and no script has."""
 
     def rule(match: re.Match[str]) -> str:
