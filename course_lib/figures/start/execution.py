@@ -59,8 +59,11 @@ def one_or_many(guess: float = ...) -> Figure:
 
     figure = Picture(WIDTH, 4.2)
     ax = figure.subplots()
-    ax.plot(sizes, np.array(cpu) * 1e6, color=OTHERS, marker="o", label="one core of this machine's CPU, timed here")
-    ax.plot(sizes[: len(other)], np.array(other) * 1e6, color=OURS, marker="s", linestyle="--", label=label)
+    ax.plot(sizes, np.array(cpu) * 1e6, color=OTHERS, marker="o", markersize=4, linewidth=2.5)
+    ax.plot(sizes[: len(other)], np.array(other) * 1e6, color=OURS, marker="s", markersize=4, linewidth=2.5)
+    for seconds, rival, whose in ((cpu, other, "one core of this machine's CPU, timed here"), (other, cpu, label)):
+        above = seconds[0] > rival[0]
+        ax.text(1, seconds[0] * 1e6 * (1.25 if above else 0.8), whose, va="bottom" if above else "top", fontsize=10)
     ax.set(xscale="log", yscale="log", xlabel="n, elements of x (float32)", ylabel="until x + 1 is there, microseconds")
     pairs = list(zip(sizes, cpu, other, strict=False))
     wins = [pairs[i][0] for i in range(len(pairs)) if all(b < a for _, a, b in pairs[i:])]
@@ -68,11 +71,15 @@ def one_or_many(guess: float = ...) -> Figure:
         ax.axvline(guess, color=INK, linestyle=":", linewidth=1)
         ax.text(guess, 0.97, f" your guess: {guess:,.0f}", transform=ax.get_xaxis_transform(), va="top")
     said = f"the GPU wins {_from(wins[0], sizes)} elements on" if wins else "the GPU never wins in this range"
+    if wins and wins[0] > sizes[0]:  # the lines cross between two sizes
+        ax.axvline((wins[0] * sizes[sizes.index(wins[0]) - 1]) ** 0.5, color=EDGE, linewidth=1)
     if cpu[-1] > other[-1]:
+        ends, low = [cpu[-1] * 1e6, other[-1] * 1e6], cpu[-1] ** 0.13 * other[-1] ** 0.87 * 1e6  # below the CPU's line
+        ax.annotate("", (sizes[-1], ends[0]), (sizes[-1], ends[1]), arrowprops={"arrowstyle": "<->", "color": INK})
+        ax.text(sizes[-1] / 1.5, low, f"× {cpu[-1] / other[-1]:,.0f}", ha="right", fontsize=16, fontweight="bold")
         said += f";\nwith {sizes[-1]:,} it is {cpu[-1] / other[-1]:.0f} times as fast as one core"
+    ax.set_ylim(bottom=0.4 * min(cpu[0], other[0]) * 1e6)
     ax.set_title(said)
-    ax.legend(loc="upper left", bbox_to_anchor=(0, 0.9))
-    ax.grid(alpha=0.3)
     bare(ax)
     figure.caption(
         "At the left end, one element costs the GPU as much time as ten thousand, because the launch takes most of the time. "
