@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_lib.figures.widgets import Sliders, live
 from tritontrace.gpu import datasheet
 from tritontrace.picture import (
+    CLEAR,
     DONE,
     FAINT,
     FOUR,
@@ -37,6 +38,7 @@ from tritontrace.picture import (
     Picture,
     bare,
     boxes,
+    ink_on,
     on_white,
 )
 
@@ -348,7 +350,7 @@ def merge_orders() -> Figure:
             words,
             ha="center",
             va="center",
-            color=INK,
+            color=ink_on(colour),
             bbox=dict(boxstyle="round", facecolor=colour, edgecolor=INK),
         )
 
@@ -425,7 +427,7 @@ def causal_map(nq: int = 512, nk: int = 512, bm: int = 64, bn: int = 64, d: int 
     ax, bars = figure.subplots(1, 2, width_ratios=[1.5, 1])
     ax.imshow(
         kinds,
-        cmap=ListedColormap(["white", TWO, ONE]),
+        cmap=ListedColormap([CLEAR, TWO, ONE]),
         vmin=0,
         vmax=2,
         extent=(0, kinds.shape[1] * bn, kinds.shape[0] * bm, 0),

@@ -20,6 +20,7 @@ from matplotlib.patches import Patch, Rectangle
 from course_lib.exercises.coalescing.naming import LANES
 from course_lib.figures.widgets import Sliders, live
 from tritontrace.picture import (
+    CLEAR,
     DONE,
     FOUR,
     IDLE,
@@ -168,7 +169,7 @@ def memory_anatomy() -> Figure:
         for i, start in enumerate(range(0, LINE, width)):
             line.add_patch(Rectangle((1024 + start, y), width, 0.86, facecolor=colour, edgecolor=INK))
             text = f"{word} {i}" if LINE // width > 1 and word else word or (str(i) if i % 2 == 0 else "")
-            line.text(1024 + start + width / 2, y + 0.43, text, ha="center", va="center")
+            line.text(1024 + start + width / 2, y + 0.43, text, ha="center", va="center", color=ink_on(colour))
     line.set(xlim=(1024, 1152), ylim=(len(rows), -0.1), xticks=range(1024, 1153, 16), xlabel="byte address")
     line.set_yticks([y + 0.43 for y in range(len(rows))], [name for name, *_ in rows])
     line.tick_params(axis="y", length=0)
@@ -206,7 +207,7 @@ def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") 
     ax = figure.subplots()
     ax.imshow(
         page.reshape(rows, LINE),
-        cmap=ListedColormap(["white", WASTE, DONE]),
+        cmap=ListedColormap([CLEAR, WASTE, DONE]),
         vmin=0,
         vmax=2,
         aspect="auto",
@@ -255,8 +256,10 @@ def explore_lanes_over_memory() -> Sliders | Figure:
 
     return Sliders(
         lanes_over_memory,
-        stride=IntSlider(2, 1, 32, description="stride", continuous_update=False),
-        offset=IntSlider(0, 0, 31, description="offset", continuous_update=False),
+        play="stride",
+        telling=(1, 2, 8, 32),
+        stride=IntSlider(2, 1, 32, description="stride"),
+        offset=IntSlider(0, 0, 31, description="offset"),
         dtype=Dropdown(options=list(ITEMSIZE), value="float32", description="dtype"),
     )
 
@@ -400,7 +403,7 @@ def tile_footprints(size: int = 64) -> Figure:
     for row, (name, m, n) in enumerate(shapes):
         for ax, verb, tile in zip(axes[row], ("loads from x", "stores to out"), ((m, n), (n, m)), strict=True):
             cells = footprint(*tile, size)
-            ax.imshow(cells, cmap=ListedColormap(["white", WASTE, DONE]), vmin=0, vmax=2, extent=(0, size, size, 0))
+            ax.imshow(cells, cmap=ListedColormap([CLEAR, WASTE, DONE]), vmin=0, vmax=2, extent=(0, size, size, 0))
             ax.hlines(range(size + 1), 0, size, color=IDLE, linewidth=0.4)
             ax.vlines(range(0, size + 1, 8), 0, size, color=INK, linewidth=0.5)
             for y, x in np.argwhere(cells[:, ::8]):  # each sector that is touched is a box

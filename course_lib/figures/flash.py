@@ -25,6 +25,7 @@ from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.measurements import measured, whose
 from tritontrace.picture import (
     CACHES,
+    CLEAR,
     DONE,
     EDGE,
     FOUR,
@@ -44,6 +45,7 @@ from tritontrace.picture import (
     YARDSTICK,
     Picture,
     bare,
+    ink_on,
     on_white,
     paler,
 )
@@ -193,7 +195,7 @@ def program_walk(
         height_ratios=[0.5, 5, 0.5],
     )
     chip(axes["s"], walks, nq, nk)
-    axes["s"].text(0.98, 0.97, "on the chip", transform=axes["s"].transAxes, ha="right", va="top", color=INK)
+    axes["s"].text(0.98, 0.97, "on the chip", transform=axes["s"].transAxes, ha="right", va="top", color=ink_on(IDLE))
     for name in "qkvo":
         ax, across = axes[name], name in "kv"
         ax.set(xlim=(0, nk if across else 1), ylim=(1 if across else nq, 0), xticks=[], yticks=[])
@@ -307,7 +309,7 @@ def windows_and_groups(
         found = kinds(mask, bm, bn)
         ax.imshow(
             found,
-            cmap=ListedColormap(["white", TWO, ONE]),
+            cmap=ListedColormap([CLEAR, TWO, ONE]),
             vmin=0,
             vmax=2,
             extent=(0, found.shape[1] * bn, found.shape[0] * bm, 0),

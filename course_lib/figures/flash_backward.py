@@ -37,6 +37,7 @@ from tritontrace.picture import (
     WIDTH,
     Picture,
     bare,
+    ink_on,
     on_white,
     spread,
 )
@@ -131,7 +132,7 @@ def backward_walk(kernel: str = "dkdv", program: int = 1, step: int = 8, causal:
         height_ratios=[0.5, 0.5, 5, 0.5, 0.5],
     )
     chip(axes["s"], walks, n, n)
-    axes["s"].text(0.98, 0.97, "on the chip", transform=axes["s"].transAxes, ha="right", va="top", color=INK)
+    axes["s"].text(0.98, 0.97, "on the chip", transform=axes["s"].transAxes, ha="right", va="top", color=ink_on(IDLE))
     for name, ax in axes.items():
         if name == "s":
             continue

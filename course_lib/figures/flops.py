@@ -89,7 +89,7 @@ def product_anatomy(m: int = 4, n: int = 6, k: int = 5) -> Figure:
                 ax.add_patch(Rectangle((left + j, top + i), 1, 1, facecolor=colour, edgecolor=INK))
                 if marked:
                     text = {"a": f"a{j}", "b": f"b{i}", "c": "c"}[name]
-                    ax.text(left + j + 0.5, top + i + 0.5, text, ha="center", va="center", color=INK)
+                    ax.text(left + j + 0.5, top + i + 0.5, text, ha="center", va="center", color=ink_on(colour))
         shape = {"a": "(m, k)", "b": "(k, n)", "c": "(m, n)"}[name]
         ax.text(left + columns / 2, top - 0.25, f"{name}: {shape} = ({rows}, {columns})", ha="center", fontsize=11)
     ax.text(k + gap / 2, tall / 2, "@", ha="center", va="center", fontsize=16)
@@ -246,7 +246,7 @@ def explore_roofline() -> Sliders | Figure:
 
     def power(name: str, value: int):
         powers = [2**i for i in range(15)]
-        return SelectionSlider(options=powers, value=value, description=name, continuous_update=False)
+        return SelectionSlider(options=powers, value=value, description=name)
 
     return Sliders(
         roofline,

@@ -78,7 +78,7 @@ def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Fig
     figure = Picture(WIDTH, 4.0)
     ax = figure.subplots()
     ax.add_patch(Rectangle((0, 0), len(ops), 0.5, facecolor=IDLE, edgecolor=INK))
-    ax.text(len(ops) / 2, 0.12, "memory (DRAM)", ha="center", va="center", color=INK, fontsize=10)
+    ax.text(len(ops) / 2, 0.12, "memory (DRAM)", ha="center", va="center", color=ink_on(IDLE), fontsize=10)
     left = 0
     for number, stage in enumerate(stages, 1):
         width = len(stage.ops)
@@ -91,16 +91,16 @@ def chain(name: str = "sin² + cos²", cuts: Sequence[int] | None = None) -> Fig
             edgecolor=INK,
         )
         ax.add_patch(box)
-        ax.text(left + width / 2, 2.72, f"kernel {number}", ha="center", va="center", color=INK, fontsize=10)
+        ax.text(left + width / 2, 2.72, f"kernel {number}", ha="center", va="center", color=ink_on(FOUR), fontsize=10)
         for k, op in enumerate(stage.ops):
-            ax.text(left + k + 0.5, 2.2, _written(op), ha="center", va="center", color=INK)
+            ax.text(left + k + 0.5, 2.2, _written(op), ha="center", va="center", color=ink_on(FOUR))
         carried = [(tensor, True) for tensor in stage.loads] + [(tensor, False) for tensor in stage.stores]
         for k, (tensor, up) in enumerate(carried):
             x = left + width * (k + 0.5) / len(carried)
             foot, head = (0.5, 1.58) if up else (1.6, 0.52)
             style = dict(mutation_scale=14, linewidth=2, color=READ if up else WRITTEN, linestyle="-" if up else "--")
             ax.add_patch(FancyArrowPatch((x, foot), (x, head), arrowstyle="-|>", shrinkA=0, shrinkB=0, **style))
-            ax.text(x, 0.34, tensor, ha="center", va="center", color=INK, fontweight="bold")
+            ax.text(x, 0.34, tensor, ha="center", va="center", color=ink_on(IDLE), fontweight="bold")
         left += width
     ax.set(xlim=(-0.05, len(ops) + 0.05), ylim=(-0.05, 3.0), yticks=[0.25, 2.25])
     ax.set_yticklabels(["tensors", "registers"])

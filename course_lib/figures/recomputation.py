@@ -257,8 +257,8 @@ class CheckpointExplorer(Explorer):
     def __init__(self):
         from ipywidgets import HBox, IntSlider
 
-        self.layers = IntSlider(24, 2, 48, description="layers", continuous_update=False)
-        self.segments = IntSlider(5, 1, 24, description="segments", continuous_update=False)
+        self.layers = IntSlider(24, 2, 48, description="layers")
+        self.segments = IntSlider(5, 1, 24, description="segments")
         self.controls = HBox([self.layers, self.segments])
         self.layers.observe(self._fit, names="value")
         self.watch(self.segments)

@@ -73,6 +73,7 @@ def explore_which_rows() -> Sliders | Figure:
     return Sliders(
         which_rows,
         lambda call, row: {"row": queries[call - 1]},
+        play="call",
         call=IntSlider(2, 1, len(CALLS), description="call"),
         row=IntSlider(1, 1, queries[1], description="query"),
     )
@@ -156,7 +157,7 @@ def large_decoding() -> Figure:
             ax.text(ms, at, f" {ms:.2g}", va="center")
         floor = 1e3 * rows[kinds[0]]["bytes"] / bandwidth
         ax.axvline(floor, color=INK, linestyle="--", linewidth=1)
-        ax.set(xlabel="ms for one token of each text", xlim=(0, 1.25 * max(row["ms"] for row in rows.values())))
+        ax.set(xlabel="ms for a token of each", xlim=(0, 1.25 * max(row["ms"] for row in rows.values())))
         ax.set_title(f"{batch} text{'s' * (batch > 1)}: at least {floor:.2g} ms")
         bare(ax)
     figure.axes[0].set_yticks(range(len(kinds)), [kind.replace(", ", ",\n") for kind in kinds])

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import ConnectionPatch, Patch, Rectangle
 
@@ -20,7 +21,6 @@ from tritontrace.picture import (
     EDGE,
     FAINT,
     FOUR,
-    GREEN_INK,
     INK,
     ONE,
     OTHERS,
@@ -39,6 +39,7 @@ from tritontrace.picture import (
 
 STORAGE = 24  # elements of the storage that the explorer draws
 MAX_ROWS, MAX_COLUMNS = 8, 12
+QUIET = to_rgba(INK, 0.65)  # the number of a cell that a view does not read
 LOOKS = [(colour, ink_on(colour)) for colour in (FOUR, TWO, THREE, ONE)]  # of the view's rows, in turn: cell, number
 
 
@@ -66,9 +67,9 @@ def tensor_anatomy() -> Figure:
     x = torch.arange(12.0).reshape(3, 4)
     figure = Picture(WIDTH, 4.1)
     heads, store = figure.subplots(2, 1, height_ratios=[2.2, 1])
-    for left, name, tensor, colour in ((0, "x", x, ONE), (12.5, "y = x.T", x.T, GREEN_INK)):
+    for left, name, tensor, colour in ((0, "x", x, ONE), (12.5, "y = x.T", x.T, THREE)):
         heads.add_patch(Rectangle((left, 0), 11.5, 6.5, facecolor="white", edgecolor=colour, linewidth=2))
-        heads.text(left + 0.4, 0.7, name, fontsize=12, fontweight="bold", va="center", color=colour)
+        heads.text(left + 0.4, 0.7, name, fontsize=12, fontweight="bold", va="center")
         fields = {
             "storage": "the 12 numbers below",
             "offset": tensor.storage_offset(),
@@ -149,7 +150,11 @@ def stride_explorer(shape: Sequence[int] = (4, 6), strides: Sequence[int] = (6, 
     bare(view, *view.spines)
 
     row_of = {int(p): m for (m, _), p in reversed(list(np.ndenumerate(where)))}  # the first reader gives the colour
-    _row(store, range(STORAGE), [_look(row_of[i]) if i in row_of else ("white", EDGE) for i in range(STORAGE)])
+    _row(
+        store,
+        range(STORAGE),
+        [_look(row_of[i]) if i in row_of else ("white", QUIET) for i in range(STORAGE)],
+    )
     for i in (i for i in range(STORAGE) if readers[i] > 1):
         store.text(i + 0.5, -0.35, f"×{readers[i]}", ha="center", va="center")
     store.set(xlim=(-0.1, STORAGE + 0.1), ylim=(1.05, -0.7), xticks=[], yticks=[])
@@ -212,7 +217,7 @@ class StrideExplorer(Explorer):
         from ipywidgets import Button, Dropdown, HBox, IntSlider, VBox
 
         def slider(name: str, least: int, most: int) -> IntSlider:
-            return IntSlider(least, least, most, description=name, continuous_update=False)
+            return IntSlider(least, least, most, description=name)
 
         self.preset = Dropdown(options=list(PRESETS), value="x", description="view")
         self.reset = Button(description="reset", tooltip="back to the chosen view")
@@ -266,7 +271,7 @@ def views_of_one_storage() -> Figure:
         where = positions(shape, strides, offset)
         readers = Counter(where.ravel().tolist())
         first = {int(p): m for (m, _), p in reversed(list(np.ndenumerate(where)))}
-        looks = [_look(first[i]) if i in first else ("white", EDGE) for i in range(STORAGE)]
+        looks = [_look(first[i]) if i in first else ("white", QUIET) for i in range(STORAGE)]
         for line in (0, 1):
             _row(ax, range(12 * line, 12 * line + 12), looks[12 * line : 12 * line + 12], 1.7 * line)
         for i in (i for i in range(STORAGE) if readers[i] > 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,15 @@ from matplotlib.figure import Figure
 from tritontrace.picture import live
 
 __all__ = ["Explorer", "Sliders", "live"]
+
+TRACK = "420px"  # of a slider with its name and its value: 240 of them are left to move along
+# ipywidgets names neither the handle that one moves nor the buttons that play: a screen reader calls them "slider" and "button"
+NAMES = """<script>for (const wait of [0, 500, 2000]) setTimeout(() => {
+for (const handle of document.querySelectorAll(".jupyter-widgets .noUi-handle:not([aria-label])"))
+  handle.setAttribute("aria-label", handle.closest(".jupyter-widgets").querySelector("label")?.textContent ?? "");
+for (const player of document.querySelectorAll(".widget-play"))
+  player.querySelectorAll("button").forEach((button, i) => button.setAttribute("aria-label", ["play", "stop", "repeat"][i]));
+}, wait);</script>"""
 
 
 class Explorer:
@@ -42,8 +51,13 @@ class Explorer:
         self.figure.places = self.places
         self._bundle = self.figure._repr_mimebundle_()  # once: drawing takes most of the time
         if self._handle:
-            data, metadata = self._bundle
+            data, metadata = self._with_names()
             self._handle.update(data, metadata=metadata, raw=True)
+
+    def _with_names(self) -> tuple[dict, dict]:
+        """The picture for a page that has the controls, too."""
+        data, metadata = self._bundle
+        return data | ({"text/html": data["text/html"] + NAMES} if "text/html" in data else {}), metadata
 
     @property
     def shown(self) -> str | bytes:
@@ -53,20 +67,22 @@ class Explorer:
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
-        _name(self.controls)
+        _prepare(self.controls)
         words = ", ".join(dict.fromkeys(filter(None, _descriptions(self.controls))))
         note = {"text/plain": f"Controls, live in JupyterLab: {words}"}
         display(self.controls._repr_mimebundle_() | note, raw=True)
-        data, metadata = self._bundle
+        data, metadata = self._with_names()
         self._handle = display(data, metadata=metadata, raw=True, display_id=True)
 
 
-def _name(control: Any) -> None:
-    """Give each control a tooltip, by default what stands beside it: ipywidgets shows the word "null" for none."""
+def _prepare(control: Any) -> None:
+    """Give each control a tooltip, by default what stands beside it: ipywidgets shows the word "null" for none. Sliders get a track."""
     if control.tooltip is None:
         control.tooltip = getattr(control, "description", "")
+    if "Slider" in type(control).__name__:
+        control.layout.width = TRACK
     for child in getattr(control, "children", ()):
-        _name(child)
+        _prepare(child)
 
 
 def _descriptions(control: Any) -> list[str]:
@@ -79,10 +95,21 @@ def _player(slider: Any) -> Any:
     """Make the buttons that move a slider on, a step in 0.8 seconds, and stop it."""
     from ipywidgets import Play, link
 
-    player = Play(value=slider.value, min=slider.min, max=slider.max, interval=800, tooltip="move on by itself")
+    ends = {end: getattr(slider, end) for end in ("value", "min", "max", "step")}
+    player = Play(**ends, interval=800, tooltip="move on by itself")
     link((player, "max"), (slider, "max"))
     link((player, "value"), (slider, "value"))
     return player
+
+
+def _preset(slider: Any, value: Any) -> Any:
+    """Make a button that gives a slider a value which tells something."""
+    from ipywidgets import Button, Layout
+
+    button = Button(description=f"{slider.description} {value}", layout=Layout(width="auto"))
+    button.add_class("preset")
+    button.on_click(lambda _: setattr(slider, "value", value))
+    return button
 
 
 class Sliders(Explorer):
@@ -90,6 +117,7 @@ class Sliders(Explorer):
 
     ends: the values of all controls, by name -> where those sliders end whose end depends on the others, by name
     play: the name of a slider that buttons move on, step by step
+    telling: values of the first control that have a button each
     """
 
     def __init__(
@@ -97,13 +125,16 @@ class Sliders(Explorer):
         function: Callable[..., Figure],
         ends: Callable[..., dict[str, int]] | None = None,
         play: str = "",
+        telling: Sequence[Any] = (),
         **named: Any,
     ):
         from ipywidgets import HBox, Layout
 
         self.function, self.named, self.ends, self._settling = function, named, ends, False
+        self.play, self.telling = named.get(play), telling
         moving = [_player(named[play])] if play else []
-        self.controls = HBox([*named.values(), *moving], layout=Layout(flex_flow="row wrap"))
+        presets = [_preset(next(iter(named.values())), value) for value in telling]
+        self.controls = HBox([*named.values(), *moving, *presets], layout=Layout(flex_flow="row wrap"))
         self.watch(*named.values())
         self.draw()
 

@@ -12,6 +12,11 @@ index.py          docs/solutions.md
 site.py           the pages for self-study, of `make site`
 release.py        a copy of the course for students, without solutions
 dist.py           all that a release consists of, of `make release`
-slides.py         its pictures, with their questions
-states.py         its widgets, as rows of pictures
+slides.py         the units' pictures, with their questions
+lessons.py        its units
+covers.py         the card that each begins with
+states.py         their widgets, all states drawn ahead
+drawings.py       their pictures, as drawings that follow the page's theme
+finish.py         what Sphinx leaves undone
+social.py         the picture of a link to it
 """

@@ -36,6 +36,16 @@ def on_the_web(remote: str) -> str:
     return ""
 
 
+def site(repository: str) -> str:
+    """Return where GitHub's pages of a repository are, by its address; "" for a repository elsewhere.
+
+    >>> site("https://github.com/Ada/course")
+    'https://ada.github.io/course'
+    """
+    match = re.fullmatch(r"https://github\.com/([\w-]+)/([\w.-]+)", repository)
+    return f"https://{match[1].lower()}.github.io/{match[2]}" if match else ""
+
+
 def _origin(root: Path) -> str:
     """Return what git says of `root`, if it is a clone and not merely a folder in one."""
     try:

@@ -1,8 +1,8 @@
 """The course as static pages for self-study: python -m grader.building.site FOLDER, which `make site` calls.
 
-The sources are the instructors' notebooks with the outputs that they were saved with, so nothing is executed. Solutions and hints
-are folded. Sphinx, with MyST-NB and a book's theme, writes the pages; nothing that they load comes from elsewhere. Where the clone's
-origin is known (origin.py), each unit's page leads to the students' notebook, on Colab or to download.
+The sources are the instructors' notebooks with the outputs that they were saved with (lessons.py). Widgets and pictures are drawn anew,
+and no other cell is executed. Sphinx, with MyST-NB and a book's theme, writes the pages; nothing that they load comes from elsewhere.
+Where the clone's origin is known (origin.py), each unit's page leads to the students' notebook, on Colab or to download.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
-from nbformat import NotebookNode, v4
 
 import course_lib
-from course_lib.exercise import Exercise
 from course_lib.exercises import UNITS
-from grader import ROOT, exercises
-from grader.building import hosted, origin, states
+from grader import ROOT
+from grader.building import finish, hosted, lessons, origin, states
 
-WIDGET = "application/vnd.jupyter.widget-view+json"
-MOVES = "*In the notebook this picture has controls, and is drawn anew as you move them. Below are some of its states.*"
+STYLE = ROOT / "grader" / "templates" / "site"
 DOCS, ENGINE_DOCS = ROOT / "docs", ROOT / "tritontrace" / "docs"
 GUIDES = {
-    "For readers": [DOCS / f"{name}.md" for name in ("installing", "gpu", "hosted", "measured", "what_next")],
+    "For readers": [
+        DOCS / f"{name}.md" for name in ("installing", "gpu", "hosted", "measured", "what_next", "accessibility")
+    ],
     "For instructors": [DOCS / f"{name}.md" for name in ("instructors", "cluster", "jupyterhub")],
     "For developers": [DOCS / f"{name}.md" for name in ("adding_an_exercise", "design", "decisions", "glossary")],
     "The engine": sorted(ENGINE_DOCS.glob("*.md")),
 }
+SECTORS = (STYLE / "sectors.html").read_text("utf-8")
 CONF = """\
 project = "From Strides to FlashAttention"
 html_title = project
@@ -42,24 +42,14 @@ nb_execution_mode = "off"
 html_theme = "sphinx_book_theme"
 html_theme_options = {"navigation_with_keys": False, "home_page_in_toc": True, "use_download_button": False, "navbar_persistent": []}
 html_static_path = ["style"]
-html_css_files = ["wide.css"]
+html_css_files = ["course.css"]
+html_js_files = [("sectors.js", {"defer": "defer"}), ("course.js", {"defer": "defer"})]
+html_favicon = "style/favicon.svg"
 html_extra_path = ["extra"]
 html_copy_source = html_show_sourcelink = False
 myst_heading_anchors = 4
 suppress_warnings = ["myst.header", "mystnb.unknown_mime_type"]
 pygments_style = "default"
-"""
-
-
-# Code of the course is up to 120 characters wide.
-STYLE = """\
-.bd-main .bd-content .bd-article-container { max-width: 56rem; }
-.bd-article pre { font-size: 0.78rem; }
-.bd-sidebar-secondary { max-width: 14rem; }
-html[data-theme="dark"] .bd-article div.cell_output .text_html { background: transparent; color: inherit; }
-.bd-article table { display: block; overflow-x: auto; }
-.bd-article :is(h1, h2, h3, h4, a, code) { overflow-wrap: anywhere; }
-.bd-article code .pre { white-space: normal; }
 """
 
 
@@ -70,7 +60,8 @@ def main(folder: Path) -> int:
     shutil.rmtree(folder, ignore_errors=True)
     source.mkdir(parents=True)
     try:
-        stage(source, origin.address(ROOT))
+        address = origin.address(ROOT)
+        stage(source, address)
     except origin.NoAddress as error:
         print(error, file=sys.stderr)
         return 1
@@ -81,6 +72,7 @@ def main(folder: Path) -> int:
     sphinx = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-b", "html", source, html]
     status = subprocess.call([str(word) for word in sphinx])
     if not status:
+        finish.pages(html, origin.site(address))
         print(f"The pages begin at {html / 'index.html'}.")
     return status
 
@@ -88,16 +80,18 @@ def main(folder: Path) -> int:
 def stage(source: Path, address: str) -> None:
     """Write what Sphinx reads. The address is the repository's; without one, no page speaks of it."""
     (source / "conf.py").write_text(CONF)
-    (source / "style").mkdir()
-    (source / "style" / "wide.css").write_text(STYLE)
+    style = source / "style"
+    shutil.copytree(STYLE, style, ignore=shutil.ignore_patterns("*.html"))
+    (style / states.FOLDER).mkdir()
     students = source / "extra" / hosted.FOLDER
     students.mkdir(parents=True)
-    for unit in UNITS:
-        page = unit_page(unit)
+    for unit, (page, widgets) in lessons.drawn(UNITS, linked).items():
         if address:
-            page.cells.insert(1, v4.new_markdown_cell(to_work_in(unit, address)))
+            page.cells.insert(1, lessons.to_work_in(unit, address))
             nbformat.write(hosted.notebook(unit, address), students / f"{unit}.ipynb")
         nbformat.write(page, source / f"{unit}.ipynb")
+        for widget in widgets:
+            (style / states.FOLDER / f"{widget.name}.js").write_text(widget.script)
     for path in (*DOCS.glob("*.png"), *ENGINE_DOCS.glob("pictures/*.png")):
         shutil.copy(path, source / path.name)
     for path in DOCS.glob("verdict*.png"):  # README's are in HTML, of which Sphinx copies nothing
@@ -112,59 +106,6 @@ def stage(source: Path, address: str) -> None:
             (source / "results" / path.name).write_text(linked(path.read_text("utf-8"), "../"))
     (source / "names.md").write_text("\n".join(names_page()))
     (source / "index.md").write_text("\n".join(index_page(address)))
-
-
-# ----------------------------------------------------------------------------------------------------- units
-
-
-def unit_page(unit: str) -> NotebookNode:
-    """The instructor's notebook, with solutions folded, hints below their exercises, and pictures in place of widgets."""
-    notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
-    by_cell = {exercise.grade_id: exercise for exercise in exercises(unit).values()}
-    cells = []
-    for cell in notebook.cells:
-        exercise = by_cell.get(cell.metadata.get("nbgrader", {}).get("grade_id"))
-        if cell.cell_type == "markdown":
-            cell.source = linked(cell.source)
-        if exercise:
-            cells += [hints(exercise)] * bool(exercise.hints)
-            cell.metadata = {
-                "tags": ["hide-input"],
-                "mystnb": {"code_prompt_show": f"Show a solution of {exercise.entry}"},
-            }
-        else:
-            cell.metadata = {}
-        if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if not _clutter(output)]
-            if any(WIDGET in output.get("data", {}) for output in cell.outputs):
-                cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
-                cells += [cell, *map(v4.new_markdown_cell, filter(None, [MOVES, states.row_of(cell.source)]))]
-                continue
-        cells.append(cell)
-    notebook.cells = cells
-    notebook.metadata.pop("widgets", None)
-    return notebook
-
-
-def to_work_in(unit: str, address: str) -> str:
-    """The line that leads from a unit's page to the notebook to work in."""
-    colab, file = hosted.on_colab(unit, address), f"{hosted.FOLDER}/{unit}.ipynb"
-    opened = f"[Open the exercises on Google Colab]({colab}), or" if colab else "For Colab or Kaggle,"
-    return f'{opened} <a href="{file}" download>download their notebook</a>. Its first code cell installs the course.'
-
-
-def _clutter(output: NotebookNode) -> bool:
-    """Whether an output is a stream of warnings, which concern who ran the cell."""
-    return output.output_type == "stream" and output.name == "stderr"
-
-
-def hints(exercise: Exercise) -> NotebookNode:
-    """The hints of an exercise, each folded by itself."""
-    folded = [
-        f"<details><summary>Hint {i} for {exercise.entry}</summary>\n\n{hint}\n\n</details>\n"
-        for i, hint in enumerate(exercise.hints, start=1)
-    ]
-    return v4.new_markdown_cell("\n".join(folded))
 
 
 # ----------------------------------------------------------------------------------------------------- other pages
@@ -224,6 +165,7 @@ def index_page(address: str) -> Iterator[str]:
     """The first page: the README's first paragraphs, how to get the course, and what there is."""
     readme = (ROOT / "README.md").read_text("utf-8")
     yield linked(readme.partition("\n## ")[0].replace("docs/verdict", "verdict"))
+    yield f"\n## Move something\n\n32 lanes of a warp read one element each. How many sectors does that take?\n\n{SECTORS}\n"
     if address:
         yield f"\nThe course is at <{address}>. To work in it, on Linux:\n"
         yield f"    git clone {address} course && cd course\n    make lab\n"

@@ -1,14 +1,19 @@
-"""A widget on a page: a row of pictures, each of another setting of the control that has most settings."""
+"""A widget on a page without a kernel: all states of one or two of its controls, drawn ahead, and a slider for each of them.
+
+The page holds the state that the notebook begins with. The others are in a script of their own, which templates/site/course.js loads
+when a slider is first touched. Its drawings share most of their lines, so it holds each line once.
+"""
 
 from __future__ import annotations
 
-import base64
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import dataclass
 from html import escape
+from math import prod
 from typing import Any
 
 import IPython
@@ -18,83 +23,156 @@ from course_lib.figures.widgets import Explorer
 from tritontrace.picture import STILL
 
 CALL = re.compile(r"\bfigures\.((?:\w+\.)+)(explore_\w+)\(\)")
-PICTURES = 4
-FIGURE = (
-    '<figure style="flex: 1 1 20rem; margin: 0"><img style="max-width: 100%" alt="{words}" src="data:image/png;base64,{picture}">'
-    "<figcaption>{words}</figcaption></figure>"
-)
+FOLDER = "states"  # of the scripts, below the site's style
+MOST = 256  # states of a widget
+ON_PAGE: dict[str, dict[str, Sequence[Any] | None]] = {  # widget -> controls, and their values where not all are drawn
+    "start.explore_hiding_latency": {"warps": None, "wait": (100, 200, 400, 600, 800)},
+    "strides.explore_strides": {"view": None},
+    "flops.explore_roofline": {"m": None, "k": None},
+    "coalescing.explore_lanes_over_memory": {"stride": None, "dtype": None},
+    "tiling.explore_tile_sizes": {"BLOCK_M": None, "BLOCK_N": None},
+    "tiling.explore_waves": {
+        "N": (*range(256, 1793, 256), 1793, *range(2048, 4097, 256), 4097, *range(4352, 8193, 512)),
+        "SMs": None,
+    },
+    "recomputation.explore_checkpoints": {"segments": None},
+    "attention.explore_online_softmax": {"order": None, "tiles seen": None},
+    "attention.explore_causal_map": {"query tile": None, "key tile": None},
+    "flash_backward.explore_backward_walk": {"program": None, "step": None},
+    "training.explore_memory": {"batch": None, "context": None},
+    "sm.explore_occupancy": {"registers": range(16, 256, 8), "warps": None},
+    "hopper.explore_pipeline": {"slots": None, "latency": None},
+}
 
 
-@cache  # units may show the same one
-def row_of(source: str) -> str:
-    """The row, as HTML, of the widget that a cell makes; "" if it makes none, or one whose controls are no sliders or lists."""
+@dataclass(frozen=True)
+class Moving:
+    """name    of the widget, and of the script
+    page    the controls and the first state, as HTML
+    script  the text of the script with all states
+    """
+
+    name: str
+    page: str
+    script: str
+
+
+def moving(source: str) -> Moving | None:
+    """The widget that a cell makes, None if it makes none or one without a slider or a list; with ValueError where ON_PAGE names a
+    control that it has not."""
     called = CALL.search(source)
     if not called:
-        return ""
-    pictures = [
-        FIGURE.format(words=escape(words), picture=base64.b64encode(png).decode())
-        for words, png in states(*called.groups())
-    ]
-    return f'<div style="display: flex; flex-wrap: wrap; gap: 1rem">{"".join(pictures)}</div>' if pictures else ""
-
-
-def states(rooms: str, name: str) -> Iterator[tuple[str, bytes]]:
-    """(the setting in words, the picture as PNG) of figures.ROOMS.NAME() at four settings, from the first to the last."""
+        return None
+    rooms, name = called.groups()
     room = figures
     for each in filter(None, rooms.split(".")):
         room = getattr(room, each)
-    with _as_in_a_notebook():
+    with as_in_a_live_notebook():
         explorer = getattr(room, name)()
-        if not isinstance(explorer, Explorer):
-            return
-        settings = {control: found for control in _leaves(explorer.controls) if len(found := _settings(control)) > 1}
+        settings = _settings(f"{rooms}{name}", explorer) if isinstance(explorer, Explorer) else {}
         if not settings:
-            return
-        control = max(settings, key=lambda control: len(settings[control]))
-        for value in _spread(settings[control]):
-            control.value = value
-            drawn: Any = explorer.figure  # a new one for each value
-            yield f"{control.description or control.tooltip or 'setting'}: {_said(value)}", drawn._repr_png_()
+            return None
+        begins = [values.index(control.value) for control, values in settings.items()]
+        first = str(explorer.shown)
+        frames = [[frame.splitlines() for frame in row] for row in _frames(explorer, settings)]
+    name = f"{rooms}{name}"
+    lines = list(dict.fromkeys(line for row in frames for frame in row for line in frame))
+    number = {line: i for i, line in enumerate(lines)}
+    numbers = [[[number[line] for line in frame] for frame in row] for row in frames]
+    drawn = json.dumps({"lines": lines, "frames": numbers}, separators=(",", ":"))
+    return Moving(name, _page(name, explorer, settings, begins, first), f'course.states("{name}",{drawn});\n')
+
+
+def _page(name: str, explorer: Explorer, settings: dict[Any, list], begins: list[int], first: str) -> str:
+    plays, telling = getattr(explorer, "play", None), getattr(explorer, "telling", ())
+    sliders = []
+    for (control, values), begin in zip(settings.items(), begins, strict=True):
+        word = escape(control.description or control.tooltip or "setting")
+        spoken = escape("|".join(map(_words, values)))
+        played = " data-plays" if control is plays else ""
+        now = escape(_words(values[begin]))
+        sliders.append(
+            f'<label>{word} <input type="range" min="0" max="{len(values) - 1}" value="{begin}" aria-label="{word}" '
+            f'autocomplete="off" data-values="{spoken}"{played}> <span class="value" aria-hidden="true">{now}</span></label>'
+        )
+    control, values = next(iter(settings.items()))
+    buttons = ['<button type="button" class="play">▶ play</button>'] * (plays in settings)
+    buttons += [
+        f'<button type="button" data-to="{values.index(value)}">{escape(control.description)} {_words(value)}</button>'
+        for value in telling
+        if value in values
+    ]
+    file = f"_static/{FOLDER}/{name}.js"
+    return (
+        f'<div class="states" data-name="{name}" data-file="{file}"><div class="controls">{"".join([*sliders, *buttons])}</div>'
+        f'<div class="state">{first}</div></div>'
+    )
+
+
+def _frames(explorer: Explorer, settings: dict[Any, list]) -> Iterator[list[str]]:
+    """The pictures as HTML: for each value of the first control, those for the values of the second that it allows."""
+    first, *rest = settings
+    for value in settings[first]:
+        first.value = value
+        row = []
+        for other in rest:
+            for wanted in settings[other]:
+                other.value = wanted
+                if other.value != wanted:
+                    break  # beyond the end that the first sets
+                row.append(str(explorer.shown))
+        yield row or [str(explorer.shown)]
+
+
+def _settings(name: str, explorer: Explorer) -> dict[Any, list]:
+    """The one or two controls that a page has, and their values."""
+    every = {control: values for control in _leaves(explorer.controls) if len(values := _values(control)) > 1}
+    if name in ON_PAGE:
+        by_name = {control.description: control for control in every}
+        if missing := ON_PAGE[name].keys() - by_name.keys():
+            raise ValueError(f"{name} has no control {', '.join(missing)}. It has: {', '.join(by_name)}.")
+        asked = {by_name[word]: list(values or every[by_name[word]]) for word, values in ON_PAGE[name].items()}
+        for control, values in asked.items():
+            if control.value not in values:
+                control.value = values[len(values) // 2]
+        return asked
+    longest = sorted(every, key=lambda control: -len(every[control]))[:2]
+    while longest and prod(len(every[control]) for control in longest) > MOST:
+        longest.pop()
+    return {control: values for control, values in every.items() if control in longest}
 
 
 @contextmanager
-def _as_in_a_notebook() -> Iterator[None]:
-    """Let widgets be made as in a notebook whose pictures are kept, which is where they are made at all."""
+def as_in_a_live_notebook() -> Iterator[None]:
+    """Let widgets be made, and pictures be drawings: as in a notebook that somebody runs."""
     ipython: Any = IPython
-    found, kept = ipython.get_ipython, os.environ.get(STILL)
-    ipython.get_ipython, os.environ[STILL] = object, "1"
+    shell, still = ipython.get_ipython, os.environ.pop(STILL, None)
+    ipython.get_ipython = object
     try:
         yield
     finally:
-        ipython.get_ipython = found
-        os.environ.pop(STILL)
-        if kept is not None:
-            os.environ[STILL] = kept
+        ipython.get_ipython = shell
+        if still is not None:
+            os.environ[STILL] = still
 
 
 def _leaves(control: Any) -> Iterator[Any]:
-    """The controls inside a box, but for the buttons that play."""
+    """The controls inside a box."""
     children = getattr(control, "children", ())
     for child in children:
         yield from _leaves(child)
-    if not children and type(control).__name__ != "Play":
+    if not children:
         yield control
 
 
-def _settings(control: Any) -> list[Any]:
-    """All values that a slider or a list can have; [] for another control."""
+def _values(control: Any) -> list[Any]:
+    """All values that a slider or a list can have; [] for another control, and for the buttons that play."""
     if hasattr(control, "options"):
         return [option[1] if isinstance(option, tuple) else option for option in control.options]
-    if all(hasattr(control, name) for name in ("min", "max", "step")) and isinstance(control.value, int):
-        return list(range(control.min, control.max + 1, control.step or 1))
-    return []
+    if type(control).__name__ == "Play" or not all(hasattr(control, name) for name in ("min", "max", "step")):
+        return []
+    return list(range(control.min, control.max + 1, control.step or 1)) if isinstance(control.value, int) else []
 
 
-def _spread(values: list[Any]) -> list[Any]:
-    if len(values) <= PICTURES:
-        return values
-    return [values[round(i * (len(values) - 1) / (PICTURES - 1))] for i in range(PICTURES)]
-
-
-def _said(value: Any) -> str:
+def _words(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)

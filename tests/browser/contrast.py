@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
-from matplotlib.image import imread
 from playwright.sync_api import Locator
 
 from tritontrace.picture import contrast
@@ -13,7 +10,6 @@ from tritontrace.picture import contrast
 TEXT = 4.5  # what WCAG 2 asks of text
 SIGN = 3.0  # and of a sign that is no text
 SIGNS = "✓✗·≈◐○?▶▼"
-EDGE = 2  # pixels: an element's edge may fall between two, and show what lies behind
 
 # Every piece of text below an element: [text, its colour, the colours behind it, innermost first], as CSS writes them.
 TEXTS = """root => {
@@ -46,11 +42,3 @@ def faint(element: Locator) -> list[str]:
         if seen < wanted:
             sentences.append(f"{text[:40]!r}: {seen:.1f}, not {wanted}")
     return sentences
-
-
-def ink(element: Locator) -> np.ndarray:
-    """(height, width) of bool: which pixels of an element, as it is on the screen, stand out like text from its commonest colour."""
-    pixels = imread(io.BytesIO(element.screenshot()), format="png")[EDGE:-EDGE, EDGE:-EDGE, :3]
-    packed = (255 * pixels).round().astype(int) @ [1 << 16, 1 << 8, 1]
-    commonest = np.bincount(packed.ravel()).argmax()
-    return contrast(pixels, np.array([commonest >> 16, commonest >> 8 & 255, commonest & 255]) / 255) >= TEXT

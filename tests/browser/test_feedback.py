@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from axe import serious
 
 from grader import ROOT
 
@@ -34,3 +35,16 @@ def test_no_section_is_wider_than_the_page(feedback, clean, width):
             if found := page.evaluate(CUT):
                 cut[path.parts[-3]] = found
     assert len(feedback) > 4 and cut == {}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_feedback(feedback, browser, scheme):
+    context = browser.new_context(color_scheme=scheme)
+    page, barriers = context.new_page(), {}
+    for path in feedback:
+        page.goto(path.as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        if found := serious(page):
+            barriers[path.parts[-3]] = found
+    context.close()
+    assert barriers == {}

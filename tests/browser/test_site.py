@@ -1,17 +1,22 @@
-"""The pages for self-study: all that they load is theirs, every link leads somewhere, solutions and hints are folded."""
+"""The pages for self-study: all that they load is theirs, every link leads somewhere, solutions and hints are folded, and widgets,
+predictions and a count of sectors work without a kernel."""
 
 from __future__ import annotations
 
+import itertools
 import re
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from axe import serious
 
 pytest.importorskip("sphinx_book_theme", reason="the extra `site` is not installed")
 
 from course_lib.exercises import UNITS
+from course_lib.exercises.coalescing import sectors_touched
 from grader import exercises
 from grader.building import origin, site
 
@@ -82,7 +87,7 @@ def test_every_link_leads_somewhere(html, pages):
 def test_every_unit_is_there_with_its_outputs(html):
     for unit in UNITS:
         text = (html / f"{unit}.html").read_text("utf-8")
-        assert text.count("<img") >= 2, unit
+        assert text.count("<img") + text.count("<svg role") >= 4, unit
         assert text.count("Show a solution of") >= len(exercises(unit)), unit
         assert "application/vnd.jupyter" not in text
 
@@ -112,6 +117,118 @@ def test_a_unit_reads_well_and_loads_nothing_from_the_network(html, browser, sch
         context.close()
 
 
+@contextmanager
+def opened(browser, path, width=1280):
+    """A page of the site in a fresh browser, whose errors fail the test."""
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    page, errors = context.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(path.as_uri())
+    yield page
+    context.close()
+    assert errors == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["index", "taste", "04_memory_coalescing", "13_inside_an_sm", "instructors", "search"])
+def test_axe_finds_nothing_serious(html, browser, name, scheme):
+    context = browser.new_context(color_scheme=scheme)
+    page = context.new_page()
+    page.goto((html / f"{name}.html").as_uri())
+    assert serious(page) == {}
+    context.close()
+
+
+HEAVIEST = 800_000  # bytes that a page is, with all that it loads, before its pictures
+
+
+@pytest.mark.parametrize("name", ["index", *UNITS])
+def test_a_page_is_light_before_its_pictures(html, name):
+    text = (html / f"{name}.html").read_text("utf-8")
+    loads = [each for each in Page(html / f"{name}.html").loads if each.partition("?")[0].endswith((".css", ".js"))]
+    files = {html / unquote(each.partition("?")[0]) for each in loads}
+    words = re.sub(r'<svg.*?</svg>|data:image/[^"]*', "", text, flags=re.DOTALL)
+    assert len(words.encode()) + sum(file.stat().st_size for file in files if "searchindex" not in file.name) < HEAVIEST
+    assert "Toggle hidden content" not in text and 'name="description"' in text and 'property="og:image"' in text
+
+
+def test_pictures_load_when_they_are_near_and_keep_their_place(html):
+    for unit in UNITS:
+        pictures = re.findall(r"<img [^>]*_images[^>]*>", (html / f"{unit}.html").read_text("utf-8"))
+        assert all('loading="lazy"' in tag and "height=" in tag for tag in pictures), unit
+
+
+def test_a_widget_moves_by_keyboard_and_loads_its_states_then(html, browser):
+    with opened(browser, html / "00_start_here.html") as page:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        box = page.locator(".states").first
+        slider = box.get_by_role("slider", name="n", exact=True)
+        before = box.locator("svg").first.get_attribute("aria-label")
+        assert not any("states" in url for url in asked)
+        slider.focus()
+        slider.press("ArrowRight")
+        page.wait_for_function(
+            "before => !document.querySelector('.states svg').ariaLabel.includes(before)", arg=before
+        )
+        assert [url.rpartition("/")[2] for url in asked if "states" in url] == [
+            "start.explore_programs_over_elements.js"
+        ]
+        assert slider.get_attribute("aria-valuetext") == box.locator(".value").first.inner_text() == "11"
+        assert "11 elements" in box.locator("figcaption").inner_text()
+        other = box.get_by_role("slider", name="BLOCK")
+        other.press("End")
+        page.wait_for_function("document.querySelector('.states figcaption').innerText.includes('32')")
+
+
+def test_a_prediction_takes_an_answer_before_it_shows_the_output(html, browser):
+    with opened(browser, html / "00_start_here.html") as page:
+        cell = page.locator(".tag_prediction").first
+        output = page.locator(".tag_prediction + .cell .cell_output").first
+        assert output.is_hidden()
+        cell.get_by_role("button", name="Show what happens").click()
+        assert output.is_hidden(), "nothing was answered"
+        cell.get_by_role("textbox").fill("5000")
+        cell.get_by_role("textbox").press("Enter")
+        assert output.is_visible() and "5000" in cell.inner_text()
+        page.reload()
+        assert output.is_visible() and "5000" in cell.inner_text()
+
+
+def test_the_menu_says_how_far_a_unit_was_read(html, browser):
+    with opened(browser, html / "00_start_here.html") as page:
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        page.wait_for_function("document.querySelector('.bd-docs-nav .current .read')?.textContent.includes('✓')")
+        page.goto((html / "04_memory_coalescing.html").as_uri())
+        assert "✓" in page.locator(".bd-docs-nav a[href='00_start_here.html']").inner_text()
+
+
+def test_code_is_copied(html, browser):
+    with opened(browser, html / "04_memory_coalescing.html") as page:
+        page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+        page.get_by_role("button", name="Copy").first.click()
+        assert "import torch" in page.evaluate("window.copied")
+
+
+def test_sectors_are_counted_in_the_page_as_by_the_course(html, browser):
+    cases = list(itertools.product(range(1, 33), range(0, 32, 5), (1, 2, 4, 8)))
+    expected = [
+        sectors_touched.oracle([size * (offset + stride * lane) for lane in range(32)], size)
+        for stride, offset, size in cases
+    ]
+    with opened(browser, html / "index.html") as page:
+        count = "cases => cases.map(([stride, offset, size]) => sectorsTouched(stride, offset, size).sectors.size)"
+        assert page.evaluate(count, cases) == expected
+        box = page.locator(".sectors")
+        box.get_by_role("button", name="8", exact=True).click()
+        assert (
+            "32 sectors" in box.get_by_role("status").inner_text()
+            and "12.5 %" in box.get_by_role("status").inner_text()
+        )
+        box.get_by_role("slider", name="stride").press("Home")
+        assert "4 sectors" in box.get_by_role("status").inner_text()
+
+
 def test_no_page_is_wider_than_a_telephone(html, browser):
     page = browser.new_page(viewport={"width": 390, "height": 844})
     wide = {}
@@ -129,11 +246,14 @@ def test_search_finds_a_word(html, browser):
     page.locator("ul.search li").first.wait_for()
     assert page.locator("ul.search li").count() > 1
     page.close()
+    assert '[role="main"]' not in (html / "_static" / "searchtools.js").read_text("utf-8"), (
+        "excerpts of what is written alone"
+    )
 
 
 def test_a_notebook_that_cannot_be_read_is_a_sentence(tmp_path, monkeypatch, capsys):
     (tmp_path / "solutions" / "00_start_here").mkdir(parents=True)
     (tmp_path / "solutions" / "00_start_here" / "00_start_here.ipynb").write_text("<<<<<<< HEAD\n")
-    monkeypatch.setattr(site, "ROOT", tmp_path)
+    monkeypatch.setattr(site.lessons, "ROOT", tmp_path)
     assert site.main(tmp_path / "build") == 1
     assert "Build it anew: make build." in capsys.readouterr().err

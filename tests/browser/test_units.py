@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
-from contrast import faint, ink
+from axe import serious
+from contrast import TEXT, faint, over
 from lab import DARK, LIGHT, Notebook
 from playwright.sync_api import Locator, expect
 
 from course_lib.exercises import UNITS
+from tritontrace.picture import contrast
 
 IMPORTS = r"(?m).*^from course_lib import .*"
 FIGURE = r"figures\.\w+\.\w+\(\)"  # without arguments: it needs no cell but the imports
 WIDGET = r"figures\.\w+\.explore_\w+\(\)"
-PICTURE = "figure[class$=-picture] img"
+PICTURE = "figure[class$=-picture] > :is(svg, img)"
+COLOURS = "svg => [getComputedStyle(svg).color, getComputedStyle(svg.querySelector('path')).fill]"  # of its words, of its ground
 CAPTION = "figure[class$=-picture] figcaption"
 
 
@@ -36,22 +41,25 @@ def test_figures_are_shown(notebook):
     for index in figures(notebook):
         picture = notebook.show(index).locator(PICTURE)
         expect(picture).to_be_visible()
-        assert picture.evaluate("img => img.decode().then(() => img.naturalWidth)") > 300
+        assert picture.bounding_box()["width"] > 300
 
 
 def test_figures_are_legible_in_both_themes(notebook):
-    inks = {}
+    grounds = {}
     for theme in (LIGHT, DARK):
         notebook.theme(theme)
         for index in figures(notebook):
             cell, what = notebook.show(index), f"{notebook.sources[index]} in {theme}"
-            inks[theme, index] = ink(cell.locator(PICTURE))
+            ink, ground = (over(colour, np.ones(3)) for colour in cell.locator(PICTURE).evaluate(COLOURS))
+            grounds[theme, index] = ground
+            assert contrast(ink, ground) >= TEXT, f"{what}: ink on its ground"
             assert cell.locator(CAPTION).inner_text().strip(), f"{what}: no caption"
-            assert cell.locator(PICTURE).get_attribute("alt"), f"{what}: no alternative text"
+            assert cell.locator(PICTURE).get_attribute("aria-label"), f"{what}: no alternative text"
             assert not (found := faint(cell.locator(".jp-OutputArea-output").first)), f"{what}: {'; '.join(found)}"
     for index in figures(notebook):
-        light, dark = inks[LIGHT, index], inks[DARK, index]
-        assert light.shape == dark.shape and (light != dark).mean() < 0.001, f"{notebook.sources[index]} loses ink"
+        assert grounds[LIGHT, index].mean() > 0.9 > 0.2 > grounds[DARK, index].mean(), (
+            f"{notebook.sources[index]} is a card"
+        )
 
 
 def test_every_control_changes_the_picture(notebook):
@@ -61,7 +69,7 @@ def test_every_control_changes_the_picture(notebook):
         cell, what = notebook.show(index), notebook.sources[index]
         controls, resets = cell.locator(CONTROLS), cell.locator(RESETS)
         expect(controls.first).to_be_visible()
-        known = controls.count() + resets.count()
+        known = controls.count() + resets.count() + cell.locator(PRESETS).count()
         assert known == cell.locator(LEAVES).count(), f"{what} has a control that this test cannot move"
         for control in filter(Locator.is_visible, controls.all()):
             move_there_and_back(cell, control, what)
@@ -83,6 +91,31 @@ def test_what_plays_moves_the_picture(notebook):
             player.locator("button").first.click()  # it pauses
 
 
+def test_every_handle_has_a_name_and_a_track_of_240_pixels(notebook):
+    for index in notebook.find(WIDGET):
+        cell = notebook.show(index)
+        for handle in filter(Locator.is_visible, cell.get_by_role("slider").all()):
+            expect(handle).to_have_accessible_name(re.compile(r"\S"))
+            track = handle.evaluate("e => e.closest('.noUi-base').getBoundingClientRect().width")
+            assert track >= 240, (notebook.sources[index], track)
+
+
+def test_axe_finds_nothing_serious_in_what_the_course_puts_out(notebook):
+    """JupyterLab around it is not ours."""
+    assert serious(notebook.page, ".jp-OutputArea-output") == {}
+
+
+def test_a_preset_moves_its_slider(notebook):
+    for index in notebook.find(WIDGET):
+        cell = notebook.show(index)
+        for preset in cell.locator(PRESETS).all():
+            preset.click()
+            value = preset.inner_text().split()[-1]
+            expect(cell.get_by_role("slider").first).to_have_attribute(
+                "aria-valuetext", re.compile(rf"^{value}(\.0*)?$")
+            )
+
+
 def test_no_tooltip_says_null(notebook):
     """ipywidgets writes null for a button without one."""
     for index in notebook.find(WIDGET):
@@ -92,7 +125,8 @@ def test_no_tooltip_says_null(notebook):
 # ------------------------------------------------------------------------------------------------ moving controls
 
 CONTROLS = "[role=slider], select, .widget-toggle-button, input[type=checkbox], input[type=number]"
-RESETS = "button.jupyter-button:not(.widget-toggle-button):not(.widget-play *)"
+PRESETS = "button.preset"
+RESETS = f"button.jupyter-button:not(.widget-toggle-button):not(.widget-play *):not({PRESETS})"
 LEAVES = ".widget-container > :not(.widget-container):not(.widget-play)"
 
 
@@ -133,7 +167,7 @@ def move(control: Locator) -> Callable[[], object]:
 
 
 def shown(cell: Locator) -> str:
-    return cell.locator(PICTURE).get_attribute("src")
+    return cell.locator(PICTURE).evaluate("picture => picture.outerHTML")
 
 
 def becomes(cell: Locator, wanted: Callable[[str], bool], otherwise: str) -> None:

@@ -113,11 +113,11 @@ def test_a_setting_that_is_no_address_is_told_so(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture(scope="module")
 def staged(tmp_path_factory):
-    """Sources for Sphinx, by the repository's address; of two units, and without the rows of pictures."""
+    """Sources for Sphinx, by the repository's address; of two units, whose widgets and pictures are not drawn."""
     made = {said: tmp_path_factory.mktemp("source") for said in ("", COURSE)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(site, "UNITS", TWO)
-        patch.setattr(site.states, "row_of", lambda source: "")
+        patch.setattr(site.lessons, "ahead", lambda calls, saved: ({}, {}))
         for said, folder in made.items():
             site.stage(folder, said)
     return made
@@ -150,7 +150,7 @@ def test_the_first_page_says_how_to_get_the_course_where_it_knows(staged):
 
 
 def test_a_host_without_colab_has_the_file_alone():
-    line = site.to_work_in("05_tiling", "https://gitlab.example/ada/course")
+    line = site.lessons.to_work_in("05_tiling", "https://gitlab.example/ada/course").source
     assert "colab.research" not in line and 'href="notebooks/05_tiling.ipynb"' in line
 
 

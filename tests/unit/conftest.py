@@ -30,7 +30,9 @@ def notebook():
     InteractiveShell.instance()
     try:
         with capture_output() as shown:
-            yield SimpleNamespace(images=lambda: [o for o in shown.outputs if "<img " in o.data.get("text/html", "")])
+            yield SimpleNamespace(
+                images=lambda: [o for o in shown.outputs if "<svg role" in o.data.get("text/html", "")]
+            )
     finally:
         InteractiveShell.clear_instance()
 

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgba
+from matplotlib.collections import Collection
+from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.text import Text
 
 from course_lib import figures
-from tritontrace.picture import contrast
+from tritontrace.picture import EDGE, FAINT, GREEN_INK, INK, RED_INK, contrast
 
 UNITS = sorted(path.stem.removeprefix("test_figures_") for path in Path(__file__).parent.glob("test_figures_*.py"))
 
@@ -43,6 +46,14 @@ def words(figure: Figure) -> str:
     return " ".join(texts).replace("\n", " ")
 
 
+def clipped(figure: Figure) -> float:
+    """Inches that the figure reaches beyond its page."""
+    FigureCanvasAgg(figure)
+    figure.canvas.draw()
+    drawn, page = figure.get_tightbbox(), figure.bbox_inches
+    return float(max(page.x0 - drawn.x0, page.y0 - drawn.y0, drawn.x1 - page.x1, drawn.y1 - page.y1))
+
+
 def faint(figure: Figure) -> list[str]:
     """A sentence for each text of a figure that does not stand out from what it is written on, unless it cannot be seen at all.
     The figure is spoilt."""
@@ -54,6 +65,8 @@ def faint(figure: Figure) -> list[str]:
     for text in texts:
         text.set_visible(False)
     bare = _pixels(figure)
+    for text in texts:
+        text.set_visible(True)
     found = []
     for text, box in zip(texts, boxes, strict=True):
         place = np.s_[
@@ -70,6 +83,43 @@ def faint(figure: Figure) -> list[str]:
         if seen < 4.5:
             found.append(f"{text.get_text()!r}: {seen:.1f} to 1")
     return found
+
+
+DARK_PAGE, LIGHT_INK = "#14181e", "#ced6dd"
+
+
+def darken(figure: Figure) -> None:
+    """Draw a figure's ink and white ground as a dark page would show its drawing: Picture._repr_html_."""
+    for part in figure.findobj():
+        if isinstance(part, Text):
+            part.set_color(_on_dark(part.get_color(), text=True))
+            if ground := part.get_bbox_patch():
+                ground.set_facecolor(_on_dark(ground.get_facecolor()))
+        elif isinstance(part, Line2D):
+            part.set_color(_on_dark(part.get_color()))
+        elif isinstance(part, Patch):
+            part.set_facecolor(_on_dark(part.get_facecolor()))
+            part.set_edgecolor(_on_dark(part.get_edgecolor()))
+        elif isinstance(part, Collection):
+            if part.get_array() is None:
+                part.set_facecolor([_on_dark(colour) for colour in part.get_facecolor()])
+            part.set_edgecolor([_on_dark(colour) for colour in part.get_edgecolor()])
+
+
+def _on_dark(colour: Any, text: bool = False) -> Any:
+    *_, opacity = to_rgba(colour)
+    named = to_hex(colour)
+    if named in (RED_INK.lower(), GREEN_INK.lower()):
+        return _mixed(colour, 0.6, LIGHT_INK)
+    if named == INK:
+        return to_rgba(LIGHT_INK, opacity)
+    if named == FAINT:
+        return _mixed(EDGE, 0.1, DARK_PAGE)
+    return to_rgba(DARK_PAGE, opacity) if named == "#ffffff" and not text else to_rgba(colour)
+
+
+def _mixed(colour: Any, share: float, other: str) -> tuple:
+    return tuple(share * np.array(to_rgba(colour)) + (1 - share) * np.array(to_rgba(other)))
 
 
 def _pixels(figure: Figure) -> np.ndarray:

@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from pictures import UNITS, as_shown, drawn, faint, listed
+from pictures import UNITS, as_shown, clipped, darken, drawn, faint, listed
 from sampling import first_ones
 
 from course_lib import figures
@@ -45,12 +45,6 @@ def test_pictures_are_labelled_and_opaque(unit, name):
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
-WIDE = {  # picture -> why it is wider than a page, or written in smaller letters
-    ("hopper", "six_races"): "listings next to each other, whose lines are to be compared",
-    ("hopper", "two_races"): "listings next to each other, whose lines are to be compared",
-}
-
-
 def too_large_for_a_page(figure: Figure) -> list[str]:
     """List what of a figure a page would shrink, or nobody could read."""
     texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
@@ -61,7 +55,18 @@ def too_large_for_a_page(figure: Figure) -> list[str]:
 
 @of_pictures
 def test_pictures_fit_a_page_in_letters_that_can_be_read(unit, name):
-    assert bool(too_large_for_a_page(drawn(unit, name))) == ((unit, name) in WIDE)
+    assert too_large_for_a_page(drawn(unit, name)) == []
+
+
+@of_pictures
+def test_no_picture_is_cut_off(unit, name):
+    assert clipped(drawn(unit, name)) < 0.01
+
+
+def test_a_label_beyond_the_page_is_noticed():
+    figure = Figure(figsize=(4, 2))
+    figure.subplots().annotate("high", (0.5, 1.3), xycoords="axes fraction", annotation_clip=False)
+    assert clipped(figure) > 0.05
 
 
 def test_small_letters_and_wide_pictures_are_found():
@@ -79,6 +84,8 @@ def test_pictures_stay_legible_in_a_dark_notebook(unit, name):
         assert to_rgba(ax.xaxis.label.get_color()) == to_rgba("#222222")
         assert ax.get_facecolor() == to_rgba("white") or not ax.axison
     assert faint(figure) == []
+    darken(figure)
+    assert faint(figure) == [], "on a dark page, whose colours a drawing takes"
 
 
 def test_faint_text_is_found():
@@ -96,7 +103,7 @@ def test_a_widgets_picture_says_what_it_shows(notebook):
 
     display(figures.coalescing.explore_lanes_over_memory())
     (shown,) = notebook.images()
-    assert 'alt="float32: lane i wants' in shown.data["text/html"] and "<figcaption" in shown.data["text/html"]
+    assert 'aria-label="float32: lane i wants' in shown.data["text/html"] and "<figcaption" in shown.data["text/html"]
 
 
 @pytest.mark.parametrize(

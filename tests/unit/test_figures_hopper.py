@@ -22,8 +22,6 @@ PICTURES = {
     "pipeline": (3, 700, 2),
     "explore_pipeline": (),
     "timeline_of": (),
-    "six_races": (),
-    "two_races": (3,),
 }
 
 
@@ -66,11 +64,13 @@ def test_sliders_of_the_pipeline(notebook):
 
 
 def test_the_rings_are_written_with_their_lines():
-    said = words(F.six_races())
-    assert all(f"ring {letter}: 2 slots, 5 steps" in said for letter in "ABCDEF")
-    assert f"{len(RING.splitlines())}      store_wait(0)" in said
-    assert "ring G" in words(F.two_races(3))
-    assert "ring G" not in said
+    races = F.six_races()
+    for said in (repr(races), races._repr_html_()):
+        assert all(f"ring {letter}: 2 slots, 5 steps" in said for letter in "ABCDEF")
+        assert f"\n{len(RING.splitlines())}      store_wait(0)" in said
+        assert "ring G" not in said
+    assert races._repr_html_().count("<pre ") == 6 and "<img" not in races._repr_html_()
+    assert "ring G" in repr(F.two_races(3))
 
 
 @gluon.jit

@@ -103,8 +103,8 @@ def test_waves_are_those_that_are_dealt(picture):
 
 
 def test_quantization_counts_the_tiles(picture):
-    assert "4 tiles of 128 × 128, 100% used" in words(picture("tile_quantization"))
-    assert "9 tiles of 128 × 128, 45% used" in words(picture("tile_quantization"))
+    told = words(picture("tile_quantization"))
+    assert "of 4 tiles" in told and "100%" in told and "9 tiles instead of 4, and 45% of them" in told
 
 
 @without_gpu

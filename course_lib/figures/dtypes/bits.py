@@ -19,7 +19,7 @@ from course_lib.figures.dtypes.patterns import (
     value_of,
 )
 from course_lib.figures.widgets import Explorer, live
-from tritontrace.picture import FIVE, IDLE, INK, ONE, OURS, TWO, WIDTH, Picture, bare, on_white, paler
+from tritontrace.picture import FIVE, IDLE, INK, ONE, OURS, TWO, WIDTH, Picture, bare, ink_on, on_white, paler
 
 FULL = {"S": FIVE, "E": TWO, "M": ONE}  # sign, exponent, mantissa
 PALE = {field: paler(colour, 0.4) for field, colour in FULL.items()}
@@ -36,7 +36,7 @@ def _cells(ax, f: BitFormat, y: float, pattern: int | None = None, height: float
         field = field_of(f, i)
         ax.add_patch(Rectangle((left + i, y), 1, height, facecolor=PALE[field], edgecolor=INK, linewidth=0.8))
         text = field if pattern is None else str(pattern >> (f.bits - 1 - i) & 1)
-        ax.text(left + i + 0.5, y + height / 2, text, ha="center", va="center_baseline", color=INK)
+        ax.text(left + i + 0.5, y + height / 2, text, ha="center", va="center_baseline", color=ink_on(PALE[field]))
 
 
 @on_white

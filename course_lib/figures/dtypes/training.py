@@ -8,7 +8,22 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from tritontrace.picture import FIVE, IDLE, INK, ONE, OURS, TWO, WASTE, WIDTH, WRONG, Picture, bare, on_white, paler
+from tritontrace.picture import (
+    FIVE,
+    IDLE,
+    INK,
+    ONE,
+    OURS,
+    TWO,
+    WASTE,
+    WIDTH,
+    WRONG,
+    Picture,
+    bare,
+    ink_on,
+    on_white,
+    paler,
+)
 from tritontrace.threads import one_thread
 
 WAYS = ("fp32", "bf16", "bf16, fp32 master weights")
@@ -113,18 +128,24 @@ def loss_scaling(scale: float = LOSS_SCALE) -> Figure:
     figure = Picture(WIDTH, 4.4)
     axes = figure.subplots(2, 1, sharex=True, sharey=True)
     bins = np.arange(-44, 23)
+    lost, coarse = paler(WRONG, 0.2), paler(WASTE, 0.5)
     for ax, factor, name in zip(axes, (1.0, scale), ("loss", f"loss × {scale:,.0f}"), strict=True):
         sizes = np.log2(gradients() * factor)
-        ax.axvspan(-44, -25, facecolor=paler(WRONG, 0.2), hatch="//", edgecolor="white", linewidth=0)
-        ax.axvspan(-25, -14, facecolor=paler(WASTE, 0.5), linewidth=0)
-        ax.axvspan(16, 22, facecolor=paler(WRONG, 0.2), hatch="//", edgecolor="white", linewidth=0)
+        ax.axvspan(-44, -25, facecolor=lost, hatch="//", edgecolor="white", linewidth=0)
+        ax.axvspan(-25, -14, facecolor=coarse, linewidth=0)
+        ax.axvspan(16, 22, facecolor=lost, hatch="//", edgecolor="white", linewidth=0)
         ax.hist(sizes, bins=bins, color=OURS, edgecolor="white")
         ax.set_title(f"gradients of {name}: {share_lost(factor):.1%} become 0 in fp16")
         ax.set_ylabel("gradients")
         bare(ax)
-    for x, zone in ((-43.5, "fp16: 0"), (-24.5, "fp16: subnormal"), (-1, "fp16: normal"), (16.3, "fp16: ∞")):
+    for x, zone, ground in (
+        (-43.5, "fp16: 0", lost),
+        (-24.5, "fp16: subnormal", coarse),
+        (-1, "fp16: normal", "white"),
+        (16.3, "fp16: ∞", lost),
+    ):
         for ax in axes:
-            ax.annotate(zone, (x, 0.85), xycoords=("data", "axes fraction"))
+            ax.annotate(zone, (x, 0.85), xycoords=("data", "axes fraction"), color=ink_on(ground))
     axes[1].set(xticks=range(-40, 21, 8), xlabel="size of the gradient", ylim=(0, 1.25 * axes[1].get_ylim()[1]))
     axes[1].set_xticklabels([f"$2^{{{k}}}$" for k in range(-40, 21, 8)])
     figure.caption("Scaling the loss moves every gradient to the right, out of the zone that fp16 rounds to zero.")

@@ -75,4 +75,6 @@ def explore_ring() -> Sliders | Figure:
         return ring()
     from ipywidgets import IntSlider
 
-    return Sliders(ring, tile=IntSlider(5, 0, 15, description="tile"), size=IntSlider(3, 1, 4, description="slots"))
+    return Sliders(
+        ring, play="tile", tile=IntSlider(5, 0, 15, description="tile"), size=IntSlider(3, 1, 4, description="slots")
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import html
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -12,7 +13,7 @@ from course_lib.exercises.hopper.races import RINGS, drawn
 from course_lib.exercises.hopper.rings import Ring
 from course_lib.figures.widgets import Sliders, live
 from tritontrace.hopper import ROW_INCHES, Bar, Costs, busy, draw_bars, legend, rows_of, schedule, simulate
-from tritontrace.picture import INK, WIDTH, Picture, on_white
+from tritontrace.picture import WIDTH, Picture, on_white
 from tritontrace.tracing import KernelError, KernelFault
 
 WAYS = {
@@ -108,46 +109,74 @@ def explore_pipeline() -> Sliders | Figure:
 
     return Sliders(
         pipeline,
+        play="stages",
         stages=IntSlider(2, 1, 4, description="slots"),
         latency=IntSlider(700, 100, 2000, 100, description="latency"),
         consumers=IntSlider(1, 1, 2, description="consumers"),
     )
 
 
-@on_white
-def six_races() -> Figure:
-    """Draw the six broken rings: their text with numbers of lines, and what is busy until the mistake shows."""
+class Listings:
+    """Listings side by side, each with a picture below it, as HTML: they can be copied, searched and read aloud."""
+
+    def __init__(self, parts: Sequence[tuple[str, Sequence[str], Picture | None]], caption: str):
+        self.parts, self.caption = parts, caption  # title, lines, picture
+
+    def __repr__(self) -> str:
+        listings = ("\n".join([title, *_numbered(lines)]) for title, lines, _ in self.parts)
+        return "\n\n".join([*listings, self.caption])
+
+    def _repr_html_(self) -> str:
+        side_by_side = "display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:8px 24px"
+        return (
+            f'<div style="{side_by_side}">{"".join(map(_listing, self.parts))}</div><p>{html.escape(self.caption)}</p>'
+        )
+
+
+def _numbered(lines: Sequence[str]) -> list[str]:
+    return [f"{n:2}  {line}" for n, line in enumerate(lines, 1)]
+
+
+def _listing(part: tuple[str, Sequence[str], Picture | None]) -> str:
+    title, lines, picture = part
+    code = html.escape("\n".join(_numbered(lines)))
+    scrolls = f'tabindex="0" role="region" aria-label="{html.escape(title)}"'  # by keyboard, too
+    shown = picture.html() if picture else "<p>The mistake shows before anything takes time.</p>"
+    return (
+        f'<section style="min-width:0"><strong>{html.escape(title)}</strong>'
+        f'<pre {scrolls} style="overflow-x:auto;font-size:12px;line-height:1.35">{code}</pre>{shown}</section>'
+    )
+
+
+def six_races() -> Listings:
+    """The six broken rings: their text with numbers of lines, and what is busy until the mistake shows."""
     return _rings(RINGS, "Six rings, each with one mistake.")
 
 
-@on_white
-def two_races(number: int = 1) -> Figure:
-    """Draw the two broken rings of a number."""
+def two_races(number: int = 1) -> Listings:
+    """The two broken rings of a number."""
     return _rings(drawn(number), f"The two rings of number {number}, each with one mistake.")
 
 
-def _rings(rings: Mapping[str, Ring], caption: str) -> Figure:
-    rows = (len(rings) + 1) // 2
-    picture = Picture(13, 5.2 * rows + 0.4)
-    axes = picture.subplots(2 * rows, 2, height_ratios=[3.2, 1] * rows, squeeze=False)
-    for i, (letter, ring) in enumerate(rings.items()):
-        text, ax = axes[2 * (i // 2)][i % 2], axes[2 * (i // 2) + 1][i % 2]
-        text.set_axis_off()
-        text.set_title(f"ring {letter}: {ring.stages} slots, {ring.steps} steps", loc="left", fontsize=11)
-        code = "\n".join(f"{n:2}  {line}" for n, line in enumerate(ring.lines, 1))
-        written = text.text(0, 1, code, family="monospace", fontsize=7.2, va="top", transform=text.transAxes, color=INK)
-        written.set_in_layout(False)  # a long line must not squeeze the plots
-        bars = ring.run(("timed",)).runs[0].timeline.bars
-        draw_bars(ax, bars)
-        ax.set_xlabel(f"{MODEL}, until the mistake shows", fontsize=8)
-        ax.tick_params(labelsize=8)
-        if not bars:
-            ax.set_xticks([])
-            ax.text(
-                0.5, 0.5, "the mistake shows before anything takes time", transform=ax.transAxes, ha="center", color=INK
-            )
-    picture.caption(
+def _rings(rings: Mapping[str, Ring], caption: str) -> Listings:
+    return Listings(
+        [
+            (f"ring {letter}: {ring.stages} slots, {ring.steps} steps", ring.lines, _busy(ring))
+            for letter, ring in rings.items()
+        ],
         f"{caption} Below each is what was busy: copies (orange), products (blue), waits (grey), barriers and shared memory (light blue). "
-        "Go through the first turns of both partitions, and ask at each line what may still be under way."
+        "Go through the first turns of both partitions, and ask at each line what may still be under way.",
     )
+
+
+@on_white
+def _busy(ring: Ring) -> Picture | None:
+    """What is busy until the mistake shows; None if nothing takes time before."""
+    bars = ring.run(("timed",)).runs[0].timeline.bars
+    if not bars:
+        return None
+    picture = Picture(4.8, 1.7)
+    ax = picture.subplots()
+    draw_bars(ax, bars)
+    ax.set_xlabel(f"{MODEL}, until the mistake shows")
     return picture

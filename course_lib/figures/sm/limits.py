@@ -86,11 +86,9 @@ def explore_occupancy() -> Sliders | Figure:
 
     return Sliders(
         occupancy,
-        registers=IntSlider(168, 16, 255, description="registers", continuous_update=False),
-        shared_kib=IntSlider(40, 1, 227, description="KiB", continuous_update=False),
-        warps=SelectionSlider(
-            options=(1, 2, 3, 4, 7, 8, 12, 16), value=4, description="warps", continuous_update=False
-        ),
+        registers=IntSlider(168, 16, 255, description="registers"),
+        shared_kib=IntSlider(40, 1, 227, description="KiB"),
+        warps=SelectionSlider(options=(1, 2, 3, 4, 7, 8, 12, 16), value=4, description="warps"),
         card=Dropdown(options=CARDS, value="H200", description="card"),
     )
 

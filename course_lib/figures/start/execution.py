@@ -30,6 +30,7 @@ from tritontrace.picture import (
     Picture,
     bare,
     box,
+    ink_on,
     on_white,
     paler,
 )
@@ -58,8 +59,11 @@ def one_or_many(guess: float = ...) -> Figure:
 
     figure = Picture(WIDTH, 4.2)
     ax = figure.subplots()
-    ax.plot(sizes, np.array(cpu) * 1e6, color=OTHERS, marker="o", label="one core of this machine's CPU, timed here")
-    ax.plot(sizes[: len(other)], np.array(other) * 1e6, color=OURS, marker="s", linestyle="--", label=label)
+    ax.plot(sizes, np.array(cpu) * 1e6, color=OTHERS, marker="o", markersize=4, linewidth=2.5)
+    ax.plot(sizes[: len(other)], np.array(other) * 1e6, color=OURS, marker="s", markersize=4, linewidth=2.5)
+    for seconds, rival, whose in ((cpu, other, "one core of this machine's CPU, timed here"), (other, cpu, label)):
+        above = seconds[0] > rival[0]
+        ax.text(1, seconds[0] * 1e6 * (1.25 if above else 0.8), whose, va="bottom" if above else "top", fontsize=10)
     ax.set(xscale="log", yscale="log", xlabel="n, elements of x (float32)", ylabel="until x + 1 is there, microseconds")
     pairs = list(zip(sizes, cpu, other, strict=False))
     wins = [pairs[i][0] for i in range(len(pairs)) if all(b < a for _, a, b in pairs[i:])]
@@ -67,11 +71,15 @@ def one_or_many(guess: float = ...) -> Figure:
         ax.axvline(guess, color=INK, linestyle=":", linewidth=1)
         ax.text(guess, 0.97, f" your guess: {guess:,.0f}", transform=ax.get_xaxis_transform(), va="top")
     said = f"the GPU wins {_from(wins[0], sizes)} elements on" if wins else "the GPU never wins in this range"
+    if wins and wins[0] > sizes[0]:  # the lines cross between two sizes
+        ax.axvline((wins[0] * sizes[sizes.index(wins[0]) - 1]) ** 0.5, color=EDGE, linewidth=1)
     if cpu[-1] > other[-1]:
+        ends, low = [cpu[-1] * 1e6, other[-1] * 1e6], cpu[-1] ** 0.13 * other[-1] ** 0.87 * 1e6  # below the CPU's line
+        ax.annotate("", (sizes[-1], ends[0]), (sizes[-1], ends[1]), arrowprops={"arrowstyle": "<->", "color": INK})
+        ax.text(sizes[-1] / 1.5, low, f"× {cpu[-1] / other[-1]:,.0f}", ha="right", fontsize=16, fontweight="bold")
         said += f";\nwith {sizes[-1]:,} it is {cpu[-1] / other[-1]:.0f} times as fast as one core"
+    ax.set_ylim(bottom=0.4 * min(cpu[0], other[0]) * 1e6)
     ax.set_title(said)
-    ax.legend(loc="upper left", bbox_to_anchor=(0, 0.9))
-    ax.grid(alpha=0.3)
     bare(ax)
     figure.caption(
         "At the left end, one element costs the GPU as much time as ten thousand, because the launch takes most of the time. "
@@ -136,6 +144,7 @@ def explore_hiding_latency() -> Sliders | Figure:
 
     return Sliders(
         hiding_latency,
+        play="warps",
         warps=IntSlider(4, 1, 16, description="warps"),
         latency=IntSlider(400, 20, 800, 20, description="wait"),
         work=IntSlider(40, 10, 100, 10, description="work"),
@@ -213,7 +222,7 @@ def programs_over_elements(n: int = 10, block: int = 4) -> Figure:
             style = dict(facecolor=FOUR) if inside else dict(facecolor="white", hatch="////")
             ax.add_patch(Rectangle((position, p), 0.94, 0.9, edgecolor=INK if inside else EDGE, linewidth=0.8, **style))
             if inside and (block <= 16 or position % 2 == 0):
-                ax.text(position + 0.47, p + 0.45, i, ha="center", va="center_baseline")
+                ax.text(position + 0.47, p + 0.45, i, ha="center", va="center_baseline", color=ink_on(FOUR))
     ax.set(xlim=(-0.1, block), ylim=(programs, -0.1), xlabel="position in the block: tl.arange(0, BLOCK)")
     ticks = np.arange(0, block, 1 if block <= 16 else 2)
     ax.set_xticks(ticks + 0.47, ticks)
@@ -237,6 +246,7 @@ def explore_programs_over_elements() -> Sliders | Figure:
 
     return Sliders(
         programs_over_elements,
+        telling=(32, 33),
         n=IntSlider(10, 1, 64, description="n"),
         block=SelectionSlider(options=[4, 8, 16, 32], value=4, description="BLOCK"),
     )

@@ -27,6 +27,7 @@ from tritontrace.picture import (
     Picture,
     bare,
     box,
+    ink_on,
     on_white,
 )
 
@@ -249,7 +250,8 @@ def memory_hierarchy(card: gpu.GPU | None = None) -> Figure:
             f"{row.rate / 1e12:.3g} TB/s, {row.source}" if row.rate else "speed: not measured",
             f"{row.wait[0]:.0f} cycles, {row.wait[1] * 1e9:.3g} ns" if row.wait else "wait: not measured",
         ]
-        ax.text(x + 0.018 * end, low + height / 2, "\n".join(told), va="center", linespacing=1.3, color=INK)
+        ground = colour if row is rows[-1] else "white"
+        ax.text(x + 0.018 * end, low + height / 2, "\n".join(told), va="center", linespacing=1.3, color=ink_on(ground))
     ax.set(xlim=(0, end), ylim=(-len(rows) + 0.5, 0.5))
     ax.set_xlabel("cycles until an answer: the length of a pipe", loc="left")
     ax.set_xticks(np.arange(0, at[-1] + 1, 100))

@@ -9,44 +9,34 @@ from matplotlib.ticker import MaxNLocator
 from course_lib.exercises.tiling.oracles import dealt
 from course_lib.figures.tiling.recording import SIDES
 from course_lib.figures.widgets import Sliders, live
-from tritontrace.picture import INK, LIMIT, PART, WASTE, WIDTH, Picture, bare, ink_on, on_white
+from tritontrace.picture import EDGE, INK, LIMIT, OURS, WASTE, WIDTH, Picture, bare, ink_on, on_white
 from tritontrace.words import plural
 
 
 @on_white
 def tile_quantization(sizes: tuple[int, int] = (256, 257), block: int = 128) -> Figure:
     """Tiles over a matrix that they cover exactly, and over one with one row and one column more."""
-    figure = Picture(WIDTH, 4.2)
-    told = []
-    for ax, size in zip(figure.subplots(1, 2), sizes, strict=True):
+    figure = Picture(WIDTH, 3.9)
+    ax, told, x = figure.subplots(), [], 0
+    for size in sizes:
         tiles, _ = dealt(size, size, block, block, 1)
-        across = round(tiles**0.5)
-        for i in range(across):
-            for j in range(across):
-                inside = min(block, size - i * block) * min(block, size - j * block) / block**2
-                ax.add_patch(
-                    Rectangle(
-                        (j * block, i * block), block, block, facecolor=PART if inside == 1 else WASTE, edgecolor=INK
-                    )
-                )
-                ax.text(
-                    (j + 0.5) * block,
-                    (i + 0.5) * block,
-                    f"{inside:.1%}" if inside < 1 else "full",
-                    ha="center",
-                    va="center",
-                )
-        ax.add_patch(Rectangle((0, 0), size, size, facecolor="none", edgecolor=LIMIT, linewidth=2))
-        ax.set(xlim=(-8, 400), ylim=(400, -8), aspect="equal", xlabel="columns", ylabel="rows")
-        ax.set_xticks([0, 128, 256, 384])
-        ax.set_yticks([0, 128, 256, 384])
-        used = size * size / (tiles * block * block)
-        ax.set_title(f"{size} × {size}: {tiles} tiles of {block} × {block},\n{used:.0%} used")
-        bare(ax)
+        side = round(tiles**0.5) * block
+        ax.add_patch(Rectangle((x, 0), side, side, facecolor=WASTE, hatch="//", edgecolor=EDGE, linewidth=0))
+        ax.add_patch(Rectangle((x, 0), size, size, facecolor=OURS, linewidth=0))
+        for edge in range(0, side + 1, block):
+            ax.plot([x, x + side], [edge, edge], [x + edge, x + edge], [0, side], color=INK, linewidth=0.8)
+        used = size * size / side**2
+        ax.text(x + side + 16, side / 2, f"{used:.0%}", fontsize=26, va="center")
+        ax.text(x + side + 16, side / 2 + 44, f"of {tiles} tiles\nis used", va="top")
+        ax.text(x, -12, f"{size} × {size}", fontsize=11)
         told.append(tiles)
+        x += side + 190
+    ax.set(xlim=(-6, x - 20), ylim=(3 * block + 8, -40), aspect="equal", yticks=[], xticks=[])
+    ax.set(xlabel=f"tiles of {block} × {block}; blue: the matrix; hatched: computed for nothing", ylabel="rows")
+    bare(ax, *ax.spines)
     figure.caption(
-        f"The red frame is the matrix. With one more row and column it takes {told[1]} tiles instead of {told[0]}. Each tile costs as "
-        "much as a full one, because a masked element of tl.dot takes as long as any other."
+        f"With one more row and column the matrix takes {told[1]} tiles instead of {told[0]}, and {used:.0%} of "
+        "them is used. Each costs as much as a full one, because a masked element of tl.dot takes as long as any other."
     )
     return figure
 
@@ -110,18 +100,19 @@ def explore_waves() -> Sliders | Figure:
     """The picture with sliders in a notebook; the picture alone elsewhere. The size is that of a square result."""
     if not live():
         return waves()
-    from ipywidgets import BoundedIntText, SelectionSlider
+    from ipywidgets import IntSlider, SelectionSlider
 
     def square(size: int, **rest: int) -> Figure:
         return waves(size, size, **rest)
 
     def side(name: str, value: int):
-        return SelectionSlider(options=SIDES[2:], value=value, description=name, continuous_update=False)
+        return SelectionSlider(options=SIDES[2:], value=value, description=name)
 
     return Sliders(
         square,
-        size=BoundedIntText(1793, 1, 8192, description="N"),
+        telling=(1792, 1793, 4096, 4097),
+        size=IntSlider(1793, 1, 8192, description="N"),
         bm=side("BLOCK_M", 256),
         bn=side("BLOCK_N", 128),
-        sms=SelectionSlider(options=[40, 58, 108, 132, 148], value=108, description="SMs", continuous_update=False),
+        sms=SelectionSlider(options=[40, 58, 108, 132, 148], value=108, description="SMs"),
     )

@@ -26,6 +26,7 @@ from tritontrace.picture import (
     Picture,
     bare,
     box,
+    ink_on,
     on_white,
 )
 from tritontrace.words import plural
@@ -147,12 +148,12 @@ def tile_sizes(
     ax.add_patch(Rectangle((0, 0), block_n, block_m, facecolor=RESULT, edgecolor=INK))
     ax.add_patch(Rectangle((-block_k - 20, 0), block_k, block_m, facecolor=LEFT, edgecolor=INK))
     ax.add_patch(Rectangle((0, -block_k - 20), block_n, block_k, facecolor=RIGHT, edgecolor=INK))
-    for x, y, text in (
-        (block_n / 2, block_m / 2, "c"),
-        (-block_k / 2 - 20, block_m / 2, "a"),
-        (block_n / 2, -block_k / 2 - 20, "b"),
+    for x, y, text, colour in (
+        (block_n / 2, block_m / 2, "c", RESULT),
+        (-block_k / 2 - 20, block_m / 2, "a", LEFT),
+        (block_n / 2, -block_k / 2 - 20, "b", RIGHT),
     ):
-        ax.text(x, y, text, ha="center", va="center", color=INK)
+        ax.text(x, y, text, ha="center", va="center", color=ink_on(colour))
     ax.set(xlim=(-160, 264), ylim=(264, -160), aspect="equal")
     ax.set(xticks=[0, 64, 128, 256], yticks=[0, 64, 128, 256], xlabel="columns", ylabel="rows")
     ax.set_title(f"c {block_m} × {block_n}, steps of {block_k}")
@@ -208,14 +209,14 @@ def explore_tile_sizes() -> Sliders | Figure:
     from ipywidgets import Dropdown, IntSlider, SelectionSlider
 
     def side(name: str, value: int, options: list[int] = SIDES):
-        return SelectionSlider(options=options, value=value, description=name, continuous_update=False)
+        return SelectionSlider(options=options, value=value, description=name)
 
     return Sliders(
         tile_sizes,
         block_m=side("BLOCK_M", 64),
         block_n=side("BLOCK_N", 64),
         block_k=side("BLOCK_K", 64, [16, 32, 64, 128]),
-        stages=IntSlider(3, 1, 6, description="stages", continuous_update=False),
+        stages=IntSlider(3, 1, 6, description="stages"),
         dtype=Dropdown(options=list(ITEMSIZE), value="bfloat16", description="dtype"),
         card=Dropdown(options=[sheet.name for sheet in gpu.DATASHEETS], value="H200", description="GPU"),
     )

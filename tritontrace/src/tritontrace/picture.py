@@ -1,4 +1,4 @@
-"""A matplotlib figure that notebooks show once, with or without pyplot, and that stays legible on a dark page."""
+"""A matplotlib figure that notebooks show once, with or without pyplot, and that follows the page's theme."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import html
 import io
 import os
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
@@ -26,8 +27,10 @@ __all__ = [
     "BLUE",
     "CACHES",
     "CARD",
+    "CLEAR",
     "COLOURS",
     "CONTROL",
+    "DARK",
     "DARK_GREY",
     "DONE",
     "DPI",
@@ -86,7 +89,9 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 
-INK = "#222222"  # text on the white page that every picture brings along
+INK = "#222222"  # text on the page's ground: in a live notebook it takes the colour of the page's text
+CLEAR = (1.0, 1.0, 1.0, 0.0)  # the page's ground, in an image
+DARK = "#111111"  # text on a colour, which is the same in every theme
 
 # Okabe and Ito's colours, told apart by colour-blind eyes. Figures take theirs from the meanings below
 BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
@@ -134,8 +139,11 @@ COLOURS = 256  # of a bitmap: a third of the bytes, and no difference that an ey
 LONGEST = 1_000_000  # characters of a drawing; a picture of that many strokes is a smaller bitmap
 STILL = "TRITONTRACE_STILL"  # set where cells run for readers who have no kernel, as where a book is built
 
-# A white card in any theme, as wide as the picture
-CARD = "margin:0;padding:8px;border-radius:6px;background:white;width:fit-content;max-width:100%;box-sizing:border-box"
+CARD = "margin:0;padding:8px;width:fit-content;max-width:100%;box-sizing:border-box;color:inherit"
+WHITE_CARD = f"{CARD};border-radius:6px;background:white;color:{INK}"  # of a bitmap, in any theme
+GROUND = "white"  # where a page says nothing else; before it, what JupyterLab, VS Code, Colab and Sphinx's themes call theirs
+for _theirs in ("pst-color-background", "colab-primary-surface-color", "vscode-editor-background", "jp-layout-color0"):
+    GROUND = f"var(--{_theirs},{GROUND})"
 
 
 def contrast(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -156,12 +164,14 @@ def contrast(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def ink_on(ground: str | Sequence[float]) -> str:
-    """Dark or white, for text on a ground of this colour: what stands out more.
+    """Dark or white, for text on a ground of this colour: what stands out more. On white it is INK, and follows the page.
 
     >>> ink_on("white") == INK, ink_on("black")
     (True, 'white')
     """
-    return max((INK, "white"), key=lambda ink: contrast(to_rgb(ink), to_rgb(ground)))
+    if to_hex(ground) in ("#ffffff", FAINT):
+        return INK
+    return max((DARK, "white"), key=lambda ink: contrast(to_rgb(ink), to_rgb(ground)))
 
 
 def on_white(draw: Callable[P, R]) -> Callable[P, R]:
@@ -266,6 +276,25 @@ def _around(ax: Axes) -> tuple:
     return letters, shape, ax.get_legend() is None, *(name.count("\n") + 1 if name else 0 for name in names)
 
 
+def _themed(svg: str, words: str, width: int) -> str:
+    """matplotlib's file as a part of a page, whose colours its ink and its white ground take. Names of groups go, since a page
+    has many pictures; those of letters and clips stay, which say the same in each."""
+    drawing = svg[svg.index("<g ") : svg.rindex("</svg>")]
+    drawing = re.sub(r"<!--.*?-->|(?<=<g) id=\"[^\"]*\"", "", drawing, flags=re.DOTALL)
+    drawing = re.sub(r"\s*\n\s*(<?)", lambda at: "\n<" if at[1] else " ", drawing).replace(
+        ' "', '"'
+    )  # an element a line
+    drawing = drawing.replace(INK, "currentColor").replace(FAINT, f"color-mix(in srgb, {EDGE} 10%, var(--ground))")
+    for ink in (RED_INK, GREEN_INK):
+        drawing = drawing.replace(ink.lower(), f"color-mix(in srgb, {ink} 60%, currentColor)")
+    drawing = re.sub(r"(<(?:path|use|rect)\b[^>]*)#ffffff", r"\1var(--ground)", drawing)
+    box = re.search(r'viewBox="[^"]*"', svg)
+    return (
+        f'<svg role="img" aria-label="{html.escape(words)}" {box and box[0]} width="{width}" '
+        f'style="--ground:{GROUND};max-width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt">{drawing}</svg>'
+    )
+
+
 class Picture(Figure):
     """width, height in inches.
 
@@ -293,8 +322,12 @@ class Picture(Figure):
         )
         return small.getvalue()
 
-    def _repr_html_(self) -> str:
-        """Draw the picture as HTML: a card with a drawing that is sharp on any screen, and the caption below."""
+    def _repr_html_(self) -> str | None:
+        """Give a live notebook the drawing; where outputs are kept, viewers that trust no HTML would show nothing of it."""
+        return None if os.environ.get(STILL) else self.html()
+
+    def html(self) -> str:
+        """Draw the picture as HTML: a drawing that is sharp on any screen, in the page's colours, and the caption below."""
         said = self.get_supxlabel()
         if said:
             self._supxlabel.set(visible=False, in_layout=False)
@@ -318,14 +351,17 @@ class Picture(Figure):
             self.places[make_up] = [ax.get_position(original=True) for ax in self.axes], title
         if said:
             self._supxlabel.set(visible=True, in_layout=True)
-        kind, data = "svg+xml", drawn.getvalue().encode()
-        if len(data) > LONGEST:
-            kind, data = "png", self._repr_png_()
-        width = round(DPI * self.get_figwidth())
+        width, card = round(DPI * self.get_figwidth()), CARD
+        shown = _themed(drawn.getvalue(), self.words, width)
+        if len(shown) > LONGEST:
+            card, data = WHITE_CARD, base64.b64encode(self._repr_png_()).decode()
+            shown = (
+                f'<img alt="{html.escape(self.words)}" width="{width}" style="max-width:100%;height:auto" '
+                f'src="data:image/png;base64,{data}">'
+            )
         return (
-            f'<figure class="tritontrace-picture" style="{CARD}"><img alt="{html.escape(self.words)}" width="{width}" '
-            f'style="max-width:100%;height:auto" src="data:image/{kind};base64,{base64.b64encode(data).decode()}">'
-            f'<figcaption style="color:{INK};max-width:{width}px">{html.escape(said)}</figcaption></figure>'
+            f'<figure class="tritontrace-picture" style="{card}">{shown}'
+            f'<figcaption style="max-width:{width}px">{html.escape(said)}</figcaption></figure>'
         )
 
     def _make_up(self) -> tuple:
@@ -345,7 +381,7 @@ class Picture(Figure):
     def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict, dict]:
         """Give a notebook the picture and, as its alternative text, what it shows."""
         if live() and not os.environ.get(STILL):
-            return {"text/html": self._repr_html_(), "text/plain": repr(self)}, {}
+            return {"text/html": self.html(), "text/plain": repr(self)}, {}
         shown = {"alt": self.words, "width": round(DPI * self.get_figwidth())}
         return {"image/png": self._repr_png_(), "text/plain": repr(self)}, {"image/png": shown}
 
