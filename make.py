@@ -450,7 +450,7 @@ def site() -> int:
 
 def release() -> int:
     setup("grader")
-    return call(PYTHON, "-m", "grader.building.dist", ROOT / "build" / "release")
+    return call(PYTHON, "-m", "grader.building.release", ROOT / "build" / "release")
 
 
 def format_code() -> int:

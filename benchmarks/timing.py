@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 import grader  # noqa: E402
 from course_lib.execution import record_all, timed  # noqa: E402
 from course_lib.exercise import Exercise  # noqa: E402
-from grader.child import card, sandbox  # noqa: E402
+from grader.child import gpu_child, sandbox  # noqa: E402
 from grader.published import published  # noqa: E402
 from tritontrace.profiling import bench  # noqa: E402
 
@@ -33,7 +33,7 @@ def ratios(exercise: Exercise) -> list[float]:
     found = []
     for seed in range(RUNS):
         (log,) = record_all(function, [[exercise.bonus[0].case.arguments(seed)]])
-        took = timed.measure(exercise, log, seed, log["kernels"], card.run)
+        took = timed.measure(exercise, log, seed, log["kernels"], gpu_child.run)
         if took.problem:
             raise RuntimeError(f"{exercise.id}: {took.problem}")
         found.append(took.ratio)

@@ -26,7 +26,7 @@ A check
     execution/        runs the student's code; what it does to memory tells tritontrace, a library of its own
     criteria/         what was observed -> findings
     mistakes.py       where a result is wrong, and the mistake it looks like
-    kinds.py          which kind of wrong a result is, by the inputs alone
+    common_mistakes.py  which kind of wrong a result is, by the inputs alone
     render/           a verdict as text and HTML
     open_tasks/       attempt()
     work_logs/        worklog()

@@ -15,7 +15,7 @@ from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import find, wrong_formulas
 from course_lib.handin import literals, stale
 from course_lib.render import Points, afterwards, cells, code, show
-from tritontrace import lacking, tracing
+from tritontrace import no_triton, tracing
 from tritontrace.replay import child, wire
 from tritontrace.threads import one_thread
 
@@ -40,7 +40,7 @@ def verdict(exercise: Exercise, entry: Any, seed: int | None = None) -> Verdict:
         return judging.judge(
             exercise, trials, seed, record, gpu=judging.GPUPolicy(), evaluate=_evaluating(exercise, entry, seed)
         )
-    except lacking.TritonMissing as missing:  # an oracle traces
+    except no_triton.TritonMissing as missing:  # an oracle traces
         return criteria.refused(exercise, str(missing))
 
 
@@ -56,7 +56,7 @@ def observed(exercise: Exercise, entry: Any, seed: int, compile_seconds: float |
         return observe(exercise, entry, seed, seconds=_seconds(exercise, seed), compile_seconds=compile_seconds)
     except child.ChildLost as lost:
         return criteria.refused(exercise, f"{exercise.entry} {lost}", lost.cause)
-    except (ValueError, lacking.TritonMissing) as error:
+    except (ValueError, no_triton.TritonMissing) as error:
         return criteria.refused(exercise, str(error))
 
 

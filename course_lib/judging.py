@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib import criteria
-from course_lib.execution import card, on_gpu, timed
+from course_lib.execution import gpu_lock, on_gpu, timed
 from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import wrong_formulas
 from tritontrace.replay.child import ChildLost
@@ -20,7 +20,7 @@ class GPUPolicy:
     """How a verdict uses this machine's GPU. run: takes a message to the process that has it;  counts: whether a result that is
     wrong there is wrong, or is only shown."""
 
-    run: card.Runner = card.run
+    run: gpu_lock.Runner = gpu_lock.run
     counts: bool = True
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from course_lib import kinds
+from course_lib import common_mistakes
 from course_lib.criteria import blocks
 from course_lib.criteria.answers import Numbers, Truths
 from course_lib.criteria.budgets import EPS32, roundings, sum_budget
@@ -187,7 +187,9 @@ def _kind(trials: Sequence[GradedTrial]) -> str:
     wrong = [t for t in ran if t.difference]
     if not wrong:
         return ""
-    return kinds.unread(ran, wrong) or kinds.right_while_short([t for t in ran if not t.difference], wrong)
+    return common_mistakes.unread(ran, wrong) or common_mistakes.right_while_short(
+        [t for t in ran if not t.difference], wrong
+    )
 
 
 SEEN = {"same_cause": "as above", "not_judged": "not judged", "not_measured": "not measured: needs a GPU"}

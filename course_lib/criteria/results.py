@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from course_lib import kinds, mistakes
+from course_lib import common_mistakes, mistakes
 from course_lib.criteria import blocks
 from course_lib.evidence import Evidence
 from course_lib.exercise import Criterion, Exercise, Finding, Status, Trial
@@ -168,7 +168,7 @@ class GradedTrial(Trial):
         return ""
 
     def _computed(self, arguments: dict[str, Any], got: Any, part: int, right: Any) -> str:
-        """A sentence if kernels computed something else that can be named: see course_lib.kinds."""
+        """A sentence if kernels computed something else that can be named: see course_lib.common_mistakes."""
         if not self.evidence.launches or not isinstance(got, torch.Tensor) or not isinstance(right, torch.Tensor):
             return ""
         if got.shape != right.shape or got.dtype != _expected_dtype(arguments, right) or not got.is_floating_point():
@@ -176,7 +176,7 @@ class GradedTrial(Trial):
 
         # where all that is wrong is NaN, many mistakes are alike
         proof = self._wrong(arguments, got, right) & got.isfinite()
-        if int(proof.sum()) < kinds.FEWEST_ELEMENTS:
+        if int(proof.sum()) < common_mistakes.FEWEST_ELEMENTS:
             return ""
 
         def is_like(seen: torch.Tensor, other: torch.Tensor, given: dict[str, Any]) -> bool:
@@ -190,13 +190,13 @@ class GradedTrial(Trial):
             expected = expected[part] if isinstance(expected, tuple) else expected
             return is_like(got, expected, given)
 
-        if misreading := kinds.misread(arguments, is_result_of):
+        if misreading := common_mistakes.misread(arguments, is_result_of):
             return misreading
-        meant = kinds.stored_across(got)
+        meant = common_mistakes.stored_across(got)
         if meant is not None and is_like(meant, right, arguments):
-            return kinds.ACROSS
+            return common_mistakes.ACROSS
         reference = self._reference(arguments, right)
-        return kinds.rounded(reference, got) or kinds.constant(reference, got)
+        return common_mistakes.rounded(reference, got) or common_mistakes.constant(reference, got)
 
     def _wrong(self, arguments: dict[str, Any], got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
         """A boolean tensor that marks the wrong elements. `got` and `expected` have the same shape; `expected` is as

@@ -1,7 +1,7 @@
 """Observe: the only place where student code runs. A function and its cases in, Evidence out.
 
 progress.py says how far a check is
-card.py     one process at a time has the GPU: gpu_process.py
+gpu_lock.py  one process at a time has the GPU: gpu_process.py
 on_gpu.py   runs logs there: are results right, too?
 timed.py    runs a log there, timed
 calls.py    how a function is called, where it takes more than tensors and numbers

@@ -16,7 +16,7 @@ import torch
 from triton import set_allocator
 
 from course_lib.evidence import GPURun
-from course_lib.execution import card
+from course_lib.execution import gpu_lock
 from course_lib.exercise import Exercise, Trial
 from tritontrace.profiling import bench
 from tritontrace.replay import Tape, wire
@@ -33,7 +33,9 @@ def can_run(exercise: Exercise) -> bool:
     return exercise.language != "Gluon" or torch.cuda.get_device_capability()[0] == 9
 
 
-def run(exercise: Exercise, logs: Sequence[Mapping[str, Any]], trials: Sequence[Trial], runner: card.Runner) -> None:
+def run(
+    exercise: Exercise, logs: Sequence[Mapping[str, Any]], trials: Sequence[Trial], runner: gpu_lock.Runner
+) -> None:
     """Run the log of each trial on the trial's own inputs, and note in its evidence what came of it.
 
     Nothing runs where a trial had a fault, or did not come to its end: what leaves its tensors can stop a GPU for others.
@@ -47,7 +49,7 @@ def run(exercise: Exercise, logs: Sequence[Mapping[str, Any]], trials: Sequence[
         written = runner(message, SECONDS).stdout
     except subprocess.TimeoutExpired as late:
         written = late.stdout or b""
-    except card.Busy as busy:
+    except gpu_lock.Busy as busy:
         return note(trials, "busy", waiting=busy.waiting)
     gpu = ""
     unended: int | None = None

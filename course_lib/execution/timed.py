@@ -13,7 +13,7 @@ import torch
 
 from course_lib import mistakes
 from course_lib.evidence import Timing
-from course_lib.execution import card, on_gpu
+from course_lib.execution import gpu_lock, on_gpu
 from course_lib.exercise import Exercise
 from course_lib.exercises import find
 from tritontrace import gpu
@@ -31,7 +31,7 @@ def can_time(exercise: Exercise) -> bool:
 
 
 def measure(
-    exercise: Exercise, log: Mapping[str, Any], seed: int, traced: Collection[str], run: card.Runner = card.run
+    exercise: Exercise, log: Mapping[str, Any], seed: int, traced: Collection[str], run: gpu_lock.Runner = gpu_lock.run
 ) -> Timing:
     """The timing of a log of the exercise's speed case. Whatever goes wrong stands in Timing.problem, as a sentence.
 
@@ -53,7 +53,7 @@ def measure(
         return wire.from_tree(Timing, wire.unpack(done.stdout))
     except subprocess.TimeoutExpired:
         return problem(exercise, f"not measured: no end after {SECONDS:g} seconds")
-    except card.Busy:
+    except gpu_lock.Busy:
         return problem(exercise, "not measured: others kept the GPU busy", by_machine=True)
     except wire.WireError:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from course_lib.exercise import Verdict
 from course_lib.render import cells
-from course_lib.render.card import findings_html
 from course_lib.render.drawings import code
+from course_lib.render.verdict_card import findings_html
 from course_lib.render.verdicts import of_finding
 from tritontrace.replay import child, wire
 

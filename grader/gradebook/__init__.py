@@ -2,7 +2,7 @@
 
 books.py       enters a class, by the steps of nbgrader's chain in one session
 results.py     what was judged and entered, read again
-known.py       what those steps need not find out for themselves
+current_submission.py  what those steps need not find out for themselves
 release.py     steps: a source as students get it; ../nbgrader_config.py switches all steps on
 submitted.py   steps: a submission as it was read, in the gradebook's cells
 marks.py       steps: verdicts into the graded notebook and the gradebook

@@ -31,7 +31,7 @@ import grader
 from course_lib.exercise import Verdict
 from course_lib.exercises import UNITS
 from grader import ROOT, disk
-from grader.gradebook import converting, counts, known, late, marks, results, submitted
+from grader.gradebook import converting, counts, current_submission, late, marks, results, submitted
 from grader.judging import submission
 from grader.judging.verdicts import NO_GPU, code_version, conditions
 from grader.nbgrader_config import config
@@ -78,7 +78,7 @@ class Books:
         if student in self.due and entered == stamp:
             return "ok"
         try:
-            with known.at_hand(student, found), warnings.catch_warnings():
+            with current_submission.at_hand(student, found), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # SQLAlchemy's, about nbgrader's own queries
                 with self._timed("gradebook"):
                     graded = self.grade.take(student, submitted.notebook(read), self.book)
@@ -104,7 +104,7 @@ class Books:
 
     def _known(
         self, student: str, verdicts: Mapping[str, Verdict], read: submission.Submission
-    ) -> known.KnownSubmission:
+    ) -> current_submission.KnownSubmission:
         """Everything to enter for a student, and which marks in the gradebook a person gave to this very answer."""
         fields, of_unit = self.by_hand.get(student, {}), grader.exercises(self.unit)
         same = {id for id, field in fields.items() if field.points is not None and not field.review}
@@ -115,14 +115,14 @@ class Books:
             entered = results.extras(self.home, self.unit, student)
             same = {id for id in same if answers.get(id) == marks.answer(read, of_unit[id])}
             extra = {id for id in extra if id in entered and fields[id].extra != entered[id]}
-        return known.KnownSubmission(verdicts, read, frozenset(same), frozenset(extra), self.book)
+        return current_submission.KnownSubmission(verdicts, read, frozenset(same), frozenset(extra), self.book)
 
     def _extras(self, student: str, verdicts: Mapping[str, Verdict]) -> dict[str, float]:
         """Exercise -> the extra credit that these verdicts give, with the points that a person gave on the path."""
         points = {id: field.points for id, field in self.by_hand.get(student, {}).items()}
         return marks.extras(counts.of(self.home, self.unit), verdicts, points)
 
-    def _stamp(self, student: str, found: known.KnownSubmission) -> dict[str, object]:
+    def _stamp(self, student: str, found: current_submission.KnownSubmission) -> dict[str, object]:
         """All that a submission's entry depends on."""
         parts: list[object] = []
         for name in (f"{self.unit}.ipynb", "timestamp.txt"):
@@ -178,7 +178,7 @@ class _Autograde(Autograde):
             example = "2026-11-20 10:00:00 UTC"
             problem = f"{folder}/timestamp.txt holds no time: write one such as {example}, or remove the file."
             raise NbGraderException(problem) from None
-        with known.gradebook({"student": student_id}) as book:
+        with current_submission.gradebook({"student": student_id}) as book:
             book.update_or_create_student(student_id)
             book.update_or_create_submission(assignment_id, student_id, **({"timestamp": since} if since else {}))
 

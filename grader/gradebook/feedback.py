@@ -9,8 +9,8 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbgrader.preprocessors import GetGrades as GetsScores
 
+from grader.gradebook.current_submission import InTheBook
 from grader.gradebook.exchange import NOTE_BYTES, NOTES
-from grader.gradebook.known import InTheBook
 
 
 class GetGrades(InTheBook, GetsScores):

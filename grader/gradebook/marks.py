@@ -28,8 +28,8 @@ from course_lib import metadata, render
 from course_lib.exercise import Exercise, Verdict
 from course_lib.metadata import GradedOutput
 from grader import exercises
-from grader.gradebook import counts, known
-from grader.gradebook.known import InTheBook
+from grader.gradebook import counts, current_submission
+from grader.gradebook.current_submission import InTheBook
 from grader.judging import submission
 from tritontrace.replay import wire
 
@@ -42,9 +42,9 @@ class WriteVerdicts(NbGraderPreprocessor):
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         names = resources["nbgrader"]
         by_cell = {exercise.check_id: exercise for exercise in exercises(names["assignment"]).values()}
-        verdicts, problem, read = {}, "", known.read(self.config, names)
+        verdicts, problem, read = {}, "", current_submission.read(self.config, names)
         try:
-            verdicts = dict(known.of(names).verdicts or self._judged(names))
+            verdicts = dict(current_submission.of(names).verdicts or self._judged(names))
         except Exception as e:  # a failure of ours, whatever it is, must be seen and must not read as a mark
             problem = f"the judge failed: {type(e).__name__}: {e}"
             self.log.error("No verdicts for %s: %s", names["student"], problem)
@@ -69,7 +69,7 @@ class WriteVerdicts(NbGraderPreprocessor):
         return nb, resources
 
     def _judged(self, names: dict) -> dict[str, Verdict]:
-        path = known.folder(self.config, names) / f"{names['notebook']}.ipynb"
+        path = current_submission.folder(self.config, names) / f"{names['notebook']}.ipynb"
         return import_item(self.judge)(names["assignment"], names["student"], path)
 
 
@@ -136,15 +136,15 @@ class SaveExtras(NbGraderPreprocessor):
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         names = resources["nbgrader"]
         where = names["notebook"], names["assignment"], names["student"]
-        read, here = known.read(self.config, names), known.of(names)
+        read, here = current_submission.read(self.config, names), current_submission.of(names)
         of_unit, verdicts = exercises(names["assignment"]), resources["verdicts"]
-        with known.gradebook(names) as gradebook:
+        with current_submission.gradebook(names) as gradebook:
             if read.flags:
                 gradebook.find_submission_notebook(*where).flagged = True
             grades = {id: gradebook.find_grade(e.check_id, *where) for id, e in of_unit.items()}
             found = {id: verdict for id, e in of_unit.items() if (verdict := verdicts.get(e.check_id))}
             by_hand = {id: grade.manual_score for id, grade in grades.items()}
-            counting = known.counting(names)
+            counting = current_submission.counting(names)
             extra = extras(counting, found, by_hand)
             checks = {of_unit[id].check_id: points for id, points in extra.items()}
             for cell in nb.cells:

@@ -12,7 +12,7 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from course_lib import metadata
 from course_lib.metadata import HandedOut
 from grader import exercises
-from grader.gradebook import known
+from grader.gradebook import current_submission
 from grader.judging.releases import COMMENT
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -34,7 +34,7 @@ class Counted(NbGraderPreprocessor):
     """Gives each check the points that it has in the class (grader/gradebook/counts.py): those of an exercise on its path, else 0."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
-        counting = known.counting(resources["nbgrader"])
+        counting = current_submission.counting(resources["nbgrader"])
         worth = {exercise.check_id: counting.worth(id) for id, exercise in counting.exercises.items()}
         for cell in nb.cells:
             marked = cell.metadata.get("nbgrader", {})

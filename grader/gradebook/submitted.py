@@ -17,7 +17,7 @@ from nbformat import NotebookNode, v4
 from nbgrader.preprocessors import NbGraderPreprocessor
 
 from grader import exercises
-from grader.gradebook import known
+from grader.gradebook import current_submission
 from grader.gradebook.release import KERNELSPEC, LANGUAGE
 from grader.judging import submission
 
@@ -29,10 +29,12 @@ class SubmissionExporter(NotebookExporter):
     """
 
     def from_filename(self, filename: str, resources: dict | None = None, **kw) -> tuple[str, dict]:
-        if not resources or Path(filename).parent != known.folder(self.config, resources["nbgrader"]):
+        if not resources or Path(filename).parent != current_submission.folder(self.config, resources["nbgrader"]):
             return super().from_filename(filename, resources, **kw)
         resources.setdefault("metadata", {})["name"] = Path(filename).stem
-        return self.from_notebook_node(notebook(known.read(self.config, resources["nbgrader"])), resources, **kw)
+        return self.from_notebook_node(
+            notebook(current_submission.read(self.config, resources["nbgrader"])), resources, **kw
+        )
 
 
 def notebook(read: submission.Submission) -> NotebookNode:
@@ -60,7 +62,7 @@ class Normalise(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         names = resources["nbgrader"]
-        with known.gradebook(names) as gradebook:
+        with current_submission.gradebook(names) as gradebook:
             book = gradebook.find_notebook(names["notebook"], names["assignment"])
             points = {cell.name: cell.max_score for cell in book.grade_cells}
             solutions = {cell.name for cell in book.solution_cells}
@@ -94,7 +96,7 @@ class Normalise(NbGraderPreprocessor):
 
     def _chosen(self, nb: NotebookNode, names: dict) -> dict[str, NotebookNode]:
         """grade_id -> the cell that stands for it, by submission's rule. One that is both answer and check becomes two."""
-        read, cells = known.read(self.config, names), list(nb.cells)
+        read, cells = current_submission.read(self.config, names), list(nb.cells)
         chosen: dict[str, NotebookNode] = {}
         for cell in read.cells:
             if cell.kind == "code":

@@ -30,7 +30,7 @@ from course_lib import content, criteria, execution, judging
 from course_lib.execution import exactly, relays
 from course_lib.exercise import Case, Exercise, Trial, Verdict
 from course_lib.handin import literals
-from grader.child import card, sandbox
+from grader.child import gpu_child, sandbox
 from grader.child.zygote import Zygote
 from grader.judging import provided, redaction, submission
 from grader.judging.verdicts import VerdictStore, device, key_of, one_at_a_time, place
@@ -121,7 +121,7 @@ class Judge:
 
     @property
     def _gpu_policy(self) -> judging.GPUPolicy | None:
-        return None if self.gpu == "none" else judging.GPUPolicy(card.run, self.gpu == "counts")
+        return None if self.gpu == "none" else judging.GPUPolicy(gpu_child.run, self.gpu == "counts")
 
     @functools.cached_property
     def secret(self) -> bytes:

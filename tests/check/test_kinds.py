@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_lib import criteria, kinds
+from course_lib import common_mistakes, criteria
 from course_lib.evidence import Evidence
 from course_lib.exercise import Case, Exercise, Trial
 from tritontrace.results import Launch
@@ -84,7 +84,7 @@ def trial(K, right):
     ],
 )
 def test_right_while_short(right, wrong, said):
-    found = kinds.right_while_short([trial(k, True) for k in right], [trial(k, False) for k in wrong])
+    found = common_mistakes.right_while_short([trial(k, True) for k in right], [trial(k, False) for k in wrong])
     assert bool(found) == said
     if said:
         assert "last axis of `x` has at most 64 elements, and wrong from 65 on" in found

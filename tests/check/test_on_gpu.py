@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from course_lib import criteria, judging, render
-from course_lib.execution import card, observe, on_gpu
+from course_lib.execution import gpu_lock, observe, on_gpu
 from course_lib.exercises import find
 from course_lib.hardware.measurements import measured
 from grader.published import published
@@ -117,13 +117,13 @@ def test_what_the_machine_fails_at_costs_nothing(written, late):
 
 def test_a_busy_gpu_is_not_waited_for(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(card, "PATIENCE", 0.1)
-    with card.alone(), pytest.raises(card.Busy) as alone:
-        card.run(b"", 5.0)
+    monkeypatch.setattr(gpu_lock, "PATIENCE", 0.1)
+    with gpu_lock.alone(), pytest.raises(gpu_lock.Busy) as alone:
+        gpu_lock.run(b"", 5.0)
     held = trials()
 
     def busy(message, seconds):
-        raise card.Busy(3)
+        raise gpu_lock.Busy(3)
 
     on_gpu.run(EXERCISE, [{}] * len(held), held, busy)
     assert {(trial.evidence.on_gpu.not_run, trial.evidence.on_gpu.waiting) for trial in held} == {("busy", 3)}
@@ -133,17 +133,17 @@ def test_a_busy_gpu_is_not_waited_for(monkeypatch, tmp_path):
 def test_who_finds_the_gpu_busy_is_told_how_many_wait(monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
-    waits = f"import runpy\nwith runpy.run_path({card.__file__!r})['alone'](30.0): pass"
-    with card.alone():
+    waits = f"import runpy\nwith runpy.run_path({gpu_lock.__file__!r})['alone'](30.0): pass"
+    with gpu_lock.alone():
         more = os.environ | {"TMPDIR": str(tmp_path)}
         others = [subprocess.Popen([sys.executable, "-c", waits], env=more) for _ in range(3)]
         seen, ends = 0, time.monotonic() + 20
         while seen < 3 and time.monotonic() < ends:
-            with pytest.raises(card.Busy) as busy, card.alone(patience=0.05):
+            with pytest.raises(gpu_lock.Busy) as busy, gpu_lock.alone(patience=0.05):
                 pass
             seen = busy.value.waiting
     assert seen == 3 and [other.wait() for other in others] == [0, 0, 0]
-    with card.alone(patience=0.05):
+    with gpu_lock.alone(patience=0.05):
         pass
 
 

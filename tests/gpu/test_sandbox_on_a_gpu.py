@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from course_lib.exercises import find
-from grader.child import card, sandbox
+from grader.child import gpu_child, sandbox
 from grader.judging.judge import Judge
 from grader.published import answer, solution_cell
 
@@ -29,8 +29,8 @@ def refusal(verdict):
 
 def test_a_solution_is_timed_inside_the_sandbox(judge, monkeypatch):
     ran = []
-    original = card.run
-    monkeypatch.setattr(card, "run", lambda *asked: ran.append(original(*asked)) or ran[-1])
+    original = gpu_child.run
+    monkeypatch.setattr(gpu_child, "run", lambda *asked: ran.append(original(*asked)) or ran[-1])
     verdict = judge.judge(COPY, answer(COPY.id, solution_cell(COPY.id)), seed=1)
     assert sandbox.enough(judge.level) and verdict.points == verdict.out_of
     assert verdict.bonus == COPY.bonus[0].points, ran[-1].stderr.decode()
@@ -67,17 +67,19 @@ def test_memory_is_capped(monkeypatch):
     for name in ("HOME", "TMPDIR", "TRITON_CACHE_DIR"):
         monkeypatch.setenv(name, "/tmp")  # put back after main
     monkeypatch.setattr(tempfile, "tempdir", None)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (card.FREE_BYTES - 1, 1 << 37))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (gpu_child.FREE_BYTES - 1, 1 << 37))
     monkeypatch.setattr(sandbox, "confine", lambda *a, **k: None)
     monkeypatch.setattr(sandbox, "become_nobody", lambda: None)
     with pytest.raises(SystemExit, match="another process holds the rest"):
-        card.main()
+        gpu_child.main()
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1 << 37, torch.cuda.get_device_properties(0).total_memory))
     monkeypatch.setattr(
-        card.gpu_process, "main", lambda: torch.empty(card.GPU_BYTES + (1 << 30), dtype=torch.uint8, device="cuda")
+        gpu_child.gpu_process,
+        "main",
+        lambda: torch.empty(gpu_child.GPU_BYTES + (1 << 30), dtype=torch.uint8, device="cuda"),
     )
     try:
         with pytest.raises(torch.OutOfMemoryError):
-            card.main()
+            gpu_child.main()
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)

@@ -19,7 +19,7 @@ from nbgrader.api import Gradebook
 
 import grader
 from course_lib import criteria
-from course_lib.execution import card
+from course_lib.execution import gpu_lock
 from course_lib.exercises import find
 from grader.audit import samples
 from grader.cohort import classroom, workers
@@ -161,7 +161,7 @@ def test_one_timing_at_a_time_on_a_gpu(tmp_path, monkeypatch):
 
     def wait(name, devices):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", devices)
-        with card.alone():
+        with gpu_lock.alone():
             inside.append(name)
             most.append(len(inside))
             time.sleep(0.05)
@@ -173,7 +173,7 @@ def test_one_timing_at_a_time_on_a_gpu(tmp_path, monkeypatch):
     for thread in threads:
         thread.join()
     assert len(most) == 5 and max(most) == 1
-    with card.alone():
+    with gpu_lock.alone():
         wait("another GPU", "1")  # does not wait for the first
 
 

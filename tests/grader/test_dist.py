@@ -22,7 +22,7 @@ from bare import environment, install
 from course_lib.exercises import UNITS
 from grader import ROOT
 from grader.audit import samples
-from grader.building import dist
+from grader.building import release
 
 TRACKED = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
 ORIGIN = "https://git.example/ada/course"
@@ -48,14 +48,14 @@ def project(folder: Path, changes: str, version: str = "1.2.0") -> Path:
 
 def test_claims_about_others_grow_old():
     page = "| ours | |\n| theirs | 2026-11 |\n| hers | 2026-04 |\n"
-    assert dist.old_claims(page, datetime.date(2026, 11, 29)) == ["| hers | 2026-04 |"]
-    rows = re.findall(r"^\| \[.*", (ROOT / dist.CLAIMS).read_text("utf-8"), re.M)
-    assert rows and set(dist.old_claims("\n".join(rows), datetime.date(2030, 1, 1))) == set(rows), "each has a date"
+    assert release.old_claims(page, datetime.date(2026, 11, 29)) == ["| hers | 2026-04 |"]
+    rows = re.findall(r"^\| \[.*", (ROOT / release.CLAIMS).read_text("utf-8"), re.M)
+    assert rows and set(release.old_claims("\n".join(rows), datetime.date(2030, 1, 1))) == set(rows), "each has a date"
 
 
 def test_the_version_and_its_notes_are_the_changelog_s(tmp_path):
     changes = "## Unreleased\n\n## 1.2.0 - 2026-12-01\n\n### Added\n- A unit.\n\n## 1.1.0 - 2026-11-01\n\n- Older.\n"
-    assert dist.newest(project(tmp_path, changes)) == dist.Version("1.2.0", "2026-12-01", "### Added\n- A unit.")
+    assert release.newest(project(tmp_path, changes)) == release.Version("1.2.0", "2026-12-01", "### Added\n- A unit.")
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_the_version_and_its_notes_are_the_changelog_s(tmp_path):
     ],
 )
 def test_what_is_not_of_one_version_is_no_release(tmp_path, changes, version):
-    with pytest.raises(dist.NotReady):
-        dist.newest(project(tmp_path, changes, version))
+    with pytest.raises(release.NotReady):
+        release.newest(project(tmp_path, changes, version))
 
 
 def test_a_release_is_what_is_committed(tmp_path):
@@ -78,33 +78,33 @@ def test_a_release_is_what_is_committed(tmp_path):
 
     clone, to = project(tmp_path / "clone", ""), tmp_path / "to"
     to.mkdir()
-    with pytest.raises(dist.NotReady):
-        dist.committed(clone, to)
+    with pytest.raises(release.NotReady):
+        release.committed(clone, to)
     git("init", "-q")
     (clone / ".gitignore").write_text("secret\n")
     (clone / "secret").write_text("0123")
     git("add", ".")
     git("commit", "-qm", "all")
-    dist.committed(clone, to)
+    release.committed(clone, to)
     assert {path.name for path in to.iterdir()} == {".gitignore", "CHANGELOG.md", "pyproject.toml"}
     (clone / "draft").touch()
-    with pytest.raises(dist.NotReady, match="draft"):
-        dist.committed(clone, to)
+    with pytest.raises(release.NotReady, match="draft"):
+        release.committed(clone, to)
 
 
 def test_the_citation_is_one_and_says_what_is_known(tmp_path):
-    dist.cite(ROOT / "CITATION.cff", tmp_path, dist.Version("1.2.0", "2026-12-01", ""), ORIGIN)
+    release.cite(ROOT / "CITATION.cff", tmp_path, release.Version("1.2.0", "2026-12-01", ""), ORIGIN)
     cited = yaml.safe_load((tmp_path / "CITATION.cff").read_text())
     assert {"cff-version", "message", "title", "authors"} <= cited.keys()  # what its schema requires
     assert (cited["version"], str(cited["date-released"]), cited["repository-code"]) == ("1.2.0", "2026-12-01", ORIGIN)
-    dist.cite(ROOT / "CITATION.cff", tmp_path, dist.Version("1.2.0", "", ""), "")
+    release.cite(ROOT / "CITATION.cff", tmp_path, release.Version("1.2.0", "", ""), "")
     assert not {"date-released", "repository-code"} & yaml.safe_load((tmp_path / "CITATION.cff").read_text()).keys()
 
 
 def test_the_same_files_are_the_same_zip(tmp_path):
     project(tmp_path / "source", "")
     for name in ("one", "two"):
-        dist.archive(tmp_path / "source", tmp_path / f"{name}.zip", "course", lambda file: file != "pyproject.toml")
+        release.archive(tmp_path / "source", tmp_path / f"{name}.zip", "course", lambda file: file != "pyproject.toml")
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
     assert zipfile.ZipFile(tmp_path / "one.zip").namelist() == ["course/CHANGELOG.md"]
 
@@ -123,7 +123,7 @@ def made(tmp_path_factory) -> Path:
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes((ROOT / name).read_bytes())
     for folder in (source, source / "tritontrace"):
-        version = dist.tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+        version = release.tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]["version"]
         changes = re.sub(
             r"^## Unreleased\n",
             f"## {version} - 2026-12-01\n",
@@ -131,8 +131,8 @@ def made(tmp_path_factory) -> Path:
             flags=re.M,
         )
         (folder / "CHANGELOG.md").write_text(changes, "utf-8")
-    dist.make(source, to, ORIGIN)
-    (to / "SHA256SUMS").write_text(dist.checksums(to))
+    release.make(source, to, ORIGIN)
+    (to / "SHA256SUMS").write_text(release.checksums(to))
     return to
 
 

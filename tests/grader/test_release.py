@@ -10,7 +10,7 @@ import pytest
 
 import grader
 from course_lib.exercises import UNITS
-from grader.building import release
+from grader.building import student_copy
 from grader.gradebook import converting
 
 NAMES = subprocess.run(
@@ -22,7 +22,7 @@ NAMES = subprocess.run(
 def copy(tmp_path_factory) -> Path:
     """The copy as `copy` makes it of a clean checkout; this one may have changes."""
     to = tmp_path_factory.mktemp("release")
-    for name in filter(release.handed_out, NAMES):
+    for name in filter(student_copy.handed_out, NAMES):
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         (to / name).write_bytes((grader.ROOT / name).read_bytes())
     return to
@@ -78,10 +78,10 @@ def test_what_is_not_committed_is_refused(tmp_path):
     git("init", "-q")
     git("add", ".")
     git("commit", "-qm", "all")
-    assert release.copy(tmp_path / "course", tmp_path / "out") == 1
+    assert student_copy.copy(tmp_path / "course", tmp_path / "out") == 1
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["course_lib"]
     with pytest.raises(ValueError, match="there already"):
-        release.copy(tmp_path / "course", tmp_path / "out")
+        student_copy.copy(tmp_path / "course", tmp_path / "out")
     (tmp_path / "course" / "course_lib" / "a.py").write_text("2")
     with pytest.raises(ValueError, match=r"course_lib/a\.py"):
-        release.copy(tmp_path / "course", tmp_path / "other")
+        student_copy.copy(tmp_path / "course", tmp_path / "other")

@@ -20,8 +20,8 @@ from grader.judging.judge import hidden_cases
 from grader.published import published
 from tritontrace.hopper import bank_conflicts, orders
 from tritontrace.hopper.language import gl
+from tritontrace.hopper.shared_accesses import passes
 from tritontrace.hopper.simulation import EveryOrder
-from tritontrace.hopper.written import passes
 from tritontrace.replay import Tape, record
 from tritontrace.tracing import opened
 from tritontrace.ttir.frontend import front_of

@@ -18,7 +18,7 @@ from course_lib.criteria import judge
 from course_lib.evidence import Evidence
 from course_lib.exercise import Trial
 from course_lib.exercises import find
-from course_lib.exercises.sm import guesses, limits, machine_code, products, tiles, walks
+from course_lib.exercises.sm import limits, machine_code, products, tiles, walks, wrong_numbers
 from course_lib.hardware.measurements import measured
 from grader import ROOT
 from grader.judging.hidden import sm as hidden
@@ -258,7 +258,7 @@ def test_the_budget_admits_float32_and_no_early_rounding(seed):
 
 
 def test_a_guess_that_is_right_is_no_mistake():
-    say = guesses.guessed(lambda n: n * n, lambda n: 2 * n, "squared")
+    say = wrong_numbers.guessed(lambda n: n * n, lambda n: 2 * n, "squared")
 
     def trials(results: dict[int, object]) -> list[Trial]:
         case = walks.grid("", "plain", 1, 1, 1, 1)

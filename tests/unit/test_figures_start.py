@@ -10,8 +10,8 @@ from pictures import words
 
 from course_lib import figures
 from course_lib.exercises.start import issue
-from course_lib.figures.start.cards import transistors
 from course_lib.figures.start.execution import _runs
+from course_lib.figures.start.gpu_facts import transistors
 from course_lib.hardware import hierarchy
 from tritontrace import gpu
 

@@ -19,7 +19,7 @@ FLOORS = {
         {"execution"},
         {"exercises"},
         {"criteria"},
-        {"kinds", "mistakes", "workloads"},
+        {"common_mistakes", "mistakes", "workloads"},
         {"exercise", "hardware"},
         {"content", "evidence", "version", "words"},
     ],

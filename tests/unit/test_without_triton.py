@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tritontrace import lacking
+from tritontrace import no_triton
 
 ROOT = Path(__file__).resolve().parents[2]
 HIDE = """
@@ -79,19 +79,19 @@ for each in [*asked, lambda: equivalent(launch, launch, [{}])]:
     try:
         each()
         print("nothing")
-    except tritontrace.lacking.TritonMissing as missing:
+    except tritontrace.no_triton.TritonMissing as missing:
         print(missing)
 """
 
 
 def test_whatever_needs_it_says_so(python):
     done = python("-c", EACH)
-    assert done.stdout.splitlines() == [lacking.SENTENCE] * 6, done.stderr
+    assert done.stdout.splitlines() == [no_triton.SENTENCE] * 6, done.stderr
 
 
 def test_the_command_says_so_in_a_line(python):
     done = python("-m", "tritontrace", "script.py")
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and lacking.SENTENCE in done.stderr
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and no_triton.SENTENCE in done.stderr
 
 
 CHECKS = """
@@ -132,4 +132,4 @@ print(json.dumps([out.traceback for cell in nb.cells for out in cell.get("output
 @pytest.mark.parametrize("unit, errors", [("01_tensors_and_strides", 1), ("08_attention_by_tiles", 0)])
 def test_a_notebook_runs_and_a_launch_is_a_line(python, unit, errors):
     done = python("-c", NOTEBOOK, ROOT / "solutions" / unit / f"{unit}.ipynb")
-    assert json.loads(done.stdout.splitlines()[-1]) == [[f"{lacking.SENTENCE}."]] * errors, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == [[f"{no_triton.SENTENCE}."]] * errors, done.stderr

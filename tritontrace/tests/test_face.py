@@ -18,7 +18,7 @@ BUILDERS = [
     "tritontrace.compiled",
     "tritontrace.exact",
     "tritontrace.hopper",
-    "tritontrace.lacking",
+    "tritontrace.no_triton",
     "tritontrace.picture",
     "tritontrace.profiling",
     "tritontrace.profiling.bench",

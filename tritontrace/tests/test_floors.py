@@ -20,15 +20,15 @@ ROOMS = [
     {"tracing"},
     {"compiled"},
     {"ttir"},
-    {"results", "gpu", "picture", "words", "threads", "lazily", "lacking"},
+    {"results", "gpu", "picture", "words", "threads", "lazily", "no_triton"},
 ]
 TRACING = [
     {"saved"},
     {"traced", "report", "show", "draw"},  # views
     {"opening", "interception", "as_on_a_gpu", "no_gpu", "launcher", "tuning", "modes"},
-    {"evaluate", "control", "instructions", "program", "turns", "guesses", "wraps", "unused", "sites"},
+    {"evaluate", "control", "instructions", "program", "turns", "cas_loads", "wraps", "unused", "sites"},
     {"recorded", "regions", "accesses", "faults", "races", "ordering", "threads", "cache", "memory", "watched"},  # data
-    {"apart", "arithmetic", "blocks", "operations", "pattern", "sums", "work"},
+    {"divergence", "arithmetic", "blocks", "operations", "pattern", "sums", "work"},
 ]
 HOPPER = [
     {"simulation"},
@@ -36,7 +36,7 @@ HOPPER = [
     {"evaluate", "instructions", "upkeep", "values", "arithmetic", "outcome", "scheduling"},
     {"machine", "orders", "timeline"},
     {"memory", "agents", "barriers"},
-    {"clocks", "faults", "banks", "language", "written"},
+    {"clocks", "faults", "banks", "language", "shared_accesses"},
 ]
 
 

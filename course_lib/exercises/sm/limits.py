@@ -9,7 +9,7 @@ from typing import Any
 from course_lib.criteria import Correct, Holds, Truths
 from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.cases import fixed, given
-from course_lib.exercises.sm.guesses import guessed
+from course_lib.exercises.sm.wrong_numbers import guessed
 from course_lib.hardware.measurements import measured
 from course_lib.mistakes import MistakeMatcher
 from course_lib.words import in_words

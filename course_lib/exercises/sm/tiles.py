@@ -8,7 +8,7 @@ from typing import Any
 from course_lib.criteria import Correct
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
-from course_lib.exercises.sm.guesses import guessed
+from course_lib.exercises.sm.wrong_numbers import guessed
 from course_lib.mistakes import MistakeMatcher
 
 

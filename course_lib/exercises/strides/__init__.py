@@ -11,7 +11,7 @@ from course_lib.exercises.strides.formulas import (
     row_major_strides,
     tensor_bytes,
 )
-from course_lib.exercises.strides.named import einsum_predictions, grouped_scores, mean_pool
+from course_lib.exercises.strides.named_axes import einsum_predictions, grouped_scores, mean_pool
 from course_lib.exercises.strides.tensors import split_heads, strided_copy
 from course_lib.exercises.strides.views import broadcast_view, sliding_windows, tile_view, transpose_view
 

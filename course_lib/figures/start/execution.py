@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.start import issue
-from course_lib.figures.start.cards import when
+from course_lib.figures.start.gpu_facts import when
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import hierarchy
 from course_lib.hardware.measurements import measured

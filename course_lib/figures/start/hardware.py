@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from course_lib.figures.start.cards import HBM, TENSOR_CORES, YEARS, lanes, size, transistors, when, whose
+from course_lib.figures.start.gpu_facts import HBM, TENSOR_CORES, YEARS, lanes, size, transistors, when, whose
 from course_lib.hardware import hierarchy
 from course_lib.hardware.measurements import measured
 from tritontrace import gpu

@@ -9,7 +9,7 @@ import torch
 from course_lib.exercise import Case
 from course_lib.exercises.cases import given
 from course_lib.exercises.strides.cases import matrix, tokens
-from course_lib.exercises.strides.named import pooled, queries_and_keys
+from course_lib.exercises.strides.named_axes import pooled, queries_and_keys
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:

@@ -46,16 +46,16 @@ Modules:
     gpu.py           which GPU this is, and datasheets
     picture.py       what pictures are made of;  words.py  how numbers are said;  threads.py  torch without threads of its own
     testing.py       assertions for tests;  pytest_plugin.py  the fixture `traced`
-    lazily.py        names that are loaded when they are first used;  lacking.py  Triton's names where Triton has no build
+    lazily.py        names that are loaded when they are first used;  no_triton.py  Triton's names where Triton has no build
     cli/             the command, by __main__.py
 """
 
 from typing import TYPE_CHECKING
 
-from tritontrace import lacking
+from tritontrace import no_triton
 from tritontrace.lazily import lazily
 
-lacking.install()
+no_triton.install()
 if TYPE_CHECKING:
     from tritontrace.compiled import compile_for
     from tritontrace.diffs import diff

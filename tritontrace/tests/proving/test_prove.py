@@ -10,9 +10,9 @@ import triton.language as tl
 pytest.importorskip("z3")
 
 from tritontrace.proving import formulas, prove, sizes
+from tritontrace.proving.host_runs import sized_launches
 from tritontrace.proving.proofs import proof_of
 from tritontrace.proving.shapes import SizedShapes
-from tritontrace.proving.ways import sized_launches
 from tritontrace.testing import as_on_a_gpu
 
 

@@ -31,8 +31,8 @@ def main(arguments: Sequence[str]) -> int:
         return cannot(problem)
     try:
         from tritontrace.proving import proofs, show
+        from tritontrace.proving.host_runs import sized_launches
         from tritontrace.proving.shapes import SizedShapes
-        from tritontrace.proving.ways import sized_launches
     except ModuleNotFoundError as missing:
         return cannot(f"{missing}.")
     script, card = Path(options.script), card_of(options)

@@ -33,7 +33,7 @@ import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 
-from tritontrace import lacking
+from tritontrace import no_triton
 from tritontrace.compiled import assembly, lower
 from tritontrace.compiled.complaints import complaint, own_failure
 from tritontrace.compiled.launch import resolve, undecorated
@@ -103,7 +103,7 @@ def warm_up() -> None:
 
     >>> warm_up()
     """
-    if not lacking.is_missing():
+    if not no_triton.is_missing():
         _compile(_nothing, (0,), {}, "sm_90")
         lower.available()
 

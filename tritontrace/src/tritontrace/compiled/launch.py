@@ -10,13 +10,13 @@ import triton.language as tl
 from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.jit import JITFunction
 
-from tritontrace import lacking
+from tritontrace import no_triton
 from tritontrace.ttir.frontend import LAUNCH_OPTIONS, OPTIONS, Front, NotAnArgument, specialise
 
 
 def undecorated(kernel: Any) -> JITFunction:
     """The `@triton.jit` function inside its decorators, or that the front end has read. Raises TypeError if there is none."""
-    lacking.demand()
+    no_triton.demand()
     while isinstance(kernel, Autotuner | Heuristics):
         kernel = kernel.fn
     if isinstance(kernel, Front):

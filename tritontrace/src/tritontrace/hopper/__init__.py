@@ -18,7 +18,7 @@ clock for each of them finds what nothing orders, although the numbers happen to
     timeline.py    what is busy when, by a model in cycles;  arithmetic.py  what an operation takes of it;  draw.py  its picture
     scheduling.py  when copies and products of a loop begin, by a recurrence: for pictures without a kernel
     facts.py       an Outcome as plain data;  saved.py  as JSON, there and back;  show.py  as text and HTML
-    banks.py       bank conflicts of layouts;  written.py  of the loads and stores that a kernel's text has
+    banks.py       bank conflicts of layouts;  shared_accesses.py  of the loads and stores that a kernel's text has
     language.py    names of Gluon, whatever Triton calls them
 
 What is not modelled:

@@ -23,7 +23,7 @@ from tritontrace.hopper.machine import Machine
 from tritontrace.hopper.memory import View
 from tritontrace.hopper.values import MEMDESC, Partition, Pending, arrived, memory_of
 from tritontrace.tracing import control, evaluate
-from tritontrace.tracing.apart import Registers
+from tritontrace.tracing.divergence import Registers
 from tritontrace.tracing.operations import NotHere
 from tritontrace.tracing.program import Programs, Step
 from tritontrace.tracing.work import MEMORY, OPERATION

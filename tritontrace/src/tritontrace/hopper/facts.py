@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tritontrace.hopper.faults import Fault
 from tritontrace.hopper.outcome import Outcome
-from tritontrace.hopper.written import passes
+from tritontrace.hopper.shared_accesses import passes
 from tritontrace.results import Hazard, Multiplied, Simulated
 
 

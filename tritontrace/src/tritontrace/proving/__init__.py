@@ -13,7 +13,7 @@ quotients.py, coordinates.py   what spares a solver products of unknowns
 solver.py        formulas for z3
 decide.py        the questions: inside its tensor? one program for each element?
 replayed.py      a counterexample, launched
-ways.py          host code, run on an example and on other sizes
+host_runs.py     host code, run on an example and on other sizes
 proofs.py        all of it, for one function;  show.py  in words
 """
 

@@ -46,7 +46,7 @@ class SizedLaunch:
     arguments by name, as they came, to launch it again;  examples: those that `values` are of
     symbols   the sizes and their numbers;  foreign: those of tensors that torch made, which no argument has
     untold    those of `holds` that fix a size because nothing that the kernel is given says it -> how that is said
-    doubt     why the formulas are not those of the host code, if they are not (ways.py)
+    doubt     why the formulas are not those of the host code, if they are not (host_runs.py)
     """
 
     front: Front

@@ -11,11 +11,11 @@ from tritontrace.proving import formulas
 from tritontrace.proving.decide import Deciding, Decision
 from tritontrace.proving.evaluate import Access, accesses
 from tritontrace.proving.formulas import Atom, Condition, SizeFormula, Symbol
+from tritontrace.proving.host_runs import SizedHost
 from tritontrace.proving.launches import SizedLaunch, Tensor
 from tritontrace.proving.replayed import faults_with
 from tritontrace.proving.shapes import MOST
 from tritontrace.proving.values import NONE, Number, Other, Pointer, Truth, Value
-from tritontrace.proving.ways import SizedHost
 from tritontrace.results import Fault
 from tritontrace.tracing.sites import Sites
 from tritontrace.ttir.launching import Op, Site

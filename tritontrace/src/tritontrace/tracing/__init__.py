@@ -13,7 +13,7 @@ opening        traced.py  trace(), and the class Trace: the data below with its 
                interception.py  kernel[grid](...) -> a handler
 launching      launcher.py  arguments are bound, the kernel compiled to TTIR and evaluated;  tuning.py  autotuned launches
 evaluation     evaluate.py  operations -> Python functions;  program.py  what these work on
-               control.py  calls, loops, branches;  apart.py  programs that part ways
+               control.py  calls, loops, branches;  divergence.py  programs that part ways
                sites.py  lines of the module -> lines as sentences name them
                operations.py  lane by lane;  blocks.py  whole blocks;  unused.py  dead code
                arithmetic.py  which of them a trace uses: exact/ has another
@@ -23,7 +23,7 @@ memory         memory.py  where tensors lie, and what was done to each element; 
                accesses.py  an access of many programs, looked at, counted, and done
 data           recorded.py  launches, steps, traffic, FLOPs, and their sums;  regions.py  the tensors that kernels were given
                faults.py  what a GPU would get wrong;  races.py, ordering.py  programs that disturb one another, and what orders them
-               guesses.py  loads that are compared again;  wraps.py  products that are too large for int32
+               cas_loads.py  loads that are compared again;  wraps.py  products that are too large for int32
                threads.py  threads of one program;  watched.py  values of a variable;  cache.py  the L2 model
                work.py  how much a trace may do;  modes.py  torch modes that load nothing more of torch
 views          show.py  tables and annotated source;  draw.py  heat maps, order, timelines

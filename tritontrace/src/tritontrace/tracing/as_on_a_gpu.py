@@ -20,7 +20,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
 from triton.backends.compiler import GPUTarget
 
-from tritontrace import gpu, lacking
+from tritontrace import gpu, no_triton
 from tritontrace.ttir.launching import MOST_THREADS, WARP, KernelError
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
@@ -57,7 +57,7 @@ def as_on_a_gpu(card: gpu.GPU | None = None, tensors_on: torch.device = CPU) -> 
     try:
         for patch in patches:
             setattr(*patch)
-        if not lacking.is_missing():
+        if not no_triton.is_missing():
             triton.runtime.driver.set_active(_driver(card, tensors_on))
         with mode:
             yield

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from tritontrace.tracing import blocks
-from tritontrace.tracing.apart import Registers, merged, selected, taken
+from tritontrace.tracing.divergence import Registers, merged, selected, taken
 from tritontrace.tracing.program import Body, Programs, Region, Step
 from tritontrace.tracing.work import ENDLESS, MANY_TURNS, TooSlow
 from tritontrace.ttir import ir

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tritontrace.tracing import blocks, control, instructions
-from tritontrace.tracing.apart import Registers, merged, selected
 from tritontrace.tracing.arithmetic import FLOATS, Arithmetic
-from tritontrace.tracing.guesses import guesses
+from tritontrace.tracing.cas_loads import guesses
+from tritontrace.tracing.divergence import Registers, merged, selected
 from tritontrace.tracing.operations import NotHere, Undefined
 from tritontrace.tracing.program import FlopKey, Programs, Region, Step
 from tritontrace.tracing.sites import Sites, is_library

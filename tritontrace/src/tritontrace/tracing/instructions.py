@@ -11,7 +11,7 @@ import numpy as np
 
 from tritontrace.tracing import blocks
 from tritontrace.tracing.accesses import Instruction
-from tritontrace.tracing.apart import Registers
+from tritontrace.tracing.divergence import Registers
 from tritontrace.tracing.program import Body, Programs, Step
 from tritontrace.ttir import ir
 from tritontrace.ttir.elements import itemsize

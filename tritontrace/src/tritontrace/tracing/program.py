@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tritontrace.tracing.accesses import Accesses
-from tritontrace.tracing.apart import Registers
 from tritontrace.tracing.arithmetic import Arithmetic
+from tritontrace.tracing.divergence import Registers
 from tritontrace.tracing.turns import Turns
 from tritontrace.tracing.work import Work
 from tritontrace.ttir import ir
@@ -96,7 +96,7 @@ class Body(Protocol):
     """The facts that an operation may ask of the function that it stands in: evaluate.Body has it.
 
     uses     the values that are read there;  for_all  those single numbers among them that all threads need (unused.for_all)
-    repeated values that are computed in a loop;  guesses  results of loads that only guess what an atomic_cas finds (guesses.py)
+    repeated values that are computed in a loop;  guesses  results of loads that only guess what an atomic_cas finds (cas_loads.py)
     """
 
     uses: set[str]

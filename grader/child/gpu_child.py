@@ -1,6 +1,6 @@
 """The process that has the GPU, in a sandbox of its own, the only one that sees it.
 
-`python -m grader.child.card` confines itself, takes its share of the GPU's memory, and is course_lib.execution.gpu_process from then
+`python -m grader.child.gpu_child` confines itself, takes its share of the GPU's memory, and is course_lib.execution.gpu_process from then
 on. It runs no Python of a student's: kernels, as Triton compiled them.
 """
 
@@ -13,7 +13,7 @@ import tempfile
 
 import torch
 
-from course_lib.execution import card, gpu_process, timed
+from course_lib.execution import gpu_lock, gpu_process, timed
 from grader.child import sandbox
 from grader.child.zygote import remove
 
@@ -25,9 +25,9 @@ def run(message: bytes, seconds: float) -> subprocess.CompletedProcess:
     """Let a confined process answer the message, alone on the GPU: it waits for its turn. Raises TimeoutExpired."""
     folder = tempfile.mkdtemp(prefix="grader-")
     try:
-        with card.alone():
+        with gpu_lock.alone():
             return subprocess.run(
-                sandbox.wrap([sys.executable, "-P", "-m", "grader.child.card"], gpu=True),
+                sandbox.wrap([sys.executable, "-P", "-m", "grader.child.gpu_child"], gpu=True),
                 input=message,
                 capture_output=True,
                 timeout=seconds,
