@@ -102,11 +102,13 @@ def renew(nb: NotebookNode, root: Path, need_gpu: Collection[str], *, again: boo
 
 
 def redraw(nb: NotebookNode) -> None:
-    """Draw each verdict anew from the data that its output keeps, so that none looks as an earlier version drew it."""
+    """Draw each verdict anew from the data that its output keeps, so that none looks as an earlier version drew it. Fields that a verdict
+    did not have then are empty."""
+    empty = wire.to_tree(Verdict("", 0.0, 0.0, []))
     for cell in _by_id(nb).values():
         for output in cell.outputs:
             if (data := output.get("data", {})) and VERDICT in data:
-                verdict = wire.from_tree(Verdict, json.loads(data[VERDICT]))
+                verdict = wire.from_tree(Verdict, empty | json.loads(data[VERDICT]))
                 data["text/plain"], data["text/html"] = render.text(verdict), render.html(verdict)
 
 

@@ -1,5 +1,6 @@
 """Outputs belong to cells: what a change of the source does to those that are there."""
 
+import json
 import shutil
 
 import nbformat
@@ -8,11 +9,13 @@ import torch
 import toy
 from toy import UNIT
 
+from course_lib.exercise import Verdict
 from course_lib.exercises import UNITS
 from course_lib.render.cells import VERDICT
 from grader import ROOT, exercises
 from grader import __main__ as command_line
 from grader.building import build, outputs
+from tritontrace.replay import wire
 
 SOURCE = """\
 # %% [markdown]
@@ -303,3 +306,12 @@ def test_published_verdicts_are_drawn_as_they_would_be_now(unit):
     drawn = {name: (data["text/html"], data["text/plain"]) for name, (data,) in shown.items()}
     outputs.redraw(notebook)
     assert drawn == {name: (data["text/html"], data["text/plain"]) for name, (data,) in shown.items()}
+
+
+def test_a_verdict_of_before_a_field_was_there_is_drawn():
+    tree = wire.to_tree(Verdict("start.add_one", 7.0, 7.0, []))
+    del tree["on"], tree["rests_on"]
+    shown = nbformat.v4.new_output("execute_result", {VERDICT: json.dumps(tree), "text/plain": "7"})
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("check(1)", id="one", outputs=[shown])])
+    outputs.redraw(notebook)
+    assert "start.add_one" in notebook.cells[0].outputs[0].data["text/plain"]
