@@ -171,7 +171,7 @@ def _rings(rings: Mapping[str, Ring], caption: str) -> Listings:
 
 @on_white
 def _busy(ring: Ring) -> Picture | None:
-    """What is busy until the mistake shows; None if nothing takes time before."""
+    """Draw what is busy until the mistake shows; None if nothing takes time before."""
     bars = ring.run(("timed",)).runs[0].timeline.bars
     if not bars:
         return None
