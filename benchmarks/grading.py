@@ -22,8 +22,9 @@ is what remains of the CPU of all processes, so that the columns add up, and the
 gradebook, the judge's own process) is told below the table. Of stock, the time of the check cells counts as running,
 tracing and compiling together; its overhead is all else.
 
-Nothing is shared between submissions but what they were handed out: a kernel is traced and compiled for each student, as if
-no other had written the same, so it does not matter how alike submissions are. (Verdicts are kept by what they depend on,
+Nothing is shared between submissions: a kernel is traced and compiled for each student, as if no other had written the same. But
+each worker of a large class has traced the published kernels before, and of one that equals them the front end is not asked
+again. Two thirds of this class's answers are the published ones, more than in a real one. (Verdicts are kept by what they depend on,
 the student's hidden inputs among it; a comment in each cell makes sure of it.)
 
 `--judge-only` needs torch and Triton alone, no nbgrader: seconds per submission through the workers and the judge, on the

@@ -4,6 +4,7 @@
     hint(id)              one hint at a time
     progress()            your points so far, and what is next
     attempt(id, f)        your function on an open task, next to the published one and your own earlier ones
+    worklog(id, f)        rounds that make a kernel better: what was stated of each, and what its trace says
     reset(id)             an exercise as it was handed out; what was there is kept
     validate()            what of this notebook would be graded
     make_zip()            the zip to hand in
@@ -28,6 +29,7 @@ A check
     kinds.py          which kind of wrong a result is, by the inputs alone
     render/           a verdict as text and HTML
     open_tasks/       attempt()
+    work_logs/        worklog()
     logbook.py        progress()
     handin/           validate(), make_zip(), reset()
     jupyter/          settings of the student's lab
@@ -50,6 +52,7 @@ _HOMES = {
     "hint": ("course_lib.checking", "hint"),
     "progress": ("course_lib.logbook", "progress"),
     "attempt": ("course_lib.open_tasks", "attempt"),
+    "worklog": ("course_lib.work_logs", "worklog"),
     "reset": ("course_lib.handin.reset", "reset"),
     "validate": ("course_lib.handin.validate", "validate"),
     "make_zip": ("course_lib.handin.archive", "make_zip"),

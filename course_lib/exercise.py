@@ -216,6 +216,7 @@ class Verdict:
 
     rests_on    earlier exercises with a mistake that cost points here, which are given back (see grader/judging/follow_through.py)
     version     of the course that judged it
+    on          which machine that was, where a class was graded
     """
 
     exercise: str
@@ -227,6 +228,7 @@ class Verdict:
     printed: str = ""  # the first characters that the student's code printed
     rests_on: list[str] = field(default_factory=list)
     version: str = VERSION
+    on: str = ""
 
     @property
     def judged(self) -> bool:

@@ -1,8 +1,9 @@
-"""The best points of every exercise that was ever checked here, and all attempts at open tasks, in two files of the student's own.
+"""The best points of every exercise that was ever checked here, all attempts at open tasks, and what work logs have stated, in three
+files of the student's own.
 
 The first is ~/.local/share/strides-to-flashattention/progress.json (XDG_DATA_HOME moves it, COURSE_PROGRESS names another), and
-attempts.json lies beside it: next to no notebook, so that restarts, copies and course updates leave them alone. Only `check` and
-`attempt` write to them; grades are made elsewhere.
+attempts.json and statements.json lie beside it: next to no notebook, so that restarts, copies and course updates leave them alone.
+Only `check`, `attempt` and `worklog` write to them; grades are made elsewhere.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Attempt:
 def attempts(exercise_id: str) -> list[Attempt]:
     """The attempts at an open task in the order in which they were made; none where they cannot be read."""
     try:
-        return [Attempt(**each) for each in _attempts().get(exercise_id, [])]
+        return [Attempt(**each) for each in _by_exercise(_attempts_path()).get(exercise_id, [])]
     except (TypeError, AttributeError):
         return []
 
@@ -80,19 +81,54 @@ def record_attempt(exercise_id: str, attempt: Attempt) -> None:
     made = attempts(exercise_id)
     if made and not attempt.ms and replace(made[-1], date=attempt.date) == attempt:
         return
-    _write(_attempts_path(), _attempts() | {exercise_id: [asdict(each) for each in (*made, attempt)]})
+    everything = _by_exercise(_attempts_path())
+    _write(_attempts_path(), everything | {exercise_id: [asdict(each) for each in (*made, attempt)]})
 
 
 def _attempts_path() -> Path:
     return path().with_name("attempts.json")
 
 
-def _attempts() -> dict[str, Any]:
+def _by_exercise(file: Path) -> dict[str, Any]:
+    """The entries of a file by exercise; {} if there is none, or it cannot be read."""
     try:
-        read = json.loads(_attempts_path().read_text())
+        read = json.loads(file.read_text())
     except (OSError, ValueError):
         return {}
     return {ids.current(name): made for name, made in read.items()} if isinstance(read, dict) else {}
+
+
+@dataclass(frozen=True)
+class StatedRound:
+    """Formulas of one round of a work log.
+
+    before   they stood there while the round had no version
+    traced   its version was seen: from then on the statement is kept as it is
+    """
+
+    date: str
+    formulas: dict[str, str]
+    before: bool
+    traced: bool
+
+
+def record_statement(exercise_id: str, change: str, now: StatedRound) -> StatedRound:
+    """Keep what a round states, by what it says that it changes. Return what stood there when its version was first seen, or stands
+    there now."""
+    file = path().with_name("statements.json")
+    everything = _by_exercise(file)
+    rounds = everything.get(exercise_id)
+    rounds = rounds if isinstance(rounds, dict) else {}
+    try:
+        first = StatedRound(**rounds.get(change, {}))
+    except TypeError:
+        first = None
+    if first and first.traced:
+        return first
+    if first and first.formulas == now.formulas:
+        now = replace(first, traced=now.traced)
+    _write(file, everything | {exercise_id: rounds | {change: asdict(now)}})
+    return now
 
 
 def record_best(verdict: Verdict) -> None:

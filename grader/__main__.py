@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -172,6 +172,7 @@ def autograde(
         grader.GPUMode,
         typer.Option(help="Where there is a GPU: leave it alone, show what is wrong there, or let that count."),
     ] = "shown",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge, and only say whose marks would change.")] = False,
     accept_risk: Risk = False,
 ) -> None:
     """Judge every submission of a unit, write the gradebook and the feedback, and show the table.
@@ -199,6 +200,7 @@ def autograde(
         again=again,
         only=student or (),
         gpu=gpu,
+        dry_run=dry_run,
     )
 
 
@@ -212,8 +214,10 @@ def grade(
     again: bool = False,
     only: Collection[str] = (),
     gpu: grader.GPUMode = "shown",
+    dry_run: bool = False,
 ) -> None:
     """Judge, enter each submission into nbgrader's books as it is complete, then the table. only: these students, if any.
+    dry_run: into a copy of the books, and only say whose marks would change.
 
     Two at a time would write over each other, so the second waits for the first.
     """
@@ -224,12 +228,15 @@ def grade(
     def wait() -> None:
         console.print(f"Another autograde is at work in {home}: waiting for it.", soft_wrap=True)
 
-    with locked(home, wait):
-        _grade(home, unit, workers=workers, accept_risk=accept_risk, root=root, again=again, only=only, gpu=gpu)
+    from grader.cohort import copies
+
+    with locked(home, wait), copies.rehearsal(home, unit) if dry_run else nullcontext(home) as at:
+        _grade(home, at, unit, workers=workers, accept_risk=accept_risk, root=root, again=again, only=only, gpu=gpu)
 
 
 def _grade(
     home: Path,
+    books_at: Path,
     unit: str,
     *,
     workers: int | Workers,
@@ -242,30 +249,29 @@ def _grade(
     from grader.child.sandbox import NoSandbox
     from grader.cohort import regrade
     from grader.cohort.canary import Broken
-    from grader.cohort.classroom import POISON, ClassGrader, NoGPU, misnamed, submissions
+    from grader.cohort.classroom import POISON, ClassGrader, misnamed, submissions
     from grader.cohort.workers import OtherVersion, WorkersLost
     from grader.gradebook import to_look_at
     from grader.gradebook.books import Books
     from grader.judging.verdicts import NO_GPU
 
-    unentered, unjudged, notes, flags = misnamed(home, unit), [], [], []
+    rehearsed, unentered, unjudged, notes, flags = books_at != home, misnamed(home, unit), [], [], []
     found = submissions(home, unit)
     if not found:
         for note in unentered:
             console.print(note, markup=False)
         raise typer.Exit(_say(f"No submissions: expected {home}/submitted/STUDENT/{unit}/{unit}.ipynb"))
     try:
-        plan = regrade.planned(home, unit, found, only)
+        room = ClassGrader(home, workers=workers, accept_risk=accept_risk, again=again, gpu=gpu)
+        plan = regrade.planned(books_at, unit, found, only, room.device, room.workers.places(gpu))
         for sentence in plan.said:
             console.print(sentence, markup=False, soft_wrap=True)
-        books = Books(home, unit, root=root)
+        if not rehearsed and (snapshot := plan.snapshot()):
+            console.print(f"The gradebook as it was: {snapshot}", markup=False, soft_wrap=True)
+        books = Books(books_at, unit, root=root, device=room.device)
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     notes += books.changes
-    try:
-        room = ClassGrader(home, workers=workers, accept_risk=accept_risk, again=again, gpu=gpu)
-    except NoGPU as error:
-        raise typer.Exit(_say(str(error))) from None
     if room.device != NO_GPU:
         console.print(f"GPU: {room.device}")
     try:
@@ -286,8 +292,14 @@ def _grade(
         raise typer.Exit(130) from None
     except (Broken, NoSandbox, OtherVersion, WorkersLost) as error:
         raise typer.Exit(_say(str(error))) from None
+    if rehearsed:
+        return _would_change(unit, plan.changed(), books.changes, unentered + unjudged)
     show_gradebook(home, unit)
-    for note in sorted(notes) + to_look_at.lines(flags) + sorted(unentered) + plan.changed():
+    notes += [
+        f"{s}: a worker ended while it judged this; it was judged again, alone" for s in dict.fromkeys(room.ended)
+    ]
+    changed = [f"mark changed: {student}: {what}" for student, what in plan.changed().items()]
+    for note in sorted(notes) + to_look_at.lines(flags) + sorted(unentered) + changed:
         console.print(note, markup=False)
     plan.changes.shown()
     anew = f"{books.written} of {len(plan.students)} pages written anew"
@@ -298,6 +310,22 @@ def _grade(
         raise typer.Exit(_say("Mend that and run the same command again: what has no mark is judged anew."))
     if unentered:
         raise typer.Exit(1)
+
+
+def _would_change(unit: str, changes: dict[str, str], structure: Sequence[str], problems: Sequence[str]) -> None:
+    """Say what a dry run has shown."""
+    for note in [
+        *structure,
+        *(f"mark would change: {student}: {what}" for student, what in changes.items()),
+        *problems,
+    ]:
+        console.print(note, markup=False)
+    students = "The mark of 1 student" if len(changes) == 1 else f"The marks of {len(changes) or 'no'} students"
+    console.print(
+        f"{students} would change. Nothing was entered; what was judged is kept, so that `autograde {unit}` has it already.",
+        soft_wrap=True,
+    )
+    raise typer.Exit(1 if problems else 0)
 
 
 @app.command()
@@ -333,9 +361,39 @@ def report(unit: Unit) -> None:
     console.print(f"class report: {path}", soft_wrap=True)
 
 
+@app.command()
+def term(
+    student: Annotated[str, typer.Option(help="This one through all units, here; the page has everybody.")] = "",
+) -> None:
+    """Show a class over all units that have been graded: who falls behind, which exercises cost most, each student."""
+    from grader.reporting import term as terms
+
+    try:
+        whole = terms.of_class(grader.home())
+        standings = [whole.of(student)] if student else whole.behind
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
+    if student:
+        table = Table("unit", "points", "late", "behind", title=f"{standings[0].name} ({student})")
+        for unit in whole.units:
+            entry, share = standings[0].entries.get(unit), standings[0].shares[unit]
+            points = "-" if entry is None else "?" if share is None else f"{entry.score:g} ({100 * share:.0f} %)"
+            late = f"{entry.hours_late:.1f} h" if entry and entry.hours_late else ""
+            table.add_row(unit, points, late, "; ".join(terms.WORDS[r] for r in standings[0].behind.get(unit, ())))
+    else:
+        table = Table("student", "why", title=f"behind in {whole.latest}: {len(standings)} of {len(whole.standings)}")
+        for one in standings:
+            table.add_row(escape(one.student), "; ".join(terms.WORDS[r] for r in one.behind[whole.latest]))
+    console.print(table)
+    for costly in whole.costly[whole.latest]:
+        lost = f"{100 * costly.lost:.0f} % of the points lost, by {costly.students} students"
+        console.print(f"{costly.exercise}: {lost}", markup=False)
+    console.print(f"the term: {terms.write(grader.home(), whole)}", soft_wrap=True)
+
+
 def show_gradebook(home: Path, unit: str) -> None:
     """A row per student, a column per exercise that counts; those of More stand behind the path's, with a + before their points."""
-    from grader.gradebook import counts, results
+    from grader.gradebook import counts, requests, results
     from grader.lms import enrolled
 
     try:
@@ -344,13 +402,13 @@ def show_gradebook(home: Path, unit: str) -> None:
         raise typer.Exit(_say(str(error))) from None
     exercises = [counting.exercises[id] for id in (*counting.ids("path"), *counting.ids("more"))]
     wide = max(len(entry.student) for entry in entries) + COLUMN * len(exercises) + 20 > console.width
-    late = any(entry.penalty for entry in entries)
+    late, letters = any(entry.penalty for entry in entries), results.places(entries)
     table = Table(title=unit)
     table.add_column("student", no_wrap=True)
     for number, exercise in enumerate([] if wide else exercises, 1):
         sign = "/" if counting.ways[exercise.id] == "path" else "+"
         table.add_column(f"{number}\n{sign}{exercise.points:g}", justify="right", no_wrap=True)
-    for title in ["late"] * late + [f"total\n/{counting.out_of:g}"]:
+    for title in ["on"] * bool(letters) + ["late"] * late + [f"total\n/{counting.out_of:g}"]:
         table.add_column(title, justify="right", no_wrap=True)
     if wide:
         table.add_column("points lost, by number")
@@ -359,10 +417,12 @@ def show_gradebook(home: Path, unit: str) -> None:
             [] if wide else [_cell(entry.scores[e.id], entry.extra.get(e.id), e.id in entry.by_hand) for e in exercises]
         )
         penalty = [f"-{entry.penalty:g}" if entry.penalty else ""] * late
-        lost = [_lost(entry, exercises, counting)] * wide
-        table.add_row(escape(entry.student), *row, *penalty, _cell(entry.score), *lost)
+        lost, on = [_lost(entry, exercises, counting)] * wide, [letters.get(entry.on, "")] * bool(letters)
+        table.add_row(escape(entry.student), *row, *on, *penalty, _cell(entry.score), *lost)
     console.print(table)
     console.print(", ".join(f"{number} {exercise.entry}" for number, exercise in enumerate(exercises, 1)))
+    for on in letters or {entry.on: "" for entry in entries if entry.on}:
+        console.print(f"{letters.get(on, '')} judged on {'; '.join(on)}".lstrip(), markup=False, soft_wrap=True)
     if absent := enrolled.missing(home, unit, entries):
         names = "; ".join(one.student if one.name == one.student else f"{one.name} ({one.student})" for one in absent)
         console.print(f"handed in nothing ({len(absent)}): {names}", markup=False, soft_wrap=True)
@@ -370,6 +430,8 @@ def show_gradebook(home: Path, unit: str) -> None:
         if entry.hours_late:
             cost = "" if entry.penalty else "; it cost nothing (c.ByTheDay in grader/nbgrader_config.py)"
             console.print(f"late: {entry.student}, by {entry.hours_late:.1f} hours{cost}", markup=False)
+    for student, words in requests.of_unit(home, unit).items():
+        console.print(f"asks to look again: {student}: {words}", markup=False, soft_wrap=True)
     for note in _by_hand(home, unit, entries):
         console.print(note, markup=False, soft_wrap=True)
 
@@ -430,6 +492,7 @@ def export(
 ) -> None:
     """Write the gradebook as CSV: per exercise, per criterion, or for the import of Canvas or Moodle. `feedback` writes the
     feedback pages as a zip that Canvas or Moodle takes back."""
+    from grader.cohort import frozen
     from grader.gradebook import results
     from grader.lms import exports
 
@@ -443,6 +506,7 @@ def export(
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     exports.write(done.rows, path)
+    frozen.note_export(grader.home(), unit)
     console.print(_maximum(unit), soft_wrap=True)
     for note in _by_hand(grader.home(), unit, results.gradebook(grader.home(), unit)):
         console.print(note, markup=False, soft_wrap=True)
@@ -471,6 +535,7 @@ def export(
 
 def _hand_back(unit: str, to: Path | None) -> None:
     from grader import disk
+    from grader.cohort import frozen
     from grader.gradebook import results
     from grader.lms import feedback_export
 
@@ -480,6 +545,7 @@ def _hand_back(unit: str, to: Path | None) -> None:
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     disk.write({path: packed})
+    frozen.note_export(grader.home(), unit)
     with suppress(results.NotGraded):
         for note in _behind(grader.home(), unit, results.gradebook(grader.home(), unit)):
             console.print(note, markup=False, soft_wrap=True)

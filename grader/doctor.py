@@ -21,7 +21,7 @@ from rich.table import Table
 
 from course_lib.exercises import UNITS
 from grader import ENGINE, ROOT, exercises, home
-from grader.child import landlock, sandbox, seccomp
+from grader.child import landlock, memory, sandbox, seccomp
 
 PROOF = "04_memory_coalescing"  # the unit that is judged where no other is asked for
 INSTALL_COMPILER = "install the package `gcc` (apt, dnf) or conda's `c-compiler`, or name one in the variable CC"
@@ -240,9 +240,18 @@ def _place(folder: Path) -> Iterator[Check]:
         yield Check("gradebook", str(book) if book.exists() else f"{book}, made on first use")
     yield Check("secret", *_secret(folder / "secret"))
     yield from (Check("pack", *advised) for path in _packs(folder) if (advised := _pack(path)))
+    yield Check("memory", *_memory(len(os.sched_getaffinity(0))))
     counts = ", ".join(f"{count} of {unit}" for unit, count in _waiting(folder).items())
     place = f"Put them at {folder}/submitted/STUDENT/UNIT/UNIT.ipynb."
     yield Check("submissions", counts or "none", "" if counts else place)
+
+
+def _memory(workers: int) -> tuple[str, str]:
+    """(here, advice): what `autograde` keeps to with so many workers, and whether there is as much."""
+    needed, free = memory.COMMAND + workers * memory.WORKER, memory.free()
+    fits = max(1, (free - memory.COMMAND) // memory.WORKER)
+    here = f"{free / 1e9:.1f} GB free; {workers} workers keep to {needed / 1e9:.1f} between submissions, {memory.WORKER / 1e9:.2g} each"
+    return here, f"Take fewer: `autograde --workers {fits}`." if free < needed else ""
 
 
 def _waiting(folder: Path) -> dict[str, int]:

@@ -1093,6 +1093,99 @@ named_lanes = {
 check("coalescing.name_lanes", named_lanes)
 
 # %% [markdown]
+# ## Exercise: a work log of a transpose
+#
+# {{exercise coalescing.transpose_log}}
+#
+# Engineers who make a kernel fast keep a log: what they are about to change, what they expect of it, and what was
+# measured. In a **work log** you do this three times with one kernel. You begin with a version that wastes a lot. For
+# each **round** you first state how many bytes your next version will move, how many sectors it will touch, and how
+# many launches it will make. Only then do you write it. The traces of both versions show what did change.
+#
+# Here is the version to begin with, and what it moves.
+
+# %%
+from course_lib import worklog
+
+worklog("coalescing.transpose_log")
+
+# %% [markdown]
+# `transpose_log()` returns your rounds as a list of dicts. This one would be right for a copy of x in one launch:
+#
+#     {"change": "copy x in one launch", "bytes": "8*M*N", "sectors": "M*N/4", "launches": 1, "version": copy_of}
+#
+# * `change` says in your words what is new.
+# * `bytes`, `sectors` and `launches` are totals of the new version, loads and stores together. They are **formulas**, in
+#   quotes: numbers, M, N, `+ - * /`, `//`, and `cdiv(a, b)` for a division that rounds up. A plain number is right for one
+#   shape alone, and the check has others.
+# * `version` is the function, called with x alone. Leave it out while you have only stated the round. Then run the last
+#   cell of this section: your logbook keeps what you stated, and when.
+#
+# A round holds if its version is right, each of its numbers is at most a tenth off, and at least one of them is a tenth
+# below that of every version before it, the first one included. Three rounds that hold give {{rounds_held.performance}},
+# each a third of them. A round that does not hold costs nothing: of up to five rounds, three must hold. M and N are
+# multiples of 128, so no tile is cut off.
+#
+# The check cannot know when you wrote a formula. The page below shows what was stated before its version was there, and
+# what was changed afterwards. `strides log` makes a file of that page, which you can hand in as well or print.
+
+
+# %% exercise="coalescing.transpose_log"
+### BEGIN SOLUTION
+@triton.jit
+def log_row_kernel(x_ptr, out_ptr, M, N, BLOCK: tl.constexpr):
+    m, cols = tl.program_id(0), tl.arange(0, BLOCK)
+    row = tl.load(x_ptr + m * N + cols, mask=cols < N)
+    tl.store(out_ptr + cols * M + m, row, mask=cols < N)
+
+
+@triton.jit
+def log_tile_kernel(x_ptr, out_ptr, M, N, TILE: tl.constexpr):
+    rows = tl.program_id(0) * TILE + tl.arange(0, TILE)[:, None]
+    cols = tl.program_id(1) * TILE + tl.arange(0, TILE)[None, :]
+    tile = tl.load(x_ptr + rows * N + cols)
+    tl.store(out_ptr + cols * M + rows, tile)
+
+
+def without_a_copy(x):
+    M, N = x.shape
+    out = torch.empty((N, M), dtype=x.dtype, device=x.device)
+    log_row_kernel[(M,)](x, out, M, N, BLOCK=triton.next_power_of_2(N))
+    return out
+
+
+def by_small_tiles(x, tile=4):
+    M, N = x.shape
+    out = torch.empty((N, M), dtype=x.dtype, device=x.device)
+    log_tile_kernel[(M // tile, N // tile)](x, out, M, N, TILE=tile)
+    return out
+
+
+def by_large_tiles(x):
+    return by_small_tiles(x, tile=32)
+
+
+### END SOLUTION
+def transpose_log():
+    """The rounds, in order: dicts of change, bytes, sectors, launches and version."""
+    ### BEGIN SOLUTION
+    return [
+        # each stored number touches a sector of its own
+        {"change": "no copy", "bytes": "8*M*N", "sectors": "M*N/8 + M*N", "launches": 1, "version": without_a_copy},
+        # runs of 4 floats use half of each sector, on both sides
+        {"change": "tiles of 4 x 4", "bytes": "8*M*N", "sectors": "M*N/2", "launches": 1, "version": by_small_tiles},
+        {"change": "tiles of 32 x 32", "bytes": "8*M*N", "sectors": "M*N/4", "launches": 1, "version": by_large_tiles},
+    ]
+    ### END SOLUTION
+
+
+# %% check="coalescing.transpose_log"
+check("coalescing.transpose_log", transpose_log)
+
+# %%
+worklog("coalescing.transpose_log", transpose_log)
+
+# %% [markdown]
 # ## Further reading
 #
 # * NVIDIA, *CUDA C++ Best Practices Guide*, the chapter on memory optimizations: coalesced access to global memory,

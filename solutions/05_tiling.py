@@ -1587,6 +1587,102 @@ def hilbert_order(pid: int, side: int) -> tuple[int, int]:
 check("tiling.hilbert_order", hilbert_order)
 
 # %% [markdown]
+# ## Exercise: a work log of a product
+#
+# {{exercise tiling.matmul_log}}
+#
+# A **work log** makes a wasteful kernel better in rounds. Before you write the next version, you state what it will
+# move; the traces of both versions show what did change. The first version of this log has a strip of one row for each
+# program.
+
+# %%
+from course_lib import worklog
+
+worklog("tiling.matmul_log")
+
+# %% [markdown]
+# `matmul_log()` returns your rounds as a list of dicts, such as
+# `{"change": "...", "bytes": "2*M*K + 2*K*N + 2*M*N", "sectors": "...", "launches": 1, "version": my_matmul}`. What you state are
+# totals of the new version, as formulas in quotes: numbers, M, N, K, `+ - * /`, `//`, and `cdiv(a, b)`, which rounds up.
+# State a round without its `version` first and run the last cell of this section; your logbook keeps the statement.
+#
+# A round holds if its version is right, each of its numbers is at most a tenth off, and at least one of them is a tenth
+# below that of every version before it. Three rounds that hold give {{rounds_held.performance}}, each a third of them; up to
+# five are judged, so one that fails costs nothing. The check has shapes that you do not see, all multiples of 128 in M and
+# N, and of 64 in K. `strides log` makes a page of your log.
+
+
+# %% exercise="tiling.matmul_log"
+### BEGIN SOLUTION
+@triton.jit
+def log_matmul_kernel(a_ptr, b_ptr, c_ptr, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows, cols = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN)
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        ks = k + tl.arange(0, BK)
+        a = tl.load(a_ptr + rows[:, None] * K + ks[None, :])
+        b = tl.load(b_ptr + ks[:, None] * N + cols[None, :])
+        total = tl.dot(a, b, total)
+    tl.store(c_ptr + rows[:, None] * N + cols[None, :], total.to(tl.float16))
+
+
+def log_matmul(a, b, BM, BN):
+    (M, K), N = a.shape, b.shape[1]
+    c = torch.empty((M, N), dtype=a.dtype, device=a.device)
+    log_matmul_kernel[(M // BM, N // BN)](a, b, c, N, K, BM=BM, BN=BN, BK=32)
+    return c
+
+
+def with_16_rows(a, b):
+    return log_matmul(a, b, 16, 64)
+
+
+def with_32_rows(a, b):
+    return log_matmul(a, b, 32, 64)
+
+
+def with_squares(a, b):
+    return log_matmul(a, b, 64, 64)
+
+
+### END SOLUTION
+def matmul_log():
+    """The rounds, in order: dicts of change, bytes, sectors, launches and version."""
+    ### BEGIN SOLUTION
+    return [
+        # b is read for each 16 rows, not for each row
+        {
+            "change": "tiles of 16 x 64",
+            "bytes": "2*M*N*K/64 + 2*M*N*K/16 + 2*M*N",
+            "sectors": "(2*M*N*K/64 + 2*M*N*K/16 + 2*M*N) / 32",
+            "launches": 1,
+            "version": with_16_rows,
+        },
+        {
+            "change": "tiles of 32 x 64",
+            "bytes": "2*M*N*K/64 + 2*M*N*K/32 + 2*M*N",
+            "sectors": "(2*M*N*K/64 + 2*M*N*K/32 + 2*M*N) / 32",
+            "launches": 1,
+            "version": with_32_rows,
+        },
+        {
+            "change": "tiles of 64 x 64",
+            "bytes": "4*M*N*K/64 + 2*M*N",
+            "sectors": "(4*M*N*K/64 + 2*M*N) / 32",
+            "launches": 1,
+            "version": with_squares,
+        },
+    ]
+    ### END SOLUTION
+
+
+# %% check="tiling.matmul_log"
+check("tiling.matmul_log", matmul_log)
+
+# %%
+worklog("tiling.matmul_log", matmul_log)
+
+# %% [markdown]
 # ## Further reading
 #
 # * The Triton documentation, the tutorial *Matrix Multiplication*: pointers, grouped order, autotuning.

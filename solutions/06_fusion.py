@@ -1152,6 +1152,136 @@ check("fusion.break_softmax", breaking_inputs)
 attempt("fusion.online_softmax", online_softmax)
 
 # %% [markdown]
+# ## Exercise: a work log of a softmax
+#
+# {{exercise fusion.softmax_log}}
+#
+# A **work log** makes a wasteful version better in rounds. Before you write the next one, you state what it will move;
+# the traces of both versions show what did change. This log begins with five launches, one for each operation of a softmax.
+
+# %%
+from course_lib import worklog
+
+worklog("fusion.softmax_log")
+
+# %% [markdown]
+# `softmax_log()` returns your rounds as a list of dicts, such as
+# `{"change": "...", "bytes": "28*M*N", "sectors": "...", "launches": 4, "version": my_softmax}`. What you state are totals of the new
+# version, as formulas in quotes: numbers, M, N, `+ - * /`, `//`, and `cdiv(a, b)`, which rounds up. State a round without its
+# `version` first and run the last cell of this section; your logbook keeps the statement.
+#
+# A round holds if its version is right, each of its numbers is at most a tenth off, and at least one of them is a tenth
+# below that of every version before it. Three rounds that hold give {{rounds_held.performance}}, each a third of them; up to
+# five are judged, so one that fails costs nothing. The check has shapes that you do not see; N is a multiple of 128.
+# `strides log` makes a page of your log.
+
+
+# %% exercise="fusion.softmax_log"
+### BEGIN SOLUTION
+@triton.jit
+def log_shifted_kernel(x_ptr, m_ptr, e_ptr, N, BLOCK: tl.constexpr):
+    """e = exp(x - m)"""
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * N + offs_n, mask=offs_n < N)
+    tl.store(e_ptr + row * N + offs_n, tl.exp(x - tl.load(m_ptr + row)), mask=offs_n < N)
+
+
+@triton.jit
+def log_max_kernel(x_ptr, m_ptr, N, BLOCK: tl.constexpr):
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * N + offs_n, mask=offs_n < N, other=-float("inf"))
+    tl.store(m_ptr + row, tl.max(x, axis=0))
+
+
+@triton.jit
+def log_sum_kernel(e_ptr, s_ptr, N, BLOCK: tl.constexpr):
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    e = tl.load(e_ptr + row * N + offs_n, mask=offs_n < N, other=0.0)
+    tl.store(s_ptr + row, tl.sum(e, axis=0))
+
+
+@triton.jit
+def log_divide_kernel(e_ptr, s_ptr, out_ptr, N, BLOCK: tl.constexpr):
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    e = tl.load(e_ptr + row * N + offs_n, mask=offs_n < N)
+    tl.store(out_ptr + row * N + offs_n, e / tl.load(s_ptr + row), mask=offs_n < N)
+
+
+@triton.jit
+def log_numerator_kernel(x_ptr, e_ptr, s_ptr, N, BLOCK: tl.constexpr):
+    """e = exp(x - the largest of the row), and s, the sum of each row of e"""
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * N + offs_n, mask=offs_n < N, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(e_ptr + row * N + offs_n, e, mask=offs_n < N)
+    tl.store(s_ptr + row, tl.sum(e, axis=0))
+
+
+@triton.jit
+def log_softmax_kernel(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
+    row, offs_n = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * N + offs_n, mask=offs_n < N, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * N + offs_n, e / tl.sum(e, axis=0), mask=offs_n < N)
+
+
+def in_four_launches(x):
+    (M, N), BLOCK = x.shape, triton.next_power_of_2(x.shape[1])
+    m, s = torch.empty(M, device=x.device), torch.empty(M, device=x.device)
+    e, out = torch.empty_like(x), torch.empty_like(x)
+    log_max_kernel[(M,)](x, m, N, BLOCK=BLOCK)
+    log_shifted_kernel[(M,)](x, m, e, N, BLOCK=BLOCK)
+    log_sum_kernel[(M,)](e, s, N, BLOCK=BLOCK)
+    log_divide_kernel[(M,)](e, s, out, N, BLOCK=BLOCK)
+    return out
+
+
+def in_two_launches(x):
+    (M, N), BLOCK = x.shape, triton.next_power_of_2(x.shape[1])
+    s, e, out = torch.empty(M, device=x.device), torch.empty_like(x), torch.empty_like(x)
+    log_numerator_kernel[(M,)](x, e, s, N, BLOCK=BLOCK)
+    log_divide_kernel[(M,)](e, s, out, N, BLOCK=BLOCK)
+    return out
+
+
+def in_one_launch(x):
+    (M, N), out = x.shape, torch.empty_like(x)
+    log_softmax_kernel[(M,)](x, out, N, BLOCK=triton.next_power_of_2(N))
+    return out
+
+
+### END SOLUTION
+def softmax_log():
+    """The rounds, in order: dicts of change, bytes, sectors, launches and version."""
+    ### BEGIN SOLUTION
+    return [
+        # what has one number for each row is a few percent, and left out
+        {
+            "change": "x - m is not stored",
+            "bytes": "24*M*N",
+            "sectors": "24*M*N/32",
+            "launches": 4,
+            "version": in_four_launches,
+        },
+        {
+            "change": "exp and sum beside the maximum",
+            "bytes": "16*M*N",
+            "sectors": "M*N/2",
+            "launches": 2,
+            "version": in_two_launches,
+        },
+        {"change": "all in one", "bytes": "8*M*N", "sectors": "M*N/4", "launches": 1, "version": in_one_launch},
+    ]
+    ### END SOLUTION
+
+
+# %% check="fusion.softmax_log"
+check("fusion.softmax_log", softmax_log)
+
+# %%
+worklog("fusion.softmax_log", softmax_log)
+
+# %% [markdown]
 # ## Further reading
 #
 # * Horace He, *Making Deep Learning Go Brrrr From First Principles*: the factory and the warehouse, and how to find out

@@ -921,6 +921,111 @@ figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 # fewer. You build it in the next three units.
 
 # %% [markdown]
+# ## Exercise: a work log of a gradient
+#
+# {{exercise recomputation.gradient_log}}
+#
+# A **work log** makes a wasteful version better in rounds. Before you write the next one, you state what it will move;
+# the traces of both versions show what did change. This log begins with the gradient of three sigmoids, in which each step
+# there and back is a launch and stores what it makes. Both halves count here, since they run in one call.
+
+# %%
+from course_lib import worklog
+
+worklog("recomputation.gradient_log")
+
+# %% [markdown]
+# `gradient_log()` returns your rounds as a list of dicts, such as
+# `{"change": "...", "bytes": "56*N", "sectors": "...", "launches": 5, "version": my_gradient}`. What you state are totals of the new
+# version, as formulas in quotes: numbers, N, `+ - * /`, `//`, and `cdiv(a, b)`, which rounds up. State a round without its
+# `version` first and run the last cell of this section; your logbook keeps the statement.
+#
+# A round holds if its version is right, each of its numbers is at most a tenth off, and at least one of them is a tenth
+# below that of every version before it. Three rounds that hold give {{rounds_held.performance}}, each a third of them; up to
+# five are judged, so one that fails costs nothing. The check has lengths that you do not see, multiples of 1024.
+# `strides log` makes a page of your log.
+
+
+# %% exercise="recomputation.gradient_log"
+### BEGIN SOLUTION
+@triton.jit
+def log_forward_kernel(x_ptr, s1_ptr, s2_ptr, s3_ptr, N, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    s1 = tl.sigmoid(tl.load(x_ptr + i, mask=i < N))
+    s2 = tl.sigmoid(s1)
+    tl.store(s1_ptr + i, s1, mask=i < N)
+    tl.store(s2_ptr + i, s2, mask=i < N)
+    tl.store(s3_ptr + i, tl.sigmoid(s2), mask=i < N)
+
+
+@triton.jit
+def log_step_back_kernel(s_ptr, ds_ptr, dx_ptr, N, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    s, ds = tl.load(s_ptr + i, mask=i < N), tl.load(ds_ptr + i, mask=i < N)
+    tl.store(dx_ptr + i, ds * s * (1 - s), mask=i < N)
+
+
+@triton.jit
+def log_backward_kernel(s1_ptr, s2_ptr, s3_ptr, dy_ptr, dx_ptr, N, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    s1, s2 = tl.load(s1_ptr + i, mask=i < N), tl.load(s2_ptr + i, mask=i < N)
+    s3, dy = tl.load(s3_ptr + i, mask=i < N), tl.load(dy_ptr + i, mask=i < N)
+    tl.store(dx_ptr + i, dy * s3 * (1 - s3) * s2 * (1 - s2) * s1 * (1 - s1), mask=i < N)
+
+
+@triton.jit
+def log_recomputed_kernel(x_ptr, dy_ptr, dx_ptr, N, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    s1, dy = tl.sigmoid(tl.load(x_ptr + i, mask=i < N)), tl.load(dy_ptr + i, mask=i < N)
+    s2 = tl.sigmoid(s1)
+    s3 = tl.sigmoid(s2)
+    tl.store(dx_ptr + i, dy * s3 * (1 - s3) * s2 * (1 - s2) * s1 * (1 - s1), mask=i < N)
+
+
+def forward_in_one(x, dy):
+    N, grid = x.numel(), (triton.cdiv(x.numel(), 1024),)
+    s1, s2, s3 = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
+    d2, d1, dx = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
+    log_forward_kernel[grid](x, s1, s2, s3, N, BLOCK=1024)
+    log_step_back_kernel[grid](s3, dy, d2, N, BLOCK=1024)
+    log_step_back_kernel[grid](s2, d2, d1, N, BLOCK=1024)
+    log_step_back_kernel[grid](s1, d1, dx, N, BLOCK=1024)
+    return dx
+
+
+def both_in_one(x, dy):
+    N, grid = x.numel(), (triton.cdiv(x.numel(), 1024),)
+    s1, s2, s3, dx = torch.empty_like(x), torch.empty_like(x), torch.empty_like(x), torch.empty_like(x)
+    log_forward_kernel[grid](x, s1, s2, s3, N, BLOCK=1024)
+    log_backward_kernel[grid](s1, s2, s3, dy, dx, N, BLOCK=1024)
+    return dx
+
+
+def recomputed(x, dy):
+    N, dx = x.numel(), torch.empty_like(x)
+    log_recomputed_kernel[(triton.cdiv(N, 1024),)](x, dy, dx, N, BLOCK=1024)
+    return dx
+
+
+### END SOLUTION
+def gradient_log():
+    """The rounds, in order: dicts of change, bytes, sectors, launches and version."""
+    ### BEGIN SOLUTION
+    return [
+        {"change": "one launch there", "bytes": "52*N", "sectors": "52*N/32", "launches": 4, "version": forward_in_one},
+        {"change": "one launch back", "bytes": "36*N", "sectors": "36*N/32", "launches": 2, "version": both_in_one},
+        {"change": "nothing is kept", "bytes": "12*N", "sectors": "12*N/32", "launches": 1, "version": recomputed},
+    ]
+    ### END SOLUTION
+
+
+# %% check="recomputation.gradient_log"
+check("recomputation.gradient_log", gradient_log)
+
+# %%
+worklog("recomputation.gradient_log", gradient_log)
+
+# %% [markdown]
 # ## Further reading
 #
 # * Chen, Xu, Zhang, Guestrin, *Training Deep Nets with Sublinear Memory Cost* (2016): √n segments, and recursion below

@@ -1315,6 +1315,129 @@ check("flash.break_attention", breaking_inputs)
 attempt("flash.flash_attention_forward", flash_attention_forward)
 
 # %% [markdown]
+# ## Exercise: a work log of attention
+#
+# {{exercise flash.attention_log}}
+#
+# A **work log** makes a wasteful version better in rounds. Before you write the next one, you state what it will move;
+# the traces of both versions show what did change. This log begins with attention of one head in three launches. Its matrix
+# of scores goes to memory, comes back, and does both again as probabilities.
+
+# %%
+from course_lib import worklog
+
+worklog("flash.attention_log")
+
+# %% [markdown]
+# `attention_log()` returns your rounds as a list of dicts, such as
+# `{"change": "...", "bytes": "12*Nq*Nk + ...", "sectors": "...", "launches": 2, "version": my_attention}`. What you state are totals of
+# the new version, as formulas in quotes: numbers, Nq, Nk, D, `+ - * /`, `//`, and `cdiv(a, b)`, which rounds up. State a round
+# without its `version` first and run the last cell of this section; your logbook keeps the statement.
+#
+# A round holds if its version is right, each of its numbers is at most a tenth off, and at least one of them is a tenth
+# below that of every version before it. Three rounds that hold give {{rounds_held.performance}}, each a third of them; up to
+# five are judged, so one that fails costs nothing. The check has lengths that you do not see, multiples of 128, and D is
+# 64. `strides log` makes a page of your log.
+
+
+# %% exercise="flash.attention_log"
+### BEGIN SOLUTION
+@triton.jit
+def log_scores_kernel(q_ptr, k_ptr, s_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr):
+    offs_m, offs_n = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.program_id(1) * TILE + tl.arange(0, TILE)
+    offs_d = tl.arange(0, D)
+    q = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :])
+    k = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :])
+    tl.store(s_ptr + offs_m[:, None] * Nk + offs_n[None, :], tl.dot(q, k.T) * scale)
+
+
+@triton.jit
+def log_weighted_kernel(s_ptr, v_ptr, o_ptr, Nk, D: tl.constexpr, TILE: tl.constexpr, BLOCK: tl.constexpr):
+    offs_m, offs_n, offs_d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, BLOCK), tl.arange(0, D)
+    s = tl.load(s_ptr + offs_m[:, None] * Nk + offs_n[None, :], mask=offs_n[None, :] < Nk, other=-float("inf"))
+    p = tl.exp(s - tl.max(s, axis=1)[:, None])
+    v = tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :], mask=offs_n[:, None] < Nk, other=0.0)
+    o = tl.dot(p.to(v.dtype), v) / tl.sum(p, axis=1)[:, None]
+    tl.store(o_ptr + offs_m[:, None] * D + offs_d[None, :], o.to(tl.float16))
+
+
+@triton.jit
+def log_flash_kernel(q_ptr, k_ptr, v_ptr, o_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr):
+    offs_m, offs_d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, D)
+    q = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :])
+    m = tl.full((TILE,), -float("inf"), tl.float32)
+    l = tl.zeros((TILE,), tl.float32)
+    acc = tl.zeros((TILE, D), tl.float32)
+    for j in range(0, Nk, 32):
+        offs_n = j + tl.arange(0, 32)
+        k = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :])
+        v = tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :])
+        s = tl.dot(q, k.T) * scale
+        m_new = tl.maximum(m, tl.max(s, axis=1))
+        p, alpha = tl.exp(s - m_new[:, None]), tl.exp(m - m_new)
+        l = l * alpha + tl.sum(p, axis=1)
+        acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
+        m = m_new
+    tl.store(o_ptr + offs_m[:, None] * D + offs_d[None, :], (acc / l[:, None]).to(tl.float16))
+
+
+def softmax_beside_values(q, k, v):
+    (Nq, D), Nk = q.shape, k.shape[0]
+    s, o = torch.empty((Nq, Nk), device=q.device), torch.empty_like(q)
+    log_scores_kernel[(Nq // 32, Nk // 32)](q, k, s, Nk, D**-0.5, D=D, TILE=32)
+    log_weighted_kernel[(Nq // 32,)](s, v, o, Nk, D=D, TILE=32, BLOCK=triton.next_power_of_2(Nk), num_warps=8)
+    return o
+
+
+def no_scores_in_memory(q, k, v, tile=32):
+    (Nq, D), Nk = q.shape, k.shape[0]
+    o = torch.empty_like(q)
+    log_flash_kernel[(Nq // tile,)](q, k, v, o, Nk, D**-0.5, D=D, TILE=tile)
+    return o
+
+
+def more_queries(q, k, v):
+    return no_scores_in_memory(q, k, v, tile=64)
+
+
+### END SOLUTION
+def attention_log():
+    """The rounds, in order: dicts of change, bytes, sectors, launches and version."""
+    ### BEGIN SOLUTION
+    return [
+        # scores: written once, read once. q is read for each 32 keys; k and v, for each 32 queries
+        {
+            "change": "softmax where the scores are multiplied with v",
+            "bytes": "8*Nq*Nk + 2*Nq*D*Nk/32 + 4*Nk*D*Nq/32 + 2*Nq*D",
+            "sectors": "(8*Nq*Nk + 2*Nq*D*Nk/32 + 4*Nk*D*Nq/32 + 2*Nq*D) / 32",
+            "launches": 2,
+            "version": softmax_beside_values,
+        },
+        {
+            "change": "online softmax: no scores in memory",
+            "bytes": "4*Nk*D*Nq/32 + 4*Nq*D",
+            "sectors": "(4*Nk*D*Nq/32 + 4*Nq*D) / 32",
+            "launches": 1,
+            "version": no_scores_in_memory,
+        },
+        {
+            "change": "64 queries for each program",
+            "bytes": "4*Nk*D*Nq/64 + 4*Nq*D",
+            "sectors": "(4*Nk*D*Nq/64 + 4*Nq*D) / 32",
+            "launches": 1,
+            "version": more_queries,
+        },
+    ]
+    ### END SOLUTION
+
+
+# %% check="flash.attention_log"
+check("flash.attention_log", attention_log)
+
+# %%
+worklog("flash.attention_log", attention_log)
+
+# %% [markdown]
 # ## Further reading
 #
 # * Dao and others, *FlashAttention*, 2022, and Dao, *FlashAttention-2*, 2023: in the second paper, algorithm 1 is your

@@ -1031,6 +1031,168 @@ else:
         print(f"40 GB, {'scores kept' if scores else 'FlashAttention'}: {n:,} tokens")
 
 # %% [markdown]
+# ## Exercise: a work log of dq
+#
+# {{exercise flash_backward.dq_log}}
+#
+# A **work log** makes a wasteful version better in rounds. Before you write the next one, you state what it will move;
+# the traces of both versions show what did change. This log begins with dq of one head in four launches, which pass three
+# matrices of Nq x Nk through memory.
+
+# %%
+from course_lib import worklog
+
+worklog("flash_backward.dq_log")
+
+# %% [markdown]
+# `dq_log()` returns your rounds as a list of dicts, such as
+# `{"change": "...", "bytes": "16*Nq*Nk + ...", "sectors": "...", "launches": 3, "version": my_dq}`. What you state are totals of the new
+# version, as formulas in quotes: numbers, Nq, Nk, D, `+ - * /`, `//`, and `cdiv(a, b)`, which rounds up. State a round
+# without its `version` first and run the last cell of this section; your logbook keeps the statement.
+#
+# A round holds if its version is right, each of its numbers is at most a tenth off, and at least one of them is a tenth
+# below that of every version before it. Three rounds that hold give {{rounds_held.performance}}, each a third of them; up to
+# five are judged, so one that fails costs nothing. The check has lengths that you do not see, multiples of 128, and D is
+# 32. `strides log` makes a page of your log.
+
+
+# %% exercise="flash_backward.dq_log"
+### BEGIN SOLUTION
+@triton.jit
+def log_p_kernel(q_ptr, k_ptr, lse_ptr, p_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr):
+    offs_m, offs_n = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.program_id(1) * TILE + tl.arange(0, TILE)
+    offs_d = tl.arange(0, D)
+    q = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :])
+    k = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :])
+    p = tl.exp(tl.dot(q, k.T) * scale - tl.load(lse_ptr + offs_m)[:, None])
+    tl.store(p_ptr + offs_m[:, None] * Nk + offs_n[None, :], p)
+
+
+@triton.jit
+def log_ds_kernel(p_ptr, do_ptr, v_ptr, delta_ptr, ds_ptr, Nk, D: tl.constexpr, TILE: tl.constexpr):
+    offs_m, offs_n = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.program_id(1) * TILE + tl.arange(0, TILE)
+    offs_d, at = tl.arange(0, D), offs_m[:, None] * Nk + offs_n[None, :]
+    do = tl.load(do_ptr + offs_m[:, None] * D + offs_d[None, :])
+    v = tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :])
+    tl.store(ds_ptr + at, tl.load(p_ptr + at) * (tl.dot(do, v.T) - tl.load(delta_ptr + offs_m)[:, None]))
+
+
+@triton.jit
+def log_p_and_ds_kernel(
+    q_ptr, k_ptr, v_ptr, do_ptr, lse_ptr, delta_ptr, ds_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr
+):
+    offs_m, offs_n = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.program_id(1) * TILE + tl.arange(0, TILE)
+    offs_d = tl.arange(0, D)
+    q, do = (
+        tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :]),
+        tl.load(do_ptr + offs_m[:, None] * D + offs_d[None, :]),
+    )
+    k, v = (
+        tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :]),
+        tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :]),
+    )
+    p = tl.exp(tl.dot(q, k.T) * scale - tl.load(lse_ptr + offs_m)[:, None])
+    ds = p * (tl.dot(do, v.T) - tl.load(delta_ptr + offs_m)[:, None])
+    tl.store(ds_ptr + offs_m[:, None] * Nk + offs_n[None, :], ds)
+
+
+@triton.jit
+def log_ds_times_k_kernel(ds_ptr, k_ptr, dq_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr):
+    offs_m, offs_d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, D)
+    dq = tl.zeros((TILE, D), tl.float32)
+    for j in range(0, Nk, TILE):
+        offs_n = j + tl.arange(0, TILE)
+        ds = tl.load(ds_ptr + offs_m[:, None] * Nk + offs_n[None, :])
+        k = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :])
+        dq = tl.dot(ds.to(k.dtype), k, dq)
+    tl.store(dq_ptr + offs_m[:, None] * D + offs_d[None, :], (dq * scale).to(tl.float16))
+
+
+@triton.jit
+def log_dq_kernel(
+    q_ptr, k_ptr, v_ptr, do_ptr, lse_ptr, delta_ptr, dq_ptr, Nk, scale, D: tl.constexpr, TILE: tl.constexpr
+):
+    offs_m, offs_d = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, D)
+    q, do = (
+        tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :]),
+        tl.load(do_ptr + offs_m[:, None] * D + offs_d[None, :]),
+    )
+    lse, delta, dq = tl.load(lse_ptr + offs_m), tl.load(delta_ptr + offs_m), tl.zeros((TILE, D), tl.float32)
+    for j in range(0, Nk, TILE):
+        offs_n = j + tl.arange(0, TILE)
+        k, v = (
+            tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :]),
+            tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :]),
+        )
+        p = tl.exp(tl.dot(q, k.T) * scale - lse[:, None])
+        ds = p * (tl.dot(do, v.T) - delta[:, None])
+        dq = tl.dot(ds.to(k.dtype), k, dq)
+    tl.store(dq_ptr + offs_m[:, None] * D + offs_d[None, :], (dq * scale).to(tl.float16))
+
+
+def no_dp(q, k, v, do, lse, delta):
+    (Nq, D), Nk = q.shape, k.shape[0]
+    p, ds = torch.empty((Nq, Nk), device=q.device), torch.empty((Nq, Nk), device=q.device)
+    dq, grid = torch.empty_like(q), (Nq // 32, Nk // 32)
+    log_p_kernel[grid](q, k, lse, p, Nk, D**-0.5, D=D, TILE=32)
+    log_ds_kernel[grid](p, do, v, delta, ds, Nk, D=D, TILE=32)
+    log_ds_times_k_kernel[(Nq // 32,)](ds, k, dq, Nk, D**-0.5, D=D, TILE=32)
+    return dq
+
+
+def only_ds(q, k, v, do, lse, delta):
+    (Nq, D), Nk = q.shape, k.shape[0]
+    ds, dq = torch.empty((Nq, Nk), device=q.device), torch.empty_like(q)
+    log_p_and_ds_kernel[(Nq // 32, Nk // 32)](q, k, v, do, lse, delta, ds, Nk, D**-0.5, D=D, TILE=32)
+    log_ds_times_k_kernel[(Nq // 32,)](ds, k, dq, Nk, D**-0.5, D=D, TILE=32)
+    return dq
+
+
+def no_matrix(q, k, v, do, lse, delta):
+    (Nq, D), Nk = q.shape, k.shape[0]
+    dq = torch.empty_like(q)
+    log_dq_kernel[(Nq // 64,)](q, k, v, do, lse, delta, dq, Nk, D**-0.5, D=D, TILE=64)
+    return dq
+
+
+### END SOLUTION
+def dq_log():
+    """The rounds, in order: dicts of change, bytes, sectors, launches and version."""
+    ### BEGIN SOLUTION
+    return [
+        # p and ds: written and read once each. Tiles of 32 x 32 read two pairs of vectors, and the last kernel k
+        {
+            "change": "dp stays in registers",
+            "bytes": "16*Nq*Nk + 10*Nq*Nk*D/32 + 2*Nq*D",
+            "sectors": "(16*Nq*Nk + 10*Nq*Nk*D/32 + 2*Nq*D) / 32",
+            "launches": 3,
+            "version": no_dp,
+        },
+        {
+            "change": "p stays in registers, too",
+            "bytes": "8*Nq*Nk + 10*Nq*Nk*D/32 + 2*Nq*D",
+            "sectors": "(8*Nq*Nk + 10*Nq*Nk*D/32 + 2*Nq*D) / 32",
+            "launches": 2,
+            "version": only_ds,
+        },
+        {
+            "change": "ds, too: one kernel with a loop over keys, 64 queries each",
+            "bytes": "4*Nk*D*Nq/64 + 6*Nq*D",
+            "sectors": "(4*Nk*D*Nq/64 + 6*Nq*D) / 32",
+            "launches": 1,
+            "version": no_matrix,
+        },
+    ]
+    ### END SOLUTION
+
+
+# %% check="flash_backward.dq_log"
+check("flash_backward.dq_log", dq_log)
+
+# %%
+worklog("flash_backward.dq_log", dq_log)
+
+# %% [markdown]
 # ## Further reading
 #
 # * Dao and others, *FlashAttention* (2022), appendix B: the backward pass, with delta derived. Dao, *FlashAttention-2*

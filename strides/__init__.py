@@ -4,6 +4,7 @@
     lab.py          the course in JupyterLab
     handout.py      a unit for the student to work in
     check.py        a saved notebook checked
+    work_log.py     the page of a work log
     tutor.py        tools for a learner's assistant, over MCP;  seen.py  what the trace sees of a notebook's answer, for them
     startup.py      what a kernel runs first where there is no Triton
     completion.py   what a shell offers when Tab is pressed

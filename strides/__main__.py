@@ -51,6 +51,18 @@ def check(arguments: Sequence[str]) -> int:
     return checking(told.notebook, told.exercise)
 
 
+def log(arguments: Sequence[str]) -> int:
+    """Write the page of a work log: what each round stated, what its trace says, with the pictures."""
+    parser = _parser(log)
+    parser.add_argument("notebook", type=Path, metavar="FILE")
+    parser.add_argument("exercise", help="such as coalescing.transpose_log")
+    parser.add_argument("-o", "--out", type=Path, help="the page; EXERCISE.html if none is named")
+    told = parser.parse_args(arguments)
+    from strides import work_log
+
+    return work_log.write(told.notebook, told.exercise, told.out or Path(f"{told.exercise}.html"))
+
+
 def trace(arguments: Sequence[str]) -> int:
     """Count what a script's kernels do to memory; as the command `tritontrace` does."""
     return import_module("tritontrace.cli").main(arguments)
@@ -99,6 +111,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "lab": lab,
     "next": next_,
     "check": check,
+    "log": log,
     "demo": demo,
     "trace": trace,
     "tutor": tutor,

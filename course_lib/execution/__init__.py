@@ -146,6 +146,13 @@ def replay_each(parts: Sequence[dict[str, Any]], compile_seconds: float) -> list
     return [[wire.to_tree(evidence) for evidence in found] for found, _ in replayed]
 
 
+def trace_once(parts: Sequence[dict[str, Any]]) -> None:
+    """Replay answers, as replay_each takes them, for what is remembered of their kernels alone: forks of this process have it."""
+    for part in parts:
+        _replayed(**{name: value for name, value in part.items() if name != "reported"})
+    SPENT.clear()
+
+
 def _replayed(
     logs: Sequence[dict[str, Any]],
     fresh: Sequence[Sequence[dict[str, Any]]],

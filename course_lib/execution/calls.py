@@ -28,6 +28,7 @@ from course_lib.workloads.rehearsals import (
     run_clip,
     run_swapped,
 )
+from course_lib.workloads.stated import CALLED, written
 from tritontrace.replay import Caller, Mark, by_name, called
 from tritontrace.replay.wire import storage_bytes
 from tritontrace.results import described
@@ -265,6 +266,16 @@ def as_an_operator(function: Callable, arguments: dict[str, Any], mark: Mark) ->
     return (*found, *(number for fact in facts for number in fact))
 
 
+def in_a_round(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:
+    """The result of the version of one round of a work log; None if there is none yet. arguments: version, the number of the round, and
+    what a version takes. Number 0 asks for what all rounds state."""
+    number, rounds = arguments.pop("version"), function()
+    if number == 0:
+        return written(rounds)
+    version = rounds[number - 1].get("version") if isinstance(rounds, (list, tuple)) and number <= len(rounds) else None
+    return None if version is None else called(version, arguments)
+
+
 def as_a_checkpoint_does(function: Callable, arguments: dict[str, Any], mark: Mark) -> tuple | None:
     """(o, dq, dk, dv) of f(q, k, v, ...) where activations are recomputed: it runs once for its result, and again, on the same inputs,
     for what backward needs. A gradient that autograd knows nothing of is None. arguments: q, k, v, others, dy."""
@@ -315,4 +326,5 @@ CALLS: dict[str, Caller] = {
     "as a layer does": as_a_layer_does,
     "as an operator": as_an_operator,
     "as a checkpoint does": as_a_checkpoint_does,
+    CALLED: in_a_round,
 }

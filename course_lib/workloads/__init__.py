@@ -10,6 +10,7 @@ launched.py       the kernels of a model as launches, which leave autograd no hi
 text.py           a text to train on, of which the best loss is known
 rehearsals.py     training on a small scale, in which a check calls a student's function
 checkpointed.py   a run that stops, and goes on in another process
+stated.py         what the rounds of a work log state, as formulas
 chains.py         elementwise operations, cut into kernels
 torch_attention.py attention in torch, for a unit 10 without unit 09
 """

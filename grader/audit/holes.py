@@ -23,6 +23,7 @@ import torch
 import grader
 from course_lib.exercise import Case
 from course_lib.exercises import find
+from course_lib.workloads.stated import CALLED
 from grader import published
 from grader.audit.mutations import SEED, Mutant, alternatives, head_of, lost, nodes_of, replaced, used_by
 from grader.judging.judge import all_cases
@@ -149,8 +150,12 @@ def hole(mutant: Mutant) -> Hole | None:
 
 
 def of_unit(unit: str, count: int, seed: int) -> list[Mutant]:
-    """Draw at most `count` random mutants of each exercise of a unit that asks for kernels in Triton."""
-    kernels = [e for e in grader.exercises(unit).values() if e.kind == "kernel" and e.language == "Triton"]
+    """Draw at most `count` random mutants of each exercise of a unit that asks for kernels in Triton, work logs left out."""
+    kernels = [
+        e
+        for e in grader.exercises(unit).values()
+        if e.kind == "kernel" and e.language == "Triton" and e.called != CALLED
+    ]
     return [mutant for exercise in kernels for mutant in drawn(exercise.id, count, seed)]
 
 

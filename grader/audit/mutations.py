@@ -27,6 +27,7 @@ import grader
 from course_lib import criteria, execution
 from course_lib.exercise import Exercise
 from course_lib.exercises import find
+from course_lib.workloads.stated import CALLED
 from grader import published
 from grader.judging.judge import all_cases
 from tritontrace import compiled
@@ -299,8 +300,8 @@ def run(
 
 
 def of_unit(unit: str) -> list[Mutant]:
-    """All mutants of a unit's kernels."""
-    kernels: list[Exercise] = [e for e in grader.exercises(unit).values() if e.kind == "kernel"]
+    """All mutants of a unit's kernels. A work log's are not among them: what its versions do on other sizes is not asked for."""
+    kernels: list[Exercise] = [e for e in grader.exercises(unit).values() if e.kind == "kernel" and e.called != CALLED]
     return [mutant for exercise in kernels for mutant in mutants(exercise.id)]
 
 

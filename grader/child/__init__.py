@@ -5,4 +5,5 @@ card.py       the child that runs its kernels on a GPU
 sandbox.py    what keeps it to itself: bubblewrap, limits, and the next two
 landlock.py   files that a child may see
 seccomp.py    system calls that a child may make
+memory.py     what processes hold, and what a worker keeps to
 """

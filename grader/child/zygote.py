@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import math
 import os
@@ -51,8 +52,8 @@ class Zygote:
 
         spent: seconds of CPU by phase, as the child says; used: all of them, as the zygote has measured them.
 
-        A request has a role, "record", "replay" or "evaluate", seconds of CPU, compile_seconds on the clock if it is to replay, and
-        parts: what record_all, replay_all or exactly.evaluated takes for each answer.
+        A request has a role, "record", "replay", "evaluate" or "warm" (see WarmReplayer), seconds of CPU, compile_seconds on the clock if
+        it is to replay, and parts: what record_all, replay_all or exactly.evaluated takes for each answer.
         """
         from course_lib.execution.calls import BACKWARD
         from tritontrace.replay import child, wire
@@ -164,6 +165,68 @@ def _opened(told: dict[str, Any], sent: bytearray) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------- the zygote itself
 
 
+class WarmReplayer:
+    """A fork of the zygote that has traced published answers, and forks the children that replay: of an equal kernel they need no
+    front end, and no pattern of accesses again.
+
+    No recorder is its child. What it remembers of published kernels lies in its memory, where host code could look for it; a
+    replay runs none.
+    """
+
+    def __init__(self, parts: bytes | bytearray) -> None:
+        (asked, requests), (replies, answered) = os.pipe(), os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                _only([asked, answered])
+                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+                _trace(parts)
+                _serve(os.fdopen(asked, "rb"), os.fdopen(answered, "wb"))
+            finally:
+                os._exit(0)
+        os.close(asked)
+        os.close(answered)
+        self.requests, self.replies = os.fdopen(requests, "wb"), os.fdopen(replies, "rb")
+        _spared.add(self.pid)
+
+    def answer(self, order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, Any], bytearray]:
+        """answer() there. Raises EOFError or BrokenPipeError if it is gone."""
+        from tritontrace.replay import wire
+
+        _send(self.requests, wire.pack(order), parts)
+        return wire.unpack(_receive(self.replies)), _receive(self.replies)
+
+    def close(self) -> None:
+        """End it, if it has not ended."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        _spared.discard(self.pid)
+        for pipe in (self.requests, self.replies):
+            with contextlib.suppress(OSError):  # what it was not sent yet
+                pipe.close()
+
+
+_spared: set[int] = set()  # children of this process that are not a submission's
+
+
+def _only(descriptors: list[int]) -> None:
+    """Close all but these and the standard ones: what the zygote is asked and answers is none of its fork's business."""
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        if descriptor > 2 and descriptor not in descriptors:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+def _trace(parts: bytes | bytearray) -> None:
+    from course_lib import execution
+    from tritontrace.replay import wire
+
+    with contextlib.suppress(Exception):  # then it is as cold as the zygote, and no worse
+        execution.trace_once(wire.unpack(parts))
+    gc.collect()
+    gc.freeze()
+
+
 def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
     """Run one request, for one answer or several of one student, in a child of its own. Return what is
     known of it (lost: why no message came; spent; used) and the child's message, unread.
@@ -236,7 +299,7 @@ def _end_orphans() -> None:
     """Kill what a child left behind in sessions of its own: as a subreaper this process has inherited it."""
     while True:
         with open(f"/proc/self/task/{os.getpid()}/children") as children:
-            orphans = [int(pid) for pid in children.read().split()]
+            orphans = [pid for pid in map(int, children.read().split()) if pid not in _spared]
         if not orphans:
             return
         for pid in orphans:
@@ -261,7 +324,6 @@ def main() -> None:
     import torch
 
     from tritontrace import compiled
-    from tritontrace.replay import wire
     from tritontrace.tracing import keep_it_light
 
     torch.set_num_threads(1)
@@ -273,14 +335,37 @@ def main() -> None:
         import tritontrace.hopper  # noqa: F401
     keep_it_light()
     sandbox.packages()
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)  # nothing but replies goes to the judge
+    _serve(requests, replies)
+
+
+def _serve(requests: IO[bytes], replies: IO[bytes]) -> None:
+    """Answer requests until nobody is left to ask. One to warm up is answered at once."""
+    from tritontrace.replay import wire
+
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    warmed: WarmReplayer | None = None
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while True:
-            told, sent = answer(wire.unpack(_receive(requests)), _receive(requests))
+            order, parts = wire.unpack(_receive(requests)), _receive(requests)
+            if order["role"] == "warm":
+                if warmed:
+                    warmed.close()
+                warmed = WarmReplayer(parts)
+                nothing = {"result": {"value": [], "spent": {}}, "error": "", "printed": ""}
+                known, sent = {"lost": None, "spent": {}, "used": 0.0}, wire.pack(nothing)
+            elif warmed and order["role"] == "replay":
+                try:
+                    known, sent = warmed.answer(order, parts)
+                except (EOFError, BrokenPipeError, wire.WireError):  # it ended: out of memory?
+                    warmed.close()
+                    warmed = None
+                    known, sent = answer(order, parts)
+            else:
+                known, sent = answer(order, parts)
             try:
-                _send(replies, wire.pack(told), sent)
+                _send(replies, wire.pack(known), sent)
             except BrokenPipeError:  # the judge was stopped; nobody is left to hear of it, or of what is unsent
                 os._exit(0)
 

@@ -7,5 +7,6 @@ single.py       one notebook, without a class
 regrade.py      what is judged anew
 changes.py      whose marks changed, from what to what
 frozen.py       units whose marks stay as they are
+copies.py       the books before marks change, and those of a dry run
 lock.py         one autograde at a time
 """

@@ -26,6 +26,7 @@ class ChangedMarks:
         self.path = home / "reports" / f"{unit}.before.json"
         self.log = home / "reports" / f"{unit}_changes.csv"
         now = {student: _points(entry) for student, entry in entries.items()}
+        self.resumed = self.path.exists()  # a run was stopped before it could show its list
         self.before: dict[str, Points] = now | disk.read(self.path)
         self.logged = {student: dict(points) for student, points in self.before.items()}
         if self.before:
@@ -50,18 +51,18 @@ class ChangedMarks:
             rows.writerows([["when", "student", "exercise", "before", "after"]] * new)
             rows.writerows([when, entry.student, id, *map(_shown, change)] for id, change in changed.items())
 
-    def sentences(self, entries: Mapping[str, Entry]) -> list[str]:
-        """Tell of each student who had been graded and has other points now: "mark changed: ada: matmul 20 -> 18, total 66 -> 64"."""
+    def told(self, entries: Mapping[str, Entry]) -> dict[str, str]:
+        """Tell of each student who had been graded and has other points now: {"ada": "matmul 20 -> 18, total 66 -> 64"}."""
         for student in self.before.keys() & entries.keys():
             self.entered(
                 entries[student]
             )  # of those whom nobody entered: an exercise that is dropped takes its points along
-        lines = []
+        changes = {}
         for student, before in self.before.items():
             if student in entries and (changed := _changed(before, _points(entries[student]))):
                 parts = (f"{id.rpartition('.')[2]} {_shown(a)} -> {_shown(b)}" for id, (a, b) in changed.items())
-                lines.append(f"mark changed: {student}: {', '.join(parts)}")
-        return lines
+                changes[student] = ", ".join(parts)
+        return changes
 
     def shown(self) -> None:
         """Forget what the marks were: whoever sat there has seen the list."""

@@ -28,6 +28,7 @@ from grader.gradebook import counts
 from grader.judging import excused, follow_through, submission, verdicts
 from grader.judging import judge as judging
 
+MANY = 20  # submissions of which each worker first traces the published kernels, which takes as long as one submission
 OnProgress = Callable[[int, int], None]
 POISON = (
     "the process that judged this ended twice, the second time with nothing else at work (memory? a crash?); "
@@ -112,6 +113,7 @@ class ClassGrader:
 
     again    judge once more what is recorded as poison
     gpu      what is done with a GPU. Raises NoGPU if it is to count and there is none
+    ended    whose jobs ended their workers, each time
     spent    seconds of the workers by phase (see execution.SPENT), of the verdicts that were not on disk: `judged` many
     """
 
@@ -138,6 +140,8 @@ class ClassGrader:
             raise NoGPU(
                 "No GPU is in sight of the workers, so none can count: leave out --gpu counts, or give them one."
             )
+        self.many = False
+        self.ended: list[str] = []
         self.spent: Counter[str] = Counter()
         self.judged = 0
 
@@ -165,6 +169,7 @@ class ClassGrader:
         """
         exercises = list(grader.exercises(unit).values())
         found = {s: path for s, path in submissions(self.folder, unit).items() if only is None or s in only}
+        self.many = len(found) >= MANY
         unread, waiting, incomplete = deque(found.items()), deque(), {}
         done, total, desk = 0, len(found) * len(exercises), JobQueue(self)
         while True:
@@ -227,7 +232,13 @@ class ClassGrader:
         version = verdicts.code_version()
         return [
             JudgingJob(
-                student, part, version, kernels, self.gpu, self._canary(_unit(find(answer.exercise) for answer in part))
+                student,
+                part,
+                version,
+                kernels,
+                self.gpu,
+                self._canary(_unit(find(answer.exercise) for answer in part)),
+                self.many,
             )
             for kernels, part in parts
             if part
@@ -314,6 +325,7 @@ class JobQueue:
             self.later.append(replace(job, patient=True))
             return {}
         except self.workers.died:
+            self.room.ended.append(job.student)
             if not alone:
                 self.suspects += job.apart()
                 return {}

@@ -1,4 +1,8 @@
-"""Units whose marks are published: what has been graded stays as it is, whatever changes in the course."""
+"""Units whose marks are published: what has been graded stays as it is, whatever changes in the course.
+
+frozen.json      unit -> since when nobody who has been graded is judged again
+exported.json    unit -> when its marks left for the LMS: whoever has not handed in again since keeps them, though the course changes
+"""
 
 from __future__ import annotations
 
@@ -11,22 +15,30 @@ from grader import disk
 
 def since(home: Path, unit: str) -> str:
     """The day on which the unit was frozen, as 2026-11-30; "" if it is not."""
-    return _units(home).get(unit, "")
+    return disk.read(home / "frozen.json").get(unit, "")
+
+
+def exported(home: Path, unit: str) -> str:
+    """The day on which marks of the unit were last exported; "" if they were not, or are to change again."""
+    return disk.read(home / "exported.json").get(unit, "")
 
 
 def freeze(home: Path, unit: str) -> None:
     """Keep the marks of everybody who has been graded in this unit."""
-    _write(home, {unit: date.today().isoformat()} | _units(home))
+    _write(home / "frozen.json", {unit: date.today().isoformat()} | disk.read(home / "frozen.json"))
+
+
+def note_export(home: Path, unit: str) -> None:
+    """Note that others have the marks of this unit now."""
+    _write(home / "exported.json", disk.read(home / "exported.json") | {unit: date.today().isoformat()})
 
 
 def thaw(home: Path, unit: str) -> None:
     """Let the next autograde change marks again."""
-    _write(home, {name: day for name, day in _units(home).items() if name != unit})
+    for path in (home / "frozen.json", home / "exported.json"):
+        if unit in (units := disk.read(path)):
+            _write(path, {name: day for name, day in units.items() if name != unit})
 
 
-def _units(home: Path) -> dict[str, str]:
-    return disk.read(home / "frozen.json")
-
-
-def _write(home: Path, units: dict[str, str]) -> None:
-    disk.write({home / "frozen.json": json.dumps(units, indent=1).encode()})
+def _write(path: Path, units: dict[str, str]) -> None:
+    disk.write({path: json.dumps(units, indent=1).encode()})

@@ -25,7 +25,8 @@ import torch
 import grader
 from course_lib import execution
 from course_lib.exercise import Verdict
-from course_lib.exercises import find
+from course_lib.exercises import find, unit_of
+from grader.child import memory
 from grader.cohort import canary
 from grader.judging import judge as judging
 from grader.judging import verdicts
@@ -57,6 +58,7 @@ class JudgingJob:
     kernels: bool = False  # its answers have some, which a GPU can run
     gpu: grader.GPUMode = "shown"
     canary: QueuedAnswer | None = None
+    many: bool = False  # the class is large: to know the published kernels pays
     patient: bool = False  # nobody waits: its answers may be judged one by one, should they disturb one another
 
     def apart(self) -> list[JudgingJob]:
@@ -97,6 +99,10 @@ class Workers(Protocol):
         """verdicts.device() of the workers that have a GPU."""
         ...
 
+    def places(self, mode: grader.GPUMode) -> list[str]:
+        """verdicts.place() of each worker."""
+        ...
+
     def submit(self, job: JudgingJob) -> Future[tuple[list[Any], dict[str, float]]]:
         """The future of judge(job)."""
         ...
@@ -121,12 +127,16 @@ def judge(job: JudgingJob, accept_risk: bool) -> tuple[list[Any], dict[str, floa
         )
     if not hasattr(_own, "judge"):
         torch.set_num_threads(1)  # workers fill the cores, not their threads
-        _own.judge, _own.heard = judging.Judge(accept_risk=accept_risk), set()
+        _own.judge, _own.heard, _own.warm = judging.Judge(accept_risk=accept_risk), set(), ""
         gc.set_threshold(100_000)  # there is hardly any garbage in the messages of a submission
     _own.judge.gpu = job.gpu
     if job.canary and job.canary not in _own.heard:
         canary.judge_references(_own.judge, _answers(job.canary))
         _own.heard.add(job.canary)
+    unit = unit_of(job.answers[0].exercise)
+    if job.many and unit != _own.warm:
+        _own.judge.warm(canary.references(unit))
+        _own.warm = unit
     execution.SPENT.clear()
     try:
         found = _own.judge.judge_all(_answers(*job.answers), judging.CpuBudget(hurry=not job.patient))
@@ -149,7 +159,8 @@ def verdicts_of(trees: list[Any]) -> list[Verdict]:
 
 
 class Local:
-    """`count` processes of this machine, each replaced when it dies. With GPUs, each has one in sight."""
+    """`count` processes of this machine, each replaced when it dies, or holds more than memory.WORKER when a job is done. With
+    GPUs, each has one in sight."""
 
     died = (WorkerDied,)
 
@@ -171,6 +182,9 @@ class Local:
     def device(self, mode: grader.GPUMode) -> str:
         return verdicts.device(mode)
 
+    def places(self, mode: grader.GPUMode) -> list[str]:
+        return [verdicts.place(mode)] * self.count
+
     def submit(self, job: JudgingJob) -> Future:
         return self.threads.submit(self._in_my_process, job)
 
@@ -181,11 +195,19 @@ class Local:
             if self.local.process is None:
                 self.local.process = ProcessPoolExecutor(1, self.context, _sit_down, (self.local.seat,))
                 self.pids[self.local.seat] = self.local.process.submit(os.getpid).result()
-            return self.local.process.submit(judge, job, self.accept_risk).result()
+            judged = self.local.process.submit(judge, job, self.accept_risk).result()
+            if memory.resident(self.pids[self.local.seat]) > memory.WORKER:
+                self._stand_up()
+            return judged
         except BrokenProcessPool:
-            self.pids.pop(self.local.seat, None)
-            self.local.process = None
+            self._stand_up()
             raise WorkerDied("the process that judged it ended") from None
+
+    def _stand_up(self) -> None:
+        """Let this thread's process go: the next job has another."""
+        self.pids.pop(self.local.seat, None)
+        self.local.process.shutdown()
+        self.local.process = None
 
     def close(self, *, now: bool = False) -> None:
         for pid in list(self.pids.values()) if now else ():
@@ -263,6 +285,9 @@ class Dask:
                 "resource GPU to workers of one kind."
             )
         return found[0] if found else verdicts.NO_GPU
+
+    def places(self, mode: grader.GPUMode) -> list[str]:
+        return [*self.client.run(verdicts.place, mode).values()]
 
     def submit(self, job: JudgingJob) -> Future:
         resources = {"GPU": 1} if job.kernels and job.gpu != "none" and self.with_gpu else None

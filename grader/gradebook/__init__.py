@@ -14,4 +14,5 @@ counts.py      what counts in a class: the main path, More, or not at all
 late.py        due dates and extensions, and what lateness costs
 amended.py     exercises that a unit gains or loses after submissions
 exchange.py    submissions through nbgrader's exchange
+requests.py    requests to look at a mark again
 """

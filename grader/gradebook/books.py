@@ -33,7 +33,7 @@ from course_lib.exercises import UNITS
 from grader import ROOT, disk
 from grader.gradebook import converting, counts, known, late, marks, results, submitted
 from grader.judging import submission
-from grader.judging.verdicts import code_version
+from grader.judging.verdicts import NO_GPU, code_version, conditions
 from grader.nbgrader_config import config
 from tritontrace.replay import wire
 
@@ -41,13 +41,14 @@ from tritontrace.replay import wire
 class Books:
     """The books of one unit under `home`. Raises ValueError if nbgrader cannot register the unit.
 
+    device   the GPU on which answers are judged, as verdicts.device() has it
     changes  sentences: exercises that the unit has gained or lost since somebody handed it in
     written  how many feedback pages were written anew; the others are as they were
     cpu      seconds of CPU by step: "gradebook", "feedback"
     """
 
-    def __init__(self, home: Path, unit: str, *, root: Path = ROOT) -> None:
-        self.home, self.unit = Path(home).resolve(), unit
+    def __init__(self, home: Path, unit: str, *, root: Path = ROOT, device: str = NO_GPU) -> None:
+        self.home, self.unit, self.device = Path(home).resolve(), unit, device
         self.changes = converting.register(self.home, unit, root=root)
         settings = config(self.home, root=root)
         self.book = Gradebook(f"sqlite:///{self.home / 'gradebook.db'}")
@@ -136,6 +137,7 @@ class Books:
         return {
             "version": _version(),
             "code": code_version(UNITS[self.unit]),
+            "conditions": conditions(self.device),
             "due": self.due.get(student, self.due[""]),
             "late": late.rules_of(self.home, self.unit),
             "counts": counts.rules_of(self.home, self.unit),

@@ -1,4 +1,4 @@
-"""nbgrader's exchange, where it copies files: the unit's notebook and nbgrader's two notes, and nothing else.
+"""nbgrader's exchange, where it copies files: the unit's notebook, nbgrader's two notes and a request to look again, and nothing else.
 
 Its own copies leave out what CourseDirectory.ignore names, which here is everything (nbgrader_config.py), and follow
 symbolic links, which whoever can write to an exchange can leave there.
@@ -6,6 +6,8 @@ symbolic links, which whoever can write to an exchange can leave there.
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import logging
 import os
 from pathlib import Path
@@ -15,8 +17,12 @@ from nbgrader.exchange.default import ExchangeCollect, ExchangeReleaseAssignment
 
 from grader.judging.submission import MAX_FILE
 
-NOTES = "timestamp.txt", "submission_secret.txt"  # when it was handed in; what its feedback is fetched by
-NOTE_BYTES = 200
+NOTES = TIME, SECRET = (
+    "timestamp.txt",
+    "submission_secret.txt",
+)  # when it was handed in; what its feedback is fetched by
+REQUEST = "regrade.txt"  # see requests.py
+NOTE_BYTES = {TIME: 200, SECRET: 200, REQUEST: 4000}
 
 
 class _NotebookAlone:
@@ -29,11 +35,11 @@ class _NotebookAlone:
         """Copy from folder to folder. A link, a missing file or one that is too large stays behind, with a warning if
         it is the notebook."""
         notebook, source = f"{self.coursedir.assignment_id}.ipynb", Path(src)
-        for name, most in ((notebook, MAX_FILE), *((note, NOTE_BYTES) for note in NOTES)):
+        for name, most in {notebook: MAX_FILE, **NOTE_BYTES}.items():
             try:
                 if source.is_symlink():
                     raise OSError("its folder is a link")
-                content = _plain(source / name, most)
+                content = plain(source / name, most)
             except OSError as problem:
                 if name == notebook:
                     self.log.warning("%s was not copied: %s", source / name, problem.strerror or problem)
@@ -42,7 +48,7 @@ class _NotebookAlone:
             Path(dest, name).write_bytes(content)
 
 
-def _plain(path: Path, most: int) -> bytes:
+def plain(path: Path, most: int) -> bytes:
     """The content of a file. Raises OSError if it is a link, no file, or larger than `most` bytes."""
     if not path.is_file():
         raise OSError("it is not there, or no file")
@@ -58,4 +64,18 @@ class Release(_NotebookAlone, ExchangeReleaseAssignment):
 
 
 class Collect(_NotebookAlone, ExchangeCollect):
-    """Collects the notebook alone."""
+    """Collects the notebook, the notes and a request. Who hands in the same notebook again, for the sake of a request, was no later."""
+
+    def do_copy(self, src: str, dest: str, log: object = None) -> None:
+        super().do_copy(src, dest, log)
+        name, copied = f"{self.coursedir.assignment_id}.ipynb", Path(dest)
+        if not (copied / REQUEST).exists():
+            return
+        student, unit, *_ = Path(src).name.split("+")
+        times = []
+        for earlier in Path(src).parent.glob(f"{glob.escape(student)}+{glob.escape(unit)}+*"):
+            with contextlib.suppress(OSError):
+                if not earlier.is_symlink() and plain(earlier / name, MAX_FILE) == (copied / name).read_bytes():
+                    times.append(plain(earlier / TIME, NOTE_BYTES[TIME]))
+        if times:
+            (copied / TIME).write_bytes(min(times))

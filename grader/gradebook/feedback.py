@@ -42,7 +42,12 @@ def carry_notes(*, assignment: str, student: str, notebooks: Iterable[str]) -> N
     for source in (Path(notebook).with_name(note) for notebook in notebooks for note in NOTES):
         step, *names = source.parts[-4:-1]
         following = {"submitted": "autograded", "autograded": "feedback"}.get(step)
-        if following and source.is_file() and not source.is_symlink() and source.stat().st_size <= NOTE_BYTES:
+        if (
+            following
+            and source.is_file()
+            and not source.is_symlink()
+            and source.stat().st_size <= NOTE_BYTES[source.name]
+        ):
             target = source.parents[3].joinpath(following, *names, source.name)
             target.unlink(missing_ok=True)
             shutil.copyfile(source, target)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import string
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +55,7 @@ class Entry:
     extra       exercise -> extra credit, which `total` includes: for speed, and what counts of the points of More
     penalty     for being late;  score = total - penalty, never below 0; None while points of an exercise are unknown
     hours_late  after the due date and any extension; 0 where no time of handing in is known
+    on          the machines on which the exercises that count were judged
     """
 
     student: str
@@ -66,6 +69,7 @@ class Entry:
     penalty: float
     hours_late: float = 0.0
     by_hand: dict[str, ByHand] = field(default_factory=dict)
+    on: tuple[str, ...] = ()
 
     @property
     def score(self) -> float | None:
@@ -140,7 +144,16 @@ def _entry(submitted, counting: counts.ExerciseCounts, judged: Mapping[str, Verd
         penalty=submitted.late_submission_penalty or 0.0,
         hours_late=submitted.total_seconds_late / 3600,
         by_hand={id: fields for id, fields in by_hand(submitted, exercises.values()).items() if fields.given},
+        on=tuple(sorted({v.on for id, v in judged.items() if v.on and counting.ways.get(id, "dropped") != "dropped"})),
     )
+
+
+def places(entries: Iterable[Entry]) -> dict[tuple[str, ...], str]:
+    """The machines that judged somebody -> a letter for them, the commonest first; {} if everybody was judged on the same."""
+    common = Counter(entry.on for entry in entries if entry.on)
+    if len(common) < 2:
+        return {}
+    return {on: string.ascii_lowercase[number % 26] for number, (on, _) in enumerate(common.most_common())}
 
 
 def _points(grade) -> float | None:

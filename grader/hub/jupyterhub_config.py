@@ -7,6 +7,7 @@ said otherwise; what grading writes lies where nbgrader_config.py in grader/ say
 import os
 import stat
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from jupyterhub.spawner import SimpleLocalProcessSpawner
@@ -61,3 +62,15 @@ c.Spawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
 c.Spawner.default_url = "/lab"
 c.Spawner.start_timeout = c.Spawner.http_timeout = 300  # seconds: before a lesson many servers start at once
 c.Spawner.args = ["--allow-root"] * (os.geteuid() == 0)
+
+# What nobody uses goes, and a lesson's start is a queue: docs/jupyterhub.md says what a student takes.
+c.Spawner.args += ["--MappingKernelManager.cull_idle_timeout=1800", "--MappingKernelManager.cull_interval=300"]
+c.Spawner.mem_limit = os.environ.get(
+    "HUB_MEMORY", "2G"
+)  # where the spawner holds a server to it: plain processes are not
+c.JupyterHub.concurrent_spawn_limit = 20
+if find_spec("jupyterhub_idle_culler"):
+    culling = [sys.executable, "-m", "jupyterhub_idle_culler", "--timeout=3600"]
+    c.JupyterHub.services = [{"name": "culler", "command": culling}]
+    scopes = ["list:users", "read:users:activity", "read:servers", "delete:servers"]
+    c.JupyterHub.load_roles = [{"name": "culler", "scopes": scopes, "services": ["culler"]}]

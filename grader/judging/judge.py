@@ -33,7 +33,7 @@ from course_lib.handin import literals
 from grader.child import card, sandbox
 from grader.child.zygote import Zygote
 from grader.judging import provided, redaction, submission
-from grader.judging.verdicts import VerdictStore, device, key_of, one_at_a_time
+from grader.judging.verdicts import VerdictStore, device, key_of, one_at_a_time, place
 from tritontrace.replay import wire
 from tritontrace.replay.child import SENTENCE, ChildLost
 from tritontrace.results import Cause
@@ -128,6 +128,21 @@ class Judge:
         self.folder.mkdir(parents=True, exist_ok=True)
         return course_secret(self.folder)
 
+    def warm(self, published: Sequence[tuple[Exercise, Sequence[tuple[str, str]]]]) -> None:
+        """Let replays know the kernels of published answers from now on: one that equals such a kernel costs less.
+
+        Public cases alone are traced, with numbers that are nobody's. Where that fails, everything is judged all the same.
+        """
+        self.budget, tasks = CpuBudget(), []
+        for exercise, cells in published:
+            if exercise.kind == "kernel" and exercise.language == "Triton" and exercise.called not in relays.ONCE:
+                tasks.append(JudgingTask(exercise, cells, 0))
+                tasks[-1].keep_public()
+        with contextlib.suppress(NotObserved, GraderFailed, Postponed):
+            self._record(tasks)
+            parts = [task.to_replay() for task in tasks if not task.problem]
+            self.zygote.ask({"role": "warm", "parts": parts, "seconds": REPLAY_SECONDS})
+
     def verdict(
         self, exercise: Exercise, cells: Sequence[tuple[str, str]], student: str, budget: CpuBudget | None = None
     ) -> Verdict:
@@ -183,7 +198,7 @@ class Judge:
     def _verdicts(self, tasks: Collection[JudgingTask]) -> list[Verdict]:
         """Their verdicts, one traced oracle after another; other threads wait meanwhile."""
         with one_at_a_time:
-            return [self._verdict(task) for task in tasks]
+            return [dataclasses.replace(self._verdict(task), on=place(self.gpu)) for task in tasks]
 
     def _record(self, tasks: Sequence[JudgingTask]) -> None:
         """Run each answer's host code on all cases, and keep a log for each, or a problem.
@@ -374,6 +389,12 @@ class JudgingTask:
         if self.exercise.called in relays.ONCE:  # no case is known where it is recorded
             self.public = list(range(len(self.cases)))
         self.hidden = [i for i in range(len(self.cases)) if i not in self.public]
+
+    def keep_public(self) -> None:
+        """Forget the hidden cases."""
+        self.cases = [self.cases[i] for i in self.public]
+        self.calls, self.fresh = ([of[i] for i in self.public] for of in (self.calls, self.fresh))
+        self.public, self.hidden = list(range(len(self.cases))), []
 
     def to_record(self, indices: Sequence[int]) -> dict[str, Any]:
         of, calls, called = self.exercise, [self.calls[i] for i in indices], self.exercise.called

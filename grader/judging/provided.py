@@ -95,6 +95,6 @@ def _descriptions(exercise_id: str) -> list[dict[str, Any]]:
 
 
 def _without_the_students(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """A description; of a name that stands for a kernel it says that alone."""
+    """A description, wherever the kernel stands; of a name that stands for a kernel it says that alone."""
     names = {name: "a kernel" if set(value) == {"kernel"} else value for name, value in entry["names"].items()}
-    return {**entry, "names": names}
+    return {**entry, "names": names, "line": 0}

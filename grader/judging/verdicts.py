@@ -15,6 +15,7 @@ import functools
 import hashlib
 import json
 import platform
+import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,6 +66,22 @@ def device(mode: GPUMode) -> str:
     if mode == "none" or not bench.has_gpu():
         return NO_GPU
     return f"{torch.cuda.get_device_name()}{', counts' if mode == 'counts' else ''}"
+
+
+@functools.cache
+def place(mode: GPUMode) -> str:
+    """The machine of this process, as far as a mark can depend on it: a processor's vector units decide in which order sums are
+    taken, a GPU decides what is fast."""
+    known = Path("/proc/cpuinfo")
+    model = re.search(r"^model name\s*: (.*)", known.read_text(errors="replace") if known.exists() else "", re.M)
+    processor = " ".join(model[1].split()) if model else platform.machine()
+    versions = f"Python {platform.python_version()}, torch {torch.__version__}, Triton {triton.__version__}"
+    return f"{processor}, {versions}, {device(mode)}"
+
+
+def conditions(on: str) -> list[str]:
+    """All besides answer, seed and code by which a verdict is kept: with others an answer is judged anew. on: device() of who judges."""
+    return [*_environment(), on]
 
 
 @functools.cache

@@ -97,9 +97,9 @@ def by_exercise(
 
 
 def by_criterion(unit: str, entries: Sequence[Entry], verdicts: Mapping[str, Mapping[str, Verdict]]) -> Rows:
-    """A row per student, exercise and criterion: what was seen and what it earned, as the judge said it, and how much of that
-    was carried: given back, since it rests on an earlier exercise's mistake. Where something was given by hand, a row of the
-    kind "by hand" follows, with the points that count and the comment.
+    """A row per student, exercise and criterion: what was seen and what it earned, as the judge said it, how much of that was
+    carried: given back, since it rests on an earlier exercise's mistake; and on which machine. Where something was given by hand, a
+    row of the kind "by hand" follows, with the points that count and the comment.
 
     verdicts    student -> exercise -> verdict
     """
@@ -117,6 +117,7 @@ def by_criterion(unit: str, entries: Sequence[Entry], verdicts: Mapping[str, Map
             "expected",
             "seen",
             "detail",
+            "on",
         ]
     ]
     of_unit = grader.exercises(unit)
@@ -126,11 +127,11 @@ def by_criterion(unit: str, entries: Sequence[Entry], verdicts: Mapping[str, Map
             for f in verdict.findings if verdict and verdict.judged else ():
                 kind = "gate" if f.gate else "extra" if f.bonus else "criterion"
                 expected = f"{f.expected} on {f.on}" if f.on else f.expected
-                said = [f.points, f.out_of, f.carried, expected, f.seen, f.detail]
+                said = [f.points, f.out_of, f.carried, expected, f.seen, f.detail, verdict.on if verdict else ""]
                 rows.append([entry.student, id, f.title, kind, *map(_yes, (f.judged, f.passed)), *said])
             if id in entry.by_hand:
                 fields = entry.by_hand[id]
-                said = [fields.points, of_unit[id].points, "", "", fields.comment, EARLIER if fields.review else ""]
+                said = [fields.points, of_unit[id].points, "", "", fields.comment, EARLIER if fields.review else "", ""]
                 rows.append([entry.student, id, "", "by hand", "", "", *said])
     return rows
 

@@ -1,6 +1,7 @@
-"""The class report, for the people who teach.
+"""Reports on a class, for the people who teach.
 
-report.py     the page
+report.py     one unit: the class report
+term.py       all units
 sources.py    submissions, read for it
 similar.py    sources that look alike
 """

@@ -31,7 +31,7 @@ from course_lib.exercise import Exercise, Verdict
 from course_lib.version import VERSION
 from grader import TEMPLATES, disk
 from grader.cohort.classroom import is_poison
-from grader.gradebook import counts, results
+from grader.gradebook import counts, requests, results
 from grader.gradebook.counts import ExerciseCounts
 from grader.gradebook.results import Entry
 from grader.lms import enrolled
@@ -161,6 +161,7 @@ class ClassReport:
     distributions: list[Distribution]
     mistakes: list[FrequentMistake]
     flags: list[StudentFlag]
+    requests: Mapping[str, str]  # student -> what to look at again, in the student's words
     unjudged: list[StudentFlag]
     alike: list[Alike]
     published: dict[str, list[str]]  # exercise -> whose source is the published one
@@ -168,6 +169,11 @@ class ClassReport:
     members: Mapping[str, Member]  # sections and groups, as rosters have them
     unread: list[str]  # whose file as a whole could not be judged: their points are in no mean
     absent: list[Absent]  # who is in a roster and handed in nothing
+
+    @property
+    def judged_on(self) -> dict[tuple[str, ...], str]:
+        """Letters for the machines that judged the class, where they differ."""
+        return results.places(self.entries)
 
     @property
     def places(self) -> list[str]:
@@ -208,6 +214,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> ClassReport:
         distributions=[replace(_distribution(x, readable, verdicts), more=x.id in more) for x in exercises],
         mistakes=mistakes({e.student: verdicts[e.student] for e in readable}),
         flags=[flag for h in handins.values() for flag in h.flags],
+        requests=requests.of_unit(home, unit),
         unjudged=[
             StudentFlag(e.student, x.id, sentence)
             for e in entries
@@ -272,18 +279,23 @@ def _inline(svg: str, label: str) -> Markup:
 # --------------------------------------------------------------------------------------------------- the page
 
 
-def page(report: ClassReport, feedback: str = "../feedback") -> str:
-    """The report as HTML. feedback: where the students' feedback lies, seen from the page."""
-    environment = Environment(
+def environment() -> Environment:
+    """Templates of reports: everything is escaped, and what a template misspells is an error."""
+    made = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["code"] = lambda sentence: Markup(render.code(sentence))
-    environment.filters["points"] = lambda value: "?" if value is None else f"{value:g}"
-    template = environment.get_template("report.html.j2")
+    made.filters["code"] = lambda sentence: Markup(render.code(sentence))
+    made.filters["points"] = lambda value: "?" if value is None else f"{value:g}"
+    return made
+
+
+def page(report: ClassReport, feedback: str = "../feedback") -> str:
+    """The report as HTML. feedback: where the students' feedback lies, seen from the page."""
+    template = environment().get_template("report.html.j2")
     return template.render(
         r=report,
         histogram=histogram,

@@ -209,6 +209,7 @@ def test_a_class_s_own_settings_run_each_server_as_its_owner(tmp_path, monkeypat
     found = PyFileConfigLoader("hub.py", str(tmp_path)).load_config()
     assert (found.JupyterHub.authenticator_class, found.JupyterHub.spawner_class) == ("pam", "localprocess")
     assert found.Spawner.mem_limit == "2G" and any("cull_idle_timeout" in word for word in found.Spawner.args)
+    assert found.JupyterHub.concurrent_spawn_limit < 100
     (culler,), (role,) = found.JupyterHub.services, found.JupyterHub.load_roles
     assert role["services"] == [culler["name"]] and "delete:servers" in role["scopes"]
 

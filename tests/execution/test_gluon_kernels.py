@@ -355,7 +355,7 @@ def keeps_state(x_ptr):
         ),
         (
             calls_python,
-            "`computed` is an object of the class ConstexprFunction: only the compiler may run its Python. Write it with `@gluon.jit`",
+            "`computed` is a constexpr function: .* Write it with `@gluon.jit`",
         ),
         (calls_a_function, "`plain_python` is a function: .*Is `@gluon.jit` missing above it?"),
     ],

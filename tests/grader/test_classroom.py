@@ -29,6 +29,7 @@ from grader.published import answer, solution_cell
 from tritontrace.replay import wire
 
 UNIT = "04_memory_coalescing"
+COUNT = len(grader.exercises(UNIT))
 QUICK = [find(f"coalescing.{name}") for name in ("padded_stride", "divergence_passes", "sectors_touched")]
 TESTS = Path(__file__).resolve().parent
 
@@ -41,17 +42,20 @@ class Table:
     """Workers that judge nothing: `answer(student, exercise, time)` gives the points, all of them unless it gives (points,
     out of) - or raises what a worker would.
 
-    asked: (student, exercise) of each program, in order; jobs: each job
+    asked: (student, exercise) of each program, in order; jobs: each job; on: the machine that it says it is
     """
 
     died = (workers.WorkerDied,)
-    slots = 4
+    slots, on = 4, "a machine"
 
     def __init__(self, answer=lambda student, exercise, time: 1.0):
         self.answer, self.asked, self.jobs, self.closed = answer, [], [], None
 
     def device(self, mode):
         return verdicts.NO_GPU
+
+    def places(self, mode):
+        return [self.on]
 
     def submit(self, job):
         future, found = Future(), []
@@ -63,6 +67,7 @@ class Table:
                 time = self.asked.count((job.student, answer.exercise))
                 given = self.answer(job.student, answer.exercise, time)
                 verdict.points, verdict.out_of = given if isinstance(given, tuple) else (given, given)
+                verdict.on = self.on
                 found.append(verdict)
             future.set_result((wire.to_tree(found), {"running": 0.5}))
         except Exception as error:
@@ -92,7 +97,7 @@ def test_everybody_is_graded_and_a_second_run_judges_nothing(home):
     first, again = Table(), Table()
     found = graded(home, first)
     assert found.keys() == {"blank", "full-marks", "torch-call"}
-    assert len(first.jobs) == 3 and len(set(first.asked)) == len(first.asked) == 36
+    assert len(first.jobs) == 3 and len(set(first.asked)) == len(first.asked) == 3 * COUNT
     assert all(g.complete and list(g.verdicts) == list(grader.exercises(UNIT)) for g in found.values())
     assert graded(home, again).keys() == found.keys() and again.asked == []
 
@@ -194,7 +199,7 @@ def test_ctrl_c_keeps_what_is_done(home):
     kept = len(list((home / "verdicts").glob("*.json")))
     table = Table()
     graded(home, table)
-    assert kept > 0 and len(table.asked) == 36 - kept
+    assert kept > 0 and len(table.asked) == 3 * COUNT - kept
 
 
 def test_a_job_whose_worker_died_is_judged_piece_by_piece_after_the_others(home):
@@ -205,7 +210,7 @@ def test_a_job_whose_worker_died_is_judged_piece_by_piece_after_the_others(home)
 
     table = Table(answer)
     found = graded(home, table)
-    assert [len(job.answers) for job in table.jobs] == [12] * 3 + [1] * 12
+    assert [len(job.answers) for job in table.jobs] == [COUNT] * 3 + [1] * COUNT
     assert {job.student for job in table.jobs[3:]} == {"blank"}
     assert found["blank"].verdicts[QUICK[0].id].points == 1 and not found["blank"].poison
 
@@ -218,7 +223,7 @@ def test_poison_is_recorded_and_the_class_goes_on(home):
 
     found = graded(home, Table(answer))
     assert found["blank"].poison == [QUICK[0].id]
-    assert sum(v.points for g in found.values() for v in g.verdicts.values()) == 35
+    assert sum(v.points for g in found.values() for v in g.verdicts.values()) == 3 * COUNT - 1
     retried, again = Table(), Table()
     assert graded(home, retried)["blank"].poison == [QUICK[0].id] and retried.asked == []  # recorded
     assert graded(home, again, again=True)["blank"].poison == [] and len(again.asked) == 1
@@ -250,6 +255,22 @@ def test_no_more_submissions_are_held_than_are_at_work(home):
         for number, _ in enumerate(room.grade(UNIT), 1):
             assert len(table.jobs) <= number + 2 * table.slots  # read ahead, but not the class
     assert number == 43
+
+
+def test_a_worker_that_holds_too_much_is_replaced_and_loses_nothing(monkeypatch):
+    monkeypatch.setattr(workers, "judge", dying.hoard)
+    local = workers.Local(1, accept_risk=True)
+    try:
+        job = workers.JudgingJob("ada", (), "")
+        pids = [local.submit(job).result()[0][0] for _ in range(3)]
+        assert len(set(pids)) == 1
+        hoarder = workers.JudgingJob("hoarder", (), "")
+        heavy = [local.submit(hoarder).result()[0][0] for _ in range(2)]
+        assert heavy[0] == pids[0] and heavy[1] != heavy[0]  # it judged, and then it went
+        assert local.submit(job).result()[0][0] not in heavy
+        assert not Path(f"/proc/{heavy[0]}").exists()
+    finally:
+        local.close()
 
 
 # ------------------------------------------------------------------------------------------------ keys
@@ -342,7 +363,7 @@ def test_a_submission_is_entered_whole_or_not_at_all(home, monkeypatch):
         assert "no space left" in ledger.enter("blank", found["blank"].verdicts, found["blank"].read)
     assert entered() == {}
     assert ledger.enter("blank", found["blank"].verdicts, found["blank"].read) == "ok"
-    assert entered() == {"blank": 12.0}
+    assert entered() == {"blank": COUNT}
 
 
 # ------------------------------------------------------------------------------------------------ real workers
@@ -434,8 +455,8 @@ def test_autograde_is_stopped_by_ctrl_c_and_goes_on_from_there(home):
     said, _ = run.communicate(timeout=60)
     assert run.returncode == 130 and "the same command goes on from there" in said and "Traceback" not in said
     kept = {path: path.stat().st_mtime_ns for path in (home / "verdicts").glob("*.json")}
-    assert 20 <= len(kept) < 36
+    assert 20 <= len(kept) < 3 * COUNT
     done = subprocess.run(command, stdout=subprocess.PIPE, **options)
     assert done.returncode == 0 and "blank" in done.stdout
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
-    assert len(list((home / "verdicts").glob("*.json"))) == 36
+    assert len(list((home / "verdicts").glob("*.json"))) == 3 * COUNT

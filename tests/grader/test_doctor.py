@@ -10,7 +10,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from grader import doctor
-from grader.child import landlock, sandbox, seccomp
+from grader.child import landlock, memory, sandbox, seccomp
 
 
 def row(name, folder, **more):
@@ -163,3 +163,23 @@ def test_a_pack_that_others_could_come_by_is_named(tmp_path, monkeypatch):
     git("rm", "-q", "--cached", "gradescope_04.zip")
     (clone / ".gitignore").write_text("*.zip\n")
     assert not [row for row in doctor.examine(home) if row.what == "pack"]
+
+
+def test_memory_that_does_not_suffice_for_all_workers_names_how_many_it_does_for(monkeypatch, tmp_path):
+    need = memory.COMMAND + 2 * memory.WORKER
+    monkeypatch.setattr(doctor.os, "sched_getaffinity", lambda pid: range(4))
+    monkeypatch.setattr(memory, "free", lambda: need + 1)
+    found = row("memory", tmp_path)
+    assert "--workers 2" in found.advice and not found.stops
+    monkeypatch.setattr(memory, "free", lambda: 10 * need)
+    assert row("memory", tmp_path).advice == ""
+
+
+def test_a_container_with_less_memory_than_the_machine_counts(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    whole = memory.free()
+    (tmp_path / "memory.current").write_text("600")
+    (tmp_path / "memory.max").write_text("max")
+    assert memory.free() > whole / 2
+    (tmp_path / "memory.max").write_text("1000")
+    assert memory.free() == 400

@@ -11,6 +11,7 @@ from nbgrader.exchange.default import ExchangeFetchAssignment, ExchangeFetchFeed
 from nbgrader.exchange.default import ExchangeSubmit as Submit
 from traitlets.config import Config
 
+from grader.gradebook import requests
 from grader.gradebook.exchange import NOTES, Collect, Release
 from grader.gradebook.feedback import carry_notes
 from grader.nbgrader_config import config
@@ -106,3 +107,33 @@ def test_nothing_is_collected_through_a_link(place, tmp_path):
     copied = [path for path in (place.home / "submitted").rglob("*") if path.is_file()]
     assert "secret" not in [path.read_text() for path in copied]
     assert sorted(path.parts[-3] for path in copied if path.suffix == ".ipynb") == ["linked-note"]
+
+
+def test_a_request_comes_with_the_notebook_and_makes_nobody_late(place, monkeypatch):
+    """The same notebook again, with a request beside it, was handed in when it first was; another one, when it came."""
+    place.grader(Release)
+    inbound = place.exchange / "strides-to-flashattention" / "inbound"
+
+    def hand_in(time, solved, request=""):
+        folder = inbound / f"{ME}+{UNIT}+{time}+x"
+        folder.mkdir()
+        files = {f"{UNIT}.ipynb": solved, "timestamp.txt": time, "regrade.txt": request}
+        for name, content in files.items():
+            if content:
+                (folder / name).write_text(content)
+
+    def collected():
+        monkeypatch.setattr(Collect, "update", True)
+        place.grader(Collect)
+        return (place.submitted / "timestamp.txt").read_text(), requests.of_unit(place.home, UNIT)
+
+    first, second, third = (f"2026-11-{day} 10:00:00.000000 UTC" for day in (20, 22, 23))
+    hand_in(first, '{"solved": 1}')
+    assert collected() == (first, {})
+    hand_in(second, '{"solved": 1}', "exercise 3: the\x1b[31m mask is right\n\nplease look " + 4 * "x")
+    assert collected() == (first, {ME: "exercise 3: the [31m mask is right please look xxxx"})
+    hand_in(third, '{"solved": 2}', "and now")
+    assert collected() == (third, {ME: "and now"})
+    (place.submitted / "regrade.txt").unlink()
+    (place.submitted / "regrade.txt").symlink_to(place.submitted / f"{UNIT}.ipynb")
+    assert requests.of_unit(place.home, UNIT) == {}

@@ -100,7 +100,7 @@ def test_per_criterion(home):
     assert (by_hand["seen"], by_hand["detail"]) == ("See <me>.", "")
     reviewed = replace(results.gradebook(home, UNIT)[2].by_hand["toy.root"], review=True)
     again = replace(results.gradebook(home, UNIT)[2], by_hand={"toy.root": reviewed})
-    assert exports.by_criterion(UNIT, [again], {})[-1][-1] == "given to an earlier answer, and not looked at since"
+    assert exports.by_criterion(UNIT, [again], {})[-1][-2] == "given to an earlier answer, and not looked at since"
 
 
 def test_what_a_mistake_elsewhere_had_cost_is_told_apart(home):

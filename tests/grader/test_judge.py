@@ -37,6 +37,14 @@ def test_the_solution_gets_full_marks_and_the_verdict_is_kept(judge):
     del judge.judge_all
 
 
+@pytest.mark.parametrize("lines", [0, 3])
+def test_what_an_exercise_gives_may_stand_in_any_line(judge, lines):
+    exercise = find("flash.online_update")
+    *before, (name, source) = answer(exercise.id, solution_cell(exercise.id))
+    verdict = judge.verdict(exercise, [*before, (name, "\n" * lines + source)], "ada")
+    assert verdict.points == verdict.out_of
+
+
 HOSTILE = {
     "ends its process": ("def transpose(x):\n    import os\n    os._exit(0)", "ended its own process"),
     "leaves with sys.exit": ("def transpose(x):\n    raise SystemExit(0)", "SystemExit"),

@@ -11,8 +11,12 @@ import pytest
 from test_classroom import UNIT, Table, home  # noqa: F401
 from test_disk import run
 
-from grader.gradebook import results
+from grader.cohort import workers
+from grader.gradebook import late, results
 from grader.gradebook.books import Books
+from grader.judging import verdicts
+from grader.lms import exports
+from grader.reporting import report
 
 EXERCISE = "coalescing.transpose"
 
@@ -22,6 +26,7 @@ class Course:
 
     def __init__(self, folder, patch):
         self.home, self.points, self.tables = folder, lambda student, exercise: 1.0, []
+        self.on, self.card, self.workers = "a laptop", verdicts.NO_GPU, []
         patch.setenv("GRADER_HOME", str(folder))
         patch.setattr("grader.cohort.classroom.Local", self._table)
         patch.setattr("grader.cohort.classroom.ClassGrader.prove", lambda self, unit: None)
@@ -32,8 +37,10 @@ class Course:
         self.change("first")
 
     def _table(self, count, **more):
-        self.tables.append(Table(lambda student, exercise, time: self.points(student, exercise)))
-        return self.tables[-1]
+        table = Table(lambda student, exercise, time: self.points(student, exercise))
+        table.on, table.device, table.places = self.on, lambda mode: self.card, lambda mode: self.workers or [self.on]
+        self.tables.append(table)
+        return table
 
     def grade(self, *words):
         code, said = run("autograde", UNIT, "--workers", 1, "--accept-risk", *words)
@@ -140,6 +147,20 @@ def test_one_student_alone_is_refused_where_the_unit_has_changed_for_all(course)
     assert course.grade()[0] == 0 and course.grade("--student", "full-marks")[0] == 0
 
 
+def test_a_worker_that_ended_is_named_with_whose_work_it_had(course):
+    deaths = iter([True])
+
+    def points(student, exercise):
+        if student == "full-marks" and next(deaths, False):
+            raise workers.WorkerDied("killed")
+        return 1.0
+
+    course.points = points
+    code, said, _ = course.grade()
+    assert code == 0 and "full-marks: a worker ended" in said and "torch-call: a worker" not in said
+    assert "a worker ended" not in course.grade()[1]
+
+
 def test_a_job_that_is_ended_stops_as_one_that_a_person_stops(course, monkeypatch):
     """Slurm and systemd send SIGTERM."""
     before = signal.getsignal(signal.SIGTERM)
@@ -149,3 +170,113 @@ def test_a_job_that_is_ended_stops_as_one_that_a_person_stops(course, monkeypatc
     finally:
         signal.signal(signal.SIGTERM, before)
     assert code == 130 and "goes on from there" in said
+
+
+def books_of(home):  # noqa: F811
+    """All that a class keeps, but what judging and waiting leave in any case: verdicts by their keys, and the lock."""
+    return {
+        path.relative_to(home): path.read_bytes()
+        for path in home.rglob("*")
+        if path.is_file() and path.name != "lock" and path.parent.name != "verdicts"
+    }
+
+
+def test_a_dry_run_says_whose_marks_would_change_and_changes_none(course):
+    """Points by hand, the cost of lateness and points that the unit has given up are in what it says, as the run to come has it."""
+    course.grade()
+    late.set_due(course.home, UNIT, "2026-11-19T12:00+00:00")
+    late.set_rules(course.home, UNIT, percent=10)
+    (course.home / "submitted" / "full-marks" / UNIT / "timestamp.txt").write_text("2026-11-19 20:00:00 UTC")
+    course.grade()
+    course.change("second")
+    course.points = lambda student, exercise: 0.5 if (student, exercise) == ("full-marks", EXERCISE) else 1.0
+    before = books_of(course.home)
+    code, said, asked = course.grade("--dry-run")
+    assert code == 0 and asked == {"blank", "full-marks", "torch-call"}
+    would = re.findall(r"mark would change: ([\w-]+): (transpose 1 -> 0.5, total [\d.]+ -> [\d.]+)", said)
+    assert [student for student, _ in would] == ["full-marks"] and "The mark of 1 student would change" in said
+    assert books_of(course.home) == before and not list(course.home.glob(".dry_run*"))
+    code, said, asked = course.grade()
+    assert code == 0 and asked == set()  # what a dry run has judged is judged
+    assert re.findall(r"mark changed: ([\w-]+): (transpose 1 -> 0.5, total [\d.]+ -> [\d.]+)", said) == would
+
+
+def test_marks_that_were_exported_stay_though_the_course_changes(course):
+    course.grade()
+    assert run("export", UNIT, "canvas")[0] == 0
+    before = {entry.student: entry for entry in results.gradebook(course.home, UNIT)}
+    course.change("second")
+    course.points = lambda student, exercise: 0.25
+    code, said, asked = course.grade()
+    assert code == 0 and asked == set() and "3 students stay" in said
+    assert {entry.student: entry for entry in results.gradebook(course.home, UNIT)} == before
+
+    code, said, asked = course.grade("--dry-run")  # what would be, if they did not
+    assert code == 0 and len(asked) == 3 and said.count("mark would change") == 3
+
+    path = course.home / "submitted" / "full-marks" / UNIT / f"{UNIT}.ipynb"
+    notebook = json.loads(path.read_text())
+    path.write_text(json.dumps(notebook | {"metadata": notebook["metadata"] | {"touched": time.time()}}))
+    _, said, _ = course.grade()
+    assert re.findall("mark changed: ([\\w-]+)", said) == ["full-marks"] and "2 students stay" in said
+
+    run("counts", UNIT, "--drop", EXERCISE)  # reaches everybody's marks, or nobody's
+    code, said, _ = course.grade()
+    assert code == 1 and "Nothing was changed" in said
+    assert {entry.student: entry.score for entry in results.gradebook(course.home, UNIT)}.keys() == before.keys()
+    assert run("freeze", UNIT, "--thaw")[0] == 0
+    code, said, _ = course.grade()
+    assert code == 0 and "mark changed: torch-call" in said
+
+
+def test_the_gradebook_of_before_an_upgrade_stays(course, monkeypatch):
+    """One for each upgrade, made before the first change, though the first run was stopped; none where no code has changed."""
+    course.grade()
+    course.grade()
+    assert not (course.home / "snapshots").exists()
+    course.change("second")
+    course.points = lambda student, exercise: 0.25
+    total, enter = course.total("full-marks"), Books.enter
+    for stop in (lambda *facts: enter(*facts) and os.kill(os.getpid(), signal.SIGINT), enter):
+        monkeypatch.setattr(Books, "enter", stop)
+        course.grade()
+    (snapshot,) = (course.home / "snapshots").glob("*.db")
+    assert snapshot.stat().st_mode & 0o077 == 0 and (course.home / "snapshots").stat().st_mode & 0o077 == 0
+    assert course.total("full-marks") < total
+    snapshot.replace(course.home / "gradebook.db")
+    assert course.total("full-marks") == total
+
+
+def test_a_regrade_on_another_card_says_before_whose_marks_can_change(course):
+    """Judged on a laptop; then on a card: those are judged anew, and named before. Then everything is as it was."""
+    course.grade("--student", "full-marks")
+    course.on, course.card = "a server", "NVIDIA H200"
+    code, said, asked = course.grade("--student", "torch-call")
+    assert code == 0 and "Judged before" not in said  # nobody's marks that were there
+    code, said, asked = course.grade("--student", "full-marks", "--student", "torch-call")
+    before, _, table = said.partition("full-marks. They are judged anew, and marks can change")
+    assert "Judged before on a laptop, and now on a server: " in before and "judged on" in table
+    assert {student for student, _ in course.tables[-1].asked} == {"full-marks"}
+    _, said, asked = course.grade()
+    assert "Judged before" not in said and asked == {"blank"}
+
+
+def test_a_class_on_several_machines_is_told_apart_in_table_and_report(course):
+    course.grade("--student", "full-marks")
+    course.on = "another laptop"  # of which no verdict depends: what was judged stays
+    course.workers = ["another laptop", "another laptop", "a server"]
+    code, said, asked = course.grade()
+    assert "not alike: 2 on another laptop; 1 on a server" in said and "full-marks" not in asked
+    assert "a judged on another laptop" in said and "b judged on a laptop" in said
+    entries = {entry.student: entry.on for entry in results.gradebook(course.home, UNIT)}
+    assert entries["full-marks"] == ("a laptop",) and entries["torch-call"] == ("another laptop",)
+    assert results.places([entry for entry in results.gradebook(course.home, UNIT) if entry.student == "blank"]) == {}
+    page = report.page(report.of_class(course.home, UNIT, published=lambda exercise: ""))
+    assert "b a laptop" in page and "a another laptop" in page
+    verdicts_of = {
+        entry.student: results.verdicts(course.home, UNIT, entry.student)
+        for entry in results.gradebook(course.home, UNIT)
+    }
+    header, *rows = exports.by_criterion(UNIT, results.gradebook(course.home, UNIT), verdicts_of)
+    on = {(row[0], row[header.index("on")]) for row in rows}
+    assert {("full-marks", "a laptop"), ("torch-call", "another laptop")} <= on

@@ -266,5 +266,5 @@ def test_a_block_that_a_product_adds_to_is_told():
     early = next(v for v in variants.hopper.VARIANTS if v.name == "acc is corrected while it is added to")
     function = defined("hopper.overlapped_attention", *early.patches)["overlapped_attention"]
     q, k, v = (torch.randn(1, 128, 64).half() for _ in range(3))
-    with pytest.raises(KernelError, match="is no block before"):
+    with pytest.raises(KernelError, match="cannot be used as a block until"):
         simulate(function, q, k, v, orders=("lazy",))

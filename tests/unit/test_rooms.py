@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # from the roof to the ground; those of one line know nothing of one another
 FLOORS = {
     "course_lib": [
-        {"open_tasks"},
+        {"open_tasks", "work_logs"},
         {"checking"},
         {"figures", "handin", "judging", "logbook"},
         {"render"},
@@ -34,7 +34,7 @@ FLOORS = {
         {"child"},
         {"disk", "nbgrader_config", "published"},
     ],
-    "strides": [{"__main__"}, {"check", "completion", "lab", "tutor"}, {"handout", "seen", "startup"}],
+    "strides": [{"__main__"}, {"check", "completion", "lab", "tutor", "work_log"}, {"handout", "seen", "startup"}],
 }
 
 

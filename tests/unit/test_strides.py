@@ -12,8 +12,9 @@ import nbformat
 import pytest
 
 from course_lib import content, logbook
+from course_lib.exercises import find
 from grader.audit import samples
-from strides import completion, lab
+from strides import completion, lab, seen
 from strides.__main__ import COMMANDS, main
 
 UNIT = "04_memory_coalescing"
@@ -25,7 +26,7 @@ def strides(*arguments):
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["--help"], *([name, "--help"] for name in ("lab", "next", "check", "completion"))]
+    "words", [[], ["--help"], *([name, "--help"] for name in ("lab", "next", "check", "log", "completion"))]
 )
 def test_the_help_loads_no_library(words):
     code = f"""
@@ -129,6 +130,54 @@ def test_what_cannot_be_checked_is_told_in_a_sentence(handed_in, capsys, exercis
     assert part in capsys.readouterr().out
     assert strides("check", str(handed_in.with_name("none.ipynb"))) == 1
     assert "none.ipynb cannot be read" in capsys.readouterr().out
+
+
+@pytest.fixture
+def logged(tmp_path, monkeypatch):
+    """A notebook of unit 04 in which the work log alone is solved, its last round stated and not written."""
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
+    nb = nbformat.read(content.ROOT / "notebooks" / UNIT / f"{UNIT}.ipynb", 4)
+    solved = samples.cell_of(samples.solved(nbformat.from_dict(nb)), "coalescing.transpose_log").source
+    samples.cell_of(nb, "coalescing.transpose_log").source = solved.replace(', "version": by_large_tiles', "")
+    path = tmp_path / f"{UNIT}.ipynb"
+    nbformat.write(nb, path)
+    return path
+
+
+def test_a_work_log_becomes_a_page(logged, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert strides("log", str(logged), "coalescing.transpose_log") == 0
+    page, said = (tmp_path / "coalescing.transpose_log.html").read_text("utf-8"), capsys.readouterr().out
+    assert page.count("<h4>") == 3 and page.count("data:image/png") == 1 and page.count("<details open>") == 2
+    assert "36,864" in page and "36,864" in said and "cell " in said  # the line of a cell
+    assert strides("log", str(logged), "coalescing.transpose_log", "-o", str(tmp_path / "named.html")) == 0
+    assert (tmp_path / "named.html").exists()
+
+
+@pytest.mark.parametrize(
+    "exercise, part",
+    [
+        ("coalescing.transpose", "coalescing.transpose"),
+        ("tiling.matmul_log", f"{UNIT}.ipynb"),
+        ("nothing", "'nothing'"),
+    ],
+)
+def test_what_has_no_work_log_is_told_in_a_sentence(logged, tmp_path, capsys, exercise, part):
+    assert strides("log", str(logged), exercise, "-o", str(tmp_path / "page.html")) == 1
+    said = capsys.readouterr().out
+    assert part in said and said.count("\n") == 1 and not (tmp_path / "page.html").exists()
+    assert strides("log", str(logged.with_name("none.ipynb")), exercise) == 1
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_an_answer_is_traced_as_a_check_calls_it(logged):
+    """Forward and backward; a version of a work log by its case."""
+    unit = "07_recomputation"
+    both = seen.traced(content.ROOT / "solutions" / unit / f"{unit}.ipynb", find("recomputation.sigmoid3"))
+    one = seen.traced(logged, find("coalescing.transpose_log"))
+    two = seen.traced(logged, find("coalescing.transpose_log"), "version 2, 256 x 128")
+    assert [len(each.launches) for each in (both, one, two)] == [2, 1, 1]
+    assert (one.stores.sectors, two.stores.sectors) == (32_768, 8_192)
 
 
 def test_solutions_are_opened_as_a_copy(course, capsys, monkeypatch):

@@ -9,6 +9,7 @@ from course_lib.exercises.coalescing.formulas import (
     strided_efficiency,
 )
 from course_lib.exercises.coalescing.kernels import column_sum, deinterleave, gather_rows, row_copy, transpose
+from course_lib.exercises.coalescing.log import transpose_log
 from course_lib.exercises.coalescing.naming import name_lanes
 
 EXERCISES = {
@@ -26,5 +27,6 @@ EXERCISES = {
         deinterleave,
         divergence_passes,
         name_lanes,
+        transpose_log,
     )
 }

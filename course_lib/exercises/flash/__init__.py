@@ -8,6 +8,7 @@ Oracles: torch in float64, head by head, with masks looked at element by element
 """
 
 from course_lib.exercises.flash.breaking import break_attention
+from course_lib.exercises.flash.log import attention_log
 from course_lib.exercises.flash.models import flash_decode, grouped_attention, sliding_window
 from course_lib.exercises.flash.naming import name_maps
 from course_lib.exercises.flash.packed import varlen
@@ -28,5 +29,6 @@ EXERCISES = {
         flash_decode,
         name_maps,
         break_attention,
+        attention_log,
     )
 }

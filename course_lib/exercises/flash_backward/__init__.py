@@ -8,6 +8,7 @@ Oracles: autograd in float64, head by head; autograd's saved tensors, on tensors
 
 from course_lib.exercises.flash_backward.breaking import break_gradients
 from course_lib.exercises.flash_backward.kernels import delta, dkdv, dkdv_one_head, dq
+from course_lib.exercises.flash_backward.log import dq_log
 from course_lib.exercises.flash_backward.memory import longest_context
 from course_lib.exercises.flash_backward.naming import name_gradients
 from course_lib.exercises.flash_backward.predictions import costs
@@ -25,5 +26,6 @@ EXERCISES = {
         name_gradients,
         break_gradients,
         longest_context,
+        dq_log,
     )
 }

@@ -11,6 +11,7 @@ from course_lib.exercises.fusion.kernels import (
     sin2_plus_cos2,
     softmax,
 )
+from course_lib.exercises.fusion.log import softmax_log
 from course_lib.exercises.fusion.profiles import read_profiles
 
 EXERCISES = {
@@ -27,5 +28,6 @@ EXERCISES = {
         add_rmsnorm,
         read_profiles,
         break_softmax,
+        softmax_log,
     )
 }

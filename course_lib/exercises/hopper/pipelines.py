@@ -74,17 +74,6 @@ READ_BY_TWO = meets(
     "A tile may be written again when its reads have ended: that of a product when mma_wait has waited for it, that of a TMA store when "
     "store_wait has. Which of the two reads the tile that is named below, and where do you wait for it?",
 )
-PHASES = meets(
-    "wrong phase",
-    "A barrier is used once in a round of the ring. So wait for the parity of the round, i // STAGES, and not for that of the turn.",
-)
-STUCK = meets(
-    "deadlock",
-    "Write down for each barrier how many arrivals a phase needs, and which partition makes them. Before the first phase is over, a wait "
-    "for parity 1 passes, and a wait for parity 0 does not. So a wait for a free slot begins with parity 1, and a wait for a tile with "
-    "parity 0.",
-)
-
 AGAIN = meets(
     "too many arrivals",
     "The ring does not begin anew with a tile of c. Slots and parities follow a count that goes on from tile to tile.",
@@ -124,7 +113,7 @@ pipelined_matmul = Exercise(
         "The turn is acc = mma(..., is_async=True); acc = mma_wait(1, deps=[acc]); then expect and both tma_load. After the loop comes "
         "mma_wait(0).",
     ],
-    mistakes=[EARLY, PHASES, STUCK, lesson],
+    mistakes=[EARLY, lesson],
 )
 
 warp_specialised_matmul = Exercise(
@@ -162,7 +151,7 @@ warp_specialised_matmul = Exercise(
         "bytes of both tiles of a and of the one of b, and tma_load three times. warp_specialize([(consume, ...), (consume, ...), "
         "(produce, ...)], [4, 1], [200, 24]).",
     ],
-    mistakes=[EARLY, PHASES, STUCK, lesson],
+    mistakes=[EARLY, lesson],
 )
 
 persistent_matmul = Exercise(
@@ -196,7 +185,7 @@ persistent_matmul = Exercise(
         "Call store_wait(0) only before the slot of the last store is written again, and once more at the end. After out.store(acc) comes "
         "fence_async_shared(), and then tma_store.",
     ],
-    mistakes=[READ_BY_TWO, PHASES, STUCK, AGAIN, lesson],
+    mistakes=[READ_BY_TWO, AGAIN, lesson],
 )
 
 # ----------------------------------------------------------------------------------------------------- predictions
@@ -314,8 +303,6 @@ overlapped_attention = Exercise(
     ],
     mistakes=[
         EARLY,
-        PHASES,
-        STUCK,
         lesson,
         Misconception(
             _uncorrected,

@@ -13,6 +13,7 @@ from course_lib.exercises.recomputation.kernels import (
     sigmoid3,
     sigmoid3_traffic,
 )
+from course_lib.exercises.recomputation.log import gradient_log
 from course_lib.exercises.recomputation.saved import kept_tensors, saved_bytes
 
 EXERCISES = {
@@ -28,5 +29,6 @@ EXERCISES = {
         rmsnorm_backward,
         checkpoint,
         segments_for,
+        gradient_log,
     )
 }

@@ -10,8 +10,9 @@ import torch
 
 from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, GradedTrial, Launches, Traffic, roundings
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.attention.mistakes import nan_in
 from course_lib.exercises.cases import BF16, operations
-from course_lib.exercises.misconceptions import Misconception, failing, results
+from course_lib.exercises.misconceptions import Misconception, failing
 from course_lib.exercises.serving.cases import pages, ring, text, tokens, turned
 from course_lib.exercises.serving.criteria import Moves, ReadTogether
 from course_lib.mistakes import MistakeMatcher
@@ -37,8 +38,11 @@ def in_order(k: torch.Tensor, v: torch.Tensor, slots: int, pieces: Sequence[int]
     return tuple(x[:, :, first:].double() for x in (k, v)) if first > 0 and first % slots else None
 
 
-def of_a_length(length: Callable[..., int], says: str) -> MistakeMatcher:
-    """Make the mistake that the last k has so many tokens, and another number is right."""
+def of_a_length(length: Callable[..., int], says: str, newest: bool | None = None) -> MistakeMatcher:
+    """Make the mistake that the last k has so many tokens, and another number is right.
+
+    newest: whether these must be the tokens that came last, or must be others; None for any
+    """
 
     def look(trials: Sequence[GradedTrial]) -> str:
         for trial in failing(trials):
@@ -46,7 +50,8 @@ def of_a_length(length: Callable[..., int], says: str) -> MistakeMatcher:
                 k = out[-2] if isinstance(out, list) and len(out) > 1 else None
                 right = min(call["k"].shape[2], call["slots"])
                 if isinstance(k, torch.Tensor) and k.dim() == 4 and k.shape[2] != right:
-                    return says if k.shape[2] == length(call["k"], call["slots"], call["pieces"]) else ""
+                    fits = newest in (None, torch.equal(k, call["k"][:, :, -k.shape[2] :]))
+                    return says if fits and k.shape[2] == length(call["k"], call["slots"], call["pieces"]) else ""
         return ""
 
     return look
@@ -106,6 +111,12 @@ kv_cache = Exercise(
         of_a_length(
             lambda k, slots, pieces: pieces[-1],
             "append returns the new tokens alone. A query reads all tokens that are kept, so return views of the cache.",
+            newest=True,
+        ),
+        of_a_length(
+            lambda k, slots, pieces: pieces[-1],
+            "append returns only as many tokens as came last. self.length counts all tokens so far, so add to it.",
+            newest=False,
         ),
         Misconception(
             in_order,
@@ -132,17 +143,19 @@ def full_pass(q, k, v, cos, sin, cache_k, cache_v, start: int) -> tuple[torch.Te
 
 
 def turned_by(
-    rows_of: Callable[[torch.Tensor], torch.Tensor], own: bool = True
+    rows_of: Callable[[torch.Tensor], torch.Tensor], own: bool = True, of: str = "qk"
 ) -> Callable[..., tuple[torch.Tensor, ...]]:
     """Make a pass over the whole text in which the tokens from `start` on are turned by rows_of(their positions) of the tables.
 
-    own: whether a token sees its own key
+    own: whether a token sees its own key;  of: which of q and k are turned so, and the other is turned right
     """
 
     def outputs(q, k, v, cos, sin, cache_k, cache_v, start: int) -> tuple[torch.Tensor, ...]:
-        rows, slots = torch.arange(q.shape[2]), cache_k.shape[2]
-        rows[start:] = rows_of(rows[start:])
-        keys, queries = (turned(x, cos[rows].double(), sin[rows].double()) for x in (k, q))
+        positions, slots = torch.arange(q.shape[2]), cache_k.shape[2]
+        others = torch.cat([positions[:start], rows_of(positions[start:])])
+        rows = {"q": positions, "k": positions} | dict.fromkeys(of, others)
+        queries = turned(q, cos[rows["q"]].double(), sin[rows["q"]].double())
+        keys = turned(k, cos[rows["k"]].double(), sin[rows["k"]].double())
         keys, found = keys.to(k.dtype), []
         for t in range(start, q.shape[2]):
             seen = slice(max(0, t + 1 - slots), t + own)
@@ -150,6 +163,17 @@ def turned_by(
         return tuple(found)
 
     return outputs
+
+
+def reads_empty_slots(trials: Sequence[GradedTrial]) -> str:
+    """Say so if a result holds NaN, and a kernel has read slots of a cache to which no token has come."""
+    for t in failing(trials):
+        cache, tokens = t.inputs[-1]["cache_k"], t.inputs[-1]["q"].shape[2]
+        filled = cache.nbytes // cache.shape[2] * min(tokens, cache.shape[2])
+        footprints = [f for launch in t.evidence.launches for f in launch.footprints if f.nbytes == cache.nbytes]
+        if any(f.read_distinct_bytes > filled for f in footprints) and any(nan_in(out) for _, out in t.calls):
+            return "NaN comes from slots that hold no token yet. Read only the first min(position + 1, slots) of them."
+    return ""
 
 
 def decode_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, Any]) -> torch.Tensor:
@@ -215,6 +239,20 @@ decode_step = Exercise(
         "cache's strides.",
     ],
     mistakes=[
+        reads_empty_slots,
+        Misconception(
+            turned_by(lambda rows: rows * 0, of="q"),
+            "q is not turned, or is turned as if it stood at position 0. Turn it as k is, by row `position` of the tables.",
+            place=-1,
+            each=True,
+        ),
+        Misconception(
+            turned_by(lambda rows: rows * 0, of="k"),
+            "The new k is not turned, or is turned as if it stood at position 0. Turn it as q is, by row `position` of the tables, and "
+            "then put it into the cache.",
+            place=-1,
+            each=True,
+        ),
         Misconception(
             turned_by(lambda rows: rows * 0),
             "New tokens are turned as if they stood at position 0. Take row `position` of the tables.",
@@ -254,6 +292,21 @@ def in_order_of_memory(q, k_pages, v_pages, table, lengths) -> torch.Tensor | No
     straight = torch.arange(most * len(lengths)).view(len(lengths), most)
     found = gathered(q, k_pages, v_pages, straight, lengths)
     return None if found.isnan().any() else found
+
+
+def of_whole_pages(q, k_pages, v_pages, table, lengths) -> torch.Tensor | None:
+    """The slip that a text's last page is left out if it is not full; None where all are full, or are the only ones."""
+    page = k_pages.shape[2]
+    taken = torch.where(lengths < page, lengths, lengths // page * page)
+    return None if torch.equal(taken, lengths) else gathered(q, k_pages, v_pages, table, taken)
+
+
+def of_one_length(q, k_pages, v_pages, table, lengths) -> torch.Tensor | None:
+    """The slip that all texts are as long as the first; None where they are, or where that leads to pages that they do not have."""
+    page = k_pages.shape[2]
+    if bool((lengths == lengths[0]).all()) or bool((-(-lengths // page) < -(-lengths[0] // page)).any()):
+        return None
+    return gathered(q, k_pages, v_pages, table, lengths[:1].expand(len(lengths)))
 
 
 def page_bytes(q, k_pages, lengths, **_: Any) -> int:
@@ -304,10 +357,14 @@ paged_decode = Exercise(
             "The table is not used. A text's pages may lie anywhere, and table[b, i] says where its i-th page is.",
             gathered,
         ),
+        Misconception(
+            of_whole_pages, "The last page of a text is left out where it is not full. Go on to tl.cdiv(length, PAGE)."
+        ),
+        Misconception(of_one_length, "Every text is given the length of the first. Load lengths[b]."),
         lambda trials: (
             "NaN comes from places that hold no token. Mask them in the loads of k and of v, with other=0, and in the scores. A "
             "probability of 0 times NaN is NaN."
-            if any(bool(out.isnan().any()) for _, out in results(trials))
+            if any(nan_in(out) for t in failing(trials)[:1] for _, out in t.calls)
             else ""
         ),
     ],

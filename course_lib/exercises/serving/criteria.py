@@ -41,7 +41,7 @@ class Moves(CostCriterion):
             moved += sum(f.read_bytes + f.written_bytes for f in footprints)
             if moved > allowed:
                 largest = max(operations, key=moved_by, default=None)
-                detail = f"torch does {largest.name}, which moves {number(moved_by(largest))}" if largest else ""
+                detail = f"torch does {largest.name}, which moves {number(moved_by(largest))} bytes" if largest else ""
                 spent = Spent("bytes", "moved", allowed, moved, allowed)
                 expected = f"at most {number(allowed)} on {trial.case.name}"
                 return self.lost(f"{number(moved)} bytes moved", expected=expected, detail=detail, spent=spent)
@@ -63,7 +63,7 @@ class ReadTogether(CostCriterion):
         seen = plural(fewest, "program")
         if fewest >= self.programs:
             return self.earned(seen)
-        detail = "A program runs on one SM, and a GPU has a hundred. Cut the keys into shares, and give each share to a program."
+        detail = "A program runs on one SM, and a GPU has about a hundred. Cut the keys into shares, and give each share to a program."
         return self.lost(seen, expected=f"at least {self.programs} programs that share the reading", detail=detail)
 
     @staticmethod

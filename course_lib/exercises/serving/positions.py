@@ -88,7 +88,9 @@ sinusoidal = Exercise(
             "Here all sines come first, and then all cosines. But they must take turns: sin in even columns, and cos in odd ones.",
             waves,
         ),
-        Misconception(lambda positions, D: waves(positions + 1, D), "The first position is number 0.", waves),
+        Misconception(
+            lambda positions, D: waves(positions + 1, D), "Positions count from 0 already. Add nothing to them.", waves
+        ),
     ],
 )
 
@@ -127,6 +129,12 @@ def neighbours(x: torch.Tensor, positions: torch.Tensor, base: float) -> torch.T
     of = angles(positions.cpu(), x.shape[-1], base).to(x.device)
     a, b = x.double()[..., ::2], x.double()[..., 1::2]
     return torch.stack([a * of.cos() - b * of.sin(), b * of.cos() + a * of.sin()], -1).flatten(-2)
+
+
+def one_after_another(x: torch.Tensor, positions: torch.Tensor, base: float) -> torch.Tensor | None:
+    """The slip that positions follow one another from the first one on; None where they do."""
+    taken = positions[0] + torch.arange(len(positions), device=positions.device)
+    return None if torch.equal(taken, positions.long()) else rotated(x, taken, base)
 
 
 def by_power(power: float) -> Callable[..., torch.Tensor]:
@@ -179,7 +187,7 @@ rotary = Exercise(
     mistakes=[
         Misconception(
             lambda x, positions, base: rotated(x, positions, base, -1.0),
-            "The pairs are turned the other way: a cos - b sin, and b cos + a sin.",
+            "The pairs are turned the wrong way round. (a, b) becomes (a cos - b sin, b cos + a sin).",
             rotated,
         ),
         Misconception(
@@ -192,6 +200,16 @@ rotary = Exercise(
             "Rows are turned by where they lie in x. Instead, take positions[n]: while a text is written, the only row is not token "
             "number 0.",
             rotated,
+        ),
+        Misconception(
+            one_after_another,
+            "Positions are taken to follow one another from positions[0] on. But they come in any order: load positions[n] for each row.",
+        ),
+        Misconception(
+            lambda x, positions, base: torch.cat(
+                [*rotated(x, positions, base).chunk(2, -1)[:1], x.chunk(2, -1)[1]], -1
+            ),
+            "The first half of each row is right, but the second half is left as it was. It becomes b cos + a sin.",
         ),
         Misconception(
             by_power(0.5),

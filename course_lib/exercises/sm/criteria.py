@@ -161,7 +161,9 @@ class NoConflicts(CostCriterion):
         seen = f"{worst.passes} passes of a warp for a tile, {worst.needed} needed"
         if worst.passes == worst.needed:
             return self.earned(seen)
-        return self.lost(seen, expected="as many passes as the bytes need", detail=f"a {worst.op} in {worst.line}")
+        return self.lost(
+            seen, expected="as many passes as the bytes need", detail=f"The worst is a {worst.op} in {worst.line}."
+        )
 
 
 @dataclass

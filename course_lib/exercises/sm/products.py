@@ -77,8 +77,8 @@ descriptor_matmul = Exercise(
     mistakes=[
         on_exception(
             "strides must be 16-byte aligned",
-            "All rows of a tensor with a descriptor must begin at multiples of 16 bytes. K and N are multiples of 8 half-precision "
-            "numbers, so a, b and the result are allowed. For which other tensor did you make a descriptor?",
+            "Rows of a tensor with a descriptor must begin at multiples of 16 bytes, which is 8 half-precision numbers. Contiguous rows "
+            "of K or N numbers do. Which tensor of yours has other rows?",
         ),
         Misconception(
             lambda a, b: (
@@ -90,7 +90,7 @@ descriptor_matmul = Exercise(
         ),
         on_fault(
             "race",
-            "Several programs store the same tile. Does each begin at a place of its own, pid * BLOCK and not pid?",
+            "Several programs store the same elements: their tiles overlap. Does each begin at pid * BLOCK, and not at pid?",
         ),
     ],
 )
@@ -188,11 +188,11 @@ linear_silu = Exercise(
         ),
         Misconception(
             _another(lambda y, bias: torch.sigmoid(y + bias)),
-            "This is the sigmoid alone: silu(y) = y * sigmoid(y).",
+            "This is sigmoid(y) alone, and silu(y) = y * sigmoid(y).",
             linear,
         ),
         Misconception(
-            _another(lambda y, bias: torch.relu(y + bias)), "This is a ReLU: silu(y) = y * sigmoid(y).", linear
+            _another(lambda y, bias: torch.relu(y + bias)), "This is a ReLU, and silu(y) = y * sigmoid(y).", linear
         ),
         Misconception(
             _another(lambda y, bias: y + bias), "The activation is missing: silu(y) = y * sigmoid(y).", linear

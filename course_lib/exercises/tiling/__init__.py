@@ -7,6 +7,7 @@ from course_lib.exercises.tiling.breaking import break_matmul
 from course_lib.exercises.tiling.counting import best_tile, matmul_bytes, predictions
 from course_lib.exercises.tiling.ladder import ladder, one_step, row_sums
 from course_lib.exercises.tiling.limits import occupancy, roofs
+from course_lib.exercises.tiling.log import matmul_log
 from course_lib.exercises.tiling.naming import name_maps
 from course_lib.exercises.tiling.orders import grouped_order, hilbert_order
 from course_lib.exercises.tiling.products import matmul, outer_product_matmul, tiled_matmul
@@ -36,5 +37,6 @@ EXERCISES = {
         predicted_throughput,
         pad_to_multiple,
         hilbert_order,
+        matmul_log,
     )
 }

@@ -2,7 +2,7 @@
 
 from grader.audit import named
 from grader.audit.variants import kinds
-from grader.audit.variants.forms import KILLS, breaking, naming
+from grader.audit.variants.forms import KILLS, breaking, logging, naming
 
 wrong, honest = kinds("coalescing")
 
@@ -612,4 +612,11 @@ def breaking_inputs():
 
 NAMING = naming((wrong, honest), ("name_lanes", "named_lanes"), named.COALESCING_CAUSES)
 
-VARIANTS = NAMING + BREAKING + WRONG + HONEST
+LOG = logging(
+    (wrong, honest),
+    "coalescing.transpose_log",
+    ({"M": 256, "N": 128}, {"M": 128, "N": 384}),
+    ("first_transpose", {"bytes": "16*M*N", "sectors": "3*M*N/8 + M*N", "launches": 2}),
+)
+
+VARIANTS = LOG + NAMING + BREAKING + WRONG + HONEST

@@ -2,7 +2,7 @@
 
 from grader.audit import named
 from grader.audit.variants import Variant, kinds
-from grader.audit.variants.forms import KILLS, breaking, naming
+from grader.audit.variants.forms import KILLS, breaking, logging, naming
 from grader.published import solution_cell
 
 wrong, honest = kinds("flash")
@@ -386,4 +386,18 @@ def breaking_inputs():
     honest("break_attention", "in another order", ("return [", "return ["), ("randn(37, 16)", "randn(50, 16)")),
 ]  # fmt: skip
 
-VARIANTS = NAMING + BREAKING + WRONG + HONEST
+LOG = logging(
+    (wrong, honest),
+    "flash.attention_log",
+    ({"Nq": 256, "Nk": 128, "D": 64}, {"Nq": 128, "Nk": 384, "D": 64}),
+    (
+        "first_attention",
+        {
+            "bytes": "16*Nq*Nk + 6*Nq*Nk*D/32 + 2*Nq*D",
+            "sectors": "(16*Nq*Nk + 6*Nq*Nk*D/32 + 2*Nq*D)/32",
+            "launches": 3,
+        },
+    ),
+)
+
+VARIANTS = LOG + NAMING + BREAKING + WRONG + HONEST

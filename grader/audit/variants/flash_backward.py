@@ -3,7 +3,7 @@
 from grader.audit import named
 from grader.audit.variants import kinds
 from grader.audit.variants.flash import COPY
-from grader.audit.variants.forms import KILLS, breaking, naming, returning
+from grader.audit.variants.forms import KILLS, breaking, logging, naming, returning
 from grader.published import solution_cell
 
 wrong, honest = kinds("flash_backward")
@@ -352,4 +352,18 @@ BREAKING = [
 
 NAMING = naming((wrong, honest), ("name_gradients", "named_gradients"), named.GRADIENT_CAUSES)
 
-VARIANTS = NAMING + BREAKING + WRONG + HONEST
+LOG = logging(
+    (wrong, honest),
+    "flash_backward.dq_log",
+    ({"Nq": 256, "Nk": 128, "D": 32}, {"Nq": 128, "Nk": 384, "D": 32}),
+    (
+        "first_dq",
+        {
+            "bytes": "24*Nq*Nk + 10*Nq*Nk*D/32 + 2*Nq*D",
+            "sectors": "(24*Nq*Nk + 10*Nq*Nk*D/32 + 2*Nq*D)/32",
+            "launches": 4,
+        },
+    ),
+)
+
+VARIANTS = LOG + NAMING + BREAKING + WRONG + HONEST

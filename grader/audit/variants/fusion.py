@@ -1,7 +1,7 @@
 """Unit 06. What each variant must lose stands next to it; () means full marks."""
 
 from grader.audit.variants import Variant, kinds
-from grader.audit.variants.forms import KILLS, breaking
+from grader.audit.variants.forms import KILLS, breaking, logging
 
 wrong, honest = kinds("fusion")
 
@@ -749,4 +749,11 @@ def breaking_inputs():
 """),
 ]  # fmt: skip
 
-VARIANTS = BREAKING + WRONG + HONEST
+LOG = logging(
+    (wrong, honest),
+    "fusion.softmax_log",
+    ({"M": 64, "N": 512}, {"M": 128, "N": 384}),
+    ("first_softmax", {"bytes": "32*M*N", "sectors": "M*N", "launches": 5}),
+)
+
+VARIANTS = LOG + BREAKING + WRONG + HONEST

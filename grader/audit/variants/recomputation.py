@@ -1,6 +1,7 @@
 """Unit 07. What each variant must lose stands next to it; () means full marks."""
 
 from grader.audit.variants import kinds
+from grader.audit.variants.forms import logging
 
 wrong, honest = kinds("recomputation")
 
@@ -948,4 +949,11 @@ def checkpoint(fn, *args):
     ),
 ]
 
-VARIANTS = WRONG + HONEST
+LOG = logging(
+    (wrong, honest),
+    "recomputation.gradient_log",
+    ({"N": 65536}, {"N": 98304}),
+    ("first_gradient", {"bytes": "60*N", "sectors": "60*N/32", "launches": 6}),
+)
+
+VARIANTS = LOG + WRONG + HONEST

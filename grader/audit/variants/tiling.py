@@ -2,7 +2,7 @@
 
 from grader.audit import named
 from grader.audit.variants import kinds
-from grader.audit.variants.forms import KILLS, breaking, naming
+from grader.audit.variants.forms import KILLS, breaking, logging, naming
 
 wrong, honest = kinds("tiling")
 
@@ -836,7 +836,14 @@ BREAKING = [
     honest("break_matmul", "other sizes", ("30 + torch.rand(40, 256), \"b\": torch.rand(256, 20)", "20 * torch.randn(30, 200), \"b\": torch.randn(200, 70)")),
 ]  # fmt: skip
 
-VARIANTS = BREAKING + NAMING + LADDER + WRONG + HONEST
+LOG = logging(
+    (wrong, honest),
+    "tiling.matmul_log",
+    ({"M": 128, "N": 256, "K": 64}, {"M": 256, "N": 128, "K": 128}),
+    ("first_matmul", {"bytes": "2*M*N*K*(1 + 1/64) + 2*M*N", "sectors": "M*N*K*(1 + 1/64)/16 + M*N/16", "launches": 1}),
+)
+
+VARIANTS = LOG + BREAKING + NAMING + LADDER + WRONG + HONEST
 
 VARIANTS += [
     # -------------------- tune

@@ -9,6 +9,7 @@ import torch
 from course_lib.exercise import Case
 from course_lib.exercises.breaking import mutant
 from course_lib.exercises.coalescing.cases import matrix, matrix_and_index, vector
+from course_lib.exercises.rounds import versions
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
@@ -17,6 +18,9 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     K, small, offset = rng.randrange(20, 60), rng.randrange(3, 30), rng.randrange(1, 31)
     itemsize, stride, warp = rng.choice((1, 2, 8)), rng.randrange(5, 60), rng.choice((4, 16, 24))
     match exercise_id.split(".")[1]:
+        case "transpose_log":
+            rows, columns = 128 * rng.choice((3, 4, 5)), 128 * rng.choice((2, 3))
+            return versions(f"{rows} x {columns}", matrix(rows, columns))
         case "break_transpose":
             tile, grid = "mask=inside)\n    tl.store", "(triton.cdiv(M, 32), triton.cdiv(N, 32))"
             return [

@@ -10,6 +10,7 @@ from course_lib.exercises.breaking import mutant
 from course_lib.exercises.cases import BF16, FP16, FP32
 from course_lib.exercises.flash import cases as F
 from course_lib.exercises.flash.packed import packed
+from course_lib.exercises.rounds import versions
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
@@ -19,6 +20,9 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     drawn = rng.choice(("large", "rising", "last", "low"))
     group = rng.choice((2, 3, 5))
     match exercise_id.split(".")[1]:
+        case "attention_log":
+            queries, keys = 128 * rng.choice((2, 3)), 128 * rng.choice((2, 4))
+            return versions(f"{queries} queries, {keys} keys", qkv(queries, keys, 64, FP16))
         case "break_attention":
             return [
                 mutant("l is not corrected", ("l = l * alpha", "l = l")),

@@ -9,6 +9,7 @@ from course_lib.exercises.breaking import mutant
 from course_lib.exercises.cases import BF16, FP16, FP32, fixed
 from course_lib.exercises.flash.cases import each_in_its_order
 from course_lib.exercises.flash_backward import cases as B
+from course_lib.exercises.rounds import versions
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
@@ -19,6 +20,9 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     sizes = {"layers": rng.randrange(1, 90), "heads": rng.randrange(1, 70), "head_dim": 8 * d}
     budget = rng.randrange(10**6, 10**11)
     match exercise_id.split(".")[1]:
+        case "dq_log":
+            queries, keys = 128 * rng.choice((2, 3)), 128 * rng.choice((2, 4))
+            return versions(f"{queries} queries, {keys} keys", B.of_one_head(queries, keys, 32))
         case "break_gradients":
             return [
                 mutant(

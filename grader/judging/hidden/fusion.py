@@ -8,6 +8,7 @@ from course_lib.exercise import Case
 from course_lib.exercises.breaking import mutant
 from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.fusion.cases import added, also, labelled, normed, rows, vectors
+from course_lib.exercises.rounds import versions
 
 
 def drawn_chain(rng: random.Random) -> list[list[str]]:
@@ -26,6 +27,9 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     long, masked = rng.randrange(9001, 15000, 2), rng.randrange(5000, 8500)
     top = rng.randrange(150, 900)
     match exercise_id.split(".")[1]:
+        case "softmax_log":
+            height, width = rng.randrange(50, 150), 128 * rng.randrange(2, 7)
+            return versions(f"{height} x {width}", rows(height, width))
         case "break_softmax":
             return [
                 mutant("zeros behind the end", ('other=-float("inf")', "other=0.0")),

@@ -9,6 +9,7 @@ import torch
 from course_lib.exercise import Case
 from course_lib.exercises.cases import fixed
 from course_lib.exercises.recomputation.cases import dropped, dropped_at, elementwise, logits, normed, step, traffic
+from course_lib.exercises.rounds import versions
 
 
 def cases(exercise_id: str, rng: random.Random) -> list[Case]:
@@ -17,6 +18,9 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     low = rng.choice((torch.float16, torch.bfloat16))
     p, seed = rng.randrange(5, 95) / 100, rng.randrange(1, 1 << 30)
     match exercise_id.split(".")[1]:
+        case "gradient_log":
+            length = 1024 * rng.randrange(30, 120)
+            return versions(str(length), elementwise((length,)))
         case "saved_bytes":
             return [
                 fixed(

@@ -7,6 +7,7 @@ import random
 from course_lib.exercise import Case
 from course_lib.exercises.breaking import mutant
 from course_lib.exercises.cases import BF16, FP16, fixed
+from course_lib.exercises.rounds import versions
 from course_lib.exercises.tiling.cases import A100, H200, SLOW, factors, in_shares, order_case, tiled
 from course_lib.exercises.tiling.ladder import matrix
 from course_lib.exercises.tiling.limits import A100_SM, H200_SM, drawn_kernel, kernel_on, roof
@@ -17,6 +18,9 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     M, N, K = rng.randrange(65, 160, 2), rng.randrange(33, 150, 2), rng.randrange(17, 100, 2)
     side, rows, columns, group = rng.choice((2, 3, 5)), rng.randrange(5, 12), rng.randrange(3, 12), rng.randrange(2, 5)
     match exercise_id.split(".")[1]:
+        case "matmul_log":
+            m, n, k = 128 * rng.choice((2, 3)), 128 * rng.choice((2, 3)), 64 * rng.choice((1, 3))
+            return versions(f"{m} x {n} x {k}", factors(m, n, k, FP16))
         case "outer_product_matmul":
             return [Case("hidden sizes", "ragged", factors(M, N, side))]
         case "tiled_matmul":

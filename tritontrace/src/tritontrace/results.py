@@ -412,6 +412,7 @@ class Launch:
     # parameters that no line of it uses, constants left out: with the number that each was given, None for what is no number
     unread: dict[str, float | None] = field(default_factory=dict)
     simulated: Simulated | None = None
+    sampled_from: int = 0  # programs, of which `programs` alone ran, and were counted; 0: none was left out
 
     @property
     def flops(self) -> Flops:
@@ -483,6 +484,10 @@ class Compiled:
         default_factory=dict
     )  # "line 3: `x = tl.load(...)`" -> bits of its narrowest instruction
     stores: dict[str, int] = field(default_factory=dict)
+    # "line 3: `x = tl.load(...)`" -> elements of its block that lie side by side in a warp, along each axis, and the instructions
+    # that move them: where these are several, each touches the sectors of all
+    spans: dict[str, list[int]] = field(default_factory=dict)
+    passes: dict[str, int] = field(default_factory=dict)
     tensor_instructions: list[str] = field(default_factory=list)  # "wgmma.mma_async m64n64k16 f32.f16.f16"
     copies: list[str] = field(
         default_factory=list

@@ -77,6 +77,8 @@ def assert_bytes_at_most(trace: Recorded, most: int) -> None:
     """
     __tracebackhide__ = True
     _launched(trace)
+    if any(launch.sampled_from for launch in trace.launches):
+        raise AssertionError("A sample of programs was traced: its bytes are not those of the launch.")
     if trace.bytes > most:
         each = [(access, launch.kernel) for launch in trace.launches for access in launch.accesses]
         line, kernel = max(each, key=lambda one: one[0].bytes)

@@ -49,7 +49,7 @@ def test_what_a_fault_says_as_data():
     assert (fault.buffer, fault.who, fault.order, fault.program) == ("ks.tiles[0]", "produce", "lazy", 0)
     assert fault.other.startswith("consume#")
     assert fault.second.function == "fetch" and fault.second.source.startswith("tma.async_copy_global_to_shared(")
-    assert fault.second.caller.function == "produce"
+    assert fault.second.caller.function == "produce" and fault.second.caller.caller is None
     assert fault.first.function == "consume" and fault.first.source.startswith("s = mma(q, tile_of(ks, i)")
     assert "`ks.empty[0]`" in fault.sentence
 

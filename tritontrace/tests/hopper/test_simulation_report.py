@@ -42,6 +42,11 @@ def test_counts_and_bytes():
     assert report.trace.stores.bytes == 5 * 64 * 64 * 2
     assert report.shared_bytes == 3 * 64 * 64 * 2 + 4 * 8
     assert report.run("eager").counts == counts
+    # of a partition its own lines count, in a cell, too: the kernel's is but the `def`
+    assert {(each.op, each.function) for each in report.trace.launches[0].accesses} == {
+        ("load", "fetch_tiles"),
+        ("store", "double_tiles"),
+    }
 
     report, _ = specialised(MODULE, orders=("lazy",))
     assert (report.counts.wgmma, report.counts.tma_loads, report.instructions["TMA load"]) == (10, 15, 3)
@@ -179,7 +184,7 @@ def test_what_only_the_verifier_refuses_has_its_line_and_reason():
 
 
 def test_arithmetic_with_a_product_under_way_is_refused_by_name():
-    with pytest.raises(KernelError, match=r"is no block before `acc = mma_wait\(n, deps=\[acc\]\)`"):
+    with pytest.raises(KernelError, match=r"cannot be used as a block until `acc = mma_wait\(n, deps=\[acc\]\)`"):
         simulate(hurries[(1,)], N=64, num_warps=4)
 
 

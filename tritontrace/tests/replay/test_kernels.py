@@ -551,7 +551,7 @@ def lambda_inside(x_ptr):
         (undecorated_helper, r"`not_a_kernel` is a function: .*\. Is `@triton.jit` missing above it\?"),
         (
             runs_python,
-            r"line 2: `python_while_compiling` is an object of the class ConstexprFunction: .* Write it with `@triton.jit`",
+            r"line 2: `python_while_compiling` is a constexpr function: .* Write it with `@triton.jit`",
         ),
         (asks_by_name, r"line 2: `getattr` is not what kernels may use here"),
         (takes_keywords, r"takes_keywords, line 1: a kernel's parameters are plain: without \*args"),

@@ -120,6 +120,7 @@ LEFT, RIGHT = (f"        mbarrier.wait({side}.index(0), (i + 1) & 1)\n" for side
 STORE_A = "    tma_load(a_desc, [0, i * TILE], full.index(i % 3), a_tiles.index(i % 3), pred=there)\n"
 BOTH = "    mbarrier.expect(full.index(i % 3), a_desc.block_type.nbytes + b_desc.block_type.nbytes, pred=there)\n"
 
+START = "start_copies(a_ptr, b_ptr, a_tiles, b_tiles, {}, K, N, STEPS)\n"
 WRITTEN, ARRIVED = "    tile.store(gl.arange(0, 128, LINE) + n)\n", "    mbarrier.arrive(bars.index(0))\n"
 TWO_RINGS = "full = new_barriers(STAGES, 1)\n    empty = new_barriers(STAGES, 1)"
 LEAVES = "        tma_store(y_desc, [i * TILE, 0], out)\n"
@@ -321,4 +322,14 @@ PUBLIC = {
     ),
 }
 
-MISTAKES = ATTENTION | PUBLIC
+OURS = {
+    "a group of copies begins before its place is read": wrong(
+        "by_cp_async",
+        ("1, K, N, STEPS)\n", f"1, K, N, STEPS)\n    {START.format('2')}"),
+        ("wait_group(1)\n        fence", f"wait_group(1)\n        {START.format('i + 3')}        fence"),
+        (f"        {START.format('i + 2')}", ""),
+        K.OVERWRITTEN,
+    ),
+}
+
+MISTAKES = ATTENTION | PUBLIC | OURS

@@ -34,7 +34,7 @@ def test_out_of_bounds_load():
 
 def test_one_lane_is_outside_of_one_element():
     with pytest.raises(KernelFault, match=r"which has 1 element \(1 of 1 position is outside\)"), trace():
-        increment[(1,)](torch.zeros(1)[1:], torch.zeros(4), 1, BLOCK=1)
+        store_at[(1,)](torch.zeros(1), 1, BLOCK=1)
 
 
 @triton.jit
@@ -65,6 +65,12 @@ def wild(x_ptr, y_ptr, z_ptr, at):
 def test_a_wild_access_is_booked_on_the_tensor_of_its_line():
     with pytest.raises(KernelFault, match=r"line 3: .* stores to element 999999999 of `y_ptr`, which has 4"), trace():
         wild[(1,)](torch.zeros(4), torch.zeros(4), torch.zeros(4), 999999999)
+
+
+@pytest.mark.parametrize("view", [torch.zeros(16)[:4], torch.zeros(16, 1).expand(16, 3)])
+def test_of_a_view_the_memory_behind_it_counts(view):
+    with pytest.raises(KernelFault, match="`o_ptr`, whose memory holds 16 elements"), trace():
+        store_at[(1,)](view, 16, BLOCK=16)
 
 
 def test_an_empty_tensor_has_no_element():
@@ -363,7 +369,11 @@ CHAINS = pytest.mark.skipif(TRITON >= (3, 9), reason="comparisons may be chained
         pytest.param(comparisons_without_brackets, (), "line 3: .*put each comparison in brackets", marks=CHAINS),
         (unpacks_nothing, (), "line 2: .*: None stands where a value is meant"),
         (at_sign, (), "line 3: .*write tl.dot\\(a, b\\)"),
-        (acc_of_another_shape, (), "line 3: .*(has as many rows as `a` and columns as `b`|of its result's shape)"),
+        (
+            acc_of_another_shape,
+            (),
+            "line 3: .*(must be a block with as many rows as `a` and columns as `b`|of its result's shape)",
+        ),
         (
             misspelt,
             (),

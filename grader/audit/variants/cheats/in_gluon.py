@@ -32,7 +32,7 @@ def tma_copy(x):
     return out
 
 
-# %% name="Python at compile time" exercise="hopper.tma_copy" loses="correct.plain" after="solution"
+# %% name="Python at compile time" exercise="hopper.tma_copy" loses="correct.plain" tells="a check does not run it" after="solution"
 # A constexpr function runs while the kernel is compiled: it could tell a check from a GPU.
 right = tma_copy_kernel
 

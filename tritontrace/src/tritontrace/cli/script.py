@@ -35,12 +35,13 @@ def parser_for(name: str, description: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--gpu", choices=gpu.NAMES, help="which GPU answers the script; by default this machine's, or an H200"
     )
-    parser.add_argument("--sms", type=_positive, help="its number of SMs, over which persistent kernels spread")
-    parser.add_argument("--seconds", type=_positive, default=600, help="how long the script may take (600)")
+    parser.add_argument("--sms", type=positive, help="its number of SMs, over which persistent kernels spread")
+    parser.add_argument("--seconds", type=positive, default=600, help="how long the script may take (600)")
     return parser
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """Read a number of an option; argparse says so if it is below 1."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")
@@ -76,7 +77,7 @@ def run(script: Path, arguments: Sequence[str], seconds: int) -> str:
         with _at_most(seconds):
             runpy.run_path(str(script), run_name="__main__")
     except _TimeIsUp:
-        return f"{script} was stopped after {seconds:,} seconds; --seconds allows more. Smaller tensors take less."
+        return f"{script} was stopped after {seconds:,} seconds; --seconds allows more. Smaller tensors take less, and so does --sample."
     except KernelFault as fault:  # its sentence is among the faults
         return f"{script}{_line_of(fault, script)} ended at an access that would stop a GPU: what follows it is not counted."
     except SystemExit as left:

@@ -14,7 +14,18 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from tritontrace import gpu
-from tritontrace.cli.script import FAULTS, FINE, cannot, card_of, named, parser_for, problem_with, run, write
+from tritontrace.cli.script import (
+    FAULTS,
+    FINE,
+    cannot,
+    card_of,
+    named,
+    parser_for,
+    positive,
+    problem_with,
+    run,
+    write,
+)
 from tritontrace.tracing import Trace, report, trace
 from tritontrace.tracing.as_on_a_gpu import CUDA, as_on_a_gpu
 from tritontrace.tracing.saved import as_data
@@ -34,12 +45,22 @@ def main(arguments: Sequence[str]) -> int:
         default="undefined",
         help="what masked loads without `other` give: 0 is what NVIDIA's GPUs do, and Triton does not promise it",
     )
+    parser.add_argument(
+        "--sample",
+        type=positive,
+        metavar="PROGRAMS",
+        help="of a launch with more programs, run and count so many alone: the first, the last, and others evenly between",
+    )
     options = parser.parse_args(arguments)
     if problem := problem_with(options):
         return cannot(problem)
     script, card = Path(options.script), card_of(options)
     # what is printed to stdout may be JSON: what the script prints goes where a person reads
-    with redirect_stdout(sys.stderr), as_on_a_gpu(card, CUDA), trace(other=options.other) as traced:
+    with (
+        redirect_stdout(sys.stderr),
+        as_on_a_gpu(card, CUDA),
+        trace(other=options.other, sample=options.sample) as traced,
+    ):
         problem = run(script, options.arguments, options.seconds)
     if not traced.launches and not problem:
         problem = f"{script} launched no kernel, so there is nothing to count. Does it call what it defines?"

@@ -196,6 +196,8 @@ def _facts(places: Places, gpu: str, built: Any) -> Compiled:
     tensor_instructions = assembly.tensor_instructions(ptx)
     dots = list(assembly.dots(ttir))
     as_tf32 = [dot for dot in dots if dot.tf32] if any("tf32" in text for text in tensor_instructions) else []
+    widths = _narrowest(places, moves)
+    spans = _spans(places, built.asm.get("ttgir", ""))
     found = Compiled(
         places.kernel.name,
         gpu,
@@ -209,6 +211,8 @@ def _facts(places: Places, gpu: str, built: Any) -> Compiled:
         spill_bytes=spill_bytes,
         loads=_narrowest(places, [move for move in moves if move.op == "load"]),
         stores=_narrowest(places, [move for move in moves if move.op == "store"]),
+        spans={place: list(span.elements) for place, span in spans.items()},
+        passes={place: max(1, span.bits // widths.get(place, span.bits)) for place, span in spans.items()},
         tensor_instructions=tensor_instructions,
         copies=assembly.copies(ptx),
         dots=len(dots),
@@ -237,6 +241,15 @@ def _narrowest(places: Places, moves: Sequence[assembly.Move]) -> dict[str, int]
         if place:
             narrowest[place] = min(move.bits, narrowest.get(place, move.bits))
     return {place: narrowest[place] for place in sorted(narrowest, key=Places.line)}
+
+
+def _spans(places: Places, ttgir: str) -> dict[str, assembly.Span]:
+    """The span of the first access at each place, in the order of lines."""
+    known: dict[str, assembly.Span] = {}
+    for span in assembly.spans(ttgir):
+        if place := places.of_lines(span.frames):
+            known.setdefault(place, span)
+    return {place: known[place] for place in sorted(known, key=Places.line)}
 
 
 def _architecture(gpu: str) -> str:

@@ -92,18 +92,22 @@ READABLE = (
         "None stands where a value is meant (does a kernel that is called here lack its `return`, or was None passed?)",
     ),
     (r"type\(s\) for @|MatMult", "blocks have no `@`: write tl.dot(a, b)"),
-    (r"accumulator shape is incompatible", "the `acc` of tl.dot(a, b, acc) has as many rows as `a` and columns as `b`"),
+    (
+        r"accumulator shape is incompatible",
+        "the `acc` of tl.dot(a, b, acc) must be a block with as many rows as `a` and columns as `b`: start it as tl.zeros((rows, columns), "
+        "tl.float32)",
+    ),
     (
         r"Mismatched type for (\w+) between then block \((.*)\) and else block \((.*)\)",
         r"`\1` is \2 after one branch and \3 after the other; make it the same in both",
     ),
     (
         r"Loop-carried variable (\w+) has initial type (.*) but is re-assigned to (a block (\[[\d, ]*\]) of .*) in loop",
-        r"`\1` is \2 before the loop and \3 after a turn of it; start it as a block of that shape and dtype: tl.zeros(\4, ...)",
+        r"`\1` is \2 before the loop and \3 after one pass through it; start it as a block of that shape and dtype: tl.zeros(\4, ...)",
     ),
     (
         r"Loop-carried variable (\w+) has initial type (.*) but is re-assigned to (.*) in loop",
-        r"`\1` is \2 before the loop and \3 after a turn of it; start it as what it becomes: 0.0 is fp32, and 0 is int32",
+        r"`\1` is \2 before the loop and \3 after one pass through it; start it as what it becomes: 0.0 is fp32, and 0 is int32",
     ),
     (r"arange's arguments must be of type|Shape element \d+ must have type", AT_COMPILE_TIME),
     (r"arange's range must be a power of 2|Shape element \d+ must be a power of 2", POWER_OF_2),
@@ -141,8 +145,8 @@ READABLE = (
     (TL_LACKS, r"tl has no `\1`"),
     (
         r"warpgroup_mma_accumulator",
-        "what mma(..., is_async=True) returns is no block before `acc = mma_wait(n, deps=[acc])` has waited for it; if acc goes round a "
-        "loop, that wait stands in the loop",
+        "what mma(..., is_async=True) returns cannot be used as a block until `acc = mma_wait(n, deps=[acc])` has waited for it; if acc "
+        "is carried round a loop, the wait must be inside the loop, before the use",
     ),
     (
         r"descriptor block and tensor element types must match, but got descriptor element type '?(\w+)'? and tensor element type '?(\w+)",

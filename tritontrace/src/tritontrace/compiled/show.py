@@ -53,6 +53,10 @@ def _rows(found: Compiled) -> Iterator[tuple[str, str]]:
             yield op, f"{bits} bits per thread, {place}"
         if widest and not widths:
             yield op, f"{widest} bits per thread"
+    for place, elements in found.spans.items():
+        passes = found.passes[place]
+        how = "one instruction" if passes == 1 else f"{passes} instructions, each of which touches the sectors of all"
+        yield "a warp", f"{' x '.join(map(str, elements))} elements in {how}, {place}"
     if found.dots or found.tensor_cores:
         yield "tensor cores", ", ".join(found.tensor_instructions) or "none: tl.dot runs on ordinary cores"
     if found.copies:

@@ -55,6 +55,7 @@ class Flight:
     do        moves the data, once: then it is `done`;  joined  its issuer has waited for it;  used  what it wrote has been read
     barrier   that a copy tells, of `bytes`, in this phase;  arrives  how many arrivals it makes there
     fetches   it is a copy to shared memory;  cycles  of a product, on the tensor cores
+    too_soon  of a copy: what another one had brought to the same place was not read yet when it began
     arrivals  (barrier, line) at which its issuer arrived before it had waited for this
     spared    the line of its issuer's last wait that let it go on, as one of the newest
     beside    of a product: copies to shared memory that were under way with it
@@ -76,6 +77,7 @@ class Flight:
     done: bool = False
     joined: bool = False
     used: bool = False
+    too_soon: bool = False
     arrivals: list[tuple[Barrier, Spot]] = field(default_factory=list)
     beside: list[Flight] = field(default_factory=list)
     spared: Spot | None = None

@@ -82,17 +82,14 @@ class Body(evaluate.Body):
         """The line of the author's in which this operation stands, and the one that called its function."""
         found = None
         for name, line, source in self.code.sites.frames((*self.way, (self.function, place))):
-            if line > 1:  # where a partition begins, no line is said
-                found = Spot(name, line, source.partition("  #")[0], found)
-        return found or Spot(self.code.name, 1, f"def {self.code.name}")
+            found = Spot(name, line, source.partition("  #")[0], found)
+        at = super().site(place)
+        return found or Spot(at.kernel, at.line, at.source)
 
     def site(self, place: ir.Place) -> Site:
-        """The same as data of a trace. Where a partition began, no line is said, and the partition's own one counts."""
-        found = super().site(place)
-        if found.line > 1 or not self.way:
-            return found
-        spot = self.spot(place)
-        return Site(spot.function, spot.line, spot.source)
+        """The same as data of a trace. In a partition its own line counts, since the kernel's is but the `def`."""
+        frames = self.code.sites.frames((*self.way, (self.function, place)))
+        return super().site(place) if not frames or frames[0][0] == self.code.name else Site(*frames[-1])
 
     @property
     def depth(self) -> int:

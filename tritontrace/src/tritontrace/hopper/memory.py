@@ -163,6 +163,8 @@ class Shared:
                 raise _unfenced(before, now)
             if before.flight and not now.write:
                 before.flight.used = True
+            elif before.flight and before.write and now.flight and before.ends == now.ends:
+                now.flight.too_soon = not before.flight.used
         if now.write:  # whoever is ordered after this write is ordered after what came before
             log[:] = [before for before in log if before.ends != now.ends]
         else:
@@ -236,6 +238,9 @@ def _read_early(before: Access, now: Access) -> tuple[Kind, str, dict]:
     if before.flight is None:
         return Kind.READ_EARLY, what, {}
     if before.flight.barrier is None:
+        if before.flight.too_soon:
+            why = f"{before.flight.who} began it before anybody had read what an earlier copy had brought there"
+            return Kind.OVERWRITTEN, f"{what} {why}.", {}
         return Kind.READ_EARLY, f"{what} {before.flight.unwaited()}", {}
     barrier, phase = before.flight.barrier, before.flight.phase
     last = who.passed.get(barrier)

@@ -165,13 +165,16 @@ def _in_words(value: Any) -> str:
     """Say what a value is that no kernel may use."""
     if isinstance(value, tl.constexpr):
         return f"a constexpr that holds {_in_words(value.value)}"
+    if isinstance(value, ConstexprFunction):
+        return "a constexpr function"
     kind = type(value).__name__
     return f"a {kind}" if type(value).__module__ == "builtins" else f"an object of the class {kind}"
 
 
 def _instead_of(value: Any, names: Names) -> str:
     if isinstance(value, ConstexprFunction):
-        return f"only the compiler may run its Python. Write it with `{DECORATORS[names.language]}`, or compute the number outside"
+        instead = f"Write it with `{DECORATORS[names.language]}`, or compute the number outside"
+        return f"its Python would run in the compiler, and a check does not run it. {instead}"
     if getattr(value, "__triton_aggregate__", False):
         return (
             "keep what an @aggregate class holds in variables of their own, and pass them to other kernels one by one"
@@ -376,7 +379,10 @@ def rebuild(table: dict[str, dict[str, Any]]) -> dict[str, JITFunction]:
         raise KernelRefused(f"a kernel of the log cannot be rebuilt ({type(error).__name__})") from None
 
 
-@lru_cache(maxsize=4)  # logs of one function mostly hold the same kernels
+# trap: the cache's key is the whole table, all that can change a kernel: who forges a log gets the kernels of that very log
+@lru_cache(
+    maxsize=64
+)  # logs of one function mostly hold the same kernels, and a fork inherits those that were rebuilt before
 def _rebuild(content: str) -> dict[str, JITFunction]:
     table = json.loads(content)
     built: dict[str, JITFunction] = {}

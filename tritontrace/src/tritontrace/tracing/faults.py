@@ -307,8 +307,9 @@ class Faults:
                 wrap = f"; the offset is a product or a sum of int32 that wrapped around{where}"
                 advice = "Convert a factor to int64 before the multiplication: x.to(tl.int64)."
             elements, positions = region.nbytes // itemsize, f"{active.size} position{'s' * (active.size != 1)}"
+            held = "which has" if region.elements == region.size else "whose memory holds"
             what = (
-                f"{VERB[op]} element {first} of {self._called(region)}, which has {elements} element{'s' * (elements != 1)} "
+                f"{VERB[op]} element {first} of {self._called(region)}, {held} {elements} element{'s' * (elements != 1)} "
                 f"({outside.sum()} of {positions} {'is' if outside.sum() == 1 else 'are'} outside){wrap}"
             )
         return self._stops("out of bounds", site, name, program, what, advice)

@@ -52,6 +52,9 @@ from tritontrace.ttir.sources import jit_function, source_of, unread
 KNOWN_TRITONS = "The trace reads what the front ends of Triton 3.4 to 3.9 write"
 INT32 = "multiplies int32 on the way to an address, and the product wraps around: convert a factor to int64 first, x.to(tl.int64)"
 TF32 = 'float32 is multiplied as TF32, which keeps 10 bits of a factor\'s fraction; `input_precision="ieee"` multiplies float32'
+WAITING = (
+    "kernel `{kernel}`: its programs wait for one another, so a sample of them might wait for ever: trace all of them."
+)
 BATCH = 1 << 17  # elements of the largest block, of all programs that run together: what caches hold
 
 
@@ -59,13 +62,20 @@ class Launcher:
     """Runs launches, one after another.
 
     seen    what they did is written here;  order  of their programs, as in trace();  work  what all launches may do
-    arithmetic   in which kernels are evaluated;  zeros  whether masked loads without `other` give 0
+    arithmetic   in which kernels are evaluated;  zeros  whether masked loads without `other` give 0;  sample  as in trace()
     """
 
     arithmetic: Arithmetic = FLOATS
 
-    def __init__(self, seen: Recorded, order: Order = None, work: Work | None = None, zeros: bool = False):
-        self.seen, self.work, self.zeros = seen, work or Work(), zeros
+    def __init__(
+        self,
+        seen: Recorded,
+        order: Order = None,
+        work: Work | None = None,
+        zeros: bool = False,
+        sample: int | None = None,
+    ):
+        self.seen, self.work, self.zeros, self.sample = seen, work or Work(), zeros, sample
         self._order: Order = order
         self._shapes = Shapes()
 
@@ -140,6 +150,11 @@ class Launcher:
         arena = Arena({id(region): region for region in parameters.values()}.values())
         launch, steps = seen.launches[-1], seen.steps[-1]
         numbers, steps.position = positions(prod(grid), self._order)
+        if self.sample and len(numbers) > self.sample:
+            if code.waits:
+                raise KernelError(WAITING.format(kernel=launch.kernel))
+            launch.sampled_from = len(numbers)
+            numbers = np.asarray(numbers)[np.linspace(0, len(numbers) - 1, self.sample).astype(np.int64)]
         found.begin_launch(len(seen.launches) - 1, grid, arena, parameters, steps.position)
         for site in code.tf32:
             found.remark("tf32", site, TF32)

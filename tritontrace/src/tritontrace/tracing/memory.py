@@ -38,6 +38,7 @@ class Region:
     ready      False where nothing was ever written; None if all of it has a value
     changed    whether something was stored in this launch
     read_only  an input, to which no kernel should store
+    elements   those of the tensor as a kernel was given it last: fewer than the storage holds, or more, if its strides say so
     """
 
     def __init__(self, name: str, storage: torch.UntypedStorage, itemsize: int, initialised: bool, base: int):
@@ -49,6 +50,7 @@ class Region:
         self.start = 0
         self.changed = False
         self.read_only = False
+        self.elements = self.size
         self.reads: np.ndarray | None = None  # until something is loaded
         self.writes: np.ndarray | None = None
         self.loaded: np.ndarray | None = None

@@ -124,15 +124,20 @@ class Shape:
         return offsets[first], offsets[last] + self.itemsize
 
 
-MAX_SEEN = 2_000  # shapes remembered at a time
+MAX_LANES = 1 << 21  # of all shapes remembered at a time: some 50 MB
+_seen: dict[tuple, Shape] = {}  # by all that a shape is made of, so that launches, and kernels, share them
 
 
 class Shapes:
-    """Recognises accesses: a line of a kernel mostly makes the same one, at other addresses."""
+    """Recognises accesses: a line of a kernel mostly makes the same one, at other addresses.
+
+    lanes   of all shapes that are remembered now
+    """
+
+    lanes = 0
 
     def __init__(self):
         self._last: dict[object, Shape] = {}  # by the place in the kernel
-        self._seen: dict[tuple, Shape] = {}
 
     def of(
         self, place: object, addresses: np.ndarray, mask: np.ndarray | None, itemsize: int, axes: tuple[int, ...]
@@ -145,9 +150,13 @@ class Shapes:
                 return shape
         shape = Shape(addresses, mask, itemsize, axes)
         key = (axes, itemsize, shape.relative.tobytes(), None if mask is None else mask.tobytes())
-        if len(self._seen) >= MAX_SEEN:
-            self._seen.clear()  # a gather makes one for each program
-        shape = self._last[place] = self._seen.setdefault(key, shape)
+        if key not in _seen:
+            if Shapes.lanes >= MAX_LANES:
+                _seen.clear()  # a gather makes one for each program
+                Shapes.lanes = 0
+            _seen[key] = shape
+            Shapes.lanes += shape.relative.size
+        shape = self._last[place] = _seen[key]
         return shape
 
 

@@ -56,6 +56,7 @@ class Regions:
             region.read_only = key in self.inputs
             self._next_base += -(-max(1, region.nbytes) // ALIGNMENT) * ALIGNMENT
             self._known[key] = region
+        region.elements = tensor.numel()
         return region
 
     def _fresh(self, name: str) -> str:

@@ -6,12 +6,13 @@ Lines are lines of files here, `add.py:12`, which editors and terminals know how
 from __future__ import annotations
 
 import os
+import sys
 from html import escape
 
 from tritontrace.results import Fault, Footprint, Launch
 from tritontrace.tracing import show
 from tritontrace.tracing.recorded import Recorded
-from tritontrace.ttir.sources import Source
+from tritontrace.ttir.sources import Source, in_a_cell
 from tritontrace.words import plural
 
 
@@ -35,7 +36,11 @@ def place_in(source: Source, line: int) -> str:
 
 
 def _short(file: str) -> str:
-    """A path from the working directory, where the file lies below it; of an installed package, from where packages are."""
+    """A path from the working directory, where the file lies below it; of an installed package, from where packages are; of a
+    notebook's cell, the number by which the notebook knows it: "In[7]"."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)() if in_a_cell(file) else None
+    if shell and (named := shell.compile.format_code_name(file)):
+        return named[1]
     below = os.path.relpath(file)
     return below if not below.startswith(os.pardir) else file.rpartition(f"site-packages{os.sep}")[2]
 

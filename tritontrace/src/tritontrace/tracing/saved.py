@@ -56,6 +56,7 @@ def _launch(trace: Recorded, number: int, launch: Launch) -> dict[str, Any]:
         "where": place(trace, launch.kernel, 1),
         "grid": list(launch.grid),
         "programs": launch.programs,
+        "sampled_from": launch.sampled_from,
         "bytes": {op: moved(op) for op in ("load", "store", "atomic")},
         "sectors": total.sectors,
         "efficiency": total.efficiency,
@@ -167,6 +168,7 @@ def _launched(data: Mapping[str, Any]) -> Launch:
         data["busiest_bytes"],
         tf32=data["tf32"],
         simulated=_simulated(found) if (found := data.get("simulated")) else None,
+        sampled_from=data.get("sampled_from", 0),
     )
 
 

@@ -33,6 +33,7 @@ COLUMNS = (
 TEXT_COLUMNS = 3  # flush left; numbers are flush right
 MAX_KINDS = 6  # ways of launching one kernel that are told apart
 WORST = "◄ wastes most"
+SAMPLE = "* A sample: all numbers, those below too, are of the programs that ran. Races with others are not seen, and results have gaps."
 
 
 # ------------------------------------------------------------------------------------------------ what is to be shown
@@ -51,14 +52,17 @@ class Row:
     by_line: dict[int, Access] = field(default_factory=dict)
     read: int = 0
     distinct: int = 0
+    sampled: bool = False
 
     def cells(self) -> tuple[str, ...]:
         total = reduce(add, self.by_line.values())
         first, *others = self.tensors
-        return (
+        named = (
             first if not others else f"{first} and {len(others)} more",
             self.op,
             ", ".join(map(str, sorted(self.by_line))),
+        )
+        counts = (
             f"{total.instructions:,}",
             f"{total.bytes:,}",
             f"{total.masked:,}",
@@ -66,6 +70,7 @@ class Row:
             percent(total.efficiency),
             f"{self.read / self.distinct:.1f}" if self.op == "load" and self.distinct else "",
         )
+        return named + tuple(count + "*" * bool(count and self.sampled) for count in counts)
 
 
 @dataclass
@@ -79,10 +84,13 @@ class Group:
     @property
     def heading(self) -> str:
         first = self.launches[0]
+        part = f"{first.programs:,} of {first.sampled_from:,} programs*, " if first.sampled_from else ""
         if len(self.launches) == 1:
-            return f"{first.kernel}, grid {grid_text(first.grid)}"
+            return f"{first.kernel}, grid {grid_text(first.grid)}{', ' * bool(part)}{part.removesuffix(', ')}"
         if self.alike:
-            return f"{first.kernel}, grid {grid_text(first.grid)} × {len(self.launches)} launches, counted together"
+            return (
+                f"{first.kernel}, grid {grid_text(first.grid)} × {len(self.launches)} launches, {part}counted together"
+            )
         return f"{first.kernel}, {len(self.launches)} launches of different kinds, counted together"
 
 
@@ -125,6 +133,7 @@ def _rows(launches: Iterable[Launch]) -> list[Row]:
         for access in launch.accesses:
             row = rows.setdefault((roles[access.tensor], access.op), Row(access.op))
             row.tensors[access.tensor] = None
+            row.sampled |= launch.sampled_from > 0
             seen = row.by_line.get(access.line)
             row.by_line[access.line] = seen + access if seen else access
             if access.op == "load" and access.tensor in footprints:
@@ -186,11 +195,17 @@ def summary(trace: Recorded) -> list[str]:
         f"{_bytes(trace.loads.bytes)} loaded, {_bytes(trace.stores.bytes)} stored"
         + (f", {_bytes(trace.atomics.bytes)} updated by atomics" if trace.atomics.bytes else "")
     )
+    sampled = any(launch.sampled_from for launch in trace.launches)
+    marked = [SAMPLE] if sampled else []
     if not flops.total:
-        return [moved]
+        return [*marked, moved]
     names = {"dot": "in dots", "float": "elementwise", "special": "exp, log and the like", "reduction": "in reductions"}
     kinds = [f"{getattr(flops, kind):,} {name}" for kind, name in names.items() if getattr(flops, kind)]
-    return [moved, f"{flops.total:,} FLOPs ({', '.join(kinds)}): {trace.arithmetic_intensity:.3g} for each byte moved"]
+    return [
+        *marked,
+        moved,
+        f"{flops.total:,} FLOPs ({', '.join(kinds)}): {trace.arithmetic_intensity:.3g} for each byte moved",
+    ]
 
 
 def percent(share: float) -> str:

@@ -40,10 +40,12 @@ class Sites:
         return Site(self._kernel.name, line, self._kernel.text(line), inner)
 
     def frames(self, way: Way) -> list[tuple[str, int, str]]:
-        """The author's functions on the way, the kernel first: name, the number of the line, its text."""
-        frames = [self._in_helper(function, place) for function, place in way[1:] if not is_library(function)]
+        """The author's functions on the way, the kernel first: name, the number of the line, its text. One is left out if no line of it is
+        known but its `def`, as where a partition begins."""
+        helpers = [(function, place) for function, place in way[1:] if not is_library(function)]
+        frames = [self._in_helper(*each) for each in helpers if each[1].line > each[0].place.line]
         line = self._kernel.line(way[0][1].line)
-        return [(self._kernel.name, line, self._kernel.text(line)), *frames]
+        return [(self._kernel.name, line, self._kernel.text(line))][: line > self._kernel.shown_from] + frames
 
     def called(self, function: ir.Function) -> str:
         """The name of a function in the source."""

@@ -79,6 +79,7 @@ def trace(
     inputs: Iterable[torch.Tensor] = (),
     work: Work | None = None,
     other: Literal["undefined", "zero"] = "undefined",
+    sample: int | None = None,
 ) -> Iterator[Trace]:
     """Run every kernel launched inside on this CPU, as the compiler reads it, and count what it does to memory.
 
@@ -88,6 +89,8 @@ def trace(
     inputs  tensors that kernels should leave as they are: a store to one is a fault
     work    what all launches may do; beyond that a KernelError, work.TooSlow
     other   what a masked load without `other` gives: nothing that may reach memory, as Triton says, or 0, as NVIDIA's GPUs do
+    sample  of a launch with more programs, run so many alone: the first, the last, and others evenly between. Counts are of these,
+            results have gaps, and a race with a program that did not run is not seen
 
     Tensors may have any shape, strides and dtype, and lie in ordinary memory; the Trace counts bytes, and sectors of 32 bytes.
     Raises KernelFault if a kernel reaches outside a tensor, KernelError if it cannot be launched or raises, and RuntimeError if a
@@ -105,5 +108,5 @@ def trace(
     tritontrace.ttir.launching.KernelFault: kernel `copy`, line 4: ...
     """
     traced = Trace(names, inputs)
-    with opened(Launcher(traced, order, work, zeros=other == "zero")):
+    with opened(Launcher(traced, order, work, zeros=other == "zero", sample=sample)):
         yield traced

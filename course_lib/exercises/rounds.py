@@ -1,0 +1,205 @@
+"""A work log: a wasteful first version is made better in rounds, and what each will move is stated before it is written.
+
+Each round states bytes, sectors and launches as formulas in the sizes of its inputs. They are evaluated on sizes that nobody has
+seen, so a number that was read off a trace is right on one size alone. The first version is the course's: a waste that a
+learner puts in cannot be taken out again for points.
+
+    rounds()   [{"change": "tiles", "bytes": "8*M*N", "sectors": "M*N/4", "launches": 1, "version": tiled}, ...]
+    cases      number 0 asks what is stated; number n runs the version of round n, on each size
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from course_lib.criteria import Compiles, GradedTrial, TritonDidTheWork
+from course_lib.exercise import Case, Criterion, ErrorBudget, Exercise, Finding, Trial
+from course_lib.workloads.stated import CALLED, COUNTED, MOST_ROUNDS, evaluated, written
+from tritontrace.results import Cause, Launch
+from tritontrace.tracing import trace
+from tritontrace.words import plural
+
+ROUNDS = 3  # that earn points
+ALLOWED = 0.1  # that a stated number may be off, and that a round must save at least
+
+
+def counted(launches: Sequence[Launch]) -> dict[str, int]:
+    """Bytes, sectors and launches of what was traced."""
+    accesses = [access for launch in launches for access in launch.accesses]
+    moved, touched = sum(a.bytes for a in accesses), sum(a.sectors for a in accesses)
+    return {"bytes": moved, "sectors": touched, "launches": len(launches)}
+
+
+@dataclass
+class OnOneSize:
+    """Counts of the versions that are right, by the number of their round; 0 is the first version."""
+
+    name: str
+    sizes: dict[str, int]
+    counts: dict[int, dict[str, int]] = field(default_factory=dict)
+
+    def before(self, number: int) -> dict[str, int]:
+        """The least of each number in all versions before this round."""
+        earlier = [counts for n, counts in self.counts.items() if n < number]
+        return {name: min(counts[name] for counts in earlier) for name in COUNTED}
+
+
+def off(stated: Mapping[str, str], number: int, on: Sequence[OnOneSize]) -> str:
+    """Say what of a round's statement does not hold, or that it saves nothing; "" if it holds and saves something on every size."""
+    for size in on:
+        for name, done in COUNTED.items():
+            try:
+                value = evaluated(stated[name], size.sizes)
+            except ValueError as clause:
+                return f"`{name}` {clause}"
+            seen = size.counts[number][name]
+            if not abs(value - seen) <= ALLOWED * seen:
+                return f"{name}: `{stated[name]}` is {value:,.0f} on {size.name}, and {seen:,} were {done}"
+    saved = [name for name in COUNTED if all(_saves(size, number, name) for size in on)]
+    return "" if saved else "it saves nothing: no number is a tenth below that of every version before"
+
+
+def _saves(size: OnOneSize, number: int, name: str) -> bool:
+    return size.counts[number][name] <= (1 - ALLOWED) * size.before(number)[name]
+
+
+@dataclass(frozen=True)
+class Task:
+    """The subject of a work log. first: the version that it begins with;  sizes: the arguments of a call -> the sizes by name."""
+
+    first: Callable[..., Any]
+    sizes: Callable[..., dict[str, int]]
+
+    def traced(self, name: str, arguments: dict[str, Any]) -> OnOneSize:
+        """Trace the first version."""
+        with trace() as seen:
+            self.first(**arguments)
+        return OnOneSize(name, self.sizes(**arguments), {0: counted(seen.launches)})
+
+
+@dataclass
+class RoundsHeld(Criterion):
+    """Points for each round whose version is right, whose statement holds on every size, and which saves something."""
+
+    task: Task
+    points: float
+    group: str = "performance"
+    title: str = f"{ROUNDS} rounds that move what they state"
+    missed = "rounds that move something else than they state"
+
+    def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
+        asked = next((t for t in trials if t.inputs[0]["version"] == 0), None)
+        if asked is None or asked.evidence.error:
+            return self.lost(
+                asked.evidence.error if asked else "nothing is stated", cause=asked and asked.evidence.cause
+            )
+        stated = written(asked.evidence.outputs[0] if asked.evidence.outputs else None)
+        if not any(any(each.values()) for each in stated):
+            return self.lost("no round is stated yet", cause=Cause("blank"))
+        problems = self._problems(exercise, trials, stated)
+        held = min(ROUNDS, sum(not problem for problem in problems))
+        seen = f"{held} of {plural(ROUNDS, 'round')} {'holds' if held == 1 else 'hold'}"
+        detail = "; ".join(f"round {n}: {problem}" for n, problem in enumerate(problems, 1) if problem)
+        if held == ROUNDS:
+            return self.earned(seen, detail=detail)
+        cause = Cause("wrong", f"round {next((n for n, p in enumerate(problems, 1) if p), len(problems) + 1)}")
+        return replace(self.lost(seen, detail=detail, cause=cause), points=self.points * held / ROUNDS)
+
+    def _problems(self, exercise: Exercise, trials: Sequence[Trial], stated: Sequence[Mapping[str, str]]) -> list[str]:
+        """Say of each round what does not hold."""
+        on: dict[str, OnOneSize] = {}
+        wrong: dict[int, str] = {}
+        for trial in trials:
+            number, arguments = trial.inputs[0]["version"], _without_number(trial.inputs[0])
+            if not 0 < number <= len(stated):
+                continue
+            name = trial.case.name.partition(", ")[2]
+            size = on.get(name) or on.setdefault(name, self.task.traced(name, arguments))
+            if problem := _not_right(exercise, trial):
+                wrong.setdefault(number, f"{problem} (on {name})")
+            else:
+                size.counts[number] = counted(trial.evidence.launches)
+        return [wrong.get(number) or off(each, number, [*on.values()]) for number, each in enumerate(stated, 1)]
+
+
+def _not_right(exercise: Exercise, trial: Trial) -> str:
+    """Say why a version proves nothing on this case."""
+    if not trial.evidence.error and not trial.evidence.refused and trial.evidence.outputs in ([], [None]):
+        return "it has no version, or one that returns nothing"
+    work = TritonDidTheWork().judge(exercise, [trial])
+    difference = GradedTrial.of(exercise, trial).difference
+    return work.seen if work.lost else difference.seen if difference else for_nobody(trial.evidence.launches)
+
+
+def for_nobody(launches: Sequence[Launch]) -> str:
+    """Say what is stored though nobody reads it: waste that was put in to be taken out again. "" if there is none."""
+    read, stored, room = Counter[str](), Counter[str](), dict[str, int]()
+    for each in (footprint for launch in launches for footprint in launch.footprints):
+        read[each.tensor] += each.read_bytes
+        stored[each.tensor] += each.written_bytes
+        room[each.tensor] = each.nbytes
+    for tensor, nbytes in stored.items():
+        needed = room[tensor] if tensor.startswith("out") else 0
+        if nbytes > needed and not read[tensor]:
+            returned = f"is returned with {needed:,}" if needed else "nobody reads"
+            return f"{nbytes:,} bytes are stored to `{tensor}`, which {returned}"
+    return ""
+
+
+def _without_number(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name != "version"}
+
+
+def versions(name: str, draw: Callable[..., dict[str, Any]]) -> list[Case]:
+    """Cases that run each version on one size."""
+    return [Case(f"version {n}, {name}", "performance", _asking(n, draw)) for n in range(1, MOST_ROUNDS + 1)]
+
+
+def _asking(number: int, draw: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    return lambda generator: draw(generator) | {"version": number}
+
+
+def work_log(
+    id: str,
+    task: Task,
+    draws: Mapping[str, Callable[..., dict[str, Any]]],
+    oracle: Callable[..., Any],
+    budget: ErrorBudget | None,
+    *,
+    called: str,
+    minutes: int,
+    lines: int,
+    difficulty: int,
+    hints: Sequence[str],
+) -> Exercise:
+    """An exercise that asks for a work log.
+
+    id      ends in the name of the function that returns the rounds
+    draws   name of a size -> its drawing; the first one is what `worklog` traces
+    called  how a version is called, as a signature
+    """
+    entry = id.partition(".")[2]
+    first = next(iter(draws.values()))
+    return Exercise(
+        id=id,
+        entry=entry,
+        signature=f"{entry}() -> a list of rounds, of versions {called}",
+        track="more",
+        minutes=minutes,
+        difficulty=difficulty,
+        lines=lines,
+        called=CALLED,
+        cases=[
+            *(case for name, draw in draws.items() for case in versions(name, draw)),
+            Case("what is stated", "performance", _asking(0, first)),
+        ],
+        oracle=lambda version, **arguments: oracle(**arguments),
+        budget=budget and (lambda expected, dtype, given: budget(expected, dtype, _without_number(given))),
+        gates=[Compiles()],
+        criteria=[RoundsHeld(task, 9)],
+        blank="returns no rounds yet",
+        hints=hints,
+    )
