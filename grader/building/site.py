@@ -132,7 +132,7 @@ def linked(text: str, up: str = "") -> str:
         return said
 
     return re.sub(
-        r"(?<!\w)\[(?P<said>[^\[\]]*)\]\((?P<path>(?!https?:|#)[\w./-]+\.(?:md|ipynb|png|py|json))(?P<anchor>#[\w-]*)?\)",
+        r"(?<!\w)\[(?P<said>[^\[\]]*)\]\((?P<path>(?!https?:|#)[\w./-]+(?:\.(?:md|ipynb|png|py|json|yaml)|/Dockerfile))(?P<anchor>#[\w-]*)?\)",
         page,
         text,
     )
