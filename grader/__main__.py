@@ -683,7 +683,7 @@ def pack(
 @app.command()
 def release(folder: Annotated[Path, typer.Argument(help="A new folder, which students get.")]) -> None:
     """Copy the course for students: without solutions, hidden cases and variants."""
-    from grader.building import release as releasing
+    from grader.building import student_copy as releasing
 
     try:
         files = releasing.copy(grader.ROOT, folder)

@@ -91,8 +91,12 @@ class Misconception:
         right = nth((self.right or trial.exercise.oracle)(**call), self.place)
         if any(is_closer_to(found, guess, right, self.times) for guess in given):
             return True
-        harmless = len(wrongs) > 1 and any((guess - right).norm() < 0.01 * right.norm() for guess in given)
+        harmless = any(_near(guess, right) for guess in given) and (len(wrongs) > 1 or _near(found, right))
         return None if harmless or len(given) < len(guesses) else False
+
+
+def _near(one: torch.Tensor, right: torch.Tensor) -> bool:
+    return one.shape == right.shape and bool((one - right).norm() < 0.01 * right.norm())
 
 
 def several(wrong: Wrong) -> Sequence[Callable[..., Any]]:

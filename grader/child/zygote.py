@@ -114,7 +114,7 @@ class Zygote:
             self.folder = ""
 
 
-def _send(stream: Any, *messages: bytes) -> None:
+def _send(stream: Any, *messages: bytes | bytearray) -> None:
     for message in messages:
         stream.write(struct.pack("<Q", len(message)))
         stream.write(message)

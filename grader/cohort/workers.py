@@ -287,7 +287,8 @@ class Dask:
         return found[0] if found else verdicts.NO_GPU
 
     def places(self, mode: grader.GPUMode) -> list[str]:
-        return [*self.client.run(verdicts.place, mode).values()]
+        found: Any = self.client.run(verdicts.place, mode)
+        return [*found.values()]
 
     def submit(self, job: JudgingJob) -> Future:
         resources = {"GPU": 1} if job.kernels and job.gpu != "none" and self.with_gpu else None

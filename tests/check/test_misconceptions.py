@@ -1,5 +1,7 @@
 """A slip is data: what the mistake gives, and what is said of it. One matcher finds it in results."""
 
+import itertools
+
 import torch
 
 from course_lib.criteria import GradedTrial
@@ -42,6 +44,13 @@ def test_one_result_is_enough_unless_each_must_be_so():
     everywhere = Misconception(thrice, "Three times.", twice, each=True)
     assert THRICE([judged(3 * X, 7 * X)]) and not everywhere([judged(3 * X, 7 * X)])
     assert everywhere([judged(3 * X, 3 * X)])
+
+
+def test_a_right_result_tells_nothing_where_the_slip_gives_the_same():
+    turns = itertools.cycle([twice, thrice])  # the first call of two shows nothing
+    sometimes = Misconception(lambda x: next(turns)(x), "Three times.", twice, each=True)
+    assert sometimes([judged(2 * X, 3 * X)])
+    assert not sometimes([judged(7 * X, 3 * X)])
 
 
 def test_a_slip_that_cannot_be_seen_says_nothing():

@@ -301,7 +301,6 @@ CROSS_ENTROPY = [
     Misconception(
         loss_by(lambda x, right: -(torch.exp(right - x.amax(1)) / torch.exp(x - x.amax(1, keepdim=True)).sum(1)).log()),
         "If x[t] is far below the maximum, exp(x[t] - m) is 0, and its logarithm is -inf. m + log(l) - x[t] needs no exp of x[t].",
-        each=True,
     ),
 ]
 STORES_ONE = "You count one stored tensor for each kernel. How many of its results does a later kernel need?"

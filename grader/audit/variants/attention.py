@@ -231,6 +231,14 @@ WRONG = [
     # -------------------- merge
     wrong("merge", "acc is not corrected", PLAIN, ("acc_a * alpha_a[..., None]", "acc_a"), says="m and l"),
     wrong("merge", "l is not corrected", PLAIN, ("l_a * alpha_a", "l_a"), says="l_a is relative to its own maximum"),
+    wrong("merge", "l_b is not corrected", PLAIN, ("l_b * alpha_b", "l_b"), says="l_b is relative to its own maximum"),
+    wrong(
+        "merge",
+        "neither l is corrected",
+        PLAIN,
+        ("l_a * alpha_a + l_b * alpha_b", "l_a + l_b"),
+        says="You add l_a and l_b as they are",
+    ),
     wrong("merge", "no maximum", PLAIN, ("torch.maximum(m_a, m_b)", "m_a")),
     wrong(
         "merge",

@@ -482,6 +482,14 @@ WRONG = [
         "the tanh approximation",
         [PLAIN],
         ("(1 + tl.erf(z * 0.7071067811865476))", "2 * tl.sigmoid(1.5957691216057308 * (z + 0.044715 * z * z * z))"),
+        says="approximation of GELU by tanh",
+    ),
+    wrong(
+        "bias_gelu",
+        "the bias of the row",
+        [PLAIN],
+        ("tl.load(bias_ptr + offs_n, mask=offs_n < N)", "tl.load(bias_ptr + offs_m, mask=offs_m < N)"),
+        says="one number of the bias for each row",
     ),
     wrong("bias_gelu", "forgets the bias", [PLAIN], (".to(tl.float32) + bias", ".to(tl.float32)")),
     wrong(
@@ -521,12 +529,19 @@ WRONG = [
     wrong("softmax", "masked positions hold 0", [RAGGED, APART, SOFTMAX], ('other=-float("inf")', "other=0")),
     wrong("softmax", "masked positions unset", [RAGGED, APART, SOFTMAX], (', other=-float("inf")', "")),
     wrong("softmax", "x taken as contiguous", [APART], ("row * row_stride", "row * N")),
-    wrong("softmax", "no division", [PLAIN], ("p / tl.sum(p, axis=0)", "p")),
+    wrong("softmax", "no division", [PLAIN], ("p / tl.sum(p, axis=0)", "p"), says="These are the exponentials"),
     wrong(
         "softmax",
         "exponentials in float16",
         [PLAIN],
         ("p = tl.exp(x - tl.max(x, axis=0))", "p = tl.exp(x - tl.max(x, axis=0)).to(tl.float16).to(tl.float32)"),
+    ),
+    wrong(
+        "softmax",
+        "divided by the sum of x",
+        [PLAIN],
+        ("p / tl.sum(p, axis=0)", "p / tl.sum(tl.where(offs_n < N, x, 0), axis=0)"),
+        says="divided by the sum of x",
     ),
     wrong("softmax", "always float32", [RAGGED, APART, SOFTMAX, LAUNCH, ONCE], FLOAT32_RESULT),
     wrong(
@@ -562,12 +577,13 @@ WRONG = [
     wrong("online_softmax", "torch does it", [TRITON], ("return out", "return torch.softmax(x, 1)")),
     # -------------------- rmsnorm
     wrong("rmsnorm", "divides by the block", [RAGGED, APART, NORM], ("axis=0) / N + eps", "axis=0) / BLOCK + eps")),
-    wrong("rmsnorm", "no eps", [RAGGED, NORM], (" / N + eps)", " / N)")),
+    wrong("rmsnorm", "no eps", [RAGGED, NORM], (" / N + eps)", " / N)"), says="eps is missing"),
     wrong(
         "rmsnorm",
         "eps outside the root",
         [RAGGED, NORM],
         ("tl.rsqrt(tl.sum(x * x, axis=0) / N + eps)", "1 / (tl.sqrt(tl.sum(x * x, axis=0) / N) + eps)"),
+        says="You add eps to the root",
     ),
     wrong(
         "rmsnorm",
@@ -575,7 +591,14 @@ WRONG = [
         [NORM],
         ("tl.sum(x * x, axis=0)", "tl.sum((x * x).to(x_ptr.dtype.element_ty).to(tl.float32), axis=0)"),
     ),
-    wrong("rmsnorm", "a sum, not a mean", [PLAIN], ("axis=0) / N + eps", "axis=0) + eps")),
+    wrong("rmsnorm", "a sum, not a mean", [PLAIN], ("axis=0) / N + eps", "axis=0) + eps"), says="not divided by N"),
+    wrong(
+        "rmsnorm",
+        "no root",
+        [PLAIN],
+        ("tl.rsqrt(tl.sum(x * x, axis=0) / N + eps)", "1 / (tl.sum(x * x, axis=0) / N + eps)"),
+        says="the root of this mean",
+    ),
     wrong("rmsnorm", "the layer norm", [PLAIN], ("    scale =", "    x = x - tl.sum(x, axis=0) / N\n    scale =")),
     wrong(
         "rmsnorm",
@@ -635,7 +658,13 @@ WRONG = [
     wrong("add_rmsnorm", "torch adds", [TRITON], ("return out, h", "return out, x + residual")),
     # -------------------- cross_entropy
     wrong("cross_entropy", "stores the probabilities", [LOGITS, PROBABILITIES], source=STORES_PROBABILITIES),
-    wrong("cross_entropy", "no maximum", [LOSS], ("m_new = tl.maximum(m, tl.max(x, axis=0))", "m_new = m * 0.0")),
+    wrong(
+        "cross_entropy",
+        "no maximum",
+        [LOSS],
+        ("m_new = tl.maximum(m, tl.max(x, axis=0))", "m_new = m * 0.0"),
+        says="From x = 89 on",
+    ),
     wrong("cross_entropy", "starts at -inf", [LOSS], ("m, l = -3.4e38, 0.0", 'm, l = -float("inf"), 0.0')),
     wrong(
         "cross_entropy",
@@ -644,15 +673,28 @@ WRONG = [
         ("l * alpha", "l"),
         says="multiply it by exp(m - m_new)",
     ),
-    wrong("cross_entropy", "forgets the maximum", [PLAIN], ("m + tl.log(l) - right", "tl.log(l) - right")),
+    wrong(
+        "cross_entropy",
+        "forgets the maximum",
+        [PLAIN],
+        ("m + tl.log(l) - right", "tl.log(l) - right"),
+        says="The loss lacks m",
+    ),
     wrong("cross_entropy", "base two", [PLAIN], ("tl.log(l)", "tl.log2(l)")),
     wrong("cross_entropy", "the first class", [PLAIN], (" + tl.load(target_ptr + row))", ")")),
-    wrong("cross_entropy", "masked positions hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
+    wrong(
+        "cross_entropy",
+        "masked positions hold 0",
+        [PLAIN],
+        ('other=-float("inf")', "other=0"),
+        says="With other=0 each masked",
+    ),
     wrong(
         "cross_entropy",
         "the logarithm of the softmax",
         [LOSS],
         ("m + tl.log(l) - right", "-tl.log(tl.exp(right - m) / l)"),
+        says="far below the maximum",
     ),
     wrong(
         "cross_entropy",
