@@ -349,13 +349,13 @@ def _serve(requests: IO[bytes], replies: IO[bytes]) -> None:
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while True:
             order, parts = wire.unpack(_receive(requests)), _receive(requests)
-            if order["role"] == "warm":
+            if order.get("role") == "warm":
                 if warmed:
                     warmed.close()
                 warmed = WarmReplayer(parts)
                 nothing = {"result": {"value": [], "spent": {}}, "error": "", "printed": ""}
                 known, sent = {"lost": None, "spent": {}, "used": 0.0}, wire.pack(nothing)
-            elif warmed and order["role"] == "replay":
+            elif warmed and order.get("role") == "replay":
                 try:
                     known, sent = warmed.answer(order, parts)
                 except (EOFError, BrokenPipeError, wire.WireError):  # it ended: out of memory?

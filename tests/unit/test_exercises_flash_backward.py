@@ -432,7 +432,7 @@ def test_one_number_a_row_is_enough():
     [
         ([Saved("q", 1), Saved("out[0]", 1)], "0 tensors"),
         ([Saved("out[0]", 1), Saved("buffer 1", 2048), Saved("buffer 2", 2048)], "2 tensors"),
-        ([Saved("out[0]", 1), Saved("buffer 1", 4096)], "1 tensors"),
+        ([Saved("out[0]", 1), Saved("buffer 1", 4096)], "1 tensor "),
         (None, "no forward half"),
     ],
 )

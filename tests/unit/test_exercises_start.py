@@ -94,7 +94,7 @@ def test_oracles_equal_hand_counts():
 
 def test_a_wrong_formula_is_named_when_every_result_is_its():
     def trials(formula):
-        return [SimpleNamespace(inputs=[a], evidence=SimpleNamespace(outputs=[formula(**a)])) for a in drawn]
+        return [SimpleNamespace(calls=[(a, formula(**a))]) for a in drawn]
 
     drawn = [case.arguments(0) for case in start.num_programs.cases]
     said = [next(filter(None, (m(trials(f)) for m in start.num_programs.mistakes)), "") for f in (
@@ -117,7 +117,7 @@ def kernel_trial(x, output=None, faults=(), error="", cause=None, programs=0):
     evidence = SimpleNamespace(
         outputs=outputs, faults=list(faults), error=error, cause=cause, launches=[SimpleNamespace(programs=programs)]
     )
-    return SimpleNamespace(inputs=[{"x": x}], evidence=evidence)
+    return SimpleNamespace(calls=[({"x": x}, output) for output in outputs], evidence=evidence)
 
 
 def test_a_result_that_ends_early_is_told_from_one_that_is_wrong():

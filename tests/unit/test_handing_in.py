@@ -142,7 +142,7 @@ def test_what_lacks_a_name_is_not_ticked_and_brings_no_points(notebook, capsys):
     validate()
     printed = capsys.readouterr().out
     assert "! coalescing.transpose" in printed and "`SIZE`, which it needs, is defined in no cell" in printed
-    assert "1 of 12 exercises would be graded, for up to 0 of 73 points." in printed
+    assert "1 of 13 exercises would be graded, for up to 0 of 82 points." in printed
 
 
 def test_the_text_says_what_was_read_and_how_many_count(notebook, capsys):
@@ -150,7 +150,7 @@ def test_the_text_says_what_was_read_and_how_many_count(notebook, capsys):
     validate()
     printed = capsys.readouterr().out
     assert printed.startswith(f"{NAME}, as it was saved at ") and "save first" not in printed
-    assert f"1 of 12 exercises would be graded, for up to {TRANSPOSE.points:g} of 73 points." in printed
+    assert f"1 of 13 exercises would be graded, for up to {TRANSPOSE.points:g} of 82 points." in printed
     assert "✓ coalescing.transpose" in printed and "✗ coalescing.row_copy" in printed
     os.utime(notebook, (time.time() - 600,) * 2)
     validate(NAME)
@@ -204,7 +204,7 @@ def test_the_zip_holds_the_notebook_as_it_was_saved(notebook, capsys):
         assert archive.namelist() == [NAME]
         assert archive.read(NAME) == notebook.with_name("mine.ipynb").read_bytes()
     printed = capsys.readouterr().out
-    assert "1 of 12 exercises would be graded" in printed
+    assert "1 of 13 exercises would be graded" in printed
     assert f"Hand in mine.zip, {target.stat().st_size // 1000} kB." in printed and str(target) in printed
     assert {p.name for p in notebook.parent.iterdir()} == {"mine.ipynb", "mine.zip"}
 
@@ -223,7 +223,7 @@ def test_a_fuller_notebook_beside_the_one_handed_in_is_named(notebook, capsys):
     newer = shutil.copy(files.released(UNIT), notebook.with_name(f"{UNIT}_2.ipynb"))
     notebook.with_name("broken.ipynb").write_text("{")
     make_zip(newer.name)
-    assert f"{NAME}, beside it, has more to grade: 1 of 12 exercises" in capsys.readouterr().out
+    assert f"{NAME}, beside it, has more to grade: 1 of 13 exercises" in capsys.readouterr().out
     make_zip(NAME)
     assert "beside it, has" not in capsys.readouterr().out
 

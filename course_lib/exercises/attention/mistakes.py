@@ -484,7 +484,6 @@ CHAIN_RULE = [
         by_chain_rule(keys=64),
         "dq comes only from the last tile of keys. Add each tile to it with +=.",
         gradients,
-        each=True,
     ),
     Misconception(
         by_chain_rule(queries=64),

@@ -100,7 +100,9 @@ def singles(module: str) -> list[Variant]:
             criteria = find(exercise_id).criteria
             cost = (c.key for c in criteria if isinstance(c, CostCriterion) and c.about == "cost")
             loses = (*cost, *single.TOO_MUCH_WORK.get(exercise_id, ()))
-            found.append(Variant(exercise_id, "one element a program", loses, patches, says="A program is not a thread"))
+            found.append(
+                Variant(exercise_id, "one element a program", loses, patches, says="A program is not a thread")
+            )
     return found
 
 

@@ -19,7 +19,7 @@ class Region:
 
     def __init__(self, name: str, size: int, itemsize: int = 4):
         self.name, self.size, self.itemsize = name, size, itemsize
-        self.start, self.nbytes = 4096, size * itemsize
+        self.start, self.nbytes, self.elements = 4096, size * itemsize, size
         self.loaded, self.stored = np.zeros(size, np.int32), np.zeros(size, np.int32)  # times, in this launch
 
     def refine(self, parts: int) -> None:

@@ -174,7 +174,7 @@ def _in_words(value: Any) -> str:
 def _instead_of(value: Any, names: Names) -> str:
     if isinstance(value, ConstexprFunction):
         instead = f"Write it with `{DECORATORS[names.language]}`, or compute the number outside"
-        return f"its Python would run in the compiler, and a check does not run it. {instead}"
+        return f"its Python would run in the compiler, and nothing here runs it. {instead}"
     if getattr(value, "__triton_aggregate__", False):
         return (
             "keep what an @aggregate class holds in variables of their own, and pass them to other kernels one by one"
