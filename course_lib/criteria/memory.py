@@ -370,7 +370,9 @@ class BuffersBelow(CostCriterion):
             if buffers >= limit:
                 expected = f"less than {number(limit)} bytes on {trial.case.name}"
                 seen = f"{number(buffers)} bytes of buffers, the largest of {number(trial.evidence.largest_buffer)}"
-                return self.lost(seen, expected=expected)
+                kernels = "Which buffer could a kernel do without: what it can compute again, or keep in registers, or read in place?"
+                detail = kernels if trial.evidence.launches else ""
+                return self.lost(seen, expected=expected, detail=detail)
         most = max((t.evidence.buffers for t in group), default=0)
         return self.earned(f"at most {number(most)} bytes of buffers")
 

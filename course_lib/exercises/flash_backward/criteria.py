@@ -84,7 +84,8 @@ class KernelsAlone(CostCriterion):
         for trial in group:
             if trial.evidence.operations:
                 done = ", ".join(dict.fromkeys(op.name for op in trial.evidence.operations))
-                return self.lost(f"torch does {done}", expected=f"kernels alone on {trial.case.name}")
+                detail = "Strides tell a kernel where elements lie: hand each tensor over as it is, and let kernels do the rest."
+                return self.lost(f"torch does {done}", expected=f"kernels alone on {trial.case.name}", detail=detail)
         return self.earned("kernels alone")
 
 

@@ -41,12 +41,17 @@ class Specialised(CostCriterion):
                 done = Counter(product.who for product in found.products)
                 both = sorted(done.keys() & set(found.fetchers))
                 if both:
-                    return self.lost(f"{both[0]} fetches and multiplies", expected="a partition that only fetches")
+                    return self.lost(
+                        f"{both[0]} fetches and multiplies",
+                        expected="a partition that only fetches",
+                        detail="Let one partition issue all copies, and nothing else: it runs ahead of those that multiply.",
+                    )
                 if not found.fetchers:
                     return self.lost("no partition fetches by TMA", expected="one that does nothing else")
                 if len(done) < self.consumers or max(done.values()) > LARGEST_PART * done.total():
                     seen = f"{plural(len(done), 'partition multiplies', 'partitions multiply')}"
-                    return self.lost(seen, expected=f"{self.consumers}, each a fair share")
+                    share = "Each consumer multiplies rows of its own, from the same tiles: none does the work of the other."
+                    return self.lost(seen, expected=f"{self.consumers}, each a fair share", detail=share)
         return self.earned(f"{', '.join(found.fetchers)} fetches; {' and '.join(sorted(done))} multiply")
 
 
@@ -69,12 +74,16 @@ class Persistent(CostCriterion):
             asked, tiles = (count(**trial.inputs[-1]) for count in (self.programs, self.tiles))
             for launch in trial.evidence.launches:
                 if launch.programs != asked:
-                    return self.lost(plural(launch.programs, "program"), expected=f"{asked} on {trial.case.name}")
+                    detail = "Launch as many programs as are asked for, and let each go on to further tiles: tile += programs."
+                    seen = plural(launch.programs, "program")
+                    return self.lost(seen, expected=f"{asked} on {trial.case.name}", detail=detail)
                 moved = sum(f.read_bytes + f.written_bytes for f in launch.footprints)
                 share = math.ceil(tiles / asked) / tiles
                 if launch.busiest_bytes > ROOM * share * moved:
                     seen = f"the busiest program moves {number(launch.busiest_bytes)} of {number(moved)} bytes"
-                    return self.lost(seen, expected=f"at most {100 * share:.0f} % of them on {trial.case.name}")
+                    detail = "Deal the tiles out evenly: program p takes tile p, then p + programs, and so on."
+                    expected = f"at most {100 * share:.0f} % of them on {trial.case.name}"
+                    return self.lost(seen, expected=expected, detail=detail)
         return self.earned(plural(asked, "program"))
 
 
@@ -94,7 +103,9 @@ class BesideStores(CostCriterion):
             beside, needed = sum(product.stores > 0 for product in products(trial)), self.needed(**trial.inputs[-1])
             if beside < needed:
                 expected = f"at least {needed} on {trial.case.name}"
-                return self.lost(f"{plural(beside, 'product')} while a store was under way", expected=expected)
+                seen = f"{plural(beside, 'product')} while a store was under way"
+                detail = "Do not wait for a store at once: wait before its tile in shared memory is written again."
+                return self.lost(seen, expected=expected, detail=detail)
         return self.earned(plural(beside, "product"))
 
 
@@ -104,6 +115,9 @@ class Ahead(Share):
 
     missed = "each product waits for the previous one"
     of = "products beside another one of their partition"
+    advice = (
+        "Issue the product of the next scores first, and only then wait for the one that is under way: mma_wait(1)."
+    )
     points: float
     least: float = 0.35  # of the products of n tiles (n - 1) / 2n can be
     title: str = "the next scores are issued before the last product is waited for"
@@ -136,7 +150,8 @@ class NoMoreProducts(CostCriterion):
             done, needed = sum(found.multiply_adds for found in simulations(trial)), self.needs(**trial.inputs[-1])
             if done > needed:
                 seen = f"{number(done)} multiply-adds"
-                return self.lost(seen, expected=f"at most {number(needed)} on {trial.case.name}")
+                detail = "Does a partition multiply what another one multiplies as well, or what nobody reads?"
+                return self.lost(seen, expected=f"at most {number(needed)} on {trial.case.name}", detail=detail)
         return self.earned(f"{number(done)} multiply-adds")
 
 
@@ -146,6 +161,7 @@ class BesideProducts(Share):
 
     missed = "exponentials wait for products"
     of = "exponentials"
+    advice = "Issue a product before the softmax, and wait for it only after the exponentials."
     least: float
     points: float
     title: str = "exponentials are computed while a product runs"

@@ -84,9 +84,15 @@ class Uses(CostCriterion):
             sites = max((found.instructions.get(self.op, 0) for found in simulations(trial)), default=0)
             if mine < SHARE * all_of_it or not mine:
                 seen = f"{number(mine)} of {number(all_of_it)} {unit} on {trial.case.name}"
-                return self.lost(seen, expected=f"at least {SHARE:.0%} of the {unit} by {self.op}")
+                others = (
+                    "written out by threads" if self.op == "wgmma" else "moved by threads, with plain loads and stores"
+                )
+                detail = f"The other {unit} are {others}: let {self.op} do all of it."
+                return self.lost(seen, expected=f"at least {SHARE:.0%} of the {unit} by {self.op}", detail=detail)
             if self.most and sites > self.most:
-                return self.lost(f"{sites} instructions of the kernel are a {self.op}", expected=f"at most {self.most}")
+                detail = f"One {self.op} takes a whole tile: it needs no other one for a part of it, or for show."
+                seen = f"{sites} instructions of the kernel are a {self.op}"
+                return self.lost(seen, expected=f"at most {self.most}", detail=detail)
         return self.earned(f"{100 * part:.0f} % of the {unit}")
 
     def _moved(self, trial: Trial) -> tuple[int, int]:
@@ -106,6 +112,7 @@ class Share(CostCriterion):
 
     least: float
     of: ClassVar[str]  # what it is a part of, in words
+    advice: ClassVar[str]  # to a kernel in which it is too small
 
     def part(self, group: Sequence[Trial]) -> float:
         raise NotImplementedError
@@ -115,7 +122,7 @@ class Share(CostCriterion):
         seen = f"{100 * part:.0f} % of the {self.of}"
         if part >= self.least:
             return self.earned(seen)
-        return self.lost(seen, expected=f"at least {100 * self.least:.0f} %")
+        return self.lost(seen, expected=f"at least {100 * self.least:.0f} %", detail=self.advice)
 
 
 @dataclass
@@ -125,6 +132,7 @@ class Overlapped(Share):
 
     missed = "does no work while copies are under way"
     of = "work while a copy was under way"
+    advice = "Begin the copy of a later tile before you wait for this one, and wait for the oldest copy alone."
     least: float
     points: float
     title: str = "copies are under way while tiles are worked on"
@@ -182,7 +190,7 @@ class SharedBytes(CostCriterion):
             held, most = max((s.shared_bytes for s in simulations(trial)), default=0), self.most(**trial.inputs[-1])
             if held > most:
                 spent = Spent("bytes", "held", most, held, most)
-                return self.lost(
-                    f"{number(held)} bytes", expected=f"at most {number(most)} on {trial.case.name}", spent=spent
-                )
+                detail = "Is there a place in the ring, or a tile of its own, for what could lie where another tile is done with?"
+                expected = f"at most {number(most)} on {trial.case.name}"
+                return self.lost(f"{number(held)} bytes", expected=expected, spent=spent, detail=detail)
         return self.earned(f"{number(held)} bytes")
