@@ -11,6 +11,7 @@ from pathlib import Path
 from grader.building import social
 
 ICONS = "_static/scripts/fontawesome.js"  # course.css draws the few that the theme shows
+LINES = "<p>Line by line: run the cell, or <code>strides log</code>.</p>"  # of a work log, a hundred kilobytes a page
 SENTENCES = 200  # characters of a description
 
 
@@ -49,6 +50,7 @@ def page(text: str, folder: Path, more: str = "") -> str:
     """The page with its folds named, its pictures sized and lazy, its icons gone and its description given. more: tags for its head."""
     text = re.sub(r"<script[^>]*fontawesome\.js[^>]*></script>", "", text)
     text = text.replace('<summary aria-label="Toggle hidden content">', "<summary>")
+    text = re.sub(r"<details><summary>Line by line</summary>.*?</details>", LINES, text, flags=re.DOTALL)
     text = re.sub(r"<img [^>]*>", lambda tag: _lazy(tag[0], folder), text)
     if words := description(text):
         given = f'<meta name="description" content="{words}"/><meta property="og:description" content="{words}"/>'
