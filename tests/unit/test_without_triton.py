@@ -96,7 +96,7 @@ def test_the_command_says_so_in_a_line(python):
 
 CHECKS = """
 import json, sys
-from tritontrace import lacking
+from tritontrace import no_triton
 import grader
 from course_lib import checking
 from grader.published import published
@@ -105,7 +105,7 @@ seen = {}
 for unit in sys.argv[1:]:
     for exercise in grader.exercises(unit).values():
         verdict = checking.verdict(exercise, published(exercise.id), 3)
-        says = any(lacking.SENTENCE in finding.seen for finding in verdict.findings)
+        says = any(no_triton.SENTENCE in finding.seen for finding in verdict.findings)
         seen[exercise.id] = "needs Triton" if says else verdict.points == exercise.points
 print(json.dumps(seen))
 """
