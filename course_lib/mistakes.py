@@ -128,9 +128,8 @@ def looks_like(
     some = matrices[matrices.any(2).any(1)]  # the others are right
     right_rows = as_matrix(expected).reshape(matrices.shape)[..., ~rows, :]  # zeros may be right for another reason
     tail = _tail(matrices.flatten(1), "matrix", empty)
-    tail = tail or (
-        "" if bool((right_rows == 0).all(-1).any()) else _tail(some.transpose(0, 1).flatten(1), "row", empty)
-    )
+    if not tail and not bool((right_rows == 0).all(-1).any()):
+        tail = _tail(some.transpose(0, 1).flatten(1), "row", empty)
     tail = tail or _tail(some.flatten(0, 1).T, along, empty) or _period(columns, along) or _period(rows, "row")
     if empty and unstored == bad.numel() * seen.element_size():  # the kernel stored all elements but these
         return f"{NOT_STORED if nan else STILL_ZERO} {tail or LEFT_OUT}"
@@ -222,10 +221,10 @@ def _tail(wrong: torch.Tensor, axis: str, empty: bool) -> str:
     if axis == "column" and start % 8 and not empty:
         return ""  # no block begins there
     which = f"{several} {start} to {bad.numel() - 1}" if start < bad.numel() - 1 else f"{axis} {start}"
+    if axis == "matrix":
+        return f"Wrong in {which} alone: does a loop end before it, or is something wrong for it that is right for the others?"
     return (
-        f"Wrong in {which} alone: does a loop end before it, or is something wrong for it that is right for the others?"
-        if axis == "matrix"
-        else f"Wrong in {which} alone: is the last, partial block missing (triton.cdiv in the grid), its mask wrong, or does another "
+        f"Wrong in {which} alone: is the last, partial block missing (triton.cdiv in the grid), its mask wrong, or does another "
         "program take its place?"
     )
 

@@ -160,9 +160,8 @@ def _remark(exercise: Exercise, shown: Sequence[GradedTrial]) -> str:
     if formula.right:
         return likely or RIGHT_FORMULA.format(case=trial.case.name)
     detail = trial.difference.detail if trial.difference else ""
-    unlike = (
-        "" if detail or exercise.budget is None else OTHER_FORMULA
-    )  # of bits that must be equal, nothing may be rounded
+    # of bits that must be equal, none may be rounded: nothing is said of rounding
+    unlike = "" if detail or exercise.budget is None else OTHER_FORMULA
     return likely or _kind(shown) or unlike.format(case=trial.case.name)
 
 

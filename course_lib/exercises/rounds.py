@@ -113,7 +113,7 @@ class RoundsHeld(Criterion):
         on: dict[str, OnOneSize] = {}
         wrong: dict[int, str] = {}
         for trial in trials:
-            number, arguments = trial.inputs[0]["version"], _without_number(trial.inputs[0])
+            number, arguments = trial.inputs[0]["version"], without_number(trial.inputs[0])
             if not 0 < number <= len(stated):
                 continue
             name = trial.case.name.partition(", ")[2]
@@ -149,7 +149,8 @@ def for_nobody(launches: Sequence[Launch]) -> str:
     return ""
 
 
-def _without_number(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def without_number(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a version is called with: a case's arguments but for the number of its round."""
     return {name: value for name, value in arguments.items() if name != "version"}
 
 
@@ -197,7 +198,7 @@ def work_log(
             Case("what is stated", "performance", _asking(0, first)),
         ],
         oracle=lambda version, **arguments: oracle(**arguments),
-        budget=budget and (lambda expected, dtype, given: budget(expected, dtype, _without_number(given))),
+        budget=budget and (lambda expected, dtype, given: budget(expected, dtype, without_number(given))),
         gates=[Compiles()],
         criteria=[RoundsHeld(task, 9)],
         blank="returns no rounds yet",

@@ -13,7 +13,7 @@ import torch
 from course_lib import content, logbook
 from course_lib.execution import timed
 from course_lib.exercise import Exercise
-from course_lib.exercises.rounds import OnOneSize, RoundsHeld, Task, counted, off
+from course_lib.exercises.rounds import OnOneSize, RoundsHeld, Task, counted, off, without_number
 from course_lib.logbook import StatedRound
 from course_lib.workloads.stated import MOST_ROUNDS, written
 from tritontrace import KernelError, KernelFault, Trace, diff, trace
@@ -60,8 +60,7 @@ def task_of(exercise: Exercise) -> Task:
 def arguments_of(exercise: Exercise) -> tuple[str, dict[str, Any]]:
     """(the first size, what a version is called with there)."""
     case = exercise.cases[0]
-    drawn = case.arguments(SEED)
-    return case.name.partition(", ")[2], {name: value for name, value in drawn.items() if name != "version"}
+    return case.name.partition(", ")[2], without_number(case.arguments(SEED))
 
 
 def of_rounds(exercise: Exercise, rounds: Callable[[], Any]) -> WorkLog:

@@ -140,8 +140,8 @@ def test_a_recipe_is_followed_or_refused_in_a_sentence(output, says):
 
 def said_by(exercise, answer):
     """The sentence of the first mistake that results, or an error, are recognised as."""
+    from course_lib.criteria import GradedTrial
     from course_lib.evidence import Evidence
-    from course_lib.exercise import Trial
 
     trials = []
     for case in exercise.cases:
@@ -150,7 +150,7 @@ def said_by(exercise, answer):
             evidence = Evidence(case.name, outputs=[answer(**arguments)])
         except Exception as error:
             evidence = Evidence(case.name, **raised(str(error), type(error).__name__))
-        trials.append(Trial(case, [arguments], evidence))
+        trials.append(GradedTrial(case, [arguments], evidence, exercise))
     return next(filter(None, (look(trials) for look in exercise.mistakes)), "")
 
 

@@ -6,6 +6,7 @@ import torch
 
 from course_lib.criteria import Compiles, Correct, Traffic, TritonDidTheWork, copy_bytes
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.strides.cases import matrix, tokens
 from course_lib.exercises.strides.mistakes import (
     as_if_contiguous,
@@ -58,7 +59,11 @@ split_heads = Exercise(
             channels_last_but_one,
             "The axes of this result are (B, S, D, heads). They should be (B, heads, S, D): b h s d in einops' words.",
         ),
-        as_if_contiguous,
+        Misconception(
+            as_if_contiguous,
+            "Right where x is contiguous. A view has other strides: take x.stride(), or let .reshape or rearrange do so.",
+            each=True,
+        ),
     ],
 )
 
