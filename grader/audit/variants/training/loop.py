@@ -134,6 +134,7 @@ IN_TORCH = """def adamw_step(p, g, m, v, low, lr, beta1, beta2, eps, weight_deca
 ADAMW = [
     wrong("adamw_step", "bias corrections forgotten", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1.0, 1.0")),
     wrong("adamw_step", "only m is corrected", [FIRST, SMALL], ("1 - beta2**step", "1.0")),
+    wrong("adamw_step", "only v is corrected", [FIRST, SMALL], ("1 - beta1**step", "1.0")),
     wrong("adamw_step", "t one too large", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** (step + 1), 1 - beta2 ** (step + 1)")),
     wrong("adamw_step", "t one too small", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** max(1, step - 1), 1 - beta2 ** max(1, step - 1)")),
     wrong("adamw_step", "decay coupled to the gradient", [DECAY], ("    p *= 1 - lr * decay\n", "    g += decay * p\n")),
