@@ -2,6 +2,7 @@
 
 results.py   is the result right? Did a kernel make it? Does it compile?
 blocks.py    are blocks as large as a warp?
+copies.py    does a kernel copy an input?
 memory.py    what it did to memory: bytes, sectors, re-reads, launches, buffers, what is kept for backward
 answers.py   answers by name, of which some could be guessed
 on_gpu.py    is it right on a GPU, too?

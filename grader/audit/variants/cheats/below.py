@@ -135,7 +135,7 @@ def delta(o, do):
     return own(dense(o), dense(do))
 
 
-# %% name="one element a program, and 31 masked lanes" exercise="fusion.sin2_plus_cos2" loses="launches.performance; traffic.performance"
+# %% name="one element a program, and 31 masked positions" exercise="fusion.sin2_plus_cos2" loses="launches.performance; traffic.performance"
 @triton.jit
 def kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) + tl.arange(0, BLOCK)

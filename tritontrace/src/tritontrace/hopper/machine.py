@@ -194,14 +194,14 @@ class Machine:
     def products(self) -> list[Product]:
         """The products so far. A copy for which nobody ever waits, or which nobody reads, has served for none; any other one for as many
         as it may be beside in a ring, and not for all that are issued before somebody waits for it."""
-        left: dict[int, int] = {}
-        found = []
+        may: dict[int, int] = {}  # of each copy, for how many more products it counts
+        products = []
         for made, copies in self._products:
-            beside = [f for f in copies if f.used and f not in self.ahead and left.setdefault(f.id, MOST_BESIDE)]
+            beside = [f for f in copies if f.used and f not in self.ahead and may.setdefault(f.id, MOST_BESIDE)]
             for flight in beside[:1]:
-                left[flight.id] -= 1
-            found.append(replace(made, copies=len(beside)))
-        return found
+                may[flight.id] -= 1
+            products.append(replace(made, copies=len(beside)))
+        return products
 
     def reads(self, nbytes: int) -> None:
         """Note that threads load a tile."""
@@ -211,12 +211,12 @@ class Machine:
     def account(self) -> Counts:
         """The counts of the whole program. A copy that nobody reads has been ahead of nothing, and one of as many bytes as it brings:
         one that is fetched first and waited for last overlaps with no more than another."""
-        left = {flight.id: flight.bytes for _, ahead in self._reads for flight in ahead if flight.used}
+        covers = {flight.id: flight.bytes for _, ahead in self._reads for flight in ahead if flight.used}
         self.counts.threads_read_ahead = 0
         for nbytes, ahead in self._reads:
             for flight in ahead:
-                covered = min(nbytes, left.get(flight.id, 0))
-                left[flight.id] = left.get(flight.id, 0) - covered
+                covered = min(nbytes, covers.get(flight.id, 0))
+                covers[flight.id] = covers.get(flight.id, 0) - covered
                 self.counts.threads_read_ahead += covered
                 nbytes -= covered
         return self.counts

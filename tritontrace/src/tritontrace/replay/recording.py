@@ -417,7 +417,7 @@ SHOWN = {"torch.autograd.graph": "autograd (torch.autograd.grad or .backward())"
 # what does a module's work below it, in C++, where nothing can be broken: seen at the operations of torch that it causes
 BELOW: dict[str, Callable[[str], bool]] = {
     "torch.autograd.graph": lambda operation: torch._C._current_autograd_node() is not None,
-    "torch.autograd.profiler": lambda operation: torch._C._autograd._profiler_enabled(),
+    "torch.autograd.profiler": lambda operation: torch._C._autograd._profiler_enabled(),  # pyright: ignore[reportAttributeAccessIssue]
     "torch.optim": lambda operation: operation.startswith("aten._fused_"),
 }
 _taken: set[str] = set()

@@ -16,7 +16,7 @@ evaluation     evaluate.py  operations -> Python functions;  program.py  what th
                control.py  calls, loops, branches;  divergence.py  programs that part ways
                sites.py  lines of the module -> lines as sentences name them
                operations.py  lane by lane;  blocks.py  whole blocks;  unused.py  dead code
-               arithmetic.py  which of them a trace uses: exact/ has another
+               arithmetic.py  which of them a trace uses: exact/ has another;  undefined_masks.py  masks of what nobody wrote
                sums.py  offsets that are not added up yet
                instructions.py  loads, stores, printing;  turns.py  programs that wait for one another
 memory         memory.py  where tensors lie, and what was done to each element;  pattern.py  addresses -> requests, sectors, lines
