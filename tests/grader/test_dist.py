@@ -61,6 +61,21 @@ def test_what_is_not_of_one_version_is_no_release(tmp_path, changes, version):
         release.newest(project(tmp_path, changes, version))
 
 
+def test_both_projects_name_one_engine(tmp_path):
+    """Else pip finds no engine for the wheel of the course."""
+    source = project(tmp_path, "")
+    (source / "pyproject.toml").write_text('dependencies = ["tritontrace[pictures]==0.3.0"]')
+    package = source / "tritontrace" / "src" / "tritontrace" / "__init__.py"
+    package.parent.mkdir(parents=True)
+    package.write_text('__version__ = "0.3.0"\n')
+    release.agree(source, release.Version("0.3.0", "", ""))
+    with pytest.raises(release.NotReady, match=r"^pyproject\.toml"):
+        release.agree(source, release.Version("0.3.1", "", ""))
+    package.write_text('__version__ = "0.2.0"\n')
+    with pytest.raises(release.NotReady, match=r"__init__\.py"):
+        release.agree(source, release.Version("0.3.0", "", ""))
+
+
 def test_a_release_is_what_is_committed(tmp_path):
     def git(*words):
         own = ["-c", "user.name=a", "-c", "user.email=a@b"]
