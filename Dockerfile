@@ -24,12 +24,12 @@ RUN PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1 python3 -c "import make, os; make.make_envi
     && .venv/bin/python -m pip uninstall --quiet --yes uv && cd .venv/lib/python3*/site-packages \
     && rm -rf torch/test torch/bin/test_* triton/backends/nvidia/lib/cupti/*.a
 
-# .venv, as `make lab` sets it up. work/ is made here so that a volume mounted there belongs to the user.
+# .venv, as `make lab` sets it up. work/ is made here so that a volume mounted there belongs to the user. It is no VOLUME: that
+# would lie over the work/ of a clone that is mounted at /course, as a devcontainer's is.
 COPY --chown=learner . .
 RUN PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1 python3 -c "import make; make.setup('grader')" && mkdir -p work
 
 ENV COURSE_PROGRESS=/course/work/.progress.json
-VOLUME /course/work
 EXPOSE 8888
 # JupyterLab itself then is process 1, which `docker stop` speaks to.
 CMD [".venv/bin/strides", "lab", "--no-browser", "--ip=0.0.0.0"]

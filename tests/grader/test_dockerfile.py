@@ -171,5 +171,4 @@ def test_its_command_opens_the_lab_to_the_host_and_installs_nothing_more(course)
     (lab,) = asked(course)[before:]
     assert {"--no-browser", "--ip=0.0.0.0", f"--notebook-dir={course / 'work'}"} <= set(lab)
     assert (course / "work" / "00_start_here" / "00_start_here.ipynb").exists()
-    volume = Path(all_of("VOLUME")[0])
-    assert volume == Path("/course/work") and f"COURSE_PROGRESS={volume}/.progress.json" in all_of("ENV")
+    assert f"COURSE_PROGRESS={all_of('WORKDIR')[0]}/work/.progress.json" in all_of("ENV")
