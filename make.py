@@ -290,7 +290,7 @@ def tutor() -> int:
 
 def demo() -> int:
     setup("grader")
-    return call(PYTHON, "-m", "grader", "demo")
+    return call(PYTHON, "-m", "strides", "demo")
 
 
 # a grader works in processes of its own, for which its test waits; a file's tests share what they set up
