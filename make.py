@@ -41,6 +41,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -113,12 +114,12 @@ def setup(*extras: str) -> None:
     wanted = stamp_of(ROOT, build)
     if lines and lines[0] == wanted and set(extras) <= set(lines[1:]):
         return
-    if where == str(ROOT) and before != build and before in BUILDS:
-        subprocess.call(
-            [PYTHON, "-m", "pip", "uninstall", "--quiet", "--yes", "torch"]
-        )  # one build satisfies pip as well as another
+    other = before != build and before in BUILDS
+    if where == str(ROOT) and other:  # one build satisfies pip as well as another
+        too_many = ["torch", "triton"] if build == "system" else ["torch"]
+        subprocess.call([PYTHON, "-m", "pip", "uninstall", "--quiet", "--yes", *too_many])
     have = sorted(set(extras) | set(lines[1:]))
-    if where != str(ROOT):
+    if where != str(ROOT) or (other and "system" in (before, build)):
         make_environment(build)
     print("Installing into .venv; the first time this takes some minutes.", flush=True)
     dependencies(*have, build=build)
@@ -171,6 +172,8 @@ def torch_build(before: str = "") -> str:
     named = os.environ.get("TORCH", "")
     if named and named not in BUILDS:
         sys.exit(f"TORCH={named} is none of {', '.join(BUILDS)}.")
+    if named == "system" and not find_spec("torch"):
+        sys.exit(f"TORCH=system takes the torch of this machine's Python, and {sys.executable} has none.")
     return named or ("cuda" if driver() or before == "cuda" else "cpu")
 
 
@@ -287,7 +290,7 @@ def tutor() -> int:
 
 def demo() -> int:
     setup("grader")
-    return call(PYTHON, "-m", "grader", "demo")
+    return call(PYTHON, "-m", "strides", "demo")
 
 
 # a grader works in processes of its own, for which its test waits; a file's tests share what they set up

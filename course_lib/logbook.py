@@ -142,6 +142,8 @@ def record_best(verdict: Verdict) -> None:
 
 
 def _write(file: Path, kept: dict[str, Any]) -> None:
+    if path().exists() and not path().is_file():  # /dev/null keeps nothing, and root would put a file in its place
+        return
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_suffix(f".{os.getpid()}")

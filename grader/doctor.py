@@ -174,7 +174,7 @@ def _bubblewrap() -> tuple[str, str]:
         )
     if allowed == "0":
         return "may not make namespaces", "`sudo sysctl kernel.unprivileged_userns_clone=1`"
-    if Path("/.dockerenv").exists():
+    if any(map(os.path.exists, ("/.dockerenv", "/run/.containerenv"))):  # Docker's, and Podman's
         return "may not make namespaces", "The container's profile forbids them; Landlock and seccomp do without."
     return (
         "may not make namespaces",

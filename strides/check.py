@@ -39,7 +39,8 @@ def check(notebook: Path, exercise_id: str = "") -> int:
         logbook.record_best(verdict)
         print(render.text(verdict), end="\n\n")
     if not wanted:
-        print(f"{len(verdicts)} of {len(lines)} exercises are solved: {sum(v.points for v in verdicts):g} points.")
+        points, most = (sum(getattr(verdict, name) for verdict in verdicts) for name in ("points", "out_of"))
+        print(f"{len(verdicts)} of {len(lines)} exercises are answered: {points:g} of {most:g} points.")
     return 0 if verdicts and all(verdict.points == verdict.out_of for verdict in verdicts) else 1
 
 

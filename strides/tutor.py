@@ -125,14 +125,13 @@ class Tutor:
 
     def _notebook(self, name: str) -> str:
         """The absolute path of a notebook in the folder. Links lead out of it, hard ones too."""
-        path = (self.folder / name).resolve()
-        if (
-            path.is_relative_to(self.folder)
-            and path.suffix == ".ipynb"
-            and path.is_file()
-            and path.stat().st_nlink == 1
-        ):
-            return str(path)
+        try:
+            path = (self.folder / name).resolve()
+            inside = path.is_relative_to(self.folder) and path.suffix == ".ipynb"
+            if inside and path.is_file() and path.stat().st_nlink == 1:
+                return str(path)
+        except (OSError, ValueError):  # a zero byte in it, or more than a name may have
+            pass
         there = sorted(str(p.relative_to(self.folder)) for p in self.folder.glob("*/*.ipynb"))
         raise ToolError(f"{name!r} is no notebook in {self.folder.name}/. There are: {', '.join(there) or 'none'}.")
 

@@ -66,9 +66,21 @@ def newest(folder: Path) -> Version:
     return Version(declared, heading["date"] or "", changes[heading.end() : after.start() if after else None].strip())
 
 
+def agree(source: Path, engine: Version) -> None:
+    """Raise NotReady where the course asks for another version of the engine, or the engine says of itself that it is another."""
+    named = {
+        Path("pyproject.toml"): f"{ENGINE}[pictures]=={engine.number}",
+        Path(ENGINE, "src", ENGINE, "__init__.py"): f'__version__ = "{engine.number}"',
+    }
+    for path, version in named.items():
+        if version not in (source / path).read_text("utf-8"):
+            raise NotReady(f"{path} does not have {version}, as {ENGINE}/CHANGELOG.md does.")
+
+
 def make(source: Path, to: Path, address: str = "") -> Version:
     """Write a release of the committed files that lie in `source` into the folder `to`. Raises NotReady."""
     course, engine = newest(source), newest(source / ENGINE)
+    agree(source, engine)
     to.mkdir(parents=True, exist_ok=True)
     name = f"strides-to-flashattention-{course.number}"
     cite(source / "CITATION.cff", to, course, address)
@@ -154,9 +166,11 @@ def main(folder: Path) -> int:
     ).stdout
     os.environ.setdefault("SOURCE_DATE_EPOCH", date.strip() or "1767225600")  # the same commit gives the same wheels
     try:
-        with tempfile.TemporaryDirectory() as source:
-            committed(grader.ROOT, Path(source))
-            course = make(Path(source), folder, origin.address(grader.ROOT))
+        with tempfile.TemporaryDirectory() as temporary:
+            source = Path(temporary, "strides-to-flashattention")
+            source.mkdir()
+            committed(grader.ROOT, source)
+            course = make(source, folder, origin.address(grader.ROOT))
         if find_spec("myst_nb"):
             from grader.building import site
 

@@ -14,6 +14,7 @@ FOLDERS = ("notebooks", "course_lib", "strides", "tritontrace/src", "benchmarks/
 FILES = (
     *("README.md", "LICENSE", "CHANGELOG.md", "AGENTS.md", "Makefile", "make.py"),
     *("pyproject.toml", "setup.py", "MANIFEST.in", "environment.yml", "constraints.txt"),
+    *("Dockerfile", ".dockerignore", "compose.yaml", ".devcontainer/devcontainer.json"),
     *("tritontrace/pyproject.toml", "tritontrace/README.md", "tritontrace/LICENSE"),
     *("docs/gpu.md", "docs/hosted.md", "docs/installing.md", "docs/what_next.md"),
 )

@@ -108,9 +108,11 @@ def bubblewrap() -> tuple[str, ...]:
         apart.insert(0, (*to_leave_root, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"))
     for namespaces in apart:
         for size in (("--size", str(TMP_BYTES)), ()):  # bubblewrap 0.6 knows no size
-            command = (*common, *namespaces, "--ro-bind", "/", "/", "--perms", "1777", *size, "--tmpfs", "/tmp")
-            if subprocess.run([*command, "true"], capture_output=True, timeout=20).returncode == 0:
-                return (*common, *namespaces, "--perms", "1777", *size, "--tmpfs", "/tmp")
+            apart_here = (*common, *namespaces, "--perms", "1777", *size, "--tmpfs", "/tmp")
+            # /proc: a container may let us make namespaces, and yet refuse their own /proc
+            tried = [*apart_here, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"]
+            if subprocess.run(tried, capture_output=True, timeout=20).returncode == 0:
+                return apart_here
     return ()
 
 

@@ -18,6 +18,7 @@ import nbformat
 import pytest
 import yaml
 from bare import environment, install
+from scripts import COPY
 
 from course_lib.exercises import UNITS
 from grader import ROOT
@@ -26,17 +27,6 @@ from grader.building import release
 
 TRACKED = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
 ORIGIN = "https://git.example/ada/course"
-SCRIPT = """
-import torch, triton, triton.language as tl
-
-@triton.jit
-def copy(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(o_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
-
-x = torch.ones(1000)
-copy[(8,)](x, torch.empty_like(x), 1000, BLOCK=128)
-"""
 
 
 def project(folder: Path, changes: str, version: str = "1.2.0") -> Path:
@@ -69,6 +59,21 @@ def test_the_version_and_its_notes_are_the_changelog_s(tmp_path):
 def test_what_is_not_of_one_version_is_no_release(tmp_path, changes, version):
     with pytest.raises(release.NotReady):
         release.newest(project(tmp_path, changes, version))
+
+
+def test_both_projects_name_one_engine(tmp_path):
+    """Else pip finds no engine for the wheel of the course."""
+    source = project(tmp_path, "")
+    (source / "pyproject.toml").write_text('dependencies = ["tritontrace[pictures]==0.3.0"]')
+    package = source / "tritontrace" / "src" / "tritontrace" / "__init__.py"
+    package.parent.mkdir(parents=True)
+    package.write_text('__version__ = "0.3.0"\n')
+    release.agree(source, release.Version("0.3.0", "", ""))
+    with pytest.raises(release.NotReady, match=r"^pyproject\.toml"):
+        release.agree(source, release.Version("0.3.1", "", ""))
+    package.write_text('__version__ = "0.2.0"\n')
+    with pytest.raises(release.NotReady, match=r"__init__\.py"):
+        release.agree(source, release.Version("0.3.0", "", ""))
 
 
 def test_a_release_is_what_is_committed(tmp_path):
@@ -202,7 +207,7 @@ def test_its_wheels_check_trace_and_grade(installed, tmp_path):
     assert "start.add_one" in ran(installed, "check", notebook)
     progress = ran(installed, "next")
     assert "Next: strides." in progress, "all of unit 00 is kept"
-    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "script.py").write_text(COPY)
     assert "4,000 bytes loaded" in ran(installed, "trace", "--gpu", "H200", tmp_path / "script.py")
     demo = ran(installed, "demo", "00_start_here")
     assert re.search(r"full-marks.*\b22\b", demo) and re.search(r"blank.*\b0\b", demo)

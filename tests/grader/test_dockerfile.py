@@ -21,6 +21,7 @@ from grader import ROOT
 
 LINES = re.sub(r"\\\n\s*", "", (ROOT / "Dockerfile").read_text("utf-8")).splitlines()
 INSTRUCTIONS = [tuple(line.split(" ", 1)) for line in LINES if line and not line.startswith("#")]
+ARGUMENTS = dict(rest.split("=") for instruction, rest in INSTRUCTIONS if instruction == "ARG")
 INSTRUCTORS = (
     "grader/secret",
     "grader/gradebook.db",
@@ -82,7 +83,7 @@ def run(course: Path, step: str) -> None:
         "HOME": str(course.parent),
         "PYTHONPATH": str(course.parent / "packages"),
         "ASKED": str(course.parent / "asked"),
-        "TORCH": dict(argument.split("=") for argument in all_of("ARG"))["TORCH"],
+        "TORCH": ARGUMENTS["TORCH"],
     }
     done = subprocess.run(["sh", "-c", step], cwd=course, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -93,14 +94,23 @@ def asked(course: Path) -> list[list[str]]:
 
 
 def test_the_base_is_a_python_that_the_course_is_for():
-    (base,) = all_of("FROM")
-    version = re.fullmatch(r"python:(3\.\d+)-slim", base)[1]
+    assert all_of("FROM") == ["$BASE"]
+    version = re.fullmatch(r"python:(3\.\d+)-slim", ARGUMENTS["BASE"])[1]
     assert version in ("3.11", "3.12", "3.13")
-    programs = all_of("RUN")[0]
-    assert "apt-get update" in programs and "rm -rf /var/lib/apt/lists/*" in programs, (
-        "lists of packages stay in no layer"
-    )
-    assert {"bubblewrap", "gcc", "git", "libc6-dev"} <= set(programs.split())
+
+
+@pytest.mark.parametrize("build", ["cpu", "cuda"])
+def test_a_compiler_is_there_for_a_gpu_alone(tmp_path, build):
+    """Triton makes its launchers with one. Lists and archives of packages stay in no layer."""
+    (tmp_path / "apt-get").write_text('#!/bin/sh\necho "$@" >> "$ASKED"\n')
+    (tmp_path / "apt-get").chmod(0o755)
+    step, lists = all_of("RUN")[0].split(" && rm -rf ")
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TORCH": build, "ASKED": str(tmp_path / "asked")}
+    subprocess.run(["sh", "-ec", step], env=environment, check=True)
+    update, installed, clean = (tmp_path / "asked").read_text().splitlines()
+    assert (update, clean, lists) == ("update", "clean", "/var/lib/apt/lists/*")
+    assert {"bubblewrap", "git"} <= set(installed.split())
+    assert ({"gcc", "libc6-dev"} <= set(installed.split())) == (build == "cuda")
 
 
 def test_what_an_instructor_has_does_not_get_in():
@@ -117,12 +127,12 @@ def test_nobody_is_root_when_the_course_is_copied_and_run():
 
 @pytest.mark.slow
 def test_it_installs_the_course_with_its_constraints_and_keeps_no_cache(course):
-    needed, again, own = asked(course)
+    needed, uv, again, own = asked(course)
     assert (
         needed[:4] == ["install", "--progress-bar=off", "-c", str(course / "constraints.txt")]
         and "torch==2.13.0" in needed
     )
-    assert again == needed, "which pip then has"
+    assert (uv[0], uv[-1]) == ("uninstall", "uv") and again == needed, "which pip then has"
     assert own[2:] == ["--no-deps", "--editable", str(course / "tritontrace"), "--editable", str(course)]
     assert all("PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1" in step for step in all_of("RUN")[-2:])
     assert (course / ".venv" / "bin" / "python").exists() and (course / "work").is_dir()
@@ -141,11 +151,11 @@ def test_a_change_of_the_course_installs_no_dependency_again(tmp_path, course):
             shutil.copyfile(ROOT / name, folder / to / Path(name).name)
     shutil.copytree(course.parent / "packages", tmp_path / "packages")
     run(folder, all_of("RUN")[-2])
-    assert [words[:2] for words in asked(folder)] == [["install", "--progress-bar=off"]]
+    assert [words[0] for words in asked(folder)] == ["install", "uninstall"]
 
 
 def test_torch_s_build_is_an_argument_that_the_container_keeps():
-    assert all_of("ARG") == ["TORCH=cuda"] and "TORCH=$TORCH" in all_of("ENV")
+    assert ARGUMENTS["TORCH"] == "cuda" and "TORCH=$TORCH" in all_of("ENV")
 
 
 @pytest.mark.slow
@@ -155,9 +165,9 @@ def test_its_command_opens_the_lab_to_the_host_and_installs_nothing_more(course)
     (jupyterlab / "__main__.py").write_text(STAND_IN)
     before = len(asked(course))
     (command,) = all_of("CMD")
-    run(course, " ".join(json.loads(command)))
+    assert command.startswith('[".venv/bin/strides", ')  # pip, which is a stand-in, did not install it
+    run(course, ".venv/bin/python -m strides " + " ".join(json.loads(command)[1:]))
     (lab,) = asked(course)[before:]
     assert {"--no-browser", "--ip=0.0.0.0", f"--notebook-dir={course / 'work'}"} <= set(lab)
     assert (course / "work" / "00_start_here" / "00_start_here.ipynb").exists()
-    volume = Path(all_of("VOLUME")[0])
-    assert volume == Path("/course/work") and f"COURSE_PROGRESS={volume}/.progress.json" in all_of("ENV")
+    assert f"COURSE_PROGRESS={all_of('WORKDIR')[0]}/work/.progress.json" in all_of("ENV")

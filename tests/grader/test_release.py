@@ -36,6 +36,7 @@ def test_no_solution_is_in_it(copy):
         for solved in re.findall(r"### BEGIN SOLUTION\n(.*?)\s*### END SOLUTION", source, re.S):
             if solved.count("\n") > 2:
                 assert solved not in text
+    assert {"Dockerfile", "compose.yaml"} <= {path.name for path in copy.iterdir()}, "docs/hosted.md names them"
     assert not any((copy / name).exists() for name in ("solutions", "grader", "tests", "docs/solutions.md", "research"))
 
 

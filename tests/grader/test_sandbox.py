@@ -362,8 +362,10 @@ def test_without_a_sandbox_grading_is_refused_unless_the_risk_is_accepted(monkey
         assert sandbox.require(False) == level
 
 
-def test_a_bubblewrap_that_fails_is_none(monkeypatch, tmp_path):
-    (tmp_path / "bwrap").write_text("#!/bin/sh\nexit 1\n")
+@pytest.mark.parametrize("fails", ["exit 1", 'case "$*" in *"--proc /proc"*) exit 1; esac'])
+def test_a_bubblewrap_that_fails_is_none(monkeypatch, tmp_path, fails):
+    """The second as in Podman, which allows namespaces, and none of them its own /proc."""
+    (tmp_path / "bwrap").write_text(f"#!/bin/sh\n{fails}\n")
     (tmp_path / "bwrap").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert sandbox.bubblewrap.__wrapped__() == ()

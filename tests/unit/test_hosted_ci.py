@@ -71,17 +71,19 @@ def test_the_schemas_notice():
 
 
 def test_containers_are_built_as_the_image_is():
-    """Both services and the devcontainer pass what the Dockerfile asks for, and keep work where it declares its volume."""
+    """Both services and the devcontainer pass what the Dockerfile asks for. Work lies in the services' volume, and in the clone that
+    the devcontainer mounts, beside the image's .venv."""
     dockerfile = (ROOT / "Dockerfile").read_text("utf-8")
-    volume, port = (re.search(rf"^{word} (\S+)$", dockerfile, re.M)[1] for word in ("VOLUME", "EXPOSE"))
+    folder, port = (re.search(rf"^{word} (\S+)$", dockerfile, re.M)[1] for word in ("WORKDIR", "EXPOSE"))
     services = loaded("compose.yaml")["services"]
     builds = {name: service["build"]["args"]["TORCH"] for name, service in services.items()}
     assert builds == {"lab": "cpu", "gpu": "cuda"} and "ARG TORCH=" in dockerfile
     for service in services.values():
-        assert service["volumes"] == [f"work:{volume}"] and service["ports"] == [f"127.0.0.1:{port}:{port}"]
+        assert service["volumes"] == [f"work:{folder}/work"] and service["ports"] == [f"127.0.0.1:{port}:{port}"]
     container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
     assert (ROOT / ".devcontainer" / container["build"]["dockerfile"]).resolve() == ROOT / "Dockerfile"
-    assert f"USER {container['remoteUser']}" in dockerfile and f"WORKDIR {container['workspaceFolder']}" in dockerfile
+    assert f"USER {container['remoteUser']}" in dockerfile and container["workspaceFolder"] == folder
+    assert container["mounts"] == [f"type=volume,target={folder}/.venv"] and "\nVOLUME" not in dockerfile
 
 
 def test_what_publishes_waits_for_the_build_and_may_do_nothing_else():

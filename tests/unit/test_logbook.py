@@ -1,6 +1,7 @@
 """progress(): the best of every check, kept whatever happens to notebooks; a check never fails for it."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,13 @@ def test_the_best_points_stay():
         entered("coalescing.transpose", points)
     entered("coalescing.row_copy", 1.0)
     assert logbook.best() == {"coalescing.transpose": 5.5, "coalescing.row_copy": 1.0}
+
+
+def test_a_device_is_not_replaced_and_keeps_nothing(tmp_path, monkeypatch):
+    (tmp_path / "null").symlink_to(os.devnull)
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "null"))
+    entered("coalescing.transpose", 2.0)
+    assert logbook.best() == {} and [file.is_symlink() for file in tmp_path.iterdir()] == [True]
 
 
 def test_a_check_is_kept_and_shown(capsys):

@@ -223,14 +223,32 @@ def test_a_line_says_what_pip_downloads_and_how_much(tmp_path, monkeypatch, capf
     assert numbers == ([[], *told, ["3 packages", "1,917 MB"], []] if terminal else [[]])
 
 
-def test_torch_of_the_system_is_left_alone(installing, monkeypatch):
+@pytest.mark.parametrize("before", ["", "cuda"])
+def test_torch_of_the_system_is_left_alone(installing, monkeypatch, before):
+    """Also where .venv had another build before, with a Triton beside it."""
+    settings = lambda: (make.VENV / "pyvenv.cfg").read_text()  # noqa: E731
+    if before:
+        make.setup()
+        assert "include-system-site-packages = false" in settings()
+        installing.clear()
     monkeypatch.setenv("TORCH", "system")
     make.setup()
-    assert "include-system-site-packages = true" in (make.VENV / "pyvenv.cfg").read_text()
+    assert "include-system-site-packages = true" in settings()
+    if before:
+        assert installing.pop(0) == pip("uninstall", "--quiet", "--yes", "torch", "triton")
     assert not [word for command in installing for word in map(str, command) if re.match(r"(torch|triton)\b", word)]
-    monkeypatch.setenv("TORCH", "rocm")
-    with pytest.raises(SystemExit, match="TORCH=rocm is none of cpu, cuda, system"):
-        make.setup()
+    monkeypatch.setenv("TORCH", "cuda")
+    make.setup()
+    assert "include-system-site-packages = false" in settings()
+
+
+def test_a_build_that_is_none_or_not_there_changes_nothing(installing, monkeypatch):
+    monkeypatch.setattr(make, "find_spec", lambda name: None)
+    for name in ("rocm", "system"):
+        monkeypatch.setenv("TORCH", name)
+        with pytest.raises(SystemExit, match=f"TORCH={name}"):
+            make.setup()
+    assert installing == [] and not make.VENV.exists()
 
 
 REPORT = {

@@ -153,6 +153,7 @@ def test_no_name_path_or_link_leads_to_an_answer(call, work, log):
         "",
         ".",
         "\0",
+        f"{300 * 'a'}.ipynb",
     ]
     names = [f"solutions.{UNIT}", "../../solutions", "coalescing.hidden", "coalescing.transpose; cat solutions/*", ""]
     calls = [("check", {"notebook": path, "exercise": EXERCISE}) for path in paths]
@@ -168,6 +169,8 @@ def test_no_name_path_or_link_leads_to_an_answer(call, work, log):
     finally:
         hard.unlink()
     assert [(asked, text) for asked, (failed, text) in zip(calls, results, strict=True) if not failed] == []
+    refused = [text for (_, text) in results[: 3 * len(paths)]]
+    assert all(NOTEBOOK in text for text in refused), "each says which notebooks there are"
     everything = "\n".join(text for _, text in results)
     assert [line for line in lines_of_answers() if line in everything] == [] and "Traceback" not in everything
     assert not log.exists(), log.read_text()
