@@ -272,7 +272,7 @@ def progress() -> Progress:
     units = {
         unit: list(import_module(f"course_lib.exercises.{module}").EXERCISES.values()) for unit, module in UNITS.items()
     }
-    return Progress(units, best(), _here())
+    return Progress(units, best(), unit_here())
 
 
 def next_after(exercise: Exercise) -> str:
@@ -288,7 +288,7 @@ def next_after(exercise: Exercise) -> str:
     return f"{next_one} To compare: the published solution is in solutions/{unit}." if published.is_dir() else next_one
 
 
-def _here() -> str:
+def unit_here() -> str:
     """The unit whose notebook this kernel belongs to: JupyterLab names the notebook, and a unit's folder bears its name."""
     paths = (Path(os.environ.get("JPY_SESSION_NAME", "")), Path.cwd())
     return next((part for path in paths for part in (path.stem, *reversed(path.parts)) if part in UNITS), "")

@@ -41,7 +41,7 @@ def _text(verdict: Verdict) -> str:
     width = max([len(f.title) for f in findings] + [len(verdict.exercise), 34])
     words, sign, _ = OUTCOMES[verdict.outcome]
     lines = [f"{verdict.exercise:<{width + 2}}  {earned(verdict)}  {sign} {words}"]
-    for sentence in advice(verdict):
+    for sentence in (*asked(verdict), *advice(verdict)):
         lines += textwrap.wrap(sentence, 114)
     for finding in findings:
         lines += _finding(finding, width)
@@ -102,6 +102,11 @@ def _folded_causes(findings: list[Finding]) -> list[Finding]:
     )
     row.about, row.cause = ("cost" if all(f.wasteful for f in again) else "result"), again[0].cause
     return [f for f in findings if f.status != "same_cause"] + [row]
+
+
+def asked(verdict: Verdict) -> list[str]:
+    """A sentence on the task, where it was drawn for the student."""
+    return [f"Your task: {verdict.asked}"] if verdict.asked else []
 
 
 def advice(verdict: Verdict) -> list[str]:

@@ -4,6 +4,7 @@ variants/        wrong, wasteful, cheating and odd answers, and what each must l
 kill_matrix.py   whether they do
 mutations.py     small changes of kernels: those that cost nothing are explained in survivors.toml
 holes.py         random changes that earn all points and compute another formula; holes.toml explains those that may stay
+twisted.py       the published answers to twists
 named.py         answers of exercises that ask for the name of a mistake
 samples/         the sample class
 """

@@ -14,7 +14,8 @@ FLOORS = {
     "course_lib": [
         {"open_tasks", "work_logs"},
         {"checking"},
-        {"figures", "handin", "judging", "logbook"},
+        {"figures", "handin", "judging"},
+        {"logbook"},
         {"render"},
         {"execution"},
         {"exercises"},
