@@ -643,12 +643,14 @@ def twists(
                 "No unit asks for tasks of one's own: everybody has the published ones.", soft_wrap=True
             )
         if student:
-            return _show_tasks(student, codes.draw(home, student), twisted.source if solutions else None)
+            return _show_tasks(student, of_class.of_student(home, student), twisted.source if solutions else None)
         path, students = codes.write(home)
         console.print(f"Tasks of one's own in {', '.join(sorted(now))}.", soft_wrap=True)
         console.print(f"{path}: the codes of {students} students. Give each the code in its row.", soft_wrap=True)
         if notebooks:
-            count = personal.write({row.student: codes.draw(home, row.student) for row in codes.table(home)}, notebooks)
+            count = personal.write(
+                {row.student: of_class.of_student(home, row.student) for row in codes.table(home)}, notebooks
+            )
             console.print(f"{notebooks}: {count} notebooks.", soft_wrap=True)
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None

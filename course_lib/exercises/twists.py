@@ -15,12 +15,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from course_lib.criteria import GradedTrial
-from course_lib.exercise import Exercise, MistakeMatcher
 from course_lib.exercises import UNITS
-from course_lib.exercises.misconceptions import Misconception
+
+if TYPE_CHECKING:  # they bring torch, and a hub that computes a code does without
+    from course_lib.criteria import GradedTrial
+    from course_lib.exercise import Exercise, MistakeMatcher
 
 TWISTED = ("coalescing", "tiling", "fusion", "recomputation", "flash", "flash_backward")
 """The modules of units that have twists."""
@@ -64,6 +65,8 @@ def units() -> list[str]:
 
 def asked(exercise: Exercise, twist: Twist) -> Exercise:
     """The exercise as a twist asks it. Of its mistakes those are left that are told of right results; the others are about its own task."""
+    from course_lib.exercises.misconceptions import Misconception
+
     others = [other for other in of(exercise.id) if other.key != twist.key]
     mistakes = [
         Misconception(exercise.oracle, "This solves the published task, and not yours."),

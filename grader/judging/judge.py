@@ -15,10 +15,7 @@ import dataclasses
 import functools
 import hmac
 import importlib
-import os
 import random
-import secrets
-import tempfile
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -33,6 +30,7 @@ from course_lib.handin import literals
 from grader.child import gpu_child, sandbox
 from grader.child.zygote import Zygote
 from grader.judging import provided, redaction, submission, twists
+from grader.judging.secret import course_secret
 from grader.judging.verdicts import VerdictStore, device, key_of, one_at_a_time, place
 from tritontrace.replay import wire
 from tritontrace.replay.child import SENTENCE, ChildLost
@@ -62,21 +60,6 @@ SUBMISSION_SECONDS = 240.0  # of CPU, for all answers of a submission and all tr
 
 
 # --------------------------------------------------------------------------------------------------- secrets
-
-
-def course_secret(folder: Path) -> bytes:
-    """The secret of this course, made on first use, readable by its owner alone, never committed."""
-    path = folder / "secret"
-    if not path.exists():
-        descriptor, draft = tempfile.mkstemp(dir=folder, prefix="secret.")  # mode 0600
-        try:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_hex(32))
-            with contextlib.suppress(FileExistsError):
-                os.link(draft, path)  # whole or not at all, also when several start at once
-        finally:
-            os.unlink(draft)
-    return bytes.fromhex(path.read_text().strip())
 
 
 def seed_of(secret: bytes, student: str, exercise: str) -> int:
@@ -130,7 +113,7 @@ class Judge:
 
     def asked(self, exercise: Exercise, student: str) -> Exercise:
         """The exercise as the class asks it of the student."""
-        return twists.draw(self.secret, twists.units(self.folder), student).asked(exercise)
+        return twists.of_student(self.folder, student).asked(exercise)
 
     def warm(self, published: Sequence[tuple[Exercise, Sequence[tuple[str, str]]]]) -> None:
         """Let replays know the kernels of published answers from now on: one that equals such a kernel costs less.

@@ -9,11 +9,10 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
 from course_lib.exercises import UNITS
-from course_lib.exercises.twists import Draw
 from grader import disk
 from grader.cohort import frozen
 from grader.gradebook import results
-from grader.judging import judge, twists
+from grader.judging import twists
 
 
 @dataclass(frozen=True)
@@ -38,18 +37,12 @@ def switch(home: Path, of: Collection[str]) -> set[str]:
     return {*twists.switch(home, of)}
 
 
-def draw(home: Path, student: str) -> Draw:
-    """What the class whose state lies in `home` asks of a student."""
-    units = twists.units(home)
-    return twists.draw(judge.course_secret(home), units, student) if units else twists.NOBODY
-
-
 def table(home: Path) -> list[CodeRow]:
     """Everybody in the gradebook, or who has handed something in, by id."""
     with results.book(home) as book:
         people = {s.id: (" ".join(filter(None, (s.first_name, s.last_name))), s.email or "") for s in book.students}
     people |= {path.name: ("", "") for path in (home / "submitted").glob("*") if path.name not in people}
-    return [CodeRow(student, *people[student], draw(home, student).code) for student in sorted(people)]
+    return [CodeRow(student, *people[student], twists.of_student(home, student).code) for student in sorted(people)]
 
 
 def write(home: Path) -> tuple[Path, int]:

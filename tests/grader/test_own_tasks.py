@@ -53,7 +53,8 @@ def handed_out():
 def own(home, student):
     """The published answers to a student's tasks."""
     return {
-        exercise: twisted.source(exercise, twist) for exercise, twist in codes.draw(home, student).tasks(UNIT).items()
+        exercise: twisted.source(exercise, twist)
+        for exercise, twist in of_class.of_student(home, student).tasks(UNIT).items()
     }
 
 
@@ -62,7 +63,7 @@ def home(tmp_path_factory):
     """ada answers her tasks; ben hands in her cells and says that he is ada; cyd has the published answers; dee answers her tasks in a
     notebook that was made for her."""
     home = switched_on(tmp_path_factory.mktemp("class") / "home")
-    ada, ben = (codes.draw(home, student) for student in ("ada", "ben"))
+    ada, ben = (of_class.of_student(home, student) for student in ("ada", "ben"))
     assert all(ada.twist(task).key != ben.twist(task).key for task in TASKS)
     hand_in(home, "ada", handed_out(), own(home, "ada"))
     claiming = handed_out()
@@ -72,7 +73,7 @@ def home(tmp_path_factory):
     ].source += f'\nimport os\nos.environ["{mine.VARIABLE}"] = "{ada.code}"\nfrom course_lib import twists\ntwists("{ada.code}")'
     hand_in(home, "ben", claiming, own(home, "ada"))
     hand_in(home, "cyd", handed_out(), {task: published.solution_cell(task) for task in TASKS})
-    dee = nbformat.reads(personal.notebook(UNIT, codes.draw(home, "dee")), as_version=4)
+    dee = nbformat.reads(personal.notebook(UNIT, of_class.of_student(home, "dee")), as_version=4)
     hand_in(home, "dee", dee, own(home, "dee"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(mine.VARIABLE, ada.code)  # the instructor's own, whatever it is for
@@ -88,7 +89,7 @@ def test_only_ones_own_task_earns_points(home):
 
 
 def test_the_verdict_names_the_task_and_whose_the_answer_is(home):
-    drawn, told = {s: codes.draw(home, s) for s in ("ada", "ben")}, results.verdicts(home, UNIT, "ben")
+    drawn, told = {s: of_class.of_student(home, s) for s in ("ada", "ben")}, results.verdicts(home, UNIT, "ben")
     for task in TASKS:
         assert told[task].asked == drawn["ben"].twist(task).asks
         assert drawn["ada"].twist(task).key in told[task].remark
@@ -145,13 +146,13 @@ if found:
 def test_an_answer_cannot_see_whose_it_is(tmp_path, monkeypatch):
     """It prints what it finds of codes, files of the class and modules that know tasks."""
     home = switched_on(tmp_path / "home", "06_fusion")
-    monkeypatch.setenv(mine.VARIABLE, codes.draw(home, "ada").code)
+    monkeypatch.setenv(mine.VARIABLE, of_class.of_student(home, "ada").code)
     code = tmp_path / "code.txt"
-    code.write_text(codes.draw(home, "ada").code)
+    code.write_text(of_class.of_student(home, "ada").code)
     judge = judging.Judge(home, accept_risk=True)
     try:
         looks = LOOKS.replace("CODE", repr(str(code))).replace("CLASS", repr(str(home / of_class.FILE)))
-        task = codes.draw(home, "ada").twist(EXERCISE)
+        task = of_class.of_student(home, "ada").twist(EXERCISE)
         *before, (name, source) = twisted.answer(EXERCISE, task)
         verdict = judge.verdict(find(EXERCISE), [*before, ("<looks>", looks), (name, source)], "ada")
     finally:
@@ -162,9 +163,9 @@ def test_an_answer_cannot_see_whose_it_is(tmp_path, monkeypatch):
 
 def test_off_there_are_no_tasks_and_the_published_answers_are_right(tmp_path):
     home = switched_on(tmp_path / "home")
-    assert codes.draw(home, "ada").units == (UNIT,)
+    assert of_class.of_student(home, "ada").units == (UNIT,)
     codes.switch(home, [])
-    assert codes.draw(home, "ada") == twists.NOBODY
+    assert of_class.of_student(home, "ada") == twists.NOBODY
     judge = judging.Judge(home, accept_risk=True)
     try:
         assert judge.asked(find(TASKS[0]), "ada") is find(TASKS[0])
@@ -179,10 +180,10 @@ def test_students_are_told_apart_and_another_class_draws_others(tmp_path):
     one, other = switched_on(tmp_path / "one", *twists.units()), switched_on(tmp_path / "other", *twists.units())
     (other / "secret").write_text("2b" * 32)
     students = [f"student{n}" for n in range(60)]
-    assert len({codes.draw(one, s).number for s in students}) > 55
-    assert all(codes.draw(one, s).number != codes.draw(other, s).number for s in students)
+    assert len({of_class.of_student(one, s).number for s in students}) > 55
+    assert all(of_class.of_student(one, s).number != of_class.of_student(other, s).number for s in students)
     for task in TASKS:
-        asked = [codes.draw(one, s).twist(task).key for s in students]
+        asked = [of_class.of_student(one, s).twist(task).key for s in students]
         assert {twist.key for twist in twists.of(task)} == set(asked)
         assert max(map(asked.count, asked)) < 30
 
@@ -206,9 +207,9 @@ def test_the_table_of_codes_has_everybody(tmp_path, monkeypatch):
     path, count = codes.write(home)
     rows = [*csv.DictReader(path.read_text().splitlines())]
     assert count == 2 and [row["student"] for row in rows] == ["ada", "ben"]
-    assert rows[0]["email"] == "ada@x.org" and twists.read(rows[0]["code"]) == codes.draw(home, "ada")
+    assert rows[0]["email"] == "ada@x.org" and twists.read(rows[0]["code"]) == of_class.of_student(home, "ada")
     said = CliRunner().invoke(command.app, ["twists", "--student", "ada", "--solutions"])
-    assert all(twist.asks in said.output for twist in codes.draw(home, "ada").tasks(UNIT).values())
+    assert all(twist.asks in said.output for twist in of_class.of_student(home, "ada").tasks(UNIT).values())
 
 
 def test_units_without_twists_and_units_with_marks_that_are_to_stay_are_refused(tmp_path, monkeypatch):
@@ -225,7 +226,7 @@ def test_units_without_twists_and_units_with_marks_that_are_to_stay_are_refused(
 
 def test_a_notebook_of_ones_own_names_the_tasks_and_is_read_as_the_release(tmp_path):
     home = switched_on(tmp_path / "home")
-    drawn = codes.draw(home, "ada")
+    drawn = of_class.of_student(home, "ada")
     nb, blank = nbformat.reads(personal.notebook(UNIT, drawn), as_version=4), handed_out()
     nbformat.validate(nb)
     text = "\n".join(cell.source for cell in nb.cells if cell.cell_type == "markdown")
@@ -254,7 +255,7 @@ def test_the_students_copy_and_the_packs_know_of_it(tmp_path, monkeypatch):
     with zipfile.ZipFile(tmp_path / "pack.zip") as pack:
         pack.extractall(tmp_path / "there")
     there = tmp_path / "there" / "class"
-    assert codes.draw(there, "ada") == codes.draw(home, "ada")
+    assert of_class.of_student(there, "ada") == of_class.of_student(home, "ada")
 
 
 CASES = twisted.everything()
@@ -301,4 +302,4 @@ def test_the_hub_gives_each_student_the_code(tmp_path, monkeypatch):
         codes.switch(home, units)
         server = SimpleNamespace(user=SimpleNamespace(name="ada"))
         settings.Spawner.pre_spawn_hook(server)
-        assert server.environment.get(mine.VARIABLE) == (codes.draw(home, "ada").code if units else None)
+        assert server.environment.get(mine.VARIABLE) == (of_class.of_student(home, "ada").code if units else None)
