@@ -95,7 +95,7 @@ def _of_right_results(mistake: MistakeMatcher) -> MistakeMatcher:
 
 @dataclass(frozen=True)
 class Draw:
-    """What a code says: the units in which a class asks for twists, and the number by which one student's are drawn."""
+    """A code, read: the units in which a class asks for twists, and the number by which one student's are drawn."""
 
     units: tuple[str, ...]
     number: int

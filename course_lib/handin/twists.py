@@ -19,7 +19,7 @@ from course_lib.render import CELL, code, show
 
 VARIABLE = "COURSE_TWISTS"
 CLASS = content.ROOT / "notebooks" / "twists.json"
-"""In a copy that `grader release` made for a class with twists: {"units": [...]}."""
+"""The units with twists, {"units": [...]}, in a copy that `grader release` made for a class that has some."""
 
 
 def kept() -> Draw | None:

@@ -40,7 +40,7 @@ def switch(folder: Path, of: Collection[str]) -> tuple[str, ...]:
 
 
 def draw(secret: bytes, of: Collection[str], student: str) -> Draw:
-    """What is asked of a student, by the id that the class knows; of nobody, who has published answers judged, nothing is."""
+    """Draw what is asked of a student, by the id that the class knows; of nobody, who has published answers judged, nothing is."""
     if not student or not of:
         return NOBODY
     digest = hmac.digest(secret, f"twists\0{student}".encode(), "sha256")
@@ -48,7 +48,7 @@ def draw(secret: bytes, of: Collection[str], student: str) -> Draw:
 
 
 def of_student(folder: Path, student: str) -> Draw:
-    """What the class whose state lies in `folder` asks of a student."""
+    """Draw what the class whose state lies in `folder` asks of a student."""
     of = units(folder)
     return draw(course_secret(folder), of, student) if of else NOBODY
 

@@ -62,7 +62,7 @@ def test_no_two_tasks_take_the_same_answer(name):
 
 @pytest.mark.parametrize("name, twist", TASKS, ids=[f"{name}, {twist.key}" for name, twist in TASKS])
 def test_a_task_changes_what_is_right_and_nothing_that_an_answer_could_see(name, twist):
-    """Its calls are the exercise's own: nothing that runs an answer knows which task is the student's."""
+    """Calls are the exercise's own: nothing that runs an answer knows which task is the student's."""
     own, task = find(name), twists.asked(find(name), twist)
     assert task.cases is own.cases and (task.entry, task.called, task.allows) == (own.entry, own.called, own.allows)
     assert task.gates is own.gates and task.criteria is own.criteria and task.points == own.points
@@ -136,7 +136,7 @@ def test_the_hubs_code_comes_before_one_that_was_typed(student, monkeypatch):
 
 
 def test_an_open_task_is_the_students_too(student, capsys):
-    """Its entry is whatever is right of the exercise as it is asked."""
+    """An entry is whatever is right of the exercise as it is asked."""
     course_lib.twists(twists.draw(["06_fusion"], 8).code)
     given, seen = open_tasks.TASKS["fusion.online_softmax"], []
     with pytest.MonkeyPatch.context() as patch:

@@ -144,7 +144,7 @@ if found:
 
 
 def test_an_answer_cannot_see_whose_it_is(tmp_path, monkeypatch):
-    """It prints what it finds of codes, files of the class and modules that know tasks."""
+    """The answer prints what it finds of codes, files of the class and modules that know tasks."""
     home = switched_on(tmp_path / "home", "06_fusion")
     monkeypatch.setenv(mine.VARIABLE, of_class.of_student(home, "ada").code)
     code = tmp_path / "code.txt"

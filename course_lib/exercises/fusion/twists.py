@@ -1,4 +1,4 @@
-"""What unit 06's kernels may ask of one student in place of their own task."""
+"""Tasks that unit 06's kernels may ask of one student in place of their own."""
 
 from __future__ import annotations
 
