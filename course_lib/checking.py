@@ -108,6 +108,7 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     seed = secrets.randbits(31)
     found = criteria.refused(exercise, computed) if computed else verdict(exercise, entry, seed)
     logbook.record_best(found)
+    logbook.record_effort(exercise.id, "checks")
     tried = found.points < exercise.points and found.outcome != "not_begun"
     _lost_again[exercise_id] = _lost_again[exercise_id] + 1 if tried else 0
     if _lost_again[exercise_id] > 1 and _hints_given[exercise_id] < len(exercise.hints):
@@ -137,10 +138,12 @@ def hint(exercise_id: str = _NOTHING) -> None:
         print('hint takes the name of an exercise, in quotes: hint("start.add_one")')
         return
     try:
-        hints = find(exercise_id).hints
+        exercise = find(exercise_id)
     except ValueError as error:
         print(error)
         return
+    hints = exercise.hints
+    logbook.record_effort(exercise.id, "hints")
     number = min(_hints_given[exercise_id], len(hints) - 1)
     _hints_given[exercise_id] += 1
     more = " (call again for a stronger one)" if number + 1 < len(hints) else ""

@@ -375,12 +375,16 @@ def term(
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     if student:
-        table = Table("unit", "points", "late", "behind", title=f"{standings[0].name} ({student})")
+        table = Table("unit", "points", "late", "behind", "checks, hints", title=f"{standings[0].name} ({student})")
         for unit in whole.units:
             entry, share = standings[0].entries.get(unit), standings[0].shares[unit]
             points = "-" if entry is None else "?" if share is None else f"{entry.score:g} ({100 * share:.0f} %)"
             late = f"{entry.hours_late:.1f} h" if entry and entry.hours_late else ""
-            table.add_row(unit, points, late, "; ".join(terms.WORDS[r] for r in standings[0].behind.get(unit, ())))
+            why, asked = (
+                "; ".join(terms.WORDS[r] for r in standings[0].behind.get(unit, ())),
+                standings[0].effort.get(unit),
+            )
+            table.add_row(unit, points, late, why, f"{asked.checks:g}, {asked.hints:g}" if asked else "")
     else:
         table = Table("student", "why", title=f"behind in {whole.latest}: {len(standings)} of {len(whole.standings)}")
         for one in standings:
