@@ -62,13 +62,13 @@ def _shared(path: Path, unit: str) -> Shared:
     if not all(b'"%s"' % name in content for name in (b"checks", b"hints")):
         return {}
     try:
-        told = bounded(lambda: _told(content, unit))
+        numbers = bounded(lambda: _told(content, unit))
     except TooMuch:
         return {}
     return {
-        id: CountedEffort(*(_count(told[what].get(id)) for what in ("checks", "hints")))
+        id: CountedEffort(*(_count(numbers[what].get(id)) for what in ("checks", "hints")))
         for id in grader.exercises(unit)
-        if told and any(id in told[what] for what in ("checks", "hints"))
+        if numbers and any(id in numbers[what] for what in ("checks", "hints"))
     }
 
 
@@ -76,10 +76,10 @@ def _told(content: bytes, unit: str) -> dict[str, Any]:
     """The numbers of the last such output of the unit, as the file has them; {} if there is none."""
     try:
         outputs = [output for cell in json.loads(content)["cells"] for output in cell.get("outputs", ())]
-        told = [metadata.read(output.get("metadata", {}), SharedEffort) for output in outputs]
+        read = [metadata.read(output.get("metadata", {}), SharedEffort) for output in outputs]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
-    last = [each for each in told if each and each.unit == unit][-1:]
+    last = [each for each in read if each and each.unit == unit][-1:]
     return {"checks": dict(last[0].checks), "hints": dict(last[0].hints)} if last else {}
 
 
