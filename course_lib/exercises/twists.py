@@ -17,7 +17,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from course_lib.exercises import UNITS
+from course_lib.exercises import UNITS, find
 
 if TYPE_CHECKING:  # they bring torch, and a hub that computes a code does without
     from course_lib.criteria import GradedTrial
@@ -79,6 +79,12 @@ def asked(exercise: Exercise, twist: Twist) -> Exercise:
     return dataclasses.replace(
         exercise, oracle=twist.oracle, asks=twist.asks, twist=twist.key, mistakes=mistakes, **twist.changes
     )
+
+
+def named(exercise_id: str, key: str) -> Exercise:
+    """The exercise with the twist of that name; its own task for "". Raises StopIteration if there is none."""
+    exercise = find(exercise_id)
+    return asked(exercise, next(twist for twist in of(exercise_id) if twist.key == key)) if key else exercise
 
 
 def _of_right_results(mistake: MistakeMatcher) -> MistakeMatcher:

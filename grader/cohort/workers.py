@@ -25,11 +25,11 @@ import torch
 import grader
 from course_lib import execution
 from course_lib.exercise import Exercise, Verdict
-from course_lib.exercises import unit_of
+from course_lib.exercises import twists, unit_of
 from grader.child import memory
 from grader.cohort import canary
 from grader.judging import judge as judging
-from grader.judging import twists, verdicts
+from grader.judging import verdicts
 from tritontrace.replay import wire
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -49,7 +49,7 @@ class QueuedAnswer:
     @property
     def task(self) -> Exercise:
         """The exercise as it is asked of the student."""
-        return twists.asked(self.exercise, self.twist)
+        return twists.named(self.exercise, self.twist)
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,11 @@ import hmac
 import json
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from course_lib.exercises import find, twists
+from course_lib.exercises import twists
 from course_lib.exercises.twists import NOBODY, NUMBERS, Draw
 from grader import disk
 from grader.judging.secret import course_secret
-
-if TYPE_CHECKING:  # it brings torch, which a hub can do without
-    from course_lib.exercise import Exercise
 
 FILE = "twists.json"
 
@@ -51,9 +47,3 @@ def of_student(folder: Path, student: str) -> Draw:
     """Draw what the class whose state lies in `folder` asks of a student."""
     of = units(folder)
     return draw(course_secret(folder), of, student) if of else NOBODY
-
-
-def asked(exercise_id: str, twist: str) -> Exercise:
-    """The exercise with the twist of that name; its own task for "". Raises StopIteration if there is none."""
-    exercise = find(exercise_id)
-    return twists.asked(exercise, next(t for t in twists.of(exercise_id) if t.key == twist)) if twist else exercise

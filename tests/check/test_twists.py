@@ -10,6 +10,7 @@ import course_lib
 from course_lib import checking, logbook, open_tasks
 from course_lib.criteria import GradedTrial
 from course_lib.evidence import Evidence
+from course_lib.execution import gpu_process, timed
 from course_lib.exercises import UNITS, find, twists
 from course_lib.handin import twists as mine
 
@@ -156,3 +157,18 @@ def test_where_the_class_asks_for_a_code_a_check_waits_for_it(student, capsys):
         mine.asked(find("fusion.softmax"))
     course_lib.twists(twists.draw(["04_memory_coalescing", "06_fusion"], 3).code)
     assert mine.asked(find("fusion.softmax")).twist
+
+
+def test_a_task_is_timed_as_itself(monkeypatch):
+    """The process with the GPU looks at results by the task's own oracle. It knows no exercise but by name."""
+    task, timed_as = twists.asked(find("fusion.softmax"), twists.of("fusion.softmax")[0]), []
+
+    def time_here(exercise, log, seed):
+        timed_as.append((exercise.id, exercise.twist))
+        return timed.problem(exercise, "not measured here")
+
+    monkeypatch.setattr(timed, "time_here", time_here)
+    log = {"calls": [{"error": ""}], "kernels": {}}
+    for exercise in (task, find("fusion.softmax")):
+        timed.measure(exercise, log, 1, [], gpu_process.run_in_this_process)
+    assert timed_as == [("fusion.softmax", task.twist), ("fusion.softmax", "")]
