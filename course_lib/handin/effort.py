@@ -31,6 +31,6 @@ def effort(unit: str = "") -> None:
     shared = SharedEffort(unit, *({name: each[what] for name, each in asked.items()} for what in ("checks", "hints")))
     lines = [f"{name}: {each['checks']} checks, {each['hints']} hints" for name, each in asked.items()]
     text = [f"{unit}: {'no check and no hint yet' if not lines else 'checks and hints so far'}", *lines, SHARED]
-    kept: dict = {}
-    metadata.write(kept, shared)
-    show("\n".join(text), "".join(f"<div>{html.escape(line)}</div>" for line in text), metadata=kept)
+    of_output: dict = {}
+    metadata.write(of_output, shared)
+    show("\n".join(text), "".join(f"<div>{html.escape(line)}</div>" for line in text), metadata=of_output)

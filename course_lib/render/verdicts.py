@@ -5,6 +5,7 @@ Both say first what came of it, and the sentence that helps most; then what lost
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 from course_lib.exercise import Finding, Outcome, Verdict
@@ -33,6 +34,8 @@ def text(verdict: Verdict, after: str = "") -> str:
 
 def printable(sentence: str) -> str:
     """Remove what no terminal and no notebook file can take: half a surrogate pair, escape sequences."""
+    if re.sub(r"[\n\t]", "", sentence).isprintable():
+        return sentence
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in sentence)
 
 
