@@ -35,10 +35,10 @@ Shared = Mapping[str, CountedEffort]  # by exercise
 
 def of_unit(home: Path, unit: str) -> dict[str, Shared]:
     """Student -> the effort in each exercise of a unit, for those who share it."""
-    found = {
+    by_student = {
         path.parents[1].name: _shared(path, unit) for path in sorted(home.glob(f"submitted/*/{unit}/{unit}.ipynb"))
     }
-    return {student: shared for student, shared in found.items() if shared}
+    return {student: shared for student, shared in by_student.items() if shared}
 
 
 def median(efforts: Mapping[str, Shared], exercise: str) -> CountedEffort | None:
