@@ -5,6 +5,8 @@
     progress()            your points so far, and what is next
     attempt(id, f)        your function on an open task, next to the published one and your own earlier ones
     worklog(id, f)        rounds that make a kernel better: what was stated of each, and what its trace says
+    twists(code)          your own tasks, where your class asks for some
+    effort()              your checks and hints in this unit, for your class if you hand them in
     reset(id)             an exercise as it was handed out; what was there is kept
     validate()            what of this notebook would be graded
     make_zip()            the zip to hand in
@@ -31,7 +33,7 @@ A check
     open_tasks/       attempt()
     work_logs/        worklog()
     logbook.py        progress()
-    handin/           validate(), make_zip(), reset()
+    handin/           validate(), make_zip(), reset(), twists(), effort()
     jupyter/          settings of the student's lab
 
 What exercises and pictures are about
@@ -53,6 +55,8 @@ _HOMES = {
     "progress": ("course_lib.logbook", "progress"),
     "attempt": ("course_lib.open_tasks", "attempt"),
     "worklog": ("course_lib.work_logs", "worklog"),
+    "twists": ("course_lib.handin.twists", "twists"),
+    "effort": ("course_lib.handin.effort", "effort"),
     "reset": ("course_lib.handin.reset", "reset"),
     "validate": ("course_lib.handin.validate", "validate"),
     "make_zip": ("course_lib.handin.archive", "make_zip"),

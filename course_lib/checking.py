@@ -13,7 +13,7 @@ from course_lib import criteria, judging, logbook, render
 from course_lib.execution import derived, exactly, observe, progress, record_apart, timed
 from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import find, wrong_formulas
-from course_lib.handin import literals, stale
+from course_lib.handin import literals, stale, twists
 from course_lib.render import Points, afterwards, cells, code, show
 from tritontrace import no_triton, tracing
 from tritontrace.replay import child, wire
@@ -94,7 +94,7 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
         print(f"check takes the name of an exercise, then what you wrote for it: {_example(exercise_id, entry)}")
         return 0.0
     try:
-        exercise = find(exercise_id)
+        exercise = twists.asked(find(exercise_id))
     except ValueError as error:
         print(error)
         return 0.0
@@ -108,6 +108,7 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     seed = secrets.randbits(31)
     found = criteria.refused(exercise, computed) if computed else verdict(exercise, entry, seed)
     logbook.record_best(found)
+    logbook.record_effort(exercise.id, "checks")
     tried = found.points < exercise.points and found.outcome != "not_begun"
     _lost_again[exercise_id] = _lost_again[exercise_id] + 1 if tried else 0
     if _lost_again[exercise_id] > 1 and _hints_given[exercise_id] < len(exercise.hints):
@@ -137,10 +138,12 @@ def hint(exercise_id: str = _NOTHING) -> None:
         print('hint takes the name of an exercise, in quotes: hint("start.add_one")')
         return
     try:
-        hints = find(exercise_id).hints
+        exercise = find(exercise_id)
     except ValueError as error:
         print(error)
         return
+    hints = exercise.hints
+    logbook.record_effort(exercise.id, "hints")
     number = min(_hints_given[exercise_id], len(hints) - 1)
     _hints_given[exercise_id] += 1
     more = " (call again for a stronger one)" if number + 1 < len(hints) else ""

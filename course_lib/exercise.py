@@ -217,6 +217,7 @@ class Verdict:
     rests_on    earlier exercises with a mistake that cost points here, which are given back (see grader/judging/follow_through.py)
     version     of the course that judged it
     on          which machine that was, where a class was graded
+    asked       a sentence on the task, where it was drawn for the student
     """
 
     exercise: str
@@ -229,6 +230,7 @@ class Verdict:
     rests_on: list[str] = field(default_factory=list)
     version: str = VERSION
     on: str = ""
+    asked: str = ""
 
     @property
     def judged(self) -> bool:
@@ -333,6 +335,7 @@ class Exercise:
     blank      what is said of the function where a call gives nothing
     wiring     the most that an answer earns with the published functions in place of the student's, if those that it calls have earned
                less themselves; None where the exercise asks for enough besides
+    twist      the name of the task, where it is drawn for a student (exercises/twists.py);  asks = a sentence on it
     without    modules that answer the exercise by themselves: in a check, nothing of them works, and the line that announces the
                exercise names them
     """
@@ -365,6 +368,8 @@ class Exercise:
     given: Sequence[str] = ()
     hints: Sequence[str] = ()
     mistakes: Sequence[MistakeMatcher] = ()
+    twist: str = ""
+    asks: str = ""
 
     @property
     def points(self) -> float:

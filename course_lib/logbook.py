@@ -1,9 +1,9 @@
-"""The best points of every exercise that was ever checked here, all attempts at open tasks, and what work logs have stated, in three
-files of the student's own.
+"""The best points of every exercise that was ever checked here, all attempts at open tasks, what work logs have stated, and how many
+checks and hints were asked for, in four files of the student's own.
 
 The first is ~/.local/share/strides-to-flashattention/progress.json (XDG_DATA_HOME moves it, COURSE_PROGRESS names another), and
-attempts.json and statements.json lie beside it: next to no notebook, so that restarts, copies and course updates leave them alone.
-Only `check`, `attempt` and `worklog` write to them; grades are made elsewhere.
+attempts.json, statements.json and effort.json lie beside it: next to no notebook, so that restarts, copies and course updates leave
+them alone. Only `check`, `hint`, `attempt` and `worklog` write to them; grades are made elsewhere, and `effort` shows the last one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from course_lib import content
 from course_lib.exercise import Exercise, Verdict
@@ -96,6 +96,23 @@ def _by_exercise(file: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return {ids.current(name): made for name, made in read.items()} if isinstance(read, dict) else {}
+
+
+def record_effort(exercise_id: str, what: Literal["checks", "hints"]) -> None:
+    """Count one more check or hint of an exercise."""
+    everything, today = _by_exercise(_effort_path()), effort(exercise_id)
+    _write(_effort_path(), everything | {exercise_id: today | {what: today[what] + 1}})
+
+
+def effort(exercise_id: str) -> dict[str, int]:
+    """The checks and the hints of an exercise that were asked for here; none where that cannot be read."""
+    counted = _by_exercise(_effort_path()).get(exercise_id)
+    counted = counted if isinstance(counted, dict) else {}
+    return {what: n if type(n := counted.get(what)) is int else 0 for what in ("checks", "hints")}
+
+
+def _effort_path() -> Path:
+    return path().with_name("effort.json")
 
 
 @dataclass(frozen=True)
@@ -274,7 +291,7 @@ def progress() -> Progress:
     units = {
         unit: list(import_module(f"course_lib.exercises.{module}").EXERCISES.values()) for unit, module in UNITS.items()
     }
-    return Progress(units, best(), _here())
+    return Progress(units, best(), unit_here())
 
 
 def next_after(exercise: Exercise) -> str:
@@ -290,7 +307,7 @@ def next_after(exercise: Exercise) -> str:
     return f"{next_one} To compare: the published solution is in solutions/{unit}." if published.is_dir() else next_one
 
 
-def _here() -> str:
+def unit_here() -> str:
     """The unit whose notebook this kernel belongs to: JupyterLab names the notebook, and a unit's folder bears its name."""
     paths = (Path(os.environ.get("JPY_SESSION_NAME", "")), Path.cwd())
     return next((part for path in paths for part in (path.stem, *reversed(path.parts)) if part in UNITS), "")

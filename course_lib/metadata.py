@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 KEY = "course"
-Kind = TypeVar("Kind", "CellRun", "HandedOut", "GradedOutput")
+Kind = TypeVar("Kind", "CellRun", "HandedOut", "GradedOutput", "SharedEffort")
 FORMS: Mapping[str, Any] = {
     "str": str,
     "float": (int, float),
@@ -55,7 +55,19 @@ class GradedOutput:
     extra: float
 
 
-def write(metadata: MutableMapping[str, Any], what: CellRun | HandedOut | GradedOutput) -> None:
+@dataclass(frozen=True)
+class SharedEffort:
+    """An output of a student's notebook: what `effort()` shows of a unit, and the class gets with the notebook.
+
+    checks, hints    exercise -> how many the student has asked for
+    """
+
+    unit: str
+    checks: Mapping[str, Any]
+    hints: Mapping[str, Any]
+
+
+def write(metadata: MutableMapping[str, Any], what: CellRun | HandedOut | GradedOutput | SharedEffort) -> None:
     """Say this of the notebook, cell or output whose metadata these are, in place of what was said before."""
     metadata[KEY] = asdict(what)
 

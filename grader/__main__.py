@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +27,7 @@ from grader import disk
 
 if TYPE_CHECKING:
     from course_lib.exercise import Exercise
+    from course_lib.exercises.twists import Draw, Twist
     from grader.cohort.workers import Workers
     from grader.gradebook.counts import ExerciseCounts
     from grader.gradebook.results import Entry
@@ -374,12 +375,16 @@ def term(
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     if student:
-        table = Table("unit", "points", "late", "behind", title=f"{standings[0].name} ({student})")
+        table = Table("unit", "points", "late", "behind", "checks, hints", title=f"{standings[0].name} ({student})")
         for unit in whole.units:
             entry, share = standings[0].entries.get(unit), standings[0].shares[unit]
             points = "-" if entry is None else "?" if share is None else f"{entry.score:g} ({100 * share:.0f} %)"
             late = f"{entry.hours_late:.1f} h" if entry and entry.hours_late else ""
-            table.add_row(unit, points, late, "; ".join(terms.WORDS[r] for r in standings[0].behind.get(unit, ())))
+            why, asked = (
+                "; ".join(terms.WORDS[r] for r in standings[0].behind.get(unit, ())),
+                standings[0].effort.get(unit),
+            )
+            table.add_row(unit, points, late, why, f"{asked.checks:g}, {asked.hints:g}" if asked else "")
     else:
         table = Table("student", "why", title=f"behind in {whole.latest}: {len(standings)} of {len(whole.standings)}")
         for one in standings:
@@ -612,6 +617,57 @@ def roster(
     console.print(f"{len(done.students)} students in the class, {len(done.new)} of them new.")
 
 
+@app.command()
+def twists(
+    units: Annotated[
+        list[str] | None, typer.Argument(help="Ask for tasks of one's own in these units, too.", callback=_units)
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", help="Not in these units any more; in none if none is named.")] = False,
+    student: Annotated[str, typer.Option(help="Show the code and the tasks of this one.")] = "",
+    solutions: Annotated[
+        bool, typer.Option("--solutions", help="With --student: the published answers to them.")
+    ] = False,
+    notebooks: Annotated[
+        Path | None, typer.Option(help="A new folder: notebooks for each student, with the tasks in their text.")
+    ] = None,
+) -> None:
+    """Ask each student for tasks of their own in some exercises, drawn for each; write the codes that say which."""
+    from grader.audit import twisted
+    from grader.building import personal
+    from grader.judging import twists as of_class
+    from grader.lms import codes
+
+    home = grader.home()
+    try:
+        now = {*of_class.units(home)}
+        if off or units:
+            now = codes.switch(home, (now - {*(units or now)}) if off else now | {*(units or ())})
+        if not now:
+            return console.print(
+                "No unit asks for tasks of one's own: everybody has the published ones.", soft_wrap=True
+            )
+        if student:
+            return _show_tasks(student, of_class.of_student(home, student), twisted.source if solutions else None)
+        path, students = codes.write(home)
+        console.print(f"Tasks of one's own in {', '.join(sorted(now))}.", soft_wrap=True)
+        console.print(f"{path}: the codes of {students} students. Give each the code in its row.", soft_wrap=True)
+        if notebooks:
+            count = personal.write(
+                {row.student: of_class.of_student(home, row.student) for row in codes.table(home)}, notebooks
+            )
+            console.print(f"{notebooks}: {count} notebooks.", soft_wrap=True)
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
+
+
+def _show_tasks(student: str, drawn: Draw, source: Callable[[str, Twist], str] | None) -> None:
+    console.print(f"{student}: {drawn.code}", markup=False)
+    for exercise, twist in ((id, twist) for unit in drawn.units for id, twist in drawn.tasks(unit).items()):
+        console.print(f"{exercise}, {twist.key}: {twist.asks}", markup=False, soft_wrap=True)
+        if source:
+            print(f"\n{source(exercise, twist)}")
+
+
 @app.command(name="grade")
 def grade_one(
     notebook: Path,
@@ -629,7 +685,12 @@ def grade_one(
     from grader.child import sandbox
     from grader.cohort import canary, single
     from grader.judging import submission
+    from grader.judging import twists as of_class
 
+    if not student and of_class.units(grader.home()):
+        raise typer.Exit(
+            _say("This class asks each student for tasks of their own: --student says whose notebook it is.")
+        )
     try:
         graded = single.grade(notebook, student or notebook.stem, unit=unit, accept_risk=accept_risk)
     except (submission.Problem, ValueError, sandbox.NoSandbox, canary.Broken) as error:
@@ -651,6 +712,7 @@ def pack(
     accept_risk: Risk = False,
 ) -> None:
     """Pack a unit for another grader: the zip of Gradescope's autograder, or a template repository for GitHub Classroom."""
+    from grader.judging import twists as of_class
     from grader.packing import github, gradescope
 
     _units([unit])
@@ -659,6 +721,12 @@ def pack(
     if to and not to.parent.is_dir():
         raise typer.Exit(_say(f"There is no folder {to.parent} to write {to.name} to."))
     home = grader.home()
+    if grader_of == "github" and unit in of_class.units(home):
+        raise typer.Exit(
+            _say(
+                f"{unit} asks each student for tasks of their own, and GitHub's runs may not know the secret that says which."
+            )
+        )
     to = to or home / "packs" / f"{grader_of}_{unit}.zip"
     home.mkdir(parents=True, exist_ok=True)
     to.parent.mkdir(exist_ok=True)
@@ -684,9 +752,10 @@ def pack(
 def release(folder: Annotated[Path, typer.Argument(help="A new folder, which students get.")]) -> None:
     """Copy the course for students: without solutions, hidden cases and variants."""
     from grader.building import student_copy as releasing
+    from grader.judging import twists as of_class
 
     try:
-        files = releasing.copy(grader.ROOT, folder)
+        files = releasing.copy(grader.ROOT, folder, of_class.units(grader.home()))
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
     console.print(

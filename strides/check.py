@@ -10,7 +10,7 @@ import torch
 from course_lib import checking, criteria, logbook, render
 from course_lib.exercise import Verdict
 from course_lib.exercises import find
-from course_lib.handin import literals
+from course_lib.handin import literals, twists
 from course_lib.handin.cells import Problem
 from course_lib.handin.validate import ReportLine, validated
 from tritontrace.replay import load
@@ -46,7 +46,10 @@ def check(notebook: Path, exercise_id: str = "") -> int:
 
 def _verdict(line: ReportLine) -> Verdict:
     assert line.answer is not None  # it is graded
-    exercise, cells = line.exercise, line.answer.cells
+    try:
+        exercise, cells = twists.asked(line.exercise), line.answer.cells
+    except ValueError as error:
+        return criteria.refused(line.exercise, str(error))
     if exercise.kind == "values" and (computed := literals.problem(cells, exercise.entry)):
         return criteria.refused(exercise, computed)
     try:

@@ -135,7 +135,16 @@ def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = Tru
     printed = _once(next((t.evidence.printed for t in trials if t.evidence.printed), ""))
     if printed and any(t.evidence.launches for t in trials):
         printed = f"{printed.rstrip()}\n{NOT_YET}"
-    return Verdict(exercise.id, round(points, 2), exercise.points, findings, round(bonus, 2), remark, printed)
+    return Verdict(
+        exercise.id,
+        round(points, 2),
+        exercise.points,
+        findings,
+        round(bonus, 2),
+        remark,
+        printed,
+        asked=exercise.asks,
+    )
 
 
 RIGHT_FORMULA = (
@@ -215,7 +224,7 @@ def refused(exercise: Exercise, sentence: str, cause: CauseKind | Cause = "refus
     missed = NOT_BEGUN if cause.kind == "blank" else "does not run"
     findings = [Finding("runs", 0, 0, "failed", seen=sentence, cause=cause, key="runs", gate=True, missed=missed)]
     findings += [_unknown(criterion, "not_judged") for criterion in exercise.criteria]
-    return Verdict(exercise.id, 0.0, exercise.points, findings)
+    return Verdict(exercise.id, 0.0, exercise.points, findings, asked=exercise.asks)
 
 
 def unjudged(exercise: Exercise, sentence: str) -> Verdict:

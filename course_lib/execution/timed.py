@@ -15,7 +15,7 @@ from course_lib import mistakes
 from course_lib.evidence import Timing
 from course_lib.execution import gpu_lock, on_gpu
 from course_lib.exercise import Exercise
-from course_lib.exercises import find
+from course_lib.exercises import twists
 from tritontrace import gpu
 from tritontrace.profiling import bench
 from tritontrace.replay import Tape, wire
@@ -47,7 +47,8 @@ def measure(
             f"not measured: {exercise.bonus[0].case.name} gets a kernel that none of the smaller, traced inputs got; let some of "
             "the same kind take it too",
         )
-    message = wire.pack({"asked": "time", "exercise": exercise.id, "log": dict(log), "seed": seed})
+    task = {"exercise": exercise.id, "twist": exercise.twist}
+    message = wire.pack({"asked": "time", **task, "log": dict(log), "seed": seed})
     try:
         done = run(message, SECONDS)
         return wire.from_tree(Timing, wire.unpack(done.stdout))
@@ -138,7 +139,7 @@ def difference(exercise: Exercise, arguments: dict[str, Any], results: Any) -> s
     return ""
 
 
-def time_for(answer: BinaryIO, exercise: str, log: Mapping[str, Any], seed: int) -> None:
+def time_for(answer: BinaryIO, exercise: str, twist: str, log: Mapping[str, Any], seed: int) -> None:
     """Write the Timing of a log of the exercise's speed case."""
-    answer.write(wire.pack(wire.to_tree(time_here(find(exercise), log, seed))))
+    answer.write(wire.pack(wire.to_tree(time_here(twists.named(exercise, twist), log, seed))))
     answer.flush()

@@ -10,6 +10,8 @@ The grader reads submissions with these five; students see by them what would be
 
     files.py        which notebook this is, its unit, and how that was handed out
     validate.py     validate(): what would be graded, and what would not
+    twists.py       twists("..."): tasks of one's own, where a class asks for them
+    effort.py       effort(): how many checks and hints, shown to oneself, or to the class with the notebook
     stale.py        after a cell that failed: which version a check judges
     archive.py      make_zip(): the zip to hand in
     earlier.py      solutions of earlier units, for a demonstration

@@ -21,14 +21,18 @@ def shell() -> Any:
     return found if hasattr(found, "kernel") else None
 
 
-def show(text: str, html: str, tree: str = "") -> None:
-    """Show it now. tree: a verdict as data, to be kept with it."""
+def show(text: str, html: str, tree: str = "", metadata: dict[str, Any] | None = None) -> None:
+    """Show it now. tree: a verdict as data, to be kept with it;  metadata = of the output"""
     if shell() is None:
         print(text)
         return
     from IPython.display import display
 
-    display({"text/plain": text, "text/html": html} | ({VERDICT: tree} if tree else {}), raw=True)
+    display(
+        {"text/plain": text, "text/html": html} | ({VERDICT: tree} if tree else {}),
+        raw=True,
+        **({"metadata": metadata} if metadata else {}),
+    )
 
 
 class Points(float):

@@ -15,6 +15,7 @@ from course_lib.render.drawings import AMBER, code
 from course_lib.render.verdicts import (
     OUTCOMES,
     advice,
+    asked,
     earned,
     expected,
     not_on_gpu,
@@ -40,7 +41,7 @@ def html(verdict: Verdict, after: str = "") -> str:
     findings = shown(verdict)
     told = [f for f in findings if f.lost or (f.judged and f.detail)]
     parts = [
-        *(f'<div style="margin:2px 0 4px">{code(sentence)}</div>' for sentence in advice(verdict)),
+        *(f'<div style="margin:2px 0 4px">{code(sentence)}</div>' for sentence in (*asked(verdict), *advice(verdict))),
         _hints(verdict),
         *map(_block, told),
         _chips(findings),

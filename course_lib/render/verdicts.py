@@ -5,6 +5,7 @@ Both say first what came of it, and the sentence that helps most; then what lost
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 from course_lib.exercise import Finding, Outcome, Verdict
@@ -33,6 +34,8 @@ def text(verdict: Verdict, after: str = "") -> str:
 
 def printable(sentence: str) -> str:
     """Remove what no terminal and no notebook file can take: half a surrogate pair, escape sequences."""
+    if re.sub(r"[\n\t]", "", sentence).isprintable():
+        return sentence
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in sentence)
 
 
@@ -41,7 +44,7 @@ def _text(verdict: Verdict) -> str:
     width = max([len(f.title) for f in findings] + [len(verdict.exercise), 34])
     words, sign, _ = OUTCOMES[verdict.outcome]
     lines = [f"{verdict.exercise:<{width + 2}}  {earned(verdict)}  {sign} {words}"]
-    for sentence in advice(verdict):
+    for sentence in (*asked(verdict), *advice(verdict)):
         lines += textwrap.wrap(sentence, 114)
     for finding in findings:
         lines += _finding(finding, width)
@@ -102,6 +105,11 @@ def _folded_causes(findings: list[Finding]) -> list[Finding]:
     )
     row.about, row.cause = ("cost" if all(f.wasteful for f in again) else "result"), again[0].cause
     return [f for f in findings if f.status != "same_cause"] + [row]
+
+
+def asked(verdict: Verdict) -> list[str]:
+    """A sentence on the task, where it was drawn for the student."""
+    return [f"Your task: {verdict.asked}"] if verdict.asked else []
 
 
 def advice(verdict: Verdict) -> list[str]:

@@ -10,6 +10,7 @@ quoted.py         measured numbers in its text
 units.py          the table of units, in README.md and in the first notebook
 index.py          docs/solutions.md
 site.py           the pages for self-study, of `make site`
+personal.py       a unit's notebook with one student's twists
 student_copy.py   a copy of the course for students, without solutions
 release.py        all that a release consists of, of `make release`
 slides.py         the units' pictures, with their questions

@@ -6,8 +6,10 @@ hands out this copy: no solutions/, no grader (hidden cases, variants), no tests
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 FOLDERS = ("notebooks", "course_lib", "strides", "tritontrace/src", "benchmarks/results")
@@ -20,9 +22,12 @@ FILES = (
 )
 
 
-def copy(root: Path, to: Path) -> int:
+def copy(root: Path, to: Path, twisted: Sequence[str] = ()) -> int:
     """Copy what students get, as it is committed, into the folder `to`; return the number of files. Raises ValueError if `to`
-    has files, or if something is not committed: the grader would judge by other points than students see."""
+    has files, or if something is not committed: the grader would judge by other points than students see.
+
+    twisted    the units in which the class asks for twists: in the copy, checks there ask for the student's code
+    """
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise ValueError(f"{to} is there already. Name a new folder.")
     changed = [line[3:] for line in _git(root, "status", "--porcelain").splitlines() if handed_out(line[3:])]
@@ -32,6 +37,8 @@ def copy(root: Path, to: Path) -> int:
     for name in names:
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / name, to / name)
+    if twisted:
+        (to / "notebooks" / "twists.json").write_text(json.dumps({"units": [*twisted]}))
     return len(names)
 
 

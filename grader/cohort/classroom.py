@@ -25,7 +25,7 @@ from grader.child import sandbox
 from grader.cohort import canary
 from grader.cohort.workers import JudgingJob, Local, OtherVersion, QueuedAnswer, Workers, WorkersLost, verdicts_of
 from grader.gradebook import counts
-from grader.judging import excused, follow_through, submission, verdicts
+from grader.judging import excused, follow_through, submission, twists, verdicts
 from grader.judging import judge as judging
 
 MANY = 20  # submissions of which each worker first traces the published kernels, which takes as long as one submission
@@ -132,7 +132,7 @@ class ClassGrader:
             workers = Local(workers or len(os.sched_getaffinity(0)), accept_risk=accept_risk)
         self.workers: Workers = workers
         self.folder, self.again = folder, again
-        self.secret = judging.course_secret(folder)
+        self.secret, self.twisted = judging.course_secret(folder), twists.units(folder)
         self.store = verdicts.VerdictStore(folder / "verdicts")
         self.gpu: grader.GPUMode = gpu
         self.device = workers.device(gpu)
@@ -218,9 +218,14 @@ class ClassGrader:
             yield from desk.collect()
 
     def answer(self, exercise: Exercise, cells: Iterable[tuple[str, str]], student: str) -> QueuedAnswer:
+        seed = judging.seed_of(self.secret, student, exercise.id)
         return QueuedAnswer(
-            exercise.id, tuple((name, text) for name, text in cells), judging.seed_of(self.secret, student, exercise.id)
+            exercise.id, tuple((name, text) for name, text in cells), seed, self._asked(exercise, student).twist
         )
+
+    def _asked(self, exercise: Exercise, student: str) -> Exercise:
+        """The exercise as the class asks it of the student."""
+        return twists.draw(self.secret, self.twisted, student).asked(exercise)
 
     def jobs(self, student: str, answers: Iterable[QueuedAnswer]) -> list[JudgingJob]:
         """One job, or two if a GPU runs some: where GPUs are few, they should not wait for what needs none."""
@@ -250,7 +255,7 @@ class ClassGrader:
         return one and self.answer(*one, canary.REFERENCE)
 
     def key(self, answer: QueuedAnswer) -> str:
-        return verdicts.key_of(find(answer.exercise), answer.cells, answer.seed, self.device)
+        return verdicts.key_of(answer.task, answer.cells, answer.seed, self.device)
 
     def _look_up(
         self, exercises: Iterable[Exercise], student: str, read: submission.Submission
@@ -266,7 +271,7 @@ class ClassGrader:
         try:
             answer = self.answer(exercise, read.answer(exercise).cells, student)
         except submission.Problem as problem:
-            return criteria.refused(exercise, str(problem))
+            return criteria.refused(self._asked(exercise, student), str(problem))
         kept = self.store.get(self.key(answer))
         return answer if kept is None or (self.again and is_poison(kept)) else kept
 
@@ -330,7 +335,7 @@ class JobQueue:
                 self.suspects += job.apart()
                 return {}
             found, spent = (
-                [criteria.refused(find(answer.exercise), POISON, "ended_twice") for answer in job.answers],
+                [criteria.refused(answer.task, POISON, "ended_twice") for answer in job.answers],
                 {},
             )
         except CancelledError:
@@ -343,7 +348,7 @@ class JobQueue:
         except (OtherVersion, sandbox.NoSandbox):
             raise
         except Exception as error:  # ours; nothing is known of the answers, so nothing is kept
-            return {answer.exercise: judging.failed(find(answer.exercise), error) for answer in job.answers}
+            return {answer.exercise: judging.failed(answer.task, error) for answer in job.answers}
         for answer, verdict in zip(job.answers, found, strict=True):
             self.room.store.put(self.room.key(answer), verdict)
         self.room.spent.update(spent)

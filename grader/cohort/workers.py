@@ -24,8 +24,8 @@ import torch
 
 import grader
 from course_lib import execution
-from course_lib.exercise import Verdict
-from course_lib.exercises import find, unit_of
+from course_lib.exercise import Exercise, Verdict
+from course_lib.exercises import twists, unit_of
 from grader.child import memory
 from grader.cohort import canary
 from grader.judging import judge as judging
@@ -38,11 +38,18 @@ AHEAD = 2  # jobs handed out per worker, so that none waits for the next
 
 @dataclass(frozen=True)
 class QueuedAnswer:
-    """An exercise's id, the cells that a student defines its function by, and the seed of the hidden inputs."""
+    """An exercise's id, the cells that a student defines its function by, the seed of the hidden inputs, and the name of the
+    task that is the student's, "" for the exercise's own."""
 
     exercise: str
     cells: tuple[tuple[str, str], ...]
     seed: int
+    twist: str = ""
+
+    @property
+    def task(self) -> Exercise:
+        """The exercise as it is asked of the student."""
+        return twists.named(self.exercise, self.twist)
 
 
 @dataclass(frozen=True)
@@ -147,7 +154,7 @@ def judge(job: JudgingJob, accept_risk: bool) -> tuple[list[Any], dict[str, floa
 
 
 def _answers(*answers: QueuedAnswer) -> list[judging.JudgedAnswer]:
-    return [(find(of.exercise), of.cells, of.seed) for of in answers]
+    return [(of.task, of.cells, of.seed) for of in answers]
 
 
 def verdicts_of(trees: list[Any]) -> list[Verdict]:

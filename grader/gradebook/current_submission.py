@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from nbformat import NotebookNode
-from nbgrader.api import Gradebook
+from nbgrader.api import Comment, Grade, Gradebook, GradeCell, SolutionCell
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
 
@@ -89,6 +91,50 @@ def counting(names: dict) -> counts.ExerciseCounts:
     return counts.of(Path(names["db_url"].removeprefix("sqlite:///")).parent, names["assignment"])
 
 
+class LookedUp:
+    """A gradebook that knows the grades and comments of one submitted notebook by two queries, and is committed once. nbgrader asks for
+    each by a query over seven tables, and commits each, which takes longer than all else that is done with them."""
+
+    def __init__(self, book: Gradebook, *where: str) -> None:
+        self.book, self.where = book, where
+        self.db = _Uncommitted(book.db)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.book, name)
+
+    def find_grade(self, cell: str, *where: str) -> Grade:
+        return self._grades[cell] if cell in self._grades else self.book.find_grade(cell, *where)
+
+    def find_comment(self, cell: str, *where: str) -> Comment:
+        return self._comments[cell] if cell in self._comments else self.book.find_comment(cell, *where)
+
+    @cached_property
+    def _grades(self) -> dict[str, Grade]:
+        return self._by_cell(Grade, GradeCell)
+
+    @cached_property
+    def _comments(self) -> dict[str, Comment]:
+        return self._by_cell(Comment, SolutionCell)
+
+    def _by_cell(self, what: Any, cell: Any) -> dict[str, Any]:
+        notebook = self.book.find_submission_notebook(*self.where)
+        query = self.book.db.query(cell.name, what).join(what, what.cell_id == cell.id)
+        return dict(map(tuple, query.filter(what.notebook == notebook)))
+
+
+class _Uncommitted:
+    """A database session whose commits wait for the end."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.session, name)
+
+    def commit(self) -> None:
+        self.session.flush()
+
+
 class InTheBook(NbGraderPreprocessor):
     """A base to put before one of nbgrader's preprocessors: it then works in the gradebook that is at hand, where nbgrader's own
     opens another."""
@@ -96,10 +142,12 @@ class InTheBook(NbGraderPreprocessor):
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         names = resources["nbgrader"]
         self.notebook_id, self.assignment_id, self.student_id = names["notebook"], names["assignment"], names["student"]
-        with gradebook(names) as self.gradebook:
+        with gradebook(names) as book:
+            self.gradebook = LookedUp(book, self.notebook_id, self.assignment_id, self.student_id)
             for index, cell in enumerate(nb.cells):
                 nb.cells[index], resources = self.preprocess_cell(cell, resources, index)
             self.settle(resources)
+            book.db.commit()
         return nb, resources
 
     def settle(self, resources: dict) -> None:

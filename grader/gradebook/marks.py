@@ -138,7 +138,8 @@ class SaveExtras(NbGraderPreprocessor):
         where = names["notebook"], names["assignment"], names["student"]
         read, here = current_submission.read(self.config, names), current_submission.of(names)
         of_unit, verdicts = exercises(names["assignment"]), resources["verdicts"]
-        with current_submission.gradebook(names) as gradebook:
+        with current_submission.gradebook(names) as book:
+            gradebook = current_submission.LookedUp(book, *where)
             if read.flags:
                 gradebook.find_submission_notebook(*where).flagged = True
             grades = {id: gradebook.find_grade(e.check_id, *where) for id, e in of_unit.items()}
@@ -170,7 +171,7 @@ class SaveExtras(NbGraderPreprocessor):
                 flags = [sentence for about, sentence in read.flags if about == exercise.id]
                 if flags:  # more to the point than nbgrader's own "No response."
                     gradebook.find_comment(exercise.grade_id, *where).auto_comment = "\n\n".join(flags)
-            gradebook.db.commit()
+            book.db.commit()
         return nb, resources
 
 

@@ -212,7 +212,8 @@ def _graded(home: Path, unit: str, student: str) -> Path:
 
 def verdicts(home: Path, unit: str, student: str) -> dict[str, Verdict]:
     """Exercise -> the verdict behind its points, as it stands in the graded notebook; without those that have none."""
-    found = [wire.from_tree(Verdict, graded.verdict) for graded in _graded_outputs(home, unit, student)]
+    empty = wire.to_tree(Verdict("", 0.0, 0.0, []))  # an earlier version's verdicts have fewer fields
+    found = [wire.from_tree(Verdict, empty | graded.verdict) for graded in _graded_outputs(home, unit, student)]
     return {verdict.exercise: verdict for verdict in found}
 
 

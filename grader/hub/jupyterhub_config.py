@@ -14,6 +14,7 @@ from jupyterhub.spawner import SimpleLocalProcessSpawner
 
 import grader
 import make
+from grader.judging import twists
 from grader.nbgrader_config import scripts_on_path
 from strides import lab
 
@@ -54,6 +55,8 @@ def role(spawner) -> None:
         told |= {"COURSE": str(make.ROOT), "GRADER_HOME": str(grader.home())}
     elif isinstance(spawner, SimpleLocalProcessSpawner):
         told["HUB_STUDENT"] = spawner.user.name
+    if (asked := twists.of_student(grader.home(), spawner.user.name)).units:  # docs/instructors.md, tasks of one's own
+        told["COURSE_TWISTS"] = asked.code
     spawner.environment = told | {"JUPYTER_CONFIG_PATH": os.pathsep.join(map(str, settings))}
 
 

@@ -15,10 +15,7 @@ import dataclasses
 import functools
 import hmac
 import importlib
-import os
 import random
-import secrets
-import tempfile
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -32,7 +29,8 @@ from course_lib.exercise import Case, Exercise, Trial, Verdict
 from course_lib.handin import literals
 from grader.child import gpu_child, sandbox
 from grader.child.zygote import Zygote
-from grader.judging import provided, redaction, submission
+from grader.judging import provided, redaction, submission, twists
+from grader.judging.secret import course_secret
 from grader.judging.verdicts import VerdictStore, device, key_of, one_at_a_time, place
 from tritontrace.replay import wire
 from tritontrace.replay.child import SENTENCE, ChildLost
@@ -62,21 +60,6 @@ SUBMISSION_SECONDS = 240.0  # of CPU, for all answers of a submission and all tr
 
 
 # --------------------------------------------------------------------------------------------------- secrets
-
-
-def course_secret(folder: Path) -> bytes:
-    """The secret of this course, made on first use, readable by its owner alone, never committed."""
-    path = folder / "secret"
-    if not path.exists():
-        descriptor, draft = tempfile.mkstemp(dir=folder, prefix="secret.")  # mode 0600
-        try:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_hex(32))
-            with contextlib.suppress(FileExistsError):
-                os.link(draft, path)  # whole or not at all, also when several start at once
-        finally:
-            os.unlink(draft)
-    return bytes.fromhex(path.read_text().strip())
 
 
 def seed_of(secret: bytes, student: str, exercise: str) -> int:
@@ -128,6 +111,10 @@ class Judge:
         self.folder.mkdir(parents=True, exist_ok=True)
         return course_secret(self.folder)
 
+    def asked(self, exercise: Exercise, student: str) -> Exercise:
+        """The exercise as the class asks it of the student."""
+        return twists.of_student(self.folder, student).asked(exercise)
+
     def warm(self, published: Sequence[tuple[Exercise, Sequence[tuple[str, str]]]]) -> None:
         """Let replays know the kernels of published answers from now on: one that equals such a kernel costs less.
 
@@ -146,8 +133,8 @@ class Judge:
     def verdict(
         self, exercise: Exercise, cells: Sequence[tuple[str, str]], student: str, budget: CpuBudget | None = None
     ) -> Verdict:
-        """The verdict on an answer (its cells, in order), from disk if it is there."""
-        seed = seed_of(self.secret, student, exercise.id)
+        """The verdict on an answer (its cells, in order), from disk if it is there, to the task that is the student's."""
+        exercise, seed = self.asked(exercise, student), seed_of(self.secret, student, exercise.id)
         key, store = key_of(exercise, cells, seed, device(self.gpu)), VerdictStore(self.folder / "verdicts")
         found = store.get(key)
         if found is None:
@@ -503,7 +490,7 @@ def judge_exercise(
     try:
         return judge.verdict(exercise, read.answer(exercise).cells, student, budget)
     except submission.Problem as problem:
-        return criteria.refused(exercise, str(problem))
+        return criteria.refused(judge.asked(exercise, student), str(problem))
     except Exception as error:
         return failed(exercise, error)
 

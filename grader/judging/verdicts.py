@@ -1,6 +1,6 @@
 """Verdicts on disk, each under a hash of all that it depends on.
 
-    exercise, the answer's cells, the seed of the hidden inputs ─┐
+    exercise, its twist, the answer's cells, the hidden seed ─────┐
     course_lib, judging and child of grader, torch, Triton ───────┼─▶ key ─▶ verdicts/KEY.json
     where Python and its packages lie, and the sandbox ───────────┤
     the GPU, where an answer has kernels, and whether it counts ──┘
@@ -57,7 +57,8 @@ def key_of(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, devi
     """The name of the verdict on an answer. `device` is device() of the process that judges."""
     unit = exercise.id.split(".")[0]
     on = device if exercise.kind == "kernel" else ""  # the other exercises get the same verdict everywhere
-    content = json.dumps([exercise.id, [list(cell) for cell in cells], seed, code_version(unit), _environment(), on])
+    what = [exercise.id, [list(cell) for cell in cells], seed, code_version(unit), _environment(), on]
+    content = json.dumps([*what, exercise.twist] if exercise.twist else what)
     return hashlib.sha256(content.encode()).hexdigest()[:40]
 
 

@@ -1,6 +1,7 @@
 """To and from a learning management system: Canvas, Moodle and CSV.
 
 rosters.py      class lists of an LMS, and all its names of columns
+codes.py        the codes of a class with twists
 enrolled.py     who is in the class, by which id
 imports.py      an export of submissions -> submitted/
 exports.py      marks as CSV

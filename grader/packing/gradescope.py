@@ -23,7 +23,7 @@ from course_lib.exercise import Finding, Verdict
 from grader import ENGINE, ROOT, disk
 from grader.cohort import single
 from grader.gradebook import counts
-from grader.judging import judge, submission
+from grader.judging import judge, submission, twists
 from grader.packing.rules import Rules, rules_of
 
 SETUP = """\
@@ -78,6 +78,7 @@ def pack(unit: str, home: Path, to: Path, *, accept_risk: bool = False) -> Rules
             ("run_autograder", run.encode(), 0o755),
             ("class/rules.json", rules.encode(), 0o600),
             ("class/secret", secret.hex().encode(), 0o600),
+            *_twists(home),
             *((f"course/{path.relative_to(ROOT)}", path.read_bytes(), 0o644) for path in course_files(unit)),
         ):
             entry = zipfile.ZipInfo(name, TIMES)
@@ -85,6 +86,12 @@ def pack(unit: str, home: Path, to: Path, *, accept_risk: bool = False) -> Rules
             made.writestr(entry, content)
     draft.replace(to)
     return rules_of_unit
+
+
+def _twists(home: Path) -> Iterator[tuple[str, bytes, int]]:
+    """The file that says in which units the class asks for tasks of one's own, if it asks for some."""
+    if of := twists.units(home):
+        yield f"class/{twists.FILE}", json.dumps({"units": of}).encode(), 0o600
 
 
 def course_files(unit: str) -> Iterator[Path]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -19,7 +19,8 @@ from grader.gradebook import counts, results
 from grader.gradebook.counts import ExerciseCounts
 from grader.gradebook.results import Entry
 from grader.lms import enrolled
-from grader.reporting import report
+from grader.reporting import effort, report
+from grader.reporting.effort import CountedEffort, Shared
 
 HALF = 0.5  # of a unit's maximum: with less, somebody is behind
 FALL = 0.25  # of the maximum below one's own mean of all earlier units
@@ -40,6 +41,7 @@ class Standing:
     entries   unit -> the line of its gradebook, of those that were handed in
     shares    unit -> the score as a share of the maximum; None: nothing was handed in, or not everything could be judged
     behind    unit -> why the student is behind there; every unit that was graded and has a reason
+    effort    unit -> checks and hints, where the student shares them
     """
 
     student: str
@@ -47,6 +49,7 @@ class Standing:
     entries: Mapping[str, Entry]
     shares: Mapping[str, float | None]
     behind: Mapping[str, Sequence[Reason]]
+    effort: Mapping[str, CountedEffort] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
@@ -56,13 +59,15 @@ class Standing:
 
 @dataclass(frozen=True)
 class CostlyExercise:
-    """An exercise, the share of its points that the class lost, and what most students who lost some were told."""
+    """An exercise, the share of its points that the class lost, what most students who lost some were told, and how much the one in
+    the middle asked, of those who share that."""
 
     exercise: str
     entry: str
     lost: float
     sentence: str
     students: int
+    effort: CountedEffort | None = None
 
 
 @dataclass(frozen=True)
@@ -102,17 +107,22 @@ def of_class(home: Path) -> Term:
     names = {student: entry.name for entries in graded.values() for student, entry in entries.items()}
     for unit in graded:
         names = dict(enrolled.missing(home, unit, graded[unit].values())) | names
+    efforts = {unit: effort.of_unit(home, unit) for unit in graded}
     latest = max(graded, key=lambda unit: _entered(home, unit))
     return Term(
         units=[*graded],
         latest=latest,
-        standings=[_standing(student, names[student], graded, counting) for student in sorted(names)],
-        costly={unit: _costly(home, unit, [*graded[unit].values()], counting[unit]) for unit in graded},
+        standings=[_standing(student, names[student], graded, counting, efforts) for student in sorted(names)],
+        costly={unit: _costly(home, unit, [*graded[unit].values()], counting[unit], efforts[unit]) for unit in graded},
     )
 
 
 def _standing(
-    student: str, name: str, graded: Mapping[str, Mapping[str, Entry]], counting: Mapping[str, ExerciseCounts]
+    student: str,
+    name: str,
+    graded: Mapping[str, Mapping[str, Entry]],
+    counting: Mapping[str, ExerciseCounts],
+    efforts: Mapping[str, Mapping[str, Shared]],
 ) -> Standing:
     entries = {unit: of_unit[student] for unit, of_unit in graded.items() if student in of_unit}
     shares: dict[str, float | None] = {}
@@ -129,10 +139,13 @@ def _standing(
                 reasons.append("fell")
         if reasons:
             behind[unit] = reasons
-    return Standing(student, name, entries, shares, behind)
+    asked = {unit: effort.total(of_unit[student]) for unit, of_unit in efforts.items() if student in of_unit}
+    return Standing(student, name, entries, shares, behind, asked)
 
 
-def _costly(home: Path, unit: str, entries: Sequence[Entry], counting: ExerciseCounts) -> list[CostlyExercise]:
+def _costly(
+    home: Path, unit: str, entries: Sequence[Entry], counting: ExerciseCounts, efforts: Mapping[str, Shared]
+) -> list[CostlyExercise]:
     """The exercises of the path of which the class lost most, as a share of their points."""
     judged = {entry.student: results.verdicts(home, unit, entry.student) for entry in entries}
     sentences = {}
@@ -143,7 +156,8 @@ def _costly(home: Path, unit: str, entries: Sequence[Entry], counting: ExerciseC
         of, points = counting.exercises[id], [p for e in entries if (p := e.scores[id]) is not None]
         share = 1 - statistics.fmean(points) / of.points if points else 0.0
         students = sum(p < of.points for p in points)
-        costly.append(CostlyExercise(id, of.entry, share, sentences.get(id, ""), students))
+        asked = effort.median(efforts, id)
+        costly.append(CostlyExercise(id, of.entry, share, sentences.get(id, ""), students, asked))
     return sorted([one for one in costly if one.lost > 0], key=lambda one: -one.lost)[:COSTLY]
 
 

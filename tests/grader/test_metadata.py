@@ -11,6 +11,7 @@ from course_lib.exercise import Finding, Verdict
 from course_lib.exercises import UNITS
 from course_lib.metadata import CellRun, GradedOutput, HandedOut
 from grader import ROOT
+from grader.gradebook import results
 from strides.handout import sign
 
 GRADED = GradedOutput({"exercise": "toy.double", "points": 6.0}, "0123abcd", 1.5)
@@ -75,3 +76,14 @@ def ours(path):
                 assert metadata.read(said, kind), path
                 found.add(kind)
     return found
+
+
+def test_verdicts_of_an_earlier_version_which_had_fewer_fields_are_read(tmp_path, monkeypatch):
+    home = toyclass.make(monkeypatch, tmp_path, {"ada": toyclass.RIGHT})
+    path = home / "autograded" / "ada" / toy.UNIT / f"{toy.UNIT}.ipynb"
+    nb = json.loads(path.read_text())
+    graded = [o["metadata"]["course"] for cell in nb["cells"] for o in cell.get("outputs", ()) if o.get("metadata")]
+    for each in graded:
+        del each["verdict"]["asked"], each["verdict"]["on"]
+    path.write_text(json.dumps(nb))
+    assert graded and results.verdicts(home, toy.UNIT, "ada").keys() == toyclass.RIGHT.keys()

@@ -12,7 +12,7 @@ from grader.gradebook import counts, results
 from grader.gradebook.results import Entry
 from grader.lms import enrolled
 from grader.lms.rosters import Person
-from grader.reporting import report, term
+from grader.reporting import effort, report, term
 
 FIRST, SECOND, THIRD = [*UNITS][4:7]
 
@@ -120,3 +120,19 @@ def test_the_command_and_the_report_of_a_real_class(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "write", lambda home, unit: home)
     code, said = run("report", UNIT)
     assert "asks to look again: ben: root is right [2J" in said
+
+
+def test_shared_effort_stands_beside_points_and_changes_none(course, monkeypatch):
+    first, *_ = counts.of(None, FIRST).ids("path")
+    books = {FIRST: [entry(FIRST, "ada", 1.0, zero=[first]), entry(FIRST, "ben", 0.2)]}
+    before = course(books)
+    shared = {"ada": {first: effort.CountedEffort(41, 3)}}
+    monkeypatch.setattr(effort, "of_unit", lambda home, unit: shared)
+    whole = course(books)
+    assert whole.of("ada").effort == {FIRST: effort.CountedEffort(41, 3)} and whole.of("ben").effort == {}
+    assert next(one for one in whole.costly[FIRST] if one.exercise == first).effort == effort.CountedEffort(41, 3)
+    assert [(one.student, one.shares, one.behind) for one in whole.standings] == [
+        (one.student, one.shares, one.behind) for one in before.standings
+    ]
+    page = term.page(whole)
+    assert "41, 3" in page and "41+3" in page and "41" not in term.page(before)

@@ -14,14 +14,15 @@ FLOORS = {
     "course_lib": [
         {"open_tasks", "work_logs"},
         {"checking"},
-        {"figures", "handin", "judging", "logbook"},
+        {"figures", "handin", "judging"},
+        {"logbook"},
         {"render"},
         {"execution"},
         {"exercises"},
         {"criteria"},
         {"common_mistakes", "mistakes", "workloads"},
         {"exercise", "hardware"},
-        {"content", "evidence", "version", "words"},
+        {"content", "evidence", "metadata", "version", "words"},
     ],
     "grader": [
         {"__main__"},

@@ -51,3 +51,7 @@ def test_a_zygote_loads_algebra_when_a_gradient_is_asked_for():
     )
     assert "sympy" not in loaded(answer % False)
     assert "sympy" in loaded(answer % True)
+
+
+def test_a_hub_computes_the_codes_of_students_without_torch():
+    assert HEAVY & loaded("from grader.judging import twists") == set()
