@@ -23,6 +23,7 @@ SECONDS = 20.0  # CPU time for everything a check runs: the longest one takes 5 
 ARITHMETIC_SECONDS = 3.0  # instead, of a function that is given numbers alone: an endless loop is told of soon
 COMPILE_SECONDS = 4.0  # on the clock: compilers are processes of their own
 stale.watch()
+tracing.keep_it_light()
 
 
 @one_thread()

@@ -27,6 +27,28 @@ def test_what_judges_loads_no_pictures_and_no_notebooks():
     assert HEAVY & found == {"torch", "triton", "numpy"}
 
 
+def test_gluon_is_loaded_by_what_asks_for_it():
+    """It takes half as long as all else of Triton, and one unit in fifteen uses it."""
+    course = "from course_lib import check, figures, gpu, hint, progress, trace"
+    loaded(f"{course}; import sys; assert 'triton.experimental.gluon' not in sys.modules")
+
+
+def test_a_check_does_not_load_what_compiles_torch():
+    """It takes as long to load as torch, and 50 MB: tritontrace/tracing/modes.py does without. flops.count_flops is a mode."""
+    loaded("""import sys
+from course_lib import check
+from grader.published import published
+from tritontrace.replay import child
+in_child, heard = child.run, []
+def run(work, seconds):
+    (result, loaded), printed = in_child(lambda: [work(), "torch._dynamo" in sys.modules], seconds=seconds)
+    heard.append(loaded)
+    return result, printed
+child.run = run
+assert check("flops.count_flops", published("flops.count_flops")) > 0
+assert heard == [False] and "torch._dynamo" not in sys.modules""")
+
+
 def test_gradients_for_a_gradient_load_no_algebra():
     """torch compares shapes with SymPy where autograd is given a gradient: a third of a second."""
     ours = (
