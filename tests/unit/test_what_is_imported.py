@@ -28,13 +28,13 @@ def test_what_judges_loads_no_pictures_and_no_notebooks():
 
 
 def test_gluon_is_loaded_by_what_asks_for_it():
-    """It takes half as long as all else of Triton, and one unit in fifteen uses it."""
+    """Half as long as all else of Triton takes it to load, and one unit in fifteen uses it."""
     course = "from course_lib import check, figures, gpu, hint, progress, trace"
     loaded(f"{course}; import sys; assert 'triton.experimental.gluon' not in sys.modules")
 
 
 def test_a_check_does_not_load_what_compiles_torch():
-    """It takes as long to load as torch, and 50 MB: tritontrace/tracing/modes.py does without. flops.count_flops is a mode, and
+    """As long as torch takes it to load, and 50 MB: tritontrace/tracing/modes.py does without. flops.count_flops is a mode, and
     coalescing.break_transpose has memory filled that nobody stores to."""
     loaded("""import sys
 from course_lib import check
