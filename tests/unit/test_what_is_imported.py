@@ -34,7 +34,7 @@ def test_gluon_is_loaded_by_what_asks_for_it():
 
 
 def test_a_check_does_not_load_what_compiles_torch():
-    """As long as torch takes it to load, and 50 MB: tritontrace/tracing/modes.py does without. flops.count_flops is a mode, and
+    """Loading it takes as long as loading torch, and 50 MB: tritontrace/tracing/modes.py does without. flops.count_flops is a mode, and
     coalescing.break_transpose has memory filled that nobody stores to."""
     loaded("""import sys
 from course_lib import check
