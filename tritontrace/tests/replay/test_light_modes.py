@@ -51,15 +51,13 @@ def test_where_torch_compiles_nothing_a_mode_of_an_authors_loads_nothing():
 
 def test_one_that_was_defined_before_and_torchs_own_load_nothing():
     defined, used = A_MODE.split("def host")
-    counter = "from torch.utils.flop_counter import FlopCounterMode\nwith FlopCounterMode(display=False): torch.ones(3, 3) @ torch.ones(3)\n"
-    run(
-        HOST
-        + defined
-        + "modes.keep_it_light()\ndef host"
-        + used
-        + counter
-        + 'assert "torch._dynamo" not in sys.modules'
-    )
+    counter = """
+from torch.utils.flop_counter import FlopCounterMode
+with FlopCounterMode(display=False):
+    torch.ones(3, 3) @ torch.ones(3)
+assert "torch._dynamo" not in sys.modules
+"""
+    run(HOST + defined + "modes.keep_it_light()\ndef host" + used + counter)
 
 
 def test_torch_compile_is_kept_away_from_a_mode_all_the_same():
