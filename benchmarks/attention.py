@@ -37,7 +37,10 @@ import peers  # noqa: E402
 from attention_contenders import (  # noqa: E402
     CUDNN,
     FA2,
+    FA3,
     FA4,
+    FORWARD_ONLY,
+    INSTALLED,
     PEERS,
     Work,
     backward_of,
@@ -56,8 +59,9 @@ from tritontrace.profiling import bench, nsight  # noqa: E402
 RESULTS = ROOT / "benchmarks" / "results"
 TOKENS, WIDTH = 16384, 2048  # batch * length, heads * D
 SHAPES = [(d, length, causal) for d in (64, 128) for length in (1024, 4096, 16384) for causal in (False, True)]
+OFF = 0.03  # how far results may be from one another
 LENGTHS = [1 << p for p in range(10, 18)]
-RIVALS = {"of FA-2": FA2, "of cuDNN": CUDNN, "of FA-4": FA4}  # columns of ratios
+RIVALS = {"of FA-2": FA2, "of cuDNN": CUDNN, "of FA-4": FA4, "of FA-3": FA3}  # columns of ratios
 COUNTED = (
     "By Nsight Compute, `ncu --clock-control none`: "
     "sm__pipe_tensor_op_hmma_cycles_active, sm__inst_executed_pipe_xu and smsp__issue_active in percent of their peak, and "
@@ -75,7 +79,8 @@ COUNTERS = {
 
 
 FORWARD = PEERS | {"unit 09": attention_ladder.own_forward, "the ladder's best": attention_ladder.best}
-BACKWARD = {name: backward_of(make) for name, make in (PEERS | {"unit 10": own_both}).items()}
+DIFFERENTIATED = {name: make for name, make in PEERS.items() if name not in FORWARD_ONLY} | {"unit 10": own_both}
+BACKWARD = {name: backward_of(make) for name, make in DIFFERENTIATED.items()}
 BACKWARD |= {"overlapped": own_overlapped, "in a fixed order": partial(own_overlapped, deterministic=True)}
 
 # ------------------------------------------------------------------------------------------------ measuring
@@ -98,13 +103,22 @@ def peak_bytes(work: Work) -> int:
     return torch.cuda.max_memory_allocated() - before
 
 
-def contend(contenders: Mapping[str, Callable[..., Work]], given: list, causal: bool, factor: float) -> dict[str, dict]:
-    """name -> TFLOP/s and peak bytes; a contender that fails has its reason instead."""
+def contend(
+    contenders: Mapping[str, Callable[..., Work]],
+    given: list,
+    causal: bool,
+    factor: float,
+    right: torch.Tensor | None = None,
+) -> dict[str, dict]:
+    """name -> TFLOP/s and peak bytes; a contender that fails, or gives another result than `right`, has its reason instead."""
     works, found = {}, {}
     for name, make in contenders.items():
         try:
             work = make(*given, causal)
-            work()
+            out = work()
+            if right is not None and not (off := float((out.float() - right.float()).abs().max())) < OFF:
+                found[name] = {"failed": f"wrong by {off:.3g}"}
+                continue
             found[name] = {"peak_bytes": peak_bytes(work)}
             works[name] = work
         except Exception as error:  # of another project: it may raise any
@@ -122,7 +136,7 @@ def wrong(d: int, length: int, causal: bool) -> str:
     expected = torchs(FA2)(q, k, v, causal)().float()
     for name in ("unit 09", "the ladder's best"):
         off = float((FORWARD[name](q, k, v, causal)().float() - expected).abs().max())
-        if not off < 0.03:
+        if not off < OFF:
             return f"{name} differs from {FA2} by {off:.3g} at D {d}, length {length}, causal {causal}"
     return ""
 
@@ -159,15 +173,21 @@ def passes(which: str, record: dict[str, Any], shapes: list[tuple]) -> Iterator[
         given = inputs(d, length)
         given = given[:3] if which == "forward" else given
         contenders = dict(FORWARD if which == "forward" else BACKWARD)
-        if peers.FA4.problem:
-            contenders.pop(FA4)
+        for peer in INSTALLED:
+            if peer.problem:
+                contenders.pop(peer.name, None)
         if length > 4096:  # the matrix of scores does not fit
             contenders.pop("naive")
         factor = 1.0 if which == "forward" else 2.5
-        row = {"d": d, "length": length, "causal": causal, "contenders": contend(contenders, given, causal, factor)}
+        right = torchs(FA2)(*given, causal)() if which == "forward" else None
+        found = contend(contenders, given, causal, factor, right)
+        row = {"d": d, "length": length, "causal": causal, "contenders": found}
         rows[d, length, causal] = row
         record[which] = [rows[shape] for shape in SHAPES if shape in rows]
-        record.setdefault("peers", {})[which] = peers.here([peers.FA4])
+        present = [peer for peer in INSTALLED if which == "forward" or peer.name not in FORWARD_ONLY]
+        record.setdefault("peers", {})[which] = peers.here(present)
+        failed = {name: each["failed"] for name, each in found.items() if "failed" in each}
+        peers.note(present, failed, torch.cuda.get_device_name())
         print(which, d, length, causal, spoken(row), flush=True)
         yield
 

@@ -21,7 +21,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from grader.published import published
 from tritontrace.profiling import bench
 
-FA2, CUDNN, FA4 = "FlashAttention-2", "cuDNN", peers.FA4.name
+FA2, CUDNN, FA4, FA3 = "FlashAttention-2", "cuDNN", peers.FA4.name, peers.FA3.name
 Work = Callable[[], Any]
 BACKENDS = {FA2: SDPBackend.FLASH_ATTENTION, CUDNN: SDPBackend.CUDNN_ATTENTION, "naive": SDPBackend.MATH}
 
@@ -62,6 +62,43 @@ def flash_4(q, k, v, causal: bool) -> Work:
     return run
 
 
+def flash_3(q, k, v, causal: bool) -> Work:
+    """FlashAttention-3 on the same memory, with the axes of FlashAttention-4."""
+    from fa3_fwd_interface import flash_attn_func
+
+    def run() -> torch.Tensor:
+        out = flash_attn_func(*(x.transpose(1, 2) for x in (q, k, v)), causal=causal)
+        return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
+
+    return run
+
+
+def cudnn_front(q, k, v, causal: bool) -> Work:
+    """cuDNN's attention as its own front end builds it; torch's backend may choose another of its engines."""
+    import cudnn
+
+    handle = cudnn.create_handle()
+    graph = cudnn.pygraph(
+        handle=handle,
+        io_data_type=cudnn.data_type.BFLOAT16,
+        intermediate_data_type=cudnn.data_type.FLOAT,
+        compute_data_type=cudnn.data_type.FLOAT,
+    )
+    given, o = [graph.tensor_like(x) for x in (q, k, v)], torch.empty_like(q)
+    names = dict(zip("qkv", given, strict=True))
+    made, _ = graph.sdpa(**names, generate_stats=False, attn_scale=q.shape[-1] ** -0.5, use_causal_mask=causal)
+    made.set_output(True).set_dim(list(o.shape)).set_stride(list(o.stride()))
+    graph.build([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
+    workspace = torch.empty(graph.get_workspace_size(), dtype=torch.uint8, device=q.device)
+    memory = dict(zip(given, (q, k, v), strict=True)) | {made: o}
+
+    def run() -> torch.Tensor:
+        graph.execute(memory, workspace, handle=handle)
+        return o
+
+    return run
+
+
 @cache
 def solution(exercise_id: str) -> Callable:
     """The published solution of an exercise."""
@@ -94,9 +131,14 @@ PEERS: dict[str, Callable[..., Work]] = {
     FA2: torchs(FA2),
     CUDNN: torchs(CUDNN),
     FA4: flash_4,
+    FA3: flash_3,
+    peers.CUDNN_FRONT.name: cudnn_front,
     "flex_attention": flex,
     "naive": torchs("naive"),
 }
+
+INSTALLED = (peers.FA4, peers.FA3, peers.CUDNN_FRONT)  # those that are not torch's
+FORWARD_ONLY = {peer.name for peer in (peers.FA3, peers.CUDNN_FRONT)}
 
 
 def flops(q: torch.Tensor, causal: bool) -> float:

@@ -1,5 +1,5 @@
 """attention_decode_registers.py against a copy of as many bytes, attention_decode.py and unit 09's two launches, on a GPU:
-`python benchmarks/decode.py`, a minute.
+`python benchmarks/decode.py`, some minutes; and, where they are installed, beside FlashAttention-3 and FlashInfer.
 
 32 heads of q on 8 of k and v, D 128, bfloat16. Each ratio is one interleaved run with a cold L2; each result is held against float64
 first, in memory that held NaN. The table goes to benchmarks/results/decode.md.
@@ -8,9 +8,10 @@ first, in memory that held NaN. The table goes to benchmarks/results/decode.md.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "research")]
 
 import attention_decode  # noqa: E402
 import attention_decode_registers  # noqa: E402
+import peers  # noqa: E402
 
 from grader.published import published  # noqa: E402
 from tritontrace.profiling import bench  # noqa: E402
 
 HEADS, GROUP, D = 8, 4, 128  # heads of k and v, heads of q for each
 TEXTS = [(1, 1024), (1, 8192), (1, 65536), (16, 8192), (64, 4096)]  # (texts, keys of each)
+BESIDE = list(product((1, 16, 64), (4096, 16384, 65536)))  # those that peers are measured at
 PAGES = (16, 64)  # keys of a page
 SPLITS = (16, 32, 64, 128)  # of unit 09's kernel: its fastest counts
 
@@ -58,7 +61,74 @@ def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Iterator[torc
         yield (s.softmax(-1) @ values.double()).view(-1, D)
 
 
-def off(texts: int, keys: int, call: partial) -> float:
+def flash_3(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """FlashAttention-3 with a cache, whose axes are texts, keys, heads, D; it chooses the number of shares."""
+    from fa3_fwd_interface import flash_attn_with_kvcache
+
+    k, v = (x.transpose(1, 2).contiguous() for x in (k, v))
+
+    def run() -> torch.Tensor:
+        out = flash_attn_with_kvcache(q[:, None], k, v, cache_seqlens=k.shape[1])
+        return (out[0] if isinstance(out, tuple) else out)[:, 0]
+
+    return run
+
+
+def flashinfer(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """FlashInfer's decode on pages that lie one after the other, planned before it is timed, by tensor cores: four heads share keys."""
+    from flashinfer import BatchDecodeWithPagedKVCacheWrapper
+
+    (texts, heads, keys, d), page = k.shape, PAGES[-1]
+    k, v = (x.transpose(1, 2).contiguous().view(-1, page, heads, d) for x in (k, v))
+    pages = torch.arange(texts * keys // page, device="cuda", dtype=torch.int32)
+    begins = torch.arange(0, len(pages) + 1, keys // page, device="cuda", dtype=torch.int32)
+    last = torch.full((texts,), page, device="cuda", dtype=torch.int32)
+    workspace = torch.zeros(512 << 20, device="cuda", dtype=torch.uint8)
+    planned = BatchDecodeWithPagedKVCacheWrapper(workspace, "NHD", use_tensor_cores=True)
+    planned.plan(begins, pages, last, q.shape[1], heads, d, page, q_data_type=q.dtype, kv_data_type=k.dtype)
+    return lambda: planned.run(q, (k, v))
+
+
+PEERS = {peers.FA3: flash_3, peers.FLASHINFER: flashinfer}
+
+
+def beside(texts: int, keys: int) -> dict[str, Any]:
+    """Return the microseconds of the kernel and of each peer, or why there are none: what is not right is not timed."""
+    given = inputs(texts, keys)
+    row: dict[str, Any] = {"texts": texts, "keys": keys}
+    calls, why = peers.works(PEERS, *given)
+    for name, call in {"ours": partial(attention_decode_registers.launch, *given, keys), **calls}.items():
+        try:
+            worst = off(texts, keys, call)
+            if worst <= 1:
+                row[name] = 1e3 * bench.ratio(call, bench.copy_of(given[1].nbytes + given[2].nbytes)).own_ms
+            else:
+                why[name] = f"wrong by {worst:.1f}"
+        except Exception as error:  # of another project: it may raise any
+            why[name] = peers.reason(error)
+            torch.cuda.empty_cache()
+    peers.note(PEERS, why, torch.cuda.get_device_name())
+    return row | {name: reason[:80] for name, reason in why.items()}
+
+
+def beside_peers() -> list[str]:
+    """Return the table of all sizes; nothing where no peer is installed."""
+    names = ["ours", *(peer.name for peer in PEERS if not peer.problem)]
+    peers.note([peer for peer in PEERS if peer.problem], {}, "")
+    if len(names) == 1:
+        return []
+    lines = ["## Beside peers, microseconds", "", peers.told(peers.here(PEERS)), ""]
+    lines += [f"| texts | keys of each | {' | '.join(names)} |", "| --- " * (2 + len(names)) + "|"]
+    for texts, keys in BESIDE:
+        row = beside(texts, keys)
+        shown = [f"{row[name]:.1f}" if type(row[name]) is float else row[name] for name in names]
+        lines.append(f"| {texts} | {keys} | {' | '.join(shown)} |")
+        print(lines[-1], flush=True)
+        torch.cuda.empty_cache()
+    return [*lines, ""]
+
+
+def off(texts: int, keys: int, call: Callable[[], torch.Tensor]) -> float:
     """Return how far the kernel is from float64, in units of the last bit of its largest number."""
     q, k, v = inputs(texts, keys)
     torch.full((1 << 26,), torch.nan, device="cuda")  # freed at once: what is not stored shows
@@ -132,6 +202,7 @@ def main() -> int:
             "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
             *map(line, rows),
             "",
+            *beside_peers(),
         ]
     )
     (ROOT / "benchmarks" / "results" / "decode.md").write_text(text)

@@ -120,6 +120,9 @@ def main() -> int:
     if not rows:
         print("There is no peer to measure against: pip install -e .[peers]")
         return 0
+    timed_ones = {row["peer"] for row in rows if row["value"] is not None}
+    why = {row["peer"]: row["why"] for row in rows if row.get("failed") == "peer" and row["peer"] not in timed_ones}
+    peers.note(PEERS, why, torch.cuda.get_device_name())
     (ROOT / "benchmarks" / "results" / "fusion_peers.md").write_text(text)
     return 0 if all(row.get("failed") != "own" and (row["value"] or 1) >= FLOOR for row in rows) else 1
 

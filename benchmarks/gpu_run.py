@@ -30,6 +30,7 @@ from tritontrace import gpu  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "gpu_run.md"
 BENCHMARKS = [
+    "right",
     "latency",
     "hopper_costs",
     "mystery_plot",

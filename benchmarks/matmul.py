@@ -9,7 +9,7 @@ course_lib/hardware/measured/matmul.json, where units 05 and 12 read it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
 from functools import partial
 from itertools import chain
@@ -23,10 +23,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "research")]
 
 import matmul_persistent  # noqa: E402
+import peers  # noqa: E402
 
 from course_lib.exercises.tiling import EXERCISES  # noqa: E402
 from course_lib.hardware import measurements  # noqa: E402
 from tritontrace.profiling import bench  # noqa: E402
+
+Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def random(rows: int, cols: int) -> torch.Tensor:
@@ -56,10 +59,29 @@ def in_8_bits(n: int, along: int) -> tuple[torch.Tensor, torch.Tensor]:
     return (x / scales).to(torch.float8_e4m3fn), scales
 
 
-def right(a: torch.Tensor, b: torch.Tensor, rows: int = 4096) -> bool:
+def of_quack(a: torch.Tensor, b: torch.Tensor) -> Product:
+    """quack's product, with the configuration that it finds fastest here."""
+    from quack.gemm_interface import gemm
+
+    return partial(gemm, tuned=True)
+
+
+def of_tilelang(a: torch.Tensor, b: torch.Tensor) -> Product:
+    """TileLang's first example of a product."""
+    import tilelang_product
+
+    if not (a.is_contiguous() and b.is_contiguous()):
+        raise ValueError("the example takes rows that lie one after the other")
+    return tilelang_product.made(a.shape[0], b.shape[1], a.shape[1])
+
+
+PEERS = {peers.QUACK_PRODUCT: of_quack, peers.TILELANG: of_tilelang}
+
+
+def right(a: torch.Tensor, b: torch.Tensor, product: Product = matmul_persistent.product, rows: int = 4096) -> bool:
     """Return whether the product is within the budget of unit 05's exercise everywhere, where memory held NaN before."""
     torch.full((a.shape[0] * (b.shape[1] + 8),), torch.nan, dtype=a.dtype, device=a.device)  # freed at once
-    own = matmul_persistent.product(a, b)
+    own = product(a, b)
     for first in range(0, a.shape[0], rows):  # float64 takes four times the memory
         part = a[first : first + rows]
         expected = part.double() @ b.double()
@@ -78,7 +100,25 @@ def measured() -> Iterator[dict[str, Any]]:
             found = bench.ratio(partial(matmul_persistent.product, a, b), partial(torch.matmul, a, b))
             row |= {"ratio": found.speedup, "spread": found.spread}
             row |= {"own": 2 * M * N * K / found.own_ms / 1e9, "torch": 2 * M * N * K / found.baseline_ms / 1e9}
+        if what != "copied first":
+            row["peers"] = beside(a, b)
         yield row
+
+
+def beside(a: torch.Tensor, b: torch.Tensor) -> dict[str, float | str]:
+    """Return of each peer cuBLAS's time / its own, or why it has none here."""
+    products, why = peers.works(PEERS, a, b)
+    found: dict[str, float | str] = {}
+    for name, product in products.items():
+        try:
+            if right(a, b, product):
+                found[name] = bench.ratio(partial(product, a, b), partial(torch.matmul, a, b)).speedup
+            else:
+                why[name] = "not right"
+        except Exception as error:  # of another project: it may raise any
+            why[name] = peers.reason(error)
+    peers.note(PEERS, why, torch.cuda.get_device_name())
+    return found | {peer.name: why[peer.name][:80] for peer in PEERS if not peer.problem and peer.name in why}
 
 
 def measured_in_8_bits() -> Iterator[dict[str, Any]]:
@@ -154,8 +194,24 @@ def report(found: dict[str, Any]) -> str:
             f"{found['copied_first']['n']} cubed, in microseconds: torch {parts['torch']}, ours {parts['whole']}. Each alone: copies of a "
             f"and b {parts['copy_in']}, the product of the copies {parts['product']}, the copy of its result {parts['copy_out']}.",
             "",
+            *beside_peers(found["rows"]),
         ]
     )
+
+
+def beside_peers(rows: list[dict[str, Any]]) -> list[str]:
+    """Return a table of everybody's speed as a share of cuBLAS's; nothing where no peer was there."""
+    names = list(dict.fromkeys(name for row in rows for name in row.get("peers", {})))
+    if not names:
+        return []
+    lines = ["## Beside peers: cuBLAS's time / theirs", "", f"| M x K x N | what | ours | {' | '.join(names)} |"]
+    lines.append("| --- " * (3 + len(names)) + "|")
+    for row in rows:
+        if shares := row.get("peers"):
+            theirs = [f"{share:.3f}" if type(share) is float else str(share or "") for share in map(shares.get, names)]
+            ours = f"{row['ratio']:.3f}" if row["right"] else "wrong"
+            lines.append(f"| {row['size']} | {row['what']} | {ours} | {' | '.join(theirs)} |")
+    return [*lines, ""]
 
 
 def main() -> int:

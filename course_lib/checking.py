@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import secrets
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -23,6 +25,7 @@ SECONDS = 20.0  # CPU time for everything a check runs: the longest one takes 5 
 ARITHMETIC_SECONDS = 3.0  # instead, of a function that is given numbers alone: an endless loop is told of soon
 COMPILE_SECONDS = 4.0  # on the clock: compilers are processes of their own
 stale.watch()
+tracing.keep_it_light()
 
 
 @one_thread()
@@ -117,6 +120,7 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     after = logbook.next_after(exercise) if found.outcome == "right" and not building else ""
     tree = json.dumps(wire.to_tree(found)) if building else ""
     points = Points(found.points, render.text(found, after), render.html(found, after), tree).display_result()
+    _give_back()
     if any(finding.late for finding in found.findings) and render.shell() and progress.is_watched():
         afterwards.go_on(found, partial(_judged_with_patience, exercise, entry, seed))
     return points
@@ -126,6 +130,12 @@ def _judged_with_patience(exercise: Exercise, entry: Any, seed: int) -> Verdict:
     """The verdict of the trace and of the compiler, which has a minute."""
     trials = observed(exercise, entry, seed, compile_seconds=afterwards.SECONDS)
     return trials if isinstance(trials, Verdict) else criteria.judge(exercise, trials)
+
+
+def _give_back() -> None:
+    """Return to the system what this process has freed: inputs and results of a check are 20 to 60 MB, and the heap would keep them."""
+    with suppress(OSError, AttributeError):  # not every C library can
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 _hints_given: Counter[str] = Counter()

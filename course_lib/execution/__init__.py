@@ -244,8 +244,6 @@ def warm_up(exercise: Exercise) -> None:
         importlib.import_module("tritontrace.hopper")
     if exercise.called in BACKWARD or exercise.called in relays.RELAYS:
         importlib.import_module(COMPARES_SHAPES)
-    if exercise.kind == "formula" or _cannot_fork(exercise):
-        importlib.import_module("torch._dynamo")  # a torch mode of the student's asks for it, see tracing/modes.py
 
 
 def observe(

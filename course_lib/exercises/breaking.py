@@ -80,12 +80,13 @@ def tensor_of(written: Any) -> torch.Tensor:
 @contextmanager
 def nan_where_nobody_stores() -> Iterator[None]:
     """Let torch.empty give NaN: what an earlier kernel left in memory must not be taken for the result of one that stores nothing."""
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)  # which fills what is not initialised
+    before = torch.get_deterministic_debug_mode()
+    # trap: use_deterministic_algorithms sets the same, and loads torch's compiler, for a second and 50 MB
+    torch.set_deterministic_debug_mode("warn")  # which fills what is not initialised
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.set_deterministic_debug_mode(before)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,30 @@ def test_what_judges_loads_no_pictures_and_no_notebooks():
     assert HEAVY & found == {"torch", "triton", "numpy"}
 
 
+def test_gluon_is_loaded_by_what_asks_for_it():
+    """Half as long as all else of Triton takes it to load, and one unit in fifteen uses it."""
+    course = "from course_lib import check, figures, gpu, hint, progress, trace"
+    loaded(f"{course}; import sys; assert 'triton.experimental.gluon' not in sys.modules")
+
+
+def test_a_check_does_not_load_what_compiles_torch():
+    """Loading it takes as long as loading torch, and 50 MB: tritontrace/tracing/modes.py does without. flops.count_flops is a mode, and
+    coalescing.break_transpose has memory filled that nobody stores to."""
+    loaded("""import sys
+from course_lib import check
+from grader.published import published
+from tritontrace.replay import child
+in_child, heard = child.run, []
+def run(work, **more):
+    (result, loaded), printed = in_child(lambda: [work(), "torch._dynamo" in sys.modules], **more)
+    heard.append(loaded)
+    return result, printed
+child.run = run
+for exercise in ("flops.count_flops", "coalescing.break_transpose"):
+    assert check(exercise, published(exercise)) > 0
+assert heard and not any(heard) and "torch._dynamo" not in sys.modules""")
+
+
 def test_gradients_for_a_gradient_load_no_algebra():
     """torch compares shapes with SymPy where autograd is given a gradient: a third of a second."""
     ours = (

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.criteria import Correct, sum_budget
@@ -14,11 +13,12 @@ from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import ARITHMETIC, FP16, given, laid_out
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.mistakes import on_exception
+from tritontrace.tracing import Mode
 
 # ------------------------------------------------------------------------------------------------ predictions
 
 
-class Did(TorchDispatchMode):
+class Did(Mode):
     """Counts the products and the bytes of copies that torch makes."""
 
     def __init__(self) -> None:

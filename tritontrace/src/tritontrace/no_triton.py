@@ -25,8 +25,6 @@ SENTENCE = (
 ARITHMETIC = {"cdiv": lambda x, y: -(-x // y), "next_power_of_2": lambda n: 1 << (n - 1).bit_length() if n > 0 else 0}
 # with a small letter
 TYPES = {"dtype", "tensor", "tensor_descriptor", "pointer_type", "block_type", "constexpr", "tuple"}
-# attributes that modules read when they are loaded
-READ: dict[str, dict[str, Any]] = {"CodeGenerator": {"builtin_namespace": {}}}
 
 
 class TritonMissing(RuntimeError):
@@ -81,8 +79,7 @@ class Name(ModuleType):
         elif name.endswith(("Error", "Failure", "Construct", "Resources")):
             made = type(name, (Exception,), {"__module__": self.__name__})
         elif name[0].isupper() or name in TYPES:
-            attributes = {"__module__": self.__name__, "__init__": _nothing, **READ.get(name, {})}
-            made = dataclass(init=False)(type(name, (), attributes))
+            made = dataclass(init=False)(type(name, (), {"__module__": self.__name__, "__init__": _nothing}))
         else:
             made = Name(f"{self.__name__}.{name}")
         setattr(self, name, made)

@@ -47,3 +47,28 @@ def test_a_mode_of_an_authors_loads_it_while_the_gpu_is_simulated():
 
 def test_where_torch_compiles_nothing_a_mode_of_an_authors_loads_nothing():
     run(HOST + "modes.keep_it_light()" + A_MODE + 'assert "torch._dynamo" not in sys.modules')
+
+
+def test_one_that_was_defined_before_and_torchs_own_load_nothing():
+    defined, used = A_MODE.split("def host")
+    counter = """
+from torch.utils.flop_counter import FlopCounterMode
+with FlopCounterMode(display=False):
+    torch.ones(3, 3) @ torch.ones(3)
+assert "torch._dynamo" not in sys.modules
+"""
+    run(HOST + defined + "modes.keep_it_light()\ndef host" + used + counter)
+
+
+def test_torch_compile_is_kept_away_from_a_mode_all_the_same():
+    kept_away = """
+import torch._dynamo
+asked = []
+def disable(fn, recursive=True, **more):
+    asked.append(fn)
+    return fn
+torch._dynamo.disable = disable
+"""
+    run(
+        HOST + "modes.keep_it_light()" + kept_away + A_MODE + "assert asked == [Counter.__torch_dispatch__.__wrapped__]"
+    )

@@ -23,7 +23,7 @@ import triton.language as tl
 from triton.runtime.jit import JITFunction
 
 from tritontrace.replay import layouts
-from tritontrace.replay.names import BUILTINS, DECORATORS, REFUSED_BUILTINS, TRITON, ConstexprFunction, Names, names_of
+from tritontrace.replay.names import BUILTINS, DECORATORS, TRITON, ConstexprFunction, Names, names_of, refused_builtins
 from tritontrace.ttir.launching import KernelError
 from tritontrace.ttir.sources import jit_function, source_of
 
@@ -211,7 +211,7 @@ def _definition(source: str, name: str, first: int) -> ast.FunctionDef:
         parameter.annotation = None
     for node in ast.walk(definition):
         # though a kernel may bind it: Triton finds its own where that is in a branch not taken
-        if isinstance(node, ast.Name) and node.id in REFUSED_BUILTINS:
+        if isinstance(node, ast.Name) and node.id in refused_builtins():
             raise KernelRefused(f"{name}, line {node.lineno}: `{node.id}` is not what kernels may use here")
         if isinstance(node, (ast.FunctionDef, ast.Lambda)) and node is not definition:
             raise KernelRefused(f"{name}, line {node.lineno}: a function is not defined inside a kernel, but beside it")

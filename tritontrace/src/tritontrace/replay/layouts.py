@@ -6,38 +6,62 @@ A layout is what its class and its numbers say; classes of the author's own are 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import sys
+from functools import cache
+from typing import Any, NamedTuple
 
 import triton.language as tl
 
 # trap: a layout of Gluon's is its class and its numbers, and a derived class is refused: the compiler calls a layout's
 # methods in the trusted process
 
-try:
-    from triton.experimental.gluon import language as gl
-    from triton.experimental.gluon.language.nvidia.hopper.mbarrier import MBarrierLayout
-    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
-except ImportError:  # Triton 3.4 has no Gluon, and 3.5 another one
-    gl = MBarrierLayout = TensorDescriptor = None
-
+GLUON = "triton.experimental.gluon.language"
 NAMES = (
     "AutoLayout", "CoalescedLayout", "BlockedLayout", "SliceLayout", "DistributedLinearLayout", "DotOperandLayout",
     "NVMMADistributedLayout", "NVMMASharedLayout", "SwizzledSharedLayout", "PaddedSharedLayout", "SharedLinearLayout",
 )  # fmt: skip
-CLASSES = tuple(getattr(gl, name) for name in NAMES if hasattr(gl, name))
-BY_NAME = {kind.__name__: kind for kind in CLASSES}
 MOST, LARGEST = 64, 1 << 48  # numbers in a list, and a number
 WORDS = ("zero", "nan")  # what lies outside of a tensor
 
 
+class Classes(NamedTuple):
+    """Gluon's classes: of layouts, by name; of a barrier's layout; of tensor descriptors."""
+
+    layouts: dict[str, type]
+    barrier: type | None
+    descriptor: type | None
+
+
+NONE = Classes({}, None, None)
+
+
+@cache
+def classes() -> Classes:
+    """Load Gluon, as much of it as all of Triton by itself. Triton 3.4 has none, and 3.5 another one."""
+    try:
+        from triton.experimental.gluon import language
+        from triton.experimental.gluon.language.nvidia.hopper.mbarrier import MBarrierLayout
+        from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+    except ImportError:
+        return NONE
+    layouts = {name: getattr(language, name) for name in NAMES if hasattr(language, name)}
+    return Classes(layouts, MBarrierLayout, TensorDescriptor)
+
+
+def _known() -> Classes:
+    """Gluon's classes, and none before it is loaded: nothing is one of Gluon's then."""
+    return classes() if GLUON in sys.modules else NONE
+
+
 def is_layout(value: Any) -> bool:
     """Whether it is one of Gluon's layouts. A class derived from one could answer the compiler anything."""
-    return type(value) in CLASSES or (MBarrierLayout is not None and type(value) is MBarrierLayout)
+    known = _known()
+    return any(type(value) is kind for kind in (*known.layouts.values(), known.barrier))
 
 
 def is_descriptor(value: Any) -> bool:
     """Whether it is Gluon's tensor descriptor, and no look-alike."""
-    return TensorDescriptor is not None and type(value) is TensorDescriptor
+    return type(value) is _known().descriptor
 
 
 REFUSED = object()  # what is no plain data
@@ -45,16 +69,16 @@ REFUSED = object()  # what is no plain data
 
 def described(layout: Any) -> dict[str, Any] | None:
     """A layout as plain data; None if it holds anything else."""
-    kind = "SwizzledSharedLayout" if type(layout) is MBarrierLayout else type(layout).__name__
-    fields = {field.name: _plain(getattr(layout, field.name)) for field in dataclasses.fields(BY_NAME[kind])}
+    kind = "SwizzledSharedLayout" if type(layout) is classes().barrier else type(layout).__name__
+    fields = {field.name: _plain(getattr(layout, field.name)) for field in dataclasses.fields(classes().layouts[kind])}
     return None if REFUSED in fields.values() else {"kind": kind, "fields": fields}
 
 
 def rebuilt(data: Any) -> Any:
     """The layout that `described` wrote down. Raises ValueError, with a sentence, if it is none."""
     match data:
-        case {"kind": str(kind), "fields": dict(fields)} if kind in BY_NAME:
-            return _made(BY_NAME[kind], fields, f"a {kind}")
+        case {"kind": str(kind), "fields": dict(fields)} if kind in classes().layouts:
+            return _made(classes().layouts[kind], fields, f"a {kind}")
     raise ValueError("this is none of Gluon's layouts")
 
 
@@ -66,9 +90,9 @@ def fields_of(descriptor: Any) -> dict[str, Any] | None:
 
 def descriptor(base: Any, fields: dict[str, Any]) -> Any:
     """The tensor descriptor of which `fields_of` wrote this down. Raises ValueError, with a sentence, if Gluon refuses it."""
-    if TensorDescriptor is None:
+    if classes().descriptor is None:
         raise ValueError("this Triton has no Gluon")
-    return _made(TensorDescriptor, fields, "a tensor descriptor", base=base)
+    return _made(classes().descriptor, fields, "a tensor descriptor", base=base)
 
 
 def _plain(value: Any) -> Any:

@@ -17,15 +17,20 @@ import triton.language as tl
 import triton.language.extra.cuda.libdevice
 import triton.language.extra.libdevice
 import triton.runtime.jit
-from triton.compiler.code_generator import CodeGenerator
 from triton.language.extra import libdevice
 from triton.runtime.jit import KernelInterface
 
 ConstexprFunction = getattr(triton.runtime.jit, "ConstexprFunction", ())  # none in Triton 3.4
 DECORATORS = {"Triton": "@triton.jit", "Gluon": "@gluon.jit"}
 BUILTINS = {"range", "min", "max", "len", "float", "int", "list", "print", "isinstance"}
-# What else Triton lets a kernel call, with the name of an attribute as text
-REFUSED_BUILTINS = CodeGenerator.builtin_namespace.keys() - BUILTINS
+
+
+@cache
+def refused_builtins() -> frozenset[str]:
+    """List what else Triton lets a kernel call, with the name of an attribute as text."""
+    from triton.compiler.code_generator import CodeGenerator  # which loads Gluon, half of what Triton takes to load
+
+    return frozenset(CodeGenerator.builtin_namespace.keys() - BUILTINS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +120,9 @@ def gluon() -> Names:
     from triton.experimental.gluon import language
     from triton.experimental.gluon.language.nvidia.hopper import tma
 
-    from tritontrace.replay.layouts import CLASSES
+    from tritontrace.replay.layouts import classes
 
-    layouts = {kind.__name__ for kind in CLASSES}
+    layouts = classes().layouts.keys()
     also = {"tensor", "shared_memory_descriptor", "constexpr", "dtype", "tuple", "static_range", "nvidia"}
     public = {
         GLUON_PATH: _functions(GLUON_PATH) - ABORTING | (also | layouts) & set(vars(language)),

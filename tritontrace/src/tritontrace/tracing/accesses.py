@@ -383,9 +383,9 @@ class Accesses:
     def _regions(self, at, numbers, addresses, lanes, low, high) -> Iterator[tuple[Region, Any, np.ndarray | None]]:
         """Each region with the rows that touch it, and their lanes that do: `lanes` as they are, where a row lies in one region.
         Raises KernelFault if a lane lies in none."""
-        if self._in_one(low, high).all():
-            which = self.arena.which(low)
-            if (which == which[0]).all():
+        which = self.arena.which(low)
+        if self._in_one(which, high).all():
+            if len(which) == 1 or (which == which[0]).all():
                 yield self.arena.regions[int(which[0])], slice(None), lanes
                 return
             for number in np.unique(which):
@@ -393,24 +393,23 @@ class Accesses:
             return
         addresses = _flat(addresses)
         active = np.ones(addresses.shape, bool) if lanes is None else np.broadcast_to(lanes, addresses.shape)
-        there = self._in_one(addresses, addresses + at.itemsize)
-        outside = active & ~there
+        which = self.arena.which(addresses)
+        outside = active & ~self._in_one(which, addresses + at.itemsize)
         if outside.any():
             row = int(np.argmax(outside.any(1)))
             touched, number = addresses[row][active[row]], int(numbers[row])
             raise KernelFault(
                 self._faults.out_of_bounds(at.op, at.site, touched, at.itemsize, number, self.batches, self.wrapped)
             )
-        which = np.where(active, self.arena.which(addresses), -1)  # pointers into several tensors, in one block
+        which = np.where(active, which, -1)  # pointers into several tensors, in one block
         for number in np.unique(which[active]):
             rows = np.flatnonzero((which == number).any(1))
             yield self.arena.regions[int(number)], rows, which[rows] == number
 
-    def _in_one(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Whether all bytes from `low` up to and without `high` lie in one region."""
+    def _in_one(self, which: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Whether all bytes up to and without `high` lie in the region of that number, where the lowest ones begin; -1: in none."""
         if not len(self.arena.ends):
-            return np.zeros(low.shape, bool)
-        which = self.arena.which(low)
+            return np.zeros(which.shape, bool)
         return (which >= 0) & (high <= self.arena.ends[which])
 
     def _refuse_askew(self, at: Instruction, hit: Hit, numbers: np.ndarray) -> None:

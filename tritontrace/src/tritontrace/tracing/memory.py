@@ -119,7 +119,12 @@ class Region:
         counts = self._single.get(load)
         if counts is None:
             counts = self._single[load] = np.zeros(self.size, np.uint32)
-        at = (offsets // self.itemsize + more // self.itemsize).reshape(-1)
+        at = offsets // self.itemsize + more // self.itemsize
+        if at.ndim == 2 and 1 not in at.shape and at[0, 1] - at[0, 0] > at[1, 0] - at[0, 0] > 0:
+            at = (
+                at.T
+            )  # memory in the order in which it lies: a column's lanes are far from one another, its programs are not
+        at = at.reshape(-1)
         for part in range(itemsize // self.itemsize):
             np.add.at(counts, at + part if part else at, np.uint32(times))
 

@@ -6,7 +6,7 @@ an operation that needs every lane.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, reduce
 from math import prod
 from typing import Any
 
@@ -23,7 +23,7 @@ class Sum:
 
     def __init__(self, parts: list[np.ndarray], dtype: np.dtype):
         self.parts, self.dtype = parts, dtype
-        self.shape = np.broadcast_shapes(*[part.shape for part in parts])
+        self.shape = reduce(_joined, [part.shape for part in parts])
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -40,12 +40,15 @@ class Sum:
 
     def of_lane(self, lane: int) -> np.ndarray:
         """The sum at one position of the block, of each program: (programs,)."""
-        place = np.unravel_index(lane, self.shape[1:])
-        parts = []
+        place = []
+        for length in reversed(self.shape[1:]):
+            lane, at = divmod(lane, length)
+            place.append(at)
+        total: Any = self.dtype.type(0)
         for part in self.parts:
-            there = tuple(0 if n == 1 else i for n, i in zip(part.shape[1:], place, strict=True))
-            parts.append(part[:, *there])
-        return np.broadcast_to(Sum(parts, self.dtype).whole, len(self))
+            there = tuple(0 if n == 1 else i for n, i in zip(part.shape[1:], reversed(place), strict=True))
+            total = total + part[:, *there].astype(self.dtype, copy=False)  # what wraps comes back
+        return total if len(total) == len(self) else np.broadcast_to(total, len(self))
 
     @cached_property
     def alike(self) -> bool:
@@ -60,6 +63,11 @@ class Sum:
         return sum(others, start=first)
 
 
+def _joined(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of two blocks together. numpy asks in a slower way, and most are alike."""
+    return one if one == other else np.broadcast_shapes(one, other)
+
+
 def whole(value: Any) -> Any:
     """The value, added up if it is a sum."""
     return value.whole if isinstance(value, Sum) else value
@@ -67,13 +75,13 @@ def whole(value: Any) -> Any:
 
 def added(a: np.ndarray | Sum, b: np.ndarray | Sum) -> np.ndarray | Sum:
     """a + b, integers of one dtype: as a sum, if that spares many elements and nothing overflows."""
-    size = prod(np.broadcast_shapes(a.shape, b.shape))
+    size = prod(_joined(a.shape, b.shape))
     if size < FEW:
         return whole(a) + whole(b)
     parts: list[np.ndarray] = []
     for part in (*_parts(a), *_parts(b)):
         for i, other in enumerate(parts):
-            if np.broadcast_shapes(part.shape, other.shape) in (part.shape, other.shape):
+            if _joined(part.shape, other.shape) in (part.shape, other.shape):
                 parts[i] = part.astype(np.int64, copy=False) + other
                 break
         else:

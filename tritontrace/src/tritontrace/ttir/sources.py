@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import triton
@@ -66,8 +66,11 @@ class Source:
         return 0 <= file_line - self.first_line < len(self.lines)
 
 
+@lru_cache(maxsize=4096)  # each specialisation of a kernel asks for the same lines
 def code_of(line: str) -> str:
     """A line of a source without its comment and the space around it."""
+    if "#" not in line:
+        return line.strip()
     try:
         for token in tokenize.generate_tokens(io.StringIO(line.strip()).readline):
             if token.type == tokenize.COMMENT:
