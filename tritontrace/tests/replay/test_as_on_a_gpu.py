@@ -4,9 +4,11 @@ import pytest
 import torch
 import triton
 from test_record_replay import N, doubled_into, evidence_of
+from triton._C.libtriton import nvidia
 
 from tritontrace import gpu
 from tritontrace.tracing.as_on_a_gpu import as_on_a_gpu
+from tritontrace.ttir.launching import KernelError
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="here a GPU answers itself")
 PLANNED = gpu.current_or_h200()
@@ -64,6 +66,12 @@ def asks_the_driver(x):
     assert active.get_current_target().arch == 90
 
 
+def asks_for_raw_streams(x):
+    for number in range(torch.cuda.device_count()):
+        with torch.cuda.device(number) as _:
+            assert torch._C._cuda_getCurrentRawStream(torch.cuda.device(number).idx) == 0
+
+
 def draws_apart(x):
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -71,7 +79,7 @@ def draws_apart(x):
 
 @pytest.mark.parametrize(
     "host",
-    [describes_the_gpu, times_itself, on_a_stream, in_named_ranges, watches_memory, asks_the_driver, draws_apart],
+    [describes_the_gpu, times_itself, on_a_stream, in_named_ranges, watches_memory, asks_the_driver, draws_apart, asks_for_raw_streams],
     ids=lambda host: host.__name__,
 )
 def test_it_is_answered_as_by_a_gpu(host):
@@ -97,13 +105,30 @@ def test_an_optimizer_steps_under_a_torch_for_cuda_without_a_driver(monkeypatch)
     assert (weight < 1).all()
 
 
+def test_cublas_of_triton_multiplies():
+    with as_on_a_gpu():
+        cublas = nvidia.cublas.CublasLt(torch.empty(1024, device="cuda", dtype=torch.uint8))
+        a, b, c = torch.randn(3, 4), torch.randn(5, 4), torch.ones(3, 5)
+        cublas.matmul(a, b, c)
+        assert torch.allclose(c, a @ b.T)
+        cublas.gemm(a, b, c, c, 2.0, 1.0)
+        assert torch.allclose(c, 3 * a @ b.T, atol=1e-5)
+
+
+def test_a_graph_may_be_named_in_a_type_and_is_refused():
+    with as_on_a_gpu():
+        assert (torch.cuda.CUDAGraph | None).__args__ == (torch.cuda.CUDAGraph, type(None))
+        with pytest.raises(KernelError):
+            torch.cuda.CUDAGraph()
+
+
 def test_no_stream_captures_which_optimizers_of_torch_2_11_ask():
     with as_on_a_gpu():
         assert torch.cuda.is_current_stream_capturing() is False
 
 
 def test_torch_is_left_as_it_was():
-    modules = torch.cuda, torch.cuda.nvtx, torch.accelerator, triton.runtime.driver
+    modules = torch.cuda, torch._C, torch.cuda.nvtx, torch.accelerator, triton.runtime.driver
     before = [dict(vars(module)) for module in modules]
     with pytest.raises(KeyError), as_on_a_gpu():  # noqa: PT012
         assert torch.cuda.is_available()

@@ -18,6 +18,7 @@ import torch
 import triton
 from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
+from triton._C import libtriton
 from triton.backends.compiler import GPUTarget
 
 from tritontrace import gpu, no_triton
@@ -48,11 +49,13 @@ def as_on_a_gpu(card: gpu.GPU | None = None, tensors_on: torch.device = CPU) -> 
     patches += [(torch.accelerator, name, value) for name, value in ACCELERATOR.items()]
     patches += [(torch, "set_default_device", _nothing()), (triton.testing, "do_bench", _once)]
     patches += [(torch, "compile", _as_it_is), (torch.cuda, "default_generators", (torch.default_generator,))]
+    patches += [(getattr(libtriton, "nvidia", None), "cublas", SimpleNamespace(CublasLt=CublasLt))]
     patches += [(torch.autocast, "__init__", _on_the_cpu(torch.autocast.__init__))]
     mode = OnTheCpu(tensors_on)
     patches += [(BackwardCFunction, "apply", in_mode(mode, BackwardCFunction.apply))]
     patches = [(owner, name, value) for owner, name, value in patches if hasattr(owner, name)]  # as this torch has it
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in patches]
+    patches += [(torch._C, "_cuda_getCurrentRawStream", _zero())]  # which a torch without CUDA lacks
+    before = [(owner, name, getattr(owner, name, None)) for owner, name, _ in patches]
     drivers = dict(vars(triton.runtime.driver))
     try:
         for patch in patches:
@@ -63,8 +66,11 @@ def as_on_a_gpu(card: gpu.GPU | None = None, tensors_on: torch.device = CPU) -> 
             yield
     finally:
         vars(triton.runtime.driver).update(drivers)
-        for patch in before:
-            setattr(*patch)
+        for owner, name, value in before:
+            if value is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
 
 
 class OnTheCpu(TorchFunctionMode):
@@ -93,6 +99,21 @@ class OnTheCpu(TorchFunctionMode):
         if function is torch.Tensor.to and len(args) > 1 and isinstance(args[1], (str, torch.device)):
             args = (args[0], args[1] if torch.device(args[1]).type == "meta" else "cpu", *args[2:])
         return function(*args, **kwargs)
+
+
+class Device:
+    """The one device, which `with torch.cuda.device(...)` makes the current one."""
+
+    idx = prev_idx = 0
+
+    def __init__(self, device: Any = None) -> None:
+        pass
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: Any) -> None:
+        pass
 
 
 class Stream:
@@ -150,6 +171,28 @@ class Event:
         pass
 
 
+class CUDAGraph:
+    """A class, for those who name it in a type; one that has no instances."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise KernelError("a CUDA graph is not captured here: call the function that it would capture.")
+
+
+class CublasLt:
+    """cuBLAS as scripts of Triton's call it, to compare with: torch computes it."""
+
+    def __init__(self, workspace: torch.Tensor) -> None:
+        pass
+
+    def matmul(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+        """Let c be a @ b.T."""
+        c.copy_(a.float() @ b.float().T)
+
+    def gemm(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor, alpha: float, beta: float) -> None:
+        """Let d be alpha * a @ b.T + beta * c."""
+        d.copy_(alpha * (a.float() @ b.float().T) + beta * c.float())
+
+
 def _nothing() -> Callable[..., None]:
     return lambda *_, **__: None
 
@@ -194,11 +237,6 @@ def _once(function: Callable[[], Any], *_: Any, quantiles: Any = None, **__: Any
     return math.nan if quantiles is None else [math.nan for _ in quantiles]
 
 
-def _no_graph(*_: Any, **__: Any) -> None:
-    """Refuse to capture a CUDA graph."""
-    raise KernelError("a CUDA graph is not captured here: call the function that it would capture.")
-
-
 def _stream() -> Callable[..., Stream]:
     return lambda *_, **__: Stream()
 
@@ -215,11 +253,12 @@ WITHOUT_EFFECT = {
     **_each("reset_peak_memory_stats reset_accumulated_memory_stats", _nothing),
     **_each("reset_max_memory_allocated reset_max_memory_cached", _nothing),
     **_each("memory_allocated max_memory_allocated memory_reserved max_memory_reserved", _zero),
-    **_each("device device_of stream", _context),
+    **_each("device_of stream", _context),
+    "device": Device,
     **_each("current_stream default_stream", _stream),
     "Stream": Stream,
     "Event": Event,
-    "CUDAGraph": _no_graph,
+    "CUDAGraph": CUDAGraph,
     "is_current_stream_capturing": lambda: False,  # optimizers of torch 2.11 ask it where torch was built for CUDA
 }
 # of torch.accelerator, which torch's optimizers ask where torch was built for CUDA: there it would look for a driver

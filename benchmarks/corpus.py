@@ -1,0 +1,184 @@
+"""Run the kernels and tests of others under the trace: `python benchmarks/corpus.py FOLDER... [--suite NAME]`.
+
+corpus.toml lists them; none is in this repository, and nothing is fetched. A FOLDER is a checkout, holds checkouts, or is one into which
+`pip install --target` put packages, and is importable then. A suite whose tests lie in none of them, or whose package cannot be imported,
+is left out, and the table says so. Each file runs in a process of its own, each test on so many seconds and gigabytes; after a test that
+ends its process the rest runs in another one. The table goes to tritontrace/docs/kernels_of_others.md.
+
+    equal       its own assertions held, and the trace found no fault
+    refused     the engine names what it does not do
+    crashed     any other error, or the end of the process: a mistake of the engine or of its answers to host code
+    unequal     an assertion failed
+    fault       the trace names a fault; corpus.toml says which of them are real, the others are false alarms
+    slow        not at its end in time, or in memory
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from importlib import metadata
+from pathlib import Path
+from re import search
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+LIST, RESULT = ROOT / "benchmarks" / "corpus.toml", ROOT / "tritontrace" / "docs" / "kernels_of_others.md"
+CASES = ROOT / "benchmarks" / "corpus"  # tests for packages that bring none
+COLUMNS = ("equal", "refused", "crashed", "unequal", "fault", "slow")
+MINUTES = 20  # of a process; its tests end by themselves before
+
+
+@dataclass
+class Suite:
+    """A table of corpus.toml. `real` and `known` say of names of tests, by pattern, why one that is not equal is none of the engine's."""
+
+    name: str
+    files: list[str]
+    goal: float
+    distribution: str = ""
+    roots: list[str] = field(default_factory=lambda: ["."])
+    how: str = "trace"
+    other: str = "nan"
+    each: int = 2
+    arguments: list[str] = field(default_factory=list)
+    renamed: dict[str, str] = field(default_factory=dict)
+    leave_out: dict[str, str] = field(default_factory=dict)
+    real: dict[str, str] = field(default_factory=dict)
+    known: dict[str, str] = field(default_factory=dict)
+
+    def checkout(self, folders: Sequence[Path]) -> Path | None:
+        """The folder in which all of its files lie: one of these, one in these, or that of this repository."""
+        inside = [*folders, *(each for folder in folders for each in sorted(folder.iterdir()) if each.is_dir()), CASES]
+        return next((each for each in inside if all(any(each.glob(file)) for file in self.files)), None)
+
+    def version(self, checkout: Path) -> str:
+        """The version of its distribution, or the commit of the checkout and its day."""
+        if (checkout / ".git").exists():
+            git = ["git", "-C", str(checkout), "log", "-1", "--format=%h, %cs"]
+            return subprocess.run(git, capture_output=True, text=True).stdout.strip()
+        return metadata.version(self.distribution)
+
+
+def ran(suite: Suite, file: Path, checkout: Path, folders: Sequence[Path], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """A line for each test of a file; another process goes on behind a test that ended one."""
+    done: dict[str, dict[str, Any]] = {}
+    paths = [str(checkout / root) for root in suite.roots] + [str(CASES.parent), *map(str, folders)]
+    with tempfile.TemporaryDirectory() as scratch:
+        out, bare = Path(scratch) / "lines", Path(scratch) / "pytest.ini"
+        bare.write_text("[pytest]\n")  # settings of a checkout may ask for plugins that are not here
+        while True:
+            asked = {name: getattr(suite, name) for name in ("how", "other", "each", "renamed")}
+            asked |= {"leave_out": list(suite.leave_out), "out": str(out), "done": list(done)}
+            asked |= {"seconds": options.seconds, "gigabytes": options.gigabytes}
+            environment = os.environ | {"CORPUS": json.dumps(asked), "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
+            pytest = [sys.executable, "-m", "pytest", str(file), "-p", "corpus_plugin", "-p", "no:cacheprovider", "-q", "--tb=no"]
+            pytest += ["-c", str(bare), f"--rootdir={checkout}", "-o", "addopts=", *suite.arguments]
+            out.write_text("")
+            try:
+                process = subprocess.run(pytest, env=environment, cwd=checkout, capture_output=True, text=True, timeout=60 * MINUTES)
+                ended = process.returncode in (0, 1, 5)
+                said = (process.stdout + process.stderr).strip().splitlines()[-12:]
+            except subprocess.TimeoutExpired:
+                ended, said = False, []
+            lines = {line["name"]: line for line in map(json.loads, out.read_text().splitlines())}
+            done |= lines
+            if not lines and not ended:
+                done[file.name] = {"name": file.name, "became": "not collected", "why": " / ".join(said)}
+            if ended or not lines:
+                break
+    yield from done.values()
+
+
+def judged(suite: Suite, line: dict[str, Any]) -> dict[str, Any]:
+    """The same line, with what corpus.toml knows of this test."""
+    became, name = {"died": "crashed"}.get(line["became"], line["became"]), line["name"]
+    reasons = suite.real if became == "fault" else suite.known
+    reason = next((reason for pattern, reason in reasons.items() if search(pattern, name)), "")
+    return {**line, "became": became, "reason": reason if became not in ("equal", "skipped") else ""}
+
+
+def row(suite: Suite, version: str, lines: list[dict[str, Any]]) -> str:
+    """A row of the table; what launched nothing is no case."""
+    cases = [line for line in lines if line["became"] in COLUMNS and (line.get("kernels") or line["became"] != "equal")]
+    counted = Counter(line["became"] for line in cases if not line["reason"])
+    known = sum(bool(line["reason"]) for line in cases)
+    kernels = {kernel for line in cases for kernel in line.get("kernels", ())}
+    good = (counted["equal"] + counted["refused"]) / max(len(cases) - known, 1)
+    cells = [suite.name, version, str(len(cases)), str(len(kernels)), *(str(counted[name]) for name in COLUMNS), str(known)]
+    return f"| {' | '.join(cells)} | {good:.0%} (goal {suite.goal:.0%}) |"
+
+
+def not_equal(lines: list[dict[str, Any]]) -> Iterator[str]:
+    """What is not equal, once for each sentence."""
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for line in lines:
+        if line["became"] not in ("equal", "skipped"):
+            short = line["reason"] or " ".join(line.get("why", "").split())[:240]
+            kinds.setdefault((line["became"] + (", known" if line["reason"] else ""), short), []).append(line["name"])
+    for (became, why), names in sorted(kinds.items()):
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"* {became}: `{names[0]}`{more}: {why}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Run the kernels and tests of others under the trace.")
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="a checkout, or a folder of packages")
+    parser.add_argument("--suite", action="append", default=[], metavar="NAME", help="only suites whose name has this")
+    parser.add_argument("--seconds", type=int, default=60, help="of processor time for a test")
+    parser.add_argument("--gigabytes", type=int, default=8, help="of memory for a process")
+    parser.add_argument("--lines", type=Path, help="write what became of each test there, as lines of JSON")
+    options = parser.parse_args()
+    folders = [folder.resolve() for folder in options.folders]
+    rows, sections = [], []
+    for table in tomllib.loads(LIST.read_text("utf-8"))["suite"]:
+        suite = Suite(**table)
+        if options.suite and not any(part.lower() in suite.name.lower() for part in options.suite):
+            continue
+        checkout = suite.checkout(folders)
+        if checkout is None:
+            rows.append(f"| {suite.name} | not in these folders |")
+            continue
+        lines = []
+        for file in sorted({file for pattern in suite.files for file in checkout.glob(pattern)}):
+            new = [judged(suite, line) for line in ran(suite, file, checkout, folders, options)]
+            print(file.name, dict(Counter(line["became"] for line in new)), file=sys.stderr, flush=True)
+            lines += new
+        if options.lines:
+            with options.lines.open("a") as out:
+                out.writelines(json.dumps({"suite": suite.name, **line}) + "\n" for line in lines)
+        rows.append(row(suite, suite.version(checkout), lines))
+        sections += [f"## {suite.name}", "", *not_equal(lines), ""]
+        print(rows[-1], file=sys.stderr, flush=True)
+    print(report(rows, sections))
+    return 0
+
+
+def report(rows: list[str], sections: list[str]) -> str:
+    import torch
+    import triton
+
+    head = f"| suite | version | cases | kernels | {' | '.join(COLUMNS)} | known | equal or refused |"
+    text = (
+        f"{date.today().isoformat()}, torch {torch.__version__}, triton {triton.__version__}",
+        "",
+        head,
+        "| --- " * head.count(" |") + "|",
+        *rows,
+        "",
+        *sections,
+    )
+    return "\n".join(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
