@@ -69,7 +69,9 @@ class Suite:
         return metadata.version(self.distribution)
 
 
-def ran(suite: Suite, file: Path, checkout: Path, folders: Sequence[Path], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def ran(
+    suite: Suite, file: Path, checkout: Path, folders: Sequence[Path], options: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
     """A line for each test of a file; another process goes on behind a test that ended one."""
     done: dict[str, dict[str, Any]] = {}
     paths = [str(checkout / root) for root in suite.roots] + [str(CASES.parent), *map(str, folders)]
@@ -80,12 +82,29 @@ def ran(suite: Suite, file: Path, checkout: Path, folders: Sequence[Path], optio
             asked = {name: getattr(suite, name) for name in ("how", "other", "each", "renamed")}
             asked |= {"leave_out": list(suite.leave_out), "out": str(out), "done": list(done)}
             asked |= {"seconds": options.seconds, "gigabytes": options.gigabytes}
-            environment = os.environ | {"CORPUS": json.dumps(asked), "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
-            pytest = [sys.executable, "-m", "pytest", str(file), "-p", "corpus_plugin", "-p", "no:cacheprovider", "-q", "--tb=no"]
+            environment = os.environ | {
+                "CORPUS": json.dumps(asked),
+                "PYTHONPATH": os.pathsep.join(paths),
+                "PYTHONHASHSEED": "0",
+            }
+            pytest = [
+                sys.executable,
+                "-m",
+                "pytest",
+                str(file),
+                "-p",
+                "corpus_plugin",
+                "-p",
+                "no:cacheprovider",
+                "-q",
+                "--tb=no",
+            ]
             pytest += ["-c", str(bare), f"--rootdir={checkout}", "-o", "addopts=", *suite.arguments]
             out.write_text("")
             try:
-                process = subprocess.run(pytest, env=environment, cwd=checkout, capture_output=True, text=True, timeout=60 * MINUTES)
+                process = subprocess.run(
+                    pytest, env=environment, cwd=checkout, capture_output=True, text=True, timeout=60 * MINUTES
+                )
                 ended = process.returncode in (0, 1, 5)
                 said = (process.stdout + process.stderr).strip().splitlines()[-12:]
             except subprocess.TimeoutExpired:
@@ -114,7 +133,14 @@ def row(suite: Suite, version: str, lines: list[dict[str, Any]]) -> str:
     known = sum(bool(line["reason"]) for line in cases)
     kernels = {kernel for line in cases for kernel in line.get("kernels", ())}
     good = (counted["equal"] + counted["refused"]) / max(len(cases) - known, 1)
-    cells = [suite.name, version, str(len(cases)), str(len(kernels)), *(str(counted[name]) for name in COLUMNS), str(known)]
+    cells = [
+        suite.name,
+        version,
+        str(len(cases)),
+        str(len(kernels)),
+        *(str(counted[name]) for name in COLUMNS),
+        str(known),
+    ]
     return f"| {' | '.join(cells)} | {good:.0%} (goal {suite.goal:.0%}) |"
 
 
