@@ -40,7 +40,8 @@ MINUTES = 20  # of a process; its tests end by themselves before
 
 @dataclass
 class Suite:
-    """A table of corpus.toml. `real` and `known` say of names of tests, by pattern, why one that is not equal is none of the engine's."""
+    """A table of corpus.toml. `real` and `known` say of tests, by a pattern of their names and sentences, why one that is not equal
+    is none of the engine's."""
 
     name: str
     files: list[str]
@@ -51,6 +52,7 @@ class Suite:
     other: str = "nan"
     each: int = 2
     arguments: list[str] = field(default_factory=list)
+    setup: str = ""
     renamed: dict[str, str] = field(default_factory=dict)
     leave_out: dict[str, str] = field(default_factory=dict)
     real: dict[str, str] = field(default_factory=dict)
@@ -74,12 +76,12 @@ def ran(
 ) -> Iterator[dict[str, Any]]:
     """A line for each test of a file; another process goes on behind a test that ended one."""
     done: dict[str, dict[str, Any]] = {}
-    paths = [str(checkout / root) for root in suite.roots] + [str(CASES.parent), *map(str, folders)]
+    paths = [str(checkout / root) for root in suite.roots] + [str(CASES.parent), str(CASES), *map(str, folders)]
     with tempfile.TemporaryDirectory() as scratch:
         out, bare = Path(scratch) / "lines", Path(scratch) / "pytest.ini"
         bare.write_text("[pytest]\n")  # settings of a checkout may ask for plugins that are not here
         while True:
-            asked = {name: getattr(suite, name) for name in ("how", "other", "each", "renamed")}
+            asked = {name: getattr(suite, name) for name in ("how", "other", "each", "renamed", "setup")}
             asked |= {"leave_out": list(suite.leave_out), "out": str(out), "done": list(done)}
             asked |= {"seconds": options.seconds, "gigabytes": options.gigabytes}
             environment = os.environ | {
@@ -120,15 +122,20 @@ def ran(
 
 def judged(suite: Suite, line: dict[str, Any]) -> dict[str, Any]:
     """The same line, with what corpus.toml knows of this test."""
-    became, name = {"died": "crashed"}.get(line["became"], line["became"]), line["name"]
-    reasons = suite.real if became == "fault" else suite.known
-    reason = next((reason for pattern, reason in reasons.items() if search(pattern, name)), "")
+    became = {"died": "crashed"}.get(line["became"], line["became"])
+    reasons, text = suite.real if became == "fault" else suite.known, f"{line['name']} {line.get('why', '')}"
+    reason = next((reason for pattern, reason in reasons.items() if search(pattern, text)), "")
     return {**line, "became": became, "reason": reason if became not in ("equal", "skipped") else ""}
 
 
+def launched(line: dict[str, Any]) -> bool:
+    """Whether it is a case: a kernel was launched, or something kept it from that."""
+    return line["became"] in COLUMNS and (bool(line.get("kernels")) or line["became"] not in ("equal", "unequal"))
+
+
 def row(suite: Suite, version: str, lines: list[dict[str, Any]]) -> str:
-    """A row of the table; what launched nothing is no case."""
-    cases = [line for line in lines if line["became"] in COLUMNS and (line.get("kernels") or line["became"] != "equal")]
+    """A row of the table."""
+    cases = list(filter(launched, lines))
     counted = Counter(line["became"] for line in cases if not line["reason"])
     known = sum(bool(line["reason"]) for line in cases)
     kernels = {kernel for line in cases for kernel in line.get("kernels", ())}
@@ -148,7 +155,7 @@ def not_equal(lines: list[dict[str, Any]]) -> Iterator[str]:
     """What is not equal, once for each sentence."""
     kinds: dict[tuple[str, str], list[str]] = {}
     for line in lines:
-        if line["became"] not in ("equal", "skipped"):
+        if line["became"] not in ("equal", "skipped") and (launched(line) or line["became"] == "not collected"):
             short = line["reason"] or " ".join(line.get("why", "").split())[:240]
             kinds.setdefault((line["became"] + (", known" if line["reason"] else ""), short), []).append(line["name"])
     for (became, why), names in sorted(kinds.items()):

@@ -14,6 +14,7 @@ import resource
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from importlib import import_module
 from pkgutil import resolve_name
 from types import FrameType
 from typing import Any
@@ -31,7 +32,6 @@ from tritontrace.ttir.launching import Hazardous, KernelError, KernelFault
 
 SUITE: dict[str, Any] = json.loads(os.environ["CORPUS"])
 SECONDS, GIGABYTES = SUITE["seconds"], SUITE["gigabytes"]
-as_a_gpu = ExitStack()
 
 
 class TimeIsUp(BaseException):
@@ -66,17 +66,18 @@ def here(function: Callable[..., None], arguments: tuple[Any, ...] = (), *_: Any
     return Process()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    torch.set_num_threads(1)
-    resource.setrlimit(resource.RLIMIT_DATA, (GIGABYTES << 30, GIGABYTES << 30))
-    as_a_gpu.enter_context(as_on_a_gpu(None, CUDA))
-    if SUITE["how"] == "simulate":
-        from triton import _internal_testing
-
-        _internal_testing.run_in_process = here
-    for name, installed in SUITE["renamed"].items():
-        module, _, new = name.rpartition(".")
-        setattr(resolve_name(module), new, resolve_name(installed))
+# before any conftest.py is imported, which may ask for a GPU
+torch.set_num_threads(1)
+resource.setrlimit(resource.RLIMIT_DATA, (GIGABYTES << 30, GIGABYTES << 30))
+as_a_gpu = ExitStack()
+as_a_gpu.enter_context(as_on_a_gpu(None, CUDA))
+if SUITE["how"] == "simulate":
+    import_module("triton._internal_testing").run_in_process = here
+for name, installed in SUITE["renamed"].items():
+    module, _, new = name.rpartition(".")
+    setattr(resolve_name(module), new, resolve_name(installed))
+if SUITE["setup"]:
+    import_module(SUITE["setup"])
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
