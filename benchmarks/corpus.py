@@ -46,7 +46,7 @@ class Suite:
     name: str
     files: list[str]
     goal: float
-    distribution: str = ""
+    package: str = ""
     roots: list[str] = field(default_factory=lambda: ["."])
     how: str = "trace"
     other: str = "nan"
@@ -58,25 +58,32 @@ class Suite:
     real: dict[str, str] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
 
-    def checkout(self, folders: Sequence[Path]) -> Path | None:
-        """The folder in which all of its files lie: one of these, one in these, or that of this repository."""
-        inside = [*folders, *(each for folder in folders for each in sorted(folder.iterdir()) if each.is_dir()), CASES]
-        return next((each for each in inside if all(any(each.glob(file)) for file in self.files)), None)
+    def home(self, folders: Sequence[Path]) -> Path | None:
+        """The folder with its files, or with the package that its files are about: one of these, or one in these."""
+        inside = [*folders, *(each for folder in folders for each in sorted(folder.iterdir()) if each.is_dir())]
+        if not self.package:
+            return next((each for each in inside if all(any(each.glob(file)) for file in self.files)), None)
+        installed = [path for path in map(Path, sys.path) if path.is_dir()]
+        return next((each for each in [*inside, *installed] if (each / self.package / "__init__.py").exists()), None)
 
-    def version(self, checkout: Path) -> str:
-        """The version of its distribution, or the commit of the checkout and its day."""
-        if (checkout / ".git").exists():
-            git = ["git", "-C", str(checkout), "log", "-1", "--format=%h, %cs"]
+    def tests(self, home: Path) -> list[Path]:
+        """Its files of tests."""
+        return sorted({file for pattern in self.files for file in (CASES if self.package else home).glob(pattern)})
+
+    def version(self, home: Path) -> str:
+        """The commit of a checkout and its day, or the version of the installed package."""
+        if (home / ".git").exists():
+            git = ["git", "-C", str(home), "log", "-1", "--format=%h, %cs"]
             return subprocess.run(git, capture_output=True, text=True).stdout.strip()
-        return metadata.version(self.distribution)
+        return next((one.version for one in metadata.distributions(name=self.package, path=[str(home)])), "")
 
 
 def ran(
-    suite: Suite, file: Path, checkout: Path, folders: Sequence[Path], options: argparse.Namespace
+    suite: Suite, file: Path, home: Path, folders: Sequence[Path], options: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
     """A line for each test of a file; another process goes on behind a test that ended one."""
     done: dict[str, dict[str, Any]] = {}
-    paths = [str(checkout / root) for root in suite.roots] + [str(CASES.parent), str(CASES), *map(str, folders)]
+    paths = [str(home / root) for root in suite.roots] + [str(CASES.parent), str(CASES), *map(str, folders)]
     with tempfile.TemporaryDirectory() as scratch:
         out, bare = Path(scratch) / "lines", Path(scratch) / "pytest.ini"
         bare.write_text("[pytest]\n")  # settings of a checkout may ask for plugins that are not here
@@ -101,11 +108,11 @@ def ran(
                 "-q",
                 "--tb=no",
             ]
-            pytest += ["-c", str(bare), f"--rootdir={checkout}", "-o", "addopts=", *suite.arguments]
+            pytest += ["-c", str(bare), f"--rootdir={home}", "-o", "addopts=", *suite.arguments]
             out.write_text("")
             try:
                 process = subprocess.run(
-                    pytest, env=environment, cwd=checkout, capture_output=True, text=True, timeout=60 * MINUTES
+                    pytest, env=environment, cwd=scratch, capture_output=True, text=True, timeout=60 * MINUTES
                 )
                 ended = process.returncode in (0, 1, 5)
                 said = (process.stdout + process.stderr).strip().splitlines()[-12:]
@@ -177,19 +184,19 @@ def main() -> int:
         suite = Suite(**table)
         if options.suite and not any(part.lower() in suite.name.lower() for part in options.suite):
             continue
-        checkout = suite.checkout(folders)
-        if checkout is None:
+        home = suite.home(folders)
+        if home is None:
             rows.append(f"| {suite.name} | not in these folders |")
             continue
         lines = []
-        for file in sorted({file for pattern in suite.files for file in checkout.glob(pattern)}):
-            new = [judged(suite, line) for line in ran(suite, file, checkout, folders, options)]
+        for file in suite.tests(home):
+            new = [judged(suite, line) for line in ran(suite, file, home, folders, options)]
             print(file.name, dict(Counter(line["became"] for line in new)), file=sys.stderr, flush=True)
             lines += new
         if options.lines:
             with options.lines.open("a") as out:
                 out.writelines(json.dumps({"suite": suite.name, **line}) + "\n" for line in lines)
-        rows.append(row(suite, suite.version(checkout), lines))
+        rows.append(row(suite, suite.version(home), lines))
         sections += [f"## {suite.name}", "", *not_equal(lines), ""]
         print(rows[-1], file=sys.stderr, flush=True)
     print(report(rows, sections))

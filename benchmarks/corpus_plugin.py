@@ -70,7 +70,8 @@ def here(function: Callable[..., None], arguments: tuple[Any, ...] = (), *_: Any
 torch.set_num_threads(1)
 resource.setrlimit(resource.RLIMIT_DATA, (GIGABYTES << 30, GIGABYTES << 30))
 as_a_gpu = ExitStack()
-as_a_gpu.enter_context(as_on_a_gpu(None, CUDA))
+if SUITE["how"] != "cpu":
+    as_a_gpu.enter_context(as_on_a_gpu(None, CUDA))
 if SUITE["how"] == "simulate":
     import_module("triton._internal_testing").run_in_process = here
 for name, installed in SUITE["renamed"].items():
