@@ -193,9 +193,9 @@ def main() -> int:
             new = [judged(suite, line) for line in ran(suite, file, home, folders, options)]
             print(file.name, dict(Counter(line["became"] for line in new)), file=sys.stderr, flush=True)
             lines += new
-        if options.lines:
-            with options.lines.open("a") as out:
-                out.writelines(json.dumps({"suite": suite.name, **line}) + "\n" for line in lines)
+            if options.lines:
+                with options.lines.open("a") as out:
+                    out.writelines(json.dumps({"suite": suite.name, **line}) + "\n" for line in new)
         rows.append(row(suite, suite.version(home), lines))
         sections += [f"## {suite.name}", "", *not_equal(lines), ""]
         print(rows[-1], file=sys.stderr, flush=True)

@@ -3,8 +3,11 @@
 import pytest
 import torch
 import triton
+import triton.language as tl
 from test_record_replay import N, doubled_into, evidence_of
 from triton._C.libtriton import nvidia
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 from tritontrace import gpu
 from tritontrace.tracing.as_on_a_gpu import as_on_a_gpu
@@ -79,7 +82,16 @@ def draws_apart(x):
 
 @pytest.mark.parametrize(
     "host",
-    [describes_the_gpu, times_itself, on_a_stream, in_named_ranges, watches_memory, asks_the_driver, draws_apart, asks_for_raw_streams],
+    [
+        describes_the_gpu,
+        times_itself,
+        on_a_stream,
+        in_named_ranges,
+        watches_memory,
+        asks_the_driver,
+        draws_apart,
+        asks_for_raw_streams,
+    ],
     ids=lambda host: host.__name__,
 )
 def test_it_is_answered_as_by_a_gpu(host):
@@ -120,6 +132,31 @@ def test_a_graph_may_be_named_in_a_type_and_is_refused():
         assert (torch.cuda.CUDAGraph | None).__args__ == (torch.cuda.CUDAGraph, type(None))
         with pytest.raises(KernelError):
             torch.cuda.CUDAGraph()
+
+
+def test_the_state_of_a_gpu_s_generator_is_a_seed_and_an_offset():
+    with as_on_a_gpu():
+        torch.manual_seed(7)
+        generator = torch.cuda.default_generators[0]
+        state = generator.get_state()
+        assert state.view(torch.int64).tolist() == [7, 0]
+        state.view(torch.int64)[1] += 4
+        generator.set_state(state)
+        assert generator.get_state().view(torch.int64).tolist() == [7, 4]
+        torch.cuda.manual_seed(8)
+        assert generator.get_state().view(torch.int64).tolist() == [8, 0]
+
+
+@triton.jit
+def stores_one(x_ptr):
+    tl.store(x_ptr, 1)
+
+
+def test_compiled_code_is_refused_by_name():
+    with as_on_a_gpu():
+        built = triton.compile(ASTSource(stores_one, {"x_ptr": "*i32"}), target=GPUTarget("cuda", 90, 32))
+        with pytest.raises(KernelError):
+            built[(1,)](torch.empty(1, dtype=torch.int32))
 
 
 def test_no_stream_captures_which_optimizers_of_torch_2_11_ask():

@@ -48,7 +48,10 @@ def as_on_a_gpu(card: gpu.GPU | None = None, tensors_on: torch.device = CPU) -> 
     patches += [(torch.cuda, name, value) for name, value in _answers(card).items()]
     patches += [(torch.accelerator, name, value) for name, value in ACCELERATOR.items()]
     patches += [(torch, "set_default_device", _nothing()), (triton.testing, "do_bench", _once)]
-    patches += [(torch, "compile", _as_it_is), (torch.cuda, "default_generators", (torch.default_generator,))]
+    generator = PhiloxGenerator()
+    generator.manual_seed(torch.initial_seed())
+    patches += [(torch.cuda, name, generator.manual_seed) for name in ("manual_seed", "manual_seed_all")]
+    patches += [(torch, "compile", _as_it_is), (torch.cuda, "default_generators", (generator,))]
     patches += [(getattr(libtriton, "nvidia", None), "cublas", SimpleNamespace(CublasLt=CublasLt))]
     patches += [(torch.autocast, "__init__", _on_the_cpu(torch.autocast.__init__))]
     mode = OnTheCpu(tensors_on)
@@ -171,6 +174,26 @@ class Event:
         pass
 
 
+class PhiloxGenerator(torch.Generator):
+    """A GPU's generator for those who read its state, which is a seed and an offset; torch draws from the CPU's."""
+
+    _offset = 0
+
+    def manual_seed(self, seed: int) -> torch.Generator:
+        self._offset = 0
+        return super().manual_seed(seed)
+
+    def get_state(self) -> torch.Tensor:
+        seed = self.initial_seed()
+        return torch.tensor([seed - (seed >> 63 << 64), self._offset]).view(torch.uint8)  # of 64 bits, as they are
+
+    def set_state(self, new_state: torch.Tensor) -> torch.Generator:
+        seed, offset = new_state.view(torch.int64).tolist()
+        self.manual_seed(seed)
+        self._offset = offset
+        return self
+
+
 class CUDAGraph:
     """A class, for those who name it in a type; one that has no instances."""
 
@@ -188,7 +211,9 @@ class CublasLt:
         """Let c be a @ b.T."""
         c.copy_(a.float() @ b.float().T)
 
-    def gemm(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor, alpha: float, beta: float) -> None:
+    def gemm(
+        self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor, alpha: float, beta: float
+    ) -> None:
         """Let d be alpha * a @ b.T + beta * c."""
         d.copy_(alpha * (a.float() @ b.float().T) + beta * c.float())
 
@@ -237,6 +262,11 @@ def _once(function: Callable[[], Any], *_: Any, quantiles: Any = None, **__: Any
     return math.nan if quantiles is None else [math.nan for _ in quantiles]
 
 
+def _no_launcher(*_: Any, **__: Any) -> None:
+    """Refuse to launch what triton.compile returned."""
+    raise KernelError("what triton.compile makes is machine code, and does not run here: launch the kernel itself.")
+
+
 def _stream() -> Callable[..., Stream]:
     return lambda *_, **__: Stream()
 
@@ -249,7 +279,7 @@ def _each(names: str, make: Callable[[], Any]) -> dict[str, Any]:
 
 # of torch.cuda: what concerns work that a GPU does, and here none does any
 WITHOUT_EFFECT = {
-    **_each("set_device synchronize init empty_cache set_stream manual_seed manual_seed_all seed seed_all", _nothing),
+    **_each("set_device synchronize init empty_cache set_stream seed seed_all", _nothing),
     **_each("reset_peak_memory_stats reset_accumulated_memory_stats", _nothing),
     **_each("reset_max_memory_allocated reset_max_memory_cached", _nothing),
     **_each("memory_allocated max_memory_allocated memory_reserved max_memory_reserved", _zero),
@@ -318,6 +348,7 @@ def _driver(card: gpu.GPU, tensors_on: torch.device) -> Any:
         get_current_stream=_zero(),
         get_current_target=lambda: GPUTarget("cuda", _capability(card), WARP),
         get_device_interface=lambda: torch.cuda,
+        launcher_cls=_no_launcher,
         utils=SimpleNamespace(get_device_properties=lambda device=0: dict(properties)),
     )
 
