@@ -49,6 +49,17 @@ def test_what_a_launch_returns_is_launched_again_with_the_same_constants():
     assert all(front.options["num_warps"] == 8 for front in t.fronts) and t.faults == []
 
 
+def test_what_a_launch_returns_is_launched_where_launches_go_by_then():
+    x, o = torch.arange(100.0), torch.zeros(100)
+    with trace() as earlier:
+        compiled = scale[(2,)](x, o, 100, 2.0, BLOCK=64)
+        ready = scale.warmup(x, o, 100, 2.0, BLOCK=64, grid=(1,))
+    with trace() as t:
+        compiled[(2,)](x, o, 100, 3.0)
+        ready[(2,)](x, o, 100, 4.0)
+    assert o.equal(4 * x) and (len(earlier.launches), len(t.launches)) == (1, 2)
+
+
 def test_what_a_launch_returns_knows_what_the_compiler_does():
     x, o = torch.arange(100.0), torch.zeros(100)
     with trace():
