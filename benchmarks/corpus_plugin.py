@@ -142,6 +142,8 @@ def outcome(error: BaseException | None, faults: list[str]) -> tuple[str, str]:
                 return "skipped", why
             case TimeIsUp() | MemoryError():
                 return "slow", type(error).__name__
+            case RuntimeError() if "not enough memory" in str(error) or "DefaultCPUAllocator" in str(error):
+                return "slow", "MemoryError"
             case Hazardous() | KernelFault():
                 return "fault", why
             case KernelError():

@@ -14,8 +14,8 @@ config.cpu_backend, config.force_disable_caches = "triton", True
 _triton.triton_hash_with_backend = lambda: ""  # of a compiler that nobody asks
 triton_heuristics.CachingAutotuner.precompile = lambda *_, **__: None
 triton_heuristics.CachingAutotuner.triton_interpret = property(lambda self: True, lambda self, value: None)
-async_compile.AsyncCompile.triton = lambda self, name, source, device_str="": async_compile._load_triton_kernel_from_source(
-    name, source
+async_compile.AsyncCompile.triton = lambda self, name, source, device_str="": (
+    async_compile._load_triton_kernel_from_source(name, source)
 )
 
 X, Y, ROW = torch.randn(60, 1000), torch.randn(60, 1000), torch.randn(1000)

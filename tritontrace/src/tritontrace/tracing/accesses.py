@@ -41,6 +41,7 @@ class Instruction:
     asks      of an atomic, whether the value before it is used
     by_all    of a load of one element, whether all threads make use of it: see unused.for_all
     again     whether it stands in a loop
+    unread    of a load, whether nothing comes of its value
     """
 
     op: Op
@@ -52,6 +53,7 @@ class Instruction:
     asks: bool = False
     by_all: bool = False
     again: bool = False
+    unread: bool = False
     itemsize: int = field(init=False, compare=False)
     lanes: int = field(init=False, compare=False)
     layout: tuple[int, ...] = field(init=False, compare=False)
@@ -468,7 +470,8 @@ class Accesses:
                 volatile=at.volatile,
                 asked=at.asks,
                 by_all=at.by_all,
-            )
+            ),
+            at.unread,
         )
 
     def _turns(self, at: Instruction, rows: Any, programs: int) -> np.ndarray:
@@ -486,7 +489,7 @@ class Accesses:
             )
         return access
 
-    def _note(self, batch: Batch) -> None:
+    def _note(self, batch: Batch, unread: bool) -> None:
         region = batch.region
         self.batches.append(batch)
         if batch.op != "load" and region.read_only:
@@ -496,7 +499,7 @@ class Accesses:
         elements, rows = batch.touched()
         if batch.op == "load":
             raw = ~region.ready[elements]
-            if raw.any():
+            if raw.any() and not unread:
                 self._faults.uninitialised(batch, elements[raw], rows[raw])
         else:
             region.ready[elements] = True
