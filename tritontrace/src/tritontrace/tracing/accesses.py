@@ -645,8 +645,9 @@ def _widest(hit: Hit, at: Instruction) -> list[int]:
         shape, lowest = Shape(hit.addresses[0], lanes, at.itemsize, at.axes), hit.lowest[:1]
     else:
         shape, lowest = hit.shape, hit.lowest
-    starts = {int(start) % SECTOR: int(start) for start in lowest[::-1]}  # for each place in a sector, the first row
-    worst = max(sorted(starts), key=lambda phase: shape.at(phase).sectors)
+    starts = np.full(SECTOR, -1)  # for each place in a sector, the first row
+    starts[lowest[::-1] % SECTOR] = lowest[::-1]
+    worst = max(np.flatnonzero(starts >= 0).tolist(), key=lambda phase: shape.at(phase).sectors)
     return (starts[worst] + shape.at(worst).widest).tolist()
 
 
