@@ -126,7 +126,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
             kernels = sorted({launch.kernel for launch in seen.launches})
             became, why = outcome(error, faults)
             write(name=name_of(item), became=became, why=why, kernels=kernels)
-    pytest.fail(why) if error else None
+    if error is not None:
+        raise error if isinstance(error, Exception) else pytest.fail.Exception(why)
 
 
 def outcome(error: BaseException | None, faults: list[str]) -> tuple[str, str]:

@@ -9,6 +9,8 @@ from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tritontrace.tracing.as_on_a_gpu import CUDA, OnTheCpu
+
 os.environ["GEMS_VENDOR"] = "nvidia"  # else it asks nvidia-smi
 import flag_gems
 from flag_gems.runtime.register import Register
@@ -27,7 +29,8 @@ class Gems(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = str(function).removeprefix("aten.").removesuffix(".default")
-        return self.functions.get(name, function)(*args, **(kwargs or {}))
+        with OnTheCpu(CUDA):  # which torch leaves while it calls an operation
+            return self.functions.get(name, function)(*args, **(kwargs or {}))
 
 
 flag_gems.use_gems = Gems

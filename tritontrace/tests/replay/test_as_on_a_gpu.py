@@ -159,6 +159,14 @@ def test_compiled_code_is_refused_by_name():
             built[(1,)](torch.empty(1, dtype=torch.int32))
 
 
+@pytest.mark.parametrize("device", [0, "cuda:0", torch.device("cuda", 0)])
+def test_a_device_may_be_a_number(device):
+    with as_on_a_gpu(tensors_on=torch.device("cuda", 0)):
+        for x in (torch.ones(3, device=device), torch.ones(3).to(device), torch.ones(3).to(device=device)):
+            assert x.is_cuda and x.device == torch.device("cuda", 0)
+        assert torch.ones(3).to("meta").device.type == "meta"
+
+
 def test_no_stream_captures_which_optimizers_of_torch_2_11_ask():
     with as_on_a_gpu():
         assert torch.cuda.is_current_stream_capturing() is False

@@ -88,8 +88,8 @@ class OnTheCpu(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
-        if kwargs.get("device") is not None and torch.device(kwargs["device"]).type != "meta":
-            kwargs["device"] = "cpu"
+        if kwargs.get("device") is not None:
+            kwargs["device"] = _here(kwargs["device"])
         if "pin_memory" in kwargs:  # of host memory for a GPU's copies
             kwargs["pin_memory"] = False
         if function in (torch.Tensor.cuda, torch.Tensor.pin_memory):
@@ -99,9 +99,14 @@ class OnTheCpu(TorchFunctionMode):
         if function == torch.Tensor.device.__get__ and self._tensors_on != CPU:
             device = function(*args)
             return device if device.type == "meta" else self._tensors_on
-        if function is torch.Tensor.to and len(args) > 1 and isinstance(args[1], (str, torch.device)):
-            args = (args[0], args[1] if torch.device(args[1]).type == "meta" else "cpu", *args[2:])
+        if function is torch.Tensor.to and len(args) > 1 and isinstance(args[1], (str, int, torch.device)):
+            args = (args[0], _here(args[1]), *args[2:])
         return function(*args, **kwargs)
+
+
+def _here(device: str | int | torch.device) -> str | int | torch.device:
+    """The CPU for a device, which may be the number of a GPU; "meta" stays."""
+    return device if not isinstance(device, int) and torch.device(device).type == "meta" else "cpu"
 
 
 class Device:
