@@ -2,8 +2,9 @@
 
 corpus.toml lists them; none is in this repository, and nothing is fetched. A FOLDER is a checkout, holds checkouts, or is one into which
 `pip install --target` put packages, and is importable then. A suite whose tests lie in none of them, or whose package cannot be imported,
-is left out, and the table says so. Each file runs in a process of its own, each test on so many seconds and gigabytes; after a test that
-ends its process the rest runs in another one. The table goes to tritontrace/docs/kernels_of_others.md.
+is left out. Each file runs in a process of its own, each test on so many seconds and gigabytes; after a test that
+ends its process the rest runs in another one. What became of each is kept (`--lines`), and the newest of each test is the page
+tritontrace/docs/kernels_of_others.md; without a FOLDER that page is written anew.
 
     equal       its own assertions held, and the trace found no fault
     refused     the engine names what it does not do
@@ -28,7 +29,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from importlib import metadata
 from pathlib import Path
-from re import search
+from re import search, sub
+from textwrap import shorten
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,6 +53,7 @@ class Suite:
     how: str = "trace"
     other: str = "nan"
     each: int = 2
+    backwards: bool = False
     arguments: list[str] = field(default_factory=list)
     setup: str = ""
     renamed: dict[str, str] = field(default_factory=dict)
@@ -88,7 +91,7 @@ def ran(
         out, bare = Path(scratch) / "lines", Path(scratch) / "pytest.ini"
         bare.write_text("[pytest]\n")  # settings of a checkout may ask for plugins that are not here
         while True:
-            asked = {name: getattr(suite, name) for name in ("how", "other", "each", "renamed", "setup")}
+            asked = {name: getattr(suite, name) for name in ("how", "other", "each", "backwards", "renamed", "setup")}
             asked |= {"leave_out": list(suite.leave_out), "out": str(out), "done": list(done)}
             asked |= {"seconds": options.seconds, "gigabytes": options.gigabytes}
             environment = os.environ | {
@@ -163,7 +166,9 @@ def not_equal(lines: list[dict[str, Any]]) -> Iterator[str]:
     kinds: dict[tuple[str, str], list[str]] = {}
     for line in lines:
         if line["became"] not in ("equal", "skipped") and (launched(line) or line["became"] == "not collected"):
-            short = line["reason"] or " ".join(line.get("why", "").split())[:240]
+            short = line["reason"] or sub(
+                r"num_ctas=\d", "num_ctas > 1", shorten(line.get("why", ""), 200, placeholder=" ...")
+            )
             kinds.setdefault((line["became"] + (", known" if line["reason"] else ""), short), []).append(line["name"])
     for (became, why), names in sorted(kinds.items()):
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
@@ -172,52 +177,60 @@ def not_equal(lines: list[dict[str, Any]]) -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the kernels and tests of others under the trace.")
-    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="a checkout, or a folder of packages")
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="a checkout, or a folder of packages")
     parser.add_argument("--suite", action="append", default=[], metavar="NAME", help="only suites whose name has this")
     parser.add_argument("--seconds", type=int, default=60, help="of processor time for a test")
     parser.add_argument("--gigabytes", type=int, default=8, help="of memory for a process")
-    parser.add_argument("--lines", type=Path, help="write what became of each test there, as lines of JSON")
+    parser.add_argument("--lines", type=Path, default=ROOT / "build" / "corpus.jsonl", help="what became of each test")
     options = parser.parse_args()
     folders = [folder.resolve() for folder in options.folders]
-    rows, sections = [], []
-    for table in tomllib.loads(LIST.read_text("utf-8"))["suite"]:
-        suite = Suite(**table)
-        if options.suite and not any(part.lower() in suite.name.lower() for part in options.suite):
-            continue
-        home = suite.home(folders)
-        if home is None:
-            rows.append(f"| {suite.name} | not in these folders |")
-            continue
-        lines = []
-        for file in suite.tests(home):
-            new = [judged(suite, line) for line in ran(suite, file, home, folders, options)]
-            print(file.name, dict(Counter(line["became"] for line in new)), file=sys.stderr, flush=True)
-            lines += new
-            if options.lines:
+    suites = [Suite(**table) for table in tomllib.loads(LIST.read_text("utf-8"))["suite"]]
+    options.lines.parent.mkdir(exist_ok=True)
+    for suite in suites:
+        asked = not options.suite or any(part.lower() in suite.name.lower() for part in options.suite)
+        if asked and folders and (home := suite.home(folders)):
+            for file in suite.tests(home):
+                new = list(ran(suite, file, home, folders, options))
+                print(suite.name, file.name, dict(Counter(line["became"] for line in new)), file=sys.stderr, flush=True)
                 with options.lines.open("a") as out:
-                    out.writelines(json.dumps({"suite": suite.name, **line}) + "\n" for line in new)
-        rows.append(row(suite, suite.version(home), lines))
-        sections += [f"## {suite.name}", "", *not_equal(lines), ""]
-        print(rows[-1], file=sys.stderr, flush=True)
-    print(report(rows, sections))
+                    for line in new:
+                        out.write(json.dumps({"suite": suite.name, "version": suite.version(home), **line}) + "\n")
+    text = report(suites, list(map(json.loads, options.lines.read_text().splitlines())))
+    RESULT.write_text(text)
+    print(text)
     return 0
 
 
-def report(rows: list[str], sections: list[str]) -> str:
+ABOUT = """# Kernels of others
+
+{day}, torch {torch}, triton {triton}. `python benchmarks/corpus.py FOLDER...` runs the tests and kernels that
+benchmarks/corpus.toml lists, where their packages lie in these folders, each under a trace or, if it is in Gluon, under
+`simulate`. A case is a test that launches a kernel.
+
+* *equal*: its own assertions held against torch or NumPy, and no fault was named.
+* *refused*: a sentence names what is not done without a GPU, or what the compiler refuses.
+* *crashed*: any other error. *unequal*: an assertion failed. *fault*: a fault is named. *slow*: not at its end in time or memory.
+* *known*: none of the engine's, such as a race that the test has, or a name of a newer Triton; each stands below with its reason.
+
+FlagGems and attorch run with `--other zero`: their kernels rely on the 0 that masked lanes hold on NVIDIA's GPUs.
+"""
+
+
+def report(suites: Sequence[Suite], lines: list[dict[str, Any]]) -> str:
+    """The page: of each suite its row, and what is not equal in it."""
     import torch
     import triton
 
     head = f"| suite | version | cases | kernels | {' | '.join(COLUMNS)} | known | equal or refused |"
-    text = (
-        f"{date.today().isoformat()}, torch {torch.__version__}, triton {triton.__version__}",
-        "",
-        head,
-        "| --- " * head.count(" |") + "|",
-        *rows,
-        "",
-        *sections,
-    )
-    return "\n".join(text)
+    rows, sections = [head, "| --- " * (head.count("|") - 1) + "|"], []
+    for suite in suites:
+        latest = {line["name"]: judged(suite, line) for line in lines if line["suite"] == suite.name}
+        if latest:
+            of_suite = list(latest.values())
+            rows.append(row(suite, of_suite[-1]["version"], of_suite))
+            sections += [f"\n## {suite.name}\n", *not_equal(of_suite)]
+    about = ABOUT.format(day=date.today().isoformat(), torch=torch.__version__, triton=triton.__version__)
+    return "\n".join([about, *rows, *sections, ""])
 
 
 if __name__ == "__main__":

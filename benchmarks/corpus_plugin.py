@@ -97,6 +97,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             functions.setdefault(name_of(item).split("[")[0], []).append(item)
     chosen = []
     for sets in functions.values():
+        sets = sets[::-1] if SUITE["backwards"] else sets
         each = min(SUITE["each"], len(sets))
         chosen += [sets[round(i * (len(sets) - 1) / max(each - 1, 1))] for i in range(each)]
     items[:] = [item for item in chosen if name_of(item) not in SUITE["done"]]
