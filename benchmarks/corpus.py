@@ -224,7 +224,12 @@ def report(suites: Sequence[Suite], lines: list[dict[str, Any]]) -> str:
     head = f"| suite | version | cases | kernels | {' | '.join(COLUMNS)} | known | equal or refused |"
     rows, sections = [head, "| --- " * (head.count("|") - 1) + "|"], []
     for suite in suites:
-        latest = {line["name"]: judged(suite, line) for line in lines if line["suite"] == suite.name}
+        mine = [
+            line
+            for line in lines
+            if line["suite"] == suite.name and not any(search(p, line["name"]) for p in suite.leave_out)
+        ]
+        latest = {line["name"]: judged(suite, line) for line in mine}
         if latest:
             of_suite = list(latest.values())
             rows.append(row(suite, of_suite[-1]["version"], of_suite))
