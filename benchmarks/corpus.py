@@ -70,7 +70,7 @@ class Suite:
         return next((each for each in [*inside, *installed] if (each / self.package / "__init__.py").exists()), None)
 
     def tests(self, home: Path) -> list[Path]:
-        """Its files of tests."""
+        """Find its files of tests."""
         return sorted({file for pattern in self.files for file in (CASES if self.package else home).glob(pattern)})
 
     def version(self, home: Path) -> str:
@@ -162,7 +162,7 @@ def row(suite: Suite, version: str, lines: list[dict[str, Any]]) -> str:
 
 
 def not_equal(lines: list[dict[str, Any]]) -> Iterator[str]:
-    """What is not equal, once for each sentence."""
+    """List what is not equal, once for each sentence."""
     kinds: dict[tuple[str, str], list[str]] = {}
     for line in lines:
         if line["became"] not in ("equal", "skipped") and (launched(line) or line["became"] == "not collected"):

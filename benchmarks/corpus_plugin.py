@@ -39,7 +39,7 @@ class TimeIsUp(BaseException):
 
 
 class Process:
-    """What Triton's `run_in_process` answers of a function that ran here: its error, and a text that has all that a test looks for."""
+    """The answer of `run_in_process` for a function that ran here: its error, and a text that has all that a test looks for."""
 
     def __init__(self, exc: BaseException | None = None):
         self.exc, self.driver_stderr_output = (

@@ -17,7 +17,7 @@ from flag_gems.runtime.register import Register
 
 
 class Gems(TorchDispatchMode):
-    """What `flag_gems.use_gems()` is replaced by."""
+    """A stand-in for `flag_gems.use_gems()`."""
 
     def __init__(self, unused: Any = None, **_: Any) -> None:
         super().__init__()

@@ -74,7 +74,7 @@ class View:
 
 
 class Outside(View):
-    """What an index outside of a ring stands for. It is a mistake once it is used, which a predicate may keep it from."""
+    """A view at an index outside of its ring. It is a mistake once it is used, which a predicate may keep it from."""
 
     def __init__(self, allocation: Allocation, index: str, found: Mistake) -> None:
         self.allocation, self.index, self._found = allocation, index, found
