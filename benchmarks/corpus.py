@@ -212,7 +212,7 @@ benchmarks/corpus.toml lists, where their packages lie in these folders, each un
 * *crashed*: any other error. *unequal*: an assertion failed. *fault*: a fault is named. *slow*: not at its end in time or memory.
 * *known*: none of the engine's, such as a race that the test has, or a name of a newer Triton; each stands below with its reason.
 
-FlagGems and attorch run with `--other zero`: their kernels rely on the 0 that masked lanes hold on NVIDIA's GPUs.
+FlagGems and attorch run with `--other zero`: their kernels rely on the 0 that masked positions hold on NVIDIA's GPUs.
 """
 
 

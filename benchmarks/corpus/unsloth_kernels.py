@@ -93,7 +93,7 @@ def test_gates(forward, backwards, gate):
     same(backwards(dw.clone(), e.clone(), g.clone()), [gate(e) * g, dw * gate(e), dw * g * slope])
 
 
-# of a small softcap the sums would be off: masked lanes, at -inf, go through tanh as well and add exp(-softcap) each
+# of a small softcap the sums would be off: masked positions, at -inf, go through tanh as well and add exp(-softcap) each
 @pytest.mark.parametrize("softcap", [0, 30.0])
 @pytest.mark.parametrize("words", [1000, 70_000])
 def test_cross_entropy(words, softcap):
