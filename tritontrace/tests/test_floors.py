@@ -26,7 +26,18 @@ TRACING = [
     {"saved"},
     {"traced", "report", "show", "draw"},  # views
     {"opening", "interception", "as_on_a_gpu", "no_gpu", "launcher", "tuning", "modes"},
-    {"evaluate", "control", "instructions", "program", "turns", "cas_loads", "undefined_masks", "wraps", "unused", "sites"},
+    {
+        "evaluate",
+        "control",
+        "instructions",
+        "program",
+        "turns",
+        "cas_loads",
+        "wraps",
+        "unused",
+        "undefined_masks",
+        "sites",
+    },
     {"recorded", "regions", "accesses", "faults", "races", "ordering", "threads", "cache", "memory", "watched"},  # data
     {"divergence", "arithmetic", "blocks", "operations", "pattern", "sums", "work"},
 ]

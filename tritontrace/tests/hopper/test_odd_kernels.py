@@ -170,3 +170,25 @@ def test_a_phase_is_a_parity():
     assert report.fault.kind.value == "wrong phase"
     assert "a parity, 0 or 1" in report.fault.sentence
     assert simulate(waits_for_a_number[(1,)], 0, num_warps=4).right
+
+
+@gluon.jit
+def arrivals_behind(y_ptr, TURNS: gl.constexpr, BEHIND: gl.constexpr, ALWAYS: gl.constexpr):
+    """A turn arrives at the barrier of the turn before it, and the first turn at none."""
+    done = new_barriers(2, 1)
+    for turn in range(TURNS):
+        mbarrier.arrive(done.index((turn - BEHIND) % 2), pred=ALWAYS or turn >= BEHIND)
+    gl.store(y_ptr + gl.arange(0, 128, LINE), 1.0)
+
+
+def test_an_index_outside_of_a_ring_is_a_mistake_once_it_is_used():
+    y = torch.empty(128)
+    assert simulate(arrivals_behind[(1,)], y, 2, 1, False, num_warps=4).right
+    report = simulate(arrivals_behind[(1,)], y, 2, 1, True, num_warps=4)
+    assert report.fault.kind is Kind.INDEX
+    assert [spot.line for spot in report.fault.lines] == [5]
+
+
+def test_a_cluster_is_refused_by_name():
+    with pytest.raises(KernelError, match="num_ctas=2"):
+        simulate(arrivals_behind[(1,)], torch.empty(128), 2, 1, False, num_warps=4, num_ctas=2)

@@ -13,6 +13,7 @@ from tritontrace.proving import formulas, prove, sizes
 from tritontrace.proving.host_runs import sized_launches
 from tritontrace.proving.proofs import proof_of
 from tritontrace.proving.shapes import SizedShapes
+from tritontrace.proving.solver import _of_a_power
 from tritontrace.testing import as_on_a_gpu
 
 
@@ -128,3 +129,40 @@ def test_a_buffer_of_which_no_number_says_its_size_keeps_that_of_the_script(coun
     (launch,) = proof_of(launcher.launches).launches
     assert {claim.outcome for claim in launch.claims if claim.tensor == "c_ptr"} == {outcome}
     assert f"c_ptr.shape[0] == {counters}" in launch.domain
+
+
+@pytest.mark.parametrize("factor", [1, 2, 3, -1, -2, -3])
+@pytest.mark.parametrize("kind", ["<=", "=="])
+def test_a_power_of_two_against_a_number_is_between_bounds(kind, factor):
+    n = formulas.symbol("n")
+    for constant in range(-20, 21):
+        formula = factor * formulas.power_of_two(n) + constant
+        _, low, high = _of_a_power(formula, kind)
+        for number in range(1, 40):
+            value = factor * triton.next_power_of_2(number) + constant
+            between = (low is None or number >= low) and (high is None or number <= high)
+            assert between == (value <= 0 if kind == "<=" else value == 0)
+
+
+def copied_by_rows(x):
+    """Some rows for each program, so many as fit into a block of 4,096."""
+    y, columns = torch.empty(x.shape), triton.next_power_of_2(x.shape[1])
+    rows = max(1, 4096 // columns)
+    row_tiles[(triton.cdiv(x.shape[0], rows),)](x, y, *x.shape, ROWS=rows, COLUMNS=columns)
+    return y
+
+
+@triton.jit
+def row_tiles(x_ptr, y_ptr, M, N, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    columns = tl.arange(0, COLUMNS)
+    at = rows[:, None] * N + columns[None, :]
+    mask = (rows[:, None] < M) & (columns[None, :] < N)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=mask), mask=mask)
+
+
+def test_each_block_of_rows_is_proved_with_sizes_that_differ():
+    """A result's shape knows which size it has, though some of the sizes that are tried could be equal; z3 is asked of bounds alone."""
+    proof = prove(copied_by_rows, torch.randn(128, 512))
+    assert proof.outcome == "proved", [claim.because for launch in proof.launches for claim in launch.claims]
+    assert len(proof.launches) >= 10

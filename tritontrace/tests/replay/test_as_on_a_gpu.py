@@ -3,10 +3,15 @@
 import pytest
 import torch
 import triton
+import triton.language as tl
 from test_record_replay import N, doubled_into, evidence_of
+from triton._C.libtriton import nvidia
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 from tritontrace import gpu
 from tritontrace.tracing.as_on_a_gpu import as_on_a_gpu
+from tritontrace.ttir.launching import KernelError
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="here a GPU answers itself")
 PLANNED = gpu.current_or_h200()
@@ -64,6 +69,12 @@ def asks_the_driver(x):
     assert active.get_current_target().arch == 90
 
 
+def asks_for_raw_streams(x):
+    for number in range(torch.cuda.device_count()):
+        with torch.cuda.device(number) as _:
+            assert torch._C._cuda_getCurrentRawStream(torch.cuda.device(number).idx) == 0
+
+
 def draws_apart(x):
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -71,7 +82,16 @@ def draws_apart(x):
 
 @pytest.mark.parametrize(
     "host",
-    [describes_the_gpu, times_itself, on_a_stream, in_named_ranges, watches_memory, asks_the_driver, draws_apart],
+    [
+        describes_the_gpu,
+        times_itself,
+        on_a_stream,
+        in_named_ranges,
+        watches_memory,
+        asks_the_driver,
+        draws_apart,
+        asks_for_raw_streams,
+    ],
     ids=lambda host: host.__name__,
 )
 def test_it_is_answered_as_by_a_gpu(host):
@@ -97,13 +117,63 @@ def test_an_optimizer_steps_under_a_torch_for_cuda_without_a_driver(monkeypatch)
     assert (weight < 1).all()
 
 
+def test_cublas_of_triton_multiplies():
+    with as_on_a_gpu():
+        cublas = nvidia.cublas.CublasLt(torch.empty(1024, device="cuda", dtype=torch.uint8))
+        a, b, c = torch.randn(3, 4), torch.randn(5, 4), torch.ones(3, 5)
+        cublas.matmul(a, b, c)
+        assert torch.allclose(c, a @ b.T)
+        cublas.gemm(a, b, c, c, 2.0, 1.0)
+        assert torch.allclose(c, 3 * a @ b.T, atol=1e-5)
+
+
+def test_a_graph_may_be_named_in_a_type_and_is_refused():
+    with as_on_a_gpu():
+        assert (torch.cuda.CUDAGraph | None).__args__ == (torch.cuda.CUDAGraph, type(None))
+        with pytest.raises(KernelError):
+            torch.cuda.CUDAGraph()
+
+
+def test_the_state_of_a_gpu_s_generator_is_a_seed_and_an_offset():
+    with as_on_a_gpu():
+        torch.manual_seed(7)
+        generator = torch.cuda.default_generators[0]
+        state = generator.get_state()
+        assert state.view(torch.int64).tolist() == [7, 0]
+        state.view(torch.int64)[1] += 4
+        generator.set_state(state)
+        assert generator.get_state().view(torch.int64).tolist() == [7, 4]
+        torch.cuda.manual_seed(8)
+        assert generator.get_state().view(torch.int64).tolist() == [8, 0]
+
+
+@triton.jit
+def stores_one(x_ptr):
+    tl.store(x_ptr, 1)
+
+
+def test_compiled_code_is_refused_by_name():
+    with as_on_a_gpu():
+        built = triton.compile(ASTSource(stores_one, {"x_ptr": "*i32"}), target=GPUTarget("cuda", 90, 32))
+        with pytest.raises(KernelError):
+            built[(1,)](torch.empty(1, dtype=torch.int32))
+
+
+@pytest.mark.parametrize("device", [0, "cuda:0", torch.device("cuda", 0)])
+def test_a_device_may_be_a_number(device):
+    with as_on_a_gpu(tensors_on=torch.device("cuda", 0)):
+        for x in (torch.ones(3, device=device), torch.ones(3).to(device), torch.ones(3).to(device=device)):
+            assert x.is_cuda and x.device == torch.device("cuda", 0)
+        assert torch.ones(3).to("meta").device.type == "meta"
+
+
 def test_no_stream_captures_which_optimizers_of_torch_2_11_ask():
     with as_on_a_gpu():
         assert torch.cuda.is_current_stream_capturing() is False
 
 
 def test_torch_is_left_as_it_was():
-    modules = torch.cuda, torch.cuda.nvtx, torch.accelerator, triton.runtime.driver
+    modules = torch.cuda, torch._C, torch.cuda.nvtx, torch.accelerator, triton.runtime.driver
     before = [dict(vars(module)) for module in modules]
     with pytest.raises(KeyError), as_on_a_gpu():  # noqa: PT012
         assert torch.cuda.is_available()

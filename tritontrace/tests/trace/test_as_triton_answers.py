@@ -4,6 +4,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 from tritontrace.compiled import compile_for
 from tritontrace.tracing import KernelError, trace
@@ -49,6 +50,17 @@ def test_what_a_launch_returns_is_launched_again_with_the_same_constants():
     assert all(front.options["num_warps"] == 8 for front in t.fronts) and t.faults == []
 
 
+def test_what_a_launch_returns_is_launched_where_launches_go_by_then():
+    x, o = torch.arange(100.0), torch.zeros(100)
+    with trace() as earlier:
+        compiled = scale[(2,)](x, o, 100, 2.0, BLOCK=64)
+        ready = scale.warmup(x, o, 100, 2.0, BLOCK=64, grid=(1,))
+    with trace() as t:
+        compiled[(2,)](x, o, 100, 3.0)
+        ready[(2,)](x, o, 100, 4.0)
+    assert o.equal(4 * x) and (len(earlier.launches), len(t.launches)) == (1, 2)
+
+
 def test_what_a_launch_returns_knows_what_the_compiler_does():
     x, o = torch.arange(100.0), torch.zeros(100)
     with trace():
@@ -83,3 +95,15 @@ def test_what_the_compiler_refuses_is_tritons_error_and_ours(kernel, error):
         with trace() as t, pytest.raises(kind):
             kernel[(1,)](*[torch.zeros(1)] * (2 if kernel is never else 1), *([1] if kernel is never else []))
         assert t.launches == []
+
+
+@triton.jit
+def power(x_ptr, y_ptr, o_ptr):
+    i = tl.arange(0, 16)
+    tl.store(o_ptr + i, libdevice.pow(tl.load(x_ptr + i), tl.load(y_ptr + i)))
+
+
+def test_types_that_a_library_s_function_does_not_take_are_named():
+    with trace(), pytest.raises(triton.CompilationError) as refused:
+        power[(1,)](torch.ones(16), torch.ones(16).half(), torch.empty(16))
+    assert "not there for (fp32, fp16)" in str(refused.value)

@@ -214,3 +214,31 @@ def test_equal_results_of_one_value_everywhere_say_nothing():
     with trace() as t:
         double[(2,)](torch.arange(32, dtype=torch.int32) % 16, zeros(16))
     assert t.faults == [] and [note.kind for note in t.notes] == ["same values"]
+
+
+# ----------------------------------------------------------------------------------------------------- values that nobody reads
+
+
+@triton.jit
+def of_its_shape(x, value):
+    return tl.full(x.shape, value, x.dtype)
+
+
+@triton.jit
+def of_itself(x, value):
+    return x + value
+
+
+@triton.jit
+def filled(x_ptr, o_ptr, value, READ: tl.constexpr):
+    i = tl.arange(0, 16)
+    x = tl.load(x_ptr + i).to(tl.float32)
+    tl.store(o_ptr + i, of_itself(x, value) if READ else of_its_shape(x, value))
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_what_nobody_wrote_may_be_loaded_for_nobody(read):
+    with trace() as t:
+        filled[(1,)](torch.empty(16), torch.zeros(16), 3.0, READ=read)
+    assert [fault.kind for fault in t.faults] == (["uninitialised"] if read else [])
+    assert t.loads.bytes == 64

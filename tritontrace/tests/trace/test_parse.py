@@ -44,6 +44,26 @@ def operation_of(line):
     return operation
 
 
+def test_regions_beside_one_another_that_use_one_name_have_two_values():
+    lines = """
+    %n = scf.while (%i = %count) : (i32) -> i32 {
+      %0 = arith.cmpi sgt, %i, %count : i32 loc(#loc)
+      scf.condition(%0) %i : i32 loc(#loc)
+    } do {
+    ^bb0(%i: i32 loc(#loc)):
+      %0 = tt.load %x : !tt.ptr<i32> loc(#loc)
+      tt.store %x, %0 : !tt.ptr<i32> loc(#loc)
+      scf.yield %i : i32 loc(#loc)
+    } loc(#loc)
+    tt.return loc(#loc)"""
+    loop, _ = operations_of(lines, arguments="%x: !tt.ptr<i32> loc(#loc), %count: i32 loc(#loc)")
+    compare, condition, load, store, again = walk([block for region in loop.regions for block in region])
+    names = [name for each in (compare, load) for name, _ in each.results]
+    assert len({*names, *(region[0].arguments[0][0] for region in loop.regions)}) == 4
+    assert (condition.operands[0], store.operands[1]) == tuple(names)
+    assert (condition.operands[1], again.operands[0]) == tuple(region[0].arguments[0][0] for region in loop.regions)
+
+
 # ----------------------------------------------------------------------------------------------------- types
 
 
@@ -397,13 +417,12 @@ def test_reduce_scan_and_map():
     assert (scan.results, dict(scan.attributes)) == ((("%s", FLOATS),), {"axis": 0, "reverse": True})
     assert mapped.results == (("%w", block("i32", 16)),)
     first, second = mapped.regions[0]
-    assert (first.label, first.arguments, second.label, second.arguments) == (
-        "^bb0",
-        [("%x", F32)],
-        "^bb1",
-        [("%y", F32), ("%z", F32)],
-    )
-    assert first.operations[0].successors == (("^bb1", ("%x", "%x")),)
+    assert [(each.label, [kind for _, kind in each.arguments]) for each in (first, second)] == [
+        ("^bb0", [F32]),
+        ("^bb1", [F32, F32]),
+    ]
+    ((passed, _),) = first.arguments  # a name of its own: other regions have a %x as well
+    assert first.operations[0].successors == (("^bb1", (passed, passed)),)
 
 
 def test_branches():

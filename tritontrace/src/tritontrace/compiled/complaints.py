@@ -184,6 +184,10 @@ READABLE = (
         r"Expected dtype \['?(\w+)'?, '?(\w+)'?\] but got (\w+)",
         r"this function takes \1 or \2 and got \3: convert first, as in x.to(tl.float32)",
     ),
+    (
+        r"^(\(\w+(?:, \w+)*\))$",
+        r"this function is not there for \1: convert its arguments to other types",
+    ),  # KeyError, of libdevice
     (r"expected last dimension to be 2 for split", REASONS["split"]),
     (r"'tt\.dot' op", "tl.dot adds in fp32 (or in its blocks' own dtype): give it such an `acc`"),
     (r"^AssertionError(?:\(\))?$", "Triton expects another dtype or shape here"),

@@ -12,7 +12,7 @@ import numpy as np
 from tritontrace.hopper import upkeep
 from tritontrace.hopper.barriers import Barrier
 from tritontrace.hopper.faults import Kind, Spot, mistake
-from tritontrace.hopper.memory import View, unknown
+from tritontrace.hopper.memory import Outside, View, unknown
 from tritontrace.hopper.timeline import Costs
 from tritontrace.hopper.values import Partition, Pending, arrived, memory_of, number
 from tritontrace.tracing.accesses import Instruction
@@ -72,13 +72,9 @@ def _index(body: Body, op: ir.Operation, spot: Spot) -> Act:
     def act(programs: Partition, values: list) -> View:
         view, i = values[0], number(values[1])
         if not 0 <= i < len(view.array):
-            raise mistake(
-                Kind.INDEX,
-                f"{programs.agent.name} asks in {spot} for `{view.name}[{i}]`, and there are {len(view.array)}.",
-                second=spot,
-                buffer=view.name,
-                who=programs.agent.name,
-            )
+            why = f"{programs.agent.name} asks in {spot} for `{view.name}[{i}]`, and there are {len(view.array)}."
+            facts = {"second": spot, "buffer": view.name, "who": programs.agent.name}
+            return Outside(view.allocation, f"{view.index}[{i}]", mistake(Kind.INDEX, why, **facts))
         return view.part(view.array[i], f"[{i}]")
 
     return act
@@ -191,7 +187,7 @@ def _of_barrier(make: Callable[[Body, ir.Operation, Spot], Act]) -> Callable[[Bo
         def used(programs: Partition, values: list) -> Any:
             programs.machine.gates.add(gate)
             for view in values:
-                if isinstance(view, View) and view.allocation.barriers is not None:
+                if isinstance(view, View) and view.allocation.barriers is not None and not isinstance(view, Outside):
                     upkeep.touched(programs.machine, view, used=True)
             return act(programs, values)
 
@@ -284,7 +280,7 @@ def _lanes(mask: np.ndarray | None, shape: tuple[int, ...]) -> int:
 def _sorted(rest: list) -> tuple[View, View, np.ndarray]:
     """(tile, barrier, predicate) of a TMA load: the barrier is the one that is 64 bits long."""
     views, (pred,) = [v for v in rest if isinstance(v, View)], [v for v in rest if not isinstance(v, View)]
-    gates = [view for view in views if view.allocation.element == "i64" and view.array.size == 1]
+    gates = [v for v in views if v.allocation.element == "i64" and (isinstance(v, Outside) or v.array.size == 1)]
     return next(view for view in views if view is not gates[-1]), gates[-1], pred
 
 

@@ -73,6 +73,17 @@ class View:
         return View(self.allocation, array, self.index + index)
 
 
+class Outside(View):
+    """A view at an index outside of its ring. It is a mistake once it is used, which a predicate may keep it from."""
+
+    def __init__(self, allocation: Allocation, index: str, found: Mistake) -> None:
+        self.allocation, self.index, self._found = allocation, index, found
+
+    @property
+    def array(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride] - nobody sets it
+        raise self._found
+
+
 @dataclass(eq=False)
 class Access:
     """A read or a write of a tile.

@@ -229,6 +229,9 @@ class _Simulation(Launcher):
         return _OneByOne(code_of(front), self)
 
     def _code(self, kernel: Any, arguments: dict[str, Any], options: dict[str, Any]) -> Any:
+        if (ctas := options.get("num_ctas") or 1) > 1:
+            name = getattr(kernel, "__name__", "kernel")
+            raise KernelError(f"kernel `{name}`: num_ctas={ctas}, and clusters are not simulated: launch it with one.")
         heard: list[str] = []
         try:
             with quiet(heard):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -73,6 +74,8 @@ class SizedHost:
         self.launches, self.unseen = self._looked_at(run, self._example), {}
         self._solver, self._bound, self._asked, self.complete = Translation(False, {}), 16, 0, True
         self._others_are: list[Condition] = []
+        symbols = [formulas.symbol(name, low=1) for name in self._example]
+        self._apart = [negated(formulas.equal(a, b)) for a, b in combinations(symbols, 2)]
         ways = [both(*run.holds)]
         while (sizes := self._without(ways)) is not None:
             run = self._run(sizes)
@@ -138,8 +141,9 @@ class SizedHost:
         self._asked = len(ways)
         while self._bound <= ELEMENTS:  # what no sizes up to a bound did will be done by none of them later
             result, known = self._solver.sizes(self._others_are, list(self._example), self._bound)
-            if result is not None:
-                return result
+            if result is not None:  # a shape that the host code makes of equal sizes could have the formula of either
+                apart, _ = self._solver.sizes([*self._others_are, *self._apart], list(self._example), 4 * self._bound)
+                return apart or result
             self._bound *= 4
         self.complete = known  # of the largest bound: what z3 gives up before may be known there
         return None

@@ -186,14 +186,12 @@ def _named(flat: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 
 def with_numbers(holds: list[Condition]) -> list[Condition]:
-    """The conditions with the numbers that some of them fix: those of a power of two become bounds of what it is made of."""
+    """The conditions with the numbers that some of them fix; what follows from a power of two that is fixed is left out."""
     fixed = formulas.fixed(holds)
+    powers = {atom: number for atom, number in fixed.items() if isinstance(atom, PowerOfTwo)}
     result: list[Condition] = []
     for atom, number in fixed.items():
-        count = number.constant or 0
-        if isinstance(atom, PowerOfTwo):
-            result += [formulas.at_most(atom.of, count), *([formulas.less(count // 2, atom.of)] if count > 1 else [])]
-        else:
-            result.append(formulas.equal(formulas.of(atom), number))
+        one = formulas.equal(formulas.of(atom), number)
+        result.append(one if atom in powers else formulas.replaced_in(one, powers.get))
     result += [formulas.replaced_in(condition, fixed.get) for condition in holds]
     return [one for one in dict.fromkeys(result) if one != formulas.ALWAYS]

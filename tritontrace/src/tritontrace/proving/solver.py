@@ -98,6 +98,10 @@ class Translation:
             case "not":
                 return z3.Not(self._condition(condition.parts[0]))
         assert condition.formula is not None
+        if (bounds := _of_a_power(condition.formula, condition.kind)) is not None:
+            of, low, high = bounds
+            n = self._formula(of)
+            return z3.And(*([n >= low] if low is not None else []), *([n <= high] if high is not None else []))
         number = self._formula(condition.formula)
         return number <= 0 if condition.kind == "<=" else number == 0
 
@@ -180,6 +184,26 @@ class Translation:
         meant += [self._condition(condition) for condition in follows(Quotient(of, by), self._programs)]
         self._define(z3.Implies(divisor >= 1, z3.And(meant)))
         return q, r
+
+
+def _of_a_power(formula: SizeFormula, kind: str) -> tuple[SizeFormula, int | None, int | None] | None:
+    """(n, the least, the most that it may be), where `formula <= 0` or `formula == 0` compares next_power_of_2(n) with a number: n lies
+    between two powers of two, which is easier than to know which one is the next."""
+    constant = formula.terms.get((), 0)
+    others = [(monomial, factor) for monomial, factor in formula.terms.items() if monomial]
+    if len(others) != 1 or len(others[0][0]) != 1 or not isinstance(power := others[0][0][0], PowerOfTwo):
+        return None
+    factor = others[0][1]
+    if kind == "==":
+        number, rest = divmod(-constant, factor)
+        if rest or number < 1 or number & (number - 1):
+            return power.of, 1, 0
+        return power.of, number // 2 + 1 if number > 1 else None, number
+    if factor > 0:
+        most = -constant // factor
+        return (power.of, None, 1 << most.bit_length() - 1) if most >= 1 else (power.of, 1, 0)
+    least = -(constant // factor)
+    return power.of, (1 << (least - 1).bit_length() - 1) + 1 if least > 1 else None, None
 
 
 def smallest(

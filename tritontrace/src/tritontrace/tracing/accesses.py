@@ -41,6 +41,7 @@ class Instruction:
     asks      of an atomic, whether the value before it is used
     by_all    of a load of one element, whether all threads make use of it: see unused.for_all
     again     whether it stands in a loop
+    unread    of a load, whether nothing comes of its value
     """
 
     op: Op
@@ -52,6 +53,7 @@ class Instruction:
     asks: bool = False
     by_all: bool = False
     again: bool = False
+    unread: bool = False
     itemsize: int = field(init=False, compare=False)
     lanes: int = field(init=False, compare=False)
     layout: tuple[int, ...] = field(init=False, compare=False)
@@ -467,7 +469,8 @@ class Accesses:
                 volatile=at.volatile,
                 asked=at.asks,
                 by_all=at.by_all,
-            )
+            ),
+            at.unread,
         )
 
     def _turns(self, at: Instruction, rows: Any, programs: int) -> np.ndarray:
@@ -485,7 +488,7 @@ class Accesses:
             )
         return access
 
-    def _note(self, batch: Batch) -> None:
+    def _note(self, batch: Batch, unread: bool) -> None:
         region = batch.region
         self.batches.append(batch)
         if batch.op != "load" and region.read_only:
@@ -495,7 +498,7 @@ class Accesses:
         elements, rows = batch.touched()
         if batch.op == "load":
             raw = ~region.ready[elements]
-            if raw.any():
+            if raw.any() and not unread:
                 self._faults.uninitialised(batch, elements[raw], rows[raw])
         else:
             region.ready[elements] = True
@@ -641,8 +644,9 @@ def _widest(hit: Hit, at: Instruction) -> list[int]:
         shape, lowest = Shape(hit.addresses[0], lanes, at.itemsize, at.axes), hit.lowest[:1]
     else:
         shape, lowest = hit.shape, hit.lowest
-    starts = {int(start) % SECTOR: int(start) for start in lowest[::-1]}  # for each place in a sector, the first row
-    worst = max(sorted(starts), key=lambda phase: shape.at(phase).sectors)
+    starts = np.full(SECTOR, -1)  # for each place in a sector, the first row
+    starts[lowest[::-1] % SECTOR] = lowest[::-1]
+    worst = max(np.flatnonzero(starts >= 0).tolist(), key=lambda phase: shape.at(phase).sectors)
     return (starts[worst] + shape.at(worst).widest).tolist()
 
 

@@ -18,6 +18,7 @@ import torch
 import triton
 from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
+from triton._C import libtriton
 from triton.backends.compiler import GPUTarget
 
 from tritontrace import gpu, no_triton
@@ -47,12 +48,17 @@ def as_on_a_gpu(card: gpu.GPU | None = None, tensors_on: torch.device = CPU) -> 
     patches += [(torch.cuda, name, value) for name, value in _answers(card).items()]
     patches += [(torch.accelerator, name, value) for name, value in ACCELERATOR.items()]
     patches += [(torch, "set_default_device", _nothing()), (triton.testing, "do_bench", _once)]
-    patches += [(torch, "compile", _as_it_is), (torch.cuda, "default_generators", (torch.default_generator,))]
+    generator = PhiloxGenerator()
+    generator.manual_seed(torch.initial_seed())
+    patches += [(torch.cuda, name, generator.manual_seed) for name in ("manual_seed", "manual_seed_all")]
+    patches += [(torch, "compile", _as_it_is), (torch.cuda, "default_generators", (generator,))]
+    patches += [(getattr(libtriton, "nvidia", None), "cublas", SimpleNamespace(CublasLt=CublasLt))]
     patches += [(torch.autocast, "__init__", _on_the_cpu(torch.autocast.__init__))]
     mode = OnTheCpu(tensors_on)
     patches += [(BackwardCFunction, "apply", in_mode(mode, BackwardCFunction.apply))]
     patches = [(owner, name, value) for owner, name, value in patches if hasattr(owner, name)]  # as this torch has it
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in patches]
+    patches += [(torch._C, "_cuda_getCurrentRawStream", _zero())]  # which a torch without CUDA lacks
+    before = [(owner, name, getattr(owner, name, None)) for owner, name, _ in patches]
     drivers = dict(vars(triton.runtime.driver))
     try:
         for patch in patches:
@@ -63,8 +69,11 @@ def as_on_a_gpu(card: gpu.GPU | None = None, tensors_on: torch.device = CPU) -> 
             yield mode
     finally:
         vars(triton.runtime.driver).update(drivers)
-        for patch in before:
-            setattr(*patch)
+        for owner, name, value in before:
+            if value is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
 
 
 class OnTheCpu(TorchFunctionMode):
@@ -81,8 +90,8 @@ class OnTheCpu(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
-        if kwargs.get("device") is not None and torch.device(kwargs["device"]).type != "meta":
-            kwargs["device"] = "cpu"
+        if kwargs.get("device") is not None:
+            kwargs["device"] = _here(kwargs["device"])
         if "pin_memory" in kwargs:  # of host memory for a GPU's copies
             kwargs["pin_memory"] = False
         if function in (torch.Tensor.cuda, torch.Tensor.pin_memory):
@@ -93,9 +102,29 @@ class OnTheCpu(TorchFunctionMode):
             self.has_been_asked = True
             device = function(*args)
             return device if device.type == "meta" else self._tensors_on
-        if function is torch.Tensor.to and len(args) > 1 and isinstance(args[1], (str, torch.device)):
-            args = (args[0], args[1] if torch.device(args[1]).type == "meta" else "cpu", *args[2:])
+        if function is torch.Tensor.to and len(args) > 1 and isinstance(args[1], (str, int, torch.device)):
+            args = (args[0], _here(args[1]), *args[2:])
         return function(*args, **kwargs)
+
+
+def _here(device: str | int | torch.device) -> str | int | torch.device:
+    """The CPU for a device, which may be the number of a GPU; "meta" stays."""
+    return device if not isinstance(device, int) and torch.device(device).type == "meta" else "cpu"
+
+
+class Device:
+    """The one device, which `with torch.cuda.device(...)` makes the current one."""
+
+    idx = prev_idx = 0
+
+    def __init__(self, device: Any = None) -> None:
+        pass
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: Any) -> None:
+        pass
 
 
 class Stream:
@@ -153,6 +182,50 @@ class Event:
         pass
 
 
+class PhiloxGenerator(torch.Generator):
+    """A GPU's generator for those who read its state, which is a seed and an offset; torch draws from the CPU's."""
+
+    _offset = 0
+
+    def manual_seed(self, seed: int) -> torch.Generator:
+        self._offset = 0
+        return super().manual_seed(seed)
+
+    def get_state(self) -> torch.Tensor:
+        seed = self.initial_seed()
+        return torch.tensor([seed - (seed >> 63 << 64), self._offset]).view(torch.uint8)  # of 64 bits, as they are
+
+    def set_state(self, new_state: torch.Tensor) -> torch.Generator:
+        seed, offset = new_state.view(torch.int64).tolist()
+        self.manual_seed(seed)
+        self._offset = offset
+        return self
+
+
+class CUDAGraph:
+    """A class, for those who name it in a type; one that has no instances."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise KernelError("a CUDA graph is not captured here: call the function that it would capture.")
+
+
+class CublasLt:
+    """cuBLAS as scripts of Triton's call it, to compare with: torch computes it."""
+
+    def __init__(self, workspace: torch.Tensor) -> None:
+        pass
+
+    def matmul(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+        """Let c be a @ b.T."""
+        c.copy_(a.float() @ b.float().T)
+
+    def gemm(
+        self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor, alpha: float, beta: float
+    ) -> None:
+        """Let d be alpha * a @ b.T + beta * c."""
+        d.copy_(alpha * (a.float() @ b.float().T) + beta * c.float())
+
+
 def _nothing() -> Callable[..., None]:
     return lambda *_, **__: None
 
@@ -197,9 +270,9 @@ def _once(function: Callable[[], Any], *_: Any, quantiles: Any = None, **__: Any
     return math.nan if quantiles is None else [math.nan for _ in quantiles]
 
 
-def _no_graph(*_: Any, **__: Any) -> None:
-    """Refuse to capture a CUDA graph."""
-    raise KernelError("a CUDA graph is not captured here: call the function that it would capture.")
+def _no_launcher(*_: Any, **__: Any) -> None:
+    """Refuse to launch what triton.compile returned."""
+    raise KernelError("what triton.compile makes is machine code, and does not run here: launch the kernel itself.")
 
 
 def _stream() -> Callable[..., Stream]:
@@ -214,15 +287,16 @@ def _each(names: str, make: Callable[[], Any]) -> dict[str, Any]:
 
 # of torch.cuda: what concerns work that a GPU does, and here none does any
 WITHOUT_EFFECT = {
-    **_each("set_device synchronize init empty_cache set_stream manual_seed manual_seed_all seed seed_all", _nothing),
+    **_each("set_device synchronize init empty_cache set_stream seed seed_all", _nothing),
     **_each("reset_peak_memory_stats reset_accumulated_memory_stats", _nothing),
     **_each("reset_max_memory_allocated reset_max_memory_cached", _nothing),
     **_each("memory_allocated max_memory_allocated memory_reserved max_memory_reserved", _zero),
-    **_each("device device_of stream", _context),
+    **_each("device_of stream", _context),
+    "device": Device,
     **_each("current_stream default_stream", _stream),
     "Stream": Stream,
     "Event": Event,
-    "CUDAGraph": _no_graph,
+    "CUDAGraph": CUDAGraph,
     "is_current_stream_capturing": lambda: False,  # optimizers of torch 2.11 ask it where torch was built for CUDA
 }
 # of torch.accelerator, which torch's optimizers ask where torch was built for CUDA: there it would look for a driver
@@ -282,6 +356,7 @@ def _driver(card: gpu.GPU, tensors_on: torch.device) -> Any:
         get_current_stream=_zero(),
         get_current_target=lambda: GPUTarget("cuda", _capability(card), WARP),
         get_device_interface=lambda: torch.cuda,
+        launcher_cls=_no_launcher,
         utils=SimpleNamespace(get_device_properties=lambda device=0: dict(properties)),
     )
 

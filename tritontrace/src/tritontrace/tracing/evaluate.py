@@ -29,7 +29,7 @@ from tritontrace.tracing.program import FlopKey, Programs, Region, Step
 from tritontrace.tracing.sites import Sites, is_library
 from tritontrace.tracing.sums import added, moved, whole
 from tritontrace.tracing.undefined_masks import answered, deciding
-from tritontrace.tracing.unused import TERMINATORS, drop_unused, for_all, passed_on, reachable, repeated, uses_of
+from tritontrace.tracing.unused import TERMINATORS, drop_unused, for_all, passed_on, reachable, read, repeated, uses_of
 from tritontrace.tracing.work import cost_of
 from tritontrace.tracing.wraps import on_the_way, wraps
 from tritontrace.ttir import ir
@@ -132,6 +132,7 @@ class Body:
         self._passed_on = passed_on(function.blocks)
         self.uses = set().union(*map(uses_of, function.blocks))
         self.for_all, self.repeated = for_all(function.blocks), repeated(function.blocks)
+        self.read = read(function, code.module)
         self._on_the_way = on_the_way(function.blocks)
         self.guesses = guesses(function, code.module)
         self._deciding = deciding(function.blocks)

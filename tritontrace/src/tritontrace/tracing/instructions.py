@@ -58,7 +58,10 @@ def _instruction(body: Body, op: ir.Operation, what: Op, kind: ir.Type) -> Instr
     described = op.name.startswith("tt.descriptor_")
     by_all = what == "load" and not kind.shape and any(name in body.for_all for name, _ in op.results)
     again = what == "atomic" and any(name in body.repeated for name, _ in op.results)
-    return Instruction(what, body.site(op.place), kind.pointee, kind.shape, described, volatile, asks, by_all, again)
+    unread = what == "load" and not any(name in body.read for name, _ in op.results)
+    return Instruction(
+        what, body.site(op.place), kind.pointee, kind.shape, described, volatile, asks, by_all, again, unread
+    )
 
 
 def _make_block_pointer(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[int]) -> Step:

@@ -38,7 +38,7 @@ def launches_go_to(handler: Handler, assemble: bool = False, configuration: int 
     def run(kernel, *args, grid, warmup=False, **options):
         if warmup:
             if not assemble:
-                return warmed(jit_function(kernel), args, options, functools.partial(run, kernel))
+                return warmed(jit_function(kernel), args, options, again(kernel))
             ready = launched(kernel, args, options)
             _ = ready.metadata  # the compiler may refuse it
             return ready
@@ -48,7 +48,11 @@ def launches_go_to(handler: Handler, assemble: bool = False, configuration: int 
         return launched(kernel, args, options)
 
     def launched(kernel, args, options) -> LaunchResult:
-        return LaunchResult(jit_function(kernel), args, options, functools.partial(run, kernel), assemble)
+        return LaunchResult(jit_function(kernel), args, options, again(kernel), assemble)
+
+    def again(kernel) -> Callable[..., Any]:
+        """Launch the kernel where launches go by then: host code may keep a result for longer than this is open."""
+        return lambda *args, grid, **options: kernel[grid](*args, **options)
 
     # Up to Triton 3.5 each kernel made under TRITON_INTERPRET holds a `run` of its own; a property comes first.
     own_run = property(lambda kernel: functools.partial(run, kernel), lambda kernel, value: None)

@@ -97,9 +97,11 @@ class Body(Protocol):
 
     uses     the values that are read there;  for_all  those single numbers among them that all threads need (unused.for_all)
     repeated values that are computed in a loop;  guesses  results of loads that only guess what an atomic_cas finds (cas_loads.py)
+    read     those that something comes of (unused.read)
     """
 
     uses: set[str]
+    read: set[str]
     for_all: set[str]
     repeated: set[str]
     guesses: set[str]

@@ -42,6 +42,20 @@ def uses_of(block: ir.Block) -> set[str]:
     return uses
 
 
+def read(function: ir.Function, module: ir.Module) -> set[str]:
+    """Names of the values of a function that something comes of: not those that go nowhere but to functions which do not read them."""
+    names: set[str] = set()
+    for op in reversed(list(ir.walk(function.blocks))):
+        if op.name == "tt.call":
+            callee = module[op.attributes["callee"]]
+            reads = read(callee, module)
+            names.update(value for value, (name, _) in zip(op.operands, callee.arguments, strict=True) if name in reads)
+        elif op.regions or _has_effect(op) or any(name in names for name, _ in op.results):
+            names.update(op.operands)
+            names.update(name for _, passed in op.successors for name in passed)
+    return names
+
+
 def passed_on(blocks: list[ir.Block]) -> set[str]:
     """Names of the values that go where others may come instead: out of a region, into a loop, a function or a block."""
     passed: set[str] = set()

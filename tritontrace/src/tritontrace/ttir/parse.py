@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from tritontrace.ttir import numerics, printed
-from tritontrace.ttir.ir import Block, Function, Module, Operation, Place, Type
+from tritontrace.ttir.ir import Block, Function, Module, Operation, Place, Type, walk
 from tritontrace.ttir.printed import split, type_of, types_of
 
 
@@ -76,6 +76,10 @@ class _Reader:
         arguments = _arguments(line)
         blocks, end = self._region(arguments) if line[-1] == "{" else ([], line)
         place = self.places[end[end.rfind(" loc(") + 5 : -1]]
+        if not any(
+            op.name == "ttg.warp_specialize" for op in walk(blocks)
+        ):  # whose partitions share names with their functions
+            _set_apart(blocks, {}, {})
         return Function(_unquoted(found[2]), arguments, blocks, found[1] != "private", place)
 
     def _region(self, arguments: list[tuple[str, Type]]) -> tuple[list[Block], str]:
@@ -133,6 +137,29 @@ class _Reader:
         if more[0] in "}%^" or OPERATION.match(more):
             raise Unparsed(f"This operation has no place: {_unveiled(line[:100])}")
         return f" {more}"
+
+
+def _set_apart(blocks: list[Block], known: dict[str, str], uses: dict[str, int]) -> None:
+    """Give each value of a region a name of its own in its function: in the text, regions beside one another use one name for two.
+
+    known   the names of what lies around the region, by those in the text;  uses   how many values of the function had each so far
+    """
+    known = dict(known)
+
+    def fresh(name: str) -> str:
+        known[name] = f"{name}'{uses[name]}" if uses.setdefault(name, 0) else name
+        uses[name] += 1
+        return known[name]
+
+    for block in blocks:
+        block.arguments = [(fresh(name), kind) for name, kind in block.arguments]
+        for op in block.operations:
+            op.results = tuple((fresh(name), kind) for name, kind in op.results)
+    for op in (op for block in blocks for op in block.operations):
+        op.operands = tuple(known.get(name, name) for name in op.operands)
+        op.successors = tuple((label, tuple(known.get(n, n) for n in names)) for label, names in op.successors)
+        for region in op.regions:
+            _set_apart(region, known, uses)
 
 
 def _written_out(text: str, layouts: dict[str, str]) -> str:
