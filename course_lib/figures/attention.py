@@ -17,8 +17,7 @@ from matplotlib.patches import Patch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.figures.widgets import Sliders, live
-from tritontrace.gpu import datasheet
-from tritontrace.picture import (
+from tritontrace.colours import (
     CLEAR,
     DONE,
     FAINT,
@@ -34,13 +33,9 @@ from tritontrace.picture import (
     RESULT,
     THREE,
     TWO,
-    WIDTH,
-    Picture,
-    bare,
-    boxes,
-    ink_on,
-    on_white,
 )
+from tritontrace.gpu import datasheet
+from tritontrace.picture import WIDTH, Picture, bare, boxes, ink_on, on_white
 
 # ------------------------------------------------------------------------------------------- why the scores are the problem
 

@@ -19,23 +19,8 @@ from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.coalescing.naming import LANES
 from course_lib.figures.widgets import Sliders, live
-from tritontrace.picture import (
-    CLEAR,
-    DONE,
-    FOUR,
-    IDLE,
-    INK,
-    ONE,
-    THREE,
-    TWO,
-    WASTE,
-    WIDTH,
-    Picture,
-    bare,
-    ink_on,
-    on_white,
-    paler,
-)
+from tritontrace.colours import CLEAR, DONE, FOUR, IDLE, INK, ONE, THREE, TWO, WASTE, paler
+from tritontrace.picture import WIDTH, Picture, bare, ink_on, on_white
 from tritontrace.tracing import trace
 from tritontrace.words import plural
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from course_lib.hardware.measurements import measured
-from tritontrace.picture import DRAM, EDGE, IDLE, INK, READ, WIDTH, WRITTEN, Picture, bare, on_white
+from tritontrace.colours import DRAM, EDGE, IDLE, INK, READ, WRITTEN
+from tritontrace.picture import WIDTH, Picture, bare, on_white
 
 TOLERANCE = 0.02
 

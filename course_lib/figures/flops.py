@@ -20,27 +20,8 @@ from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import throughput
 from course_lib.hardware.measurements import measured, whose
 from tritontrace import gpu
-from tritontrace.picture import (
-    FIVE,
-    FOUR,
-    IDLE,
-    INK,
-    LEFT,
-    LIMIT,
-    ONE,
-    OURS,
-    RED_INK,
-    RESULT,
-    RIGHT,
-    THREE,
-    TWO,
-    WIDTH,
-    Picture,
-    bare,
-    box,
-    ink_on,
-    on_white,
-)
+from tritontrace.colours import FIVE, FOUR, IDLE, INK, LEFT, LIMIT, ONE, OURS, RED_INK, RESULT, RIGHT, THREE, TWO
+from tritontrace.picture import WIDTH, Picture, bare, box, ink_on, on_white
 from tritontrace.profiling import bench
 
 ITEMSIZE = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4}

@@ -20,23 +20,8 @@ from course_lib.exercises.recomputation.oracles import kept_bytes, sigmoid_bytes
 from course_lib.figures.widgets import Explorer, live
 from course_lib.hardware.measurements import measured
 from course_lib.workloads.activations import MemoryTimeline, checkpoint_of_torch, split_evenly, train_step
-from tritontrace.picture import (
-    FOUR,
-    IDLE,
-    INK,
-    ONE,
-    OTHERS,
-    OURS,
-    READ,
-    THREE,
-    TWO,
-    WIDTH,
-    WRITTEN,
-    Picture,
-    bare,
-    box,
-    on_white,
-)
+from tritontrace.colours import FOUR, IDLE, INK, ONE, OTHERS, OURS, READ, THREE, TWO, WRITTEN
+from tritontrace.picture import WIDTH, Picture, bare, box, on_white
 
 LAYERS = 24
 MADE = dict(tokens=16384, width=1024, dtype=torch.bfloat16)  # the deep model on a GPU; on a CPU a small one is counted

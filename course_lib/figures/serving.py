@@ -10,8 +10,9 @@ from course_lib.exercises.serving.positions import CALLS, rows_of
 from course_lib.figures.training.recorded import look
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.measurements import measured
+from tritontrace.colours import FOUR, IDLE, INK, NOW, ONE, TWO
 from tritontrace.gpu import datasheet
-from tritontrace.picture import FOUR, IDLE, INK, NOW, ONE, TWO, WIDTH, Picture, bare, boxes, on_white
+from tritontrace.picture import WIDTH, Picture, bare, boxes, on_white
 
 # ------------------------------------------------------------------------------------------------ which rows see what
 

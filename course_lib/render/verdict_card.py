@@ -11,7 +11,7 @@ import html as _html
 from course_lib.exercise import CodeLine, Finding, Verdict
 from course_lib.exercises import find
 from course_lib.render import drawings
-from course_lib.render.drawings import AMBER, code
+from course_lib.render.drawings import code
 from course_lib.render.verdicts import (
     OUTCOMES,
     advice,
@@ -23,10 +23,11 @@ from course_lib.render.verdicts import (
     shown,
     standing,
 )
+from tritontrace.colours import DARK, EDGE, HOLDS, PARTLY
 
 # no colour can be read as text on white and on dark grey (4.5 : 1), so signs are dark on a chip of it; sign and label say
 # the same without colour
-CHIP = "color:#111;font-weight:bold;border-radius:3px;display:inline-block;width:1.5em;text-align:center;"
+CHIP = f"color:{DARK};font-weight:bold;border-radius:3px;display:inline-block;width:1.5em;text-align:center;"
 CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;border:none;background:none;color:inherit;"
 TINT = "22"  # of 255: a colour this thin leaves text readable in both themes
 SIDES = "display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,19rem),1fr));gap:4px 28px;"
@@ -74,8 +75,7 @@ def _pips(verdict: Verdict) -> str:
     boxes = min(20, round(verdict.out_of)) if verdict.judged else 0
     full = round(boxes * verdict.points / verdict.out_of) if boxes else 0
     drawn = "".join(
-        f'<rect x="{8 * i + 0.5}" y="0.5" width="6" height="9" stroke="{drawings.GREY}" '
-        f'fill="{drawings.GREEN if i < full else "none"}"/>'
+        f'<rect x="{8 * i + 0.5}" y="0.5" width="6" height="9" stroke="{EDGE}" fill="{HOLDS if i < full else "none"}"/>'
         for i in range(boxes)
     )
     return f'<svg aria-hidden="true" width="{8 * boxes}" height="10" viewBox="0 0 {8 * boxes} 10">{drawn}</svg>'
@@ -127,7 +127,7 @@ def _said(finding: Finding, drawn: bool) -> str:
 def _lit(line: CodeLine) -> str:
     """A line of the cell, with its number, as the cell shows it."""
     style = (
-        f"border-left:3px solid {AMBER};background:{AMBER}{TINT};padding:1px 8px;margin:3px 0;overflow-wrap:anywhere"
+        f"border-left:3px solid {PARTLY};background:{PARTLY}{TINT};padding:1px 8px;margin:3px 0;overflow-wrap:anywhere"
     )
     number = f'<span style="opacity:0.75">{line.number}</span>'
     return f'<div style="{style};font-family:monospace">{number}&ensp;{_html.escape(line.source)}</div>'

@@ -10,23 +10,8 @@ import torch
 from matplotlib.figure import Figure
 
 from course_lib.figures.dtypes.patterns import FORMATS, gap_above, largest, pattern_of, value_of, values
-from tritontrace.picture import (
-    EDGE,
-    FIVE,
-    FOUR,
-    IDLE,
-    INK,
-    LIMIT,
-    ONE,
-    OTHERS,
-    OURS,
-    THREE,
-    TWO,
-    WIDTH,
-    Picture,
-    bare,
-    on_white,
-)
+from tritontrace.colours import EDGE, FIVE, FOUR, IDLE, INK, LIMIT, ONE, OTHERS, OURS, THREE, TWO
+from tritontrace.picture import WIDTH, Picture, bare, on_white
 
 LOOKS = {  # one colour, line and marker for a format in every picture
     "fp32": (INK, "-", "o"),

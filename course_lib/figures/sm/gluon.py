@@ -8,8 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from tritontrace.colours import FOUR, IDLE, INK, ONE, THREE, TWO
 from tritontrace.hopper import BANKS, WORD, held_by, offsets_in_shared
-from tritontrace.picture import FOUR, IDLE, INK, ONE, THREE, TWO, WIDTH, Picture, bare, box, on_white
+from tritontrace.picture import WIDTH, Picture, bare, box, on_white
 from tritontrace.words import plural
 
 WARPS = (FOUR, TWO, THREE, ONE)

@@ -6,7 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tritontrace import gpu
-from tritontrace.picture import ALUS, CACHES, CONTROL, DRAM, IDLE, INK, WIDTH, Picture, box, on_white
+from tritontrace.colours import ALUS, CONTROL, DRAM, IDLE, INK, SHARED
+from tritontrace.picture import WIDTH, Picture, box, on_white
 
 
 def _stage(ax: Axes, title: str) -> None:
@@ -26,14 +27,14 @@ def two_dies() -> Figure:
     for i, (x, y) in enumerate(((0, 5.7), (5.05, 5.7), (0, 3.3), (5.05, 3.3))):
         box(left, x, y, 2.4, 2.3, CONTROL, "control" if i < 2 else "")
         box(left, x + 2.4, y + 1.15, 2.55, 1.15, ALUS, "ALUs")
-        box(left, x + 2.4, y, 2.55, 1.15, CACHES, "L1, L2")
-    box(left, 0, 1.2, 10, 2.0, CACHES, "L3: a cache for all cores")
+        box(left, x + 2.4, y, 2.55, 1.15, SHARED, "L1, L2")
+    box(left, 0, 1.2, 10, 2.0, SHARED, "L3: a cache for all cores")
     box(left, 0, 0, 10, 1.1, DRAM, "DRAM, off the chip")
     _stage(right, "a GPU: many lanes, each in no hurry")
     for row in range(8):
         y = 2.75 + row * 0.65
         box(right, 0, y, 0.7, 0.6, CONTROL)
-        box(right, 0.75, y, 0.9, 0.6, CACHES)
+        box(right, 0.75, y, 0.9, 0.6, SHARED)
         for lane in range(16):
             box(right, 1.75 + lane * 0.515, y, 0.48, 0.6, ALUS)
     right.text(
@@ -47,7 +48,7 @@ def two_dies() -> Figure:
     )
     right.annotate("control", (0.35, 2.75), (0.1, 2.25), color=INK, arrowprops={"arrowstyle": "-", "color": INK})
     right.annotate("L1", (1.2, 2.75), (2.1, 2.25), color=INK, arrowprops={"arrowstyle": "-", "color": INK})
-    box(right, 0, 1.2, 10, 0.9, CACHES, "L2: a cache for all SMs")
+    box(right, 0, 1.2, 10, 0.9, SHARED, "L2: a cache for all SMs")
     box(right, 0, 0, 10, 1.1, DRAM, "DRAM, beside the chip")
     figure.caption(
         "Orange: control. Light blue: caches. Dark blue: units that compute. Green: memory. The CPU spends its area on finishing one "
@@ -73,7 +74,7 @@ def floor_plan() -> Figure:
             continue
         for column in range(12):
             box(ax, 2.25 + column * 0.463, 0.5 + row * 0.585, 0.4, 0.5, ALUS)
-    box(ax, 2.25, 3.45, 5.5, 1.05, CACHES, f"L2, {card.l2_bytes >> 20} MiB" if card.l2_bytes else "L2")
+    box(ax, 2.25, 3.45, 5.5, 1.05, SHARED, f"L2, {card.l2_bytes >> 20} MiB" if card.l2_bytes else "L2")
     ax.text(
         5,
         6.9,

@@ -9,7 +9,8 @@ from matplotlib.ticker import MaxNLocator
 from course_lib.exercises.tiling.oracles import dealt
 from course_lib.figures.tiling.recording import SIDES
 from course_lib.figures.widgets import Sliders, live
-from tritontrace.picture import EDGE, INK, LIMIT, OURS, WASTE, WIDTH, Picture, bare, ink_on, on_white
+from tritontrace.colours import EDGE, INK, LIMIT, OURS, WASTE
+from tritontrace.picture import WIDTH, Picture, bare, ink_on, on_white
 from tritontrace.words import plural
 
 

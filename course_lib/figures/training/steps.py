@@ -28,7 +28,8 @@ from course_lib.workloads.activations import Live
 from course_lib.workloads.gpt import GPT, LARGE, TORCH, TOY, Config, Ops, TransformerBlock
 from course_lib.workloads.launched import ALL, Kernels
 from tritontrace import gpu
-from tritontrace.picture import FOUR, IDLE, INK, ONE, OTHERS, OURS, THREE, TWO, WIDTH, Picture, bare, on_white
+from tritontrace.colours import FOUR, IDLE, INK, LIBRARIES, ONE, OURS, THREE, TWO
+from tritontrace.picture import WIDTH, Picture, bare, on_white
 from tritontrace.threads import one_thread
 from tritontrace.tracing import trace
 
@@ -358,7 +359,7 @@ def losses(swap_in: Callable | None = None, steps: int = 120) -> Figure:
     plain, other = train(None, steps), train(chosen, steps)
     figure = Picture(WIDTH, 4.4)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
-    above.plot(plain, color=OTHERS, linewidth=5, alpha=0.6, label="torch's operations")
+    above.plot(plain, color=LIBRARIES, linewidth=5, alpha=0.6, label="torch's operations")
     above.plot(other, color=OURS, linewidth=1.2, label=f"kernels, in {whose}")
     least = text.best_loss()
     above.axhline(least, color=INK, linestyle=":", label=f"nobody can do better: {least:.3f}")
