@@ -74,7 +74,7 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
         ALUS: "a part that computes",
         CONTROL: f"tensor core: {told['tensor core']}",
         REGISTERS: f"registers: {told['register']}",
-        SHARED: "an SM's shared memory, and L1",
+        SHARED: "shared memory, L1",
         L2: "L2, for all SMs",
         DRAM: "memory beside the chip",
     }
@@ -82,7 +82,8 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
         handles=[Patch(facecolor=colour, edgecolor=EDGE, label=label) for colour, label in kinds.items()],
         loc="lower left",
         bbox_to_anchor=(0, -0.32),
-        ncols=2,
+        ncols=3,
+        columnspacing=1,
         frameon=False,
     )
     above.set_ylabel("what is written")
