@@ -46,7 +46,7 @@ def in_times(spent: Spent) -> tuple[str, str]:
     times, allowed = (value / max(spent.needed, 1e-9) for value in (spent.spent, spent.allowed))
     several, limit = _told_apart(times, allowed)
     return (
-        f"{several} times as many" if times < 1000 else "many more",
+        "no more than that" if several == "1" else f"{several} times as many" if times < 1000 else "many more",
         f"{limit} times are allowed" if allowed > 1 else "no more are allowed",
     )
 
@@ -83,11 +83,11 @@ def lanes(request: Request) -> str:
                 f'<rect x="{x:.1f}" y="0" width="{max(1.5, count * per_byte - (0.5 if len(sectors) <= FEW else 0)):.1f}" '
                 f'height="{high}" fill="{DONE}"/>'
             )
-    said = html.escape(of_request(request))
+    said, wasted = html.escape(of_request(request)), 32 * len(sectors) > request.itemsize * len(set(request.offsets))
     return (
         f'<svg role="img" aria-label="{said}" width="{left:.0f}" height="{high}" viewBox="0 0 {left:.0f} {high}" '
         f'style="display:block;margin:4px 0 0;max-width:100%">{"".join(parts)}</svg>'
-        f'<small aria-hidden="true">{said} Blue: used. Pale: moved for nothing.</small>'
+        f'<small aria-hidden="true">{said} Blue: used.{" Pale: moved for nothing." if wasted else ""}</small>'
     )
 
 

@@ -44,6 +44,7 @@ def html(verdict: Verdict, after: str = "") -> str:
         *(f'<div style="margin:2px 0 4px">{code(sentence)}</div>' for sentence in advice(verdict)),
         _hints(verdict),
         *map(_block, told),
+        _picture(findings) if verdict.outcome == "right" else "",
         _chips(findings),
         _folded([f for f in findings if f not in told and f.judged]),
         _quiet(not_on_gpu(verdict)),
@@ -105,6 +106,14 @@ def _block(finding: Finding) -> str:
     )
 
 
+def _picture(findings: list[Finding]) -> str:
+    """What a right kernel does to memory: how the request of its busiest line falls, and what all of them spend."""
+    falls = next((drawings.lanes(f.request) for f in findings if f.request), "")
+    spends = next((drawings.bars(f.spent) for f in reversed(findings) if f.spent), "")
+    shown = "".join(f"<div>{part}</div>" for part in (falls, spends) if part)
+    return f'<div style="{SIDES}margin-top:8px">{shown}</div>' if shown else ""
+
+
 def _worth(finding: Finding) -> str:
     return (
         "" if finding.gate else f' <span style="white-space:nowrap">{points_of(finding.points, finding.out_of)}</span>'
@@ -119,7 +128,7 @@ def _said(finding: Finding, drawn: bool) -> str:
     if finding.judged:
         parts += [f"<div>{code(line)}</div>" for line in finding.detail.splitlines()]
         parts += [_lit(finding.at)] if finding.at else []
-        parts += [drawings.lanes(finding.request)] if finding.request else []
+        parts += [drawings.lanes(finding.request)] if finding.request and finding.lost else []
         parts += [drawings.error_map(finding.error_map)] if finding.error_map else []
     return "".join(parts)
 

@@ -68,7 +68,7 @@ def _finding(finding: Finding, width: int) -> list[str]:
         lines += [f"    {part}" for line in finding.detail.splitlines() for part in textwrap.wrap(line, 110)]
         if finding.at:
             lines.append(f"    {finding.at.number} │ {finding.at.source}")
-        if finding.request:
+        if finding.request and finding.lost:
             lines += [f"    {part}" for part in textwrap.wrap(drawings.of_request(finding.request), 110)]
         if finding.error_map:
             lines.append(f"    where it is wrong: {drawings.places(finding.error_map)}")
