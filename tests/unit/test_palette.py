@@ -17,7 +17,8 @@ TABLE = ROOT / "tritontrace" / "src" / "tritontrace" / "colours.py"
 ROOMS = ("course_lib", "grader", "strides", "tritontrace/src")
 SOURCES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")) if path != TABLE]
 DRAWING = [path for path in SOURCES if "figures" in path.parts or path.name in ("draw.py", "drawings.py", "picture.py")]
-PAGES = [*sorted((ROOT / "grader" / "templates" / "site").iterdir())]
+LAB = ROOT / "course_lib" / "jupyter" / "labextensions" / "strides" / "static" / "course.js"
+PAGES = [*sorted((ROOT / "grader" / "templates" / "site").iterdir()), LAB]
 LOOKS = {"BLUE", "ORANGE", "GREEN", "RED", "SKY", "YELLOW", "PURPLE", "AMBER", "GREY", "MID_GREY", "DARK_GREY"}
 PLAIN = {"white", "none"}
 HEX = re.compile(r"#[0-9A-Fa-f]{6}\b")
