@@ -811,10 +811,14 @@ def kill_matrix(
     sentences: Annotated[
         bool, typer.Option("--sentences", help="Print what each wrong kernel is told, and how many are told something.")
     ] = False,
+    write_remarks: Annotated[
+        bool,
+        typer.Option("--write-remarks", help="Write down the remarks that were drawn: somebody reads what changed."),
+    ] = False,
 ) -> None:
     """Judge every wrong, wasteful, cheating and unusual variant; fail if one loses more or less than it should."""
     from grader.audit import kill_matrix as matrix
-    from grader.audit import variants
+    from grader.audit import remarks, variants
 
     failed = 0
     for unit in units or UNITS:
@@ -826,6 +830,8 @@ def kill_matrix(
             raise typer.Exit(_say(f"{unit} has no exercise {exercise!r} with variants. There are: {known}."))
         with progress_bar(unit) as progress:
             rows = matrix.run(chosen, progress)
+        if write_remarks:
+            remarks.write({row.key: remarks.to_read(row.verdict.remark) for row in rows})
         for table in matrix.tables(rows) if not sentences else ():
             console.print(table)
         if sentences:

@@ -16,7 +16,7 @@ from rich.table import Table
 from course_lib.exercise import Verdict
 from course_lib.exercises import find
 from course_lib.exercises.misconceptions import Misconception
-from grader.audit import variants
+from grader.audit import remarks, variants
 from grader.judging.judge import Judge
 from grader.judging.verdicts import one_at_a_time
 
@@ -29,18 +29,19 @@ class JudgedVariant:
     verdict: Verdict
 
     @property
+    def key(self) -> remarks.Key:
+        return self.variant.exercise, self.variant.name
+
+    @property
     def lost(self) -> tuple[str, ...]:
         return tuple(f.key for f in self.verdict.findings if f.lost and not f.bonus)
 
     @property
-    def false_remark(self) -> str:
-        """The words of the remark that are false of this variant."""
-        return self.variant.not_remark if self.variant.not_remark in self.verdict.remark else ""
-
-    @property
-    def missing_remark(self) -> str:
-        """The words that its remark must hold, and does not."""
-        return "" if self.variant.says in self.verdict.remark else self.variant.says
+    def other_remark(self) -> str:
+        """The remark that nobody has read beside this variant; "" if it is the one that is written down, or none, as there."""
+        read = remarks.of_module(self.key[0].partition(".")[0]).get(self.key, "")
+        drawn = remarks.to_read(self.verdict.remark)
+        return "" if remarks.alike(drawn, read) else drawn or f"none; once: {read}"
 
     @property
     def untold(self) -> str:
@@ -50,9 +51,7 @@ class JudgedVariant:
 
     @property
     def as_expected(self) -> bool:
-        return set(self.lost) == set(self.variant.loses) and not (
-            self.false_remark or self.missing_remark or self.untold
-        )
+        return set(self.lost) == set(self.variant.loses) and not (self.other_remark or self.untold)
 
     @property
     def difference(self) -> str:
@@ -61,10 +60,9 @@ class JudgedVariant:
         lost, loses = (
             ", ".join(titles.get(k, k) for k in keys) or "nothing" for keys in (self.lost, self.variant.loses)
         )
-        said = f"; its remark says {self.false_remark!r}" if self.false_remark else ""
-        said += f"; its remark does not say {self.missing_remark!r}" if self.missing_remark else ""
-        said += f"; no lost criterion tells {self.untold!r}" if self.untold else ""
-        return f"lost {lost}; expected {loses}{said}"
+        remark = f"; a remark that nobody has read: {self.other_remark}" if self.other_remark else ""
+        remark += f"; no lost criterion tells {self.untold!r}" if self.untold else ""
+        return f"lost {lost}; expected {loses}{remark}"
 
     def cell(self, key: str) -> str:
         """The table's sign for one gate or criterion: lost, kept, or nothing where it was not judged."""

@@ -1,6 +1,7 @@
 """No cheat passes: every submission of grader/audit/variants/cheats, and what softmax, matmul and attention invite, is judged by
 the real judge and loses what stands in its header. Accidents that an outcome-only test lets pass are among them."""
 
+import json
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -9,10 +10,11 @@ import pytest
 import toy_kernels
 from sampling import sampled
 
+from course_lib import criteria
 from course_lib.exercise import Verdict
 from course_lib.exercises import find
 from course_lib.exercises.misconceptions import Misconception
-from grader.audit import kill_matrix, variants
+from grader.audit import kill_matrix, remarks, variants
 from grader.judging import judge as judging
 from grader.published import answer, solution_cell
 
@@ -74,17 +76,38 @@ def test_a_slip_that_no_variant_draws_is_named():
     assert others and kill_matrix.unused_remarks(rows) == [(exercise.id, sentence) for sentence in others]
 
 
-def test_what_a_variants_remark_must_hold_and_must_not(tmp_path):
-    script = tmp_path / "accidents.py"
-    script.write_text('# %% name="a" exercise="toy.double" says="remark" not_remark="powers of 2"\nx = 1\n')
-    (variant,) = variants.read(script)
-    fine, false, none = (
-        kill_matrix.JudgedVariant(variant, Verdict("toy.double", 0, 0, [], remark=remark))
-        for remark in ("Some other remark.", "A remark: the weights are powers of 2 here.", "")
+@pytest.fixture
+def no_remarks(tmp_path, monkeypatch):
+    """A folder of remarks in which none is written down."""
+    monkeypatch.setattr(remarks, "FOLDER", tmp_path / "remarks")
+    remarks.of_module.cache_clear()
+    yield tmp_path / "remarks"
+    remarks.of_module.cache_clear()
+
+
+def row_with(remark: str, name: str = "a") -> kill_matrix.JudgedVariant:
+    return kill_matrix.JudgedVariant(
+        variants.Variant("toy.double", name, ()), Verdict("toy.double", 0, 0, [], remark=remark)
     )
-    assert fine.as_expected and not fine.false_remark and not fine.missing_remark
-    assert not false.as_expected and false.false_remark == "powers of 2"
-    assert not none.as_expected and none.missing_remark == "remark"
+
+
+def test_a_remark_must_have_been_read_beside_its_variant(no_remarks):
+    assert row_with("").as_expected and not row_with("Rows up to 5 are right.").as_expected
+    remarks.write({("toy.double", "a"): "Rows up to 5 are right.", ("toy.double", "b"): "", ("toy.none", "a"): ""})
+    assert json.loads((no_remarks / "toy.json").read_text()) == {"double": {"Rows up to 5 are right.": ["a"]}}
+    assert row_with("Rows up to 12,000.5 are right.").as_expected, "numbers follow the inputs"
+    for remark in ("Columns up to 5 are right.", ""):
+        assert not row_with(remark).as_expected and row_with(remark).other_remark
+    assert row_with("", "b").as_expected and not row_with("Rows up to 5 are right.", "b").as_expected
+    remarks.write({("toy.double", "b"): "Rows up to 5 are right."})
+    assert row_with("Rows up to 5 are right.", "b").as_expected and row_with("Rows up to 5 are right.").as_expected
+    remarks.write({("toy.double", "a"): ""})
+    assert row_with("").as_expected
+
+
+def test_what_was_proved_need_not_be_read(no_remarks):
+    for sentence in (criteria.RIGHT_FORMULA, criteria.OTHER_FORMULA):
+        assert row_with(sentence.format(case="5 x 7")).as_expected
 
 
 WHOLE = """# %% name="whole" exercise="coalescing.row_copy"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -21,10 +22,12 @@ from course_lib.exercises.coalescing.cases import gather_bytes, matrix, matrix_a
 from course_lib.exercises.coalescing.mistakes import (
     DOWN_A_COLUMN,
     added_in_float16,
+    halves_of_blocks,
     short_runs,
     the_last_rows_alone,
     wasteful,
 )
+from course_lib.exercises.misconceptions import Misconception
 from course_lib.mistakes import on_fault, on_race, row_by_row_into_columns
 
 
@@ -238,8 +241,13 @@ deinterleave = Exercise(
         "tl.arange(0, 2 * BLOCK).",
     ],
     mistakes=[
+        Misconception(
+            [partial(halves_of_blocks, block=2**k) for k in range(6, 13)],
+            "`even` is the first half of each block, and not every other element. Neighbours must lie along the last axis, since tl.split "
+            "takes that axis apart.",
+        ),
         wasteful(
             "load", "Each load skips every other element: half of every sector is thrown away.", times=2, alone=True
-        )
+        ),
     ],
 )

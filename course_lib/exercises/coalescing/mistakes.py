@@ -117,3 +117,10 @@ def added_in_float16(budget: ErrorBudget) -> MistakeMatcher:
 DOWN_A_COLUMN = (
     "32 lanes, 32 sectors: neighbouring lanes of this access are not neighbours in memory. Which axis has stride 1?"
 )
+
+
+def halves_of_blocks(x: torch.Tensor, block: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first and the second halves of each 2 * block elements of x (2 N,), in place of every other element."""
+    n = torch.arange(x.numel() // 2)
+    first = n // block * 2 * block + n % block
+    return x[first.clamp(max=x.numel() - 1)], x[(first + block).clamp(max=x.numel() - 1)]

@@ -92,6 +92,21 @@ def by_the_formula(edge: Callable[[int, int], int] | None = None, minus: float =
     return wrong
 
 
+def by_other_products(of: Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]]) -> Callable[..., Any]:
+    """(dq, dk, dv), not causal, of (weights of k and q, weights of dv, what those meet): what `of(p, dp - delta, q, do)` gives."""
+
+    def wrong(q, k, v, do, causal=False, scale=None, **_):
+        if causal or q.shape[:-2] != k.shape[:-2]:
+            return None
+        p, _ds = p_and_ds(q, k, v, do, False, scale)
+        _ones, difference = of_attention.p_and_ds(q, k, v, do, False, scale, weights=torch.ones_like)
+        of_s, of_v, met = of(p, difference, q.double(), do.double())
+        of_s = of_s * (q.shape[-1] ** -0.5 if scale is None else scale)
+        return of_s @ k.double(), of_s.mT @ q.double(), of_v.mT @ met
+
+    return wrong
+
+
 def along_tiles(tile: int, rounded: bool = False, whole: bool = False) -> Callable[..., Any]:
     """(dq, dk, dv), not causal, summed up tile by tile: dq along keys, dk and dv along queries. rounded: a sum is rounded to q's dtype
     after each tile; whole: of tiles that are whole alone. None where there is one tile."""
@@ -191,7 +206,8 @@ def tiles_of(name: str, place: int) -> list[MistakeMatcher]:
     )
     found = [in_tiles_of(name, place, alone, (16, 32, 64), last=True), in_tiles_of(name, place, turned, turned=True)]
     if name == "dv":
-        return found
+        of_q = by_other_products(lambda p, difference, q, do: (p * difference, p, q))
+        return [*found, slip(name, place, of_q, "dv is p times q here. It is p times do.")]
     other, wanted = ("v", "k") if name == "dq" else ("do", "q")
     axis = "the wrong axis. Queries are the rows of q @ k.T, [:, None], and the columns of k @ q.T, [None, :]."
     base = (
@@ -288,6 +304,13 @@ def mistakes_of(name: str, place: int) -> list[MistakeMatcher]:
             name, place, scaled(1), f"{name} has the factor scale twice: once at the end, and once in ds or in {other}."
         ),
         slip(name, place, by_the_formula(minus=0.0), f"{name} lacks delta: ds = p * (dp - delta)."),
+        slip(name, place, by_the_formula(minus=-1.0), "delta is added, and must be subtracted: ds = p * (dp - delta)."),
+        slip(
+            name,
+            place,
+            by_other_products(lambda p, difference, q, do: (difference, p, do)),
+            f"{name} is made of dp - delta. The factor p is missing: ds = p * (dp - delta).",
+        ),
     ]
 
 

@@ -17,6 +17,7 @@ from course_lib.exercises.fusion.mistakes import (
     MASKED_ZERO,
     NO_CORRECTION,
     NORMS,
+    OF_X,
     SQUARED,
     all_zero,
     by_row,
@@ -119,6 +120,9 @@ bias_gelu = Exercise(
             lambda x, bias: F.gelu(x.double() + bias.double(), approximate="tanh"),
             "This is the approximation of GELU by tanh. The exact GELU is 0.5 * z * (1 + erf(z / sqrt(2))).",
             each=True,
+        ),
+        Misconception(
+            lambda x, bias: F.gelu(x.double()), "The bias is missing: add it to x before the GELU.", each=True
         ),
         Misconception(
             by_row,
@@ -349,7 +353,7 @@ add_rmsnorm = Exercise(
         "h = x.to(tl.float32) + residual.to(tl.float32); tl.store(h_ptr + ..., h, mask=inside); then rmsnorm's lines with h for x. "
         "Return (out, h).",
     ],
-    mistakes=[divided_by_the_block, *NORMS, all_zero("hard", SQUARED), several_launches],
+    mistakes=[divided_by_the_block, OF_X, *NORMS, all_zero("hard", SQUARED), several_launches],
 )
 
 cross_entropy = Exercise(

@@ -150,9 +150,20 @@ def normed_by(factor: Callable[[torch.Tensor, float], torch.Tensor]) -> Callable
     return wrong
 
 
+def layer_norm(x: torch.Tensor, weight: torch.Tensor, eps: float, residual: torch.Tensor | None = None) -> torch.Tensor:
+    """Compute the layer norm of x (plus residual), without a bias."""
+    x = x.double() + (0 if residual is None else residual.double())
+    return F.layer_norm(x, weight.shape, weight.double(), eps=eps)
+
+
 def mean_square(x: torch.Tensor) -> torch.Tensor:
     """Compute the mean of the squares of each row."""
     return x.square().mean(1, keepdim=True)
+
+
+def rsqrt_of_mean(x: torch.Tensor, eps: float) -> torch.Tensor:
+    """Compute what RMSNorm multiplies each row by."""
+    return (mean_square(x) + eps).rsqrt()
 
 
 def loss_by(of_row: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., torch.Tensor]:
@@ -270,7 +281,23 @@ NORMS = [
             "You divide by the mean of the squares. The norm divides by the root of this mean.",
         ),
     )
+] + [
+    Misconception(
+        lambda x, weight, eps, residual=None: normed_by(rsqrt_of_mean)(x, torch.ones_like(weight), eps, residual),
+        "The weights are missing: multiply the normed row by them.",
+        each=True,
+    ),
+    Misconception(
+        layer_norm,
+        "This is LayerNorm: the mean of the row is subtracted, and RMSNorm divides by the root of the mean square alone.",
+        each=True,
+    ),
 ]
+OF_X = Misconception(
+    lambda x, residual, weight, eps: x.double() * weight.double() * rsqrt_of_mean(x.double() + residual.double(), eps),
+    "The factor of each row is right, but it multiplies x. It must multiply the sum of x and the residual.",
+    each=True,
+)
 CROSS_ENTROPY = [
     *(
         Misconception(

@@ -11,7 +11,13 @@ from course_lib.exercises.recomputation.cases import dropped, dropped_at, elemen
 from course_lib.exercises.recomputation.criteria import KeepsNothing, against_copy
 from course_lib.exercises.recomputation.mistakes import (
     FLOAT32,
+    GELUS,
     GRADIENTS,
+    LOGITS,
+    RMSNORMS,
+    SAME_MASK,
+    SIGMOIDS,
+    UPSIDE_DOWN,
     another_mask,
     cast_by_autograd,
     mean_over_a_block,
@@ -97,6 +103,7 @@ sigmoid3 = Exercise(
         "kernel, x and dy are vectors of x.numel() elements.",
     ],
     mistakes=[
+        *SIGMOIDS,
         FLOAT32,
         GRADIENTS,
         cast_by_autograd,
@@ -153,6 +160,7 @@ recomputed_gelu = Exercise(
         "arguments. tl.erf needs float32.",
     ],
     mistakes=[
+        *GELUS,
         FLOAT32,
         GRADIENTS,
         cast_by_autograd,
@@ -205,6 +213,7 @@ cross_entropy_backward = Exercise(
         "(p - tl.where(offs_n == target, 1.0, 0.0)) * dloss.",
     ],
     mistakes=[
+        *LOGITS,
         FLOAT32,
         nan_if_hard(
             lambda: cross_entropy_backward,
@@ -253,6 +262,7 @@ rmsnorm_backward = Exercise(
         "rows for each program, partial has a sixteenth of the elements of x.",
     ],
     mistakes=[
+        *RMSNORMS,
         lambda trials: (
             "With atomics, or behind a lock, programs add in the order in which they arrive. Give each program a row of partial sums."
             if any(a.op == "atomic" for t in trials for launch in t.evidence.launches for a in launch.accesses)
@@ -305,6 +315,8 @@ seeded_dropout = Exercise(
         "returns dx, None, None.",
     ],
     mistakes=[
+        UPSIDE_DOWN,
+        SAME_MASK,
         GRADIENTS,
         cast_by_autograd,
         saved_something("You need not keep the mask, because tl.rand(seed, i) gives the same numbers each time."),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
 import triton
+from torch.nn.functional import gelu
 
 from course_lib.criteria import GradedTrial, passed_on
 from course_lib.exercise import Exercise, Trial
+from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.recomputation.oracles import kept_elements, two_like_x
 from course_lib.mistakes import MistakeMatcher, every, on_exception, torch_did
 
@@ -144,3 +147,143 @@ def another_mask(trials: Sequence[Trial]) -> str:
     backward = all(torch.equal(out != 0, dx != 0) for _, (out, dx) in pairs)
     sentence = "Backward keeps other elements than forward. Does it draw with the same seed, and the same numbers i?"
     return sentence if forward and not backward else ""
+
+
+def sigmoids_of(x: torch.Tensor) -> list[torch.Tensor]:
+    """Compute s1, s2 and s3, each the sigmoid of the one before, in float64."""
+    s1 = x.double().sigmoid()
+    return [s1, s1.sigmoid(), s1.sigmoid().sigmoid()]
+
+
+def chain_of(x: torch.Tensor, factors: Sequence[int]) -> torch.Tensor:
+    """Multiply the derivatives s (1 - s) of the sigmoids with these numbers."""
+    s = sigmoids_of(x)
+    return math.prod((s[n] * (1 - s[n]) for n in factors), start=torch.ones_like(s[0]))
+
+
+SIGMOIDS = [
+    Misconception(lambda x, dy: sigmoids_of(x)[1], "Forward takes two sigmoids. The function has three."),
+    Misconception(
+        [lambda x, dy, n=n: dy.double() * chain_of(x, [m for m in range(3) if m != n]) for n in range(3)],
+        "dx lacks one of its three factors s * (1 - s).",
+        place=1,
+    ),
+    Misconception(lambda x, dy: chain_of(x, range(3)), "dx is not multiplied by dy.", place=1),
+]
+"""Slips in sigmoid3."""
+
+
+def phi(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Compute F(x), of which gelu(x) is x F(x), and its derivative, the normal density."""
+    return (1 + (x / math.sqrt(2)).erf()) / 2, torch.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+
+def gelu_slip(place: int, wrong: Callable[..., torch.Tensor], says: str) -> Misconception:
+    """Make the slip that result number `place` is wrong(x, gate, dy, F, density), all in float64."""
+
+    def of_call(**call: torch.Tensor) -> torch.Tensor:
+        x, gate, dy = (call[name].double() for name in ("x", "gate", "dy"))
+        return wrong(x, gate, dy, *phi(x))
+
+    return Misconception(of_call, says, place=place)
+
+
+GELUS = [
+    gelu_slip(
+        0,
+        lambda x, gate, dy, F, density: gelu(x, approximate="tanh") * gate,
+        "This is the approximation of GELU by tanh. The exact GELU is x * (1 + erf(x / sqrt(2))) / 2.",
+    ),
+    gelu_slip(
+        1,
+        lambda x, gate, dy, F, density: dy * gate * F,
+        "dx lacks a part: x F(x) is a product, so its derivative is F + x F'.",
+    ),
+    gelu_slip(
+        1,
+        lambda x, gate, dy, F, density: dy * gate * (F + x * density * math.sqrt(2 * math.pi)),
+        "In dx, F' lacks the factor 1 / sqrt(2 pi) of the normal density.",
+    ),
+    gelu_slip(
+        2, lambda x, gate, dy, F, density: dy * F, "dgate is dy * gelu(x), and gelu(x) is x F(x). Here x is missing."
+    ),
+]
+"""Slips in recomputed_gelu."""
+
+
+def logits_slip(wrong: Callable[..., torch.Tensor], says: str) -> Misconception:
+    """Make the slip that the gradient is wrong(p, ones at the targets, dloss (M, 1)), all in float64."""
+
+    def of_call(x: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor) -> torch.Tensor:
+        p = torch.exp(x.double() - lse.double()[:, None])
+        return wrong(p, torch.zeros_like(p).scatter_(1, target[:, None], 1), dloss.double()[:, None])
+
+    return Misconception(of_call, says)
+
+
+LOGITS = [
+    logits_slip(lambda p, ones, dloss: p * dloss, "At the target 1 is subtracted from p: the loss is lse - x[target]."),
+    logits_slip(lambda p, ones, dloss: p - ones, "The gradient of each row is not multiplied by the row's dloss."),
+]
+"""Slips in cross_entropy_backward."""
+
+
+def norm_slip(place: int, wrong: Callable[..., torch.Tensor], says: str) -> Misconception:
+    """Make the slip that result number `place` is wrong(n, g, rstd, x, dy, weight): n = x * rstd, g = dy * weight, in float64."""
+
+    def of_call(x: torch.Tensor, weight: torch.Tensor, rstd: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+        x, weight, rstd, dy = x.double(), weight.double(), rstd.double()[:, None], dy.double()
+        return wrong(x * rstd, dy * weight, rstd, x, dy, weight)
+
+    return Misconception(of_call, says, place=place)
+
+
+def along_rows(x: torch.Tensor) -> torch.Tensor:
+    """Compute the mean of each row, (M, 1)."""
+    return x.mean(1, keepdim=True)
+
+
+RMSNORMS = [
+    norm_slip(
+        0,
+        lambda n, g, rstd, x, dy, weight: rstd * (g - n * (g * n).sum(1, keepdim=True)),
+        "dx subtracts n times the sum of g * n. It is the mean: divide by N.",
+    ),
+    norm_slip(
+        0,
+        lambda n, g, rstd, x, dy, weight: rstd * (dy - n * along_rows(dy * n)),
+        "dx lacks the weight: g = dy * weight takes the place of dy.",
+    ),
+    norm_slip(
+        0,
+        lambda n, g, rstd, x, dy, weight: rstd * g,
+        "dx treats rstd as a constant. It hangs on every element of the row: subtract n times the mean of g * n.",
+    ),
+    norm_slip(
+        1,
+        lambda n, g, rstd, x, dy, weight: (dy * x).sum(0),
+        "dweight is the sum of dy times the normed rows, and here of dy * x: multiply x by rstd.",
+    ),
+]
+"""Slips in rmsnorm_backward."""
+
+UPSIDE_DOWN = Misconception(
+    lambda x, p, seed, dy: x.double() * ~kept_elements(x, p, seed) / (1 - p),
+    "What should be kept is dropped, and what should be dropped is kept: an element is kept where its number is at least p.",
+)
+
+
+def one_block_for_all(block: int) -> Callable[..., torch.Tensor]:
+    """Make dropout in which every block of elements draws the numbers of the first one."""
+
+    def wrong(x: torch.Tensor, p: float, seed: int, dy: torch.Tensor) -> torch.Tensor:
+        kept = kept_elements(x, p, seed).flatten()
+        return x.double() * kept[torch.arange(x.numel()) % block].reshape(x.shape) / (1 - p)
+
+    return wrong
+
+
+SAME_MASK = Misconception(
+    [one_block_for_all(2**k) for k in range(7, 13)],
+    "Every program drops the same places of its block. Draw with the number of the element in the whole tensor.",
+)

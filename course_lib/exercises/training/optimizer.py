@@ -171,7 +171,8 @@ def weights(
 def stepped(
     *,
     exponent: int = 0,
-    corrected: bool = True,
+    corrected: str = "mv",
+    sign: int = 1,
     coupled: bool = False,
     by_rate: bool = True,
     inside: bool = False,
@@ -179,7 +180,8 @@ def stepped(
 ) -> Callable[..., tuple]:
     """One step of AdamW in float64, p, m, v and the rounded p; or one with a mistake in it.
 
-    exponent    how many steps later than it is the bias corrections take it to be;  corrected: whether there are any
+    exponent    how many steps later than it is the bias corrections take it to be;  corrected: which of m and v have one
+    sign        -1: the step goes up
     coupled     decay is put into the gradient;  by_rate: decay is times the rate
     inside      eps is under the root;  folded: eps is added to the root of v, before the correction, and corrected with it
     """
@@ -189,10 +191,10 @@ def stepped(
         g = g + weight_decay * p if coupled else g
         m, v = beta1 * m.double() + (1 - beta1) * g, beta2 * v.double() + (1 - beta2) * g * g
         t = step + exponent
-        c1, c2 = (1 - beta1**t, 1 - beta2**t) if corrected and t else (1.0, 1.0)
+        c1, c2 = (1 - beta**t if name in corrected and t else 1.0 for name, beta in (("m", beta1), ("v", beta2)))
         root = (v / c2 + eps).sqrt() if inside else (v / c2).sqrt() + (eps / c2**0.5 if folded else eps)
         p = p if coupled else p * (1 - (lr if by_rate else 1) * weight_decay)
-        p = p - lr * (m / c1) / root
+        p = p - sign * lr * (m / c1) / root
         return p.float(), m.float(), v.float(), *([] if low is None else [p.to(low.dtype)])
 
     return made
@@ -265,8 +267,11 @@ adamw_step = Exercise(
     mistakes=[
         slip(
             "This is a step without bias corrections. Divide m by 1 - beta1**step, and v by 1 - beta2**step.",
-            corrected=False,
+            corrected="",
         ),
+        slip("Only m is corrected. Divide v by 1 - beta2**step, too.", corrected="m"),
+        slip("Only v is corrected. Divide m by 1 - beta1**step, too.", corrected="v"),
+        slip("The step goes up the gradient, and should go down: p -= lr * ...", sign=-1),
         slip(
             "The bias corrections are those of the next step. The first step is step 1, and its exponent is 1.",
             exponent=1,

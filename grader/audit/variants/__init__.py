@@ -1,8 +1,8 @@
 """Wrong, wasteful, cheating and honest-but-unusual solutions of each exercise, and what each must lose.
 
 Most are one-line patches of the published solution; never shipped to students. Every unit has a module here with a list
-VARIANTS; walking.py makes some of every kernel, single.py one of those with blocks of any size, forms.py some of every exercise of a form. Whole cells stand in cheats/ and
-honest/: percent scripts, one for each idea, in which a cell's header says what it is and what it must lose:
+VARIANTS; walking.py makes some of every kernel, single.py one of those with blocks of any size, forms.py some of every exercise of a form.
+Whole cells stand in cheats/ and honest/: percent scripts, one for each idea, in which a cell's header says what it is and what it must lose:
 
     # %% name="torch does it" exercise="coalescing.transpose" loses="correct.ragged; launches.performance" after="solution" flags="a rule"
 
@@ -12,9 +12,9 @@ A cell without code is the last whole cell above it, an answer to the same exerc
     # -     row_copy_kernel[(M,)](x, out, N, x.stride(0), BLOCK=4096)
     # +     row_copy_kernel[(M,)](x, out, N, x.stride(0), BLOCK=4096, num_warps=64)
 
-after="solution" puts the published solution before it; says="words" must be in its remark; not_remark="words" are false of it, and must
-not be there; tells="words" must be told by a criterion that it loses; a first cell without a name stands before each of its script; flags are the rules of grader/judging/flags.py that must show it
-to a person.
+after="solution" puts the published solution before it; tells="words" must be told by a criterion that it loses; a first cell without a
+name stands before each of its script; flags are the rules of grader/judging/flags.py that must show it to a person. The remarks that variants
+draw stand in ../remarks.
 """
 
 from __future__ import annotations
@@ -43,8 +43,6 @@ class Variant:
     patches   (old, new) replacements in it, each of which must apply
     before    cells that stand before it
     flags     the source rules that must flag it for a person
-    says      words that its remark must hold
-    not_remark    words that its remark once held, and must not hold, being false of it
     tells     words that a criterion which it loses must tell
     script    the file it comes from, "cheats/forged"
     """
@@ -56,8 +54,6 @@ class Variant:
     source: str = ""
     before: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
-    says: str = ""
-    not_remark: str = ""
     tells: str = ""
     script: str = ""
 
@@ -76,9 +72,9 @@ def kinds(unit: str) -> tuple[Callable[..., Variant], Callable[..., Variant]]:
     """(wrong, honest), with which a unit's module writes its variants down."""
 
     def wrong(
-        entry: str, name: str, loses: Sequence[str], *patches: tuple[str, str], source: str = "", **remark: Any
+        entry: str, name: str, loses: Sequence[str], *patches: tuple[str, str], source: str = "", tells: str = ""
     ) -> Variant:
-        return Variant(f"{unit}.{entry}", name, tuple(loses), patches, source, **remark)
+        return Variant(f"{unit}.{entry}", name, tuple(loses), patches, source, tells=tells)
 
     def honest(entry: str, name: str, *patches: tuple[str, str], source: str = "") -> Variant:
         return wrong(entry, name, (), *patches, source=source)
@@ -100,9 +96,7 @@ def singles(module: str) -> list[Variant]:
             criteria = find(exercise_id).criteria
             cost = (c.key for c in criteria if isinstance(c, CostCriterion) and c.about == "cost")
             loses = (*cost, *single.TOO_MUCH_WORK.get(exercise_id, ()))
-            found.append(
-                Variant(exercise_id, "one element a program", loses, patches, says="A program is not a thread")
-            )
+            found.append(Variant(exercise_id, "one element a program", loses, patches))
     return found
 
 
@@ -141,28 +135,26 @@ def read(path: Path) -> list[Variant]:
     """The variants of one percent script."""
     preamble, found, whole = (), [], ("", "")
     for header, source in re.findall(r"^# %%(.*)\n((?:(?!# %%).*\n)*)", path.read_text(), re.M):
-        says = dict(re.findall(r'(\w+)="([^"]*)"', header))
-        if not says:
+        values = dict(re.findall(r'(\w+)="([^"]*)"', header))
+        if not values:
             preamble = (source,)
             continue
         lists: dict[str, Any] = {
-            key: tuple(part.strip() for part in says.get(key, "").split(";") if part.strip())
+            key: tuple(part.strip() for part in values.get(key, "").split(";") if part.strip())
             for key in ("loses", "flags")
         }
-        before = (solution_cell(says["exercise"]),) if says.get("after") == "solution" else ()
+        before = (solution_cell(values["exercise"]),) if values.get("after") == "solution" else ()
         more: dict[str, Any] = {
-            "says": says.get("says", ""),
-            "not_remark": says.get("not_remark", ""),
-            "tells": says.get("tells", ""),
+            "tells": values.get("tells", ""),
             "script": f"{path.parent.name}/{path.stem}",
         }
         patches = changes(source)
         if not patches:
-            whole = (says["exercise"], source)
-        elif whole[0] != says["exercise"]:
-            raise ValueError(f"{path}, {says['name']}: changes a cell that answers {whole[0] or 'nothing'}")
+            whole = (values["exercise"], source)
+        elif whole[0] != values["exercise"]:
+            raise ValueError(f"{path}, {values['name']}: changes a cell that answers {whole[0] or 'nothing'}")
         more |= {"source": whole[1], "patches": patches, "before": preamble + before}
-        found.append(Variant(says["exercise"], says["name"], **more, **lists))
+        found.append(Variant(values["exercise"], values["name"], **more, **lists))
     return found
 
 

@@ -37,16 +37,16 @@ FLOPS, BYTES = "flops_an_element.performance", "traffic.performance"
 STEP = "        y = y * 0.75 + x  # an FMA\n"
 
 DIAL = [
-    wrong("dial", "one step too few", [PLAIN], ("range(n)", "range(n - 1)"), says="one step too few"),
-    wrong("dial", "one step too many", [PLAIN], ("range(n)", "range(n + 1)"), says="one step too many"),
-    wrong("dial", "y begins as 0", [PLAIN], ("    y = x\n", "    y = x * 0\n"), says="y begins as x, and then"),
-    wrong("dial", "x is never added", [PLAIN], ("y * 0.75 + x", "y * 0.75"), says="x is never added"),
+    wrong("dial", "one step too few", [PLAIN], ("range(n)", "range(n - 1)")),
+    wrong("dial", "one step too many", [PLAIN], ("range(n)", "range(n + 1)")),
+    wrong("dial", "y begins as 0", [PLAIN], ("    y = x\n", "    y = x * 0\n")),
+    wrong("dial", "x is never added", [PLAIN], ("y * 0.75 + x", "y * 0.75")),
     wrong("dial", "no mask for the store", [RAGGED], ("tl.store(out_ptr + offs, y, mask=offs < N)", "tl.store(out_ptr + offs, y)")),
     wrong("dial", "whole blocks alone", [RAGGED], ("triton.cdiv(N, BLOCK)", "max(1, N // BLOCK)")),
     wrong("dial", "steps in half precision", [RAGGED], (STEP, "        y = (y * 0.75 + x).to(x_ptr.dtype.element_ty).to(tl.float32)\n")),
     wrong("dial", "the sum of the series", [FLOPS], ("    for _ in range(n):\n" + STEP, "    y = x * (4.0 - 3.0 * tl.exp2(n * -0.4150374992788438))\n")),
     wrong("dial", "steps nobody asked for", [FLOPS], (STEP, STEP + "        y = y * 0.5 + y * 0.5\n")),
-    wrong("dial", "a launch for each step", [PLAIN], ("    dial_kernel[(triton.cdiv(N, BLOCK),)](x, out, N, n, BLOCK=BLOCK)", "    for _ in range(n):\n        dial_kernel[(triton.cdiv(N, BLOCK),)](x, out, N, 1, BLOCK=BLOCK)\n        x = out"), says="the x of the call"),
+    wrong("dial", "a launch for each step", [PLAIN], ("    dial_kernel[(triton.cdiv(N, BLOCK),)](x, out, N, n, BLOCK=BLOCK)", "    for _ in range(n):\n        dial_kernel[(triton.cdiv(N, BLOCK),)](x, out, N, 1, BLOCK=BLOCK)\n        x = out")),
     wrong("dial", "y goes through memory", [BYTES], (STEP, STEP + "        tl.store(out_ptr + offs, y, mask=offs < N)\n")),
     wrong("dial", "x is read again in each step", [BYTES], (STEP, "        y = y * 0.75 + tl.load(x_ptr + offs, mask=offs < N)\n")),
     wrong("dial", "a type that changes in the loop", [COMPILES], ("    y = x\n", "    y = 0\n")),
@@ -57,13 +57,13 @@ DIAL = [
 ]  # fmt: skip
 
 MODULES = [
-    wrong("truncated_init", "moved to the bound", [CUT], ("return weights", "weights = noise[0].clamp(-3, 3)\n    return weights"), says="two values"),
-    wrong("truncated_init", "nothing is cut", [CUT], ("return weights", "weights = noise[0]\n    return weights"), says="Nothing is cut off"),
-    wrong("truncated_init", "not scaled", [CUT], ("weights * fan_in**-0.5", "weights"), says="standard deviation of 1"),
+    wrong("truncated_init", "moved to the bound", [CUT], ("return weights", "weights = noise[0].clamp(-3, 3)\n    return weights")),
+    wrong("truncated_init", "nothing is cut", [CUT], ("return weights", "weights = noise[0]\n    return weights")),
+    wrong("truncated_init", "not scaled", [CUT], ("weights * fan_in**-0.5", "weights")),
     wrong("truncated_init", "scaled by fan_in", [CUT], ("fan_in**-0.5", "fan_in**-1")),
-    wrong("truncated_init", "cut at 2", [CUT], ("< 3", "< 2"), says="cuts at 2"),
+    wrong("truncated_init", "cut at 2", [CUT], ("< 3", "< 2")),
     wrong("truncated_init", "drawn again once", [ROUNDS], ("noise[1:]", "noise[1:2]")),
-    wrong("truncated_init", "the bound after the scale", [CUT], ("weights = noise[0]", "weights = noise[0] * fan_in**-0.5"), ("again)", "again * fan_in**-0.5)"), ("return weights * fan_in**-0.5", "return weights"), says="before you scale"),
+    wrong("truncated_init", "the bound after the scale", [CUT], ("weights = noise[0]", "weights = noise[0] * fan_in**-0.5"), ("again)", "again * fan_in**-0.5)"), ("return weights * fan_in**-0.5", "return weights")),
     wrong("truncated_init", "the last that lies within", [CUT], source="""
 def truncated_init(noise, fan_in):
     weights = noise[0]

@@ -357,7 +357,6 @@ WRONG = [
         "forward twice",
         [FORWARD, FIVE],
         (SIGMOID_CALL, SIGMOID_CALL + SIGMOID_CALL),
-        says="None of these launches loads",
     ),
     wrong(
         "sigmoid3",
@@ -437,7 +436,6 @@ WRONG = [
             "        gelu_backward_kernel[(triton.cdiv(n, 1024),)](x, gate, dy, dx, spare, n, BLOCK=1024)\n"
             "        gelu_backward_kernel[(triton.cdiv(n, 1024),)](x, gate, dy, spare, dgate, n, BLOCK=1024)\n",
         ),
-        says="need x and dy.",
     ),
     wrong("recomputed_gelu", "whole blocks only", [RAGGED, LARGE], ("triton.cdiv(n, 1024)", "max(1, n // 1024)")),
     wrong(
@@ -594,7 +592,6 @@ WRONG = [
             "        dropout_kernel[(triton.cdiv(n, 2048),)](ctx.saved_tensors[0], ctx.saved_tensors[1], n, ctx.p, ctx.seed, BLOCK=2048)\n"
             "        return dx, None, None",
         ),
-        not_remark="mask",
     ),
     wrong("seeded_dropout", "whole blocks only", [RAGGED, ANY], ("triton.cdiv(n, 2048)", "max(1, n // 2048)")),
     wrong(
@@ -608,7 +605,6 @@ WRONG = [
         "torch's dropout",
         WORK,
         ("        return out\n", "        return torch.nn.functional.dropout(x, p)\n"),
-        not_remark="old values",
     ),
     # -------------------- checkpoint
     wrong(
@@ -694,7 +690,6 @@ WRONG = [
         "locks for groups of rows, as Triton's layer-norm tutorial has them",
         ["traffic.performance", "no_atomics.performance"],
         source=LOCKS,
-        says="behind a lock",
     ),
     # -------------------- segments_for
     wrong(

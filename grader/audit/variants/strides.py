@@ -192,9 +192,9 @@ SPLIT = [
     wrong("split_heads", "a view", [HEADS, OF_VIEW], (".contiguous()", "")),
     wrong("split_heads", "channels before heads", [HEADS, OF_VIEW], ("(h d)", "(d h)")),
     wrong("split_heads", "not swapped", [HEADS, OF_VIEW], ("-> b h s d", "-> b s h d"), (".contiguous()", ".clone()")),
-    wrong("split_heads", "the wrong two swapped", [HEADS, OF_VIEW], ("-> b h s d", "-> b s d h"), says="(B, S, D, heads)"),
+    wrong("split_heads", "the wrong two swapped", [HEADS, OF_VIEW], ("-> b h s d", "-> b s d h")),
     wrong("split_heads", "sequence and batch swapped", [HEADS, OF_VIEW], ("b s (h d)", "s b (h d)")),
-    wrong("split_heads", "contiguous x alone", [OF_VIEW], ("return " + BODY, "B, S, C = x.shape\n    return " + AS_STRIDED), says="Right where x is contiguous"),
+    wrong("split_heads", "contiguous x alone", [OF_VIEW], ("return " + BODY, "B, S, C = x.shape\n    return " + AS_STRIDED)),
     wrong("split_heads", "in float32", [HEADS], (BODY, BODY + ".float()")),
     honest("split_heads", "a clone, which keeps the strides", (".contiguous()", ".clone()")),
     honest("split_heads", "in torch", (BODY, "x.reshape(*x.shape[:2], heads, -1).transpose(1, 2).contiguous()")),
@@ -232,7 +232,7 @@ SCORES = [
 def grouped_scores(q, k):
     return torch.einsum("bshd,bthd->bhst", q, k)
 """),
-    wrong("grouped_scores", "h modulo G", [GROUPED], ("(g r) d ->", "(r g) d ->"), (JOIN, '"b g r s t -> b (r g) s t"'), says="head h % G"),
+    wrong("grouped_scores", "h modulo G", [GROUPED], ("(g r) d ->", "(r g) d ->"), (JOIN, '"b g r s t -> b (r g) s t"')),
     wrong("grouped_scores", "joined the other way", [GROUPED], (JOIN, '"b g r s t -> b (r g) s t"')),
     wrong("grouped_scores", "the sum over heads", [FIRST], ("bsgrd,btgd->bgrst", "bsgrd,btkd->bgrst")),
     wrong("grouped_scores", "keys and queries swapped", [FIRST], ("b (g r) s t", "b (g r) t s")),
@@ -258,8 +258,8 @@ def grouped_scores(q, k):
 OTHER, MEAN = "correct.other", 'reduce(x, "b (n w) c -> b n c", "mean", w=width)'
 
 POOL = [
-    wrong("mean_pool", "windows of tokens far apart", [FIRST], ("(n w)", "(w n)"), says="(n w), not (w n)"),
-    wrong("mean_pool", "sums", [FIRST], ('"mean"', '"sum"'), says="sums"),
+    wrong("mean_pool", "windows of tokens far apart", [FIRST], ("(n w)", "(w n)")),
+    wrong("mean_pool", "sums", [FIRST], ('"mean"', '"sum"')),
     wrong("mean_pool", "the largest", [FIRST], ('"mean"', '"max"')),
     wrong("mean_pool", "width windows", [FIRST], ("w=width", "n=width")),
     wrong("mean_pool", "as if contiguous", [OTHER], (MEAN, "x.as_strided((x.shape[0], x.shape[1] // width, width, x.shape[2]), (x.shape[1] * x.shape[2], width * x.shape[2], x.shape[2], 1)).mean(2)")),

@@ -128,10 +128,10 @@ PLAIN, SHORT, FLOAT16 = "correct.plain", "correct.short", "correct.float16"
 SUMS_READ, SUMS_MOVED = "coalesced.load.performance", "traffic.performance"
 
 LADDER = [
-    wrong("occupancy", "registers are forgotten", [REGISTERS], ("sm[\"registers\"] // (warps * of_a_warp)", "10**6"), says="You have not counted registers"),
+    wrong("occupancy", "registers are forgotten", [REGISTERS], ("sm[\"registers\"] // (warps * of_a_warp)", "10**6")),
     wrong("occupancy", "registers of one thread a warp", [REGISTERS], ("32 * registers, 256) * 256", "registers, 256) * 256")),
     wrong("occupancy", "not rounded up", [REGISTERS], ("triton.cdiv(32 * registers, 256) * 256", "32 * registers")),
-    wrong("occupancy", "the kibibyte is forgotten", [SHARED], ("(shared_bytes + 1024)", "max(shared_bytes, 1)"), says="1024 bytes"),
+    wrong("occupancy", "the kibibyte is forgotten", [SHARED], ("(shared_bytes + 1024)", "max(shared_bytes, 1)")),
     wrong("occupancy", "any number of programs", [REST], ('"programs": sm["programs"]', '"programs": 10**6')),
     wrong("occupancy", "any number of warps", [REST], ('"warps": sm["warps"] // warps', '"warps": 10**6')),
     wrong("occupancy", "at least one", [REST], ("return fit[limit], limit", "return max(1, fit[limit]), limit")),
@@ -150,8 +150,8 @@ def programs_per_sm(warps, registers, shared_bytes, sm):
                 return programs, name
         programs += 1
 """),
-    wrong("roofs", "DRAM alone", [L2, OTHERS], ("slowest = max(seconds, key=seconds.get)", 'slowest = "DRAM"'), says="You always return DRAM"),
-    wrong("roofs", "one after the other", [L2, OTHERS], ("return seconds[slowest]", "return sum(seconds.values())"), says="You add the times up"),
+    wrong("roofs", "DRAM alone", [L2, OTHERS], ("slowest = max(seconds, key=seconds.get)", 'slowest = "DRAM"')),
+    wrong("roofs", "one after the other", [L2, OTHERS], ("return seconds[slowest]", "return sum(seconds.values())")),
     wrong("roofs", "every level gets what DRAM gets", [L2], ("matmul_bytes(m, n, k, *tile, itemsize)", "itemsize * (m * k + k * n + m * n)")),
     wrong("roofs", "the result is not stored", [L2], ("matmul_bytes(m, n, k, *tile, itemsize)", "matmul_bytes(m, n, k, *tile, itemsize) - itemsize * m * n")),
     wrong("roofs", "the result comes from shared memory", [OTHERS], (" - itemsize * m * n", "")),
@@ -177,7 +177,7 @@ def slowest_level(m, n, k, tile, warp_tile, itemsize, rates):
     wrong("ladder", "the result is no traffic", [PLAIN], ("294912", "262144")),
     wrong("ladder", "K steps count", [PLAIN], ('"times a is read, naive": 128', '"times a is read, naive": 256')),
     honest("ladder", "arithmetic", ("294912", "2 * 9 * 128 * 128"), ('"times a is read, tiles of 32": 4', '"times a is read, tiles of 32": 128 // 32')),
-    wrong("row_sums", "the last block alone", [PLAIN], ("acc += tl.load", "acc = tl.load"), says="last block of columns"),
+    wrong("row_sums", "the last block alone", [PLAIN], ("acc += tl.load", "acc = tl.load")),
     wrong("row_sums", "whole blocks alone", [ANY, FLOAT16], ("range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)"), tells="does a loop take no turn"),
     wrong("row_sums", "columns are not masked", [PLAIN], ("mask=(rows < M) & (k < K)", "mask=(rows < M) & (k >= 0)"), ("BLOCK_M=16, BLOCK_K=128", "BLOCK_M=16, BLOCK_K=1024")),
     wrong("row_sums", "rows are not masked", [ANY, FLOAT16], ("mask=(rows < M) & (k < K)", "mask=k < K")),
@@ -264,21 +264,18 @@ WRONG = [
         ("range(0, K, bk)", "range(0, K, K)"),
         ("k : k + bk]", "k : k + K]"),
         ("[k : k + bk,", "[k : k + K,"),
-        says="K is not cut",
     ),
     wrong(
         "tiled_matmul",
         "only whole tiles",
         [CUT],
         ("range(0, M, bm)", "range(0, M - bm + 1, bm)"),
-        says="along M is missing",
     ),
     wrong(
         "tiled_matmul",
         "only whole pieces of K",
         [CUT],
         ("range(0, K, bk)", "range(0, K - bk + 1, bk)"),
-        says="along K is missing",
     ),
     wrong("tiled_matmul", "keeps the last piece", ["correct.plain"], ("] += a[", "] = a[")),
     wrong("tiled_matmul", "sides swapped", [CUT], ("range(0, M, bm)", "range(0, M, bn)")),
@@ -319,7 +316,6 @@ WRONG = [
         "tiles in all",
         ["correct.plain"],
         ('"a, tiles of 64 x 64": 4,', '"a, tiles of 64 x 64": 16,'),
-        says="You counted all tiles",
     ),
     wrong(
         "predictions",
@@ -327,7 +323,6 @@ WRONG = [
         ["correct.plain"],
         ('"a, tiles of 32 x 128": 2,', '"a, tiles of 32 x 128": 8,'),
         ('"b, tiles of 32 x 128": 8,', '"b, tiles of 32 x 128": 2,'),
-        says="divide by the tile's columns",
     ),
     wrong(
         "predictions",
@@ -385,7 +380,7 @@ WRONG = [
             "        a = (a + tl.load(a_ptrs, mask=(rows < M) & (k[None, :] < K - start), other=0)) / 2\n        a = a.to(a_ptr.dtype.element_ty)\n        b = tl.load(",
         ),
     ),
-    wrong("matmul", "TF32", [SINGLE], (', input_precision="ieee"', ""), says="precision of TF32"),
+    wrong("matmul", "TF32", [SINGLE], (', input_precision="ieee"', "")),
     wrong(
         "matmul",
         "an accumulator in half precision",
@@ -449,7 +444,6 @@ WRONG = [
         "b goes on by the stride of its rows' elements",
         [RAGGED, STRIDED, BATCHED, LONG, SINGLE, *PERFORMANCE],
         ("b_ptrs += BLOCK_K * stride_bk", "b_ptrs += BLOCK_K * stride_bn"),
-        says="Right where the last axis of `a` has at most 64 elements, and wrong from 65 on",
     ),
     wrong(
         "matmul",
@@ -847,15 +841,15 @@ VARIANTS = LOG + BREAKING + NAMING + LADDER + WRONG + HONEST
 
 VARIANTS += [
     # -------------------- tune
-    wrong("tune", "4 warps", [SPILLS], config(128, 256, 64, 4, 4), says="give it 128 sums or fewer"),
-    wrong("tune", "256 x 256", [SPILLS], config(256, 256, 64, 8, 3), says="give it 128 sums or fewer"),
+    wrong("tune", "4 warps", [SPILLS], config(128, 256, 64, 4, 4)),
+    wrong("tune", "256 x 256", [SPILLS], config(256, 256, 64, 8, 3)),
     wrong("tune", "256 x 256, 16 warps: no such registers", [SPILLS, WGMMA, FILLED], config(256, 256, 32, 16, 4)),
-    wrong("tune", "three stages", [FILLED], config(128, 256, 64, 8, 3), says="There is room for another stage"),
-    wrong("tune", "five stages: too much shared memory", [SPILLS, WGMMA, FILLED], config(128, 256, 64, 8, 5), says="The stages do not fit"),
+    wrong("tune", "three stages", [FILLED], config(128, 256, 64, 8, 3)),
+    wrong("tune", "five stages: too much shared memory", [SPILLS, WGMMA, FILLED], config(128, 256, 64, 8, 5)),
     wrong("tune", "short steps", [FILLED], config(128, 256, 32, 8, 4)),
     wrong("tune", "the default warps and stages", [SPILLS, FILLED], (", num_warps=8, num_stages=4", "")),
     wrong("tune", "128 x 128, six stages", [MOVED], config(128, 128, 64, 8, 6)),
-    wrong("tune", "64 x 64", [FILLED, MOVED], config(64, 64, 64, 4, 4), says="Larger tiles move fewer bytes"),
+    wrong("tune", "64 x 64", [FILLED, MOVED], config(64, 64, 64, 4, 4)),
     wrong("tune", "32 rows: mma.sync", [WGMMA, MOVED], config(32, 256, 64, 4, 6)),
     wrong("tune", "no number for BLOCK_K", ["correct.plain"], ("BLOCK_K=64, ", "")),
     wrong("tune", "torch multiplies", ["triton_did_the_work"], source="def configuration():\n    pass\n\n\ndef tuned_matmul(a, b):\n    return a @ b\n", tells="`configuration` returns nothing"),
@@ -863,7 +857,7 @@ VARIANTS += [
     honest("tune", "long steps", config(128, 256, 128, 8, 2)),
     honest("tune", "16 warps", config(128, 256, 64, 16, 4)),
     # -------------------- split_k
-    wrong("split_k", "the rest of K is left out", [RAGGED, EMPTY, PARTS_LONG], ("share = triton.cdiv(K, splits)", "share = K // splits"), says="K // splits rounds down"),
+    wrong("split_k", "the rest of K is left out", [RAGGED, EMPTY, PARTS_LONG], ("share = triton.cdiv(K, splits)", "share = K // splits")),
     wrong("split_k", "shares overlap", [RAGGED, EMPTY, PARTS_LONG], ("k[None, :] < stop", "k[None, :] < K"), ("k[:, None] < stop", "k[:, None] < K")),
     wrong("split_k", "the last share goes past K", [RAGGED, EMPTY, PARTS_LONG], ("stop = tl.minimum((split + 1) * share, K)", "stop = (split + 1) * share")),
     wrong("split_k", "empty shares store nothing", [EMPTY], ("acc, mask=(rows < M) & (cols < N))", "acc, mask=(rows < M) & (cols < N) & (split * share < K))")),
@@ -876,7 +870,7 @@ VARIANTS += [
     wrong("split_k", "one program adds up", [PARTS_BYTES], ("triton.cdiv(M * N, 512)", "1"), ("BLOCK=512", "BLOCK=triton.next_power_of_2(M * N)")),
     wrong("split_k", "a launch for each share", [TWO_LAUNCHES, PARTS_BYTES], ("N, K, share,\n", "N, K, share, split,\n"), ("tile, split = tl.program_id(0), tl.program_id(1)", "tile = tl.program_id(0)"), ("    parts_kernel[grid](a, b, parts, M, N, K, share, BLOCK", "    for split in range(splits):\n        parts_kernel[grid[:1]](a, b, parts, M, N, K, share, split, BLOCK"), tells="`parts_kernel` is launched"),
     wrong("split_k", "parts are added atomically", [SAME_BITS], ("    tl.store(parts_ptr + (split * M + rows) * N + cols, acc,", "    tl.atomic_add(parts_ptr + rows * N + cols, acc,"), ("torch.empty(splits, M, N,", "torch.zeros(1, M, N,"), ("parts, c, M * N, splits,", "parts, c, M * N, 1,")),
-    wrong("split_k", "TF32", [RAGGED], (', input_precision="ieee"', ""), says="precision of TF32"),
+    wrong("split_k", "TF32", [RAGGED], (', input_precision="ieee"', "")),
     wrong("split_k", "the sum begins as a number", ["compiles"], ("total = tl.zeros((BLOCK,), tl.float32)", "total = 0.0"), tells="tl.zeros([512], ...)"),
     wrong("split_k", "torch adds up", ["triton_did_the_work"], ("    sum_kernel[(triton.cdiv(M * N, 512),)](parts, c, M * N, splits, BLOCK=512)\n    return c", "    return parts.sum(0).to(a.dtype)")),
     honest("split_k", "wide tiles, long steps", ("BLOCK_M=64, BLOCK_N=64, BLOCK_K=32", "BLOCK_M=64, BLOCK_N=128, BLOCK_K=64"), ("triton.cdiv(N, 64)", "triton.cdiv(N, 128)")),

@@ -114,7 +114,7 @@ def tiled_matmul(a, b, bm, bn, bk):
     return c
 
 
-# %% name="tiles of half the rows and twice the columns" exercise="tiling.tiled_matmul" loses="counted.plain" not_remark="edges are missing"
+# %% name="tiles of half the rows and twice the columns" exercise="tiling.tiled_matmul" loses="counted.plain"
 def tiled_matmul(a, b, bm, bn, bk):
     (M, K), N = a.shape, b.shape[1]
     c = torch.zeros(M, N, dtype=a.dtype)

@@ -169,7 +169,7 @@ def transpose(x):
     return out
 
 
-# %% name="a kernel whose source is another's" exercise="coalescing.transpose" loses="correct.plain" flags="patched modules" not_remark="The numbers are right"
+# %% name="a kernel whose source is another's" exercise="coalescing.transpose" loses="correct.plain" flags="patched modules"
 # What is shown and what runs differ; what is judged is the text.
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):

@@ -143,7 +143,7 @@ def row_copy(x):
     return (own(x), own(x))
 
 
-# %% name="half precision" exercise="coalescing.row_copy" loses="correct.plain" not_remark="never uses" tells="dtype=x.dtype"
+# %% name="half precision" exercise="coalescing.row_copy" loses="correct.plain" tells="dtype=x.dtype"
 @triton.jit
 def half_kernel(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
     m = tl.program_id(0)
@@ -159,7 +159,7 @@ def row_copy(x):
     return out
 
 
-# %% name="through half precision" exercise="coalescing.row_copy" loses="correct.plain" not_remark="never uses" tells="float16"
+# %% name="through half precision" exercise="coalescing.row_copy" loses="correct.plain" tells="float16"
 # The right dtype, eleven bits of each number.
 # -         tl.store(out_ptr + m * N + cols, tl.load(x_ptr + m * row_stride + cols, mask=cols < N), mask=cols < N)
 # +         x = tl.load(x_ptr + m * row_stride + cols, mask=cols < N)
@@ -186,7 +186,7 @@ def column_sum(x):
     return out
 
 
-# %% name="every other row of tiles" exercise="coalescing.row_copy" loses="correct.plain" not_remark="never uses" tells="did not store these elements"
+# %% name="every other row of tiles" exercise="coalescing.row_copy" loses="correct.plain" tells="did not store these elements"
 @triton.jit
 def half_the_tiles(x_ptr, out_ptr, M, N, row_stride, BLOCK: tl.constexpr):
     m = 2 * tl.program_id(0)
@@ -202,7 +202,7 @@ def row_copy(x):
     return out
 
 
-# %% name="only what the public cases show" exercise="coalescing.transpose" loses="correct.ragged; correct.strided" after="solution" not_remark="formula" tells="No kernel is launched on this input"
+# %% name="only what the public cases show" exercise="coalescing.transpose" loses="correct.ragged; correct.strided" after="solution" tells="No kernel is launched on this input"
 own = transpose
 PUBLIC = {(256, 128), (1, 1), (130, 33), (7, 200), (70, 41), (45, 100), (256, 256), (128, 256), (512, 1024)}
 

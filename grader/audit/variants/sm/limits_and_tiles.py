@@ -8,12 +8,12 @@ wrong, honest = kinds("sm")
 
 PEAK, THROTTLED = "correct.peak", "correct.throttled"
 LIGHT = [
-    wrong("speed_of_light", "one operation for a multiply-add", [PEAK, THROTTLED], ("2 * sms * macs", "sms * macs"), says="one operation"),
+    wrong("speed_of_light", "one operation for a multiply-add", [PEAK, THROTTLED], ("2 * sms * macs", "sms * macs")),
     wrong("speed_of_light", "four tensor cores more", [PEAK, THROTTLED], ("2 * sms * macs", "8 * sms * macs")),
-    wrong("speed_of_light", "idle watts throttle, too", [THROTTLED], ("((limit - idle) / switching)", "(limit / (idle + switching))"), says="idle watts do not fall"),
-    wrong("speed_of_light", "a straight line", [THROTTLED], (" ** (1 / 3)", ""), says="cube root"),
-    wrong("speed_of_light", "a square root", [THROTTLED], ("(1 / 3)", "(1 / 2)"), says="square root"),
-    wrong("speed_of_light", "faster than the clock", [PEAK], ("min(1.0, ((limit - idle) / switching) ** (1 / 3))", "((limit - idle) / switching) ** (1 / 3)"), says="makes nothing faster"),
+    wrong("speed_of_light", "idle watts throttle, too", [THROTTLED], ("((limit - idle) / switching)", "(limit / (idle + switching))")),
+    wrong("speed_of_light", "a straight line", [THROTTLED], (" ** (1 / 3)", "")),
+    wrong("speed_of_light", "a square root", [THROTTLED], ("(1 / 3)", "(1 / 2)")),
+    wrong("speed_of_light", "faster than the clock", [PEAK], ("min(1.0, ((limit - idle) / switching) ** (1 / 3))", "((limit - idle) / switching) ** (1 / 3)")),
     wrong("speed_of_light", "never throttles", [THROTTLED], ("peak, peak * share", "peak, peak")),
     wrong("speed_of_light", "the other order", [THROTTLED], ("peak, peak * share", "peak * share, peak")),
     honest("speed_of_light", "watts by logarithms", ("share = min(1.0, ((limit - idle) / switching) ** (1 / 3))", "import math\n    share = math.exp(min(0.0, math.log((limit - idle) / switching)) / 3)")),
@@ -62,13 +62,13 @@ BY_HAND = """def occupancy(registers, shared, warps, gpu):
         programs, seats, room = programs + 1, seats - warps, room - each
 """
 OCCUPANCY = [
-    wrong("occupancy", "one pool of registers", [REGISTERS, ALL], ('gpu["partitions"] * in_a_partition // warps', 'gpu["registers"] // (a_warp * warps)'), says="not one pool"),
-    wrong("occupancy", "registers without units", [REGISTERS, ALL], ('whole(32 * registers, gpu["register_unit"])', "32 * registers"), says="units of 256"),
-    wrong("occupancy", "shared memory without units", [SHARED, ALL], ('whole(shared + gpu["reserved_bytes"], gpu["shared_unit"])', '(shared + gpu["reserved_bytes"])'), says="shared_unit"),
+    wrong("occupancy", "one pool of registers", [REGISTERS, ALL], ('gpu["partitions"] * in_a_partition // warps', 'gpu["registers"] // (a_warp * warps)')),
+    wrong("occupancy", "registers without units", [REGISTERS, ALL], ('whole(32 * registers, gpu["register_unit"])', "32 * registers")),
+    wrong("occupancy", "shared memory without units", [SHARED, ALL], ('whole(shared + gpu["reserved_bytes"], gpu["shared_unit"])', '(shared + gpu["reserved_bytes"])')),
     wrong("occupancy", "nothing is reserved", [SHARED, ALL], ('shared + gpu["reserved_bytes"]', "shared")),
     wrong("occupancy", "units before what is reserved", [SHARED, ALL], ('whole(shared + gpu["reserved_bytes"], gpu["shared_unit"])', '(whole(shared, 1024) + gpu["reserved_bytes"])')),
     wrong("occupancy", "a register for each warp", [REGISTERS, ALL], ("32 * registers", "registers")),
-    wrong("occupancy", "warps of programs are not dealt out", [REGISTERS, SHARED, ALL], ('gpu["partitions"] * in_a_partition // warps', 'in_a_partition // -(-warps // 4)'), says="need not have as many warps"),
+    wrong("occupancy", "warps of programs are not dealt out", [REGISTERS, SHARED, ALL], ('gpu["partitions"] * in_a_partition // warps', 'in_a_partition // -(-warps // 4)')),
     wrong("occupancy", "the largest room", [REGISTERS, SHARED, ALL], ("min(room", "max(room")),
     wrong("occupancy", "one reason for all", [REGISTERS, SHARED, ALL], ("return room[limit], limit", 'return room[limit], "registers"')),
     wrong("occupancy", "the number alone", [REGISTERS, SHARED, ALL], ("return room[limit], limit", "return room[limit]")),
@@ -98,8 +98,8 @@ def chains_and_warps(warps, chains, steps, latency, interval):
     return last, need
 """
 CHAINS = [
-    wrong("chains", "one after the other", [WAITS, BUSY, SLOW], ("cycles = (steps - 1) * max(latency, a_round) + a_round - interval + latency", "cycles = warps * chains * steps * latency"), says="overlap"),
-    wrong("chains", "whole rounds", [WAITS, BUSY, SLOW], ("cycles = (steps - 1) * max(latency, a_round) + a_round - interval + latency", "cycles = steps * max(latency, a_round)"), says="last one ends"),
+    wrong("chains", "one after the other", [WAITS, BUSY, SLOW], ("cycles = (steps - 1) * max(latency, a_round) + a_round - interval + latency", "cycles = warps * chains * steps * latency")),
+    wrong("chains", "whole rounds", [WAITS, BUSY, SLOW], ("cycles = (steps - 1) * max(latency, a_round) + a_round - interval + latency", "cycles = steps * max(latency, a_round)")),
     wrong("chains", "the pipe is never slow", [SLOW], ("warps * chains * interval", "warps * chains"), ("a_round - interval", "a_round - 1"), ("(chains * interval)", "chains")),
     wrong("chains", "the latency alone", [BUSY, SLOW], ("max(latency, a_round)", "latency")),
     wrong("chains", "the pipe alone", [WAITS, SLOW], ("max(latency, a_round)", "a_round")),
@@ -126,12 +126,12 @@ COUNTED = """def warp_tile_bytes(tile, warp_tile, thread_tile, bk, itemsize):
     return [bk * itemsize * x for x in (M + N, warps, threads)]
 """
 TILES = [
-    wrong("warp_tile_bytes", "all share registers", [WHOLE, EDGES], ("(M + N, numbers(M, N, m, n), of_threads)", "(M + N, M + N, M + N)"), says="do not share registers"),
-    wrong("warp_tile_bytes", "sums as well", [WHOLE, EDGES], ("bk * itemsize * count", "(bk * count + M * N) * itemsize"), says="Sums stay"),
-    wrong("warp_tile_bytes", "two loads for each product", [WHOLE, EDGES], ("    return tuple(bk", "    of_threads = 2 * M * N\n    return tuple(bk"), says="outer product"),
-    wrong("warp_tile_bytes", "one k", [WHOLE, EDGES], ("bk * itemsize * count", "itemsize * count"), says="bk of them"),
+    wrong("warp_tile_bytes", "all share registers", [WHOLE, EDGES], ("(M + N, numbers(M, N, m, n), of_threads)", "(M + N, M + N, M + N)")),
+    wrong("warp_tile_bytes", "sums as well", [WHOLE, EDGES], ("bk * itemsize * count", "(bk * count + M * N) * itemsize")),
+    wrong("warp_tile_bytes", "two loads for each product", [WHOLE, EDGES], ("    return tuple(bk", "    of_threads = 2 * M * N\n    return tuple(bk")),
+    wrong("warp_tile_bytes", "one k", [WHOLE, EDGES], ("bk * itemsize * count", "itemsize * count")),
     wrong("warp_tile_bytes", "a's parts for b", [WHOLE, EDGES], ("M * triton.cdiv(N, n) + N * triton.cdiv(M, m)", "M * triton.cdiv(M, m) + N * triton.cdiv(N, n)")),
-    wrong("warp_tile_bytes", "rounded down", [EDGES], ("M * triton.cdiv(N, n) + N * triton.cdiv(M, m)", "M * max(1, N // n) + N * max(1, M // m)"), says="round up"),
+    wrong("warp_tile_bytes", "rounded down", [EDGES], ("M * triton.cdiv(N, n) + N * triton.cdiv(M, m)", "M * max(1, N // n) + N * max(1, M // m)")),
     wrong("warp_tile_bytes", "threads of the whole tile", [EDGES], ("min(m, M - i), min(n, N - j)", "m, n")),
     wrong("warp_tile_bytes", "numbers, not bytes", [WHOLE, EDGES], ("bk * itemsize * count", "bk * count")),
     honest("warp_tile_bytes", "part by part", source=COUNTED),
@@ -172,10 +172,10 @@ PIECES = """def persistent_order(pid, sms, grid_m, grid_n, group):
     return order[pid * each : (pid + 1) * each]
 """
 ORDER = [
-    wrong("persistent_order", "rows", [L2], (TILE, "tiles.append(divmod(number, grid_n))"), says="row order"),
-    wrong("persistent_order", "a piece each", [L2], source=PIECES, says="a piece of the order for itself"),
+    wrong("persistent_order", "rows", [L2], (TILE, "tiles.append(divmod(number, grid_n))")),
+    wrong("persistent_order", "a piece each", [L2], source=PIECES),
     wrong("persistent_order", "whole rounds alone", [DEALT, L2], (LIST, "for number in range(pid, grid_m * grid_n // sms * sms, sms):")),
-    wrong("persistent_order", "the last group is full", [DEALT, L2], ("min(group, grid_m - first)", "group"), says="fewer rows"),
+    wrong("persistent_order", "the last group is full", [DEALT, L2], ("min(group, grid_m - first)", "group")),
     wrong("persistent_order", "two do the same", [DEALT, L2], (LIST, "for number in range(pid // 2, grid_m * grid_n, sms):")),
     wrong("persistent_order", "the first program does it", [DEALT, L2], (LIST, "for number in range(grid_m * grid_n) if pid == 0 else ():")),
     wrong("persistent_order", "one tile each", [DEALT, L2], (LIST, "for number in [pid]:")),
@@ -206,10 +206,10 @@ WAVES = """def balanced_walk(pid, sms, tiles, steps):
 """
 SHARE = "at, end = pid * total // sms, (pid + 1) * total // sms"
 BALANCE = [
-    wrong("balanced_walk", "whole tiles", [BALANCED], source=WHOLE_TILES, says="whole tiles"),
+    wrong("balanced_walk", "whole tiles", [BALANCED], source=WHOLE_TILES),
     wrong("balanced_walk", "single steps", [CUTS], source=STEPS),
-    wrong("balanced_walk", "the last one gets the rest", [BALANCED], (SHARE, "at = pid * (total // sms)\n    end = total if pid == sms - 1 else at + total // sms"), says="last program gets all"),
-    wrong("balanced_walk", "rounded down", [COVERED, BALANCED, CUTS], (SHARE, "at, end = pid * (total // sms), (pid + 1) * (total // sms)"), says="nobody has the steps"),
+    wrong("balanced_walk", "the last one gets the rest", [BALANCED], (SHARE, "at = pid * (total // sms)\n    end = total if pid == sms - 1 else at + total // sms")),
+    wrong("balanced_walk", "rounded down", [COVERED, BALANCED, CUTS], (SHARE, "at, end = pid * (total // sms), (pid + 1) * (total // sms)")),
     wrong("balanced_walk", "steps of the line", [COVERED, BALANCED, CUTS], ("(tile, at - tile * steps, stop - tile * steps)", "(tile, at, stop)")),
     wrong("balanced_walk", "ends at the last step", [COVERED, BALANCED, CUTS], ("stop - tile * steps)", "stop - tile * steps - 1)")),
     wrong("balanced_walk", "one piece each", [COVERED, BALANCED, CUTS], ("        at = stop\n", "        break\n")),
@@ -275,15 +275,15 @@ DESCRIPTORS = [
     wrong("descriptor_matmul", "torch's", [KERNEL], source=TORCHS),
     wrong("descriptor_matmul", "pointers", [DESCRIBED_ALL], source=BY_POINTERS),
     wrong("descriptor_matmul", "the store by pointers", [DESCRIBED_ALL], ("c_desc.store([m, n], acc.to(c_desc.dtype))", "rows, cols = m + tl.arange(0, BLOCK_M)[:, None], n + tl.arange(0, BLOCK_N)[None, :]\n    tl.store(c_ptr + rows * N + cols, acc.to(c_desc.dtype), mask=(rows < M) & (cols < N))"), ("a_desc, b_desc, c_desc, K, BLOCK_M: tl", "a_desc, b_desc, c_desc, c_ptr, M, N, K, BLOCK_M: tl"), ("a_desc, b_desc, c_desc, K, BLOCK_M=BLOCK_M", "a_desc, b_desc, c_desc, c, M, N, K, BLOCK_M=BLOCK_M")),
-    wrong("descriptor_matmul", "whole steps alone", [RAGGED, LONG], ("range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)"), says="last, partial step"),
+    wrong("descriptor_matmul", "whole steps alone", [RAGGED, LONG], ("range(0, K, BLOCK_K)", "range(0, K // BLOCK_K * BLOCK_K, BLOCK_K)")),
     wrong("descriptor_matmul", "the grid rounds down", [RAGGED, DESCRIBED_ALL, A, B], ("(triton.cdiv(M, BLOCK_M), triton.cdiv(N, BLOCK_N))", "(max(1, M // BLOCK_M), max(1, N // BLOCK_N))")),
     wrong("descriptor_matmul", "sums in halves", [PLAIN], ("acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc)", "acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc).to(a_desc.dtype).to(tl.float32)")),
     wrong("descriptor_matmul", "the last step alone", [PLAIN], ("b_desc.load([k, n]), acc)", "b_desc.load([k, n]))")),
-    wrong("descriptor_matmul", "tiles by number", [PLAIN], ("m, n = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N", "m, n = tl.program_id(0), tl.program_id(1)"), says="their tiles overlap", not_remark="the same tile."),
+    wrong("descriptor_matmul", "tiles by number", [PLAIN], ("m, n = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N", "m, n = tl.program_id(0), tl.program_id(1)")),
     wrong("descriptor_matmul", "rows of b for columns", [PLAIN], ("b_desc.load([k, n])", "b_desc.load([n, k])")),
     wrong("descriptor_matmul", "tiles of 32 rows", [B], (BLOCKS, "BLOCK_M, BLOCK_N, BLOCK_K = 32, 64, 32")),
     wrong("descriptor_matmul", "tiles of 32 columns", [A], (BLOCKS, "BLOCK_M, BLOCK_N, BLOCK_K = 64, 32, 32")),
-    wrong("descriptor_matmul", "rows padded to 3", [PLAIN], ("    c_desc = ", "    c = torch.empty(M, N + 3, dtype=a.dtype, device=a.device)[:, :N]\n    c_desc = "), says="Which tensor of yours has other rows?", not_remark="other tensor"),
+    wrong("descriptor_matmul", "rows padded to 3", [PLAIN], ("    c_desc = ", "    c = torch.empty(M, N + 3, dtype=a.dtype, device=a.device)[:, :N]\n    c_desc = ")),
     honest("descriptor_matmul", "descriptors made in the kernel", source=IN_THE_KERNEL),
     honest("descriptor_matmul", "large tiles", (BLOCKS, "BLOCK_M, BLOCK_N, BLOCK_K = 128, 128, 64")),
     honest("descriptor_matmul", "as many programs as SMs", *WALKING),
@@ -332,13 +332,13 @@ def linear_silu(x, w, bias):
 """
 LAYER = [
     wrong("linear_silu", "two kernels", [LAUNCHES, TRAFFIC], source=PRODUCT + TWO),
-    wrong("linear_silu", "no bias", [PLAIN], (BIAS, ""), says="bias is missing"),
-    wrong("linear_silu", "no activation", [PLAIN], (EPILOGUE, ""), says="activation is missing"),
-    wrong("linear_silu", "a ReLU", [PLAIN], (EPILOGUE, "    acc = tl.maximum(acc, 0)\n"), says="This is a ReLU, and"),
-    wrong("linear_silu", "the sigmoid alone", [PLAIN], (EPILOGUE, "    acc = tl.sigmoid(acc)\n"), says="This is sigmoid(y) alone, and"),
-    wrong("linear_silu", "bias last", [PLAIN], (BIAS + EPILOGUE, EPILOGUE + BIAS), says="belongs before"),
-    wrong("linear_silu", "rounded before the bias", [PRECISION], (BIAS, "    acc = acc.to(out_ptr.dtype.element_ty).to(tl.float32)\n" + BIAS), says="before the bias"),
-    wrong("linear_silu", "bias of the rows", [PLAIN], (BIAS, "    acc += tl.load(bias_ptr + rows, mask=rows < N, other=0).to(tl.float32)\n"), says="each column of the result"),
+    wrong("linear_silu", "no bias", [PLAIN], (BIAS, "")),
+    wrong("linear_silu", "no activation", [PLAIN], (EPILOGUE, "")),
+    wrong("linear_silu", "a ReLU", [PLAIN], (EPILOGUE, "    acc = tl.maximum(acc, 0)\n")),
+    wrong("linear_silu", "the sigmoid alone", [PLAIN], (EPILOGUE, "    acc = tl.sigmoid(acc)\n")),
+    wrong("linear_silu", "bias last", [PLAIN], (BIAS + EPILOGUE, EPILOGUE + BIAS)),
+    wrong("linear_silu", "rounded before the bias", [PRECISION], (BIAS, "    acc = acc.to(out_ptr.dtype.element_ty).to(tl.float32)\n" + BIAS)),
+    wrong("linear_silu", "bias of the rows", [PLAIN], (BIAS, "    acc += tl.load(bias_ptr + rows, mask=rows < N, other=0).to(tl.float32)\n")),
     wrong("linear_silu", "no mask for the bias", [RAGGED, PRECISION, LAUNCHES, TRAFFIC], ("tl.load(bias_ptr + cols, mask=cols < N, other=0)", "tl.load(bias_ptr + cols)")),
     wrong("linear_silu", "small tiles", [TRAFFIC], ("BLOCK_M=64, BLOCK_N=128", "BLOCK_M=32, BLOCK_N=32"), ("triton.cdiv(M, 64), triton.cdiv(N, 128)", "triton.cdiv(M, 32), triton.cdiv(N, 32)")),
     wrong("linear_silu", "torch adds the bias", [KERNEL], ("    return out\n", "    return torch.nn.functional.silu(out + bias)\n"), (BIAS + EPILOGUE, "")),

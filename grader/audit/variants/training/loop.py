@@ -87,16 +87,16 @@ EVERY, LOSSES, LAUNCHES, LITTLE = (
 
 UPDATE = [
     wrong("update", "sgd goes up", [SGD], ('"sgd":\n            return p - lr * g', '"sgd":\n            return p + lr * g')),
-    wrong("update", "momentum as a mean", [MOMENTUM], ('0.9 * state.get("m", 0.0) + g', '0.9 * state.get("m", 0.0) + 0.1 * g'), says="no mean"),
+    wrong("update", "momentum as a mean", [MOMENTUM], ('0.9 * state.get("m", 0.0) + g', '0.9 * state.get("m", 0.0) + 0.1 * g')),
     wrong("update", "momentum forgets", [MOMENTUM], ('state["m"] = 0.9 * state.get("m", 0.0) + g\n', 'state["m"] = g\n')),
     wrong("update", "adagrad forgets", [ADAGRAD], ('state["s"] = state.get("s", 0.0) + g * g', 'state["s"] = g * g')),
     wrong("update", "adagrad without a root", [ADAGRAD], ('g / (state["s"] ** 0.5 + 1e-8)\n        case "rmsprop"', 'g / (state["s"] + 1e-8)\n        case "rmsprop"')),
     wrong("update", "rmsprop as adagrad", [RMSPROP], ('0.99 * state.get("s", 0.0) + 0.01 * g * g', 'state.get("s", 0.0) + g * g')),
-    wrong("update", "adam without bias correction", [ADAM], ("(m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)) ** 0.5 + 1e-8)", "m / (v**0.5 + 1e-8)"), says="without bias correction"),
+    wrong("update", "adam without bias correction", [ADAM], ("(m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)) ** 0.5 + 1e-8)", "m / (v**0.5 + 1e-8)")),
     wrong("update", "adam counts from 0", [ADAM], ('state.get("t", 0) + 1', 'state.get("t", 1) + 1')),
     wrong("update", "adam with eps under the root", [ADAM], ("((v / (1 - 0.999**t)) ** 0.5 + 1e-8)", "(v / (1 - 0.999**t) + 1e-8) ** 0.5")),
     wrong("update", "adam corrects m alone", [ADAM], ("(v / (1 - 0.999**t))", "v")),
-    wrong("update", "adam corrects the root of v", [ADAM], ("((v / (1 - 0.999**t)) ** 0.5 + 1e-8)", "(v**0.5 / (1 - 0.999**t) + 1e-8)"), says="outside of the root"),
+    wrong("update", "adam corrects the root of v", [ADAM], ("((v / (1 - 0.999**t)) ** 0.5 + 1e-8)", "(v**0.5 / (1 - 0.999**t) + 1e-8)")),
     honest("update", "adam with one rate for both corrections", ("lr * (m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)) ** 0.5 + 1e-8)", "lr * (1 - 0.999**t) ** 0.5 / (1 - 0.9**t) * m / (v**0.5 + 1e-8 * (1 - 0.999**t) ** 0.5)")),
 ]  # fmt: skip
 
@@ -132,19 +132,20 @@ IN_TORCH = """def adamw_step(p, g, m, v, low, lr, beta1, beta2, eps, weight_deca
     return None if low is None else low.copy_(p)
 """
 ADAMW = [
-    wrong("adamw_step", "bias corrections forgotten", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1.0, 1.0"), says="without bias corrections"),
+    wrong("adamw_step", "bias corrections forgotten", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1.0, 1.0")),
     wrong("adamw_step", "only m is corrected", [FIRST, SMALL], ("1 - beta2**step", "1.0")),
-    wrong("adamw_step", "t one too large", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** (step + 1), 1 - beta2 ** (step + 1)"), says="those of the next step"),
-    wrong("adamw_step", "t one too small", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** max(1, step - 1), 1 - beta2 ** max(1, step - 1)"), says="those of the step before"),
-    wrong("adamw_step", "decay coupled to the gradient", [DECAY], ("    p *= 1 - lr * decay\n", "    g += decay * p\n"), says="went into the gradient"),
-    wrong("adamw_step", "decay not times the rate", [DECAY], ("p *= 1 - lr * decay", "p *= 1 - decay"), says="not multiplied by the learning rate"),
+    wrong("adamw_step", "only v is corrected", [FIRST, SMALL], ("1 - beta1**step", "1.0")),
+    wrong("adamw_step", "t one too large", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** (step + 1), 1 - beta2 ** (step + 1)")),
+    wrong("adamw_step", "t one too small", [FIRST, SMALL], ("1 - beta1**step, 1 - beta2**step", "1 - beta1 ** max(1, step - 1), 1 - beta2 ** max(1, step - 1)")),
+    wrong("adamw_step", "decay coupled to the gradient", [DECAY], ("    p *= 1 - lr * decay\n", "    g += decay * p\n")),
+    wrong("adamw_step", "decay not times the rate", [DECAY], ("p *= 1 - lr * decay", "p *= 1 - decay")),
     wrong("adamw_step", "no decay", [DECAY], ("    p *= 1 - lr * decay\n", "")),
-    wrong("adamw_step", "eps under the root", [SMALL], ("tl.sqrt(v / c2) + eps", "tl.sqrt(v / c2 + eps)"), says="under the root"),
-    wrong("adamw_step", "eps corrected with the root", [SMALL], ("p -= lr * (m / c1) / (tl.sqrt(v / c2) + eps)", "p -= (lr * tl.sqrt_rn(c2 + 0 * v) / c1) * m / (tl.sqrt(v) + eps)"), says="eps is corrected with the root"),
+    wrong("adamw_step", "eps under the root", [SMALL], ("tl.sqrt(v / c2) + eps", "tl.sqrt(v / c2 + eps)")),
+    wrong("adamw_step", "eps corrected with the root", [SMALL], ("p -= lr * (m / c1) / (tl.sqrt(v / c2) + eps)", "p -= (lr * tl.sqrt_rn(c2 + 0 * v) / c1) * m / (tl.sqrt(v) + eps)")),
     wrong("adamw_step", "no eps", [SMALL], ("tl.sqrt(v / c2) + eps", "tl.sqrt(v / c2)")),
-    wrong("adamw_step", "starts from the rounded weights", [HALF, ONE, BYTES, PLACE], ("    p = tl.load(p_ptr + i, mask=inside, other=0)\n", "    p = tl.load((low_ptr if LOW else p_ptr) + i, mask=inside, other=0).to(tl.float32)\n"), says="`p` is the master"),
+    wrong("adamw_step", "starts from the rounded weights", [HALF, ONE, BYTES, PLACE], ("    p = tl.load(p_ptr + i, mask=inside, other=0)\n", "    p = tl.load((low_ptr if LOW else p_ptr) + i, mask=inside, other=0).to(tl.float32)\n")),
     wrong("adamw_step", "rounded weights not written", [HALF, ONE, BYTES, PLACE], ("    if LOW:\n        tl.store(low_ptr + i, p.to(low_ptr.dtype.element_ty), mask=inside)\n", "")),
-    wrong("adamw_step", "no mask", [RAGGED, FIRST, DECAY, SMALL, HALF], (", mask=inside, other=0", ""), (", mask=inside", ""), says="past the end"),
+    wrong("adamw_step", "no mask", [RAGGED, FIRST, DECAY, SMALL, HALF], (", mask=inside, other=0", ""), (", mask=inside", "")),
     wrong("adamw_step", "the last block is missing", [RAGGED], ("triton.cdiv(n, 4096)", "max(1, n // 4096)")),
     wrong("adamw_step", "m is not kept", [PLAIN], ("    tl.store(m_ptr + i, m, mask=inside)\n", "")),
     wrong("adamw_step", "moments and weights in two launches", [ONE, BYTES], source=TWO_LAUNCHES),
@@ -202,9 +203,9 @@ NOT_READ = """def get_batch(path, split, batch, context, generator):
     return rows[:, :-1], rows[:, 1:]
 """
 BATCH = [
-    wrong("get_batch", "targets are the tokens", [SHIFTED], ("return rows[:, :-1], rows[:, 1:]", "return rows[:, :-1], rows[:, :-1]"), says="the tokens themselves"),
-    wrong("get_batch", "targets overlap by one too few", [SHIFTED, EVERYWHERE], ("len(own) - context", "len(own) - context - 1"), ("context + 1)].", "context + 2)]."), ("rows[:, :-1], rows[:, 1:]", "rows[:, :-2], rows[:, 2:]"), says="wrong number"),
-    wrong("get_batch", "targets are the window behind", [SHIFTED, EVERYWHERE], ("len(own) - context", "len(own) - 2 * context + 1"), ("context + 1)].", "2 * context)]."), ("rows[:, :-1], rows[:, 1:]", "rows[:, :context], rows[:, context:]"), says="by one token"),
+    wrong("get_batch", "targets are the tokens", [SHIFTED], ("return rows[:, :-1], rows[:, 1:]", "return rows[:, :-1], rows[:, :-1]")),
+    wrong("get_batch", "targets overlap by one too few", [SHIFTED, EVERYWHERE], ("len(own) - context", "len(own) - context - 1"), ("context + 1)].", "context + 2)]."), ("rows[:, :-1], rows[:, 1:]", "rows[:, :-2], rows[:, 2:]")),
+    wrong("get_batch", "targets are the window behind", [SHIFTED, EVERYWHERE], ("len(own) - context", "len(own) - 2 * context + 1"), ("context + 1)].", "2 * context)]."), ("rows[:, :-1], rows[:, 1:]", "rows[:, :context], rows[:, context:]")),
     wrong("get_batch", "the last target is a token of validation", [INSIDE], ("tokens[:cut]", "tokens[: cut + 1]")),
     wrong("get_batch", "validation begins in the training text", [INSIDE, FAR], ("else tokens[cut:]", "else tokens[cut // 2 :]")),
     wrong("get_batch", "validation is the whole text", [INSIDE, FAR], ("else tokens[cut:]", "else tokens")),
@@ -224,9 +225,9 @@ BATCH = [
 ]  # fmt: skip
 
 ACCUMULATE = [
-    wrong("accumulate", "summed, not averaged", [GRADIENTS, PADDED, ANEW], (" * (count / sum(counts))", ""), ("return total", "return total / len(batches)"), says="summed over the micro-batches"),
-    wrong("accumulate", "a mean of means", [PADDED], ("(count / sum(counts))", "(1 / len(batches))"), says="a mean of means"),
-    wrong("accumulate", "padding counts", [PADDED], ("int((targets != -100).sum())", "targets.numel()"), says="a mean of means"),
+    wrong("accumulate", "summed, not averaged", [GRADIENTS, PADDED, ANEW], (" * (count / sum(counts))", ""), ("return total", "return total / len(batches)")),
+    wrong("accumulate", "a mean of means", [PADDED], ("(count / sum(counts))", "(1 / len(batches))")),
+    wrong("accumulate", "padding counts", [PADDED], ("int((targets != -100).sum())", "targets.numel()")),
     wrong("accumulate", "gradients of the call before", [ANEW], ("    model.zero_grad()\n", "")),
     wrong("accumulate", "zeroed for each micro-batch", [GRADIENTS, PADDED, ANEW], ("strict=True):\n", "strict=True):\n        model.zero_grad()\n")),
     wrong("accumulate", "one backward for all graphs", [ALIVE], ("        loss.backward()  # and the micro-batch's graph is gone\n        total += loss.item()\n    return total", "        total = total + loss\n    total.backward()\n    return total.item()")),
@@ -243,13 +244,13 @@ ACCUMULATE = [
 ]  # fmt: skip
 
 CLIP = [
-    wrong("clip", "each tensor by itself", [NORM, SCALED], ("    norm = float(sum(g.square().sum() for g in gradients)) ** 0.5\n    for g in gradients:\n", "    for g in gradients:\n        norm = float(g.norm())\n"), says="its own norm"),
-    wrong("clip", "each tensor by itself, and the right norm said", [SCALED], ("min(1.0, largest / (norm + 1e-6))", "min(1.0, largest / (float(g.norm()) + 1e-6))"), says="its own norm"),
+    wrong("clip", "each tensor by itself", [NORM, SCALED], ("    norm = float(sum(g.square().sum() for g in gradients)) ** 0.5\n    for g in gradients:\n", "    for g in gradients:\n        norm = float(g.norm())\n")),
+    wrong("clip", "each tensor by itself, and the right norm said", [SCALED], ("min(1.0, largest / (norm + 1e-6))", "min(1.0, largest / (float(g.norm()) + 1e-6))")),
     wrong("clip", "small gradients grow", [BELOW], ("min(1.0, largest / (norm + 1e-6))", "largest / (norm + 1e-6)")),
     wrong("clip", "values are cut", [SCALED], ("g.mul_(min(1.0, largest / (norm + 1e-6)))", "g.clamp_(-largest, largest)")),
     wrong("clip", "the norm squared", [NORM, SCALED], (")) ** 0.5", "))")),
     wrong("clip", "the norm behind", [NORM], ("return norm", "return min(norm, largest)")),
-    wrong("clip", "copies are scaled", [SCALED], ("g.mul_(min(1.0, largest / (norm + 1e-6)))", "g = g * min(1.0, largest / (norm + 1e-6))"), says="as they were"),
+    wrong("clip", "copies are scaled", [SCALED], ("g.mul_(min(1.0, largest / (norm + 1e-6)))", "g = g * min(1.0, largest / (norm + 1e-6))")),
     wrong("clip", "the norms are added", [NORM, SCALED], ("float(sum(g.square().sum() for g in gradients)) ** 0.5", "float(sum(g.norm() for g in gradients))")),
     wrong("clip", "the largest number", [NORM, SCALED], ("float(sum(g.square().sum() for g in gradients)) ** 0.5", "float(max(g.abs().max() for g in gradients))")),
     honest("clip", "summed in float32", ("float(sum(g.square().sum() for g in gradients)) ** 0.5", "float(sum(g.float().square().sum() for g in gradients)) ** 0.5")),
@@ -257,12 +258,12 @@ CLIP = [
 ]  # fmt: skip
 
 RATE = [
-    wrong("learning_rate", "a step late", [WARM_UP, COSINE, AFTER], ("if step < warm_up", "step -= 1\n    if step < max(warm_up, 0 - step)"), ("(step + 1) / warm_up", "(step + 1) / max(1, warm_up)"), says="the step before"),
-    wrong("learning_rate", "a step early", [WARM_UP, COSINE], ("if step < warm_up", "step += 1\n    if step < warm_up"), says="the rate of the next step"),
+    wrong("learning_rate", "a step late", [WARM_UP, COSINE, AFTER], ("if step < warm_up", "step -= 1\n    if step < max(warm_up, 0 - step)"), ("(step + 1) / warm_up", "(step + 1) / max(1, warm_up)")),
+    wrong("learning_rate", "a step early", [WARM_UP, COSINE], ("if step < warm_up", "step += 1\n    if step < warm_up")),
     wrong("learning_rate", "the first step does nothing", [WARM_UP], ("(step + 1) / warm_up", "step / warm_up")),
     wrong("learning_rate", "warm-up ends too early", [WARM_UP], ("(step + 1) / warm_up", "min(1, (step + 2) / warm_up)")),
     wrong("learning_rate", "goes on behind the end", [AFTER], ("min(1.0, (step - warm_up) / (steps - warm_up))", "(step - warm_up) / (steps - warm_up)")),
-    wrong("learning_rate", "down to zero", [COSINE, AFTER], ("0.1 + 0.45 *", "0.5 *"), says="goes down to 0"),
+    wrong("learning_rate", "down to zero", [COSINE, AFTER], ("0.1 + 0.45 *", "0.5 *")),
     wrong("learning_rate", "counted from step 0", [COSINE], ("(step - warm_up) / (steps - warm_up)", "step / steps")),
     wrong("learning_rate", "a line down", [COSINE], ("0.45 * (1 + math.cos(math.pi * share))", "0.9 * (1 - share)")),
     wrong("learning_rate", "a whole cosine", [COSINE, AFTER], ("math.pi * share", "2 * math.pi * share")),
@@ -270,24 +271,24 @@ RATE = [
 ]  # fmt: skip
 
 MEMORY = [
-    wrong("training_memory", "one matrix for embedding and head", [PARAMETERS, STATE], ("2 * vocab * width", "vocab * width"), says="embedding and head"),
+    wrong("training_memory", "one matrix for embedding and head", [PARAMETERS, STATE], ("2 * vocab * width", "vocab * width")),
     wrong("training_memory", "k and v as wide as q", [PARAMETERS, STATE, KEPT], ("(heads + 2 * kv_heads) * D", "3 * width")),
     wrong("training_memory", "norms forgotten", [PARAMETERS, STATE], (" + 2 * width\n    parameters", "\n    parameters"), ("layers * block + width", "layers * block")),
     wrong("training_memory", "no master", [STATE], ("2 + 2 + 4 + 4 + 4", "2 + 2 + 4 + 4")),
     wrong("training_memory", "gradients in float32", [STATE], ("2 + 2 + 4 + 4 + 4", "2 + 4 + 4 + 4 + 4")),
-    wrong("training_memory", "logits forgotten", [KEPT], ("2 * (2 * width + vocab)", "2 * (2 * width)"), says="logits are missing"),
-    wrong("training_memory", "lse forgotten", [KEPT], ("4 * (2 + heads)", "4 * 2"), says="lse is missing"),
-    wrong("training_memory", "v alone, not all of qkv", [KEPT], ("* D + qkv  #", "* D + kv_heads * D  #"), says="q and k have"),
-    wrong("training_memory", "one table of angles", [KEPT], ("4 * n * D", "2 * n * D"), says="One table of angles"),
-    wrong("training_memory", "targets forgotten", [KEPT], ("tokens * per_token + 4 * n * D", "tokens * (per_token - 8) + 4 * n * D"), says="8 bytes per token"),
+    wrong("training_memory", "logits forgotten", [KEPT], ("2 * (2 * width + vocab)", "2 * (2 * width)")),
+    wrong("training_memory", "lse forgotten", [KEPT], ("4 * (2 + heads)", "4 * 2")),
+    wrong("training_memory", "v alone, not all of qkv", [KEPT], ("* D + qkv  #", "* D + kv_heads * D  #")),
+    wrong("training_memory", "one table of angles", [KEPT], ("4 * n * D", "2 * n * D")),
+    wrong("training_memory", "targets forgotten", [KEPT], ("tokens * per_token + 4 * n * D", "tokens * (per_token - 8) + 4 * n * D")),
     wrong("training_memory", "scores kept", [KEPT], ("4 * (2 + heads)", "4 * (2 + heads) + 2 * heads * n")),
     wrong("training_memory", "silu(gate) kept", [KEPT], ("2 * hidden + hidden", "3 * hidden + hidden")),
     honest("training_memory", "summed over layers", ("tokens * per_token + 4 * n * D", "sum([tokens * per_token]) + 2 * (2 * n * D)")),
 ]  # fmt: skip
 
 COST = [
-    wrong("run_cost", "6 N D with all parameters", [FLOPS, SECONDS, DOLLARS], ("matrices = vocab * width", "matrices = 2 * vocab * width + (2 * layers + 1) * width"), says="looked up"),
-    wrong("run_cost", "all pairs, not half", [FLOPS, SECONDS, DOLLARS], ("batch * n * (n + 1) // 2", "batch * n * n"), says="causal"),
+    wrong("run_cost", "6 N D with all parameters", [FLOPS, SECONDS, DOLLARS], ("matrices = vocab * width", "matrices = 2 * vocab * width + (2 * layers + 1) * width")),
+    wrong("run_cost", "all pairs, not half", [FLOPS, SECONDS, DOLLARS], ("batch * n * (n + 1) // 2", "batch * n * n")),
     wrong("run_cost", "attention forgotten", [FLOPS, SECONDS, DOLLARS], (" + 12 * layers * width * batch * n * (n + 1) // 2", "")),
     wrong("run_cost", "forward alone", [FLOPS, SECONDS, DOLLARS], ("6 * matrices", "2 * matrices"), ("12 * layers", "4 * layers")),
     wrong("run_cost", "recomputed products credited", [FLOPS, SECONDS, DOLLARS], ("12 * layers", "18 * layers")),
@@ -416,12 +417,12 @@ class Checkpoint:
 """
 ALL_OF_IT = [STEP, NEXT, LATER, UNDISTURBED, WHOLE]
 SAVED = [
-    wrong("checkpoint", "own generator not saved", [NEXT, LATER], ('        run.generator.set_state(state["own"])\n', ""), says="without the state of run.generator"),
-    wrong("checkpoint", "torch's generator not saved", [NEXT, LATER], ('        torch.set_rng_state(state["global"])\n', ""), says="without torch's random state"),
+    wrong("checkpoint", "own generator not saved", [NEXT, LATER], ('        run.generator.set_state(state["own"])\n', "")),
+    wrong("checkpoint", "torch's generator not saved", [NEXT, LATER], ('        torch.set_rng_state(state["global"])\n', "")),
     wrong("checkpoint", "the file holds a name for what stays in the process", ALL_OF_IT, source=NAMED_ALONE),
-    wrong("checkpoint", "loader's position not saved", [NEXT, LATER], (', "loader": run.loader}', '}'), ('        run.loader.load_state_dict(state["loader"])\n', ''), says="without the loader's place"),
-    wrong("checkpoint", "optimizer not saved", [LATER], ('"optimizer": run.optimizer, ', ''), ('        run.optimizer.load_state_dict(state["optimizer"])\n', ''), says="between them the optimizer steps"),
-    wrong("checkpoint", "model not saved", [NEXT, LATER], ('{"model": run.model, ', '{'), ('        run.model.load_state_dict(state["model"])\n', ''), says="without the weights"),
+    wrong("checkpoint", "loader's position not saved", [NEXT, LATER], (', "loader": run.loader}', '}'), ('        run.loader.load_state_dict(state["loader"])\n', '')),
+    wrong("checkpoint", "optimizer not saved", [LATER], ('"optimizer": run.optimizer, ', ''), ('        run.optimizer.load_state_dict(state["optimizer"])\n', '')),
+    wrong("checkpoint", "model not saved", [NEXT, LATER], ('{"model": run.model, ', '{'), ('        run.model.load_state_dict(state["model"])\n', '')),
     wrong("checkpoint", "step not saved", [STEP, LATER], ('        run.step = state["step"]\n', "")),
     wrong("checkpoint", "step off by one", [STEP, LATER], ('run.step = state["step"]', 'run.step = state["step"] + 1')),
     wrong("checkpoint", "seeded anew", [NEXT, LATER], ('torch.set_rng_state(state["global"])', "torch.manual_seed(run.step)")),
@@ -452,14 +453,14 @@ SWAPPED = [
     wrong("swap_in", "torch's operations under other names", [ON_KERNELS], source=NO_KERNELS),
     wrong("swap_in", "torch's operations, and forged counts", [ON_KERNELS], source=NO_KERNELS + "    kernels.launches.update(norm=10, norm_backward=10)\n"),
     wrong("swap_in", "torch's operations, and launches that nobody reads", [EVERY, LOSSES, LAUNCHES, LITTLE], source=DECOYS),
-    wrong("swap_in", "a sum in place of the mean", [LOSSES], ("return losses.mean()", "return losses.sum()"), says="the sum of the rows' losses"),
-    wrong("swap_in", "None for a norm's weight", [EVERY, LOSSES, LITTLE], ("return None, dx, dweight", "return None, dx, None"), says="norms never do"),
-    wrong("swap_in", "a raw launch in place of attention", [EVERY, LOSSES, LAUNCHES, LITTLE], ("attention=lambda q, k, v: Attention.apply(kernels, q, k, v)", "attention=lambda q, k, v: kernels.attention(q, k, v)[0]"), says="does not know of them"),
-    wrong("swap_in", "raw launches everywhere", [ON_KERNELS], source="from dataclasses import replace\n\n\ndef swap_in(model, kernels):\n    model.ops = replace(model.ops, norm=lambda x, w: kernels.norm(x, w)[0], loss=lambda x, t: kernels.cross_entropy(x, t)[0].mean())\n", says="no history"),
-    wrong("swap_in", "the loss is not divided on the way back", [EVERY, LOSSES, LITTLE], ("(dloss / len(targets)).expand", "dloss.expand"), says="as there are targets"),
-    wrong("swap_in", "slots that are returned", [ON_KERNELS], ("    model.ops = replace(", "    return replace("), says="does not learn of slots that are returned"),
+    wrong("swap_in", "a sum in place of the mean", [LOSSES], ("return losses.mean()", "return losses.sum()")),
+    wrong("swap_in", "None for a norm's weight", [EVERY, LOSSES, LITTLE], ("return None, dx, dweight", "return None, dx, None")),
+    wrong("swap_in", "a raw launch in place of attention", [EVERY, LOSSES, LAUNCHES, LITTLE], ("attention=lambda q, k, v: Attention.apply(kernels, q, k, v)", "attention=lambda q, k, v: kernels.attention(q, k, v)[0]")),
+    wrong("swap_in", "raw launches everywhere", [ON_KERNELS], source="from dataclasses import replace\n\n\ndef swap_in(model, kernels):\n    model.ops = replace(model.ops, norm=lambda x, w: kernels.norm(x, w)[0], loss=lambda x, t: kernels.cross_entropy(x, t)[0].mean())\n"),
+    wrong("swap_in", "the loss is not divided on the way back", [EVERY, LOSSES, LITTLE], ("(dloss / len(targets)).expand", "dloss.expand")),
+    wrong("swap_in", "slots that are returned", [ON_KERNELS], ("    model.ops = replace(", "    return replace(")),
     wrong("swap_in", "slots that nobody keeps", [ON_KERNELS], ("    model.ops = replace(", "    replace(")),
-    wrong("swap_in", "slots that are frozen", [ON_KERNELS], ("    model.ops = replace(", "    model.ops.norm = replace("), says="The slots are frozen"),
+    wrong("swap_in", "slots that are frozen", [ON_KERNELS], ("    model.ops = replace(", "    model.ops.norm = replace(")),
     wrong("swap_in", "gradients of gate and up swapped", [EVERY, LOSSES, LITTLE], ("return None, *ctx.kernels.swiglu_backward(dy, *ctx.saved_tensors)", "return None, *ctx.kernels.swiglu_backward(dy, *ctx.saved_tensors)[::-1]")),
     wrong("swap_in", "the norm stays torch's", [EVERY, LOSSES, LAUNCHES, LITTLE], ("        norm=lambda x, weight: Norm.apply(kernels, x, weight),\n", "")),
     wrong("swap_in", "the result of the norm is kept as well", [LITTLE], ("ctx.save_for_backward(x, weight, rstd)", "ctx.save_for_backward(x, weight, rstd)\n        ctx.more = out * 1"), ("dx, dweight = ctx", "ctx.more.sum()\n        dx, dweight = ctx")),
@@ -467,7 +468,7 @@ SWAPPED = [
     wrong("swap_in", "silu(gate) is kept, too", [LITTLE], ("ctx.save_for_backward(gate, up)\n", "ctx.save_for_backward(gate, up, torch.nn.functional.silu(gate))\n"), ("swiglu_backward(dy, *ctx.saved_tensors)", "swiglu_backward(dy, *ctx.saved_tensors[:2])")),
     wrong("swap_in", "launched again on the way back, and the count set back", [LAUNCHES], ("        return None, *ctx.kernels.attention_backward(do, *ctx.saved_tensors)", "        q, k, v, o, lse = ctx.saved_tensors\n        o, lse = ctx.kernels.attention(q, k, v)\n" + SET_BACK + "        return None, *ctx.kernels.attention_backward(do, q, k, v, o, lse)")),
     wrong("swap_in", "silu(gate) is kept, and the measure forged", [LITTLE], ("ctx.save_for_backward(gate, up)\n", "ctx.save_for_backward(gate, up, torch.nn.functional.silu(gate))\n" + FORGED), ("return None, *ctx.kernels.swiglu_backward(dy, *ctx.saved_tensors)", "gate, up, kept = ctx.saved_tensors\n        dgate, dup = ctx.kernels.swiglu_backward(dy, gate, up)\n        return None, dgate, dup + 0 * kept")),
-    wrong("swap_in", "the gradient of lse's place", [ON_KERNELS], ("return None, ctx.kernels.cross_entropy_backward(dlosses, logits, targets, lse), None", "return None, ctx.kernels.cross_entropy_backward(dlosses, logits, targets, lse)"), says="one value for each argument"),
+    wrong("swap_in", "the gradient of lse's place", [ON_KERNELS], ("return None, ctx.kernels.cross_entropy_backward(dlosses, logits, targets, lse), None", "return None, ctx.kernels.cross_entropy_backward(dlosses, logits, targets, lse)")),
     honest("swap_in", "rstd computed with torch where backward needs it", ("        return None, dx, dweight", "        return None, dx.contiguous(), dweight.clone()")),
 ]  # fmt: skip
 

@@ -1,0 +1,63 @@
+"""The remarks that variants draw, written down to be read: in remarks/, for each unit, a sentence and the variants that are told it.
+
+A remark is a claim about an answer, and only a reader can say whether it is true of one. So the kill matrix fails where a variant draws
+another one than the one that stands here, and `grader kill-matrix UNIT --write-remarks` writes down what was drawn: read the difference.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from course_lib.criteria import OTHER_FORMULA, RIGHT_FORMULA
+
+FOLDER = Path(__file__).parent / "remarks"
+_PROVED = tuple(sentence.partition("{")[0] for sentence in (RIGHT_FORMULA, OTHER_FORMULA))
+Key = tuple[str, str]
+"""An exercise's id, and the name of one of its variants."""
+
+
+def to_read(remark: str) -> str:
+    """Return the remark; "" for one that an evaluation without rounding has proved, which a slow machine leaves out."""
+    return "" if remark.startswith(_PROVED) else remark
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two remarks say the same but for their numbers: inputs are drawn anew where a case changes."""
+    return _without_numbers(one) == _without_numbers(other)
+
+
+def _without_numbers(remark: str) -> str:
+    return re.sub(r"\d+(?:[.,]\d+)*", "0", remark)
+
+
+@cache
+def of_module(module: str) -> Mapping[Key, str]:
+    """The remark that each variant of a unit's module draws, of those that draw one; none if nothing is written down."""
+    path = FOLDER / f"{module}.json"
+    sentences = json.loads(path.read_text()) if path.exists() else {}
+    return {
+        (f"{module}.{entry}", name): remark
+        for entry, of_exercise in sentences.items()
+        for remark, names in of_exercise.items()
+        for name in names
+    }
+
+
+def write(judged: Mapping[Key, str]) -> None:
+    """Write down the remarks that these variants drew; what is written of others stays."""
+    for module in sorted({exercise.partition(".")[0] for exercise, _ in judged}):
+        drawn = {
+            **of_module(module),
+            **{key: remark for key, remark in judged.items() if key[0].startswith(f"{module}.")},
+        }
+        sentences: dict[str, dict[str, list[str]]] = {}
+        for (exercise, name), remark in sorted(drawn.items()):
+            if remark:
+                sentences.setdefault(exercise.partition(".")[2], {}).setdefault(remark, []).append(name)
+        FOLDER.mkdir(exist_ok=True)
+        (FOLDER / f"{module}.json").write_text(json.dumps(sentences, indent=1, ensure_ascii=False) + "\n")
+    of_module.cache_clear()
