@@ -2,6 +2,51 @@
 
 from __future__ import annotations
 
+__all__ = [
+    "ALUS",
+    "ATOMIC",
+    "CLEAR",
+    "CONTROL",
+    "DARK",
+    "DEMONSTRATION",
+    "DONE",
+    "DRAM",
+    "EDGE",
+    "EXERCISE",
+    "FAINT",
+    "FIVE",
+    "FOUR",
+    "GREEN_INK",
+    "HOLDS",
+    "IDLE",
+    "INK",
+    "L2",
+    "LEFT",
+    "LIBRARIES",
+    "LIMIT",
+    "LOADED",
+    "NOW",
+    "ONE",
+    "OTHERS",
+    "OURS",
+    "PAPER",
+    "PART",
+    "PARTLY",
+    "PREDICTION",
+    "READ",
+    "RED_INK",
+    "REGISTERS",
+    "RESULT",
+    "RIGHT",
+    "SHARED",
+    "THREE",
+    "TWO",
+    "WASTE",
+    "WRITTEN",
+    "WRONG",
+    "paler",
+]
+
 INK = "#222222"  # text on the page's ground: in a live notebook it takes the colour of the page's text
 PAPER = "#ffffff"  # the page's ground, in a drawing
 CLEAR = (1.0, 1.0, 1.0, 0.0)  # the page's ground, in an image

@@ -133,7 +133,7 @@ def box(
     """Draw a box with a word in it.
 
     >>> ax = Picture(4, 2).subplots()
-    >>> box(ax, 0, 0, 2, 1, BLUE, "program 0")
+    >>> box(ax, 0, 0, 2, 1, FAINT, "program 0")
     """
     ax.add_patch(Rectangle((x, y), width, height, facecolor=colour, edgecolor=EDGE, linewidth=0.6))
     if text != "":
@@ -146,7 +146,7 @@ def boxes(ax: Axes, corners: np.ndarray, sizes: np.ndarray, **style: Any) -> Non
 
     >>> import numpy as np
     >>> ax = Picture(4, 2).subplots()
-    >>> boxes(ax, np.array([[0, 0], [1, 0]]), np.array([[1, 1], [1, 1]]), facecolors=[BLUE, RED])
+    >>> boxes(ax, np.array([[0, 0], [1, 0]]), np.array([[1, 1], [1, 1]]), facecolors=[EDGE, FAINT])
     """
     corners, sizes = (np.reshape(np.asarray(part, float), (-1, 1, 2)) for part in (corners, sizes))
     outlined = {"edgecolor": EDGE, "linewidth": 0.6} | style

@@ -7,7 +7,7 @@
     .jp-RenderedMarkdown :is(p, ul, ol, blockquote) { max-width: 46rem; }
     .jp-RenderedMarkdown img { max-width: min(100%, 40rem); border-radius: 6px; }
     .jp-RenderedMarkdown table { margin-left: 0; }
-    .jp-Notebook .jp-CodeCell[data-course] { border-left: 4px solid var(--edge); }
+    .jp-Notebook .jp-CodeCell[data-course] { border-left: 4px solid var(--edge, transparent); }
     .jp-Notebook .jp-CodeCell:is([data-course="exercise"], [data-course="check"]) { --edge: #009E73; }
     .jp-Notebook .jp-CodeCell[data-course="prediction"] { --edge: #E69F00; border-left-style: dotted; }
     .jp-Notebook .jp-CodeCell[data-course="demonstration"] { --edge: #56B4E9; }`;
@@ -15,6 +15,7 @@
   function kind(model) {
     const nbgrader = model.getMetadata("nbgrader");
     if (nbgrader) return nbgrader.solution ? "exercise" : "check";
+    if (model.getMetadata("jupyter")?.source_hidden) return "set-up";
     return /^\w+ = \.\.\.$/m.test(model.sharedModel.getSource()) ? "prediction" : "demonstration";
   }
 
