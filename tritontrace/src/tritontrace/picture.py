@@ -85,6 +85,7 @@ def contrast(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 def ink_on(ground: str | Sequence[float]) -> str:
     """Dark or white, for text on a ground of this colour: what stands out more. On white it is INK, and follows the page.
 
+    >>> from tritontrace.colours import INK
     >>> ink_on("white") == INK, ink_on("black")
     (True, 'white')
     """
@@ -132,8 +133,9 @@ def box(
 ) -> None:
     """Draw a box with a word in it.
 
+    >>> from tritontrace.colours import OURS
     >>> ax = Picture(4, 2).subplots()
-    >>> box(ax, 0, 0, 2, 1, FAINT, "program 0")
+    >>> box(ax, 0, 0, 2, 1, OURS, "program 0")
     """
     ax.add_patch(Rectangle((x, y), width, height, facecolor=colour, edgecolor=EDGE, linewidth=0.6))
     if text != "":
@@ -145,8 +147,9 @@ def boxes(ax: Axes, corners: np.ndarray, sizes: np.ndarray, **style: Any) -> Non
     as many patches take. style: what a PolyCollection takes, such as a list of n facecolors.
 
     >>> import numpy as np
+    >>> from tritontrace.colours import OTHERS, OURS
     >>> ax = Picture(4, 2).subplots()
-    >>> boxes(ax, np.array([[0, 0], [1, 0]]), np.array([[1, 1], [1, 1]]), facecolors=[EDGE, FAINT])
+    >>> boxes(ax, np.array([[0, 0], [1, 0]]), np.array([[1, 1], [1, 1]]), facecolors=[OURS, OTHERS])
     """
     corners, sizes = (np.reshape(np.asarray(part, float), (-1, 1, 2)) for part in (corners, sizes))
     outlined = {"edgecolor": EDGE, "linewidth": 0.6} | style
