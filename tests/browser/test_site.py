@@ -163,6 +163,13 @@ def test_a_page_is_light_before_its_pictures(html, name):
         assert len(re.findall("<h1", text.partition("<article")[2].partition("</article>")[0])) == 1, path.name
 
 
+def test_every_icon_is_drawn(html, pages):
+    """The theme's own icons are left out; one that course.css does not draw would be a square."""
+    drawn = set(re.findall(r"\.(fa-[\w-]+) \{ --icon", (html / "_static" / "course.css").read_text("utf-8")))
+    used = {icon for path in pages for icon in re.findall(r"\b(fa-[\w-]+)", path.read_text("utf-8"))}
+    assert used - drawn - {"fa-solid", "fa-brands", "fa-regular", "fa-fw", "fa-lg", "fa-2x"} == set()
+
+
 def test_pictures_load_when_they_are_near_and_keep_their_place(html):
     for unit in UNITS:
         text = "".join(path.read_text("utf-8") for path in of_unit(html, unit))
