@@ -45,6 +45,12 @@ def test_a_page_has_a_description_of_whole_words():
     assert finish.description("<article><p>short</p></article>") == ""
 
 
+def test_a_fold_of_the_menu_is_named(tmp_path):
+    link, fold = '<a href="04.html">04 · Memory</a>', '<summary><span class="toctree-toggle"></span></summary>'
+    page = finish.page(f"<title>a</title>{link}<details>{fold}</details>", tmp_path)
+    assert '<summary aria-label="pages of 04 · Memory"><span' in page
+
+
 def test_a_picture_keeps_its_place_until_it_is_loaded(tmp_path):
     size = (300).to_bytes(4, "big") + (150).to_bytes(4, "big")
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + size)
