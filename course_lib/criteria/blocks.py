@@ -10,6 +10,7 @@ WARP = 32
 SMALL_BLOCKS = "blocks smaller than a warp"
 ENOUGH_BYTES = 4096  # moved in a case, from which on it matters how
 NEARLY_ALL = 0.98
+FEW = 4  # lanes that have work: with fewer, the others are there for show
 
 
 def small_blocks(trial: Trial) -> Cause | None:
@@ -24,8 +25,9 @@ def small_blocks(trial: Trial) -> Cause | None:
 
 
 def _block(access: Access) -> int:
-    """Elements of the block that an access moves at once, those that are masked included."""
-    return (access.elements + access.masked) // access.instructions
+    """Elements of the block that an access moves at once, those that are masked included; without these, if nearly all are."""
+    moved = access.elements // access.instructions
+    return moved if moved < FEW else (access.elements + access.masked) // access.instructions
 
 
 def in_words(cause: Cause) -> str:

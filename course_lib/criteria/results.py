@@ -12,6 +12,7 @@ import torch
 
 from course_lib import common_mistakes, mistakes
 from course_lib.criteria import blocks
+from course_lib.criteria.copies import copied_by
 from course_lib.evidence import Evidence
 from course_lib.exercise import Criterion, Exercise, Finding, Status, Trial
 from course_lib.words import as_written, in_words, is_answer
@@ -344,6 +345,7 @@ class Correct(Criterion):
     points: float = 0.0
     title: str = ""
     compiles: bool = False  # kernels as this group alone launches them must compile, too: see Compiles.apart
+    uncopied: bool = False  # kernels must take views as they are, and copy no input
 
     def __post_init__(self) -> None:
         self.title = self.title or f"right on {self.group} inputs"
@@ -372,6 +374,15 @@ class Correct(Criterion):
         if refused is not None:
             seen, cause = f"on {refused.cases[0]}: {refused.complaint}", _compilers(refused)
             return self.lost(seen, expected="accepted by the compiler", cause=cause)
+        for trial in group if self.uncopied else ():
+            for launch in trial.evidence.launches:
+                if names := " and ".join(f"`{name}`" for name in copied_by(launch)):
+                    return self.lost(
+                        f"on {trial.case.name}: kernel `{launch.kernel}` copies {names}",
+                        expected="kernels that take views as they are",
+                        cause=Cause("waste", launch.kernel, {"copies": names}),
+                        detail="Strides tell a kernel where elements lie: hand each tensor over as it is.",
+                    )
         names = plural(len(group), "case")
         return self.earned(f"right in {names}", expected="right")
 
@@ -396,7 +407,7 @@ def _compilers(fact: Compiled) -> Cause:
 
 
 def _refused(fact: Compiled) -> bool:
-    return not fact.accepted and not fact.too_slow and not fact.crashed
+    return not (fact.accepted or fact.too_slow or fact.crashed or fact.left_out)
 
 
 def _of_groups(fact: Compiled, trials: Sequence[Trial], groups: Collection[str]) -> bool:
@@ -541,7 +552,10 @@ class Compiles(Criterion):
         newest = {fact.kernel: fact for fact in sorted(facts, key=lambda fact: fact.gpu) if fact.accepted}
         # spills, and fp32 dots that a GPU would run as TF32
         sentences = [sentence for fact in newest.values() for sentence in remarks(fact)]
-        detail = " ".join(dict.fromkeys([*(fact.complaint for fact in facts if fact.crashed), *sentences]))
+        complaints = [fact.complaint for fact in facts if fact.crashed or fact.left_out]
+        if any(fact.left_out for fact in facts):
+            sentences = ["Triton's tuner leaves such a configuration out.", *sentences]
+        detail = " ".join(dict.fromkeys([*complaints, *sentences]))
         seen = ", ".join(sorted({fact.gpu for fact in facts if fact.accepted}))
         late = [f"`{fact.kernel}` for {fact.gpu}" for fact in facts if fact.too_slow]
         if late:  # by load, not by the kernel: said in the same words however much of it was left

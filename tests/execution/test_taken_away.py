@@ -4,6 +4,7 @@ import inspect
 import types
 from collections.abc import Iterator
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -74,6 +75,61 @@ def test_torch_s_own_counter_answers_nothing(function):
     assert call(function, without=())["result"] == 120
     told = call(function)
     assert told["error"] and told["result"] is None
+
+
+def backwards():
+    x = torch.ones(2, 2, requires_grad=True)
+    with torch.enable_grad():
+        y = (x @ x).sum()
+    engine = torch.autograd.Variable._execution_engine  # pyright: ignore[reportAttributeAccessIssue]
+    return float(engine.run_backward((y,), (torch.ones(()),), False, False, (x,), True, accumulate_grad=False)[0].sum())
+
+
+def checkpointed():
+    function = next(f for f in torch.autograd.Function.__subclasses__() if f.__name__ == "CheckpointFunction")
+    ones = torch.ones((), requires_grad=True)
+    return float(function.forward(SimpleNamespace(save_for_backward=lambda *_: None), lambda x: x + 1, True, ones))
+
+
+def fused():
+    p, *rest = (torch.ones(1) for _ in range(5))
+    torch._fused_sgd_(
+        [p],
+        [rest[0]],
+        [],
+        weight_decay=0,
+        momentum=0,
+        lr=0.5,
+        dampening=0,
+        nesterov=False,
+        maximize=False,
+        is_first_step=True,
+    )
+    return float(p)
+
+
+def profiled():
+    C = torch._C._profiler
+    config = C.ProfilerConfig(C.ProfilerState.KINETO, True, False, False, True, False, C._ExperimentalConfig())
+    activities = {C.ProfilerActivity.CPU}
+    torch._C._autograd._prepare_profiler(config, activities)
+    torch._C._autograd._enable_profiler(config, activities)
+    torch.ones(2, 2) @ torch.ones(2, 2)
+    return sum(int(event.flops()) for event in torch._C._autograd._disable_profiler().events())
+
+
+@pytest.mark.parametrize(
+    "function, module",
+    [
+        (backwards, "torch.autograd.graph"),
+        (checkpointed, "torch.utils.checkpoint"),
+        (fused, "torch.optim"),
+        (profiled, "torch.autograd.profiler"),
+    ],
+)
+def test_what_does_the_same_below_a_module_is_taken_away_with_it(function, module):
+    assert call(function, without=())["error"] == ""
+    assert call(function, without=(module,))["cause"]["kind"] in ("refused", "raised")
 
 
 def test_the_sentence_says_what_is_taken_away():

@@ -312,7 +312,8 @@ def remark(name: str, outputs, **evidence) -> str:
     for case in exercise.cases:
         if case.group != "performance":
             call = case.arguments(3)
-            trials.append(Trial(case, [call], Evidence(case.name, outputs=[outputs(**call)], **evidence)))
+            trial = Trial(case, [call], Evidence(case.name, outputs=[outputs(**call)], **evidence))
+            trials.append(criteria.GradedTrial.of(exercise, trial))
     return next(filter(None, (look(trials) for look in exercise.mistakes)), "")
 
 

@@ -210,7 +210,9 @@ class Ran(Criterion):
         return self.earned(f"{len(trials)} cases")
 
     def _other_dtype(self, trial: Trial) -> str:
-        """Say so if torch computed another dtype, such as that of a view."""
+        """Say so if torch computed another dtype, such as that of a view, or a kernel something."""
+        if self.dtypes and trial.evidence.launches:
+            return f"the kernel `{trial.evidence.launches[0].kernel}` computes something: let torch work on the bits, {self.dtypes[0]}"
         for op in trial.evidence.operations if self.dtypes else ():
             other = next((dtype for dtype in op.dtypes if dtype not in self.dtypes), "")
             if other:

@@ -64,7 +64,7 @@ delta = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 1, "any N, any D from 16 to 256"),
-        Correct("strided", 2, "right on views, without copies"),
+        Correct("strided", 2, "right on views, without copies", uncopied=True),
         Correct("half", 2, "half precision in, float32 inside"),
         Traffic(lambda o, do: o.nbytes + do.nbytes + 4 * math.prod(o.shape[:-1]), 1, title="o and do read once"),
         Coalesced("load", 1),
@@ -225,7 +225,7 @@ def judged_by(tensor: str, times: Callable[..., float], title: str, count: int) 
     """The criteria of both kernels."""
     return [
         Correct("ragged", 2, "any sizes, any number of leading dimensions", compiles=True),
-        Correct("strided", 1, "right on views, without copies"),
+        Correct("strided", 1, "right on views, without copies", uncopied=True),
         Correct("causal", 2, "causal, Nq != Nk too"),
         Correct("nothing", 1, "queries that see no key"),
         Correct("hard", 2, "large, rising, low scores"),

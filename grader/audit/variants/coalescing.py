@@ -519,6 +519,12 @@ WRONG = [
             "tl.trans(tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (2, BLOCK)))",
         ),
     ),
+    wrong(
+        "deinterleave",
+        "a mask of values that were left out",
+        ["correct.ragged", "correct.float16"],
+        ("odd, mask=i < N", "odd, mask=odd < N"),
+    ),
     wrong("deinterleave", "swapped", ["correct.plain"], ("even, odd = tl.split", "odd, even = tl.split")),
     wrong(
         "deinterleave",

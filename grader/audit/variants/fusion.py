@@ -418,6 +418,12 @@ WRONG = [
     guesses("a print changes nothing", "print_between", "1"),
     guesses("FlashAttention by itself", "attention", "1"),
     # -------------------- sin2_plus_cos2
+    wrong(
+        "sin2_plus_cos2",
+        "a mask of values that were left out",
+        ["correct.ragged", "correct.half"],
+        ("cosine * cosine, mask=i < n)", "cosine * cosine, mask=cosine < n)"),
+    ),
     wrong("sin2_plus_cos2", "two kernels", [LAUNCH, ONCE], source=TWO_LAUNCHES_SIN_COS),
     wrong(
         "sin2_plus_cos2",

@@ -496,6 +496,7 @@ class Compiled:
     tf32_dots: list[str] = field(default_factory=list)  # places of fp32 dots that run as TF32
     to_the_end: bool = True  # False: accepted, and nothing is known of its machine code
     cases: list[str] = field(default_factory=list)  # that launched it with these dtypes and constants
+    left_out: bool = False  # a configuration that a tuner leaves out on this GPU, where another one fits
 
 
 @dataclass

@@ -8,9 +8,10 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from tritontrace import compiled
 from tritontrace.replay import wire
 from tritontrace.replay.recording import load, record
-from tritontrace.replay.replaying import Tape, compile_every, compile_launched, replay
+from tritontrace.replay.replaying import Tape, ToCompile, compile_every, compile_launched, replay
 from tritontrace.tracing import trace
 from tritontrace.ttir.frontend import front_of
 
@@ -224,10 +225,82 @@ def test_honest_host_code(function):
         lambda x: x.new_ones(N),
         lambda x: x.new_full((N,), 3),
         lambda x: torch.empty(50, 2, memory_format=torch.contiguous_format),
+        lambda x: torch.empty_permuted((N,), (0,)),
     ],
 )
 def test_every_kind_of_allocation(allocate):
     assert is_doubled(*evidence_of(lambda x: doubled_into(allocate(x), x)))
+
+
+def filled(x):
+    out = torch.empty_like(x)
+    out[:50] = 0
+    out[50:] = -float("inf")
+    out[3] = 1.5
+    total = torch.empty(2)
+    total[...] = 0.0
+    add_up[(1,)](x, total, N, BLOCK=128)
+    return out, total
+
+
+def test_numbers_fill_a_buffer_by_whatever_index():
+    evidence, fresh = evidence_of(filled)
+    out, total = evidence.outputs[-1]
+    assert evidence.refused == evidence.error == "" and out[3] == 1.5 and not out[:3].any() and out[50:].isinf().all()
+    assert float(total[0]) == pytest.approx(float(fresh[-1]["x"].sum()), abs=1e-4) and float(total[1]) == 0
+
+
+@pytest.mark.parametrize("make", [lambda x: torch.tensor(3.0), lambda x: torch.tensor(3.0).expand(2)[0]])
+def test_a_number_is_no_way_to_bring_a_result_along(make):
+    log = record(lambda x: make(x) + doubled_into(torch.empty_like(x), x), inputs(0))
+    assert "made of values from outside" in replay(log, inputs(1), case="c").refused
+
+
+def insists_on_cuda(x):
+    assert x.device.type == "cuda"
+    return plainly(x)
+
+
+def falls_back_on_the_cpu(x):
+    return 2 * x if x.device.type == "cpu" else plainly(x)
+
+
+def compares_devices(x):
+    assert x.device == torch.device("cpu")
+    return plainly(x)
+
+
+@pytest.mark.parametrize("function", [insists_on_cuda, falls_back_on_the_cpu, compares_devices])
+def test_a_tensor_says_that_it_lies_where_the_code_wants_it(function):
+    assert is_doubled(*evidence_of(function))
+
+
+@triton.autotune([triton.Config({"BLOCK": block}, num_warps=4, num_stages=1) for block in (32, 16)], key=["n"])
+@triton.jit
+def product(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at = i[:, None] * BLOCK + i[None, :]
+    inside = at < n
+    a = tl.load(a_ptr + at, mask=inside, other=0)
+    tl.store(out_ptr + at, tl.dot(a, a, input_precision="ieee"), mask=inside)
+
+
+@pytest.mark.parametrize("compile_them", [compile_launched, lambda launched, *how: compile_every([launched], *how)[0]])
+def test_a_tuners_configuration_that_needs_too_much_is_left_out_where_another_fits(compile_them, monkeypatch):
+    monkeypatch.setitem(compiled.SHARED_BYTES, "sm_80", (3_000, 3_000))
+
+    def squared(x):
+        out = torch.empty_like(x)
+        product[(1,)](x, out, N)
+        return out
+
+    launched = []
+    replay(record(squared, inputs(0), configuration=1), inputs(1), case="c", launched=launched)
+    assert [one.spare for one in launched] == [True, False]
+    (fact,) = [fact for fact in compile_them(launched, ["sm_80", "sm_90"], 60) if fact.gpu == "sm_80"]
+    assert (fact.accepted, fact.left_out) == (False, True)
+    (alone,) = [fact for fact in compile_them(launched[1:], ["sm_80", "sm_90"], 60) if fact.gpu == "sm_80"]
+    assert (alone.accepted, alone.left_out) == (False, False)
 
 
 def test_what_is_observed():
@@ -309,10 +382,10 @@ def test_kernels_are_compiled_once_or_once_for_each_specialisation():
     (of_it,) = compile_every([launched], ["sm_90"], 60)
     for facts in (compile_launched(launched, ["sm_90"], 60), of_it):
         assert [(fact.kernel, fact.accepted) for fact in facts] == [("scale", True)]
-    key, front, arguments, case = launched[0]
+    key, front, arguments, case, *_ = launched[0]
     halves = {n: v.half() if isinstance(v, torch.Tensor) else v for n, v in arguments.items()}
     of_halves = front_of(front.kernel, halves, front.options)
-    launched += [(key, of_halves, halves, case), (key, of_halves, halves, "another")]
+    launched += [ToCompile(key, of_halves, halves, case), ToCompile(key, of_halves, halves, "another")]
     assert len(compile_launched(launched, ["sm_90"], 60)) == 1
     found, of_another = compile_every([launched, launched[:1]], ["sm_90"], 60)
     assert [fact.cases for fact in found] == [[case], [case, "another"]] and [fact.cases for fact in of_another] == [

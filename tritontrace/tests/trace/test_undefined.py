@@ -1,5 +1,7 @@
 """Masked lanes without `other` are undefined: told where they reach memory, and not where they reach nothing."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 import triton
@@ -7,6 +9,7 @@ import triton.language as tl
 
 from tritontrace.cli import main
 from tritontrace.tracing import trace
+from tritontrace.ttir.launching import KernelFault
 
 KERNELS = """
 @triton.jit
@@ -76,3 +79,69 @@ def test_on_the_command_line(options, status, tmp_path, capfd):
         f"import torch, triton, triton.language as tl\n{KERNELS}\ndouble[(1,)](torch.ones(64), torch.zeros(64), 20, False)\n"
     )
     assert main([*options, str(script)]) == status
+
+
+# ------------------------------------------------------------------------------------------------ masks of what was left out
+
+
+@triton.jit
+def store_where(x_ptr, o_ptr, n, HOW: tl.constexpr, B: tl.constexpr = 32):
+    offs = tl.arange(0, B)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    if HOW == "below":
+        mask = x < 5
+    elif HOW == "not above":
+        mask = ~(x > 5)
+    elif HOW == "cosine":
+        mask = tl.cos(x.to(tl.float32)) < n
+    elif HOW == "carried":
+        for _ in range(2):
+            x += 1
+        mask = x < 5
+    elif HOW == "of both":
+        mask = (x < 5) & (offs < n)
+    elif HOW == "reversed, of both":
+        mask = ~((x > 5) | (offs >= n))
+    else:
+        mask = tl.load(x_ptr + offs, mask=offs < n, other=9) < 5
+    tl.store(o_ptr + offs, 1, mask=mask)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32])
+@pytest.mark.parametrize(
+    "how, harmless",
+    [
+        ("below", False), ("not above", False), ("cosine", False), ("carried", False),
+        ("of both", True), ("reversed, of both", True), ("with other", True),
+    ],
+)  # fmt: skip
+def test_a_mask_of_undefined_lanes_lets_them_store(how, harmless, dtype):
+    if how in ("cosine", "carried") and dtype == torch.int32:
+        pytest.skip("an integer is known as undefined until it is changed")
+    x, o = torch.ones(20, dtype=dtype), torch.zeros(20)
+    outside = nullcontext() if harmless else pytest.raises(KernelFault, match="12 of 32 positions are outside")
+    with trace() as t, outside:
+        store_where[(1,)](x, o, 20, how)
+    assert t.faults == [] or not harmless
+
+
+def test_a_mask_of_undefined_lanes_may_be_zero_as_on_nvidias_gpus():
+    x, o = torch.ones(32), torch.zeros(32)
+    with trace(other="zero") as t:
+        store_where[(1,)](x, o, 20, "below")
+    assert t.faults == [] and o.all()
+
+
+@triton.jit
+def gather(x_ptr, index_ptr, o_ptr, n, N, B: tl.constexpr = 32):
+    offs = tl.arange(0, B)
+    index = tl.load(index_ptr + offs, mask=offs < n)
+    x = tl.load(x_ptr + index, mask=index < N)
+    tl.store(o_ptr + offs, x, mask=offs < n)
+
+
+def test_what_a_lane_loads_in_vain_is_not_told():
+    x, index, o = torch.ones(64), torch.arange(20, dtype=torch.int32), torch.zeros(20)
+    with trace() as t:
+        gather[(1,)](x, index, o, 20, 64)
+    assert t.faults == [] and o.all()

@@ -22,15 +22,15 @@ from tritontrace.compiled.text import Text, module_of
 from tritontrace.ttir.frontend import TARGET, Front
 from tritontrace.ttir.hints import ASSUME, Promise, without
 
-SECONDS = 5.0  # for the two
+SECONDS = 30.0  # for all that is asked of one launch; two are enough, but on a machine that others keep busy
 MOST = 100  # answers that are remembered
 STAGES = ("ttir", "ttgir", "llir", "ptx")
 ATOMIC = re.compile(r"\b(?:atom|red)\.\S+")
 
 
 def taken(front: Front, arguments: dict[str, Any], broken: list[Promise]) -> list[Promise]:
-    """Choose the promises that the compiler makes use of for a launch with these arguments. If the compiler gives
-    no answer in time, all of `broken` are returned."""
+    """Choose the promises that the compiler makes use of for a launch with these arguments. None, if the compiler gives no answer in
+    time: that says something of the machine, and nothing of the kernel."""
     text = Text(front, arguments, TARGET).text
     key = text, tuple(broken)
     if key not in _known:
@@ -49,7 +49,7 @@ def _taken(text: str, options: dict[str, Any], broken: list[Promise]) -> list[Pr
     texts = [without(text, broken), *alone, text]
     codes = list(answers(_code, [(each, options) for each in texts], time.monotonic() + SECONDS))
     if len(codes) < len(texts):
-        return broken
+        return []
 
     def used(each: Promise, code: dict[str, str]) -> bool:
         what = "all" if each.kind == ASSUME else "moves"

@@ -47,6 +47,10 @@ class Product:
 
 ENTRY = 40  # elements of tracing/work.py: what a clock's entry costs a flight, whose clock is copied and joined
 
+MOST_BESIDE = (
+    3  # products for which one copy counts as under way: of two partitions or three that multiply with what it brings
+)
+
 
 class Machine:
     """One program. order: who goes on; loads: copies under way that tell a barrier, in the order of issue; work: what it may do."""
@@ -188,10 +192,16 @@ class Machine:
 
     @property
     def products(self) -> list[Product]:
-        """The products so far. A copy for which nobody ever waits, or which nobody reads, has served for none."""
-        return [
-            replace(made, copies=sum(f.used and f not in self.ahead for f in copies)) for made, copies in self._products
-        ]
+        """The products so far. A copy for which nobody ever waits, or which nobody reads, has served for none; any other one for as many
+        as it may be beside in a ring, and not for all that are issued before somebody waits for it."""
+        left: dict[int, int] = {}
+        found = []
+        for made, copies in self._products:
+            beside = [f for f in copies if f.used and f not in self.ahead and left.setdefault(f.id, MOST_BESIDE)]
+            for flight in beside[:1]:
+                left[flight.id] -= 1
+            found.append(replace(made, copies=len(beside)))
+        return found
 
     def reads(self, nbytes: int) -> None:
         """Note that threads load a tile."""
@@ -199,8 +209,16 @@ class Machine:
         self._reads.append((nbytes, list(self.ahead)))
 
     def account(self) -> Counts:
-        """The counts of the whole program. A copy that nobody reads has been ahead of nothing."""
-        self.counts.threads_read_ahead = sum(n for n, ahead in self._reads if any(flight.used for flight in ahead))
+        """The counts of the whole program. A copy that nobody reads has been ahead of nothing, and one of as many bytes as it brings:
+        one that is fetched first and waited for last overlaps with no more than another."""
+        left = {flight.id: flight.bytes for _, ahead in self._reads for flight in ahead if flight.used}
+        self.counts.threads_read_ahead = 0
+        for nbytes, ahead in self._reads:
+            for flight in ahead:
+                covered = min(nbytes, left.get(flight.id, 0))
+                left[flight.id] = left.get(flight.id, 0) - covered
+                self.counts.threads_read_ahead += covered
+                nbytes -= covered
         return self.counts
 
     def flight(self, agent: Agent, what: str, spot: Spot, operation: object, do: Callable[[], None]) -> Flight:

@@ -46,7 +46,7 @@ from tritontrace.replay import kernels, layouts
 from tritontrace.replay.replaying import FILLS
 from tritontrace.replay.wire import layout, storage_bytes, to_tree
 from tritontrace.results import Cause, tensors_of
-from tritontrace.tracing.as_on_a_gpu import OnTheCpu, as_on_a_gpu
+from tritontrace.tracing.as_on_a_gpu import CPU, CUDA, OnTheCpu, as_on_a_gpu
 from tritontrace.tracing.interception import launches_go_to
 from tritontrace.tracing.memory import quietly
 from tritontrace.tracing.modes import Mode
@@ -105,11 +105,18 @@ class Recorder(Mode):
         self.kernels: dict[str, dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
         self.states: dict[bytes, int] = {}
+        self.numbers: dict[int, torch.Tensor] = {}  # single numbers that are tensors so far, by id
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         if function.namespace != "aten" and (own := _implementation(function)):
             with self, OnTheCpu():  # torch has closed both for what it takes for one operation
                 return own(*args, **(kwargs or {}))
+        if taken := next((module for module, does in BELOW.items() if module in _taken and does(str(function))), ""):
+            raise RecordError(_by_hand(taken))
+        function, args = self._filled_by_a_number(function, args)
+        if function == torch.ops.aten.lift_fresh.default and not args[0].shape:  # `x[...] = 0` makes it of the number
+            self.numbers[id(args[0])] = args[0]
+            return args[0]
         if str(function) in FILLS:
             self._keep(args[0])
         before = [self.encode(a) for a in args], {k: self.encode(v) for k, v in (kwargs or {}).items()}
@@ -129,6 +136,19 @@ class Recorder(Mode):
             }
             self._write(event | ({"state": state} if random else {}))
         return out
+
+    def _filled_by_a_number(self, function: Any, args: tuple) -> tuple[Any, tuple]:
+        """`x[...] = 0` as a fill by a number; any other operation as it is."""
+        if function in (torch.ops.aten.fill_.Tensor, torch.ops.aten.copy_.default) and id(args[1]) in self.numbers:
+            return torch.ops.aten.fill_.Scalar, (args[0], args[1].item())
+        return function, args
+
+    def _made_of_a_number(self, tensor: torch.Tensor) -> None:
+        """Log a single number that is used as the tensor that it is."""
+        if self.numbers.pop(id(tensor), None) is not None:
+            self.storages.add(tensor)
+            made = {"op": "aten.lift_fresh.default", "args": [{"unsupported": NOT_OWN}], "kwargs": {}}
+            self._write(made | {"out": [self.storages.value(tensor)]})
 
     def _state(self) -> int:
         """A number for torch's random state: the same for the same one."""
@@ -191,6 +211,7 @@ class Recorder(Mode):
     def _keep(self, tensor: torch.Tensor) -> None:
         """Log memory from before this call, such as a workspace that is used again, as if it were allocated here. Of
         its content only whether it is zeros is told; a replay would have other numbers."""
+        self._made_of_a_number(tensor)
         if self.storages.knows(tensor):
             return
         storage = tensor.untyped_storage()
@@ -216,6 +237,7 @@ class Recorder(Mode):
         if type(value) is float:
             return value if math.isfinite(value) else {"float": repr(value)}
         if type(value) in (torch.Tensor, torch.nn.Parameter):
+            self._made_of_a_number(value)
             return self.storages.value(value)
         if isinstance(value, (tuple, torch.Size)):
             named = {"fields": list(fields)} if (fields := getattr(value, "_fields", None)) is not None else {}
@@ -312,6 +334,9 @@ def record(
     by: how it is called: `by(function, arguments, mark)` returns the result, and calls `mark` where a second half begins.
     configuration: the number of the one that autotuned kernels take in all calls but the last, which takes the first one
 
+    Tensors say that they lie on the CPU, as they do. Code that asks may insist on CUDA: where it then fails, or launches nothing, it is
+    called again with tensors that say that.
+
     >>> def copied(x):
     ...     out = torch.empty_like(x)
     ...     _ = copy[(4,)](x, out, x.numel(), BLOCK=256)
@@ -321,7 +346,24 @@ def record(
     >>> call["error"], [event.get("op") or event["grid"] for event in call["events"]]
     ('', ['aten.empty_like.default', [4, 1, 1]])
     """
-    recorder = Recorder()
+    log, has_asked = _recorded(function, calls, by, configuration, CPU)
+    if has_asked and not _launches(log):
+        on_cuda, _ = _recorded(function, calls, by, configuration, CUDA)
+        return on_cuda if _launches(on_cuda) else log
+    return log
+
+
+def _launches(log: dict[str, Any]) -> bool:
+    """Whether no call of a log ended with an error, and one launched a kernel."""
+    events = [event for call in log["calls"] for event in call["events"]]
+    return not any(call["error"] for call in log["calls"]) and any("launch" in event for event in events)
+
+
+def _recorded(
+    function: Any, calls: Sequence[dict[str, Any]], by: Caller, configuration: int, tensors_on: torch.device
+) -> tuple[dict[str, Any], bool]:
+    """(log, whether `function` has asked a tensor for its device), with tensors that say that they lie there."""
+    recorder, has_asked = Recorder(), False
     log: dict[str, Any] = {"kernels": recorder.kernels, "calls": []}
     for index, arguments in enumerate(calls):
         for identity, _, tensor in tensors_of(index, arguments):
@@ -333,12 +375,12 @@ def record(
         try:
             with (
                 recorder,
-                as_on_a_gpu(),
+                as_on_a_gpu(tensors_on=tensors_on) as devices,
                 _no_warnings(),
                 launches_go_to(recorder.launch, configuration=number) as traced,
             ):
                 result = by(function, _fresh(arguments), recorder.mark) if callable(function) else function
-            if traced and not any("launch" in event for event in recorder.events):
+            if traced:
                 raise RecordError(
                     "a `with trace()` inside the function keeps its launches from the recorder: take it out"
                 )
@@ -348,9 +390,10 @@ def record(
         except BaseException as error:  # SystemExit and KeyboardInterrupt of the author's are the author's
             call["error"], call["cause"] = describe_exception(error), to_tree(_cause_of(error))
             call["unread"] = unread(error)
+        has_asked |= devices.has_been_asked
         if call["error"]:
             break
-    return log
+    return log, has_asked
 
 
 @contextmanager
@@ -371,6 +414,18 @@ def _fresh(value: Any) -> Any:
 # what a function uses by other names than that of the module which is taken away
 SHOWN = {"torch.autograd.graph": "autograd (torch.autograd.grad or .backward())"}
 
+# what does a module's work below it, in C++, where nothing can be broken: seen at the operations of torch that it causes
+BELOW: dict[str, Callable[[str], bool]] = {
+    "torch.autograd.graph": lambda operation: torch._C._current_autograd_node() is not None,
+    "torch.autograd.profiler": lambda operation: torch._C._autograd._profiler_enabled(),
+    "torch.optim": lambda operation: operation.startswith("aten._fused_"),
+}
+_taken: set[str] = set()
+
+
+def _by_hand(module: str) -> str:
+    return f"uses {SHOWN.get(module, module)}, which does what is to be written by hand"
+
 
 def take_away(module: str) -> None:
     """Break everything in a module, or in a package and its modules, whoever imported it before: for children that record
@@ -382,7 +437,7 @@ def take_away(module: str) -> None:
     """
 
     def refuse(*args: Any, **kwargs: Any) -> None:
-        raise RecordError(f"uses {SHOWN.get(module, module)}, which does what is to be written by hand")
+        raise RecordError(_by_hand(module))
 
     def gone(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("this does what is to be written by hand, and is taken away here")
@@ -412,17 +467,25 @@ def take_away(module: str) -> None:
             elif getattr(value, "__module__", "") != each:
                 continue
             elif isinstance(value, type):
+                methods = (getattr(method, "__func__", method) for method in vars(value).values())
+                for method in methods:
+                    if getattr(method, "__module__", "") == each:  # an Enum has some of its module's own
+                        empty(method)
                 with suppress(AttributeError, TypeError):
                     value.__init__ = value.__enter__ = refuse
             else:
-                function: Any = value
-                while hasattr(function, "__code__"):  # a function, and what it wraps
-                    code = (gone_in_steps if inspect.isgeneratorfunction(function) else gone).__code__
-                    function.__code__ = code.replace(
-                        co_freevars=function.__code__.co_freevars
-                    )  # it must name what it closes over
-                    function = getattr(function, "__wrapped__", None)
+                empty(value)
 
+    def empty(function: Any) -> None:
+        """Leave nothing of a function, and of what it wraps."""
+        while hasattr(function, "__code__"):
+            code = (gone_in_steps if inspect.isgeneratorfunction(function) else gone).__code__
+            function.__code__ = code.replace(
+                co_freevars=function.__code__.co_freevars
+            )  # it must name what it closes over
+            function = getattr(function, "__wrapped__", None)
+
+    _taken.add(module)
     parent, _, own_name = module.rpartition(".")
     setattr(import_module(parent), own_name, Taken(module))
     loaded = [name for name in sys.modules if name == module or name.startswith(f"{module}.")]

@@ -10,7 +10,7 @@ import math
 from collections import Counter, namedtuple
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton.language as tl
@@ -34,6 +34,7 @@ ALLOCATIONS = frozenset(
     [
         "empty",
         "empty_like",
+        "empty_permuted",
         "empty_strided",
         "new_empty",
         "new_empty_strided",
@@ -65,7 +66,25 @@ IN_WORDS |= {
     "choose for each element)"
 }
 FILLS = ("aten.zero_.default", "aten.fill_.Scalar")  # of what is not an input: torch.zeros in two steps
-Launched = tuple[str, Front, dict[str, Any], str]  # a kernel's key, what was evaluated of it, its arguments, the case
+
+
+class ToCompile(NamedTuple):
+    """A launch, for the compiler.
+
+    key     of the kernel;  front: what was evaluated of it
+    case    the name of the case whose call made it
+    tuned   by an autotuner
+    spare   made in a first call, with another configuration than the last call takes: asked about only where that one does not fit
+    """
+
+    key: str
+    front: Front
+    arguments: dict[str, Any]
+    case: str
+    tuned: bool = False
+    spare: bool = False
+
+
 # what the compiler is asked: a kernel's key, its types and constants, its options
 Key = tuple[str, tuple[str, ...], tuple]
 KEPT = ", made before the call"  # of such a buffer, to which no contents come along
@@ -160,7 +179,9 @@ class Tape:
         self.storages: dict[str, torch.UntypedStorage] = {}
         self.held: set[int] = set()  # what tells these storages apart
         self.operations: list[Operation] = []
-        self.launched: list[tuple[str, dict[str, Any]]] = []  # in the call that runs: a kernel's key, its arguments
+        self.launched: list[
+            tuple[str, dict[str, Any], bool]
+        ] = []  # in the call that runs: a kernel's key, its arguments, by a tuner
         self.keys: list[str] = []  # of the kernels launched, in all calls
         self.configurations: list[str] = []  # see Replay
         self.allocated: dict[str, int] = {}  # in the call that runs: bytes of each storage
@@ -234,7 +255,7 @@ class Tape:
             options = {name: self.decode(value) for name, value in event["options"].items()}
             if not options.keys() <= set(OPTIONS):
                 raise Refused(f"the log launches a kernel with the options {sorted(options)}")
-            self.launched.append((event["launch"], arguments))
+            self.launched.append((event["launch"], arguments, "tuned" in event))
             self.keys.append(event["launch"])
             if all(event["grid"]):
                 self.halves.launched()
@@ -394,12 +415,13 @@ def replay(
     case: str,
     allows: Collection[str] = (),
     language: str = "Triton",
-    launched: list[Launched] | None = None,
+    launched: list[ToCompile] | None = None,
     work: Work | None = None,
 ) -> Replay:
     """Run a case's log on `inputs` (one dict of arguments per call), traced; return the Replay. Kernels in Gluon are simulated.
 
-    What the last call launched is added to `launched`, for the compiler. work: what its kernels may still do.
+    What the last call launched is added to `launched`, for the compiler, and of earlier calls what a tuner launched.
+    work: what its kernels may still do.
 
     >>> from tritontrace.replay import record
     >>> def copied(x):
@@ -418,9 +440,9 @@ def replay(
         given = [tensor for index, call in enumerate(inputs) for _, _, tensor in tensors_of(index, call)]
         with opened(_launcher_for(language, case, given, work)) as t:
             tape.named = t.name
-            results = []
+            results, before = [], []
             for index, arguments in enumerate(inputs):
-                first = len(t.launches)
+                first, before = len(t.launches), [*before, *tape.launched]
                 tape.bind(index, arguments)
                 results.append(tape.run(index))
         ran = [number for number in range(first, len(t.launches)) if all(t.launches[number].grid)]
@@ -444,8 +466,10 @@ def replay(
         evidence.poisoned = [f"kernel `{kernel}`, line {line}" for kernel, line in sorted(t.poisoned)]
         evidence.kernels = sorted(kernels.with_helpers(tape.keys, log["kernels"]))
         if launched is not None:
-            fronts = zip(tape.launched, t.fronts[first:], strict=True)
-            launched += [(key, front, arguments, case) for (key, arguments), front in fronts]
+            fronts = zip([*before, *tape.launched], t.fronts, strict=True)
+            for number, ((key, arguments, by_tuner), front) in enumerate(fronts):
+                if number >= len(before) or by_tuner:
+                    launched.append(ToCompile(key, front, arguments, case, by_tuner, spare=number < len(before)))
     except Refused as refusal:
         evidence.refused, evidence.cause = str(refusal), refusal.cause
         if isinstance(refusal, ReturnsInput):
@@ -509,7 +533,7 @@ def _tensors_in(result: Any) -> Iterator[torch.Tensor]:
 
 
 # trap: texts that differ in which numbers are 1 are compiled once: a stride of 1 makes a text of its own
-def compile_launched(launched: Sequence[Launched], gpus: Sequence[str], seconds: float) -> list[Compiled]:
+def compile_launched(launched: Sequence[ToCompile], gpus: Sequence[str], seconds: float) -> list[Compiled]:
     """Compile each evaluated kernel to the end for the newest GPU, the last of `gpus`; of older ones ask whether they accept it.
 
     Of several launches of one kernel the last counts; performance cases, and the low precisions among them, come last.
@@ -523,6 +547,7 @@ def compile_launched(launched: Sequence[Launched], gpus: Sequence[str], seconds:
     >>> [(found.kernel, found.gpu, found.accepted) for found in compile_launched(launched, ["sm_90"], seconds=60)]
     [('copy', 'sm_90', True)]
     """
+    every, launched = launched, [one for one in launched if not one.spare]
     *older, newest = gpus
     last = {one[0]: one for one in launched}
     largest = {one[0]: one for one in sorted({_set(one): one for one in launched}.values(), key=_size)}
@@ -544,13 +569,14 @@ def compile_launched(launched: Sequence[Launched], gpus: Sequence[str], seconds:
     by_looking = [_fitting(one[1], gpu) for one, gpu in sure]
     for fact, (one, *_) in zip([*found, *by_looking], [*wanted, *sure], strict=True):
         fact.cases = cases[_set(one)]
-    return found[first:end] + by_looking + found[:first] + [known for known in found[end:] if not known.too_slow]
+    facts = found[first:end] + by_looking + found[:first] + [known for known in found[end:] if not known.too_slow]
+    return _with_a_tuners_choice(facts, every, seconds)
 
 
 # trap: the compiler is asked about the largest constants of each kernel, and about others that fits.py does not prove
 # to fit into shared memory: constants differ in nothing else that it could refuse
 def compile_every(
-    by_answer: Sequence[Sequence[Launched]], gpus: Sequence[str], seconds: float, reported: Collection[int] = ()
+    by_answer: Sequence[Sequence[ToCompile]], gpus: Sequence[str], seconds: float, reported: Collection[int] = ()
 ) -> list[list[Compiled]]:
     """Compile every set of dtypes and constants with which each answer launched a kernel, for each of `gpus`, the oldest first.
 
@@ -569,6 +595,7 @@ def compile_every(
     ([], [True])
     """
     oldest, *newer = gpus
+    every, by_answer = by_answer, [[one for one in launched if not one.spare] for launched in by_answer]
     sets = [{_set(one): one for one in launched} for launched in by_answer]
     wanted = [(index, key) for index, chosen in enumerate(sets) for key in chosen]
     for_hopper = [(index, key) for index, key in wanted if _for_hopper(sets[index][key])]
@@ -601,6 +628,20 @@ def compile_every(
     for index, key, fact in found:
         # who compiles every kernel takes none on trust: one that compiles for ever could hide what does not compile at all
         facts[index].append(replace(fact, cases=cases[index][key], too_slow=False))
+    return [_with_a_tuners_choice(of, launched, seconds) for of, launched in zip(facts, every, strict=True)]
+
+
+def _with_a_tuners_choice(facts: list[Compiled], launched: Sequence[ToCompile], seconds: float) -> list[Compiled]:
+    """Mark those facts as left out that say that a tuner's configuration needs too much shared memory, where another one fits."""
+    for fact in facts:
+        mine = [one for one in launched if one.tuned and one.front.kernel.fn.__name__ == fact.kernel]
+        if fact.accepted or not mine or not 0 < fact.shared_limit < fact.shared_bytes:
+            continue
+        fits_otherwise = any(other.accepted and (other.kernel, other.gpu) == (fact.kernel, fact.gpu) for other in facts)
+        others = {_set(one): one for one in mine if one.spare}
+        fact.left_out = fits_otherwise or any(
+            found.accepted for found in _compiled([(one, fact.gpu, False) for one in others.values()], seconds)
+        )
     return facts
 
 
@@ -611,26 +652,26 @@ def _fitting(front: Front, gpu: str) -> Compiled:
 
 # trap: only the newest GPU's code is made to the end, and asked for first; of older ones acceptance counts, which takes
 # a fifth of the time
-def _compiled(wanted: Sequence[tuple[Launched, str, bool]], seconds: float) -> list[Compiled]:
+def _compiled(wanted: Sequence[tuple[ToCompile, str, bool]], seconds: float) -> list[Compiled]:
     """The facts of each launch on a GPU, all within `seconds`; False: only whether it is accepted."""
     return compile_all([(one[1], (), one[2], gpu, to_the_end) for one, gpu, to_the_end in wanted], seconds)
 
 
-def _cases(launched: Sequence[Launched]) -> dict[Hashable, list[str]]:
+def _cases(launched: Sequence[ToCompile]) -> dict[Hashable, list[str]]:
     """The names of the cases in which each set was launched."""
     found: dict[Hashable, dict[str, None]] = {}
     for one in launched:
-        found.setdefault(_set(one), {})[one[-1]] = None
+        found.setdefault(_set(one), {})[one.case] = None
     return {key: list(names) for key, names in found.items()}
 
 
-def _set(launched: Launched) -> Key:
+def _set(launched: ToCompile) -> Key:
     """A key for what the compiler is asked: a kernel, its dtypes, constants and options.
 
     Which numbers happen to be 1 is left out, although each such set makes a text of its own: there may be many texts,
     and the compiler has the same objections to all of them.
     """
-    key, front, arguments, _ = launched
+    key, front, arguments, *_ = launched
     constants = {p.name for p in front.kernel.params if p.is_constexpr}
     types = [repr(v) if n in constants else _type_of(v) for n, v in arguments.items()]
     return key, tuple(types), tuple(front.options.items())
@@ -645,14 +686,14 @@ def _type_of(value: Any) -> str:
     return str(getattr(value, "dtype", type(value)))
 
 
-def _for_hopper(launched: Launched) -> bool:
+def _for_hopper(launched: ToCompile) -> bool:
     """Whether it is in Gluon, in which a kernel says for which GPU it is."""
     return kernels.is_gluon(launched[1].kernel)
 
 
-def _size(launched: Launched) -> int:
+def _size(launched: ToCompile) -> int:
     """The product of a launch's whole constants, which is roughly the size of its blocks."""
-    _, front, arguments, _ = launched
+    _, front, arguments, *_ = launched
     constants = (arguments.get(p.name) for p in front.kernel.params if p.is_constexpr)
     return math.prod(max(1, value) for value in constants if isinstance(value, int))
 

@@ -27,7 +27,7 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 
 
 @contextmanager
-def as_on_a_gpu(card: gpu.GPU | None = None, tensors_on: torch.device = CPU) -> Iterator[None]:
+def as_on_a_gpu(card: gpu.GPU | None = None, tensors_on: torch.device = CPU) -> Iterator[OnTheCpu]:
     """Let code written for a GPU run here without one, or in a fork of a process that has one, while this is open.
 
     card        the GPU that answers; None: gpu.planned_for()
@@ -60,7 +60,7 @@ def as_on_a_gpu(card: gpu.GPU | None = None, tensors_on: torch.device = CPU) -> 
         if not no_triton.is_missing():
             triton.runtime.driver.set_active(_driver(card, tensors_on))
         with mode:
-            yield
+            yield mode
     finally:
         vars(triton.runtime.driver).update(drivers)
         for patch in before:
@@ -70,12 +70,14 @@ def as_on_a_gpu(card: gpu.GPU | None = None, tensors_on: torch.device = CPU) -> 
 class OnTheCpu(TorchFunctionMode):
     """A device named in the code becomes the CPU, and `assert x.is_cuda` holds.
 
-    tensors_on  what `x.device` says
+    tensors_on      what `x.device` says
+    has_been_asked  whether anybody has read that
     """
 
     def __init__(self, tensors_on: torch.device = CPU) -> None:
         super().__init__()
         self._tensors_on = tensors_on
+        self.has_been_asked = False
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -87,7 +89,8 @@ class OnTheCpu(TorchFunctionMode):
             return args[0]
         if function == torch.Tensor.is_cuda.__get__:  # pyright: ignore[reportAttributeAccessIssue] - a property of the class
             return True
-        if function == torch.Tensor.device.__get__ and self._tensors_on != CPU:
+        if function == torch.Tensor.device.__get__:
+            self.has_been_asked = True
             device = function(*args)
             return device if device.type == "meta" else self._tensors_on
         if function is torch.Tensor.to and len(args) > 1 and isinstance(args[1], (str, torch.device)):

@@ -28,6 +28,7 @@ from tritontrace.tracing.operations import NotHere, Undefined
 from tritontrace.tracing.program import FlopKey, Programs, Region, Step
 from tritontrace.tracing.sites import Sites, is_library
 from tritontrace.tracing.sums import added, moved, whole
+from tritontrace.tracing.undefined_masks import answered, deciding
 from tritontrace.tracing.unused import TERMINATORS, drop_unused, for_all, passed_on, reachable, repeated, uses_of
 from tritontrace.tracing.work import cost_of
 from tritontrace.tracing.wraps import on_the_way, wraps
@@ -133,6 +134,7 @@ class Body:
         self.for_all, self.repeated = for_all(function.blocks), repeated(function.blocks)
         self._on_the_way = on_the_way(function.blocks)
         self.guesses = guesses(function, code.module)
+        self._deciding = deciding(function.blocks)
         scope: dict[str, int] = {}
         self._arguments = [self.new(scope, name, kind) for name, kind in function.arguments]
         reached = reachable(function.blocks)
@@ -324,6 +326,9 @@ class Body:
     def _lanewise(self, op: ir.Operation, scope: dict[str, int], operands: list[int], found: Any) -> Step:
         ((name, kind),) = op.results
         out, function, each = self.new(scope, name, kind), found.function, found.per_lane * prod(kind.shape)
+        if name in self._deciding:
+            element = self._types[op.operands[0]].element
+            function = answered(function, element, self._deciding[name], self.code.arithmetic)
         flops: Any = self.counted(op.place, found.flops)
         if len(operands) == 2 and flops is None:
             a, b = operands

@@ -1,0 +1,24 @@
+"""Kernels that copy an input, as torch's .contiguous() would."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tritontrace.results import Launch
+
+
+def copied_by(launch: Launch) -> list[str]:
+    """The tensors that a launch copies: it loads each element of them once, and stores as many to buffers of as many elements."""
+    loaded, stored = Counter[str](), Counter[str]()
+    for access in launch.accesses:
+        if access.op != "atomic":
+            (loaded if access.op == "load" else stored)[access.tensor] += access.elements
+    buffers = stored.keys() and all(name.startswith("buffer") for name in stored)
+    same = Counter(loaded.values()) == Counter(stored.values())
+    once = all(f.read_bytes == f.read_distinct_bytes for f in launch.footprints)
+    return sorted(loaded) if buffers and same and once and not any(map(is_made, loaded)) else []
+
+
+def is_made(tensor: str) -> bool:
+    """Whether a tensor was made in the call, by its name in a trace."""
+    return tensor.startswith(("buffer", "out"))
