@@ -37,20 +37,20 @@ def predicted_against_counted() -> Figure:
     figure = Picture(WIDTH, 5)
     ax = figure.subplots()
     for row, (quantity, (title, colour, marker)) in enumerate(QUANTITIES.items()):
-        found = pairs(quantity)
+        kernels = pairs(quantity)
         ax.plot(
-            [p for _, p, _ in found],
-            [c for *_, c in found],
+            [p for _, p, _ in kernels],
+            [c for *_, c in kernels],
             marker,
             color=colour,
             markersize=6,
             alpha=0.75,
             linewidth=0,
         )
-        near = sum(abs(counted / predicted - 1) <= TOLERANCE for _, predicted, counted in found)
+        near = sum(abs(counted / predicted - 1) <= TOLERANCE for _, predicted, counted in kernels)
         place = dict(transform=ax.transAxes, va="center")
         ax.plot(0.5, 0.25 - 0.065 * row, marker, color=colour, markersize=7, transform=ax.transAxes)
-        ax.text(0.525, 0.25 - 0.065 * row, f"{title}: {near} of {len(found)} within {TOLERANCE:.0%}", **place)
+        ax.text(0.525, 0.25 - 0.065 * row, f"{title}: {near} of {len(kernels)} within {TOLERANCE:.0%}", **place)
     everything = [(*pair, quantity) for quantity in QUANTITIES for pair in pairs(quantity)]
     for name, predicted, counted, _ in sorted(everything, key=lambda each: -abs(np.log(each[2] / each[1])))[:NAMED]:
         more = counted > predicted

@@ -107,7 +107,7 @@ def _block(finding: Finding) -> str:
 
 
 def _picture(findings: list[Finding]) -> str:
-    """What a right kernel does to memory: how the request of its busiest line falls, and what all of them spend."""
+    """Draw how the request of a right kernel's busiest line falls on memory, and what all of them spend."""
     falls = next((drawings.lanes(f.request) for f in findings if f.request), "")
     spends = next((drawings.bars(f.spent) for f in reversed(findings) if f.spent), "")
     shown = "".join(f"<div>{part}</div>" for part in (falls, spends) if part)

@@ -124,12 +124,12 @@ def put(notebook: NotebookNode, unit: str, exercises: Mapping[str, Exercise]) ->
 
 def attach(notebook: NotebookNode, unit: str, old: NotebookNode | None, anew: bool) -> None:
     """Give the card its picture: that of the notebook which is there, unless it has none or all are drawn anew."""
-    kept = old.cells[0].get("attachments") if old and old.cells else None
-    if anew or not kept:
+    attached = old.cells[0].get("attachments") if old and old.cells else None
+    if anew or not attached:
         picture = COVERS[unit].drawn()
         picture.supxlabel("")  # the unit says it where the picture stands
-        kept = {FILE: {"image/png": b64encode(picture._repr_png_()).decode()}}
-    notebook.cells[0]["attachments"] = kept
+        attached = {FILE: {"image/png": b64encode(picture._repr_png_()).decode()}}
+    notebook.cells[0]["attachments"] = attached
 
 
 # ------------------------------------------------------------------------------------------------------------ pages

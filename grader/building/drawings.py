@@ -32,12 +32,12 @@ def drawing(source: str, words: str) -> str | None:
 def renew(notebook: NotebookNode) -> None:
     """Draw anew the bitmaps of a notebook's outputs whose cells' sources are all that it takes."""
     for cell in notebook.cells:
-        kept = [output.data for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
-        if kept and not timed(cell) and (picture := _drawn(cell.source)):
-            kept[-1]["image/png"] = b64encode(picture._repr_png_()).decode() + "\n"
-            kept[-1]["text/plain"] = repr(picture)
+        bitmaps = [output.data for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
+        if bitmaps and not timed(cell) and (picture := _drawn(cell.source)):
+            bitmaps[-1]["image/png"] = b64encode(picture._repr_png_()).decode() + "\n"
+            bitmaps[-1]["text/plain"] = repr(picture)
             for output in cell.outputs:
-                if output.get("data") is kept[-1]:
+                if output.get("data") is bitmaps[-1]:
                     output.metadata["image/png"] = picture._repr_mimebundle_()[1]["image/png"]
 
 

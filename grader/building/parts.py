@@ -79,13 +79,13 @@ def _sections(notebook: NotebookNode) -> Iterator[list[NotebookNode]]:
 
 
 def _without_code(text: str) -> str:
-    """As long a text, in which no comment of fenced code looks like a heading."""
+    """Blank fenced code, in which comments look like headings. The text is as long as before."""
     return re.sub(r"^```.*?^```", lambda code: " " * len(code[0]), text, flags=re.DOTALL | re.MULTILINE)
 
 
 def _title(cell: NotebookNode) -> str:
-    found = HEADING.match(cell.source)
-    return re.sub(r"[`*]", "", found["title"]) if found else ""
+    heading = HEADING.match(cell.source)
+    return re.sub(r"[`*]", "", heading["title"]) if heading else ""
 
 
 def _weight(cell: NotebookNode) -> int:

@@ -1,4 +1,4 @@
-"""What the course adds to JupyterLab: a card at the beginning, edges, and the contents where the list of files is."""
+"""Additions of the course to JupyterLab: a card at the beginning, edges, and the contents where the list of files is."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ def _chip(ax: Axes, x: float, y: float, wide: float, high: float) -> tuple[float
         for row in range(ROWS)
         for column in range(COLUMNS)
     ]
-    for _, colour, (left, low, width, height) in PARTS:
+    for _, colour, (across, up, width, height) in PARTS:
         size = np.array([0.84 * pitch, 0.84 * band])
-        boxes(ax, np.array(corners) + size * (left, low), size * (width, height), facecolor=colour, linewidth=0)
+        boxes(ax, np.array(corners) + size * (across, up), size * (width, height), facecolor=colour, linewidth=0)
     box(ax, x, y + (ROWS / 2 + 0.1) * band, wide - 0.16 * pitch, 1.64 * band, L2, "L2: a cache for all SMs")
     return *corners[-1], 0.84 * pitch, 0.84 * band
 
@@ -77,22 +77,22 @@ def floor_plan() -> Figure:
             box(ax, x, 0.35 + 2.5 * i, 1.5, 2.3, DRAM, "HBM\n8 or more\nlayers")
     box(ax, 1.9, 0.35, 5.8, 7.3, "white")
     x, y, wide, high = _chip(ax, 2.08, 0.5, 5.5, 7.0)
-    side, left, low = 3.4, 10.5, 3.4
+    side, start, low = 3.4, 10.5, 3.4
     box(ax, x - 0.06, y - 0.06, wide + 0.12, high + 0.12, "none")
-    ax.plot([x + wide + 0.06, left], [y + high / 2, low + side], color=INK, linewidth=0.8)
+    ax.plot([x + wide + 0.06, start], [y + high / 2, low + side], color=INK, linewidth=0.8)
     for name, colour, (at, up, width, height) in PARTS:
         box(
             ax,
-            left + at * side,
+            start + at * side,
             low + up * side,
             width * side,
             height * side,
             colour,
             name.replace(", ", ",\n") if width == 1 else name,
         )
-    ax.text(left, low - 0.25, "one SM, enlarged", color=INK, va="top", fontsize=10)
+    ax.text(start, low - 0.25, "one SM, enlarged", color=INK, va="top", fontsize=10)
     ax.text(
-        left,
+        start,
         low - 0.85,
         "to a register: a fraction\nof a millimetre; to L2:\nsome ten millimetres; to\nHBM: another chip",
         color=INK,
