@@ -158,7 +158,7 @@ class Finding:
     cause     why it is not passed, as data; None where the criterion itself says all
     carried   those of its points that rest on another exercise's mistake (Verdict.rests_on)
     at        the line that it is about
-    spent     what was counted, where it was too much;  request  an access that wastes, to be drawn
+    spent     what was counted, against what would do;  request  an access to be drawn: one that wastes, where too much was spent
     late      whether the compiler was not asked all of it in time
     """
 

@@ -127,6 +127,12 @@ def build(
     again: Annotated[
         bool, typer.Option("--again", help="Run the other cells, too: their figures or course_lib have changed.")
     ] = False,
+    pictures: Annotated[
+        bool,
+        typer.Option(
+            "--pictures", help="Draw pictures anew, whose code in course_lib has changed, and run nothing for it."
+        ),
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Only compare the built notebooks with their sources.")
     ] = False,
@@ -147,7 +153,7 @@ def build(
                 console.print(sentence, markup=False, soft_wrap=True)
             continue
         try:
-            built = building.build(unit, execute=execute, root=grader.ROOT, again=again)
+            built = building.build(unit, execute=execute, root=grader.ROOT, again=again, pictures=pictures)
         except building.BuildError as error:
             raise typer.Exit(_say(str(error))) from None
         for path in built:

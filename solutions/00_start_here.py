@@ -14,9 +14,8 @@
 # # 00 · Start here
 #
 # **After this unit you can** say what a GPU is made of and where it beats a CPU, write and launch two small Triton
-# kernels, and read the report of a *trace*: a run on the CPU that counts a kernel's accesses to memory. This unit takes
-# about {{unit hours}}, including {{unit minutes}} for the {{unit exercises}} of the main path. You need Python and a
-# little torch (what a tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to
+# kernels, and read the report of a *trace*: a run on the CPU that counts a kernel's accesses to memory. You need Python
+# and a little torch (what a tensor is, and that `x + 1` adds 1 to each element), but no GPU. Run the cells from top to
 # bottom, with Shift+Enter. The first one that imports torch takes a few seconds.
 #
 # ## The question

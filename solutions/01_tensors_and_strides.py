@@ -15,8 +15,7 @@
 #
 # **After this unit you can** say where in memory any element of any tensor lies. You can say which torch operations
 # copy, and which only read the same memory in another way. And you can write a kernel that reads a matrix of any
-# layout. This unit takes about {{unit hours}}, including {{unit minutes}} for the {{unit exercises}} of the main path.
-# You need 00 (a first kernel, how checks and hints work). You need no GPU.
+# layout. You need 00 (a first kernel, how checks and hints work). You need no GPU.
 
 # %%
 import time

@@ -14,8 +14,7 @@
 # # 02 · Dtypes
 #
 # **After this unit you can** read a number off its bits, say before you run it where a computation in 16 bits will go
-# wrong, and choose what to store in few bits and what to compute in many. This unit takes about {{unit hours}},
-# including {{unit minutes}} for the {{unit exercises}} of the main path. You need 00 (a first kernel) and 01 (a tensor
+# wrong, and choose what to store in few bits and what to compute in many. You need 00 (a first kernel) and 01 (a tensor
 # is storage with a shape). You need no GPU.
 
 # %%
@@ -135,8 +134,8 @@ figures.dtypes.explore_bits()
 # ## Range against resolution
 #
 # fp16 and bf16 both have 16 bits. What does each format do with them? They differ in how large and how small a number
-# may be (**range**), and in how far the next one is (**resolution**). The figure divides this distance by the number,
-# so that all sizes fit into it. The lower a line is, the finer is the resolution.
+# may be (**range**), and in how far the next one is (**resolution**). At the left, a longer bar means a wider range. At
+# the right, a ruler marks all numbers from 1 up to 1.25: the denser it is, the finer is the resolution.
 
 # %%
 figures.dtypes.range_against_resolution()

@@ -14,10 +14,9 @@
 # # 03 · Counting FLOPs
 #
 # **After this unit you can** count the arithmetic and the bytes of a product and of attention, say whether arithmetic
-# or memory sets the pace, and time a GPU without fooling yourself. This unit takes about {{unit hours}}, including
-# {{unit minutes}} for the {{unit exercises}} of the main path. You need 00 (a first kernel), 01 (shapes) and 02 (bytes
-# of a dtype). No GPU is needed. Where there is none, speeds come from a datasheet or from a recorded run on an NVIDIA
-# H200, and each picture says which.
+# or memory sets the pace, and time a GPU without fooling yourself. You need 00 (a first kernel), 01 (shapes) and 02
+# (bytes of a dtype). No GPU is needed. Where there is none, speeds come from a datasheet or from a recorded run on an
+# NVIDIA H200, and each picture says which.
 
 # %%
 import torch
@@ -493,7 +492,7 @@ share = ceilings["random"]["bf16"] / fastest
 print(f"measured: {share:.0%} of the dense peak; you guessed", "nothing" if guess_share is ... else guess_share)
 
 # %% [markdown]
-# Both measured bars are the same product, of the same size, by the same kernel, but one of them multiplies zeros. A
+# Both measured points are the same product, of the same size, by the same kernel, but one of them multiplies zeros. A
 # transistor that does not switch draws hardly any power, and in a large product the power limits the clock. So the
 # product of zeros runs at a higher clock.
 #
@@ -568,7 +567,7 @@ figures.flops.timers()
 
 # %% [markdown]
 # A number that cannot be true does no harm, because you notice it. The others look plausible: in the lower half of the
-# recorded picture, no timer is on the wrong side of the line, and yet three of four are wrong.
+# recorded picture, no timer lies on the pale ground, and yet three of four are wrong.
 #
 # The next exercise is about the first four cures. Its GPU is simulated, so the true time is known. It has only the
 # host's clock. Its work is so long that a launch takes less than the 3 % by which the check allows a time to be off.

@@ -15,10 +15,9 @@
 #
 # **After this unit you can** write a matrix product in Triton that reads each element a few dozen times instead of
 # thousands of times. You can say beforehand how many bytes it moves, choose its tiles by what the compiler says, and
-# number its tiles so that the L2 cache helps. This unit takes several sittings, about {{unit hours}} in all, including
-# {{unit minutes}} for the {{unit exercises}} of the main path. You need 03 (FLOPs, the roofline) and 04 (a kernel on
-# tiles, sectors, traces). You need no GPU, because traffic is counted on the CPU. Each picture names the GPU on which
-# its times were measured; nearly always it was an NVIDIA H200.
+# number its tiles so that the L2 cache helps. You need 03 (FLOPs, the roofline) and 04 (a kernel on tiles, sectors,
+# traces). You need no GPU, because traffic is counted on the CPU. Each picture names the GPU on which its times were
+# measured; nearly always it was an NVIDIA H200.
 
 # %%
 import torch

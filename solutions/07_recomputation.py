@@ -15,9 +15,8 @@
 #
 # **After this unit you can** say which tensors autograd keeps between the forward and the backward pass, and how much
 # memory they take. You can write backward kernels that compute numbers again instead of loading them, and drop elements
-# at random without storing which ones. This unit takes about {{unit hours}}, including {{unit minutes}} for the {{unit
-# exercises}} of the main path. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm); what you need from them
-# is repeated below. You need no GPU, because traffic and live bytes are counted on the CPU.
+# at random without storing which ones. You need 04 (memory traffic) and 06 (fusion, softmax, RMSNorm); what you need
+# from them is repeated below. You need no GPU, because traffic and live bytes are counted on the CPU.
 
 # %%
 import torch
@@ -891,10 +890,10 @@ check("recomputation.segments_for", segments_for)
 # %% [markdown]
 # ## Prediction against measurement
 #
-# The left picture shows the model, run with your checkpoint and your number of segments. The curve shows how many bytes
-# are alive after each operation. The right picture shows the same on a GPU, with torch's checkpoint, as the GPU's
-# allocator reports it. The lower row enlarges the bottom of both. The dashed line is your prediction plus the temporary
-# tensors of one layer's backward pass. Does the curve stay below this line?
+# The picture shows how many bytes of the model are alive after each operation: without checkpoints, and with your
+# checkpoint and your number of segments. The thin lines are the same on a GPU, with torch's checkpoint, as the GPU's
+# allocator reports it. The dashed line is your prediction plus the temporary tensors of one layer's backward pass. Does
+# the curve stay below this line?
 
 # %% gpu="recomputation.memory_timeline"
 figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
@@ -902,9 +901,9 @@ figures.recomputation.memory_timeline(segments_for(24, 1, 9), checkpoint)
 # %% [markdown]
 # The peak has fallen from 216 boundaries to 30, for a third more FLOPs. On the H200 the step took
 # {{measured checkpoints' time}} times as long, and it needed {{measured checkpoints' peak}} GiB instead of
-# {{measured peak without checkpoints}} GiB. (The peaks in the legends are two or three boundaries higher, because of
-# the temporary tensors of one layer's backward pass.) The two pictures agree, so the bytes that are counted on a CPU
-# are those that the GPU's allocator hands out.
+# {{measured peak without checkpoints}} GiB. (The peaks in the picture are two or three boundaries higher, because of
+# the temporary tensors of one layer's backward pass.) The thin lines have the same peaks, so the bytes that are counted
+# on a CPU are those that the GPU's allocator hands out.
 #
 # When is which kind of recomputation worth it?
 #

@@ -14,10 +14,9 @@
 # # 08 · Attention by tiles
 #
 # **After this unit you can** say what attention computes. You can compute attention and its gradients tile by tile,
-# without ever holding the matrix of scores. This unit takes about {{unit hours}}, including {{unit minutes}} for the
-# {{unit exercises}} of the main path. You need 02 (stable sums, half precision), 05 (tiles), 06 (the online softmax)
-# and 07 (recomputation, log-sum-exp). Everything here is torch and runs on a CPU; in unit 09 the same loops become a
-# kernel.
+# without ever holding the matrix of scores. You need 02 (stable sums, half precision), 05 (tiles), 06 (the online
+# softmax) and 07 (recomputation, log-sum-exp). Everything here is torch and runs on a CPU; in unit 09 the same loops
+# become a kernel.
 
 # %%
 import time

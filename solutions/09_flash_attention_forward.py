@@ -15,10 +15,9 @@
 #
 # **After this unit you can** write attention as one Triton kernel that takes any number of tokens, any strides, and
 # float32 or half precision, causal or not. You can say beforehand how many bytes it moves and how many products it
-# computes. (*More* adapts it to what else real models use: windows, grouped heads and a cache.) This unit takes about
-# {{unit hours}}, including {{unit minutes}} for the {{unit exercises}} of the main path. You need 05 (tiles, `tl.dot`),
-# 06 (the online softmax in Triton) and 08 (attention by tiles). You need no GPU, because the kernels are traced and
-# compiled on the CPU. If there is a GPU, they are timed as well.
+# computes. (*More* adapts it to what else real models use: windows, grouped heads and a cache.) You need 05 (tiles,
+# `tl.dot`), 06 (the online softmax in Triton) and 08 (attention by tiles). You need no GPU, because the kernels are
+# traced and compiled on the CPU. If there is a GPU, they are timed as well.
 
 # %%
 import torch

@@ -15,9 +15,8 @@
 #
 # **After this unit you can** write the gradients of attention as kernels that never hold the matrix of scores. You can
 # give every sum to a single program, so that two runs agree bit for bit. You can hand both passes to autograd as one
-# function, which keeps only one additional number for each query. This unit takes about {{unit hours}}, including
-# {{unit minutes}} for the {{unit exercises}} of the main path. You need 07 (a function with a backward of its own), 08
-# (the gradients, tile by tile, in torch) and 09 (the ideas of the forward kernel, but not your solution). The whole
+# function, which keeps only one additional number for each query. You need 07 (a function with a backward of its own),
+# 08 (the gradients, tile by tile, in torch) and 09 (the ideas of the forward kernel, but not your solution). The whole
 # unit runs on a CPU.
 
 # %%

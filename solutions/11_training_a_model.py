@@ -16,10 +16,9 @@
 # **After this unit you can** write an optimizer in one launch, and say why it cannot be faster. You can train a model
 # on a file and with batches that do not fit into memory. You can say beforehand how much memory, time and money a
 # training run takes, and you can stop a run and go on without a difference of one bit. And you can put kernels of your
-# own into a model so that every parameter learns, and tell `torch.compile` what they do. This unit takes several sittings
-# and about {{unit hours}} in all, including {{unit minutes}} for the {{unit exercises}} of the main path. You need 06
-# (fusion), 07 (autograd functions, and what they keep for the backward pass) and 10 (attention as one such function).
-# No GPU is needed.
+# own into a model so that every parameter learns, and tell `torch.compile` what they do. You need 06 (fusion), 07
+# (autograd functions, and what they keep for the backward pass) and 10 (attention as one such function). No GPU is
+# needed.
 
 # %%
 import math

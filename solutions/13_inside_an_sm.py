@@ -14,11 +14,10 @@
 # # 13 · Inside an SM
 #
 # **After this unit you can** say what limits a card: power, registers, latency, or a level of memory. You can read its
-# machine code, ask for tiles by descriptor, and give a fixed number of programs their tiles. In Gluon, the language below
-# Triton, you can say which lane holds what, lay out shared memory so that no bank is asked twice, and start copies ahead
-# of their use. This unit takes several sittings and about {{unit hours}} in all, including {{unit minutes}} for the
-# {{unit exercises}}. You need 05 (tiles, a matmul). You need no GPU: kernels in Gluon run here in a simulator that is as
-# asynchronous as the chip.
+# machine code, ask for tiles by descriptor, and give a fixed number of programs their tiles. In Gluon, the language
+# below Triton, you can say which lane holds what, lay out shared memory so that no bank is asked twice, and start
+# copies ahead of their use. You need 05 (tiles, a matmul). You need no GPU: kernels in Gluon run here in a simulator
+# that is as asynchronous as the chip.
 
 # %%
 import re

@@ -13,10 +13,9 @@
 # %% [markdown]
 # # 14 · Hopper by hand
 #
-# **After this unit you can** write Hopper's instructions by hand: barriers with phases, copies by TMA, `wgmma`, and warps
-# with roles. You can build a product in which copies and tensor cores work at the same time. And you can say which wait
-# is missing in a kernel that is wrong in one run of a thousand. This unit takes several sittings and about
-# {{unit hours}} in all, including {{unit minutes}} for the {{unit exercises}}. You need 05 (tiles, a matmul) and 09
+# **After this unit you can** write Hopper's instructions by hand: barriers with phases, copies by TMA, `wgmma`, and
+# warps with roles. You can build a product in which copies and tensor cores work at the same time. And you can say
+# which wait is missing in a kernel that is wrong in one run of a thousand. You need 05 (tiles, a matmul) and 09
 # (FlashAttention). You need no Hopper and no other GPU: kernels in **Gluon**, the language below Triton, run here in a
 # simulator that tries many orders, and names what goes wrong in any of them.
 

@@ -17,6 +17,7 @@ SETTINGS = content.PACKAGE / "jupyter"  # without nbgrader's buttons, which are 
 # The server's own reports would carry ours out of sight, and warn of what no student can act on, such as that a notebook is
 # not trusted yet. Its address is shown at every level
 QUIET = "--log-level=ERROR"
+EDGES = f"--LabApp.extra_labextensions_path={SETTINGS / 'labextensions'}"  # what the course adds to notebooks
 
 
 def work(folder: Path, options: Sequence[str]) -> int:
@@ -58,7 +59,14 @@ def _named(folder: Path) -> str:
 def _jupyter(folder: Path, first: str, options: Sequence[str]) -> int:
     root = ["--allow-root"] * (sys.platform != "win32" and os.geteuid() == 0)  # as in most containers
     settings = os.pathsep.join(filter(None, [str(SETTINGS), os.environ.get("JUPYTER_CONFIG_PATH")]))
-    asked = [sys.executable, "-m", "jupyterlab", f"--notebook-dir={folder}", f"--LabApp.default_url=/lab/tree/{first}"]
+    asked = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        f"--notebook-dir={folder}",
+        f"--LabApp.default_url=/lab/tree/{first}",
+        EDGES,
+    ]
     environment = os.environ | {"JUPYTER_CONFIG_PATH": settings}
     if find_spec("triton") is None:  # so that cells can import Triton before they import the course
         environment["PYTHONSTARTUP"] = str(Path(__file__).with_name("startup.py"))

@@ -65,7 +65,9 @@ class Coalesced(CostCriterion):
         sectors, needed = _sectors(counted)
         seen = f"{number(sectors)} sectors, {number(needed)} needed"
         if not wasteful:
-            return self.earned(seen, expected=expected)
+            spent = Spent("sectors", "touched", needed, sectors, self.at_most * needed)
+            most = max(large, key=lambda a: a.bytes, default=None)
+            return self.earned(seen, expected=expected, spent=spent, request=most and self._request(most, group))
         worst = min(wasteful, key=lambda a: a.efficiency * 1e9 - a.sectors)
         trial = next(t for t in group if any(a is worst for a in accesses([t], self.op)))
         # sums over cases, or over lines, would show a ratio that is allowed
@@ -84,7 +86,8 @@ class Coalesced(CostCriterion):
         return self.lost(seen, expected=expected, detail=detail, cause=cause, at=at, spent=spent, request=request)
 
     def _request(self, worst: Access, group: Sequence[Trial]) -> Request | None:
-        """Choose what is drawn of the worst line: nothing of a hidden case, whose numbers may be where lanes go."""
+        """Choose what is drawn of a line: nothing of a hidden case, whose numbers may be where lanes go, and of one that wastes nothing
+        where the line wastes."""
         public = [a for t in group if not t.case.hidden for launch in t.evidence.launches for a in launch.accesses]
         same = [a for a in public if (a.tensor, a.op, a.line) == (worst.tensor, worst.op, worst.line) and a.elements]
         if not same or not (one := max(same, key=lambda a: -a.efficiency)).request:
@@ -94,7 +97,7 @@ class Coalesced(CostCriterion):
             return None
         found = Request(one.tensor, one.op, one.line, itemsize, one.request[:32])
         useful = itemsize * len(set(found.offsets))
-        return found if 32 * len(found.sectors) > self.at_most * useful else None
+        return found if (32 * len(found.sectors) > self.at_most * useful) == self._wastes([worst]) else None
 
     def _wastes(self, accesses: Sequence[Access]) -> bool:
         return sum(a.sectors for a in accesses) * 32 > self.at_most * sum(a.useful_bytes for a in accesses)
@@ -229,7 +232,8 @@ class Traffic(ParallelWork):
         allowed = self.at_most * sum(needed)
         seen = f"{number(sum(moved))} bytes moved"
         if sum(moved) <= allowed:
-            return self.earned(f"{seen}, {number(allowed)} allowed")
+            spent = Spent("bytes", "moved", sum(needed), sum(moved), allowed)
+            return self.earned(f"{seen}, {number(allowed)} allowed", spent=spent)
         # the numbers of one case, the one that is furthest above what is allowed
         worst = max(range(len(group)), key=lambda i: moved[i] / max(1, needed[i]))
         case, allowed = group[worst].case.name, self.at_most * needed[worst]

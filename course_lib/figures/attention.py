@@ -17,8 +17,7 @@ from matplotlib.patches import Patch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.figures.widgets import Sliders, live
-from tritontrace.gpu import datasheet
-from tritontrace.picture import (
+from tritontrace.colours import (
     CLEAR,
     DONE,
     FAINT,
@@ -34,13 +33,9 @@ from tritontrace.picture import (
     RESULT,
     THREE,
     TWO,
-    WIDTH,
-    Picture,
-    bare,
-    boxes,
-    ink_on,
-    on_white,
 )
+from tritontrace.gpu import datasheet
+from tritontrace.picture import WIDTH, Picture, bare, boxes, ink_on, on_white
 
 # ------------------------------------------------------------------------------------------- why the scores are the problem
 
@@ -118,27 +113,19 @@ def memory_against_length(d: int = 128, itemsize: int = 2, heads: int = 32, bm: 
 
 @on_white
 def rotary_positions(d: int = 16, base: float = 10000.0) -> Figure:
-    """Left: two pairs of one vector at positions 0 to 7. Right: q . k against their distance, from three places."""
-    figure = Picture(WIDTH, 4.0)
-    left, right = figure.subplots(1, 2, width_ratios=[1, 1.4])
-    for pair, colour, radius in ((0, ONE, 1.0), (1, TWO, 0.62)):
-        angles = np.arange(8) * base ** (-2 * pair / d)
-        x, y = radius * np.cos(angles), radius * np.sin(angles)
-        for place in range(8):
-            left.plot([0, x[place]], [0, y[place]], color=colour, linewidth=1, alpha=0.35)
-            left.text(1.13 * x[place], 1.13 * y[place], place, ha="center", va="center", color=INK)
-        left.plot(
-            x,
-            y,
-            "o" if pair == 0 else "s",
-            color=colour,
-            label=f"pair {pair}: {base ** (-2 * pair / d):.2f} radians per position",
-        )
-    left.set(
-        xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal", xlabel="first of the pair", ylabel="second of the pair"
-    )
-    left.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
-    bare(left)
+    """Draw two pairs of a vector turned by their positions, and a dot product against the distance of two positions."""
+    figure = Picture(WIDTH, 4.2)
+    clocks = figure.subplot_mosaic([["fast", "dots"], ["slow", "dots"]], width_ratios=[1, 1.8])
+    for pair, (place, colour) in enumerate((("fast", ONE), ("slow", THREE))):
+        ax, turn = clocks[place], base ** (-2 * pair / d)
+        angles = turn * np.arange(8)
+        ax.plot(np.cos(np.linspace(0, 2 * np.pi, 90)), np.sin(np.linspace(0, 2 * np.pi, 90)), color=IDLE, linewidth=1)
+        for n, angle in enumerate(angles):
+            ax.plot([0, np.cos(angle)], [0, np.sin(angle)], color=colour, linewidth=2.2 if n == 0 else 1)
+            ax.text(1.25 * np.cos(angle), 1.25 * np.sin(angle), n, ha="center", va="center")
+        ax.set(xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), aspect="equal", xticks=[], yticks=[])
+        ax.set_title(f"pair {pair}: {turn:.2g} radian{'s' * (turn != 1)}\na position, 0 to 7")
+        bare(ax, *ax.spines)
 
     g = torch.Generator().manual_seed(3)
     q = torch.randn(d, generator=g, dtype=torch.float64)
@@ -149,19 +136,21 @@ def rotary_positions(d: int = 16, base: float = 10000.0) -> Figure:
         pairs = torch.view_as_complex(x.reshape(-1, 2)) * torch.polar(torch.ones_like(angles), angles)
         return torch.view_as_real(pairs).flatten()
 
-    distances = range(0, 65)
-    for place, colour, line, width in ((0, FOUR, "-", 6), (100, TWO, "--", 3), (5000, INK, ":", 1.5)):
-        scores = [float(turned(q, place + n) @ turned(k, place)) for n in distances]
-        right.plot(
-            distances, scores, line, color=colour, linewidth=width, label=f"key at {place}, query at {place} + distance"
-        )
-    right.set(xlabel="distance, positions", ylabel="q . k")
-    right.legend()
-    right.grid(alpha=0.3)
-    bare(right)
+    ax = clocks["dots"]
+    looks = ((0, FOUR, "-", "", 0), (100, ONE, "", "o", 2), (5000, INK, "", "x", 5))  # where the key stands
+    for row, (place, colour, line, marker, first) in enumerate(looks):
+        distances = np.arange(first, 65, 6 if marker else 1)
+        scores = [float(turned(q, place + int(n)) @ turned(k, place)) for n in distances]
+        style = dict(linestyle=line, marker=marker, color=colour, linewidth=5, markersize=6)
+        ax.plot(distances, scores, **style)
+        ax.plot([20, 24], [11.2 - 0.75 * row] * 2, **style)
+        ax.text(26, 11.2 - 0.75 * row, f"key at {place:,}, query so much further on", va="center")
+    ax.set(xlabel="distance from key to query, positions", ylabel="q · k", ylim=(0, 12))
+    ax.set_title("q · k depends on the distance alone")
+    bare(ax)
     figure.caption(
-        "Each pair of a vector turns at its own speed as the position grows (the numbers are positions). A dot product depends only on "
-        "the distance of the two positions, so the three curves coincide."
+        "Each pair of a vector turns at its own speed as the position grows. A dot product depends only on the distance of the two "
+        "positions: wherever the key stands, the values lie on one curve."
     )
     return figure
 

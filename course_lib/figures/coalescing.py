@@ -19,23 +19,8 @@ from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.coalescing.naming import LANES
 from course_lib.figures.widgets import Sliders, live
-from tritontrace.picture import (
-    CLEAR,
-    DONE,
-    FOUR,
-    IDLE,
-    INK,
-    ONE,
-    THREE,
-    TWO,
-    WASTE,
-    WIDTH,
-    Picture,
-    bare,
-    ink_on,
-    on_white,
-    paler,
-)
+from tritontrace.colours import CLEAR, DONE, EDGE, FAINT, FOUR, IDLE, INK, ONE, THREE, TWO, WASTE, paler
+from tritontrace.picture import WIDTH, Picture, bare, boxes, ink_on, on_white
 from tritontrace.tracing import trace
 from tritontrace.words import plural
 
@@ -394,31 +379,37 @@ def footprint(rows: range, columns: range, size: int) -> np.ndarray:
     return cells.reshape(size, size)
 
 
+WINDOW = 24  # rows and columns of the matrix that are drawn
+
+
 @on_white
 def tile_footprints(size: int = 64) -> Figure:
-    """Draw what one program of a transpose loads and stores: 64 elements as a row, and as a square."""
-    figure = Picture(WIDTH, 7.6)
-    axes = figure.subplots(2, 2, sharex=True, sharey=True)
-    shapes = [("1 × 64 tile", range(20, 21), range(0, 64)), ("8 × 8 tile", range(16, 24), range(24, 32))]
-    for row, (name, m, n) in enumerate(shapes):
-        for ax, verb, tile in zip(axes[row], ("loads from x", "stores to out"), ((m, n), (n, m)), strict=True):
-            cells = footprint(*tile, size)
-            ax.imshow(cells, cmap=ListedColormap([CLEAR, WASTE, DONE]), vmin=0, vmax=2, extent=(0, size, size, 0))
-            ax.hlines(range(size + 1), 0, size, color=IDLE, linewidth=0.4)
-            ax.vlines(range(0, size + 1, 8), 0, size, color=INK, linewidth=0.5)
-            for y, x in np.argwhere(cells[:, ::8]):  # each sector that is touched is a box
-                ax.add_patch(Rectangle((8 * x, y), 8, 1, fill=False, edgecolor=INK, linewidth=0.7, zorder=3))
-            sectors, useful = int((cells > 0).sum()) // 8, int((cells == 2).sum())
-            ax.set_title(f"{name} {verb}:\n{sectors} sectors, {4 * useful / (32 * sectors):.1%} useful")
-            ax.set(xticks=range(0, size + 1, 16), yticks=range(0, size + 1, 16))
-            ax.set(xlabel="column, elements" if row else "", ylabel="row, elements" if verb[0] == "l" else "")
-    axes[0, 0].legend(
-        handles=[Patch(color=DONE, label="wanted"), Patch(color=WASTE, label="touched, not wanted")],
-        loc="lower left",
-        framealpha=1,
-    )
+    """Draw what one program of a transpose stores: 64 elements as the column that a row becomes, and as a square."""
+    figure = Picture(WIDTH, 4.2)
+    shapes = [
+        ("a row a program", "and stores go down a column:", range(20, 21), range(size)),
+        ("a square a program", "and stores fill them, too:", range(16, 24), range(8, 16)),
+    ]
+    for ax, (name, how, m, n) in zip(figure.subplots(1, 2), shapes, strict=True):
+        loaded, stored = (footprint(*tile, size) for tile in ((m, n), (n, m)))
+        loads, stores = (int((cells > 0).sum()) // 8 for cells in (loaded, stored))
+        shown = stored[:WINDOW, 8 : 8 + WINDOW]
+        for y, x in np.argwhere(shown[:, ::8]):
+            ax.add_patch(Rectangle((8 * x, y), 8, 1, facecolor=WASTE, edgecolor=EDGE, linewidth=0.7))
+        wanted = np.argwhere(shown == 2)[:, ::-1]
+        boxes(ax, wanted, (1, 1), facecolor=DONE, edgecolor="white", linewidth=0.5)
+        ax.hlines(range(WINDOW + 1), 0, WINDOW, color=FAINT, linewidth=1, zorder=0)
+        ax.vlines(range(0, WINDOW + 1, 8), 0, WINDOW, color=EDGE, linewidth=0.8)
+        useful = int((stored == 2).sum()) / (8 * stores)
+        ax.set_title(f"{name}: loads touch {loads} sectors,\n{how} {stores}")
+        ax.set_xlabel(f"{100 * useful:g}% useful", fontsize=17, fontweight="bold")
+        ax.text(20, 3.5, "a sector is\n8 floats of\na row", ha="center", va="center")
+        ax.set(xlim=(0, WINDOW), ylim=(WINDOW, 0), aspect="equal", xticks=[], yticks=[])
+        bare(ax, *ax.spines)
+    figure.axes[0].set_ylabel(f"rows of the result, {WINDOW} of {size}")
     figure.caption(
-        "Both tiles have 64 floats, and each box is a sector. A turned row is a column; a turned square is a square."
+        "Both programs store 64 floats. Blue: what they want. Pale: the rest of each sector, moved for nothing. A turned row is a "
+        "column; a turned square is a square."
     )
     return figure
 

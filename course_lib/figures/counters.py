@@ -5,19 +5,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from course_lib.hardware.measurements import measured
-from tritontrace.picture import DRAM, EDGE, IDLE, INK, READ, WIDTH, WRITTEN, Picture, bare, on_white
+from tritontrace.colours import DRAM, EDGE, INK, READ, WRITTEN
+from tritontrace.picture import WIDTH, Picture, bare, on_white
 
 TOLERANCE = 0.02
 
-SHOWN = 0.1  # of a ratio around 1; what is further off is named at the edge
+NAMED = 3  # points that are furthest off
 
-QUANTITIES = {  # quantity -> title, colour
-    "load_sectors": ("sectors loaded, L2 to L1", READ),
-    "store_sectors": ("sectors stored, L1 to L2", WRITTEN),
-    "dram_read_bytes": ("bytes read from DRAM", DRAM),
+QUANTITIES = {  # quantity -> title, colour, marker
+    "load_sectors": ("sectors loaded, L2 to L1", READ, "o"),
+    "store_sectors": ("sectors stored, L1 to L2", WRITTEN, "s"),
+    "dram_read_bytes": ("bytes read from DRAM", DRAM, "^"),
 }
 
 
@@ -31,33 +33,45 @@ def pairs(quantity: str) -> list[tuple[str, float, float]]:
 
 @on_white
 def predicted_against_counted() -> Figure:
-    """Each point is one kernel: what the GPU counted, over what the trace predicts without a GPU; sorted."""
-    figure = Picture(WIDTH, 4.6)
-    for ax, (quantity, (title, colour)) in zip(figure.subplots(1, len(QUANTITIES)), QUANTITIES.items(), strict=True):
-        ratios = sorted((counted / predicted, name) for name, predicted, counted in pairs(quantity))
-        near = sum(abs(ratio - 1) <= TOLERANCE for ratio, _ in ratios)
-        ax.axvspan(1 - TOLERANCE, 1 + TOLERANCE, color=IDLE, zorder=0)
-        ax.axvline(1, color=EDGE, linewidth=0.8, zorder=1)
-        for place, (ratio, _) in enumerate(ratios):
-            shown = min(max(ratio, 1 - SHOWN), 1 + SHOWN)
-            marker = "o" if shown == ratio else "<" if ratio < 1 else ">"
-            looks = dict(color=colour, markeredgecolor=INK, markeredgewidth=0.5, clip_on=False)
-            ax.plot(shown, place, marker=marker, markersize=6, **looks)
-        below = [f"{name}: {ratio:.2f}" for ratio, name in ratios if ratio < 1 - SHOWN]
-        above = [f"{name}: {ratio:.2f}" for ratio, name in ratios if ratio > 1 + SHOWN]
-        ax.text(1 - SHOWN, -1, "\n".join(below), ha="left", va="top")
-        ax.text(1 + SHOWN, len(ratios), "\n".join(above), ha="right", va="bottom")
-        ax.set(xlim=(1 - SHOWN, 1 + SHOWN), ylim=(-4, len(ratios) + 3), yticks=[])
-        ax.set_xticks([0.9, 1, 1.1])
-        ax.set_title(f"{title}\n{near} of {len(ratios)} within {TOLERANCE:.0%}")
-        ax.set_xlabel("counted / predicted", fontsize=10)
-        bare(ax, "top", "right", "left")
-    figure.axes[0].set_ylabel("kernels, sorted", fontsize=10)
+    """Each point is one kernel: what the GPU counted, against what the trace predicts without a GPU. The furthest off are named."""
+    figure = Picture(WIDTH, 5)
+    ax = figure.subplots()
+    for row, (quantity, (title, colour, marker)) in enumerate(QUANTITIES.items()):
+        kernels = pairs(quantity)
+        ax.plot(
+            [p for _, p, _ in kernels],
+            [c for *_, c in kernels],
+            marker,
+            color=colour,
+            markersize=6,
+            alpha=0.75,
+            linewidth=0,
+        )
+        near = sum(abs(counted / predicted - 1) <= TOLERANCE for _, predicted, counted in kernels)
+        place = dict(transform=ax.transAxes, va="center")
+        ax.plot(0.5, 0.25 - 0.065 * row, marker, color=colour, markersize=7, transform=ax.transAxes)
+        ax.text(0.525, 0.25 - 0.065 * row, f"{title}: {near} of {len(kernels)} within {TOLERANCE:.0%}", **place)
+    everything = [(*pair, quantity) for quantity in QUANTITIES for pair in pairs(quantity)]
+    for name, predicted, counted, _ in sorted(everything, key=lambda each: -abs(np.log(each[2] / each[1])))[:NAMED]:
+        more = counted > predicted
+        ax.annotate(
+            f"{name}: {counted / predicted:.2f} times",
+            (predicted, counted),
+            (-14 if more else 14, 22 if more else -22),
+            textcoords="offset points",
+            ha="right" if more else "left",
+            va="center",
+            arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.8},
+        )
+    low, high = (limit([min(p, c) if limit is min else max(p, c) for _, p, c, _ in everything]) for limit in (min, max))
+    ax.plot([low, high], [low, high], color=EDGE, linewidth=1, zorder=0)
+    ax.set(xscale="log", yscale="log", xlabel="predicted by the trace, without a GPU", ylabel="counted by the GPU")
+    bare(ax)
     dots = pairs("dot_flops")
     found = measured("trace_vs_counters")
     exact = sum(predicted == counted for _, predicted, counted in dots)
     figure.caption(
-        f"{len(found['launches'])} kernels on one {found['machine']}. Grey: within {TOLERANCE:.0%}. A triangle is "
-        f"off the scale. The FLOPs of tensor cores, not drawn, are equal in {exact} of {len(dots)} kernels that use them."
+        f"{len(found['launches'])} kernels on one {found['machine']}: on the line the prediction is exact. The FLOPs of tensor cores, not "
+        f"drawn, are equal in {exact} of {len(dots)} kernels that use them."
     )
     return figure

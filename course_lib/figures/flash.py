@@ -23,14 +23,14 @@ from course_lib.exercises.flash.oracles import visible
 from course_lib.figures.tiling.named import error_maps
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.measurements import measured, whose
-from tritontrace.picture import (
-    CACHES,
+from tritontrace.colours import (
     CLEAR,
     DONE,
     EDGE,
     FOUR,
     IDLE,
     INK,
+    LIBRARIES,
     LIMIT,
     LOADED,
     NOW,
@@ -39,16 +39,12 @@ from tritontrace.picture import (
     OURS,
     PART,
     RESULT,
+    SHARED,
     THREE,
     TWO,
-    WIDTH,
-    YARDSTICK,
-    Picture,
-    bare,
-    ink_on,
-    on_white,
     paler,
 )
+from tritontrace.picture import WIDTH, Picture, bare, ink_on, on_white
 from tritontrace.tracing import Trace, trace
 
 
@@ -130,11 +126,11 @@ def chip(ax, walks: Mapping[int, list[tuple[str, int, int]]], nq: int, nk: int) 
         rows, columns = ([(x, y) for name, x, y in walk if name == wanted] for wanted in "qk")
         for (top, bottom), (left, right) in itertools.product(rows, columns):
             tile = Rectangle(
-                (left, top), right - left, bottom - top, facecolor=paler(CACHES, 0.1), edgecolor=EDGE, lw=0.6
+                (left, top), right - left, bottom - top, facecolor=paler(SHARED, 0.1), edgecolor=EDGE, lw=0.6
             )
             ax.add_patch(tile)
     for side in ax.spines.values():
-        side.set(color=CACHES, linewidth=2.5)
+        side.set(color=SHARED, linewidth=2.5)
 
 
 def _states(tensors: Mapping[str, torch.Tensor], query: int, tiles: list[tuple[int, int]], causal: bool) -> list:
@@ -350,7 +346,7 @@ def windows_and_groups(
 
 # ------------------------------------------------------------------------------------------------ speed
 
-PEERS = {"FlashAttention-2": (YARDSTICK, "s", "--"), "cuDNN": (INK, "^", ":"), "naive": (OTHERS, "x", "--")}
+PEERS = {"FlashAttention-2": (LIBRARIES, "s", "--"), "cuDNN": (INK, "^", ":"), "naive": (OTHERS, "x", "--")}
 OWN = {"unit 09": (OURS, "o", "-"), "the ladder's best": (THREE, "D", "-.")}
 
 
@@ -366,7 +362,7 @@ def ladder(d: int = 128, length: int = 16384) -> Figure:
         bars = ax.barh(
             range(len(names)),
             speeds,
-            color=[YARDSTICK if peer else FOUR for peer in peers],
+            color=[LIBRARIES if peer else FOUR for peer in peers],
             hatch=["//" if peer else "" for peer in peers],
             edgecolor="white",
         )
@@ -402,7 +398,7 @@ def against_length() -> Figure:
                 *zip(*found, strict=True),
                 line,
                 marker=marker,
-                color=colour if colour != YARDSTICK else EDGE,
+                color=colour,
                 label=name,
             )
         ax.set_xscale("log", base=2)

@@ -21,26 +21,9 @@ from course_lib.figures.flash import chip, walk_of
 from course_lib.figures.tiling.named import error_maps
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.measurements import measured, whose
+from tritontrace.colours import DONE, EDGE, FOUR, IDLE, INK, LIBRARIES, LOADED, NOW, OTHERS, OURS, PART, RESULT
 from tritontrace.gpu import datasheet
-from tritontrace.picture import (
-    DONE,
-    EDGE,
-    FOUR,
-    IDLE,
-    INK,
-    LOADED,
-    NOW,
-    OTHERS,
-    OURS,
-    PART,
-    RESULT,
-    WIDTH,
-    Picture,
-    bare,
-    ink_on,
-    on_white,
-    spread,
-)
+from tritontrace.picture import WIDTH, Picture, bare, ink_on, on_white, spread
 from tritontrace.tracing import Trace, trace
 
 
@@ -298,7 +281,7 @@ def context_against_memory(card: str = "H200") -> Figure:
 
 CONTENDERS = {
     "naive": (EDGE, "v"),
-    "FlashAttention-2": (OTHERS, "s"),
+    "FlashAttention-2": (LIBRARIES, "s"),
     "flex_attention": (FOUR, "^"),
     "unit 10": (OURS, "o"),
     "cuDNN": (INK, "D"),

@@ -6,6 +6,7 @@ where there is a GPU (sm_80 or newer); elsewhere they are one H200's, recorded, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -13,14 +14,16 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch, Polygon, Rectangle
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import throughput
 from course_lib.hardware.measurements import measured, whose
 from tritontrace import gpu
-from tritontrace.picture import (
+from tritontrace.colours import (
+    DARK,
+    EDGE,
     FIVE,
     FOUR,
     IDLE,
@@ -28,19 +31,17 @@ from tritontrace.picture import (
     LEFT,
     LIMIT,
     ONE,
+    OTHERS,
     OURS,
     RED_INK,
     RESULT,
     RIGHT,
     THREE,
     TWO,
-    WIDTH,
-    Picture,
-    bare,
-    box,
-    ink_on,
-    on_white,
+    WASTE,
+    WRONG,
 )
+from tritontrace.picture import WIDTH, Picture, bare, box, ink_on, on_white
 from tritontrace.profiling import bench
 
 ITEMSIZE = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4}
@@ -109,33 +110,43 @@ def product_anatomy(m: int = 4, n: int = 6, k: int = 5) -> Figure:
 
 @on_white
 def three_products(tokens: int = 64, d_in: int = 256, d_out: int = 512) -> Figure:
-    """The products of a linear layer y = x @ w, forward and backward, as counted."""
+    """A linear layer's three products as one box with a side for each size: two of its faces are read, and the third is made."""
     x, w, dy = (torch.empty(s, device="meta") for s in ((tokens, d_in), (d_in, d_out), (tokens, d_out)))
-    rows = [
-        ("forward:  y = x @ w", count(lambda: x @ w), ONE),
-        ("backward:  dw = x.T @ dy", count(lambda: x.T @ dy), TWO),
-        ("backward:  dx = dy @ w.T", count(lambda: dy @ w.T), TWO),
+    products = [
+        ("forward:  y = x @ w", count(lambda: x @ w), {"x": LEFT, "w": RIGHT, "y": RESULT}),
+        ("backward:  dw = x.T @ dy", count(lambda: x.T @ dy), {"x": LEFT, "dy": RIGHT, "dw": RESULT}),
+        ("backward:  dx = dy @ w.T", count(lambda: dy @ w.T), {"dy": LEFT, "w": RIGHT, "dx": RESULT}),
     ]
-    shapes = [
-        f"({tokens}, {d_in}) @ ({d_in}, {d_out})",
-        f"({d_in}, {tokens}) @ ({tokens}, {d_out})",
-        f"({tokens}, {d_out}) @ ({d_out}, {d_in})",
-    ]
-    figure = Picture(WIDTH, 2.9)
-    ax = figure.subplots()
-    for i, ((_, flops, colour), shape) in enumerate(zip(rows, shapes, strict=True)):
-        ax.barh(i, flops, color=colour, edgecolor="white")
-        ax.text(flops * 0.02, i, f"{shape}: {flops:,}", va="center", color=ink_on(colour))
-    ax.set_yticks(range(3), [name for name, *_ in rows])
-    ax.invert_yaxis()
-    ax.set(xlabel="FLOPs, counted by torch", ylabel="product", xlim=(0, max(r[1] for r in rows) * 1.05))
-    ax.locator_params(axis="x", nbins=5)
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    bare(ax)
+    wide, high, deep = (math.log2(2 * size) / 4 for size in (d_out, d_in, tokens))  # not to scale
+    back = np.array([0.62, 0.42]) * deep
+    across, up, zero = np.array([wide, 0]), np.array([0, high]), np.zeros(2)
+    figure = Picture(WIDTH, 2.6)
+    for ax, (name, flops, faces) in zip(figure.subplots(1, 3), products, strict=True):
+        for matrix, colour in faces.items():
+            # w lies in front, x at the side, y on top
+            corner, one, other = {"w": (zero, across, up), "x": (across, back, up), "y": (up, across, back)}[matrix[-1]]
+            corners = [corner, corner + one, corner + one + other, corner + other]
+            made = colour == RESULT
+            ax.add_patch(
+                Polygon(corners, facecolor=colour, edgecolor=INK, linewidth=2.2 if made else 0.8, zorder=2 + made)
+            )
+            ax.text(
+                *np.mean(corners, axis=0), matrix, ha="center", va="center", color=ink_on(colour), fontsize=11, zorder=4
+            )
+        ax.text(wide / 2, -0.12, f"{d_out:,} out", ha="center", va="top")
+        ax.text(-0.12, high / 2, f"{d_in:,} in", ha="right", va="center")
+        ax.text(*(across + back / 2 + [0.1, -0.12]), f"{tokens:,} tokens", va="top")
+        ax.set(
+            xlim=(-1.1, wide + back[0] + 0.5), ylim=(-0.5, high + back[1] + 0.1), aspect="equal", xticks=[], yticks=[]
+        )
+        ax.set_title(name)
+        ax.set_xlabel(f"{flops:,} FLOPs", fontsize=11, fontweight="bold")
+        bare(ax, *ax.spines)
+    figure.axes[0].set_ylabel("one box, three times")
     once = 2 * tokens * d_in * d_out
     figure.caption(
-        f"These are the same three sizes in three orders. Each product has {once:,} FLOPs, so backward is twice forward. "
-        f"That is 2 for each of {d_in * d_out:,} weights and {tokens} tokens, and 4 on the way back."
+        f"One box, and another face is made each time (framed, green). Each product has 2 FLOPs for each unit of the volume, {once:,}, so "
+        f"backward is twice forward. That is 2 for each of {d_in * d_out:,} weights and {tokens} tokens, and 4 on the way back."
     )
     return figure
 
@@ -296,30 +307,40 @@ def operations_under_the_roof() -> Figure:
 
 @on_white
 def promised_and_reached() -> Figure:
-    """Products of 8192 x 8192 matrices by dtype: the datasheet's FLOP/s with and without sparsity, and measured ones."""
+    """Products of 8192 x 8192 matrices by dtype: from the datasheet's dense FLOP/s down to what was reached, and its other figure."""
     ceilings, whose = speeds("ceilings")
     sheet = gpu.current_or_h200()
-    names = [name for name in ("fp32", "tf32", "fp16", "bf16") if peak(sheet, name)]
-    columns = [
-        ("datasheet, “with sparsity” *", [2 * peak(sheet, d) if d != "fp32" else None for d in names], IDLE, "//"),
-        ("datasheet, dense", [peak(sheet, d) for d in names], FOUR, ""),
-        ("measured, zeros", [ceilings["zeros"][d] for d in names], TWO, ".."),
-        ("measured, random numbers", [ceilings["random"][d] for d in names], ONE, ""),
-    ]
-    figure = Picture(WIDTH, 4.4)
+    names = [name for name in ("bf16", "fp16", "tf32", "fp32") if peak(sheet, name)]
+    figure = Picture(WIDTH, 3.4)
     ax = figure.subplots()
-    for i, (label, values, colour, hatch) in enumerate(columns):
-        there = [(j + 0.21 * (i - 1.5), v / TERA) for j, v in enumerate(values) if v]
-        x, heights = zip(*there, strict=True)
-        bars = ax.bar(x, heights, 0.2, color=colour, hatch=hatch, edgecolor="white", label=label)
-        ax.bar_label(bars, [f"{height:,.0f}" for height in heights], padding=1)
-    ax.set_xticks(range(len(names)), names)
-    ax.set(xlabel="dtype", ylabel="TFLOP/s")
-    ax.legend(frameon=False, loc="upper left")
-    ax.set_title(f"{sheet.name}; {whose}")
-    bare(ax)
-    share = ceilings["random"]["bf16"] / (sheet.bf16_flops or sheet.fp32_flops)
+    for y, name in enumerate(names):
+        dense, zeros, random = (
+            v / TERA for v in (peak(sheet, name), ceilings["zeros"][name], ceilings["random"][name])
+        )
+        ax.plot([random, dense], [y, y], color=IDLE, linewidth=3, zorder=1)
+        points = [(random, OURS, "o", OURS), (zeros, OTHERS, "s", OTHERS), (dense, INK, "o", "white")]
+        if name != "fp32":
+            ax.plot([dense, 2 * dense], [y, y], color=EDGE, linestyle=":", linewidth=1, zorder=1)
+            points.append((2 * dense, EDGE, "X", "white"))
+        for value, edge, marker, fill in points:
+            ax.plot(value, y, marker, markersize=9, markerfacecolor=fill, markeredgecolor=edge, markeredgewidth=1.6)
+        place = dict(textcoords="offset points", va="top")
+        ax.annotate(f"{random / dense:.0%}", (dense, y), (8, -5), fontsize=12, fontweight="bold", **place)
+        ax.annotate(f"{random:,.0f} of {dense:,.0f}", (dense, y), (46, -7), **place)
+    dense, zeros, random = (
+        v / TERA for v in (peak(sheet, names[0]), ceilings["zeros"][names[0]], ceilings["random"][names[0]])
+    )
+    words = ((random, "random\nnumbers", "right"), (zeros, "zeros", "center"), (dense, "promised,\ndense", "left"))
+    words += ((2 * dense, "printed, “with\nsparsity” *", "right"),)
+    for value, word, side in words:
+        ax.text(value, -0.28, word, ha=side, va="bottom")
+    ax.set_yticks(range(len(names)), names)
+    ax.set(xlabel="TFLOP/s", ylabel="dtype", xlim=(0, 2.1 * dense), ylim=(len(names) - 0.4, -1.15))
+    ax.set_title(f"{sheet.name}: random numbers reach {random / dense:.0%} of bf16's dense peak\n{whose}")
+    ax.tick_params(axis="y", length=0)
+    bare(ax, "top", "right", "left")
     faster = ceilings["zeros"]["bf16"] / ceilings["random"]["bf16"]
+    share = ceilings["random"]["bf16"] / (sheet.bf16_flops or sheet.fp32_flops)
     figure.caption(
         f"On random numbers bf16 reaches {share:.0%} of the dense peak, and {share / 2:.0%} of the number with the asterisk. "
         f"On zeros the same product is {faster - 1:.0%} faster."
@@ -403,28 +424,36 @@ def timers() -> Figure:
         ("matmul", "flops", "TFLOP/s", sheet.bf16_flops or sheet.fp32_flops, "a bf16 product, 8192 × 8192 × 8192"),
         ("add", "bytes", "TB/s", sheet.hbm_bandwidth, "x + y, 2²¹ float32, 24 MiB in all"),
     ]
-    figure = Picture(WIDTH, 5)
+    figure = Picture(WIDTH, 4)
     for ax, (work, unit, label, limit, title) in zip(figure.subplots(2, 1), panels, strict=True):
         rows = [row for row in found if row["work"] == work]
-        values = [row[unit] / row["seconds"] / TERA for row in rows]
-        for y, (row, value) in enumerate(zip(rows, values, strict=True)):
-            right = row["timer"] == "right"
-            ax.barh(y, value, color=(colour := ONE if right else TWO), edgecolor="white")
+        values = {row["timer"]: row[unit] / row["seconds"] / TERA for row in rows}
+        most = limit / TERA
+        least, last = min(values.values()) / 2.5, max([*values.values(), most]) * 4
+        ax.axvspan(most, last, color=WASTE, zorder=0, linewidth=0)
+        ax.axvline(values["right"], color=OURS, linewidth=1, zorder=0)
+        for y, (timer, value) in enumerate(values.items()):
+            right = timer == "right"
+            ax.plot([values["right"], value], [y, y], color=EDGE, linewidth=1.5, zorder=1)
+            ax.plot(value, y, "o" if right else "X", color=OURS if right else WRONG, markersize=9)
             told = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-            inside = value <= limit / TERA < 4 * value  # next to its bar the number would lie on the dashed line
-            x, side = (value * 0.95, "right") if inside else (value * 1.08, "left")
-            ax.text(x, y, f"{told} {label}", va="center", ha=side, color=ink_on(colour if inside else "white"))
-        ax.axvline(limit / TERA, color=INK, linestyle="--", linewidth=1.5)
-        ax.text(limit / TERA, -0.62, " datasheet's peak", va="bottom", ha="left")
-        ax.set_yticks(range(len(rows)), [row["timer"] for row in rows])
-        ax.invert_yaxis()
-        ax.set(xscale="log", xlabel=label, ylabel="timer", xlim=(min(values) / 2, max([*values, limit / TERA]) * 4))
-        ax.set_title(f"{title}; {whose}", pad=16)
+            off = "" if right else f": {_times(value / values['right'])}"
+            place = dict(transform=ax.get_yaxis_transform(), va="center")
+            ax.text(1.02, y, f"{told} {label}{off}", fontweight="bold" if right else "normal", **place)
+        ax.text(most * 1.08, len(values) - 1, "more than the\ndatasheet's peak", va="center", color=DARK)
+        ax.set_yticks(range(len(values)), values)
+        ax.set(xscale="log", xlabel=label, ylabel="timer", xlim=(least, last), ylim=(len(values) - 0.5, -0.6))
+        ax.set_title(f"{title}; {whose}")
+        ax.tick_params(axis="y", length=0)
         bare(ax)
     figure.caption(
-        "Right of the dashed line lies what no such GPU can do. The other wrong timers are wrong without showing it."
+        "A number on the pale ground is more than such a GPU can do. The other wrong timers are wrong without showing it."
     )
     return figure
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g} times too fast" if ratio > 1 else f"{1 / ratio:.2g} times too slow"
 
 
 # ---------------------------------------------------------------------------------------------------------- mystery

@@ -23,10 +23,11 @@ from course_lib.figures.widgets import Explorer, live
 from course_lib.hardware import inductor
 from course_lib.hardware.measurements import measured
 from course_lib.workloads.chains import CHAINS, traced_stages
-from tritontrace.picture import (
+from tritontrace.colours import (
     FOUR,
     IDLE,
     INK,
+    LIBRARIES,
     LIMIT,
     ONE,
     OTHERS,
@@ -36,13 +37,9 @@ from tritontrace.picture import (
     RESULT,
     THREE,
     TWO,
-    WIDTH,
     WRITTEN,
-    Picture,
-    bare,
-    ink_on,
-    on_white,
 )
+from tritontrace.picture import WIDTH, Picture, bare, ink_on, on_white
 from tritontrace.tracing import trace
 from tritontrace.words import plural
 
@@ -209,7 +206,7 @@ def five_against_one(guess: float = ...) -> Figure:
     figure = Picture(WIDTH, 4.2)
     for ax, (label, values, form) in zip(figure.subplots(2, 1), rows, strict=True):
         drawn = ax.barh(
-            ["torch, 5 kernels", "one kernel"], values, color=[OTHERS, OURS], hatch=["//", ""], edgecolor="white"
+            ["torch, 5 kernels", "one kernel"], values, color=[LIBRARIES, OURS], hatch=["//", ""], edgecolor="white"
         )
         ax.bar_label(drawn, [form.format(v) for v in values], padding=4)
         ax.invert_yaxis()
@@ -405,7 +402,7 @@ def speeds(operations: Sequence[str] = ("softmax", "rmsnorm", "add_rmsnorm", "cr
     """Speed against a copy of the needed bytes, by row length: torch, torch.compile and this unit's solutions; recorded."""
     found = measured("fusion")
     ways = {
-        "eager": ("torch", OTHERS, "s", "--"),
+        "eager": ("torch", LIBRARIES, "s", "--"),
         "compile": ("torch.compile", THREE, "^", "-."),
         "solution": ("this unit's solution", OURS, "o", "-"),
     }

@@ -20,23 +20,8 @@ from course_lib.exercises.recomputation.oracles import kept_bytes, sigmoid_bytes
 from course_lib.figures.widgets import Explorer, live
 from course_lib.hardware.measurements import measured
 from course_lib.workloads.activations import MemoryTimeline, checkpoint_of_torch, split_evenly, train_step
-from tritontrace.picture import (
-    FOUR,
-    IDLE,
-    INK,
-    ONE,
-    OTHERS,
-    OURS,
-    READ,
-    THREE,
-    TWO,
-    WIDTH,
-    WRITTEN,
-    Picture,
-    bare,
-    box,
-    on_white,
-)
+from tritontrace.colours import FOUR, IDLE, INK, ONE, OTHERS, OURS, READ, THREE, TWO, WRITTEN
+from tritontrace.picture import WIDTH, Picture, bare, box, on_white
 
 LAYERS = 24
 MADE = dict(tokens=16384, width=1024, dtype=torch.bfloat16)  # the deep model on a GPU; on a CPU a small one is counted
@@ -359,40 +344,27 @@ def memory_timeline(prediction: tuple[int, int] | None = None, checkpoint: Calla
     except Exception:  # not written yet
         counted, whose = timelines((0, segments)), "torch's checkpoint"
     whose = whose if checkpoint else "torch's checkpoint"
-    measured, where = on_a_gpu((0, segments))
-    figure = Picture(WIDTH, 5.6)
-    extra = working()
-    both = ((counted, f"counted here, {whose}"), (measured, where))
-    rows = figure.subplots(2, 2, sharey="row", sharex=True, height_ratios=[1.2, 1])
-    for ax, (found, title) in zip(rows.flat, both + both, strict=True):
-        whole = ax in rows[0]
-        for s, timeline in found.items():
+    on_gpu, where = on_a_gpu((0, segments))
+    figure = Picture(WIDTH, 4.4)
+    ax, extra, peaks = figure.subplots(), working(), []
+    for steps, wide, colours in ((counted, 2.2, (OTHERS, OURS)), (on_gpu, 0.7, (INK, INK))):
+        for timeline, colour in zip(steps.values(), colours, strict=True):
             alive = np.array(timeline.bytes) / timeline.boundary
-            colour, style = (INK, ":") if s == 0 else (OURS, "-")
-            label = "no checkpoints" if s == 0 else f"{s} segments"
-            ax.plot(
-                np.linspace(0, 1, len(alive)),
-                alive,
-                color=colour,
-                linestyle=style,
-                label=f"{label}: peak {alive.max():.1f}",
-            )
-        if told:
-            ax.axhline(
-                prediction[1] + extra, color=OTHERS, linestyle="--", label=f"predicted: {prediction[1]} + {extra:.1f}"
-            )
-        if whole:
-            ax.set(xticks=[], ylim=(0, 320))
-            ax.set_title(title)
-            ax.legend(loc="upper left", frameon=False)
-        else:
-            checkpointed = [max(found[s].bytes) / found[s].boundary for s in found if s]
-            top = max([*checkpointed, *([prediction[1] + extra] if told else [])])
-            ax.set(xlabel="operations of one training step, first to last", ylim=(0, 1.15 * top))
-            ax.set_title("the lower part, enlarged")
-        bare(ax)
-    for ax in rows[:, 0]:
-        ax.set_ylabel("alive, in boundaries")
+            ax.plot(np.linspace(0, 1, len(alive)), alive, color=colour, linewidth=wide)
+            peaks.append((alive.argmax() / (len(alive) - 1), alive.max()))
+    (at, most), (_, least), *_ = peaks
+    ax.annotate(f"no checkpoints: {most:.0f}", (at, most), (10, -4), textcoords="offset points", fontsize=11)
+    ax.annotate(f"thin: {where}", (at, most), (38, -22), textcoords="offset points")
+    note = f"{segments} segments: {least:.1f}\n{most / least:.1f} times less"
+    ax.annotate(note, (0.27, least), (0, 14), textcoords="offset points", fontsize=11)
+    if told:
+        ax.axhline(prediction[1] + extra, color=INK, linestyle="--", linewidth=1.2)
+        note = f"predicted:\n{prediction[1]} + {extra:.1f}"
+        ax.annotate(note, (1.2, prediction[1] + extra), (0, 4), textcoords="offset points", ha="right")
+    ax.set_title(f"counted here, {whose}")
+    ax.set(xlabel="operations of one training step, first to last", ylabel="alive, in boundaries", xticks=[])
+    ax.set(ylim=(0, 1.08 * most), xlim=(-0.01, 1.2))
+    bare(ax)
     figure.caption(
         "A boundary is the tensor that passes from one layer to the next. The dashed line is the prediction plus "
         f"{extra:.1f} boundaries for the temporary tensors of one layer's backward pass."

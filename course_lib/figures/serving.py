@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -10,43 +12,51 @@ from course_lib.exercises.serving.positions import CALLS, rows_of
 from course_lib.figures.training.recorded import look
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.measurements import measured
+from tritontrace.colours import EDGE, FOUR, IDLE, INK, NOW, ONE, TWO, paler
 from tritontrace.gpu import datasheet
-from tritontrace.picture import FOUR, IDLE, INK, NOW, ONE, TWO, WIDTH, Picture, bare, boxes, on_white
+from tritontrace.picture import SMALLEST, WIDTH, Picture, bare, boxes, on_white
 
 # ------------------------------------------------------------------------------------------------ which rows see what
+
+WIDEST = max(call["nk"] for call in CALLS.values())
 
 
 @on_white
 def which_rows(call: int = 2, row: int = 1) -> Figure:
-    """One of the six calls of a generation, numbered from 1, and one of its queries, from 1: the keys that are seen."""
+    """The six calls of a generation. One of them, numbered from 1, is lit, with one of its queries, from 1, and the keys that it sees."""
     names = list(CALLS)
     if not 1 <= call <= len(names):
         raise ValueError(f"call is {call}; there are calls 1 to {len(names)}.")
-    name, arguments = names[call - 1], CALLS[names[call - 1]]
-    seen = rows_of(**arguments).numpy()
-    nq, nk = seen.shape
+    arguments = CALLS[names[call - 1]]
+    nq, nk = arguments["nq"], arguments["nk"]
     if not 1 <= row <= nq:
         raise ValueError(f"row is {row}; call {call} has {nq} queries.")
 
     figure = Picture(WIDTH, 3.9)
-    ax = figure.subplots()
-    every, mine = np.argwhere(np.ones_like(seen)), np.argwhere(seen[row - 1])[:, 0]
-    colours = [FOUR if seen[i, j] else "white" for i, j in every]
-    boxes(ax, every[:, ::-1], (1, 1), facecolor=colours, edgecolor=IDLE, linewidth=0.5)
-    chosen = [NOW if sees else "white" for sees in seen[row - 1]]
-    boxes(ax, [(j, row - 1) for j in range(nk)], (1, 1), facecolor=chosen, edgecolor=INK, linewidth=1, zorder=2)
-    ax.plot(mine + 0.5, np.full(len(mine), row - 0.5), linestyle="", marker="o", markersize=3.5, color=INK, zorder=3)
-    ax.set(xlim=(-0.2, 24.2), ylim=(nq + 0.2, -0.2), aspect="equal")
-    ax.set_xticks(np.arange(nk) + 0.5, range(nk))
-    ax.set_yticks(np.arange(nq) + 0.5, range(nq))
-    ax.set_xlabel("key (its position, or its place in the cache)")
-    ax.set_ylabel("query")
-    ax.tick_params(length=0)
-    bare(ax, "top", "right", "left", "bottom")
-    ax.set_title(f"call {call} of {len(names)}: {name}")
-    keys = np.flatnonzero(seen[row - 1])
+    axes = figure.subplots(2, 3, height_ratios=[1, 1])
+    for number, (ax, (name, each)) in enumerate(zip(axes.flat, CALLS.items(), strict=True), 1):
+        seen, lit = rows_of(**each).numpy(), number == call
+        every, shade = np.argwhere(np.ones_like(seen)), FOUR if lit else paler(FOUR, 0.35)
+        colours = [shade if seen[i, j] else "white" for i, j in every]
+        boxes(ax, every[:, ::-1], (1, 1), facecolor=colours, edgecolor=EDGE if lit else IDLE, linewidth=0.5)
+        ax.set(xlim=(-0.2, WIDEST + 0.2), ylim=(len(seen) + 0.3, -0.3), aspect="equal", anchor="NW")
+        ax.set_title(
+            textwrap.fill(f"{number}  {name}", 26), fontweight="bold" if lit else "normal", fontsize=SMALLEST + lit
+        )
+        ax.set_xticks([0.5, seen.shape[1] - 0.5], [0, seen.shape[1] - 1])
+        ax.set_yticks(*(([0.5, seen.shape[0] - 0.5], [0, seen.shape[0] - 1]) if len(seen) > 1 else ([0.5], [0])))
+        ax.tick_params(length=0, pad=1)
+        bare(ax, *ax.spines)
+        if lit:
+            boxes(ax, [(0, row - 1)], (nk, 1), facecolor="none", edgecolor=INK, linewidth=1.4, zorder=3)
+            keys = np.flatnonzero(seen[row - 1])
+            boxes(ax, [(j, row - 1) for j in keys], (1, 1), facecolor=NOW, edgecolor=INK, linewidth=0.5, zorder=2)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("query")
+    for ax in axes[1]:
+        ax.set_xlabel("key", loc="left")
     span = f"keys {keys[0]} to {keys[-1]}" if len(keys) > 1 else f"key {keys[0]}"
-    figure.caption(f"Query {row - 1} of {nq} sees {span} of {nk}: {_why(arguments)}.")
+    figure.caption(f"Call {call} of {len(names)}. Query {row - 1} of {nq} sees {span} of {nk}: {_why(arguments)}.")
     return figure
 
 

@@ -17,25 +17,8 @@ from matplotlib.patches import ConnectionPatch, Patch, Rectangle
 
 from course_lib.figures.widgets import Explorer, live
 from tritontrace import gpu
-from tritontrace.picture import (
-    EDGE,
-    FAINT,
-    FOUR,
-    INK,
-    ONE,
-    OTHERS,
-    OURS,
-    RED_INK,
-    THREE,
-    TWO,
-    WIDTH,
-    WRONG,
-    Picture,
-    bare,
-    boxes,
-    ink_on,
-    on_white,
-)
+from tritontrace.colours import EDGE, FAINT, FOUR, INK, ONE, OTHERS, OURS, RED_INK, THREE, TWO, WRONG
+from tritontrace.picture import WIDTH, Picture, bare, boxes, ink_on, on_white
 
 STORAGE = 24  # elements of the storage that the explorer draws
 MAX_ROWS, MAX_COLUMNS = 8, 12

@@ -11,14 +11,15 @@ from course_lib.exercise import Exercise
 from course_lib.handin import files, literals
 from course_lib.handin.answer import Answer, Notebook
 from course_lib.handin.cells import Cell, Problem
-from course_lib.render import AMBER, CELL, GREEN, GREY, chip, code, show
+from course_lib.render import CELL, chip, code, show
+from tritontrace.colours import EDGE, HOLDS, PARTLY
 from tritontrace.words import plural
 
 MARK = "...  # your code here"  # as in every stub but dicts of answers
 STANDINGS = {  # of a line, by its mark: a word, the sign, its colour
-    "✓": ("would be graded", "✓", GREEN),
-    "!": ("would fail", "!", AMBER),
-    "✗": ("would not be graded", "✗", GREY),
+    "✓": ("would be graded", "✓", HOLDS),
+    "!": ("would fail", "!", PARTLY),
+    "✗": ("would not be graded", "✗", EDGE),
 }
 LONG_AGO = 120  # seconds: JupyterLab saves by itself about as often
 

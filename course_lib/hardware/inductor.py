@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from course_lib.hardware.measurements import measured
+from tritontrace.colours import INK
 from tritontrace.words import plural
 
 F = torch.nn.functional
@@ -160,7 +161,7 @@ class GeneratedCode(str):
         from pygments.formatters import HtmlFormatter
         from pygments.lexers import PythonLexer
 
-        page = "background: white; color: #222222; padding: 0.5em"  # legible in a dark notebook too
+        page = f"background: white; color: {INK}; padding: 0.5em"  # legible in a dark notebook too
         return highlight(str(self), PythonLexer(), HtmlFormatter(noclasses=True, nobackground=True, prestyles=page))
 
     def __repr__(self) -> str:

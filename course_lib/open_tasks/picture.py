@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from course_lib.hardware.measurements import measured
 from course_lib.logbook import Attempt
 from course_lib.open_tasks.tasks import OpenTask
-from tritontrace.picture import EDGE, INK, OTHERS, OURS, WIDTH, Picture, bare, on_white
+from tritontrace.colours import EDGE, INK, OTHERS, OURS
+from tritontrace.picture import WIDTH, Picture, bare, on_white
 from tritontrace.words import plural
 
 

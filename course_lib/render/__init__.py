@@ -7,18 +7,13 @@ cells.py      HTML where there is a notebook, text elsewhere; the points of a ch
 """
 
 from course_lib.render.cells import Points, shell, show
-from course_lib.render.drawings import AMBER, BLUE, GREEN, GREY, RED, code
+from course_lib.render.drawings import code
 from course_lib.render.verdict_card import CELL, chip, findings_html, html
 from course_lib.render.verdicts import OUTCOMES, of_finding, text
 
 __all__ = [
-    "AMBER",
-    "BLUE",
     "CELL",
-    "GREEN",
-    "GREY",
     "OUTCOMES",
-    "RED",
     "Points",
     "chip",
     "code",

@@ -6,10 +6,7 @@ import html
 import math
 
 from course_lib.exercise import ErrorMap, Request, Spent
-
-# Okabe-Ito: told apart by colour-blind eyes, and seen on white and on JupyterLab's dark grey
-GREEN, AMBER, RED, GREY, BLUE = "#009E73", "#B8860B", "#D55E00", "#808080", "#0072B2"
-ORANGE, PALE = "#E69F00", "#F6D9A0"  # waste, striped where it is a bar, so that it is told without colour
+from tritontrace.colours import DONE, EDGE, OURS, WASTE, WRONG
 
 BAR = 260  # pixels of the longer of two bars
 STRIP = 560  # pixels that a request may take
@@ -17,24 +14,30 @@ FEW = 8  # sectors of a request, up to which each has room for its lanes
 
 
 def bars(spent: Spent) -> str:
-    """Two bars of one scale, what would do and what was spent, and how many times as much that is in large."""
+    """Two bars of one scale, what would do and what was spent, and how many times as much that is in large. What was spent for
+    nothing is pale and hatched, as in every picture."""
     longest = max(spent.spent, spent.needed, 1e-9)
     times, allowed = in_times(spent)
     on = f" on {spent.on}" if spent.on else ""
+    needed, used = (max(2, round(BAR * value / longest)) for value in (spent.needed, spent.spent))
     return (
         f"<div><small>would do{html.escape(on)}</small></div>"
-        f"<div>{_bar(max(2, round(BAR * spent.needed / longest)), BLUE)} <b>{_number(spent.needed)} {code(spent.unit)}</b></div>"
+        f"<div>{_bar(needed)} <b>{_number(spent.needed)} {code(spent.unit)}</b></div>"
         f"<div><small>{spent.done} by your program</small></div>"
-        f"<div>{_bar(max(2, round(BAR * spent.spent / longest)), ORANGE, PALE)}</div>"
+        f"<div>{_bar(min(used, needed), used - needed)}</div>"
         f'<div><span style="font-size:1.25em;font-weight:bold">{_number(spent.spent)}: {times}</span> <small>({allowed})</small></div>'
     )
 
 
-def _bar(width: int, colour: str, stripes: str = "") -> str:
-    pale = (f'<rect x="{x}" y="0" width="4" height="14" fill="{stripes}"/>' for x in range(4, width, 8) if stripes)
+def _bar(used: int, waste: int = 0) -> str:
+    """A bar of pixels that were needed, and behind them of pixels for nothing."""
+    width, pale = used + max(0, waste), ""
+    if waste > 0:
+        lines = "".join(f"M{x} 14l7-14" for x in range(used, width, 8))
+        pale = f'<rect x="{used}" width="{waste}" height="14" fill="{WASTE}"/><path d="{lines}" stroke="{EDGE}" stroke-width="0.8"/>'
     return (
         f'<svg aria-hidden="true" width="{width}" height="14" viewBox="0 0 {width} 14" style="max-width:100%">'
-        f'<rect x="0" y="0" width="{width}" height="14" fill="{colour}"/>{"".join(pale)}</svg>'
+        f'<rect width="{used}" height="14" fill="{OURS}"/>{pale}</svg>'
     )
 
 
@@ -43,7 +46,7 @@ def in_times(spent: Spent) -> tuple[str, str]:
     times, allowed = (value / max(spent.needed, 1e-9) for value in (spent.spent, spent.allowed))
     several, limit = _told_apart(times, allowed)
     return (
-        f"{several} times as many" if times < 1000 else "many more",
+        "no more than that" if several == "1" else f"{several} times as many" if times < 1000 else "many more",
         f"{limit} times are allowed" if allowed > 1 else "no more are allowed",
     )
 
@@ -70,7 +73,7 @@ def lanes(request: Request) -> str:
             gaps.append(left)
         place[sector] = left
         parts.append(
-            f'<rect x="{left:.1f}" y="0" width="{wide}" height="{high}" fill="{PALE}" stroke="{GREY}" stroke-width="0.6"/>'
+            f'<rect x="{left:.1f}" y="0" width="{wide}" height="{high}" fill="{WASTE}" stroke="{EDGE}" stroke-width="0.6"/>'
         )
         left += wide
     for offset in sorted(set(request.offsets)):
@@ -78,13 +81,13 @@ def lanes(request: Request) -> str:
             x = place[byte // 32] + byte % 32 * per_byte
             parts.append(
                 f'<rect x="{x:.1f}" y="0" width="{max(1.5, count * per_byte - (0.5 if len(sectors) <= FEW else 0)):.1f}" '
-                f'height="{high}" fill="{BLUE}"/>'
+                f'height="{high}" fill="{DONE}"/>'
             )
-    said = html.escape(of_request(request))
+    said, wasted = html.escape(of_request(request)), 32 * len(sectors) > request.itemsize * len(set(request.offsets))
     return (
         f'<svg role="img" aria-label="{said}" width="{left:.0f}" height="{high}" viewBox="0 0 {left:.0f} {high}" '
         f'style="display:block;margin:4px 0 0;max-width:100%">{"".join(parts)}</svg>'
-        f'<small aria-hidden="true">{said} Blue: used. Pale: moved for nothing.</small>'
+        f'<small aria-hidden="true">{said} Blue: used.{" Pale: moved for nothing." if wasted else ""}</small>'
     )
 
 
@@ -123,8 +126,8 @@ def error_map(found: ErrorMap) -> str:
     cell = 10
     height, width = len(found.shares) * cell, len(found.shares[0]) * cell
     rectangles = "".join(
-        f'<rect x="{c * cell}" y="{r * cell}" width="{cell - 1}" height="{cell - 1}" fill="{RED}" '
-        f'fill-opacity="{0.12 + 0.88 * share if share else 0:.2f}" stroke="{GREY}" stroke-width="0.4"/>'
+        f'<rect x="{c * cell}" y="{r * cell}" width="{cell - 1}" height="{cell - 1}" fill="{WRONG}" '
+        f'fill-opacity="{0.12 + 0.88 * share if share else 0:.2f}" stroke="{EDGE}" stroke-width="0.4"/>'
         for r, row in enumerate(found.shares)
         for c, share in enumerate(row)
     )

@@ -11,7 +11,7 @@ import html as _html
 from course_lib.exercise import CodeLine, Finding, Verdict
 from course_lib.exercises import find
 from course_lib.render import drawings
-from course_lib.render.drawings import AMBER, code
+from course_lib.render.drawings import code
 from course_lib.render.verdicts import (
     OUTCOMES,
     advice,
@@ -24,10 +24,11 @@ from course_lib.render.verdicts import (
     shown,
     standing,
 )
+from tritontrace.colours import DARK, EDGE, HOLDS, PARTLY
 
 # no colour can be read as text on white and on dark grey (4.5 : 1), so signs are dark on a chip of it; sign and label say
 # the same without colour
-CHIP = "color:#111;font-weight:bold;border-radius:3px;display:inline-block;width:1.5em;text-align:center;"
+CHIP = f"color:{DARK};font-weight:bold;border-radius:3px;display:inline-block;width:1.5em;text-align:center;"
 CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;border:none;background:none;color:inherit;"
 TINT = "22"  # of 255: a colour this thin leaves text readable in both themes
 SIDES = "display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,19rem),1fr));gap:4px 28px;"
@@ -44,6 +45,7 @@ def html(verdict: Verdict, after: str = "") -> str:
         *(f'<div style="margin:2px 0 4px">{code(sentence)}</div>' for sentence in (*asked(verdict), *advice(verdict))),
         _hints(verdict),
         *map(_block, told),
+        _picture(findings) if verdict.outcome == "right" else "",
         _chips(findings),
         _folded([f for f in findings if f not in told and f.judged]),
         _quiet(not_on_gpu(verdict)),
@@ -75,8 +77,7 @@ def _pips(verdict: Verdict) -> str:
     boxes = min(20, round(verdict.out_of)) if verdict.judged else 0
     full = round(boxes * verdict.points / verdict.out_of) if boxes else 0
     drawn = "".join(
-        f'<rect x="{8 * i + 0.5}" y="0.5" width="6" height="9" stroke="{drawings.GREY}" '
-        f'fill="{drawings.GREEN if i < full else "none"}"/>'
+        f'<rect x="{8 * i + 0.5}" y="0.5" width="6" height="9" stroke="{EDGE}" fill="{HOLDS if i < full else "none"}"/>'
         for i in range(boxes)
     )
     return f'<svg aria-hidden="true" width="{8 * boxes}" height="10" viewBox="0 0 {8 * boxes} 10">{drawn}</svg>'
@@ -106,6 +107,14 @@ def _block(finding: Finding) -> str:
     )
 
 
+def _picture(findings: list[Finding]) -> str:
+    """Draw how the request of a right kernel's busiest line falls on memory, and what all of them spend."""
+    falls = next((drawings.lanes(f.request) for f in findings if f.request), "")
+    spends = next((drawings.bars(f.spent) for f in reversed(findings) if f.spent), "")
+    shown = "".join(f"<div>{part}</div>" for part in (falls, spends) if part)
+    return f'<div style="{SIDES}margin-top:8px">{shown}</div>' if shown else ""
+
+
 def _worth(finding: Finding) -> str:
     return (
         "" if finding.gate else f' <span style="white-space:nowrap">{points_of(finding.points, finding.out_of)}</span>'
@@ -120,7 +129,7 @@ def _said(finding: Finding, drawn: bool) -> str:
     if finding.judged:
         parts += [f"<div>{code(line)}</div>" for line in finding.detail.splitlines()]
         parts += [_lit(finding.at)] if finding.at else []
-        parts += [drawings.lanes(finding.request)] if finding.request else []
+        parts += [drawings.lanes(finding.request)] if finding.request and finding.lost else []
         parts += [drawings.error_map(finding.error_map)] if finding.error_map else []
     return "".join(parts)
 
@@ -128,7 +137,7 @@ def _said(finding: Finding, drawn: bool) -> str:
 def _lit(line: CodeLine) -> str:
     """A line of the cell, with its number, as the cell shows it."""
     style = (
-        f"border-left:3px solid {AMBER};background:{AMBER}{TINT};padding:1px 8px;margin:3px 0;overflow-wrap:anywhere"
+        f"border-left:3px solid {PARTLY};background:{PARTLY}{TINT};padding:1px 8px;margin:3px 0;overflow-wrap:anywhere"
     )
     number = f'<span style="opacity:0.75">{line.number}</span>'
     return f'<div style="{style};font-family:monospace">{number}&ensp;{_html.escape(line.source)}</div>'

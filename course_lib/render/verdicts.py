@@ -12,18 +12,18 @@ from course_lib.exercise import Finding, Outcome, Verdict
 from course_lib.exercises import find
 from course_lib.hardware.measurements import measured
 from course_lib.render import drawings
-from course_lib.render.drawings import AMBER, GREEN, GREY, RED
+from tritontrace.colours import EDGE, HOLDS, PARTLY, WRONG
 
 OUTCOMES: dict[Outcome, tuple[str, str, str]] = {  # its words, its sign, its colour
-    "right": ("right", "✓", GREEN),
-    "wasteful": ("right, but wasteful", "≈", AMBER),
-    "partly": ("partly right", "◐", AMBER),
-    "wrong": ("wrong", "✗", RED),
-    "not_begun": ("not begun", "○", GREY),
-    "did_not_run": ("did not run", "✗", RED),
-    "not_accepted": ("not accepted", "✗", RED),
-    "not_judged": ("not judged", "?", GREY),
-    "excused": ("not in your notebook", "–", GREY),
+    "right": ("right", "✓", HOLDS),
+    "wasteful": ("right, but wasteful", "≈", PARTLY),
+    "partly": ("partly right", "◐", PARTLY),
+    "wrong": ("wrong", "✗", WRONG),
+    "not_begun": ("not begun", "○", EDGE),
+    "did_not_run": ("did not run", "✗", WRONG),
+    "not_accepted": ("not accepted", "✗", WRONG),
+    "not_judged": ("not judged", "?", EDGE),
+    "excused": ("not in your notebook", "–", EDGE),
 }
 
 
@@ -71,7 +71,7 @@ def _finding(finding: Finding, width: int) -> list[str]:
         lines += [f"    {part}" for line in finding.detail.splitlines() for part in textwrap.wrap(line, 110)]
         if finding.at:
             lines.append(f"    {finding.at.number} │ {finding.at.source}")
-        if finding.request:
+        if finding.request and finding.lost:
             lines += [f"    {part}" for part in textwrap.wrap(drawings.of_request(finding.request), 110)]
         if finding.error_map:
             lines.append(f"    where it is wrong: {drawings.places(finding.error_map)}")
@@ -169,14 +169,14 @@ def not_on_gpu(verdict: Verdict) -> str:
 def standing(finding: Finding) -> tuple[str, str, str]:
     """A word for it, a sign and a colour."""
     if not finding.judged:
-        return "not judged", "·", GREY
+        return "not judged", "·", EDGE
     if finding.passed:
-        return "passed", "✓", GREEN
+        return "passed", "✓", HOLDS
     if finding.blank:
-        return "not begun", "○", GREY
+        return "not begun", "○", EDGE
     if finding.points > 0:
-        return "partly", "◐", AMBER
-    return ("wasteful", "≈", AMBER) if finding.wasteful else ("failed", "✗", RED)
+        return "partly", "◐", PARTLY
+    return ("wasteful", "≈", PARTLY) if finding.wasteful else ("failed", "✗", WRONG)
 
 
 def earned(verdict: Verdict) -> str:

@@ -6,7 +6,8 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from course_lib.work_logs.log import WorkLog
 from course_lib.workloads.stated import COUNTED, evaluated
-from tritontrace.picture import EDGE, OTHERS, OURS, WIDTH, Picture, bare, on_white
+from tritontrace.colours import EDGE, OTHERS, OURS
+from tritontrace.picture import WIDTH, Picture, bare, on_white
 from tritontrace.words import plural
 
 

@@ -17,7 +17,8 @@ slides.py         the units' pictures, with their questions
 lessons.py        its units
 covers.py         the card that each begins with
 states.py         their widgets, all states drawn ahead
-drawings.py       their pictures, as drawings that follow the page's theme
+parts.py          a unit in several pages, cut at its headings
+drawings.py       pictures of cells drawn anew: for pages, which have themes, and for notebooks
 finish.py         what Sphinx leaves undone
 social.py         the picture of a link to it
 """

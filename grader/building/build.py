@@ -33,13 +33,14 @@ from course_lib import metadata
 from course_lib.exercise import Exercise
 from course_lib.metadata import CellRun
 from grader import exercises
-from grader.building import outputs
+from grader.building import covers, drawings, outputs
 from grader.building.announce import MARKER, AnnouncementError, Announcer
 from grader.gradebook.converting import convert
 from grader.gradebook.release import KERNELSPEC, LANGUAGE
 from grader.nbgrader_config import config
 
 KEYS = ("exercise", "check", "predict", "gpu")
+SET_UP = re.compile(r"(import|from) \w+")  # so begins a cell that nobody has to read: it is folded
 ON_GPU = "gpu-"  # so begin the ids of cells that need one
 
 
@@ -47,17 +48,19 @@ class BuildError(ValueError):
     """Raised for a source that cannot be built. The message says where: solutions/04_....py:120: ..."""
 
 
-def build(unit: str, *, execute: bool, root: Path, out: Path | None = None, again: bool = False) -> list[Path]:
+def build(
+    unit: str, *, execute: bool, root: Path, out: Path | None = None, again: bool = False, pictures: bool = False
+) -> list[Path]:
     """Builds one unit of `root` into `out` (default: root) and returns what it wrote, instructor's notebook first.
 
-    Outputs that hold are kept from the notebook that is there. `execute` makes the others here; with `again`, all.
+    Outputs that hold are kept from the notebook that is there. `execute` makes the others here; with `again`, all. `pictures` draws anew
+    those that take no run.
     """
     source = root / "solutions" / f"{unit}.py"
     out = out or root
     executed, instructors = _instructors(unit, root), _instructors(unit, out)
     students = out / "notebooks" / unit / f"{unit}.ipynb"
-    nb = instructors_notebook(source, unit)
-    released = _students_notebook(nb, unit)
+    nb, old = instructors_notebook(source, unit), None
     if executed.exists():
         try:
             old = _read(executed)
@@ -65,6 +68,10 @@ def build(unit: str, *, execute: bool, root: Path, out: Path | None = None, agai
             raise BuildError(
                 f"{executed.relative_to(root)} cannot be read: {e}. Take the committed one back, or delete it."
             ) from None
+    if unit in covers.COVERS:
+        covers.attach(nb, unit, old, pictures)
+    released = _students_notebook(nb, unit)
+    if old:
         outputs.keep(nb, old, _need_gpu(nb, unit))
     if execute:
         try:
@@ -72,6 +79,8 @@ def build(unit: str, *, execute: bool, root: Path, out: Path | None = None, agai
         except outputs.Failed as failed:
             raise BuildError(f"{_places(nb, unit, root, [failed.cell])} fails: {failed}") from None
     outputs.redraw(nb)
+    if pictures:
+        drawings.renew(nb)
     for path, text in ((instructors, _text(nb)), (students, released)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -147,6 +156,8 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
     known = exercises(unit)
     lines = _lines(text, nb)
     _announce(nb, lines, unit, known, f"{source.parent.name}/{source.name}")
+    if unit in covers.COVERS:
+        covers.put(nb, unit, known)
     seen: Counter[str] = Counter()
     keyed: set[tuple[str, str]] = set()
     for cell, line in zip(nb.cells, lines, strict=True):
@@ -156,6 +167,8 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
         cell.metadata = NotebookNode()
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
+        if cell.cell_type == "code" and SET_UP.match(cell.source):
+            cell.metadata["jupyter"] = NotebookNode(source_hidden=True)
         if not keys:
             kind = "md" if cell.cell_type == "markdown" else cell.cell_type
             digest = f"{kind}-{_hash(cell.source)[:10]}"

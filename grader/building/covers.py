@@ -1,53 +1,146 @@
-"""The card with which a unit's page begins: its time, its points, what it needs, and its best picture."""
+"""The card with which a unit begins, in notebooks and on its page: time, points, what it needs, its best picture, its question.
+
+In a notebook it is Markdown, with the picture as an attachment of the cell; on a page it is HTML, and the picture follows the theme.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from base64 import b64encode
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
+from nbformat import NotebookNode
+
+from course_lib import figures
 from course_lib.exercise import Exercise
 from course_lib.exercises import UNITS
 from grader.building import units
 from grader.building.announce import hours
+from tritontrace.picture import Picture
 
-BEST = {
-    "00_start_here": "start.two_dies",
-    "01_tensors_and_strides": "strides.views_of_one_storage",
-    "02_dtypes": "dtypes.loss_scaling",
-    "03_counting_flops": "flops.launch_timeline",
-    "04_memory_coalescing": "coalescing.memory_anatomy",
-    "05_tiling": "tiling.orders",
-    "06_fusion": "fusion.chain",
-    "07_recomputation": "recomputation.three_ways",
-    "08_attention_by_tiles": "attention.merge_orders",
-    "09_flash_attention_forward": "flash.program_walk",
-    "10_flash_attention_backward": "flash_backward.backward_walk",
-    "11_training_a_model": "training.memory_of_a_model",
-    "12_serving_a_model": "serving.which_rows",
-    "13_inside_an_sm": "sm.matmul_ladder",
-    "14_hopper_by_hand": "hopper.pipeline",
+FILE = "cover.png"  # the attachment
+SITTING = 240  # minutes, reading included, beyond which a unit takes several
+
+
+@dataclass(frozen=True)
+class Cover:
+    """picture   the one that says most of the unit: a function of course_lib.figures that takes nothing
+    question  what the unit answers, for whoever has not read a line of it
+    """
+
+    picture: str
+    question: str
+
+    def drawn(self) -> Picture:
+        room, name = self.picture.split(".")
+        return getattr(getattr(figures, room), name)()
+
+
+COVERS = {
+    "00_start_here": Cover(
+        "start.two_dies", "How many numbers must one add before a GPU is faster than one core of a CPU?"
+    ),
+    "01_tensors_and_strides": Cover(
+        "strides.views_of_one_storage",
+        "Which operations copy a tensor, and which only read the same memory in another way?",
+    ),
+    "02_dtypes": Cover(
+        "dtypes.loss_scaling", "Half the bits take half the time to move. What goes wrong in them, and where?"
+    ),
+    "03_counting_flops": Cover(
+        "flops.launch_timeline", "How long do 1024 GPUs train a model of 70 billion parameters on 15 trillion tokens?"
+    ),
+    "04_memory_coalescing": Cover(
+        "coalescing.tile_footprints",
+        "Two kernels copy the same matrix, along rows and down columns. How much more does one cost?",
+    ),
+    "05_tiling": Cover("tiling.orders", "Why is a product of size 1793 so much slower than one of size 1792?"),
+    "06_fusion": Cover(
+        "fusion.chain", "How many times as long do five kernels take as one that does the work of all five?"
+    ),
+    "07_recomputation": Cover(
+        "recomputation.three_ways", "When is it faster to compute a number again than to remember it?"
+    ),
+    "08_attention_by_tiles": Cover(
+        "attention.merge_orders", "How can a softmax be computed piece by piece, before its largest score is known?"
+    ),
+    "09_flash_attention_forward": Cover(
+        "flash.program_walk", "How fast can attention be if no score ever reaches memory?"
+    ),
+    "10_flash_attention_backward": Cover(
+        "flash_backward.backward_walk", "What do gradients of attention cost if no kernel has kept the probabilities?"
+    ),
+    "11_training_a_model": Cover(
+        "training.memory_of_a_model", "How much memory, time and money does it take to train a model?"
+    ),
+    "12_serving_a_model": Cover(
+        "serving.which_rows", "How many tokens a second can a model of 8 billion parameters write?"
+    ),
+    "13_inside_an_sm": Cover(
+        "sm.matmul_ladder", "What is left between a good kernel in Triton and NVIDIA's own library?"
+    ),
+    "14_hopper_by_hand": Cover(
+        "hopper.pipeline", "How do copies and tensor cores work at the same time, and what may go wrong?"
+    ),
 }
-"""The unit's folder -> the picture that says most of it."""
 
 
-def covered(text: str, exercises: Collection[Exercise], picture: str) -> str:
-    """The first cell of a unit with its card behind the title. text: the cell; picture: HTML."""
-    title, _, rest = text.partition("\n\n")
+def facts(exercises: Collection[Exercise]) -> dict[str, str]:
+    """Head -> how many exercises there are on the main path, how long they take, what they are worth."""
     path = units.on("path", exercises)
     minutes = units.minutes_of(path)
-    facts = [
-        ("exercises", f"{len(path)}, {minutes} minutes"),
-        ("with reading", f"about {hours(1.5 * minutes)}"),
-        ("points", f"{sum(exercise.points for exercise in path):g}"),
-        ("needs", ", ".join(needed(rest)) or "no other unit"),
-    ]
-    said = "".join(f"<div><dt>{name}</dt><dd>{fact}</dd></div>" for name, fact in facts)
-    return f'{title}\n\n<div class="cover"><dl>{said}</dl>\n{picture}\n</div>\n\n{rest}'
+    whole = 1.5 * minutes
+    return {
+        "exercises": f"{len(path)}, {minutes} minutes",
+        "with reading": f"about {hours(whole)}{', in several sittings' if whole > SITTING else ''}",
+        "points": f"{sum(exercise.points for exercise in path):g}",
+    }
 
 
 def needed(text: str) -> list[str]:
-    """Links to the units that the text says one needs."""
+    """The units that a text says one needs."""
     by_number = {unit[:2]: unit for unit in UNITS}
     sentence = re.search(r"You\s+need\s(.*?)\.(?:\s|$)", text, flags=re.DOTALL)
     numbers = dict.fromkeys(re.findall(r"\b\d\d\b", re.sub(r"\([^)]*\)", "", sentence[1]))) if sentence else {}
-    return [f'<a href="{by_number[number]}.html">{number}</a>' for number in numbers if number in by_number]
+    return [by_number[number] for number in numbers if number in by_number]
+
+
+# ------------------------------------------------------------------------------------------------------- notebooks
+
+
+def put(notebook: NotebookNode, unit: str, exercises: Mapping[str, Exercise]) -> None:
+    """Write the card behind the title of a unit's first cell; its picture is missing still."""
+    first = notebook.cells[0]
+    title, _, rest = first.source.partition("\n\n")
+    cover = COVERS[unit]
+    row = facts(exercises.values()) | {
+        "needs": ", ".join(f"[{other[:2]}](../{other}/{other}.ipynb)" for other in needed(rest)) or "no other unit"
+    }
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in (row, ["---"] * len(row), row.values()))
+    words = cover.picture.partition(".")[2].replace("_", " ")
+    first.source = f"{title}\n\n**{cover.question}**\n\n![{words}](attachment:{FILE})\n\n{table}\n\n{rest}"
+
+
+def attach(notebook: NotebookNode, unit: str, old: NotebookNode | None, anew: bool) -> None:
+    """Give the card its picture: that of the notebook which is there, unless it has none or all are drawn anew."""
+    attached = old.cells[0].get("attachments") if old and old.cells else None
+    if anew or not attached:
+        picture = COVERS[unit].drawn()
+        picture.supxlabel("")  # the unit says it where the picture stands
+        attached = {FILE: {"image/png": b64encode(picture._repr_png_()).decode()}}
+    notebook.cells[0]["attachments"] = attached
+
+
+# ------------------------------------------------------------------------------------------------------------ pages
+
+
+def covered(text: str, unit: str, exercises: Collection[Exercise], picture: str) -> str:
+    """The first cell of a unit's page, with the card in HTML. text: the cell, in whose place the card of notebooks may stand."""
+    title, _, rest = text.partition("\n\n")
+    rest = rest[rest.index("**After") :] if "**After" in rest else rest
+    needs = ", ".join(f'<a href="{other}.html">{other[:2]}</a>' for other in needed(rest)) or "no other unit"
+    row = facts(exercises) | {"needs": needs}
+    told = "".join(f"<div><dt>{head}</dt><dd>{fact}</dd></div>" for head, fact in row.items())
+    question = f'<p class="question">{COVERS[unit].question}</p>'
+    return f'{title}\n\n<div class="cover">{question}<dl>{told}</dl>\n{picture}\n</div>\n\n{rest}'

@@ -1,14 +1,18 @@
-"""The pictures of a unit's page as drawings, which follow the page's theme; notebooks keep bitmaps.
+"""The pictures of cells, drawn anew without running a notebook: as drawings that follow the theme of a unit's page, and as the bitmaps
+that notebooks keep.
 
-A cell's picture is drawn anew where that takes no more than its source, and kept only if its words are those of the saved one: a picture
-that was made on a GPU, or of what a student wrote, stays the bitmap that it is.
+That works where a picture takes no more than its cell's source. One of what a student wrote, or that times what a reader guesses,
+stays as it is.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from base64 import b64encode
 from typing import Any
+
+from nbformat import NotebookNode
 
 from course_lib import figures
 from grader.building.states import as_in_a_live_notebook
@@ -20,6 +24,29 @@ GUESS = re.compile(r"\bguess_\w+")  # what a reader predicts, and nobody has fil
 def drawing(source: str, words: str) -> str | None:
     """The picture that a cell ends with, as HTML; None if it takes more than the source, or has other words. words: the saved
     picture's text, "" for any."""
+    with as_in_a_live_notebook():
+        picture = _drawn(source)
+        return picture.html() if picture and words in ("", repr(picture)) else None
+
+
+def renew(notebook: NotebookNode) -> None:
+    """Draw anew the bitmaps of a notebook's outputs whose cells' sources are all that it takes."""
+    for cell in notebook.cells:
+        bitmaps = [output.data for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
+        if bitmaps and not timed(cell) and (picture := _drawn(cell.source)):
+            bitmaps[-1]["image/png"] = b64encode(picture._repr_png_()).decode() + "\n"
+            bitmaps[-1]["text/plain"] = repr(picture)
+            for output in cell.outputs:
+                if output.get("data") is bitmaps[-1]:
+                    output.metadata["image/png"] = picture._repr_mimebundle_()[1]["image/png"]
+
+
+def timed(cell: NotebookNode) -> bool:
+    """Whether a cell needs a GPU to time what a reader guesses: another machine's picture would be of other times."""
+    return cell.id.startswith("gpu-") and bool(GUESS.search(cell.source))
+
+
+def _drawn(source: str) -> Picture | None:
     try:
         *_, last = ast.parse(source).body
     except (SyntaxError, ValueError):
@@ -27,9 +54,8 @@ def drawing(source: str, words: str) -> str | None:
     if not isinstance(last, ast.Expr) or not ast.unparse(last).startswith("figures."):
         return None
     names: dict[str, Any] = dict.fromkeys(GUESS.findall(source), ...) | {"figures": figures, "__builtins__": {}}
-    with as_in_a_live_notebook():
-        try:
-            picture = eval(ast.unparse(last), names)
-        except Exception:  # the cell has names from other cells
-            return None
-        return picture.html() if isinstance(picture, Picture) and words in ("", repr(picture)) else None
+    try:
+        picture = eval(ast.unparse(last), names)
+    except Exception:  # the cell has names from other cells
+        return None
+    return picture if isinstance(picture, Picture) else None

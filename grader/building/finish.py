@@ -50,6 +50,9 @@ def page(text: str, folder: Path, more: str = "") -> str:
     """The page with its folds named, its pictures sized and lazy, its icons gone and its description given. more: tags for its head."""
     text = re.sub(r"<script[^>]*fontawesome\.js[^>]*></script>", "", text)
     text = text.replace('<summary aria-label="Toggle hidden content">', "<summary>")
+    text = re.sub(
+        r"(>([^<]+)</a><details[^>]*>)<summary>(?=<span class=\"toctree)", r'\1<summary aria-label="pages of \2">', text
+    )
     text = re.sub(r"<details><summary>Line by line</summary>.*?</details>", LINES, text, flags=re.DOTALL)
     text = re.sub(r"<img [^>]*>", lambda tag: _lazy(tag[0], folder), text)
     if words := description(text):

@@ -13,11 +13,10 @@ from nbformat import NotebookNode, v4
 from course_lib.exercise import Exercise
 from grader import ROOT, exercises
 from grader.building import covers, drawings, hosted, states
-from grader.building.build import ON_GPU
+from grader.building.build import SET_UP
 from grader.building.states import Moving
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-SET_UP = re.compile(r"(import|from) \w+")
 TO_PREDICT = re.compile(r"^\w+ = \.\.\.$", re.MULTILINE)
 
 
@@ -62,7 +61,8 @@ def page(
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source)
             if cell is notebook.cells[0]:
-                cell.source = covers.covered(cell.source, by_cell.values(), still.get((_cover(unit), "")) or "")
+                cell.source = covers.covered(cell.source, unit, by_cell.values(), still.get((_cover(unit), "")) or "")
+                cell.pop("attachments", None)
         elif exercise:
             cells += [hints(exercise)] * bool(exercise.hints)
             cell.metadata = {
@@ -97,7 +97,7 @@ def page(
 
 
 def _cover(unit: str) -> str:
-    return f"figures.{covers.BEST[unit]}()"
+    return f"figures.{covers.COVERS[unit].picture}()"
 
 
 def _moves(cell: NotebookNode) -> bool:
@@ -105,10 +105,10 @@ def _moves(cell: NotebookNode) -> bool:
 
 
 def _picture(cell: NotebookNode) -> str:
-    """The words of the picture that a cell shows; "" for none, and for one that needs a GPU."""
+    """The words of the picture that a cell shows; "" for none, and for one of times that another machine has not."""
     data = [output.get("data", {}) for output in cell.outputs]
     words = [each["text/plain"] for each in data if "image/png" in each and "text/plain" in each]
-    return words[-1] if words and not cell.id.startswith(ON_GPU) else ""
+    return words[-1] if words and not drawings.timed(cell) else ""
 
 
 def _clutter(output: NotebookNode) -> bool:

@@ -20,7 +20,7 @@ import nbformat
 import course_lib
 from course_lib.exercises import UNITS
 from grader import ROOT
-from grader.building import finish, hosted, lessons, origin, states
+from grader.building import finish, hosted, lessons, origin, parts, states
 
 STYLE = ROOT / "grader" / "templates" / "site"
 DOCS, ENGINE_DOCS = ROOT / "docs", ROOT / "tritontrace" / "docs"
@@ -73,6 +73,9 @@ def main(folder: Path) -> int:
     status = subprocess.call([str(word) for word in sphinx])
     if not status:
         finish.pages(html, origin.site(address))
+        for unit in UNITS:
+            page = html / f"{unit}.html"
+            page.write_text(page.read_text("utf-8").replace("</head>", f"{parts.moved(html, unit)}</head>", 1), "utf-8")
         print(f"The pages begin at {html / 'index.html'}.")
     return status
 
@@ -89,7 +92,8 @@ def stage(source: Path, address: str) -> None:
         if address:
             page.cells.insert(1, lessons.to_work_in(unit, address))
             nbformat.write(hosted.notebook(unit, address), students / f"{unit}.ipynb")
-        nbformat.write(page, source / f"{unit}.ipynb")
+        for name, part in parts.split(page, unit).items():
+            nbformat.write(part, source / f"{name}.ipynb")
         for widget in widgets:
             (style / states.FOLDER / f"{widget.name}.js").write_text(widget.script)
     for path in (*DOCS.glob("*.png"), *ENGINE_DOCS.glob("pictures/*.png")):

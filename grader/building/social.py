@@ -8,7 +8,8 @@ import numpy as np
 
 from course_lib.exercises.tiling.oracles import model_seconds
 from course_lib.figures.tiling.mystery import TERA, measured_and_predicted
-from tritontrace.picture import OTHERS, OURS, Picture, bare, on_white
+from tritontrace.colours import OTHERS, OURS
+from tritontrace.picture import Picture, bare, on_white
 
 WIDTH, HEIGHT = 12.0, 6.3  # inches, of 100 pixels: what other sites crop nothing of
 FILE = "card.png"

@@ -39,13 +39,12 @@ from grader.lms.enrolled import Absent, Member
 from grader.published import solution_cell
 from grader.reporting import similar, sources
 from grader.reporting.sources import StudentFlag
-from tritontrace.picture import BLUE
+from tritontrace.colours import INK, ONE
 
 MISTAKES = 20  # the most mistakes that are shown, and the most pairs
 PAIRS = 40
 FEW = 3  # names that stand there without a click
 NO_VERDICT = "has no verdict: grade it again, and read what the feedback page says"
-INK = "#123456"  # stands for the page's own ink; no plot uses it for itself
 
 
 # ------------------------------------------------------------------------------------------------- what it says
@@ -255,7 +254,7 @@ def histogram(of: Distribution, *, width: float = 3.0, height: float = 1.5) -> M
     with rc_context({**style, **ink}):
         figure = Figure(figsize=(width, height), facecolor="none", layout="constrained")
         ax = figure.add_subplot(facecolor="none")
-        ax.bar([i * step for i in range(bins)], [counts[i] for i in range(bins)], width=0.86 * step, color=BLUE)
+        ax.bar([i * step for i in range(bins)], [counts[i] for i in range(bins)], width=0.86 * step, color=ONE)
         ax.set_xlim(-0.6 * step, (bins - 0.4) * step)
         ax.set_ylim(0, max([*counts.values(), 1]) * 1.08)
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))

@@ -13,12 +13,13 @@ from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 import make
 from grader import ROOT
 from strides.handout import hand_out
-from strides.lab import QUIET, SETTINGS
+from strides.lab import EDGES, QUIET, SETTINGS
 
 FLAGS = "disable-gpu disable-quic no-first-run disable-background-networking disable-component-update disable-sync"
 # Errors that are none, and why.
 HARMLESS = {
     "/mathjax/": "formgrader's page of a submission loads MathJax from a content network, which may be out of reach",
+    "net::ERR_UNKNOWN_URL_SCHEME": "JupyterLab puts a cell's attachment in its place after the browser has asked for it",
     "MathJax is not defined": "the same; formulas stay as they are written",
 }
 expect.set_options(timeout=30_000)  # ms; a busy machine is slow, not broken
@@ -65,7 +66,7 @@ def lab(tmp_path_factory) -> Iterator[Lab]:
     for unit in sorted(path.parent for path in (ROOT / "notebooks").glob("*/*.ipynb")):
         (folder / "work").mkdir(exist_ok=True)
         hand_out(unit, folder / "work" / unit.name)
-    with Lab(folder / "work", folder / "state", QUIET, JUPYTER_CONFIG_PATH=str(SETTINGS)) as lab:
+    with Lab(folder / "work", folder / "state", QUIET, EDGES, JUPYTER_CONFIG_PATH=str(SETTINGS)) as lab:
         yield lab
 
 

@@ -59,6 +59,11 @@ def pages(html) -> dict[Path, Page]:
     return {path: Page(path) for path in html.rglob("*.html") if "_static" not in path.parts}
 
 
+def of_unit(html: Path, unit: str) -> list[Path]:
+    """The pages of a unit, in order."""
+    return [html / f"{unit}.html", *sorted(html.glob(f"{unit}-*.html"))]
+
+
 def elsewhere(address: str) -> bool:
     return re.match(r"(https?:)?//", address) is not None
 
@@ -86,7 +91,7 @@ def test_every_link_leads_somewhere(html, pages):
 
 def test_every_unit_is_there_with_its_outputs(html):
     for unit in UNITS:
-        text = (html / f"{unit}.html").read_text("utf-8")
+        text = "".join(path.read_text("utf-8") for path in of_unit(html, unit))
         assert text.count("<img") + text.count("<svg role") >= 4, unit
         assert text.count("Show a solution of") >= len(exercises(unit)), unit
         assert "application/vnd.jupyter" not in text
@@ -130,7 +135,10 @@ def opened(browser, path, width=1280):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["index", "taste", "04_memory_coalescing", "13_inside_an_sm", "instructors", "search"])
+@pytest.mark.parametrize(
+    "name",
+    ["index", "taste", "04_memory_coalescing", "13_inside_an_sm", "14_hopper_by_hand-2", "instructors", "search"],
+)
 def test_axe_finds_nothing_serious(html, browser, name, scheme):
     context = browser.new_context(color_scheme=scheme)
     page = context.new_page()
@@ -144,17 +152,28 @@ HEAVIEST = 800_000  # bytes that a page is, with all that it loads, before its p
 
 @pytest.mark.parametrize("name", ["index", *UNITS])
 def test_a_page_is_light_before_its_pictures(html, name):
-    text = (html / f"{name}.html").read_text("utf-8")
-    loads = [each for each in Page(html / f"{name}.html").loads if each.partition("?")[0].endswith((".css", ".js"))]
-    files = {html / unquote(each.partition("?")[0]) for each in loads}
-    words = re.sub(r'<svg.*?</svg>|data:image/[^"]*', "", text, flags=re.DOTALL)
-    assert len(words.encode()) + sum(file.stat().st_size for file in files if "searchindex" not in file.name) < HEAVIEST
-    assert "Toggle hidden content" not in text and 'name="description"' in text and 'property="og:image"' in text
+    for path in of_unit(html, name):
+        text = path.read_text("utf-8")
+        loads = [each for each in Page(path).loads if each.partition("?")[0].endswith((".css", ".js"))]
+        files = {html / unquote(each.partition("?")[0]) for each in loads}
+        words = re.sub(r'<svg.*?</svg>|data:image/[^"]*', "", text, flags=re.DOTALL)
+        styles = sum(file.stat().st_size for file in files if "searchindex" not in file.name)
+        assert len(words.encode()) + styles < HEAVIEST and path.stat().st_size < HEAVIEST, path.name
+        assert "Toggle hidden content" not in text and 'name="description"' in text and 'property="og:image"' in text
+        assert len(re.findall("<h1", text.partition("<article")[2].partition("</article>")[0])) == 1, path.name
+
+
+def test_every_icon_is_drawn(html, pages):
+    """The theme's own icons are left out; one that course.css does not draw would be a square."""
+    drawn = set(re.findall(r"\.(fa-[\w-]+) \{ --icon", (html / "_static" / "course.css").read_text("utf-8")))
+    used = {icon for path in pages for icon in re.findall(r"\b(fa-[\w-]+)", path.read_text("utf-8"))}
+    assert used - drawn - {"fa-solid", "fa-brands", "fa-regular", "fa-fw", "fa-lg", "fa-2x"} == set()
 
 
 def test_pictures_load_when_they_are_near_and_keep_their_place(html):
     for unit in UNITS:
-        pictures = re.findall(r"<img [^>]*_images[^>]*>", (html / f"{unit}.html").read_text("utf-8"))
+        text = "".join(path.read_text("utf-8") for path in of_unit(html, unit))
+        pictures = re.findall(r"<img [^>]*_images[^>]*>", text)
         assert all('loading="lazy"' in tag and "height=" in tag for tag in pictures), unit
 
 
@@ -196,11 +215,31 @@ def test_a_prediction_takes_an_answer_before_it_shows_the_output(html, browser):
 
 
 def test_the_menu_says_how_far_a_unit_was_read(html, browser):
-    with opened(browser, html / "00_start_here.html") as page:
-        page.evaluate("scrollTo(0, document.body.scrollHeight)")
-        page.wait_for_function("document.querySelector('.bd-docs-nav .current .read')?.textContent.includes('✓')")
+    first, *others = of_unit(html, "00_start_here")
+    with opened(browser, html / "04_memory_coalescing.html") as page:
+        for path in (first, *others):
+            page.goto(path.as_uri())
+            page.evaluate("scrollTo(0, document.body.scrollHeight)")
+            page.wait_for_function("document.querySelector('.bd-docs-nav .current .read')?.textContent")
         page.goto((html / "04_memory_coalescing.html").as_uri())
-        assert "✓" in page.locator(".bd-docs-nav a[href='00_start_here.html']").inner_text()
+        assert "✓" in page.locator(".bd-docs-nav a[href='00_start_here.html']").first.inner_text()
+
+
+def test_an_address_of_a_unit_s_one_page_leads_to_where_the_heading_stands_now(html, browser):
+    unit = "14_hopper_by_hand"
+    first, second, *_ = of_unit(html, unit)
+    anchor = re.findall(r'<section id="([^"]+)"', second.read_text("utf-8"))[1]
+    with opened(browser, html / "index.html") as page:
+        page.goto(f"{first.as_uri()}#{anchor}")
+        page.wait_for_url(f"**/{second.name}#{anchor}")
+
+
+def test_next_leads_through_a_unit(html, browser):
+    pages = of_unit(html, "14_hopper_by_hand")
+    with opened(browser, pages[0]) as page:
+        for path in pages[1:]:
+            page.locator("a.right-next").click()
+            page.wait_for_url(f"**/{path.name}")
 
 
 def test_code_is_copied(html, browser):

@@ -549,6 +549,18 @@ def test_a_wasteful_request_is_drawn_of_a_public_case_alone():
     assert found(False).spent == Spent("sectors", "touched", 4, 32, 4.2, "a")
     assert found(False, range(0, 128, 4)).request is None, "this one wastes nothing"
     assert found(False, []).request is None
+
+
+def test_a_dense_request_is_drawn_of_a_kernel_that_holds():
+    dense = Access("x", "load", 3, "tl.load(x_ptr)", 1, 1, 32, 128, 0, 128, 4, request=[*range(0, 128, 4)])
+    case = Case("a", "performance", lambda generator: {"x": X})
+    trial = Trial(case, [{"x": X}], Evidence("a", outputs=[X * 2], launches=[launch(dense)]))
+    seen = criteria.Coalesced("load", 1).judge(exercise(), [trial])
+    assert seen.passed and seen.spent == Spent("sectors", "touched", 4, 4, 4.2)
+    assert seen.request == Request("x", "load", 3, 4, [*range(0, 128, 4)])
+
+
+def test_a_request_of_no_element_of_a_tensor_is_not_drawn():
     odd = Access("x", "load", 3, "", 1, 1, 1, 4096, 0, 4, 32, request=[0, 64])
     case = Case("a", "performance", lambda generator: {"x": X})
     trial = Trial(case, [{"x": X}], Evidence("a", outputs=[X * 2], launches=[launch(odd)]))

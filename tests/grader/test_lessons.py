@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
+
 from nbformat import v4
 
 from course_lib.exercises import UNITS
@@ -43,6 +45,12 @@ def test_a_page_has_a_description_of_whole_words():
     assert finish.description("<article><p>short</p></article>") == ""
 
 
+def test_a_fold_of_the_menu_is_named(tmp_path):
+    link, fold = '<a href="04.html">04 · Memory</a>', '<summary><span class="toctree-toggle"></span></summary>'
+    page = finish.page(f"<title>a</title>{link}<details>{fold}</details>", tmp_path)
+    assert '<summary aria-label="pages of 04 · Memory"><span' in page
+
+
 def test_a_picture_keeps_its_place_until_it_is_loaded(tmp_path):
     size = (300).to_bytes(4, "big") + (150).to_bytes(4, "big")
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + size)
@@ -54,16 +62,49 @@ def test_a_picture_keeps_its_place_until_it_is_loaded(tmp_path):
     ]
 
 
-def test_a_unit_begins_with_its_time_its_points_and_what_it_needs():
-    text = "# 04 · Memory\n\n**After this** you can. You need 00 (a first kernel), 01 (strides, in 32 bits) and\n03 (bytes). No 99."
+TEXT = "# 04 · Memory\n\n**After this** you can. You need 00 (a first kernel), 01 (strides, in 32 bits) and\n03 (bytes). No 99."
+UNIT = "04_memory_coalescing"
+
+
+def test_a_unit_begins_with_its_question_its_time_its_points_and_what_it_needs():
+    known = exercises(UNIT)
+    path = [exercise for exercise in known.values() if exercise.track == "path"]
     picture = '<svg id="best"></svg>'
-    page = covers.covered(text, exercises("04_memory_coalescing").values(), picture)
-    assert page.index("# 04") < page.index(picture) < page.index("**After this**")
-    path = [exercise for exercise in exercises("04_memory_coalescing").values() if exercise.track == "path"]
+    page = covers.covered(TEXT, UNIT, known.values(), picture)
+    question = covers.COVERS[UNIT].question
+    assert page.index("# 04") < page.index(question) < page.index(picture) < page.index("**After this**")
     assert f"<dd>{len(path)}, {sum(exercise.minutes for exercise in path)} minutes</dd>" in page
-    assert [link.partition(">")[2][:2] for link in covers.needed(text)] == ["00", "01", "03"]
+    assert [unit[:2] for unit in covers.needed(TEXT)] == ["00", "01", "03"]
     assert covers.needed("You need Python.") == []
+    notebook = v4.new_notebook(cells=[v4.new_markdown_cell(TEXT)])
+    covers.put(notebook, UNIT, known)
+    card = notebook.cells[0].source
+    assert question in card and f"(attachment:{covers.FILE})" in card and "[03](../03_counting_flops/" in card
+    assert covers.covered(card, UNIT, known.values(), picture) == page, "a page has one card"
 
 
-def test_every_unit_has_a_picture_to_begin_with():
-    assert covers.BEST.keys() == UNITS.keys()
+def test_a_card_keeps_its_picture_until_it_is_drawn_anew():
+    old, new = (v4.new_notebook(cells=[v4.new_markdown_cell(TEXT)]) for _ in range(2))
+    old.cells[0]["attachments"] = {covers.FILE: {"image/png": "AAAA"}}
+    covers.attach(new, UNIT, old, anew=False)
+    assert new.cells[0]["attachments"] == old.cells[0]["attachments"]
+    covers.attach(new, UNIT, old, anew=True)
+    assert b64decode(new.cells[0]["attachments"][covers.FILE]["image/png"]).startswith(b"\x89PNG")
+
+
+def test_every_unit_has_a_card_with_a_question():
+    assert covers.COVERS.keys() == UNITS.keys()
+    assert all(cover.question.endswith("?") for cover in covers.COVERS.values())
+
+
+def test_bitmaps_of_a_notebook_are_drawn_anew_but_not_those_of_times_that_a_reader_guesses():
+    def cell(source: str, name: str):
+        shown = v4.new_output("display_data", {"image/png": "AAAA", "text/plain": PICTURE})
+        return v4.new_code_cell(source, id=name, outputs=[shown])
+
+    ladder, mine = cell("figures.start.ladder()", "code-1"), cell("figures.start.ladder(mine)", "code-2")
+    timed = cell("figures.start.one_or_many(guess_elements)", "gpu-1")
+    drawings.renew(v4.new_notebook(cells=[ladder, mine, timed]))
+    assert [one.outputs[0].data["image/png"] == "AAAA" for one in (ladder, mine, timed)] == [False, True, True]
+    assert ladder.outputs[0].data["text/plain"] == repr(drawings.figures.start.ladder())
+    assert ladder.outputs[0].metadata["image/png"]["alt"] in ladder.outputs[0].data["text/plain"]

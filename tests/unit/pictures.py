@@ -17,7 +17,8 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 
 from course_lib import figures
-from tritontrace.picture import EDGE, FAINT, GREEN_INK, INK, RED_INK, contrast
+from tritontrace.colours import EDGE, FAINT, GREEN_INK, INK, RED_INK
+from tritontrace.picture import contrast
 
 UNITS = sorted(path.stem.removeprefix("test_figures_") for path in Path(__file__).parent.glob("test_figures_*.py"))
 

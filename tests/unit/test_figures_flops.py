@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from matplotlib.colors import to_rgba
 from pictures import as_shown
 
 from course_lib import figures
 from course_lib.hardware import throughput
 from course_lib.hardware.measurements import measured
 from tritontrace import gpu
+from tritontrace.colours import RESULT
 from tritontrace.profiling import bench
 
 F = figures.flops
@@ -36,8 +38,12 @@ def test_a_product_is_counted_as_drawn():
 
 
 def test_three_products_are_alike():
-    texts = [text.get_text() for text in F.three_products(8, 16, 32).axes[0].texts]
-    assert len(texts) == 3 and all(text.endswith(f": {2 * 8 * 16 * 32:,}") for text in texts)
+    panels = F.three_products(8, 16, 32).axes
+    assert [ax.get_xlabel() for ax in panels] == [f"{2 * 8 * 16 * 32:,} FLOPs"] * 3
+    made = [
+        ax.texts[[patch.get_facecolor() for patch in ax.patches].index(to_rgba(RESULT))].get_text() for ax in panels
+    ]
+    assert made == ["y", "dw", "dx"]
 
 
 def test_spread_grows_by_the_root_of_the_width_and_not_when_scaled():

@@ -35,7 +35,7 @@ def test_calls_and_rows_that_are_not_there():
 def test_the_widget_follows_its_sliders(notebook):
     widget = F.explore_which_rows()
     widget.named["call"].value = 4
-    assert "call 4 of 6" in words(widget.figure) and widget.named["row"].max == 10
+    assert "Call 4 of 6" in words(widget.figure) and widget.named["row"].max == 10
     widget.named["call"].value = 3
     assert widget.named["row"].max == 1 == widget.named["row"].value
 

@@ -1,4 +1,4 @@
-"""One meaning for each colour: figures take theirs by what they mean from tritontrace.picture, and never by how they look."""
+"""One meaning for each colour: whatever draws takes its colours by what they mean from tritontrace.colours, and names none itself."""
 
 from __future__ import annotations
 
@@ -9,25 +9,52 @@ from pathlib import Path
 import pytest
 from matplotlib.colors import CSS4_COLORS, to_rgb
 
-from tritontrace import picture
+from tritontrace import colours
+from tritontrace.picture import spread
 
 ROOT = Path(__file__).resolve().parents[2]
-ENGINE = ROOT / "tritontrace" / "src" / "tritontrace"
-DRAWING = [*sorted((ROOT / "course_lib" / "figures").rglob("*.py")), *sorted(ENGINE.rglob("draw.py"))]
-LOOKS = {"BLUE", "ORANGE", "GREEN", "RED", "SKY", "YELLOW", "PURPLE", "GREY", "DARK_GREY"}
+TABLE = ROOT / "tritontrace" / "src" / "tritontrace" / "colours.py"
+ROOMS = ("course_lib", "grader", "strides", "tritontrace/src")
+SOURCES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")) if path != TABLE]
+DRAWING = [path for path in SOURCES if "figures" in path.parts or path.name in ("draw.py", "drawings.py", "picture.py")]
+LAB = ROOT / "course_lib" / "jupyter" / "labextensions" / "strides" / "static" / "course.js"
+PAGES = [*sorted((ROOT / "grader" / "templates" / "site").iterdir()), LAB]
+LOOKS = {"BLUE", "ORANGE", "GREEN", "RED", "SKY", "YELLOW", "PURPLE", "AMBER", "GREY", "MID_GREY", "DARK_GREY"}
 PLAIN = {"white", "none"}
+HEX = re.compile(r"#[0-9A-Fa-f]{6}\b")
+
+
+def _texts(path: Path) -> list[str]:
+    return [
+        n.value
+        for n in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    ]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_module_names_a_colour_of_its_own(room):
+    literal, looks = [], []
+    for path in SOURCES:
+        if (ROOT / room) in path.parents:
+            literal += [f"{path.name}: {text[:40]}" for text in _texts(path) if HEX.search(text)]
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.ImportFrom) and node.module == "tritontrace.colours":
+                    looks += [f"{path.name}: {alias.name}" for alias in node.names if alias.name in LOOKS]
+    assert literal == [] and looks == []
 
 
 @pytest.mark.parametrize("path", DRAWING, ids=lambda path: str(path.relative_to(ROOT)))
-def test_colours_are_named_by_what_they_mean(path):
-    literal, looks = [], []
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in PLAIN:
-            if re.fullmatch(r"#[0-9A-Fa-f]{3,8}|C\d|tab:\w+", node.value) or node.value in CSS4_COLORS:
-                literal.append(f"line {node.lineno}: {node.value}")
-        elif isinstance(node, ast.ImportFrom) and node.module == "tritontrace.picture":
-            looks += [alias.name for alias in node.names if alias.name in LOOKS]
-    assert not literal and not looks
+def test_what_draws_calls_no_colour_by_its_name(path):
+    assert [
+        text for text in _texts(path) if re.fullmatch(r"C\d|tab:\w+", text) or text in CSS4_COLORS.keys() - PLAIN
+    ] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_pages_have_the_colours_of_the_table(path):
+    table = {value.lower() for value in vars(colours).values() if isinstance(value, str) and HEX.fullmatch(value)}
+    assert {colour.lower() for colour in HEX.findall(path.read_text("utf-8"))} <= table
 
 
 @pytest.mark.parametrize(
@@ -36,23 +63,23 @@ def test_colours_are_named_by_what_they_mean(path):
         ("LEFT", "RIGHT", "RESULT", "PART", "WASTE", "WRONG", "IDLE"),
         ("NOW", "LOADED", "DONE", "RESULT", "PART", "IDLE"),
         ("READ", "WRITTEN", "ATOMIC"),
-        ("ALUS", "CACHES", "DRAM", "CONTROL", "NOW", "IDLE"),
-        ("OURS", "OTHERS", "YARDSTICK", "LIMIT"),
+        ("ALUS", "REGISTERS", "SHARED", "L2", "DRAM", "CONTROL", "NOW", "IDLE"),
+        ("OURS", "OTHERS", "LIBRARIES", "LIMIT", "WASTE"),
         ("ONE", "TWO", "THREE", "FOUR", "FIVE"),
     ],
     ids=", ".join,
 )
 def test_meanings_that_meet_in_a_picture_have_colours_of_their_own(together):
-    colours = [to_rgb(getattr(picture, name)) for name in together]
-    assert len({tuple(round(part, 2) for part in colour) for colour in colours}) == len(together)
+    shades = {tuple(round(part, 2) for part in to_rgb(getattr(colours, name))) for name in together}
+    assert len(shades) == len(together)
 
 
 def test_paler_goes_towards_white():
-    assert picture.paler("#000000", 0) == "#ffffff" and picture.paler("#336699", 1) == "#336699"
-    assert picture.paler("#000000", 0.2) == "#cccccc"
+    assert colours.paler("#000000", 0) == "#ffffff" and colours.paler("#336699", 1) == "#336699"
+    assert colours.paler("#000000", 0.2) == "#cccccc"
 
 
 def test_labels_are_moved_as_little_as_needed():
-    assert picture.spread([0, 10, 20], 5).tolist() == [0, 10, 20]
-    assert picture.spread([11, 10], 5).tolist() == [13, 8], "in the order in which they are, both by as much"
-    assert picture.spread([0, 1, 2, 50], 4).tolist() == [-3, 1, 5, 50]
+    assert spread([0, 10, 20], 5).tolist() == [0, 10, 20]
+    assert spread([11, 10], 5).tolist() == [13, 8], "in the order in which they are, both by as much"
+    assert spread([0, 1, 2, 50], 4).tolist() == [-3, 1, 5, 50]

@@ -9,6 +9,7 @@ from course_lib import progress, render
 from course_lib.exercise import CodeLine, ErrorMap, Finding, Request, Spent, Verdict
 from course_lib.exercises import find
 from course_lib.render import drawings, verdicts
+from tritontrace.colours import DONE, EDGE, HOLDS, PARTLY, WRONG
 from tritontrace.results import Cause
 
 MAP = ErrorMap([[0, 0, 0], [0, 0.5, 0], [0, 0, 1]], 26, 7, [10, 25, 4, 6])  # cells of 9 x 3
@@ -227,7 +228,7 @@ def test_nothing_depends_on_the_theme(page, own_ink):
             chips.append((ink, ground))
     assert len(chips) == 1 + sum(finding.judged for finding in VERDICT.findings), "one beside the headline"
     assert all(contrast(ink, ground) >= 4.5 and contrast(ground, page) >= 3 for ink, ground in chips)
-    for colour in (drawings.GREEN, drawings.AMBER, drawings.RED, drawings.GREY, drawings.BLUE):
+    for colour in (HOLDS, PARTLY, WRONG, EDGE, DONE):
         assert contrast(colour, page) >= 3
 
 

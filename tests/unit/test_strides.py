@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -318,6 +319,12 @@ def test_lab_asks_no_question_about_news():
     assert said["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
 
 
+def test_the_lab_s_own_extension_is_where_jupyterlab_looks():
+    folder = Path(lab.EDGES.partition("=")[2]) / "strides"
+    package = json.loads((folder / "package.json").read_text())
+    assert (folder / package["jupyterlab"]["_build"]["load"]).is_file() and package["name"] == folder.name
+
+
 def test_lines_have_numbers_since_verdicts_name_them():
     said = json.loads((lab.SETTINGS / "labconfig" / "default_setting_overrides.json").read_text())
     assert said["@jupyterlab/notebook-extension:tracker"]["codeCellConfig"]["lineNumbers"] is True
@@ -336,7 +343,11 @@ def test_what_was_copied_is_said_last_and_the_students_lab_starts_quietly_withou
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/mine")
     strides("lab", "--no-browser")
     assert called["said"] == OPENS and capsys.readouterr().out == ""
-    assert "--log-level=ERROR" in called["command"] and called["command"][-1] == "--no-browser"
+    assert (
+        lab.EDGES in called["command"]
+        and "--log-level=ERROR" in called["command"]
+        and called["command"][-1] == "--no-browser"
+    )
     assert called["JUPYTER_CONFIG_PATH"] == f"{lab.SETTINGS}:/mine"
     disabled = json.loads((lab.SETTINGS / "labconfig" / "page_config.json").read_text())["disabledExtensions"]
     assert disabled == {"@jupyter/nbgrader": True}

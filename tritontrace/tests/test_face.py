@@ -15,6 +15,7 @@ FACE = ["tritontrace", "tritontrace.results", "tritontrace.testing", "tritontrac
 BUILDERS = [
     "tritontrace.cli",
     "tritontrace.cli.diff",
+    "tritontrace.colours",
     "tritontrace.compiled",
     "tritontrace.exact",
     "tritontrace.hopper",

@@ -19,7 +19,8 @@ from course_lib.figures.dtypes.patterns import (
     value_of,
 )
 from course_lib.figures.widgets import Explorer, live
-from tritontrace.picture import FIVE, IDLE, INK, ONE, OURS, TWO, WIDTH, Picture, bare, ink_on, on_white, paler
+from tritontrace.colours import FIVE, IDLE, INK, ONE, OURS, TWO, paler
+from tritontrace.picture import WIDTH, Picture, bare, ink_on, on_white
 
 FULL = {"S": FIVE, "E": TWO, "M": ONE}  # sign, exponent, mantissa
 PALE = {field: paler(colour, 0.4) for field, colour in FULL.items()}

@@ -10,23 +10,8 @@ import torch
 from matplotlib.figure import Figure
 
 from course_lib.figures.dtypes.patterns import FORMATS, gap_above, largest, pattern_of, value_of, values
-from tritontrace.picture import (
-    EDGE,
-    FIVE,
-    FOUR,
-    IDLE,
-    INK,
-    LIMIT,
-    ONE,
-    OTHERS,
-    OURS,
-    THREE,
-    TWO,
-    WIDTH,
-    Picture,
-    bare,
-    on_white,
-)
+from tritontrace.colours import EDGE, FIVE, FOUR, IDLE, INK, LIMIT, ONE, OTHERS, OURS, THREE, TWO
+from tritontrace.picture import WIDTH, Picture, bare, on_white
 
 LOOKS = {  # one colour, line and marker for a format in every picture
     "fp32": (INK, "-", "o"),
@@ -89,45 +74,39 @@ def relative_gaps(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 @on_white
 def range_against_resolution() -> Figure:
-    """Draw for each format how far apart neighbouring numbers are, relative to their size, over all sizes."""
-    figure = Picture(WIDTH, 4.6)
-    ax = figure.subplots()
-    for name in FORMATS:
-        x, gaps = relative_gaps(name)
-        known = np.isfinite(gaps)
-        gaps = np.where(known, gaps, gaps[known][-1])  # the last power of two: as the one before it
-        if name == "int8":
-            gaps = 1 / x
-        colour, line, marker = LOOKS[name]
-        ends = np.array([0, len(x) - 1])
-        ax.plot(x, gaps, line, color=colour, linewidth=2)
-        ax.plot(
-            x[ends],
-            gaps[ends],
-            marker,
-            color=colour,
-            linestyle="none",
-            label=f"{name}, {x[0]:.1g} to {largest(name):.3g}",
-        )
-    ax.axvline(1e-8, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
-    ax.annotate("1e-8", (1e-8, 3), ha="center")
-    ax.set_xscale("log")
-    ax.set_yscale("log", base=2)
-    ax.set(
-        xlabel="size of the number",
-        ylabel="gap to the next number / number",
-        ylim=(2.0**-25, 8),
-        yticks=[2.0**-k for k in (0, 3, 7, 10, 15, 23)],
+    """Draw for each format the sizes that it reaches, and the numbers that it has between 1 and 2."""
+    figure = Picture(WIDTH, 3.9)
+    reach, ruler = figure.subplots(1, 2, sharey=True, width_ratios=[1.9, 1])
+    names = sorted(FORMATS, key=lambda name: (-largest(name), FORMATS[name].bits))
+    for y, name in enumerate(names):
+        sizes, gaps = relative_gaps(name)
+        full = 1.0 if name == "int8" else sizes[np.nanargmin(gaps)]  # below it, subnormals run out of bits
+        reach.plot([sizes[0], full], [y, y], color=IDLE, linewidth=9, solid_capstyle="butt")
+        reach.plot([full, largest(name)], [y, y], color=OURS, linewidth=9, solid_capstyle="butt")
+        count = math.ceil(0.25 / gap_above(1.0, name))
+        if count > 64:  # a ruler whose marks touch
+            ruler.plot([1, 1.25], [y, y], color=OURS, linewidth=15, solid_capstyle="butt")
+        else:
+            ruler.vlines(1 + gap_above(1.0, name) * np.arange(count), y - 0.26, y + 0.26, color=OURS, linewidth=1.2)
+        ruler.text(1.265, y, f"{count:,}", va="center")
+    reach.vlines(1e-8, -0.6, 6.6, color=INK, linewidth=1.4, linestyle=(0, (1, 1.5)))
+    reach.text(1e-8, -0.65, "1e-8", ha="center", va="bottom")
+    reach.set(
+        xscale="log", xlabel="size of a number (grey: with fewer and fewer bits)", xlim=(1e-47, 1e41), ylim=(6.6, -1.3)
     )
-    ax.set_xlim(1e-47, 1e41)
-    ax.set_xticks([10.0**k for k in range(-40, 41, 10)])
-    ax.minorticks_off()
-    ax.grid(alpha=0.25)
-    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
-    bare(ax)
+    reach.set_xticks([10.0**k for k in range(-40, 41, 20)])
+    reach.minorticks_off()
+    reach.set_yticks(range(len(names)), names)
+    reach.set_title("range: 8 bits of exponent reach furthest")
+    ruler.set(xlabel="all numbers from 1 up to 1.25", xlim=(0.995, 1.44), xticks=[1, 1.125, 1.25])
+    ruler.set_title("resolution")
+    reach.set_ylabel("format")
+    for ax in (reach, ruler):
+        ax.tick_params(axis="y", length=0)
+        bare(ax, "top", "right", "left")
     figure.caption(
-        "A long line means a wide range, and a low line means fine steps. fp16 is low and short, and bf16 is high and long. Lines rise "
-        "on the left, where subnormals run out of bits. 1e-8 lies on the line of bf16, but not on that of fp16."
+        "A long bar means a wide range, and a dense ruler means fine steps. fp16 has the finer steps, bf16 the wider range. 1e-8 lies "
+        "on the bar of bf16, but left of that of fp16."
     )
     return figure
 

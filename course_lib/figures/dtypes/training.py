@@ -8,22 +8,8 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from tritontrace.picture import (
-    FIVE,
-    IDLE,
-    INK,
-    ONE,
-    OURS,
-    TWO,
-    WASTE,
-    WIDTH,
-    WRONG,
-    Picture,
-    bare,
-    ink_on,
-    on_white,
-    paler,
-)
+from tritontrace.colours import FIVE, IDLE, INK, ONE, OURS, TWO, WASTE, WRONG, paler
+from tritontrace.picture import WIDTH, Picture, bare, ink_on, on_white
 from tritontrace.threads import one_thread
 
 WAYS = ("fp32", "bf16", "bf16, fp32 master weights")

@@ -8,7 +8,8 @@ from matplotlib.patches import Rectangle
 
 from course_lib.exercises.hopper.asynchrony import turns
 from course_lib.figures.widgets import Sliders, live
-from tritontrace.picture import FOUR, INK, ONE, THREE, TWO, WIDTH, Picture, bare, ink_on, on_white
+from tritontrace.colours import FOUR, INK, ONE, THREE, TWO
+from tritontrace.picture import WIDTH, Picture, bare, ink_on, on_white
 from tritontrace.words import plural
 
 WARPS = (FOUR, TWO, THREE, ONE)

@@ -6,7 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from tritontrace.picture import FOUR, INK, TWO, WIDTH, Picture, bare, box, on_white
+from tritontrace.colours import FOUR, INK, TWO
+from tritontrace.picture import WIDTH, Picture, bare, box, on_white
 
 ROWS, COLUMNS, DEPTH, ITEMSIZE = 128, 256, 64, 2  # of a program's tile of c, and of a step along K
 A_KIB, B_KIB = ROWS * DEPTH * ITEMSIZE / 1024, COLUMNS * DEPTH * ITEMSIZE / 1024

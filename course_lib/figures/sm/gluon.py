@@ -8,8 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from tritontrace.colours import FOUR, IDLE, INK, ONE, OURS, THREE, TWO, paler
 from tritontrace.hopper import BANKS, WORD, held_by, offsets_in_shared
-from tritontrace.picture import FOUR, IDLE, INK, ONE, THREE, TWO, WIDTH, Picture, bare, box, on_white
+from tritontrace.picture import WIDTH, Picture, bare, box, on_white
 from tritontrace.words import plural
 
 WARPS = (FOUR, TWO, THREE, ONE)
@@ -24,33 +25,39 @@ def who_holds_what(
     warps_per_cta: Sequence[int] = (2, 1),
     order: Sequence[int] = (1, 0),
     shape: Sequence[int] = (16, 32),
+    lane: int = 5,
 ) -> Figure:
-    """A block, and for each element the warp, the lane and the register that hold it under a BlockedLayout."""
+    """A block, and the lane that holds each piece of it under a BlockedLayout. One lane of warp 0 is lit, with its registers."""
     from triton.experimental.gluon import language as gl
 
     parts = (size_per_thread, threads_per_warp, warps_per_cta, order)
     holders = held_by(gl.BlockedLayout(*map(list, parts)), list(shape))
-    figure = Picture(WIDTH, 4.7)
+    figure = Picture(WIDTH, 4.1)
     ax = figure.subplots()
     (rows, cols), (tall, wide) = shape, size_per_thread
+    pieces = []  # of the lit lane: registers
     for row in range(0, rows, tall):
         for col in range(0, cols, wide):
-            warp, lane, first = holders[row, col]
-            colour = WARPS[warp % len(WARPS)]
+            warp, holder, first = holders[row, col]
             _, _, last = holders[row + tall - 1, col + wide - 1]
-            registers = f"r{first}" if first == last else f"r{first}-{last}"
-            between = ": " if wide > 2 else "\n" if tall > 1 else None  # where the registers have room
-            box(ax, col, row, wide, tall, colour, lane if between is None else f"{lane}{between}{registers}")
-    ax.set(xlim=(0, cols), ylim=(rows, 0), aspect="equal", xlabel="column of the block", ylabel="row of the block")
+            lit = (warp, holder) == (0, lane)
+            pieces += [f"r{first}" if first == last else f"r{first}-{last}"] * lit
+            words = f"{holder}: {pieces[-1]}" if lit and wide > 2 else holder
+            box(ax, col, row, wide, tall, OURS if lit else paler(WARPS[warp % len(WARPS)], 0.2), words)
     warps = max(warp for warp, _, _ in holders.values()) + 1
-    names = ", ".join(f"warp {warp}" for warp in range(warps))
-    ax.set_title(f"lane, and registers r, of each piece; colours from the top: {names}")
-    bare(ax, "top", "right", "left", "bottom")
+    for warp in range(warps):
+        places = np.argwhere([[holders[r, c][0] == warp for c in range(cols)] for r in range(rows)])
+        ax.text(cols + 0.4, places[:, 0].mean() + 0.5, f"warp {warp}", va="center", rotation=270)
+    ax.set(
+        xlim=(0, cols + 1.2), ylim=(rows, 0), aspect="equal", xlabel="column of the block", ylabel="row of the block"
+    )
     registers = max(register for _, _, register in holders.values()) + 1
-    repeats = registers // (tall * wide)
+    ax.set_title(f"lane {lane} of warp 0 holds {plural(len(pieces), 'piece')} of the block, in {' and '.join(pieces)}")
+    ax.set_xticks(range(0, cols + 1, 4))
+    bare(ax, *ax.spines)
     figure.caption(
-        f"Each framed piece of {tall} x {wide} elements lies in the registers of one lane. To cover the block, the layout is used "
-        f"{plural(repeats, 'time')}: each lane has {plural(registers, 'register')} of it."
+        f"The number is that of the lane, and each framed piece of {tall} x {wide} elements lies in its registers. To cover the "
+        f"block, the layout is used {plural(registers // (tall * wide), 'time')}: each lane has {plural(registers, 'register')} of it."
     )
     return figure
 

@@ -14,8 +14,9 @@ from course_lib.exercises.sm.limits import CARDS, LIMITS, cycles_of, room
 from course_lib.exercises.sm.tiles import three_levels
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.measurements import measured
+from tritontrace.colours import FOUR, IDLE, INK, LIMIT, ONE, THREE, TWO
 from tritontrace.gpu import GPU, KiB, datasheet
-from tritontrace.picture import FOUR, IDLE, INK, LIMIT, ONE, THREE, TWO, WIDTH, Picture, bare, on_white
+from tritontrace.picture import WIDTH, Picture, bare, on_white
 from tritontrace.tracing import grouped
 from tritontrace.words import plural
 

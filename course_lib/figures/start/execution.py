@@ -15,25 +15,8 @@ from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware import hierarchy
 from course_lib.hardware.measurements import measured
 from tritontrace import gpu
-from tritontrace.picture import (
-    DONE,
-    EDGE,
-    FOUR,
-    IDLE,
-    INK,
-    LIMIT,
-    ONE,
-    OTHERS,
-    OURS,
-    TWO,
-    WIDTH,
-    Picture,
-    bare,
-    box,
-    ink_on,
-    on_white,
-    paler,
-)
+from tritontrace.colours import DONE, EDGE, FOUR, IDLE, INK, LIMIT, ONE, OTHERS, OURS, TWO, paler
+from tritontrace.picture import WIDTH, Picture, bare, box, ink_on, on_white
 
 
 def _from(first: int, sizes: Sequence[int]) -> str:

@@ -13,23 +13,8 @@ from course_lib.figures.start.gpu_facts import HBM, TENSOR_CORES, YEARS, lanes, 
 from course_lib.hardware import hierarchy
 from course_lib.hardware.measurements import measured
 from tritontrace import gpu
-from tritontrace.picture import (
-    ALUS,
-    CACHES,
-    CONTROL,
-    DRAM,
-    EDGE,
-    FAINT,
-    INK,
-    NOW,
-    OURS,
-    WIDTH,
-    Picture,
-    bare,
-    box,
-    ink_on,
-    on_white,
-)
+from tritontrace.colours import ALUS, CONTROL, DRAM, EDGE, FAINT, INK, L2, NOW, OURS, REGISTERS, SHARED
+from tritontrace.picture import WIDTH, Picture, bare, box, ink_on, on_white
 
 
 def counts(card: gpu.GPU) -> dict[str, str]:
@@ -88,14 +73,17 @@ def ladder(card: gpu.GPU | None = None) -> Figure:
     kinds = {
         ALUS: "a part that computes",
         CONTROL: f"tensor core: {told['tensor core']}",
-        CACHES: f"cache, or registers: {told['register']}",
+        REGISTERS: f"registers: {told['register']}",
+        SHARED: "shared memory, L1",
+        L2: "L2, for all SMs",
         DRAM: "memory beside the chip",
     }
     below.legend(
         handles=[Patch(facecolor=colour, edgecolor=EDGE, label=label) for colour, label in kinds.items()],
         loc="lower left",
         bbox_to_anchor=(0, -0.32),
-        ncols=2,
+        ncols=3,
+        columnspacing=1,
         frameon=False,
     )
     above.set_ylabel("what is written")
@@ -118,7 +106,7 @@ def _gpu(ax: Axes, x: float, side: float) -> DrawnPlace:
     """SMs around L2, between two rows of memory."""
     ax.add_patch(Rectangle((x, 0), side, side, facecolor=FAINT, edgecolor=EDGE, linewidth=0.6, zorder=0.5))
     box(ax, x + 0.1, 0.08, side - 0.2, 0.28, DRAM, "memory")
-    box(ax, x + 0.1, side / 2 - 0.14, side - 0.2, 0.28, CACHES, "L2")
+    box(ax, x + 0.1, side / 2 - 0.14, side - 0.2, 0.28, L2, "L2")
     wide = (side - 0.2) / 12
     rows = [0.44 + 0.13 * i for i in range(4)] + [side / 2 + 0.22 + 0.165 * i for i in range(4)]
     for y in rows:
@@ -132,11 +120,11 @@ def _gpu(ax: Axes, x: float, side: float) -> DrawnPlace:
 def _sm(ax: Axes, x: float, side: float) -> DrawnPlace:
     """Four quarters, each with a scheduler, registers, lanes and a tensor core, above the memory that they share."""
     ax.add_patch(Rectangle((x, 0), side, side, facecolor=FAINT, edgecolor=EDGE, linewidth=0.6, zorder=0.5))
-    box(ax, x + 0.1, 0.08, side - 0.2, 0.28, CACHES, "shared, L1")
+    box(ax, x + 0.1, 0.08, side - 0.2, 0.28, SHARED, "shared, L1")
     half = (side - 0.3) / 2
     for i in range(4):
         left, low = x + 0.1 + (i % 2) * (half + 0.1), 0.44 + (i // 2) * 0.86
-        box(ax, left, low + 0.6, half, 0.16, CACHES)
+        box(ax, left, low + 0.6, half, 0.16, REGISTERS)
         box(ax, left, low, 0.36 * half, 0.52, CONTROL)
         for lane in range(8):
             box(ax, left + (0.42 + 0.145 * (lane % 4)) * half, low + 0.28 * (lane // 4), 0.12 * half, 0.22, ALUS)
@@ -149,8 +137,8 @@ def _alu(ax: Axes, x: float, side: float) -> DrawnPlace:
     """Registers in, an array of gates, a register out."""
     ax.add_patch(Rectangle((x, 0), side, side, facecolor=FAINT, edgecolor=EDGE, linewidth=0.6, zorder=0.5))
     for i, name in enumerate("abc"):
-        box(ax, x + 0.1 + 0.7 * i, side - 0.4, 0.6, 0.3, CACHES, name)
-    box(ax, x + 0.8, 0.1, 0.6, 0.3, CACHES, "ab+c")
+        box(ax, x + 0.1 + 0.7 * i, side - 0.4, 0.6, 0.3, REGISTERS, name)
+    box(ax, x + 0.8, 0.1, 0.6, 0.3, REGISTERS, "ab+c")
     for row in range(6):
         for column in range(9):
             box(ax, x + 0.13 + 0.22 * column, 0.52 + 0.2 * row, 0.16, 0.13, ALUS)
@@ -236,7 +224,7 @@ def memory_hierarchy(card: gpu.GPU | None = None) -> Figure:
     largest = (end - at[-1], 2.4)  # width and height of the last memory's box
     area, wide = largest[0] * largest[1] / rows[-1].nbytes, 0.9 / max(row.rate or 0 for row in rows)
     for i, (row, x) in enumerate(zip(rows, at, strict=True)):
-        y, colour = -i, DRAM if row is rows[-1] else CACHES
+        y, colour = -i, (REGISTERS, SHARED, L2, DRAM)[i]
         if row.wait and row.rate:
             ax.add_patch(Rectangle((0, y - wide * row.rate / 2), x, wide * row.rate, facecolor=OURS, linewidth=0))
         if row is rows[-1]:

@@ -11,7 +11,8 @@ from course_lib.figures.flops import BRANCHES, speeds
 from course_lib.figures.tiling.recording import TERA, whose, whose_are
 from course_lib.hardware.measurements import measured
 from tritontrace import gpu
-from tritontrace.picture import IDLE, INK, OTHERS, OURS, WIDTH, Picture, bare, on_white
+from tritontrace.colours import IDLE, INK, OTHERS, OURS
+from tritontrace.picture import WIDTH, Picture, bare, on_white
 from tritontrace.profiling import bench
 
 Predict = Callable[..., Any]

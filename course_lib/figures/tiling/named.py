@@ -9,7 +9,8 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from course_lib.exercises.tiling.naming import MAPS
-from tritontrace.picture import INK, WIDTH, WRONG, Picture, on_white
+from tritontrace.colours import INK, WRONG
+from tritontrace.picture import WIDTH, Picture, on_white
 
 SIDE = 4  # elements along each side of a patch
 

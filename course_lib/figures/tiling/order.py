@@ -6,7 +6,8 @@ from matplotlib.patches import Rectangle
 
 from course_lib.figures.tiling.recording import GIB, MIB, whose
 from course_lib.hardware.measurements import measured
-from tritontrace.picture import EDGE, INK, LEFT, OTHERS, OURS, RESULT, RIGHT, THREE, WIDTH, Picture, bare, on_white
+from tritontrace.colours import EDGE, INK, LEFT, OTHERS, OURS, RESULT, RIGHT, THREE
+from tritontrace.picture import WIDTH, Picture, bare, on_white
 from tritontrace.tracing import MissCurve, grouped, hilbert, matmul_tiles, row_major
 
 ORDERS = [

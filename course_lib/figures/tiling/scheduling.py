@@ -1,7 +1,7 @@
 """Tiles dealt out to SMs: what is wasted at the edges and in the last wave."""
 
 import numpy as np
-from matplotlib import colormaps
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
@@ -9,7 +9,8 @@ from matplotlib.ticker import MaxNLocator
 from course_lib.exercises.tiling.oracles import dealt
 from course_lib.figures.tiling.recording import SIDES
 from course_lib.figures.widgets import Sliders, live
-from tritontrace.picture import EDGE, INK, LIMIT, OURS, WASTE, WIDTH, Picture, bare, ink_on, on_white
+from tritontrace.colours import EDGE, FOUR, IDLE, INK, OURS, WASTE
+from tritontrace.picture import WIDTH, Picture, bare, on_white
 from tritontrace.words import plural
 
 
@@ -43,54 +44,53 @@ def tile_quantization(sizes: tuple[int, int] = (256, 257), block: int = 128) -> 
 
 @on_white
 def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int = 108) -> Figure:
-    """Tiles of an (m, n) result, by the wave in which they run, and the SMs at work in each wave."""
+    """Tiles of an (m, n) result, and a row of SMs for each wave in which they run: filled where an SM has a tile."""
     if min(m, n, bm, bn, sms) < 1:
         raise ValueError(f"sizes are at least 1: got m = {m}, n = {n}, tiles {bm} x {bn}, {sms} SMs")
     tiles, count = dealt(m, n, bm, bn, sms)
     down, across = -(-m // bm), -(-n // bn)
-    wave = np.arange(tiles).reshape(down, across) // sms
+    last = tiles - (count - 1) * sms
     figure = Picture(WIDTH, 4.4)
-    grid, busy = figure.subplots(1, 2, width_ratios=[1.25, 1])
-    colours = colormaps["cividis"](np.linspace(0.15, 1, max(count, 2)))
-    grid.imshow(colours[wave], extent=(0, across * bn, down * bm, 0), aspect="auto", interpolation="nearest")
-    if tiles <= 400:
-        for w in range(count):  # its number, where the wave is widest; of rows alike, in the middle one
-            wide = (wave == w).sum(axis=1)
-            alike = np.flatnonzero(wide == wide.max())
-            i = alike[len(alike) // 2]
-            middle = np.flatnonzero(wave[i] == w).mean() + 0.5
-            grid.text(middle * bn, (i + 0.5) * bm, w + 1, ha="center", va="center", color=ink_on(colours[w]))
+    grid, busy = figure.subplots(1, 2, width_ratios=[1, 1.35])
+    of_last = np.arange(tiles).reshape(down, across) // sms == count - 1
+    shades = ListedColormap([FOUR, OURS])
+    grid.imshow(
+        of_last,
+        extent=(0, across * bn, down * bm, 0),
+        aspect="auto",
+        interpolation="nearest",
+        cmap=shades,
+        vmin=0,
+        vmax=1,
+    )
+    for corner, wide, high in (((n, 0), across * bn - n, down * bm), ((0, m), n, down * bm - m)):
+        grid.add_patch(Rectangle(corner, wide, high, facecolor="none", edgecolor=INK, hatch="////", linewidth=0))
     if tiles <= 4000:
         grid.vlines(np.arange(1, across) * bn, 0, down * bm, color="white", linewidth=0.5)
         grid.hlines(np.arange(1, down) * bm, 0, across * bn, color="white", linewidth=0.5)
-    grid.add_patch(Rectangle((0, 0), n, m, facecolor="none", edgecolor=LIMIT, linewidth=2))
-    grid.set(xlabel="columns (red frame: the matrix)", ylabel="rows")
-    grid.set_title(f"{tiles} tiles of {bm} × {bn}; number: wave")
+    grid.set(xlabel="columns (hatched: beyond the matrix)", ylabel="rows")
+    grid.set_title(f"{tiles} tiles of {bm} × {bn}")
 
-    effective_programs = np.bincount(wave.ravel(), minlength=count)
-    busy.bar(range(1, count + 1), effective_programs, color=colours[:count], edgecolor=INK, linewidth=0.5)
-    busy.axhline(sms, color=INK, linestyle="--", linewidth=1.5)
-    busy.text(0.42, sms, f"{sms} SMs", va="bottom")
+    works = np.arange(count * sms).reshape(count, sms) < tiles
+    looks = np.where(works, 1, 0) + (works & (np.arange(count) == count - 1)[:, None])
+    shades = ListedColormap([IDLE, FOUR, OURS])
+    busy.imshow(
+        looks, extent=(0, sms, count + 0.5, 0.5), aspect="auto", interpolation="nearest", cmap=shades, vmin=0, vmax=2
+    )
+    if count <= 40:
+        busy.hlines(np.arange(0.5, count + 1), 0, sms, color="white", linewidth=min(8, 60 / count))
     if count <= 12:
-        for w, value in enumerate(effective_programs, 1):
-            busy.text(
-                w,
-                value / 2,
-                value,
-                ha="center",
-                va="center",
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 2},
-            )
-    busy.set(xlabel="wave", ylabel="SMs at work", ylim=(0, 1.15 * sms), xlim=(0.4, count + 0.6))
-    grid.locator_params(nbins=4)
-    busy.locator_params(axis="y", nbins=4)
-    busy.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
-    bare(busy)
+        busy.vlines(range(sms), 0.5, count + 0.5, color="white", linewidth=0.4)
     used = m * n / (count * sms * bm * bn)
+    busy.set(xlabel=f"{sms} SMs (grey: without a tile)", ylabel="wave", ylim=(count + 0.5, 0.5), xlim=(0, sms))
+    grid.locator_params(nbins=4)
+    busy.yaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
+    busy.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    bare(busy, *busy.spines)
     one = plural(count, "wave")
-    busy.set_title(one)
+    busy.set_title(f"{used:.0%} used, {one}", fontsize=15, fontweight="bold")
     figure.caption(
-        f"{m} × {n}: {tiles} tiles in {one}. {effective_programs[-1]} of {sms} SMs work in the last wave; "
+        f"{m} × {n}: {tiles} tiles in {one}. {last} of {sms} SMs work in the last wave (dark blue); "
         f"the result uses {used:.0%} of what all SMs could have computed in this time."
     )
     return figure

@@ -9,26 +9,8 @@ from course_lib.figures.tiling.recording import GIB, ITEMSIZE, SIDES, TERA, whos
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.measurements import measured
 from tritontrace import gpu
-from tritontrace.picture import (
-    EDGE,
-    IDLE,
-    INK,
-    LEFT,
-    LIMIT,
-    LOADED,
-    OURS,
-    PART,
-    RESULT,
-    RIGHT,
-    TWO,
-    WIDTH,
-    WRONG,
-    Picture,
-    bare,
-    box,
-    ink_on,
-    on_white,
-)
+from tritontrace.colours import EDGE, IDLE, INK, LEFT, LIMIT, LOADED, OURS, PART, RESULT, RIGHT, TWO, WRONG
+from tritontrace.picture import WIDTH, Picture, bare, box, ink_on, on_white
 from tritontrace.words import plural
 
 

@@ -8,9 +8,10 @@ from course_lib.exercises.training.accounting import parameters_of
 from course_lib.figures.training.steps import kept_bytes
 from course_lib.hardware.measurements import measured
 from course_lib.workloads.gpt import LARGE
-from tritontrace.picture import INK, OURS, THREE, WIDTH, YARDSTICK, Picture, bare, on_white
+from tritontrace.colours import INK, LIBRARIES, OURS, THREE
+from tritontrace.picture import WIDTH, Picture, bare, on_white
 
-COLOURS = {"torch": (YARDSTICK, ""), "torch.compile": (THREE, "\\\\"), "the course": (OURS, "//")}
+COLOURS = {"torch": (LIBRARIES, ""), "torch.compile": (THREE, "\\\\"), "the course": (OURS, "//")}
 
 
 def look(name: str) -> tuple[str, str]:

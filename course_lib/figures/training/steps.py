@@ -28,7 +28,8 @@ from course_lib.workloads.activations import Live
 from course_lib.workloads.gpt import GPT, LARGE, TORCH, TOY, Config, Ops, TransformerBlock
 from course_lib.workloads.launched import ALL, Kernels
 from tritontrace import gpu
-from tritontrace.picture import FOUR, IDLE, INK, ONE, OTHERS, OURS, THREE, TWO, WIDTH, Picture, bare, on_white
+from tritontrace.colours import EDGE, FAINT, FOUR, IDLE, INK, LIBRARIES, ONE, OURS, THREE, TWO
+from tritontrace.picture import WIDTH, Picture, bare, on_white
 from tritontrace.threads import one_thread
 from tritontrace.tracing import trace
 
@@ -266,13 +267,22 @@ def explore_memory() -> Sliders | Figure:
 
 @on_white
 def schedule(steps: int = 200, peak: float = 1e-2, warm_up: int = 20) -> Figure:
-    """Draw the rate of each step."""
-    figure = Picture(WIDTH, 2.6)
+    """Draw the rate of each step, and name its three parts."""
+    figure = Picture(WIDTH, 2.8)
     ax = figure.subplots()
-    ax.plot([scheduled(step, steps, peak, warm_up) for step in range(0, steps + 40)], color=OURS)
-    ax.set(xlabel="step", ylabel="learning rate", ylim=(0, 1.15 * peak))
-    ax.axvline(steps, color=INK, linestyle=":", linewidth=0.8)
-    ax.text(steps, peak, " planned end")
+    rates = [scheduled(step, steps, peak, warm_up) for step in range(0, steps + 40)]
+    ax.plot(rates, color=OURS, linewidth=2.5)
+    ax.fill_between(range(len(rates)), rates, color=FAINT)
+    for end in (warm_up, steps):
+        ax.axvline(end, color=EDGE, linestyle=":", linewidth=0.8)
+    for x, y, word in (
+        (warm_up + 2, 1.05, f"peak, after {warm_up} steps of warm-up"),
+        (0.52 * steps, 0.72, "half a cosine"),
+        (steps + 2, 0.17, "a tenth of the peak"),
+    ):
+        ax.text(x, y * peak, word, va="bottom")
+    ax.set(xlabel="step", ylabel="learning rate", ylim=(0, 1.2 * peak), xlim=(0, steps + 40))
+    ax.set_xticks([0, warm_up, steps // 2, steps])
     bare(ax)
     figure.caption(
         f"The rate rises in a straight line for {warm_up} steps, since m and v are means of only a few gradients at first. Then it falls "
@@ -358,7 +368,7 @@ def losses(swap_in: Callable | None = None, steps: int = 120) -> Figure:
     plain, other = train(None, steps), train(chosen, steps)
     figure = Picture(WIDTH, 4.4)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
-    above.plot(plain, color=OTHERS, linewidth=5, alpha=0.6, label="torch's operations")
+    above.plot(plain, color=LIBRARIES, linewidth=5, alpha=0.6, label="torch's operations")
     above.plot(other, color=OURS, linewidth=1.2, label=f"kernels, in {whose}")
     least = text.best_loss()
     above.axhline(least, color=INK, linestyle=":", label=f"nobody can do better: {least:.3f}")

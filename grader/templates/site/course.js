@@ -128,6 +128,13 @@ function copying(block) {
 
 // ---------------------------------------------------------------- what was read
 
+// An address that names a heading of a unit's other page leads there.
+function follow() {
+  const name = decodeURIComponent(location.hash.slice(1));
+  const moved = JSON.parse(document.getElementById("moved")?.textContent ?? "{}");
+  if (name && !document.getElementById(name) && moved[name]) location.replace(`${moved[name]}#${name}`);
+}
+
 const page = () => location.pathname.split("/").pop().replace(/\.html$/, "") || "index";
 
 // The furthest that a unit was read, in percent, and where; shown beside its link in the menu.
@@ -149,16 +156,26 @@ function reading() {
   marks(read);
 }
 
+// The page that a link of the menu leads to
+function target(link) {
+  const address = link.getAttribute("href");
+  return address === "#" ? page() : address.split("/").pop().replace(/\.html.*$/, "");
+}
+
 function marks(read) {
   for (const link of document.querySelectorAll(".bd-docs-nav a.internal, .toctree-wrapper a.internal")) {
-    const name = link.getAttribute("href") === "#" ? page() : link.getAttribute("href").split("/").pop().replace(/\.html$/, "");
-    if (!read[name]) continue;
+    const name = target(link);
+    const others = [...document.querySelectorAll(`.bd-docs-nav a[href^="${name}-"]`)].map(target);
+    const pages = [...new Set([name, ...others, ...(page().startsWith(`${name}-`) ? [page()] : [])])]; // of a unit: the first stands for all
+    const percent = Math.round(pages.reduce((sum, each) => sum + (read[each] ?? 0), 0) / pages.length);
     link.querySelector(".read")?.remove();
-    link.append(element("span", { class: "read" }, read[name] >= 97 ? " ✓ read" : ` ${read[name]} %`));
+    if (percent) link.append(element("span", { class: "read" }, percent >= 97 ? " ✓ read" : ` ${percent} %`));
   }
 }
 
+addEventListener("hashchange", follow);
 addEventListener("DOMContentLoaded", () => {
+  follow();
   document.documentElement.classList.add("scripted");
   document.querySelectorAll(".states").forEach(widget);
   document.querySelectorAll(".tag_prediction").forEach(prediction);

@@ -44,7 +44,8 @@ Modules:
     replay/          a call of host code, recorded, and run again on other data
     profiling/       timed ratios, counters
     gpu.py           which GPU this is, and datasheets
-    picture.py       what pictures are made of;  words.py  how numbers are said;  threads.py  torch without threads of its own
+    colours.py       the palette;  picture.py  what pictures are made of
+    words.py         how numbers are said;  threads.py  torch without threads of its own
     testing.py       assertions for tests;  pytest_plugin.py  the fixture `traced`
     lazily.py        names that are loaded when they are first used;  no_triton.py  Triton's names where Triton has no build
     cli/             the command, by __main__.py

@@ -21,59 +21,19 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from PIL import Image
 
+from tritontrace.colours import DARK, EDGE, FAINT, GREEN_INK, INK, PAPER, RED_INK
+
 __all__ = [
-    "ALUS",
-    "ATOMIC",
-    "BLUE",
-    "CACHES",
     "CARD",
-    "CLEAR",
     "COLOURS",
-    "CONTROL",
-    "DARK",
-    "DARK_GREY",
-    "DONE",
     "DPI",
-    "DRAM",
-    "EDGE",
-    "FAINT",
-    "FIVE",
-    "FOUR",
-    "GREEN",
-    "GREEN_INK",
-    "GREY",
-    "IDLE",
-    "INK",
-    "LEFT",
     "LETTERS_PER_INCH",
-    "LIMIT",
-    "LOADED",
     "LONGEST",
     "MARGIN",
-    "NOW",
-    "ONE",
-    "ORANGE",
-    "OTHERS",
-    "OURS",
-    "PART",
-    "PURPLE",
-    "READ",
-    "RED",
-    "RED_INK",
-    "RESULT",
-    "RIGHT",
     "SHARP",
-    "SKY",
     "SMALLEST",
     "STILL",
-    "THREE",
-    "TWO",
-    "WASTE",
     "WIDTH",
-    "WRITTEN",
-    "WRONG",
-    "YARDSTICK",
-    "YELLOW",
     "Picture",
     "bare",
     "box",
@@ -82,52 +42,11 @@ __all__ = [
     "ink_on",
     "live",
     "on_white",
-    "paler",
     "spread",
 ]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-INK = "#222222"  # text on the page's ground: in a live notebook it takes the colour of the page's text
-CLEAR = (1.0, 1.0, 1.0, 0.0)  # the page's ground, in an image
-DARK = "#111111"  # text on a colour, which is the same in every theme
-
-# Okabe and Ito's colours, told apart by colour-blind eyes. Figures take theirs from the meanings below
-BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
-YELLOW, PURPLE = "#F0E442", "#CC79A7"
-GREY, DARK_GREY = "#D9D9D9", "#767676"
-
-
-def paler(colour: str, share: float) -> str:
-    """The colour on white, of which it covers this share: "#rrggbb".
-
-    >>> paler("#000000", 0.5), paler("#ff0000", 0.0)
-    ('#808080', '#ffffff')
-    """
-    return to_hex([1 - share * (1 - part) for part in to_rgb(colour)])
-
-
-# Everywhere
-WRONG, LIMIT = RED, RED
-"""A mistake | what must not be crossed, and what crosses it."""
-WASTE, IDLE, EDGE, FAINT = paler(ORANGE, 0.3), GREY, DARK_GREY, paler(DARK_GREY, 0.07)
-"""Moved for nothing | not used, or not yet | outlines, and lines that are no subject | a ground that sets something apart."""
-# Matrices, and kernels on them
-LEFT, RIGHT, RESULT, PART = SKY, ORANGE, GREEN, paler(GREEN, 0.35)
-"""a, q | b, k, v | c, o, and what is added to what is kept for them | what was kept, and is not stored yet."""
-NOW, LOADED, DONE = YELLOW, SKY, BLUE
-"""This step, hatched | on the chip | asked for, used, seen."""
-READ, WRITTEN, ATOMIC = BLUE, ORANGE, GREEN
-# Chips
-ALUS, CACHES, DRAM, CONTROL = BLUE, SKY, GREEN, ORANGE
-"""What computes | registers, too | memory off the chip | tensor cores, too, next to ALUs."""
-# Curves and bars
-OURS, OTHERS, YARDSTICK = BLUE, ORANGE, GREY
-"""What a picture is about | what it is compared with | where both are compared with a third."""
-ONE, TWO, THREE, FOUR, FIVE = BLUE, ORANGE, GREEN, SKY, PURPLE
-"""Things of one kind, whose colours say that they differ."""
-RED_INK, GREEN_INK = "#B34E00", "#007A59"  # for text on white, where RED and GREEN are too faint
 
 MARGIN = 0.08  # inches around each plot
 LETTERS_PER_INCH = 13  # of a caption
@@ -166,10 +85,11 @@ def contrast(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 def ink_on(ground: str | Sequence[float]) -> str:
     """Dark or white, for text on a ground of this colour: what stands out more. On white it is INK, and follows the page.
 
+    >>> from tritontrace.colours import INK
     >>> ink_on("white") == INK, ink_on("black")
     (True, 'white')
     """
-    if to_hex(ground) in ("#ffffff", FAINT):
+    if to_hex(ground) in (PAPER, FAINT):
         return INK
     return max((DARK, "white"), key=lambda ink: contrast(to_rgb(ink), to_rgb(ground)))
 
@@ -213,8 +133,9 @@ def box(
 ) -> None:
     """Draw a box with a word in it.
 
+    >>> from tritontrace.colours import OURS
     >>> ax = Picture(4, 2).subplots()
-    >>> box(ax, 0, 0, 2, 1, BLUE, "program 0")
+    >>> box(ax, 0, 0, 2, 1, OURS, "program 0")
     """
     ax.add_patch(Rectangle((x, y), width, height, facecolor=colour, edgecolor=EDGE, linewidth=0.6))
     if text != "":
@@ -226,8 +147,9 @@ def boxes(ax: Axes, corners: np.ndarray, sizes: np.ndarray, **style: Any) -> Non
     as many patches take. style: what a PolyCollection takes, such as a list of n facecolors.
 
     >>> import numpy as np
+    >>> from tritontrace.colours import OTHERS, OURS
     >>> ax = Picture(4, 2).subplots()
-    >>> boxes(ax, np.array([[0, 0], [1, 0]]), np.array([[1, 1], [1, 1]]), facecolors=[BLUE, RED])
+    >>> boxes(ax, np.array([[0, 0], [1, 0]]), np.array([[1, 1], [1, 1]]), facecolors=[OURS, OTHERS])
     """
     corners, sizes = (np.reshape(np.asarray(part, float), (-1, 1, 2)) for part in (corners, sizes))
     outlined = {"edgecolor": EDGE, "linewidth": 0.6} | style
@@ -287,7 +209,7 @@ def _themed(svg: str, words: str, width: int) -> str:
     drawing = drawing.replace(INK, "currentColor").replace(FAINT, f"color-mix(in srgb, {EDGE} 10%, var(--ground))")
     for ink in (RED_INK, GREEN_INK):
         drawing = drawing.replace(ink.lower(), f"color-mix(in srgb, {ink} 60%, currentColor)")
-    drawing = re.sub(r"(<(?:path|use|rect)\b[^>]*)#ffffff", r"\1var(--ground)", drawing)
+    drawing = re.sub(rf"(<(?:path|use|rect)\b[^>]*){PAPER}", r"\1var(--ground)", drawing)
     box = re.search(r'viewBox="[^"]*"', svg)
     return (
         f'<svg role="img" aria-label="{html.escape(words)}" {box and box[0]} width="{width}" '

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from tritontrace.colours import EDGE, FOUR, IDLE, ONE, THREE, TWO, paler
 from tritontrace.hopper.outcome import Outcome
 from tritontrace.hopper.timeline import COMPUTES, COPIES, TENSOR_CORES, Bar
-from tritontrace.picture import EDGE, FOUR, IDLE, ONE, THREE, TWO, WIDTH, Picture, bare, on_white, paler
+from tritontrace.picture import WIDTH, Picture, bare, on_white
 
 ROW_INCHES = 0.42
 KINDS = {

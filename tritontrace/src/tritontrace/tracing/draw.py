@@ -17,7 +17,8 @@ from matplotlib import colormaps
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from tritontrace.picture import ATOMIC, IDLE, INK, READ, WIDTH, WRITTEN, Picture, on_white
+from tritontrace.colours import ATOMIC, IDLE, INK, READ, WRITTEN
+from tritontrace.picture import WIDTH, Picture, on_white
 from tritontrace.tracing.memory import Region, Step
 from tritontrace.tracing.recorded import Recorded
 from tritontrace.tracing.show import grid_text, used_axes

@@ -1,0 +1,36 @@
+"""Additions of the course to JupyterLab: a card at the beginning, edges, and the contents where the list of files is."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from grader.building import covers
+
+UNIT = "00_start_here"
+EDGE = "cell => getComputedStyle(cell).borderLeft"
+
+
+def test_the_first_screen_is_a_card_and_the_contents(opened):
+    with opened(UNIT) as notebook:
+        first = notebook.page.locator(".jp-MarkdownCell").first
+        expect(first).to_contain_text(covers.COVERS[UNIT].question)
+        picture = first.locator("img")
+        expect(picture).to_be_visible()
+        assert picture.evaluate("image => image.naturalWidth") > 600
+        expect(first.locator("table")).to_contain_text("points")
+        expect(notebook.page.locator("#table-of-contents")).to_be_visible()
+
+
+def test_cells_have_an_edge_that_says_what_one_does_there(opened):
+    with opened(UNIT) as notebook:
+        kinds = {}
+        for pattern in (
+            r"(?s).*def add_one.*",
+            r"check\(.start.add_one.*",
+            r"(?s).*guess_elements = \.\.\.",
+            r"figures\.start\.ladder\(\)",
+        ):
+            cell = notebook.show(notebook.find(pattern)[0])
+            kinds[cell.get_attribute("data-course")] = cell.evaluate(EDGE)
+        assert list(kinds) == ["exercise", "check", "prediction", "demonstration"]
+        assert kinds["exercise"] == kinds["check"] and len(set(kinds.values())) == 3
