@@ -48,9 +48,9 @@ figures.start.one_or_many(guess_elements)  # the CPU is timed here; the GPU too,
 
 # %% [markdown]
 # At the right end of the plot both lines rise, and the GPU's line lies far below the CPU's. From the left end to the
-# middle, the GPU's line is flat. The reason is that it takes a few microseconds to start work on the GPU (a *launch*)
-# and to get the answer back, even for a single element. Adding 1 to a quarter of a million elements takes hardly any
-# longer. The CPU has much less to do before it can start.
+# middle, the GPU's line is flat. The reason is that it takes some ten microseconds to start work on the GPU (a
+# *launch*) and to get the answer back, even for a single element. Adding 1 to a quarter of a million elements takes
+# hardly any longer. The CPU has much less to do before it can start.
 #
 # Two questions follow. The first is how to write a program for such a machine. A few minutes from now you will have
 # written one. The second is why this machine takes so long for one element, yet hardly any longer for thousands of
@@ -182,14 +182,14 @@ check("start.add_one", add_one)
 # nothing else is judged.
 #
 # How large should BLOCK be? The results do not depend on it. Take 1024 for now; any power of two from 256 to 4096 is
-# fine. What speaks for these numbers comes further down.
+# fine. Later units say why.
 #
 # If the tensors are on a GPU, you can leave out `with trace()`. Then the same launch runs on the GPU, and gives the
 # same result. Such a launch only *queues* the work. Python goes on at once, and `torch.cuda.synchronize()` waits until
 # the GPU is done.
 #
 # In this notebook every launch is written inside `with trace()`, whether there is a GPU or not. If you forget `with
-# trace()`, Triton looks for a GPU. Where there is none, the launch fails, and the error's last line says what is missing.
+# trace()`, Triton wants a GPU, with the tensors on it. Otherwise the launch fails, and the error's last line says why.
 #
 # If you are stuck, remove the first `#` in the next cell and run the cell for a hint. There are three hints; each time
 # you run the cell, you get the next, stronger one.
@@ -243,11 +243,11 @@ progress()
 #
 # ## The route
 #
-# Each exercise is on the **main path** or in **More**; the line that announces it says which. The main path leads from
-# strides to FlashAttention, through units 00 to 10, and each of these builds on those above it. A notebook is the main
-# path from its first cell to *What you now know*. More stands behind that, and nothing on the path needs it. The points
-# of a unit are those of its path. What you earn in More is extra, and makes up for points that you lost on the path.
-# The units from 11 on lie beyond the path.
+# Each exercise is on the **main path** or in **More**; the line that announces it says which. The main path is units 00
+# to 10, from a first kernel to FlashAttention. Each of them builds on those before it. In a notebook, the path runs
+# from the first cell to *What you now know*. More comes after it, and the path never needs it. The points of a unit are
+# those of its path. What you earn in More is extra, and makes up for points that you lost on the path. The units from
+# 11 on lie beyond the path.
 #
 # The minutes in this table are for the exercises only; add about half as much for reading and for trying things out.
 #
@@ -400,8 +400,7 @@ for set_, reset in ((1, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 1)):
 # * **PyTorch** manages tensors and gradients. When you write `x + 1`, it calls a kernel for addition that was compiled
 #   when PyTorch was built. This is called *eager* mode. Nothing is compiled while your code runs, unless you use
 #   `torch.compile`. The result of each operation stays in the GPU's memory, where the next operation finds it.
-# * A **transformer**, as the GPU sees it, is a sequence of kernel launches. The end of this unit says more about
-#   transformers.
+# * A **transformer**, as the GPU sees it, is a sequence of kernel launches. *More* says more about transformers.
 #
 # In CUDA C++ the first kernel of this unit would look like this. Each *thread* (more about threads below) computes one
 # element. The grid says how many blocks of threads are launched:
@@ -473,7 +472,7 @@ figures.start.two_dies()
 # A *cycle* is one tick of the chip's clock. In each cycle an ALU starts one FMA. An answer from main memory takes
 # hundreds of cycles; you will see how many below.
 #
-# How can a machine with such long waits be fast? It always has other work to do. An SM holds many **warps**, which are
+# How can a machine with such long waits be fast? By keeping other work at hand. An SM holds many **warps**, which are
 # groups of 32 threads. (A *thread* is one chain of instructions with registers of its own.) When one warp waits for
 # memory, the scheduler takes an instruction from another warp. Switching costs nothing, since all warps keep their
 # registers in the SM at the same time.
@@ -571,11 +570,10 @@ for fault in t.faults:
 
 # %% [markdown]
 # In a **race** two programs touch the same element, at least one of them writes to it, and nothing decides which one
-# comes last. So the result may depend on chance. (Here the values are wrong for another reason: nobody wrote elements
-# 1024 to 4999.) The race itself does no harm here, because all the programs that write to an element happen to write
-# the same number. So no test of the values can find it. The trace finds it, because it remembers which program wrote
-# each element. (The *atomics* that the report mentions are for programs that must share an element; unit 04 explains
-# them.)
+# comes last. So the result may depend on chance. (Here the values are wrong every time: nobody wrote elements 1024 to
+# 4999.) The race itself does no harm here, because all the programs that write to an element happen to write the same
+# number. So no test of the values can find it. The trace finds it, because it remembers which program wrote each
+# element. (The *atomics* that the report mentions are for programs that must share an element; unit 04 explains them.)
 #
 # Because of races, "it worked when I tried it" says little about a kernel. In a trace, which runs on the CPU, the
 # programs run one after the other. On a GPU they do not.
@@ -641,7 +639,7 @@ figures.start.working_sets()
 
 # %% [markdown]
 # In the left picture each memory shows up as a flat stretch, which ends where the list no longer fits into that memory.
-# The last rise is not sharp: when a list is twice as large as L2, half of it is still found there. In the right picture
+# The last rise is not sharp: of a list twice as large as L2, a part is still found there. In the right picture
 # all SMs read as fast as they can, and the caches inside the SMs (L1) are not used. Data comes from L2 as long as it
 # fits there, and otherwise from main memory. (The end at the far left and a bump before the fall do not follow this
 # rule, and you may pass over them.)
@@ -677,12 +675,12 @@ else:
 # read recently, without being told. Shared memory, by contrast, holds only what an instruction of the kernel has put
 # there. (In Triton the compiler writes these instructions for you.)
 #
-# CUDA's manual calls main memory **global memory**, because all programs see it. It has two more names for memory. They
-# are not separate memories: both are parts of HBM, and the names say
-# how a kernel may use these parts. **Local memory** belongs to one thread. It holds the numbers that did not fit into
-# the thread's registers. **Constant memory** is 64 KB that kernels can read but not write. It has a cache of its own,
-# which is fast when all lanes of a warp ask for the same number. The arguments of a launch are kept in constant memory,
-# too. In Triton you declare neither local nor constant memory yourself.
+# CUDA's manual calls main memory **global memory**, because all programs see it. Two more of its names sound like
+# separate memories, but are parts of HBM. The names say how a kernel may use these parts. **Local memory** belongs to
+# one thread. It holds the numbers that did not fit into the thread's registers. **Constant memory** is 64 KB that
+# kernels can read but not write. It has a cache of its own, which is fast when all lanes of a warp ask for the same
+# number. The arguments of a launch are kept in constant memory, too. In Triton you declare neither local nor constant
+# memory yourself.
 #
 # Distance matters as well. The next picture shows the chip on its package. Main memory lies next to the chip, and L2
 # lies in the middle of the chip.

@@ -79,7 +79,7 @@ print("your guess:", "none yet" if guess_times is ... else guess_times)
 # * the **storage**, which holds the numbers, one after the other;
 # * a small **header**, which says how to read them: the shape, the **strides**, the **offset** and the dtype.
 #
-# The stride of an axis is how far apart in storage two neighbours along that axis are. The offset is the position in
+# The stride of an axis is the distance in storage between neighbours along it. The offset is the position in
 # storage of element (0, 0, ...). Both count elements, not bytes.
 #
 # Before you look at the picture, think of a matrix of 3 rows and 4 columns that lies in storage row after row. What are
@@ -112,9 +112,9 @@ for name, tensor in {"x": x, "x.T": x.T, "x[1:, 2:]": x[1:, 2:]}.items():
 #
 # ## The stride explorer
 #
-# Below is a storage of 24 numbers. Each number is its own position. On the left, a tensor reads this storage; it is
-# called a *view*. On the right you see the **walk** through storage that you make when you read the view row by row.
-# Choose a view, and move the sliders; *reset* brings the chosen view back. Try five things:
+# Below is a storage of 24 numbers. The number at position i is i. On the left is a tensor that reads it, a *view*. On
+# the right you see the **walk** through storage that you make when you read the view row by row. Choose a view, and
+# move the sliders; *reset* brings the chosen view back. Try five things:
 # * `x.view(8, 3)`. Its shape differs from that of `x`. Does its walk differ, too?
 # * `x.T`. Why does the walk jump back and forth? What is the longest step to the right?
 # * `x[1].expand(4, 6)`, which repeats row 1 four times with a row stride of 0. How many numbers of the storage does the
@@ -127,7 +127,7 @@ figures.strides.explore_strides()
 
 # %% [markdown]
 # `x.view(8, 3)` has the same walk as `x`; only its rows begin elsewhere. In `x.T` the next element of a row is 6
-# positions to the right, and each new row begins 17 positions to the left of the end of the last row. The expanded row
+# positions to the right, and each new row begins 17 positions left of where the previous one ended. The expanded row
 # uses 6 numbers for 24 elements. With a row stride of 5 each row begins with the last number of the row above, so 5, 10
 # and 15 are read twice. And with an offset of 1 the last element would lie at position 24, past the end.
 #
@@ -171,8 +171,8 @@ for shape in ((4,), (3, 4), (2, 3, 4), (8, 2, 3, 4)):
     print(f"{str(shape):14} strides {torch.empty(shape).stride()}")
 
 # %% [markdown]
-# Fortran, MATLAB and the BLAS libraries use **column-major** order, in which the *first* axis has stride 1. To torch a
-# column-major matrix is the transpose of a row-major one.
+# Fortran, MATLAB and the BLAS libraries use **column-major** order, in which the *first* axis has stride 1. Torch sees
+# a column-major matrix as a row-major one, transposed.
 #
 # ## Exercise: row-major strides
 #
@@ -212,9 +212,8 @@ figures.strides.views_of_one_storage()
 # Three of them deserve a second look.
 # * `x[::2, ::3]` takes every second row and every third column, so the strides are multiplied by 2 and 3.
 # * `x[1].expand(4, 6)` shows one row four times. With a **stride of 0** the next row lies where the last one did.
-# * `x.flatten()` has all 24 numbers in one dimension, and `unfold(axis, size, step)` cuts windows out of an axis. Here
-#   it cuts windows of 6 numbers out of axis 0, and a new window begins every 3 numbers. Neighbouring windows share
-#   numbers, and nothing is copied.
+# * `x.flatten()` puts the 24 numbers in one dimension. `.unfold(axis, size, step)` then cuts windows out of it: here,
+#   of 6 numbers each, with a new one every 3 numbers. Neighbouring windows share numbers, and nothing is copied.
 #
 # If views share memory, what happens when you write through one? Say what the next cell prints before you run it.
 
@@ -290,7 +289,7 @@ check("strides.is_contiguous", is_contiguous)
 # ## View, or copy?
 #
 # For some operations a new header is not enough. Suppose you want all elements of `x.T` in *one* dimension. One
-# dimension has one stride. Is there one with which you can walk over a transposed matrix, row by row?
+# dimension has one stride. Can any one stride walk over a transposed matrix, row by row?
 
 # %%
 figures.strides.flat_walks()
@@ -383,7 +382,7 @@ shape, strides = [4, 3], [1, 4]
 print(x.as_strided(shape, strides))
 
 # %% [markdown]
-# Return a pair of two lists: `return shape, strides`.
+# Return both lists: `return shape, strides`.
 
 # %% [markdown]
 # ## Exercise: broadcast
@@ -462,7 +461,7 @@ check("strides.tile_view", tile_view)
 # ```python
 # rows = tl.arange(0, 4)                 # (4,)
 # cols = tl.arange(0, 8)                 # (8,)
-# rows[:, None] * 100 + cols[None, :]    # (4, 8): a row number for each row, a column number for each column
+# rows[:, None] * 100 + cols[None, :]    # (4, 8): element (r, c) is r * 100 + c
 # ```
 #
 # `rows[:, None]` is a block of shape (4, 1), and `cols[None, :]` is a block of shape (1, 8). Any operation on the two

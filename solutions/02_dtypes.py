@@ -45,11 +45,11 @@ h200 = gpu.datasheet("H200")
 print(f"\nH200, bf16 against fp32: {h200.bf16_flops / h200.fp32_flops:.1f} times")
 
 # %% [markdown]
-# (The fp32 column is arithmetic on ordinary cores. The other columns run on tensor cores, which add up in fp32.) Most
-# generations brought a format with fewer bits, and most of the speed that GPUs have gained came that way. The table
-# shows dense products of one card, in 10¹² operations per second. It comes from NVIDIA's datasheets of these cards
-# (K20X, P100, V100, A100, H100 SXM). The numbers of the B200 come from NVIDIA's *Blackwell Architecture Technical
-# Brief* (an HGX with 1000 W for each GPU):
+# (The fp32 column is arithmetic on the ALUs. The other columns run on tensor cores, which add up in fp32.) Most
+# generations brought a format with fewer bits; that and tensor cores account for most of the speed-up. The table shows
+# dense products of one card, in 10¹² operations per second. It comes from NVIDIA's datasheets of these cards (K20X,
+# P100, V100, A100, H100 SXM). The numbers of the B200 come from NVIDIA's *Blackwell Architecture Technical Brief* (an
+# HGX with 1000 W for each GPU):
 #
 # | | 32 bits | 16 bits | 8 bits | 4 bits |
 # | --- | --- | --- | --- | --- |
@@ -60,9 +60,9 @@ print(f"\nH200, bf16 against fp32: {h200.bf16_flops / h200.fp32_flops:.1f} times
 # | H100, 2022 | 67 | 989 | 1979 (fp8, int8) | |
 # | B200, 2025 | 80 | 2250 | 4500 (fp8, int8) | 9000 (fp4) |
 #
-# From the first line to the last, products in 32 bits became 20 times as fast. If you compare each card's narrowest
-# format, products became 2278 times as fast. So hardware shapes models: whatever a model can do with matrix products in
-# few bits is cheap.
+# From the first line to the last, products in 32 bits became 20 times as fast. In each card's narrowest format they
+# became 2278 times as fast. So hardware shapes models: whatever a model can do with matrix products in few bits is
+# cheap.
 #
 # So nobody trains large models in float32. What is lost? Begin with the simplest task, counting. A counter starts at 0,
 # and 1 is added to it 4000 times, in float16. Where does it end?
@@ -100,7 +100,7 @@ figures.dtypes.formats()
 # > **(−1)^sign × (1 + mantissa / 2^M) × 2^(exponent − bias)**,  bias = 2^(E − 1) − 1
 #
 # Why *1 +*? In base 2 the first digit of a number is always 1, so it need not be stored. Why a bias? The exponent field
-# has no sign, but with a bias it can mean small numbers, too.
+# has no sign; the bias makes negative exponents possible.
 #
 # Two values of the exponent field have a special meaning:
 #
@@ -243,7 +243,7 @@ print("above_2048_fp16", float((torch.tensor(2048.0, dtype=half).view(torch.int1
 figures.dtypes.running_sum()
 
 # %% [markdown]
-# All three sums have the same inputs. They differ in the number that the inputs are added to, the **accumulator**. It
+# All three sums have the same inputs. They differ in order, and in what numbers are added to: the **accumulator**. It
 # helps a lot to add in pairs, and then in pairs of pairs, because then the parts have similar sizes. A float32
 # accumulator is better still by a factor of hundreds, and costs no memory traffic, because it lives in a register. This
 # is why tensor cores multiply 16-bit numbers and add in fp32.
@@ -256,8 +256,8 @@ figures.dtypes.running_sum()
 #
 # Return the sum of each row of a float16 matrix, in float32. Write it in torch. `help(torch.sum)` names an argument
 # that says in which dtype torch adds. In the torch exercises from here on, torch may cast, compare, do arithmetic on
-# elements, round, and take sums and maxima. Functions that solve the whole exercise are refused, and so is everything
-# in `torch.linalg` and `torch.nn.functional`. Full marks require
+# elements, round, and take sums and maxima. Ready-made answers such as `logsumexp` are refused, and so is all of
+# `torch.linalg` and `torch.nn.functional`. Full marks require
 # * rows of thousands of numbers ({{correct.long}}),
 # * sums, and parts of sums, beyond 65,504 ({{correct.large}}),
 # * no float32 copy of x: all that is allocated in addition to the result must be smaller than x
@@ -325,7 +325,7 @@ check("dtypes.stable_logsumexp", stable_logsumexp)
 # %% [markdown]
 # ## Fewer bytes for each operation
 #
-# Why go to this trouble? A ReLU, max(x, 0), does one operation on each element. It reads the element and writes it
+# Why store in few bits? A ReLU, max(x, 0), does one operation on each element. It reads the element and writes it
 # back. How many operations is that for each byte that moves? A trace counts both. In a kernel `tl.maximum(x, 0.0)` does
 # it for each element of a block. (A FLOP is a *floating-point operation*; unit 03 counts them.)
 
@@ -450,7 +450,8 @@ progress()
 # ## What you now know
 #
 # * A float is a sign, an exponent and a mantissa. Exponent bits buy range, and mantissa bits buy resolution.
-# * fp16 has fine steps, and reaches from 6e-8 to 65,504. bf16 has the range of fp32, and steps of 1/128 of a number.
+# * fp16 has fine steps, and reaches from 6e-8 to 65,504. bf16 has the range of fp32, and steps of at most 1/128 of a
+#   number.
 # * The gap doubles at each power of two. If you add less than half a gap to a number, it is lost without a warning.
 # * Store in few bits, compute in many, and round once. An accumulator costs a register; a float32 copy costs memory.
 # * If an intermediate result does not fit, compute in another way: for example, subtract the maximum before exp.

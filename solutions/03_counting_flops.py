@@ -36,7 +36,8 @@ from course_lib.workloads import RealGPU, SimulatedGPU, workload
 # trillion **tokens**. A token is a piece of text, a little shorter than a word on average. You have 1024 H100 GPUs. How
 # long will the training take?
 #
-# To answer, you need no model, no data and no cluster. At the end of this unit the answer takes one line.
+# To answer, you need no model, no data and no cluster. This unit counts the operations, and in *More* the answer takes
+# one line.
 
 # %% predict="flops.guess_days"
 # How many days? Write a number before you go on; it earns no points.
@@ -200,8 +201,10 @@ print(f"right to left {count(lambda: A @ (B @ v)):>13,}")
 # **An MLP** treats each token alone. One product turns its d_model numbers into d_ff numbers. Then comes a nonlinear
 # function, and then a product that brings them back to d_model numbers.
 #
-# The products in the middle of the attention, S and o, have no parameters. So "2 FLOPs for each parameter" leaves their
-# cost out, and you must count it separately.
+# All other products are those of a weight matrix. Sending `tokens` rows through a matrix (d_in, d_out) takes 2 × tokens
+# × d_in × d_out FLOPs, so the forward pass takes **2 FLOPs for each parameter and token**. The backward pass takes 4
+# (*More* says why), so training takes **6**. But the products in the middle of the attention, S and o, have no
+# parameters. This count leaves their cost out, and you must count it separately.
 #
 # ## Exercise: the cost of attention
 #
@@ -306,7 +309,7 @@ figures.flops.explore_roofline()
 # above 229 rows (on the slider, at m = 256). The sizes 512 and 64 stay on the side of memory: their intensities are 171
 # and 21, and the ridge is 206. 64 in fp32 stays there, too, with an intensity of 11 and a ridge of 14. The T4 has no
 # bf16, so the picture takes fp32. The T4's ridge is 25, so 512 is on the side of arithmetic there. The ridge of the
-# B200 is 281. Newer cards need more FLOPs for each byte.
+# B200 is 281. Most newer cards have a higher ridge.
 #
 # ## Exercise: the least time
 #
@@ -364,14 +367,14 @@ figures.flops.operations_under_the_roof()
 #   start and to finish weighs more.
 # * *Softmax* lies far below the roof. You cannot see this from its FLOPs and bytes, because a roof is a limit, not a
 #   promise. Unit 06 makes softmax faster.
-# * *Matmul 512*, with an intensity of 171, lies between the two ridges, so both limits would let it be fast. But it has
+# * *Matmul 512*, with an intensity of 171, lies between the two ridges, so neither limit is far below. But it has
 #   too little work. Starting up takes a few microseconds, and there are too few tiles of the result for 132 SMs.
 # * *1024 rows × matrix* may lie above the flat roof. That roof was measured on a longer product, in which the chip
 #   comes to its power limit and lowers its clock.
 #
 # ## A dial
 #
-# Every operation of that table has the intensity that it has. In the next exercise you write a kernel whose intensity you
+# The intensity of each operation in that table is fixed. In the next exercise you write a kernel whose intensity you
 # choose. It reads each element x once, and stores one result for it. In between it makes n steps
 #
 # > y = 0.75 · y + x
@@ -380,8 +383,8 @@ figures.flops.operations_under_the_roof()
 # kernel does more arithmetic for the same bytes.
 #
 # Think of an H200 and of float32. One FMA an element is far on the memory side of the ridge, and n = 10,000 is far on
-# the other side. These are no products, so tensor cores cannot help: what counts is the FLOP/s of float32. At which n
-# does the kernel leave the slope of memory?
+# the other side. This is no matrix product, so tensor cores cannot help: what counts is the FLOP/s of float32. At which
+# n does the kernel leave the slope of memory?
 
 # %% predict="flops.guess_dial"
 # The n from which on arithmetic takes longer than memory. It earns no points.
@@ -392,8 +395,8 @@ guess_dial = ...
 #
 # {{exercise flops.dial}}
 #
-# The launch, the offsets and the mask are given, as you know them from `add_one` in unit 00. Write the middle of the
-# kernel. y is float32, whatever the dtype of x is. Full marks require
+# The launch, the offsets and the mask are given, as you know them from `add_one` in unit 00. Write the loop and the
+# store. y is float32, whatever the dtype of x is. Full marks require
 # * the right result for any length N and any n from 0 on ({{correct.ragged}}),
 # * 2 n FLOPs for each element, as a trace counts them ({{flops_an_element.performance}}),
 # * each element read once and written once, by programs that share the work ({{traffic.performance}}).
@@ -512,9 +515,9 @@ for dtype in ("fp32", "tf32", "fp16", "bf16"):
         print(f"{dtype}: {reached / 1e12:4.0f} of {most / 1e12:4.0f} TFLOP/s, MFU {reached / most:.0%}   ({whose})")
 
 # %% [markdown]
-# For a training run, the FLOPs that the model needs are 6 × parameters × tokens. (This leaves out S and o of the
-# attention. The count of a block above says when you may do so. The PaLM paper, which introduced MFU, includes S and o,
-# so it would give the same run a slightly higher MFU.)
+# For a training run, the FLOPs that the model needs are 6 × parameters × tokens: for the model of the beginning, the
+# 6.3 × 10²⁴ of the first table. (This leaves out S and o of the attention. *More* says when you may do so. The PaLM
+# paper, which introduced MFU, includes S and o, so it would give the same run a slightly higher MFU.)
 #
 # Some runs do more FLOPs than the model needs. To save memory they throw away what layers computed, and run the forward
 # pass again when the backward pass needs it (unit 07). Then the hardware does 2 + 2 + 4 = 8 FLOPs for each parameter
@@ -569,8 +572,8 @@ figures.flops.timers()
 # A number that cannot be true does no harm, because you notice it. The others look plausible: in the lower half of the
 # recorded picture, no timer lies on the pale ground, and yet three of four are wrong.
 #
-# The next exercise is about the first four cures. Its GPU is simulated, so the true time is known. It has only the
-# host's clock. Its work is so long that a launch takes less than the 3 % by which the check allows a time to be off.
+# The next exercise is about the first four cures. Its GPU is simulated, so the true time is known. There is only the
+# host's clock, but the work is so long that a launch stays within the 3 % that the check allows.
 
 # %%
 simulated = SimulatedGPU(cold=900, hot=400)  # the work takes 900 µs from memory, and 400 if its data is in the cache
@@ -595,9 +598,9 @@ print(f"with waiting, from the cache: {(simulated.clock() - before) * 1e6:.0f} �
 # {{exercise flops.measure}}
 #
 # Write `measure(work, gpu, warm_up, runs)`. It first calls `work()` `warm_up` times. Then it times `runs` calls, each
-# from a cold cache, and returns their median time in seconds. The check hands it a `SimulatedGPU`. Then it repeats your
-# calls on another one, whose clock must have shown the right time in half of the runs. Full marks require a time within
-# 3 % of the true one
+# from a cold cache, and returns their median time in seconds. The check hands it a `SimulatedGPU`. Then it replays your
+# calls on another one: by its clock, at least half of the runs must come out right. Full marks require a time within 3
+# % of the true one
 # * for steady work ({{timed.near_the_truth.steady}}),
 # * where the first runs are slow, and where runs beyond those that you were asked for are slow, because a chip that
 #   gets warm lowers its clock ({{timed.near_the_truth.warm-up}}),
@@ -678,7 +681,7 @@ progress()
 #
 # The curve has branches. The branch of a size N depends on which numbers divide N. The curve also has waves, and it
 # dips at sizes that look harmless. But the FLOPs grow smoothly, so the count does not explain the curve. Write down
-# what you think is the reason. Unit 05 explains the plot, and there you will predict it.
+# what you think is the reason. *More* in unit 05 explains and predicts the plot.
 #
 # ## What you now know
 #

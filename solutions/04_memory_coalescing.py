@@ -30,7 +30,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # %% [markdown]
 # ## What you need
 #
-# Skip this section if you wrote a kernel yesterday.
+# If you wrote a kernel yesterday, go to the second one.
 #
 # A **Triton kernel** is a function that many **programs** run, each with its own number `tl.program_id(0)`. A program
 # works on whole **blocks**. `tl.arange(0, BLOCK)` is the block 0, 1, ..., BLOCK - 1, and arithmetic on it is
@@ -131,7 +131,7 @@ print("right:", torch.allclose(out, x.mean(1), atol=1e-6))
 # offsets = tl.arange(0, BLOCK) * N + column   # down a column
 # ```
 #
-# How much more does the second one cost?
+# How many times the bytes must the second one move?
 
 # %% predict="coalescing.guess_columns"
 # How many times more does the column kernel cost? Write a number before you run the next cell; it earns no points.
@@ -217,15 +217,15 @@ check("coalescing.sectors_touched", sectors_touched)
 # ## What a stride costs
 #
 # If lane i reads element `i * stride`, how does the efficiency fall as the stride grows? And does a smaller dtype help?
-# Look at the right half of the next figure before you answer.
+# Then look at the right half of the next figure.
 
 # %%
 figures.coalescing.sectors_against_stride()
 
 # %% [markdown]
 # At stride 2 the efficiency is 0.5 for every dtype, because half of each sector is skipped. A smaller dtype moves fewer
-# bytes, but wastes the same share of them. The curves separate where each lane needs a sector of its own. From there
-# on, float32 uses 4 of the 32 bytes of a sector, and int8 uses only 1.
+# bytes, but wastes the same share of them. The curves separate as each dtype's lanes stop sharing sectors. After that,
+# float32 uses 4 of a sector's 32 bytes, and int8 only 1.
 #
 # In float32 the number of sectors stops growing at stride 8, but the cost still grows after that. On an H200, stride 8
 # read 8.0 times the useful bytes from DRAM, and stride 32 read 16.0 times. (Nsight Compute, NVIDIA's profiler, counted
@@ -258,8 +258,8 @@ load, store = t.accesses_to("x_ptr", "load"), t.accesses_to("out_ptr", "store")
 print(f"\nload efficiency {load.efficiency:.0%}, store efficiency {store.efficiency:.0%}")
 
 # %% [markdown]
-# Read the table row by row. For the kernel, both accesses moved 16,384 bytes, but the load touched four times as many
-# sectors as the store. Change `stride` and run the cell again. At which strides does the efficiency stay the same?
+# Read the table row by row. Both accesses used 16,384 bytes, but the load touched four times as many sectors as the
+# store. Change `stride` and run the cell again. At which strides does the efficiency stay the same?
 #
 # Can you also say what a kernel will touch before you run it?
 
@@ -408,7 +408,7 @@ for block_m, block_n in ((1024, 1), (512, 2), (256, 4), (128, 8), (32, 32), (1, 
 #
 # `x` is a matrix whose rows are dense but may lie apart: `x.stride(1)` is 1, and `x.stride(0)` may be more than N (a
 # slice of a wider matrix looks like this). Return a contiguous copy. In torch this is `x.contiguous()`, except that
-# yours always copies. Of the kernel three lines are missing; the function that launches it is yours.
+# yours always copies. Three lines of the kernel are missing; the function that launches it is yours.
 #
 # In all kernel exercises of this unit, torch may allocate (`torch.empty`, `torch.zeros`) and make views, but your
 # kernel must do the work. Inputs are float32 or float16, of any size from 1 up.
@@ -527,8 +527,8 @@ figures.coalescing.tile_footprints()
 # What turns the tile? In CUDA you would write the steps yourself: copy the tile to shared memory along one axis, wait,
 # and read it back along the other axis. In Triton you do not write these steps. The compiler chooses the layout of the
 # lanes for each load and for each store separately, along the axis with stride 1. If the two layouts differ, it passes
-# the block through shared memory. **Your part is a tile with enough neighbours along both axes.** Tiles with too few
-# neighbours are wasteful. Such tiles are a one-dimensional block, a tile of (BLOCK, 1), or a tile with a stride.
+# the block through shared memory. **Your part is a tile with enough neighbours along both axes.** A one-dimensional
+# block, a tile of (BLOCK, 1) or a tile with a stride has too few neighbours along one axis, and is wasteful.
 #
 # On an H200, a float32 transpose of 8192 by 8192 was compared with a plain copy of as many bytes. Both were timed in
 # the same run:
@@ -610,7 +610,7 @@ print("right:", torch.allclose(out, x.sum(0), atol=1e-4))
 print(f"{t.loads.sectors} sectors loaded, {x.numel() * 4 // 32} would do, efficiency {t.loads.efficiency:.1%}")
 
 # %% [markdown]
-# The result is right, but seven eighths of the traffic are wasted. A program need not work on *one* column. Give it a
+# The result is right, but seven eighths of the traffic is wasted. A program need not work on *one* column. Give it a
 # band of 64 neighbouring columns. It walks down the band in tiles and adds the tiles on top of each other. At the end
 # the program adds up the rows of the resulting tile. Every load is then a tile with 64 neighbours.
 #
@@ -653,7 +653,7 @@ print("elements:", total.item())
 # * Use `tl.atomic_add` into an output of zeros. This takes one launch. But the parts arrive in any order, and float
 #   addition is not associative, so the last bits may change from run to run.
 # * Store the parts as a small (parts, N) matrix. Its column sums are the answer, and you have a kernel for column sums.
-#   With this way the bits never change. But a second launch costs some microseconds, and for 8192 by 8192 floats an
+#   This way, the bits never change. But a second launch costs some microseconds, and for 8192 by 8192 floats an
 #   H200 needs only {{measured column sums}} microseconds in all.
 #
 # Either way earns full marks.
@@ -779,9 +779,9 @@ for row_stride in (1008, 1000, 1001):
 # bits appears in the PTX as `ld.global.v4.b32`, and in SASS, the machine code that `cuobjdump -sass` prints from a
 # compiled kernel, as `LDG.E.128`.
 #
-# How much can alignment matter in the end? In the mystery plot of unit 03 (by cuBLAS, NVIDIA's library for products), a
-# bfloat16 matmul on an H200 runs at {{measured product 4096}} TFLOP/s for N = 4096, and at {{measured product 4097}}
-# for N = 4097. Alignment is not the only cause; unit 05 explains the others.
+# How much can alignment matter in the end? In unit 03's mystery plot, a bfloat16 matmul by NVIDIA's library cuBLAS runs
+# on an H200 at {{measured product 4096}} TFLOP/s for N = 4096, and at {{measured product 4097}} for N = 4097. Alignment
+# is not the only cause; see *More* in unit 05.
 
 # %% [markdown]
 # ## What you now know
@@ -798,7 +798,7 @@ for row_stride in (1008, 1000, 1001):
 # * A trace names the load that is wasteful. If nothing spills and no cache helps, the trace counts as many sectors as
 #   the hardware does.
 #
-# Every kernel in this unit read its input once. In unit 05, a matrix product reads each element hundreds of times, and
+# Every kernel in this unit read its input once. In unit 05, a matrix product needs each element many times, and
 # the question becomes how to keep elements close by.
 
 # %%

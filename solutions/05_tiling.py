@@ -40,8 +40,8 @@ figures.flops.mystery_plot()
 
 # %% [markdown]
 # The points form branches, and along a branch the speed often drops from one size to the next. (In *More*, at the end,
-# ten lines of your own code predict this plot.) Before its details comes the question that decides the speed of every
-# matrix product: how many times is each element *read*?
+# ten lines of your own code predict this plot.) Before its details comes the question behind the speed of every matrix
+# product: how many times is each element *read*?
 #
 # The product `c` of two 4096 by 4096 matrices `a` and `b` takes 2 × 4096³ FLOPs. In bfloat16 each of `a` and `b` takes
 # 32 MiB. Suppose that a kernel computes each element of `c` separately. For each element it reads a row of `a` and a
@@ -171,8 +171,8 @@ check("tiling.predictions", predicted_reads)
 #
 # A matmul is a loop along K that keeps sums in registers. Write the loop first, without the product: compute the sum of
 # each row of `a`, in float32. Each program handles a block of rows, and goes through all columns from left to right. K
-# may be any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Of
-# the kernel three lines are missing, two in the loop and one at the end; the function that launches it is yours. Full
+# may be any number, such as 1, 300 or 5001. So the last step needs a mask, and masked positions must add zero. Three
+# lines of the kernel are missing, two in the loop and one at the end; the function that launches it is yours. Full
 # marks require
 # * the right sums for any sizes, even if there are gaps between the rows in memory ({{correct.ragged}}),
 # * the right sums for long rows of float16 ({{correct.float16}}),
@@ -269,9 +269,9 @@ print(compile_for(one_tile, a, b, c, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, gp
 # says how many of the 232,448 bytes (227 KiB) of shared memory a program takes. And it says how many registers each
 # thread takes.
 #
-# **Warps and stages** are arguments of the launch, too: `kernel[grid](..., num_warps=8, num_stages=3)`. By default a
-# program has 4 warps, that is, 128 threads. So with a tile of 128 × 256, each thread holds 256 sums. A thread has at
-# most 255 registers. What happens to the sums that do not fit?
+# **Warps and stages** (see below) are arguments of the launch, too: `kernel[grid](..., num_warps=8, num_stages=3)`. By
+# default a program has 4 warps, that is, 128 threads. So with a tile of 128 × 256, each thread holds 256 sums. A thread
+# has at most 255 registers. What happens to the sums that do not fit?
 
 # %%
 a, b = torch.empty(128, 1024).half(), torch.empty(1024, 256).half()
@@ -540,7 +540,7 @@ figures.tiling.explore_tile_sizes()
 #
 # How many stages are enough? That depends on how long a step takes, and how long a tile takes to arrive. The next cell
 # computes the first for a tile of 128 × 256 at full speed, and takes the second from the measurement of unit 00: one
-# answer from main memory, with nobody else asking. How many tiles should be on their way while one is used?
+# answer from main memory, with nobody else asking. How many pairs should be on their way while one is used?
 
 # %%
 sheet = gpu.datasheet("H200")
@@ -551,7 +551,7 @@ print(f"one answer from memory: {wait * 1e6:.2f} µs")
 
 # %% [markdown]
 # One tile on its way arrives in time only if nothing else delays it, and 132 SMs ask at the same moment. Two or three
-# are safe. So use the shared memory that there is: what holds no tile is of no use here.
+# are safe. So fill the shared memory with stages: empty space is of no use here.
 #
 # Before you choose, say for a tile of 128 × 256 with BLOCK_K = 64: how many sums has each thread with 4 warps, and with
 # 8? And how many stages fit into the 232,448 bytes that a program may have?
@@ -560,7 +560,7 @@ print(f"one answer from memory: {wait * 1e6:.2f} µs")
 #
 # {{exercise tiling.tune}}
 #
-# The kernel and its launch are given: a product of two contiguous matrices in bfloat16, large ones, on an H100 or H200
+# The kernel and its launch are given: a product of two large contiguous matrices in bfloat16, on an H100 or H200
 # (sm_90). You write the configuration. It need not fit an A100. Full marks require
 # * that the sums stay in registers: no spills ({{by_the_compiler.spilled}}),
 # * that the products are done by `wgmma` ({{by_the_compiler.without_wgmma}}),
@@ -657,10 +657,10 @@ figures.tiling.autotuned()
 # %% [markdown]
 # A fourth stage takes the tile of 128 × 256 from {{measured tile, three stages}} to {{measured tile, four stages}}
 # TFLOP/s, which nobody would have guessed from its bytes, since they are the same. The turned tile gains nothing from
-# it ({{measured turned tile, three stages}} and {{measured turned tile, four stages}}). With four stages, this plain
-# kernel has {{measured plain product 4096}} of the speed of `torch.matmul` at 4096, and {{measured plain product 8192}}
-# at 8192 (`benchmarks/results/tiling.md`). But where `b` is transposed, it has {{measured plain product b transposed}},
-# and no configuration that was tried has more.
+# it ({{measured turned tile, three stages}} and {{measured turned tile, four stages}}). With four stages,
+# `tuned_kernel` has {{measured plain product 4096}} of the speed of `torch.matmul` at 4096, and {{measured plain
+# product 8192}} at 8192 (`benchmarks/results/tiling.md`). But where `b` is transposed, it has {{measured plain product
+# b transposed}}, and no configuration that was tried has more.
 #
 # ## Which tile first?
 #

@@ -127,8 +127,8 @@ figures.fusion.explore_chain()
 #
 # {{exercise fusion.sin2_plus_cos2}}
 #
-# Write `sin2_plus_cos2(x, y)`, which returns sin(x)² + cos(y)² for contiguous vectors of any length. Of the kernel
-# three lines are missing; the function that launches it is yours. Full marks require
+# Write `sin2_plus_cos2(x, y)`, which returns sin(x)² + cos(y)² for contiguous vectors of any length. Three lines of the
+# kernel are missing; the function that launches it is yours. Full marks require
 # * the right result for ragged lengths ({{correct.ragged}}), and in float16 and bfloat16 ({{correct.half}}),
 # * one launch ({{launches.performance}}),
 # * each input read once and the result written once (3 n elements, and not a byte more), by at least 32 programs where
@@ -204,7 +204,7 @@ generated("sin2_plus_cos2")
 #   holds can be fused.
 # * There is a **library call**. By default, large matrix products go to cuBLAS, and Inductor cannot add anything to a
 #   library's kernel. (With `mode="max-autotune"` it may choose a Triton product instead, and fuse operations into it.)
-# * **Python needs the value**, for a print, for an `if` on a result, or for a call that torch cannot record. Torch
+# * **Python comes between**: an `if` on a result, or a call that torch cannot record, as any print. Torch
 #   calls this a graph break.
 #
 # ## Exercise: predict the launches
@@ -224,8 +224,8 @@ for name in ("sin2_plus_cos2", "softmax", "add_rmsnorm", "product_gelu", "over_i
     print(inspect.getsource(FUNCTIONS[name]))
 
 # %% [markdown]
-# Where x and y are vectors, they have 16 million elements. Matrices are 4096 by 4096, except in `attention`, where q, k
-# and v are 4096 by 1024. Everything is in float32.
+# `sin2_plus_cos2`, `over_its_sum` and `print_between` take 16 million numbers. Matrices are 4096 by 4096, except in
+# `attention`, where q, k and v are 4096 by 1024. Everything is in float32.
 
 # %% exercise="fusion.predicted_launches"
 predicted_launches = {
@@ -255,9 +255,9 @@ check("fusion.predicted_launches", predicted_launches)
 # %% [markdown]
 # The sum with its RMSNorm has two results, but needs only one kernel, because a kernel can store several results.
 # `over_its_sum` needs the sum of all 16 million elements before the first division. A first kernel adds up parts of the
-# tensor, a second kernel adds up their sums, and a third kernel divides. And `attention` writes its 4096 by 4096 matrix
-# of scores to memory twice, because the products before and after the softmax are library calls. FlashAttention never
-# writes this matrix to memory. You build it in units 08 to 10.
+# tensor, a second kernel adds up their sums, and a third kernel divides. And `attention` writes two 4096 by 4096
+# matrices, scores and weights, because the products around the softmax are library calls. FlashAttention never writes
+# this matrix to memory. You build it in units 08 to 10.
 
 # %% [markdown]
 # ## Rows: the softmax
@@ -479,8 +479,8 @@ generated("softmax, rows of 32768")
 # alpha. Second, the kernel keeps a maximum and a sum *for each position* of its block, and merges them after the loop.
 # So the threads need not exchange numbers in the loop, but they compute more exponentials.
 #
-# In the first loop, `eviction_policy="evict_last"` asks the cache to keep the elements for the second loop. Such a hint
-# changes no result, and no count of a trace. But it may change the time, even if a kernel reads each row only once. The
+# In the first loop, `eviction_policy="evict_last"` asks the cache to keep the elements for the second loop. It changes
+# neither the result nor a trace's counts. But it may change the time, even if a kernel reads each row only once. The
 # next cell shows this for the course's own `softmax`, which has no second loop:
 
 # %%
@@ -498,12 +498,12 @@ print(f"({measured('fusion')['machine']}, recorded)")
 #
 # ## RMSNorm
 #
-# Most language models of today normalise their activations several times in each layer. If N is the width of the model,
+# Most language models of today normalise their activations several times in each layer. With N, the width of a row,
 # they compute
 #
 # > out = x / √(mean(x²) + eps) · weight
 #
-# Like a softmax, RMSNorm reduces a row to one number and then uses the row again. `weight` has the shape (N,), and is
+# Like a softmax, RMSNorm first reduces a row and then uses the row again. `weight` has the shape (N,), and is
 # the same for all rows. Each program reads it, mostly from the L2 cache.
 #
 # ## Exercise: RMSNorm
@@ -632,7 +632,7 @@ check("fusion.cross_entropy", cross_entropy)
 #
 # The next picture shows the speed of this unit's published solutions, of torch and of torch.compile. Each speed is
 # divided by that of a copy of the bytes that must be moved. Which operation gains most from fusion? Which of the three
-# ways becomes slower with long rows, and why?
+# ways becomes slower with long rows?
 
 # %%
 figures.fusion.speeds()
@@ -655,7 +655,7 @@ figures.fusion.speeds()
 # products take 24 d² FLOPs. Without fusion, its other operations move 18 d numbers of 2 bytes: two norms read d numbers
 # and write d numbers each, two sums read 2 d numbers and write d numbers each, and an activation reads 4 d numbers and
 # writes 4 d numbers. (The scores of attention are left out; unit 08 is about them.) The next cell divides the FLOPs and
-# the bytes by the speeds in the cards' datasheets. From one card to the next, has the other operations' share of the
+# the bytes by the speeds in the cards' datasheets. From the V100 to the H100, has the other operations' share of the
 # time grown or fallen?
 
 # %%
@@ -709,11 +709,11 @@ for block in (16, 32, 128):
 
 # %% [markdown]
 # For two vectors these extra sines cost little, compared with the megabytes of output. But in a matrix product, N /
-# BLOCK tiles need the same number of an operand. If each tile first had to apply an activation to the number, this
-# might be done a hundred times instead of once, by arithmetic units that are already busy. So an activation is fused
-# into the *end* of the product before it, the **epilogue**. There the activation is computed once for each output,
-# while the tile of sums is still in registers. In the next cell, x @ w and a ReLU run as two kernels and as one. How
-# many bytes does the fused epilogue save? Guess first; the result has 256 × 256 numbers.
+# BLOCK tiles need each element of an operand. If each tile first had to apply an activation to the number, this might
+# be done a hundred times instead of once, by arithmetic units that are already busy. So an activation is fused into the
+# *end* of the product before it, the **epilogue**. There the activation is computed once for each output, while the
+# tile of sums is still in registers. In the next cell, x @ w and a ReLU run as two kernels and as one. How many bytes
+# does the fused epilogue save? Guess first; the result has 256 × 256 numbers.
 
 
 # %%
@@ -787,7 +787,7 @@ print(profile(lambda: fused_product(256)), profile(lambda: fused_product(1024)),
 # * **Arithmetic is the limit.** To the right of the bend in the figure of *How much arithmetic is free?*, each
 #   operation costs the time of its arithmetic. Fusing still saves bytes, but they take an ever smaller share of the
 #   time.
-# * **A value is used in many places.** Then computing it in each of them costs more than reading it. (In unit 07 it is
+# * **A value is used in many places.** Computing it in each of them may cost more than reading it. (In unit 07 it is
 #   the other way round.)
 # * **Registers run out.** Each fused operation keeps more values in registers. With rows of 65536 elements you saw
 #   registers spill.

@@ -49,7 +49,7 @@ print("you guessed", "nothing" if guess_flops is ... else guess_flops)
 # %% [markdown]
 # A sigmoid takes an exponential, an addition and a division. Computing it again is cheaper than storing it.
 #
-# A training step stores many numbers. The two halves of this unit use the same idea:
+# A training step stores many numbers. One idea has two uses here, the second in *More*:
 # * **For speed**: a kernel that computes numbers again, instead of reading them, moves fewer bytes.
 # * **For memory**: a model that computes numbers again, instead of keeping them, fits on a smaller GPU.
 #
@@ -68,8 +68,8 @@ print("you guessed", "nothing" if guess_flops is ... else guess_flops)
 # | x @ w | dy @ wᵀ and xᵀ @ dy | both inputs |
 # | gelu(x) | a function of x | the *input* |
 #
-# Keeping an input costs nothing extra if the input is in memory anyway, as a weight is, or a tensor that an earlier
-# operation has already saved. Keeping an intermediate result costs its full size.
+# Keeping an input costs nothing extra if it is in memory anyway, like a weight or a tensor that an earlier operation
+# saved. Keeping an intermediate result costs its full size.
 #
 # ## Exercise: predict what is kept
 #
@@ -135,10 +135,10 @@ figures.recomputation.three_ways()
 # %% [markdown]
 # We call reading or writing one whole tensor a **memory operation**. Fusing reduces the number of memory operations
 # from 15 to 8. But the fused forward kernel still writes the first two sigmoids, s1 and s2, which only the backward
-# pass needs. (It writes the third sigmoid, too, since this is the result. But the backward pass need not read it,
-# because it computes it again from s2. This already is recomputation.) If you keep only x, 5 memory operations are
-# left. The backward pass then computes all three sigmoids again, in registers. This costs no time, because the kernel
-# waits for memory anyway.
+# pass needs. (It writes the third sigmoid, too, since this is the result. But the backward pass need not read s3: it
+# computes s3 again from s2. This already is recomputation.) If you keep only x, 5 memory operations are left. The
+# backward pass then computes all three sigmoids again, in registers. This costs no time, because the kernel waits for
+# memory anyway.
 #
 # ## Exercise: the bytes of three sigmoids
 #
@@ -218,8 +218,8 @@ print(t.table())
 #
 # Write `Sigmoid3`. `Sigmoid3.apply(x)` is `x.sigmoid().sigmoid().sigmoid()` for a contiguous x of any shape, in
 # float32, float16 or bfloat16. A kernel may treat x as a vector of `x.numel()` elements. Compute in float32;
-# `tl.sigmoid` works on each element of a block. The check compares your gradients with those of autograd in float64. Of
-# the two kernels three lines are missing; the class that launches them is yours. Full marks require
+# `tl.sigmoid` works on each element of a block. The check compares your gradients with those of autograd in float64.
+# Three lines of the backward kernel are missing; the class that launches both is yours. Full marks require
 # * the right result and gradient at odd sizes ({{correct.ragged}}) and for large numbers ({{correct.hard}}),
 # * only x kept for the backward pass ({{saves.performance}}): this pass may read x and dy, and nothing that the forward
 #   pass wrote,
@@ -319,8 +319,8 @@ print(f"probabilities in float32: {tokens * vocabulary * 4 / 2**30:.1f} GiB;  ls
 # `x` has the shape (M, V). It holds contiguous logits in float32, float16 or bfloat16. `target` has the shape (M,) and
 # holds int64 numbers. `lse` and `dloss` have the shape (M,) and are float32. `dloss` holds the gradients that arrive at
 # the losses of the rows. Return the gradient of x, in x's dtype. Full marks require
-# * the right result at odd sizes ({{correct.ragged}}), and for logits around 100, logits around -200, and rows in which
-#   some logits, but not all, are -inf, as those of forbidden words are ({{correct.hard}}),
+# * the right result at odd sizes ({{correct.ragged}}), and for logits around 100, logits around -200, and rows with
+#   some logits, but not all, at -inf, as for forbidden words ({{correct.hard}}),
 # * x read once and the gradient written once, by at least 32 programs where the input is large
 #   ({{traffic.performance}}), with dense loads ({{coalesced.load.performance}}),
 # * no table of probabilities in addition to the result ({{buffers_below.performance}}).
@@ -364,9 +364,9 @@ check("recomputation.cross_entropy_backward", cross_entropy_backward)
 # %% [markdown]
 # ## Random numbers, twice
 #
-# Dropout sets a random share p of the elements to 0, and divides the others by 1 - p. The gradient passes where the
-# element passed, so the backward pass needs to know the mask. If the mask is stored, it is one more tensor. Can it be
-# computed again, although it is random?
+# Dropout sets a random share p of the elements to 0, and divides the others by 1 - p. The gradient passes, also divided
+# by 1 - p, where the element passed. So the backward pass needs to know which elements did: the **mask**. If the mask
+# is stored, it is one more tensor. Can it be computed again, although it is random?
 #
 # It can, because random numbers in a computer follow from a seed. A *counter-based* generator (Philox, in torch on GPUs
 # and in Triton) goes one step further. Its i-th number is a function of the seed and i alone. There is no state, so the
@@ -468,14 +468,14 @@ check("recomputation.seeded_dropout", SeededDropout)
 # SeededDropout, in the last row, is far from the speed of memory, and slower than torch. Philox mixes seed and counter
 # in ten rounds of multiplications and exclusive ors, which are about a hundred integer operations. One call makes
 # *four* random numbers, but `tl.rand` uses only one of them. So arithmetic is the limit here, and recomputing is no
-# longer free. (torch uses all four numbers. With `tl.rand4x` you can, too, if element 4 j + k gets the k-th number of
-# call j.) But SeededDropout still keeps nothing.
+# longer free. (torch uses all four numbers. `tl.rand4x` gives all four, but under another rule than the exercise's.)
+# But SeededDropout still keeps nothing.
 
 # %% [markdown]
 # ## What you now know
 #
-# * Autograd keeps what derivatives need, such as the outputs of sigmoids and relus and the inputs of products. Between
-#   the forward and the backward pass, these tensors are most of a training step's memory.
+# * Autograd keeps what derivatives need, such as the outputs of sigmoids and relus and the inputs of products. With
+#   large batches, these tensors are most of a training step's memory.
 # * A GPU does many operations in the time of one store and one load, so what is cheap to compute is not worth keeping.
 #   Three sigmoids need 15 memory operations in torch, 8 if they are fused, and 5 if they are also recomputed.
 # * If recomputing needs a sum over a row, keep one number that contains this sum: lse for a softmax.

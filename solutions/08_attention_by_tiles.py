@@ -29,9 +29,9 @@ from course_lib import check, figures, gpu, hint, progress  # noqa: F401 (hint i
 # %% [markdown]
 # ## The question
 #
-# A layer of a language model compares every token with every other token, in several ways. Each of these comparisons is
-# called a **head**. With n tokens, each head has a matrix of n × n **scores**. Take 32 heads, 2 bytes for each score,
-# and a text of 32,768 tokens.
+# A layer of a language model compares all tokens (pieces of text) with one another, in several ways. Each of these
+# comparisons is called a **head**. With n tokens, each head has a matrix of n × n **scores**. Take 32 heads, 2 bytes
+# for each score, and a text of 32,768 tokens.
 
 # %% predict="attention.guess_scores"
 # How many GB do the scores of one layer take? Write a number before you run the next cell; it earns no points.
@@ -43,7 +43,7 @@ print(f"what goes in and comes out, 4 x 128 numbers per token and head: {4 * 32 
 print(f"all memory of an H200: {gpu.datasheet('H200').hbm_bytes / 1e9:.0f} GB")
 
 # %% [markdown]
-# The scores of a single layer would fill half of an H200's memory, although nobody keeps them. A softmax turns the
+# The scores of a single layer would fill half of an H200's memory, if one kept them. A softmax turns the
 # scores into weights, a mean is taken with these weights, and then scores and weights are thrown away. Can one compute
 # the result without writing the scores to memory?
 
@@ -67,10 +67,10 @@ figures.attention.memory_against_length()
 # hands over. For one query, attention computes three things:
 #
 # 1. **scores**: the dot products of the query with every key, times a **scale** of 1 / √D;
-# 2. **weights**: the softmax of the scores, which are positive numbers that add up to 1;
+# 2. **weights**: the softmax of the scores, positive numbers that add up to 1;
 # 3. **output**: the mean of the values with these weights.
 #
-# Why the scale? A dot product of two vectors of D random numbers of size 1 has the size √D. With scores as large as
+# Why the scale? If q and k hold random numbers of size 1, q · k has the size √D. With scores as large as
 # this, the softmax gives weights that are almost exactly 0 or 1, and it has hardly any gradient. Dividing by √D brings
 # the scores back to size 1.
 
@@ -163,7 +163,7 @@ check("attention.attention", attention)
 # 2. The **embedding** is a table with one vector for each token of the vocabulary, and `table[tokens]` picks a row for
 #    each token of the text. The rows begin as random numbers and are learned with all other weights of the model.
 #    (Word2Vec is an older method that learns such vectors on their own; a language model does not need it.)
-# 3. Some models add a vector for the **position** of each token here. The next section is about that.
+# 3. Some models add a vector for the **position** of each token here (see *More*).
 # 4. Each layer normalises the vectors that it gets and multiplies them by three learned matrices. The products are **q,
 #    k and v**. Models with rotary embedding (see *More*) put positions into q and k here, and skip step 3.
 # 5. Attention mixes the values. Its output is multiplied by a fourth matrix and added to the layer's input.
@@ -269,10 +269,10 @@ def merge(a: tuple, b: tuple) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 check("attention.merge", merge)
 
 # %% [markdown]
-# Your merge makes one state out of two. Any grouping gives the same result, and merging the empty state changes
-# nothing. A set with such an operation is called a **monoid**. The numbers with addition are a monoid, and now the
-# states of a softmax are one, too. Why is this useful? If any grouping is allowed, programs can *share* the work. The
-# next cell cuts 64 keys into 8 tiles, and merges their states in four ways:
+# Your merge makes one state out of two. Up to rounding any grouping gives the same result, and merging the empty state
+# changes nothing. A set with such an operation is called a **monoid**. The numbers with addition are a monoid, and now
+# the states of a softmax are one, too. Why is this useful? If any grouping is allowed, programs can *share* the work.
+# The next cell cuts 64 keys into 8 tiles, and merges their states in four ways:
 
 
 # %%
@@ -319,7 +319,7 @@ figures.attention.merge_orders()
 # %% [markdown]
 # One program of unit 09's forward pass works like the chain: it merges tile after tile. The tree is for one query and
 # very many keys, where a single program would take very long. There, each of many programs takes a share of the keys,
-# and a second launch merges their states. You will write this as `flash_decode` in unit 09.
+# and a second launch merges their states. This is `flash_decode`, in *More* of unit 09.
 #
 # ## By tiles
 #
@@ -423,7 +423,7 @@ def tiled_attention(
 check("attention.tiled_attention", tiled_attention)
 
 # %% [markdown]
-# Now take a text that is too long for `attention`. The scores of 4 heads and 4096 tokens in float32 are 256 MiB, but
+# Now take a longer text. The scores of 4 heads and 4096 tokens in float32 are 256 MiB, but
 # `tiled_attention` never holds more than a tile of scores for each head. Is it slower? Guess, and then run the cell.
 
 # %%
@@ -450,9 +450,10 @@ torch.set_num_threads(threads)
 # %% [markdown]
 # ## The way back
 #
-# As usual, dX is the gradient of the loss with respect to X. Training is given do, and needs dq, dk and dv. Autograd
-# would keep P, which has n × n numbers, from the forward pass. You know a way out from unit 07: **compute P again**. A
-# tile of P can be computed from q, k and one number for each row, without a softmax and without any other tile:
+# As usual, dX is the gradient of the loss with respect to X. Training is given `do`, and needs `dq`, `dk` and `dv`.
+# Autograd would keep P, which has n × n numbers, from the forward pass. You know a way out from unit 07: **compute P
+# again**. A tile of P can be computed from q, k and one number for each row, without a softmax and without any other
+# tile:
 #
 # > P = exp(S − lse)
 #
@@ -464,7 +465,7 @@ torch.set_num_threads(threads)
 # | P = softmax(S), row by row | dS = P × (dP − delta), elementwise; delta is one number per row, explained below |
 # | S = scale · q kᵀ | dq = scale · dS k,  dk = scale · dSᵀ q |
 #
-# Where does delta come from? A softmax has the derivative ∂P_j / ∂S_i = P_j ([i = j] − P_i), with [i = j] for 1 if i =
+# Where does delta come from? A softmax has the derivative ∂P_j / ∂S_i = P_j ([i = j] − P_i), where [i = j] is 1 if i =
 # j, else 0. So dS_i = P_i (dP_i − Σ_j P_j dP_j), and this sum is what the table calls delta. The sum runs over *all*
 # keys of a row. Does a tile need all the others, then? It does not, as you see when you put in dP_j = do · v_j:
 #
@@ -478,7 +479,7 @@ torch.set_num_threads(threads)
 #
 # {{exercise attention.attention_backward}}
 #
-# Return dq, dk, dv in the dtype of q, k, v, by the formulas above: autograd finds no gradients in this function. The
+# Return dq, dk, dv in the dtype of q, k, v, by the formulas above: the check takes autograd away. The
 # scale is 1 / √D. Choose the size of the tiles yourself, for example 64 by 64. Here, too, a call may run at most 2000
 # operations of torch, and small tiles need many. Gradients are sums over tiles. Keep these sums in float32, and round
 # once. A query that sees nothing has a gradient of zeros, and adds nothing to dk and dv. Full marks require

@@ -32,10 +32,10 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # %% [markdown]
 # ## The question
 #
-# In unit 08 you wrote attention in tiles, in torch. Your `tiled_attention` never holds anything of size n × n, and it
-# moves few bytes. So it should be as fast as its matrix products. Take one layer with 16 heads, D = 128, and a text of
-# 16,384 tokens. The layer does 4 · 16 · 16384² · 128 FLOPs. How long would this take at the speed of a matrix product?
-# And how long do the launches of `tiled_attention` take on the same GPU?
+# In unit 08 you wrote attention in tiles, in torch. Your `tiled_attention` never holds anything of size n × n. Is it
+# therefore as fast as its matrix products? Take one layer with 16 heads, D = 128, and a text of 16,384 tokens. The
+# layer does 4 · 16 · 16384² · 128 FLOPs. How long would this take at the speed of a matrix product? And how long do the
+# launches of `tiled_attention` take on the same GPU?
 
 # %%
 ceiling = measured("attention")["ceiling"]  # TFLOP/s of torch's matrix product, measured on an H200
@@ -128,8 +128,7 @@ check("flash.predictions", predictions)
 # of the weighted values. What happens to this state when the next tile arrives? You know the answer from `merge` in
 # unit 08: two states are rescaled to the larger of their maxima, and then added. In the loop one of the two states
 # comes from the new tile, and this allows a shortcut. Compute the tile's weights relative to the *new* maximum, not to
-# the old one. Then only the old state has to be corrected. Let s be the scores of the new tile, and p its weights.
-# Then:
+# its own. Then only the old state has to be corrected. Let s be the scores of the new tile, and p its weights. Then:
 #
 # > m_new = max(m, max of each row of s)
 # >
@@ -153,9 +152,8 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 # Three things matter on a GPU.
 #
 # * **Tensor cores** multiply half-precision numbers, but p is float32. So round p to v's dtype for the product:
-#   `p.to(v.dtype)`. Rounding changes a weight by at most half a unit in its last place, a relative error that is no
-#   larger than the one that v's own numbers already have. The state (m, l
-#   and acc) stays in float32.
+#   `p.to(v.dtype)`. In all but tiny weights, the relative error of rounding is no larger than the one that v's numbers
+#   already have. The state (m, l and acc) stays in float32.
 # * **Adding is free.** `tl.dot(a, b, acc)` adds the product to `acc`, which costs the tensor cores no extra time.
 # * **Float32 blocks** would be rounded to TF32. With `input_precision="ieee"` they stay float32. For half precision
 #   this option changes nothing.
@@ -362,8 +360,7 @@ else:
 #
 # ## Causal: two loops
 #
-# In causal attention, most tiles need no mask. Query i is row i of the scores. How many keys does it see? In causal
-# attention the number of keys that it sees is
+# In causal attention, most tiles need no mask. Query i is row i of the scores. The number of keys that it sees is
 #
 # > `sees = min(max(i + 1 + Nk - Nq, 0), Nk)`
 #
@@ -392,9 +389,9 @@ else:
 #     return total
 # ```
 #
-# A kernel calls it as `total = add_up(total, x_ptr, 0, whole, n, BLOCK, False)`, and then from `whole` on with True. In
-# the next picture, try tiles that are not square. How many masked tiles does a row of tiles
-# have if a tile has half as many keys as queries?
+# A kernel calls it as `total = add_up(total, x_ptr, 0, whole, n, BLOCK, False)`, and then from `whole` (whole tiles) on
+# with True. In the next picture, try tiles that are not square. How many masked tiles does a row of tiles have if a
+# tile has half as many keys as queries?
 
 # %%
 figures.attention.explore_causal_map()
@@ -403,9 +400,9 @@ figures.attention.explore_causal_map()
 # If a tile has half as many keys as queries, each row of tiles has two masked tiles, even if the row is 256 tiles long.
 # The mask costs one comparison and one selection for each score of a masked tile.
 #
-# How much do the tiles that need no work spare? With n queries and n keys, a causal head has half of the products of a
+# How much do the tiles that need no work save? With n queries and n keys, a causal head has half of the products of a
 # full one, plus the rest of the tiles on the diagonal. Before you run the next cell, say how large this rest is: for
-# 1024 tokens, in tiles of 64 queries by 32 keys, by which factor does a causal head compute less than a full one?
+# 1024 tokens, in tiles of 64 queries by 32 keys, what share of a full head's products is it in all?
 
 # %%
 n, bm, bn = 1024, 64, 32
@@ -751,9 +748,9 @@ for row in measured("attention")["counters"]:
 # %% [markdown]
 # While the kernel "unit 09" runs, the busiest parts are the schedulers, which issue instructions. While "descriptors"
 # runs, the busiest parts are the tensor cores. But no part is busy all the time, because in each program the products
-# and the softmax *take turns*. While a program computes exponentials, its tensor cores wait, and while the tensor cores
-# work, the special-function units wait. Only a second program on the same SM can fill these gaps, and only if it
-# happens to be in the other phase.
+# and the softmax *take turns*. While a program computes exponentials, it gives the tensor cores nothing to do, and the
+# other way round. Only a second program on the same SM can fill these gaps, and only if it happens to be in the other
+# phase.
 #
 # **Overlap.** The kernel "overlapped", like FlashAttention-3 and cuDNN, gives different jobs to different warps of a
 # program. One warp fetches tiles. The other warps form two groups of four warps, and each group has 64 queries. For
@@ -786,10 +783,10 @@ for row in measured("attention")["counters"]:
 # the kernel of this unit, with tiles that fit into the A10G's shared memory. Unit 13 has a table of cards and versions.
 #
 # Which tiles must fit? Shared memory holds the tile of q, and the tiles of k and v for the stages of the pipeline (unit
-# 05). A tile of k and a tile of v form a pair. For Hopper the compiler allocates one pair for every stage. For older
-# cards it allocates only two pairs for 3 stages. In addition it allocates a tile of p, because on these cards p passes
-# through shared memory. (On Hopper p stays in registers.) The next cell counts the bytes for 64 queries, D = 128, half
-# precision and 3 stages. Guess first: how many keys make a tile too large for an A10G?
+# 05). A tile of k and a tile of v form a pair. For Hopper the compiler allocates one pair for each stage, for older
+# cards one pair fewer. In addition it allocates a tile of p, because on these cards p passes through shared memory. (On
+# Hopper p stays in registers.) The next cell counts the bytes for 64 queries, D = 128, half precision and 3 stages.
+# Guess first: how many keys make a tile too large for an A10G?
 
 # %%
 KiB, queries, D, stages = 1024, 64, 128, 3

@@ -124,9 +124,9 @@ check("flash_backward.costs", costs)
 # Every tile needs delta = rowsum(dO × O) for each of its queries. So a small kernel of its own computes delta once, n
 # numbers for each head. It is also a good place to learn three things that all kernels of this unit need.
 #
-# **Any number of leading dimensions.** A kernel for the shape (B, H, N, D) is enough: `x[None, None].flatten(0, -4)` is
-# a *view* of this shape, whether x has two dimensions or six. In unit 09 a loop did the same. Before you run the next
-# cell, try to say why this shorter way works.
+# **Any number of leading dimensions.** A kernel for the shape (B, H, N, D) is enough: `x[None, None].flatten(0, -4)`
+# has this shape, whether x has two dimensions or six. In unit 09 a loop did the same. Before you run the next cell, try
+# to say why this shorter way works.
 
 # %%
 for shape in ((5, 8), (3, 5, 8), (2, 3, 5, 8), (2, 2, 3, 5, 8)):
@@ -138,9 +138,9 @@ print(
 )
 
 # %% [markdown]
-# **Any strides.** Six tensors with four strides each would make 24 arguments. But a kernel also takes tuples. Call
-# `kernel[grid](x, x.stride(), ...)`, and inside the kernel `strides[2]` is the stride of N. Triton treats each number
-# of a tuple like any other argument. For example, a stride of 1 becomes a constant.
+# **Any strides.** Six tensors (q, k, v, dO, dK and dV) with four strides each would make 24 arguments. But a kernel
+# also takes tuples. Call `kernel[grid](x, x.stride(), ...)`, and inside the kernel `strides[2]` is the stride of N.
+# Triton treats each number of a tuple like any other argument. For example, a stride of 1 becomes a constant.
 #
 # **A gradient with any strides.** dO comes from the operation that follows your function. If this is a sum, as in
 # `o.sum().backward()`, dO is a single 1 that is expanded, so all its strides are 0. If it is a transpose, dO is a view.
@@ -154,8 +154,8 @@ print(
 # {{exercise flash_backward.delta}}
 #
 # Write `delta(o, do)`. Sum in float32, whatever the dtype of the inputs is. (They are float32, except in the cases for
-# half precision.) In this exercise and the next two, you may use torch only to allocate memory and to make views. A
-# single `.contiguous()` costs all points. Of the kernel three lines are missing; the function that launches it is
+# half precision.) In this exercise and the next three, you may use torch only to allocate memory and to make views. A
+# single `.contiguous()` costs all points. Three lines of the kernel are missing; the function that launches it is
 # yours. Full marks require
 # * right results for any N and any D from 16 to 256 ({{correct.ragged}}),
 # * right results for views with any strides, without copies ({{correct.strided}}),
@@ -238,8 +238,7 @@ check("flash_backward.delta", delta)
 #
 # Then P and dS go into the next product just as they are, without a transpose. Only tiles that were just loaded are
 # transposed, as `q.T` and `do.T`, and this costs nothing. lse and delta belong to queries, and here each query is a
-# column: `lse[None, :]`. The scale stands twice in the formulas: Sᵀ is multiplied by it before exp, and dK once, at the
-# end.
+# column: `lse[None, :]`. The scale is left out above: multiply Sᵀ by it before exp, and dK once, at the end.
 #
 # **What about rows past the end?** Load them as zeros, and their lse and delta as 0, too. What do such queries add to
 # dV, and to dK? (They add nothing: Pᵀ dO is 0 because their dO is 0, and dS = 1 × (0 − 0) is 0 as well.) Keys past the
@@ -325,7 +324,7 @@ check("flash_backward.dkdv_one_head", dkdv_one_head)
 #
 # **Which tiles?** In causal attention, query i sees key j if j ≤ i + Nk − Nq. So the first query that sees key j is
 # query j − (Nk − Nq), or query 0 if this number is negative. A program's walk begins at the first query that sees its
-# first key. From the first query on that sees its *last* key, no mask is needed. A second loop without the mask
+# first key. From the first query that sees its *last* key, none is needed. A second loop without the mask
 # can handle these queries, as in unit 09.
 #
 # ## Exercise: dkdv
@@ -438,7 +437,7 @@ def dkdv(
 check("flash_backward.dkdv", dkdv)
 
 # %% [markdown]
-# What is tested for the {{correct.half}} for half precision? In one of the inputs dO is around 3 for the first half of
+# What do the {{correct.half}} for half precision test? In one of the inputs dO is around 3 for the first half of
 # the queries, and around −3 for the second half. So sums over queries first grow and then cancel. The next cell
 # computes dV with an accumulator in bfloat16, and with one in float32. Guess how many digits of each result are right.
 
@@ -468,7 +467,7 @@ for dtype in (torch.bfloat16, torch.float32):
 #
 # {{exercise flash_backward.dq}}
 #
-# Write `dq`, which takes the same arguments as `dkdv`. The {{all}} are for the same list as there, except that each
+# Write `dq`, which takes the same arguments as `dkdv`. Full marks ({{all}}) require the same as there, except that each
 # tile takes three products, and that k is read at most Nq / 64 times. Tiles of 128 queries × 64 keys and 8 warps are a
 # good start.
 
@@ -705,7 +704,7 @@ check("flash_backward.flash_attention", FlashAttention)
 
 # %% [markdown]
 # Does autograd agree? The next cell compares your gradients with those that autograd finds for the slow forward pass,
-# which is plain torch. (With `trace()` your kernels run on any machine. If you have a GPU, you may leave it out.)
+# which is plain torch. (With `trace()` your kernels run on any machine.)
 
 # %%
 q, k, v = (torch.randn(2, 2, 100, 32, requires_grad=True) for _ in range(3))
@@ -791,9 +790,9 @@ print("you guessed", "nothing" if guess_times is ... else guess_times)
 # count all seven products.
 #
 # This also explains the gap to cuDNN, whose backward pass computes five products. Our kernels compute seven, at about
-# the same rate. With five products at that rate they would be about as fast as cuDNN. And why are our tiles smaller
-# than in unit 09? Two accumulators, dK and dV, and two tiles, P and dP, must fit into the registers of a program at the
-# same time. If they do not, registers spill (unit 05), and `compile_for` says so.
+# the same rate. With five products at that rate they would be about as fast as cuDNN. And what limits the tiles of
+# `dkdv`? Two accumulators, dK and dV, and two tiles, P and dP, must fit into the registers of a program at the same
+# time. If they do not, registers spill (unit 05), and `compile_for` says so.
 
 # %% [markdown]
 # ## What you now know
@@ -809,7 +808,7 @@ print("you guessed", "nothing" if guess_times is ... else guess_times)
 #   and not with n².
 #
 # You have built both passes of FlashAttention. On the H200 they are faster than FlashAttention-2. The forward pass can
-# even be made as fast as cuDNN (unit 09, *How fast?*). In the backward pass cuDNN is faster.
+# even be made as fast as cuDNN (unit 09, *How fast?*). Our backward pass is not so yet.
 
 # %%
 progress()
