@@ -44,18 +44,18 @@ def _chip(ax: Axes, x: float, y: float, wide: float, high: float) -> tuple[float
 def two_dies() -> Figure:
     """Draw the area of a CPU beside that of a GPU."""
     figure = Picture(WIDTH, 3.9)
-    left, right = figure.subplots(1, 2)
-    _stage(left, "a CPU: a few cores, each in a hurry")
+    cpu, chip = figure.subplots(1, 2)
+    _stage(cpu, "a CPU: a few cores, each in a hurry")
     for x, y in ((0, 5.7), (5.05, 5.7), (0, 3.3), (5.05, 3.3)):
-        box(left, x, y, 2.4, 2.3, CONTROL, "control")
-        box(left, x + 2.4, y + 1.15, 2.55, 1.15, ALUS, "ALUs")
-        box(left, x + 2.4, y, 2.55, 1.15, SHARED, "L1, L2")
-    box(left, 0, 1.2, 10, 2.0, L2, "L3: a cache for all cores")
-    box(left, 0, 0, 10, 1.1, DRAM, "DRAM, off the chip")
+        box(cpu, x, y, 2.4, 2.3, CONTROL, "control")
+        box(cpu, x + 2.4, y + 1.15, 2.55, 1.15, ALUS, "ALUs")
+        box(cpu, x + 2.4, y, 2.55, 1.15, SHARED, "L1, L2")
+    box(cpu, 0, 1.2, 10, 2.0, L2, "L3: a cache for all cores")
+    box(cpu, 0, 0, 10, 1.1, DRAM, "DRAM, off the chip")
     card = gpu.datasheet("H200")
-    _stage(right, f"a GPU: {card.sms} SMs, each in no hurry")
-    _chip(right, 0, 1.25, 10.15, 6.75)
-    box(right, 0, 0, 10, 1.1, DRAM, "DRAM, beside the chip")
+    _stage(chip, f"a GPU: {card.sms} SMs, each in no hurry")
+    _chip(chip, 0, 1.25, 10.15, 6.75)
+    box(chip, 0, 0, 10, 1.1, DRAM, "DRAM, beside the chip")
     figure.caption(
         "Orange: control. Dark blue: units that compute. Purple: registers. Light blue: caches, the paler ones for the whole chip. Green: "
         "memory. The CPU spends its area on finishing one thread quickly. The GPU spends its area on computing for many threads. "
