@@ -22,13 +22,9 @@ from typing import Any
 import pytest
 import torch
 
-from tritontrace.hopper.faults import Kind
-from tritontrace.hopper.simulation import EveryOrder
-from tritontrace.tracing import trace
-from tritontrace.tracing.as_on_a_gpu import CUDA, as_on_a_gpu
-from tritontrace.tracing.opening import opened
-from tritontrace.tracing.recorded import Recorded
-from tritontrace.ttir.launching import Hazardous, KernelError, KernelFault
+from tritontrace.hopper import EveryOrder, Kind
+from tritontrace.testing import as_on_a_gpu
+from tritontrace.tracing import KernelError, KernelFault, opened, trace
 
 SUITE: dict[str, Any] = json.loads(os.environ["CORPUS"])
 SECONDS, GIGABYTES = SUITE["seconds"], SUITE["gigabytes"]
@@ -58,8 +54,10 @@ def here(function: Callable[..., None], arguments: tuple[Any, ...] = (), *_: Any
     that nobody wrote, which is a mistake, and none that the suite is about."""
     try:
         function(*arguments)
-    except Hazardous as error:
-        about = [hazard for hazard in error.hazards if hazard.kind != Kind.READ_EARLY.value or hazard.other]
+    except KernelError as error:
+        if not (hazards := getattr(error, "hazards", ())):
+            raise
+        about = [hazard for hazard in hazards if hazard.kind != Kind.READ_EARLY.value or hazard.other]
         return Process(RuntimeError(str(about[0])) if about else None)
     except KernelFault as error:
         return Process(error)
@@ -71,7 +69,7 @@ torch.set_num_threads(1)
 resource.setrlimit(resource.RLIMIT_DATA, (GIGABYTES << 30, GIGABYTES << 30))
 as_a_gpu = ExitStack()
 if SUITE["how"] != "cpu":
-    as_a_gpu.enter_context(as_on_a_gpu(None, CUDA))
+    as_a_gpu.enter_context(as_on_a_gpu(None, torch.device("cuda", 0)))
 if SUITE["how"] == "simulate":
     import_module("triton._internal_testing").run_in_process = here
 for name, installed in SUITE["renamed"].items():
@@ -103,7 +101,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in chosen if name_of(item) not in SUITE["done"]]
 
 
-def under_trace() -> AbstractContextManager[Recorded]:
+def under_trace() -> AbstractContextManager[Any]:
     return opened(EveryOrder()) if SUITE["how"] == "simulate" else trace(other=SUITE["other"])
 
 
@@ -146,10 +144,10 @@ def outcome(error: BaseException | None, faults: list[str]) -> tuple[str, str]:
                 return "slow", type(error).__name__
             case RuntimeError() if "not enough memory" in str(error) or "DefaultCPUAllocator" in str(error):
                 return "slow", "MemoryError"
-            case Hazardous() | KernelFault():
+            case KernelFault():
                 return "fault", why
             case KernelError():
-                return "refused", why
+                return "fault" if hasattr(error, "hazards") else "refused", why
             case AssertionError() if not error.__cause__:
                 return "unequal", why
         error = error.__cause__ or error.__context__

@@ -7,13 +7,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from torch.overrides import _get_current_function_mode
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from tritontrace.tracing.as_on_a_gpu import CUDA, OnTheCpu
 
 os.environ["GEMS_VENDOR"] = "nvidia"  # else it asks nvidia-smi
 import flag_gems
 from flag_gems.runtime.register import Register
+
+MODE: Any = _get_current_function_mode()  # by which tensors are a GPU's
 
 
 class Gems(TorchDispatchMode):
@@ -29,7 +30,7 @@ class Gems(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = str(function).removeprefix("aten.").removesuffix(".default")
-        with OnTheCpu(CUDA):  # which torch leaves while it calls an operation
+        with MODE:  # which torch leaves while it calls an operation
             return self.functions.get(name, function)(*args, **(kwargs or {}))
 
 

@@ -65,7 +65,7 @@ from tritontrace.hopper.orders import ORDERS
 from tritontrace.hopper.report import Report
 from tritontrace.hopper.saved import as_data, from_data
 from tritontrace.hopper.scheduling import schedule
-from tritontrace.hopper.simulation import simulate
+from tritontrace.hopper.simulation import EveryOrder, simulate
 from tritontrace.hopper.timeline import TENSOR_CORES, Bar, Costs
 from tritontrace.lazily import lazily
 
@@ -80,6 +80,7 @@ __all__ = [
     "WORD",
     "Bar",
     "Costs",
+    "EveryOrder",
     "Fault",
     "Kind",
     "Report",

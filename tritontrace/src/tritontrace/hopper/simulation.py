@@ -278,6 +278,12 @@ class EveryOrder(_Simulation):
     is the last one's. Of each launch the facts stand in Launch.simulated.
 
     Raises Hazardous for a launch with a fault.
+
+    >>> from tritontrace.tracing import opened
+    >>> with opened(EveryOrder()) as seen:
+    ...     _ = fetch[(1,)](x_desc, y, WAITS=True, num_warps=4)
+    >>> seen.launches[0].simulated.orders > 1
+    True
     """
 
     def __init__(self, orders: Sequence[str] = ORDERS, inputs: Iterable[torch.Tensor] = (), work: Work | None = None):
