@@ -8,11 +8,9 @@ __all__ = [
     "CLEAR",
     "CONTROL",
     "DARK",
-    "DEMONSTRATION",
     "DONE",
     "DRAM",
     "EDGE",
-    "EXERCISE",
     "FAINT",
     "FIVE",
     "FOUR",
@@ -32,7 +30,6 @@ __all__ = [
     "PAPER",
     "PART",
     "PARTLY",
-    "PREDICTION",
     "READ",
     "RED_INK",
     "REGISTERS",
@@ -73,10 +70,9 @@ WRONG, LIMIT = RED, RED
 """A mistake | what must not be crossed, and what crosses it."""
 WASTE, IDLE, EDGE, FAINT = paler(ORANGE, 0.3), GREY, DARK_GREY, paler(DARK_GREY, 0.07)
 """Moved or computed for nothing | not used, or not yet | outlines, and lines that are no subject | a ground that sets something apart."""
-# Verdicts, and what a reader does on a page
+# Verdicts
 HOLDS, PARTLY = GREEN, AMBER
 """Right | right in part, or right and wasteful."""
-EXERCISE, PREDICTION, DEMONSTRATION = GREEN, ORANGE, SKY
 # Matrices, and kernels on them
 LEFT, RIGHT, RESULT, PART = SKY, ORANGE, GREEN, paler(GREEN, 0.35)
 """a, q | b, k, v | c, o, and what is added to what is kept for them | what was kept, and is not stored yet."""
@@ -90,7 +86,7 @@ REGISTERS, SHARED, L2, DRAM = PURPLE, SKY, paler(SKY, 0.45), GREEN
 """A lane's | an SM's, with L1, and a core's caches | a cache for the whole chip | beside the chip: HBM."""
 # Curves and bars
 OURS, OTHERS, LIBRARIES = BLUE, ORANGE, MID_GREY
-"""The student's kernel, and what a picture is about | what it is compared with | torch's own kernels, cuBLAS's, FlashAttention-2."""
+"""The kernel that is looked at, and what a picture is about | what it is compared with | torch's own kernels, cuBLAS's, FlashAttention-2."""
 ONE, TWO, THREE, FOUR, FIVE = BLUE, ORANGE, GREEN, SKY, PURPLE
 """Things of one kind, whose colours say that they differ."""
 RED_INK, GREEN_INK = "#B34E00", "#007A59"  # for text on white, where RED and GREEN are too faint
