@@ -28,11 +28,8 @@ def show(text: str, html: str, tree: str = "", metadata: dict[str, Any] | None =
         return
     from IPython.display import display
 
-    display(
-        {"text/plain": text, "text/html": html} | ({VERDICT: tree} if tree else {}),
-        raw=True,
-        **({"metadata": metadata} if metadata else {}),
-    )
+    data = {"text/plain": text, "text/html": html} | ({VERDICT: tree} if tree else {})
+    display(data, raw=True, metadata=metadata or {})
 
 
 class Points(float):

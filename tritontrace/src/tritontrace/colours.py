@@ -86,7 +86,7 @@ REGISTERS, SHARED, L2, DRAM = PURPLE, SKY, paler(SKY, 0.45), GREEN
 """A lane's | an SM's, with L1, and a core's caches | a cache for the whole chip | beside the chip: HBM."""
 # Curves and bars
 OURS, OTHERS, LIBRARIES = BLUE, ORANGE, MID_GREY
-"""The kernel that is looked at, and what a picture is about | what it is compared with | torch's own kernels, cuBLAS's, FlashAttention-2."""
+"""One's own kernel, and what a picture is about | what it is compared with | torch's own kernels, cuBLAS's, FlashAttention-2."""
 ONE, TWO, THREE, FOUR, FIVE = BLUE, ORANGE, GREEN, SKY, PURPLE
 """Things of one kind, whose colours say that they differ."""
 RED_INK, GREEN_INK = "#B34E00", "#007A59"  # for text on white, where RED and GREEN are too faint

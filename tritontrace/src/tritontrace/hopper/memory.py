@@ -80,7 +80,7 @@ class Outside(View):
         self.allocation, self.index, self._found = allocation, index, found
 
     @property
-    def array(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride] - nobody sets it
+    def array(self) -> np.ndarray:
         raise self._found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tritontrace.proving import formulas
-from tritontrace.proving.formulas import Condition, PowerOfTwo, SizeFormula, whole
+from tritontrace.proving.formulas import Atom, Condition, PowerOfTwo, SizeFormula, whole
 from tritontrace.proving.shapes import SizedShapes, axes
 from tritontrace.proving.sizes import Size, formula_of, plain, sizes_in
 from tritontrace.tracing.launcher import Launcher
@@ -188,7 +188,7 @@ def _named(flat: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 def with_numbers(holds: list[Condition]) -> list[Condition]:
     """The conditions with the numbers that some of them fix; what follows from a power of two that is fixed is left out."""
     fixed = formulas.fixed(holds)
-    powers = {atom: number for atom, number in fixed.items() if isinstance(atom, PowerOfTwo)}
+    powers: dict[Atom, SizeFormula] = {a: number for a, number in fixed.items() if isinstance(a, PowerOfTwo)}
     result: list[Condition] = []
     for atom, number in fixed.items():
         one = formulas.equal(formulas.of(atom), number)

@@ -90,9 +90,10 @@ def fields_of(descriptor: Any) -> dict[str, Any] | None:
 
 def descriptor(base: Any, fields: dict[str, Any]) -> Any:
     """The tensor descriptor of which `fields_of` wrote this down. Raises ValueError, with a sentence, if Gluon refuses it."""
-    if classes().descriptor is None:
+    kind = classes().descriptor
+    if kind is None:
         raise ValueError("this Triton has no Gluon")
-    return _made(classes().descriptor, fields, "a tensor descriptor", base=base)
+    return _made(kind, fields, "a tensor descriptor", base=base)
 
 
 def _plain(value: Any) -> Any:

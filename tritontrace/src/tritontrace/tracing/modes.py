@@ -32,7 +32,7 @@ class Mode(TorchDispatchMode):
         return False
 
 
-DISABLED = torch._disable_dynamo  # torch's own
+DISABLED = vars(torch)["_disable_dynamo"]  # torch's own
 
 
 def keep_it_light() -> None:
@@ -43,11 +43,11 @@ def keep_it_light() -> None:
     >>> child.run(lambda: keep_it_light(), seconds=5)  # in a process of its own
     (None, '')
     """
-    torch._disable_dynamo = _disabled_once_loaded  # of modes that are defined from now on
+    vars(torch)["_disable_dynamo"] = _disabled_once_loaded  # of modes that are defined from now on
     for mode in _derived(TorchDispatchMode):
         dispatch = vars(mode).get("__torch_dispatch__")
         if getattr(dispatch, "__globals__", {}).get("__name__") == DISABLED.__module__:  # it is what DISABLED has made
-            mode.__torch_dispatch__ = _disabled_once_loaded(dispatch.__wrapped__)
+            mode.__torch_dispatch__ = _disabled_once_loaded(vars(dispatch)["__wrapped__"])
 
 
 def _disabled_once_loaded(fn: Callable | None = None, recursive: bool = True) -> Callable:
