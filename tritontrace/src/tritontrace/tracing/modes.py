@@ -43,7 +43,7 @@ def keep_it_light() -> None:
     >>> child.run(lambda: keep_it_light(), seconds=5)  # in a process of its own
     (None, '')
     """
-    vars(torch)["_disable_dynamo"] = _disabled_once_loaded  # of modes that are defined from now on
+    torch.__dict__["_disable_dynamo"] = _disabled_once_loaded  # of modes that are defined from now on
     for mode in _derived(TorchDispatchMode):
         dispatch = vars(mode).get("__torch_dispatch__")
         if getattr(dispatch, "__globals__", {}).get("__name__") == DISABLED.__module__:  # it is what DISABLED has made
