@@ -243,7 +243,7 @@ print("above_2048_fp16", float((torch.tensor(2048.0, dtype=half).view(torch.int1
 figures.dtypes.running_sum()
 
 # %% [markdown]
-# All three sums have the same inputs. They differ in order, and in what numbers are added to: the **accumulator**. It
+# All three sums have the same inputs. They differ in the order, and in the number that the inputs are added to, the **accumulator**. It
 # helps a lot to add in pairs, and then in pairs of pairs, because then the parts have similar sizes. A float32
 # accumulator is better still by a factor of hundreds, and costs no memory traffic, because it lives in a register. This
 # is why tensor cores multiply 16-bit numbers and add in fp32.

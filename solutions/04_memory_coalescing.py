@@ -779,9 +779,9 @@ for row_stride in (1008, 1000, 1001):
 # bits appears in the PTX as `ld.global.v4.b32`, and in SASS, the machine code that `cuobjdump -sass` prints from a
 # compiled kernel, as `LDG.E.128`.
 #
-# How much can alignment matter in the end? In unit 03's mystery plot, a bfloat16 matmul by NVIDIA's library cuBLAS runs
-# on an H200 at {{measured product 4096}} TFLOP/s for N = 4096, and at {{measured product 4097}} for N = 4097. Alignment
-# is not the only cause; see *More* in unit 05.
+# How much can alignment matter in the end? In unit 03's mystery plot, a bfloat16 matmul by cuBLAS, NVIDIA's library for
+# products, runs on an H200 at {{measured product 4096}} TFLOP/s for N = 4096, and at {{measured product 4097}} for
+# N = 4097. Alignment is not the only cause; see *More* in unit 05.
 
 # %% [markdown]
 # ## What you now know

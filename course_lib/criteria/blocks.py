@@ -26,8 +26,12 @@ def small_blocks(trial: Trial) -> Cause | None:
 
 def _block(access: Access) -> int:
     """Elements of the block that an access moves at once, those that are masked included; without these, if nearly all are."""
-    moved = access.elements // access.instructions
-    return moved if moved < FEW else (access.elements + access.masked) // access.instructions
+    moved, block = access.elements // access.instructions, _whole(access)
+    return moved if moved < FEW and block >= WARP else block
+
+
+def _whole(access: Access) -> int:
+    return (access.elements + access.masked) // access.instructions
 
 
 def in_words(cause: Cause) -> str:

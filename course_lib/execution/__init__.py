@@ -86,6 +86,9 @@ def derived(seed: int, purpose: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} {purpose}".encode()).digest()[:4], "big")
 
 
+IN_A_TRACE = "a `with trace()` inside the function counts what is to be computed: take it out"
+
+
 def record_all(
     entry: Any,
     recorded: Sequence[Sequence[dict[str, Any]]],
@@ -179,6 +182,9 @@ def _replayed(
             if stopped:
                 found[i].error = stopped["error"]
                 found[i].cause = wire.from_tree(Cause, stopped["cause"])
+            elif not kernel and any(call.get("traced") for call in log["calls"]):
+                found[i].error = IN_A_TRACE
+                found[i].cause = Cause("refused", details={"message": IN_A_TRACE})
             elif kernel and left <= 0 and last.error:  # what took all of it is told of the others, too
                 found[i].error, found[i].cause = last.error, last.cause
             elif kernel:

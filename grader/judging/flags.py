@@ -130,7 +130,7 @@ def _words(text: str) -> set[str]:
 
 
 ALLOCATES = _words(
-    """empty empty_like empty_strided zeros zeros_like ones ones_like full full_like device dtype Size is_tensor no_grad
+    """empty empty_like empty_permuted empty_strided zeros zeros_like ones ones_like full full_like device dtype Size is_tensor no_grad
     inference_mode enable_grad set_grad_enabled manual_seed finfo iinfo Generator get_default_dtype set_default_dtype
     set_float32_matmul_precision is_grad_enabled use_deterministic_algorithms is_floating_point broadcast_shapes as_strided
     chunk split unbind narrow squeeze unsqueeze permute transpose swapaxes movedim flatten unflatten view_as_real

@@ -139,7 +139,7 @@ def test_a_launch_of_no_programs_is_compiled_and_not_counted():
     (log,) = record_all(nothing_to_do(32), [inputs(torch.float32)])
     evidence = replay(log, inputs(torch.float32), case="c", launched=launched)
     assert [launch.grid for launch in evidence.launches] == [(1, 1, 1)]
-    assert [arguments["BLOCK"] for _, _, arguments, _ in launched] == [32, N]
+    assert [arguments["BLOCK"] for _, _, arguments, *_ in launched] == [32, N]
 
 
 def test_a_launch_of_no_programs_that_does_not_compile():

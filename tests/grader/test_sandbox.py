@@ -405,7 +405,7 @@ def test_what_a_timed_kernel_prints_is_not_the_answer():
         timed.time_here = lambda *given: os.write(1, b"forged") and Timing("large", "copy", 0.5, 0.1, "GPU", "")
         gpu_process.main()
     """
-    message = wire.pack({"asked": "time", "exercise": "x", "log": {}, "seed": 1})
+    message = wire.pack({"asked": "time", "exercise": "x", "log": {}, "seed": 1, "twist": ""})
     command = [sys.executable, "-c", textwrap.dedent(fake)]
     done = subprocess.run(command, input=message, capture_output=True, cwd=sandbox.ROOT)
     assert wire.unpack(done.stdout)["gpu"] == "GPU" and b"forged" in done.stderr

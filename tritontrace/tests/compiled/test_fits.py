@@ -147,7 +147,7 @@ def test_a_set_of_small_constants_with_too_many_stages_is_refused():
 def test_the_largest_set_of_each_kernel_is_asked(monkeypatch):
     asked = []
     monkeypatch.setitem(compile_every.__globals__, "_compiled", lambda wanted, seconds: asked.extend(wanted) or [])
-    other = ("another", *launch(32, 2)[1:])
+    other = launch(32, 2)._replace(key="another")
     with pytest.raises(ValueError, match="zip"):  # for there are no answers
         facts(launch(64, 2), launch(16, 2), launch(32, 2), other)
     assert [(one[0], one[2]["BM"], gpu) for one, gpu, _ in asked] == [("k", 64, "sm_80"), ("another", 32, "sm_80")]

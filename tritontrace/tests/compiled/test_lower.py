@@ -8,7 +8,7 @@ from test_compiled import COMPLAINTS, FLOAT, HALF, O, X, copy, matmul
 
 from tritontrace.compiled import compile_all, compile_for, fits, lower
 from tritontrace.compiled.warmed import warmed
-from tritontrace.replay.replaying import compile_every, compile_launched
+from tritontrace.replay.replaying import ToCompile, compile_every, compile_launched
 from tritontrace.results import Compiled
 from tritontrace.ttir.frontend import front_of
 from tritontrace.ttir.launching import KernelError
@@ -41,8 +41,8 @@ def accepted(kernel, gpu, **arguments):
 
 
 def launched(kernel, arguments, **options):
-    """The tuple that a replay makes of a launch."""
-    return ("k", front_of(kernel, arguments, options), arguments, "a case")
+    """What a replay makes of a launch."""
+    return ToCompile("k", front_of(kernel, arguments, options), arguments, "a case")
 
 
 def test_this_triton_is_asked_so():

@@ -27,7 +27,7 @@ def transpose(x):
     return out
 
 
-# %% name="a fallback for tensors on the CPU" exercise="fusion.softmax" after="solution"
+# %% name="a fallback for tensors on the CPU" exercise="fusion.softmax" after="solution" flags="torch computes"
 own = softmax
 
 

@@ -381,6 +381,8 @@ def _recorded(
             ):
                 result = by(function, _fresh(arguments), recorder.mark) if callable(function) else function
             if traced:
+                call["traced"] = True  # what a function finds out so is not what it computes
+            if traced and not any("launch" in event for event in recorder.events):
                 raise RecordError(
                     "a `with trace()` inside the function keeps its launches from the recorder: take it out"
                 )
