@@ -21,7 +21,8 @@ def small_blocks(trial: Trial) -> Cause | None:
     if moved < ENOUGH_BYTES or sum(a.bytes for a in small) < NEARLY_ALL * moved:
         return None
     widest = max(_block(a) for a in small if a.bytes > (1 - NEARLY_ALL) * moved / len(small))
-    return Cause("waste", SMALL_BLOCKS, {"elements": str(widest)})
+    for_show = {"masked": "nearly all"} if any(_whole(a) >= WARP for a in small) else {}
+    return Cause("waste", SMALL_BLOCKS, {"elements": str(widest)} | for_show)
 
 
 def _block(access: Access) -> int:
@@ -38,7 +39,12 @@ def in_words(cause: Cause) -> str:
     """Say what such a kernel does to a GPU, and what to do."""
     elements = int(cause.details["elements"])
     at_work = f"{elements} of a program's threads {'has' if elements == 1 else 'have'} work"
+    blocks = (
+        "All others of your blocks' positions are masked"
+        if "masked" in cause.details
+        else f"Your blocks have {plural(elements, 'element')}"
+    )
     return (
-        f"Your blocks have {plural(elements, 'element')}: {at_work}, and a program has 128 unless you ask for another number. A program "
+        f"{blocks}: {at_work}, and a program has 128 unless you ask for another number. A program "
         "is not a thread: give it a block of hundreds of elements, with a larger BLOCK in tl.arange(0, BLOCK)."
     )
