@@ -63,11 +63,18 @@ def _sizes(tensor: Tensor, sizes: dict[str, int]) -> list[int]:
     return [formulas.value(size, sizes) for size in tensor.sizes]
 
 
+MOST_FILLED = 1 << 24  # elements
+
+
 def filled(example: torch.Tensor, shape: list[int], order: list[int] | None) -> torch.Tensor:
-    """A tensor of this shape with an example's numbers, again and again; order: of its axes, from the outermost in memory."""
+    """A tensor of this shape with an example's numbers, again and again; order: of its axes, from the outermost in memory.
+
+    trap: sizes that are tried may be large, all at once. Memory that nobody touches costs nothing: so much has no numbers.
+    """
     numbers = example.detach().reshape(-1)
     numbers = numbers if numbers.numel() else torch.zeros(1, dtype=example.dtype)
     count, order = prod(shape), order or list(range(len(shape)))
-    flat = numbers.repeat(-(-count // numbers.numel()))[:count].clone()
+    many = count > MOST_FILLED
+    flat = numbers.new_empty(count) if many else numbers.repeat(-(-count // numbers.numel()))[:count].clone()
     made = flat.reshape([shape[axis] for axis in order])
     return made.permute([order.index(axis) for axis in range(len(order))])
