@@ -29,7 +29,10 @@ def show(text: str, html: str, tree: str = "", metadata: dict[str, Any] | None =
     from IPython.display import display
 
     data = {"text/plain": text, "text/html": html} | ({VERDICT: tree} if tree else {})
-    display(data, raw=True, metadata=metadata or {})
+    if metadata:
+        display(data, raw=True, metadata=metadata)
+    else:
+        display(data, raw=True)
 
 
 class Points(float):

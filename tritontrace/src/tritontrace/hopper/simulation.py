@@ -210,6 +210,7 @@ class _Simulation(Launcher):
             _overwrite(self.before[key][0], self._earlier[key])
 
     def left(self) -> Left:
+        """Return the launches of this order, and the tensors that it was given with what they hold now."""
         launches = [(launch.kernel, launch.grid) for launch in self.trace.launches[self._first :]]
         tensors = {
             key: (tensor, bytes_behind(tensor).clone(), self._stored(tensor)) for key, tensor in self._given.values()
@@ -255,6 +256,7 @@ class _Simulation(Launcher):
             self.upkeep.look(code.gates)
 
     def on_a_machine(self, code: Code, values: list, programs: Programs) -> None:
+        """Run these programs of a launch, each on a machine of its own, one after another."""
         machine = Machine(self.decisions, self.work)
         self.program = int(programs.numbers[0])
         try:
@@ -292,6 +294,7 @@ class EveryOrder(_Simulation):
 
     @one_thread()
     def launch(self, kernel: Any, args: tuple, grid: Any, options: dict[str, Any]) -> None:
+        """Run one launch in each of the orders, as kernel[grid](*args, **options) asks for it."""
         self.run = Run(self.run.order, self.trace)
 
         def start(simulation: _Simulation) -> None:
