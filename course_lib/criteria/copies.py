@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 
+from course_lib.exercise import Trial
 from tritontrace.results import Launch
+
+
+def copied_inputs(trial: Trial) -> tuple[str, str]:
+    """(the kernel that copies inputs, a clause about it) of the first launch of a trial that copies some; ("", "")."""
+    for launch in trial.evidence.launches:
+        if names := " and ".join(f"`{name}`" for name in copied_by(launch)):
+            return launch.kernel, f"kernel `{launch.kernel}` copies {names}"
+    return "", ""
 
 
 def copied_by(launch: Launch) -> list[str]:

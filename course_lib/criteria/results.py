@@ -12,7 +12,7 @@ import torch
 
 from course_lib import common_mistakes, mistakes
 from course_lib.criteria import blocks
-from course_lib.criteria.copies import copied_by
+from course_lib.criteria.copies import copied_inputs
 from course_lib.evidence import Evidence
 from course_lib.exercise import Criterion, Exercise, Finding, Status, Trial
 from course_lib.words import as_written, in_words, is_answer
@@ -375,14 +375,14 @@ class Correct(Criterion):
             seen, cause = f"on {refused.cases[0]}: {refused.complaint}", _compilers(refused)
             return self.lost(seen, expected="accepted by the compiler", cause=cause)
         for trial in group if self.uncopied else ():
-            for launch in trial.evidence.launches:
-                if names := " and ".join(f"`{name}`" for name in copied_by(launch)):
-                    return self.lost(
-                        f"on {trial.case.name}: kernel `{launch.kernel}` copies {names}",
-                        expected="kernels that take views as they are",
-                        cause=Cause("waste", launch.kernel, {"copies": names}),
-                        detail="Strides tell a kernel where elements lie: hand each tensor over as it is.",
-                    )
+            kernel, copies = copied_inputs(trial)
+            if copies:
+                return self.lost(
+                    f"on {trial.case.name}: {copies}",
+                    expected="kernels that take views as they are",
+                    cause=Cause("waste", kernel, {"copies": copies}),
+                    detail="Strides tell a kernel where elements lie: hand each tensor over as it is.",
+                )
         names = plural(len(group), "case")
         return self.earned(f"right in {names}", expected="right")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria.copies import copied_by
+from course_lib.criteria.copies import copied_inputs
 from course_lib.criteria.memory import kept_tensors
 from course_lib.criteria.results import CostCriterion
 from course_lib.evidence import Evidence
@@ -87,10 +87,9 @@ class KernelsAlone(CostCriterion):
                 done = ", ".join(dict.fromkeys(op.name for op in trial.evidence.operations))
                 detail = "Strides tell a kernel where elements lie: hand each tensor over as it is, and let kernels do the rest."
                 return self.lost(f"torch does {done}", expected=f"kernels alone on {trial.case.name}", detail=detail)
-            for launch in trial.evidence.launches:
-                if names := " and ".join(f"`{name}`" for name in copied_by(launch)):
-                    seen = f"kernel `{launch.kernel}` copies {names}"
-                    return self.lost(seen, expected=f"no copies on {trial.case.name}")
+            _kernel, copies = copied_inputs(trial)
+            if copies:
+                return self.lost(copies, expected=f"no copies on {trial.case.name}")
         return self.earned("kernels alone")
 
 
