@@ -22,6 +22,7 @@ import course_lib
 import tritontrace
 from course_lib.evidence import Evidence
 from course_lib.exercise import Exercise
+from grader import sources
 from tritontrace.results import Cause
 
 WORD = re.compile(r"\w*[^\W\d]\w*")  # a name, or an English word; a number is none: shapes and places are told
@@ -119,7 +120,7 @@ def _squeezed(line: str) -> str:
 def _ours() -> str:
     """All that the course's allowed code, and the engine's, can say."""
     folders = [Path(str(package.__file__)).parent for package in (course_lib, tritontrace)]
-    return "\n".join(path.read_text("utf-8") for folder in folders for path in sorted(folder.rglob("*.py")))
+    return "\n".join(path.read_text("utf-8") for folder in folders for path in sources(folder))
 
 
 @functools.cache

@@ -24,12 +24,13 @@ import torch
 import triton
 
 from course_lib.exercise import Exercise, Verdict
-from grader import ENGINE, ROOT, GPUMode, disk
+from grader import ENGINE, ROOT, GPUMode, disk, sources
 from grader.child import sandbox
 from tritontrace.profiling import bench
 from tritontrace.replay import wire
 
 NO_GPU = "no GPU"
+OF_ALL = ("__init__", "criteria")  # what exercises and catalogues of all units share
 JUDGING = ("judging", "child")  # rooms of grader/; a change in the others changes no verdict
 
 
@@ -103,8 +104,8 @@ def code_version(unit: str = "") -> str:
     with one_at_a_time:
         units = _imported(unit)
     judging = [path for room in JUDGING for path in (ROOT / "grader" / room).glob("*.py")]
-    for path in sorted([*(ENGINE / "tritontrace").rglob("*.py"), *(ROOT / "course_lib").rglob("*.py"), *judging]):
-        elsewhere = unit and _unit_of(path) not in (*units, "__init__", None)
+    for path in sorted([*sources(ENGINE / "tritontrace"), *sources(ROOT / "course_lib"), *judging]):
+        elsewhere = unit and _unit_of(path) not in (*units, *OF_ALL, None)
         shown = "figures" in _name(path).parts
         if not elsewhere and not shown:
             _add(digest, path)
@@ -129,9 +130,10 @@ def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
 
 
 def _unit_of(path: Path) -> str | None:
-    """The module or package of exercises that a file belongs to; None for a file from elsewhere."""
+    """The module or package of exercises that a file belongs to, or whose sentences it has; None for a file from elsewhere."""
     room, folder, *rest = _name(path).parts
-    return rest[0].removesuffix(".py") if (room, folder) == ("course_lib", "exercises") else None
+    mine = room == "course_lib" and folder in ("exercises", "catalogue")
+    return rest[0].removesuffix(".py").removesuffix(".toml") if mine else None
 
 
 def _name(path: Path) -> Path:
