@@ -15,6 +15,7 @@ from course_lib.criteria import blocks
 from course_lib.criteria.copies import copied_inputs
 from course_lib.evidence import Evidence
 from course_lib.exercise import Criterion, Exercise, Finding, Status, Trial
+from course_lib.catalogue import say
 from course_lib.words import as_written, in_words, is_answer
 from tritontrace.compiled import remarks
 from tritontrace.results import Cause, Compiled
@@ -468,8 +469,8 @@ class CostCriterion(Criterion):
                 return self.lost(f"not right on {trial.case.name}: {wrong.seen}", cause=wrong.cause)
         for trial in group if self.about == "cost" else []:
             if small := blocks.small_blocks(trial):
-                seen = f"blocks of {plural(int(small.details['elements']), 'element')} on {trial.case.name}"
-                return self.lost(seen, expected="blocks of hundreds of elements", cause=small)
+                seen = say("criteria.blocks.seen", elements=int(small.details["elements"]), case=trial.case.name)
+                return self.lost(seen, expected=say("criteria.blocks.expected"), cause=small)
         return self.count(group)
 
     def count(self, group: Sequence[Trial]) -> Finding:

@@ -301,6 +301,8 @@ def test_the_version_covers_the_judging_code_and_no_other(tmp_path, monkeypatch)
         "course_lib/exercises/a.py",
         "course_lib/exercises/b/__init__.py",
         "course_lib/exercises/b/cases.py",
+        "course_lib/catalogue/b.toml",
+        "course_lib/catalogue/criteria.toml",
         "course_lib/checking.py",
         "grader/reporting/report.py",
     ):
@@ -312,9 +314,12 @@ def test_the_version_covers_the_judging_code_and_no_other(tmp_path, monkeypatch)
     (tmp_path / "grader/reporting/report.py").write_text("2")
     assert (version(), version("a")) == (before, before_a)
     (tmp_path / "course_lib/exercises/b/cases.py").write_text("2")
+    (tmp_path / "course_lib/catalogue/b.toml").write_text("2")
     assert version() != before and version("a") == before_a
-    (tmp_path / "course_lib/checking.py").write_text("2")
-    assert version("a") != before_a
+    for name in ("course_lib/checking.py", "course_lib/catalogue/criteria.toml"):
+        before_a = version("a")
+        (tmp_path / name).write_text("2")
+        assert version("a") != before_a
     (tmp_path / "course_lib/exercises/a.py").write_text("from course_lib.exercises.b.oracles import seen")
     before_a, before_b = version("a"), version("b")
     (tmp_path / "course_lib/exercises/b/cases.py").write_text("3")

@@ -1,8 +1,7 @@
 """Sentences as data: an id with parameters. The words stand in catalogues, a folder of TOML files for each language.
 
 An id is the name of a file and of a key in it: `trace.race.lanes` is `lanes` in the table `race` of trace.toml. A sentence is a
-format string of Python's. Besides, `{count:one|several}` chooses by a number, or by whether something holds, and `{names: and }` joins
-a list.
+format string; `{count:one|several}` chooses by a number, or by whether something holds, and `{names: and }` joins a list.
 """
 
 from __future__ import annotations
