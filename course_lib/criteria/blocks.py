@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from course_lib.exercise import Trial
 from course_lib.catalogue import say
+from course_lib.exercise import Trial
 from tritontrace.results import Access, Cause
 
 WARP = 32

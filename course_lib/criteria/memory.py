@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria.results import CostCriterion, of_group
 from course_lib.exercise import CodeLine, Exercise, Finding, Request, Spent, Trial
-from course_lib.catalogue import say
 from tritontrace.results import Access, Cause, Footprint, Launch, Saved, tensors_of
 from tritontrace.words import rounded
 

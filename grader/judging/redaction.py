@@ -23,6 +23,7 @@ import tritontrace
 from course_lib.evidence import Evidence
 from course_lib.exercise import Exercise
 from grader import sources
+from tritontrace.messages import Message
 from tritontrace.results import Cause
 
 WORD = re.compile(r"\w*[^\W\d]\w*")  # a name, or an English word; a number is none: shapes and places are told
@@ -68,6 +69,8 @@ class Redactor:
 
     def _hidden(self, value: Any) -> Any:
         match value:
+            case Message():
+                return Message(self._redacted(value), self._redacted(value.id), self._hidden({**value.parameters}))
             case str():
                 return self._redacted(value)
             case list():
