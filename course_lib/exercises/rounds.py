@@ -174,7 +174,6 @@ def work_log(
     minutes: int,
     lines: int,
     difficulty: int,
-    hints: Sequence[str],
 ) -> Exercise:
     """An exercise that asks for a work log.
 
@@ -202,5 +201,4 @@ def work_log(
         gates=[Compiles()],
         criteria=[RoundsHeld(task, 9)],
         blank="returns no rounds yet",
-        hints=hints,
     )

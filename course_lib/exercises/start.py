@@ -340,12 +340,6 @@ warps_needed = Exercise(
         Correct("ragged", 1, "where the work does not divide the wait"),
         Correct("no wait", 1, "without a wait"),
     ],
-    hints=[
-        "Set the sliders to a wait of 400 and 40 cycles of work. With how many warps does the last gap close?",
-        "While one warp waits `latency` cycles, the other warps must fill these cycles with `work` cycles each. Count the waiting "
-        "warp, too.",
-        "The number of the other warps is latency / work, rounded up. -(-latency // work) rounds up in whole numbers. Add 1.",
-    ],
     mistakes=[
         every(
             lambda out, latency, work: out == -(-latency // work),
@@ -383,11 +377,6 @@ num_programs = Exercise(
         Correct("ragged", 1, "where blocks do not divide n"),
         Correct("small", 1, "with less than a block, or with no element"),
     ],
-    hints=[
-        "1000 elements in blocks of 256: how many blocks are full, and what is left?",
-        "The last block may be partly empty, but it needs a program. So divide and round up.",
-        "(n + block - 1) // block rounds up in whole numbers; triton.cdiv(n, block) does the same.",
-    ],
     mistakes=[
         every(
             lambda out, n, block: out == n // block,
@@ -411,11 +400,6 @@ predictions = Exercise(
     cases=[Case("one launch", "plain", given())],
     oracle=traced_doubling,
     criteria=[Correct("plain", 4, "as the trace counts them")],
-    hints=[
-        "How many blocks of 1024 hold 5000 elements? How many positions do these blocks have, and how many of them hold no element?",
-        "Count the elements that are really moved, and multiply by the bytes of an element: a float16 has 2, a float32 has 4.",
-        "5 programs have 5120 positions. 5000 of them load a float16 each and store a float32 each.",
-    ],
     mistakes=[
         miscounted(
             {
@@ -442,11 +426,6 @@ FIRST = {  # the statements of the main path, on what stands above them; the oth
     "programs_in_order",
     "launch_returns_early",
 }
-MYTH_HINTS = [
-    "This unit has touched on each statement. Search the notebook for its main word.",
-    "About half of them are false. Most of the false ones confuse two things that have similar names.",
-    "The check shows the explanation of a statement as soon as it is answered. Read those that surprise you.",
-]
 myths = Exercise(
     id="start.myths",
     entry="myths",
@@ -458,7 +437,6 @@ myths = Exercise(
     cases=[Case("the statements", "plain", given())],
     oracle=lambda: {},  # each statement is judged by its seal
     criteria=[Statement(key) for key in SEALED if key in FIRST],
-    hints=MYTH_HINTS,
 )
 
 more_myths = Exercise(
@@ -473,7 +451,6 @@ more_myths = Exercise(
     cases=[Case("the statements", "plain", given())],
     oracle=lambda: {},
     criteria=[Statement(key) for key in SEALED if key not in FIRST],
-    hints=MYTH_HINTS,
 )
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -501,12 +478,6 @@ add_one = Exercise(
         Correct("ragged", 4, "any number of elements"),
         Correct("float16", 1, "right in float16"),
         Traffic(copy_bytes, 2, programs=8),
-    ],
-    hints=[
-        "Begin with double_kernel. Which line says what is computed, and which lines say where?",
-        "Your kernel differs from double_kernel in one line. Your function differs from `double` in the kernel that it launches.",
-        "n, BLOCK = x.shape[0], 1024; out = torch.empty_like(x); "
-        "add_one_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK); return out",
     ],
     mistakes=[
         same_elements,
@@ -536,11 +507,6 @@ fixed_copy = Exercise(
         Correct("ragged", 3, "any number of elements"),
         Traffic(copy_bytes, 1, programs=0),
         SharedWork(8, 2, group="performance"),
-    ],
-    hints=[
-        "The report names a line, two programs and an element. Why do both programs go to that element?",
-        "Compare the first line with the first line of double_kernel, where each program starts at another place. Then count the programs.",
-        "Write i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), and launch triton.cdiv(n, BLOCK) programs instead of n // BLOCK.",
     ],
     mistakes=[
         same_elements,

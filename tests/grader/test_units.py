@@ -10,6 +10,7 @@ import grader
 from course_lib.criteria import TritonDidTheWork
 from course_lib.exercises import UNITS
 from course_lib.exercises.flash_backward.criteria import KernelsMadeTheGradients
+from course_lib.hints import in_unit
 from grader import published
 from grader.audit import kill_matrix, variants
 from grader.audit.variants import walking
@@ -35,6 +36,11 @@ def test_an_exercise_is_complete(unit, exercise):
     groups = {case.group for case in exercise.cases}
     asked = {c.group for c in [*exercise.gates, *exercise.criteria] if hasattr(c, "group")}
     assert asked == groups, "a group of cases that nobody reads, or a criterion without cases"
+
+
+@each_unit
+def test_hints_are_on_exercises_that_there_are(unit):
+    assert in_unit(UNITS[unit]).keys() == {e.id.partition(".")[2] for e in grader.exercises(unit).values()}
 
 
 @each_exercise

@@ -57,12 +57,4 @@ break_transpose = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[Kills(TRANSPOSE, 1 / 2, 4)],
-    hints=[
-        "Which parts of the kernel do nothing at all for a contiguous 64 x 64 matrix? An input that shows a "
-        "mistake in a part must need it.",
-        "Try sizes that are not divisible by 32; M larger and smaller than N; rows that lie apart, columns that lie apart; values that a "
-        "careless conversion would change: large, tiny, negative, more than 10 bits.",
-        "Three inputs are enough: a tall ragged x, a wide ragged x[::2, ::3] of a larger matrix with values such as 1e6 + 0.25, and a "
-        "single row.",
-    ],
 )

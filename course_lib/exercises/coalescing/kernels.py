@@ -64,12 +64,6 @@ row_copy = Exercise(
         Traffic(copy_bytes, 1),
     ],
     bonus=[against_copy("8192 x 8192", matrix(8192, 8192), copy_bytes)],
-    hints=[
-        "A tile has rows and columns. Along which of the two are neighbours in the block also neighbours in memory?",
-        "rows[:, None] * row_stride + cols[None, :] addresses a whole tile of x; out has row stride N.",
-        "Mask with (rows < M) & (cols < N) in both the load and the store, and start triton.cdiv(M, BLOCK_M) by "
-        "triton.cdiv(N, BLOCK_N) programs of some thousand elements each.",
-    ],
     mistakes=[wasteful("load", DOWN_A_COLUMN), wasteful("store", DOWN_A_COLUMN), short_runs],
 )
 
@@ -102,11 +96,6 @@ gather_rows = Exercise(
         Traffic(gather_bytes, 1, title="no more bytes than are returned"),
     ],
     bonus=[against_copy("8192 of 8192 rows", matrix_and_index(8192, 8192, 8192), gather_bytes)],
-    hints=[
-        "It is row_copy with one more step: where does row k of the result come from?",
-        "Load BLOCK_K row numbers as a block, and use them as you used `rows`: (BLOCK_K, 1) against (1, BLOCK_N).",
-        "rows = tl.load(index_ptr + k, mask=k < K, other=0)[:, None]; then load x_ptr + rows * row_stride + cols.",
-    ],
     mistakes=[wasteful("load", DOWN_A_COLUMN), wasteful("store", DOWN_A_COLUMN), short_runs],
 )
 
@@ -138,12 +127,6 @@ transpose = Exercise(
         Traffic(copy_bytes, 1),
     ],
     bonus=[against_copy("8192 x 8192", matrix(8192, 8192), copy_bytes)],
-    hints=[
-        "What does each lane of your store write, and how far apart in memory do neighbouring lanes write?",
-        "Give one program a two-dimensional tile: rows[:, None] and cols[None, :], with at least 32 of each.",
-        "Load x_ptr + rows * stride_m + cols * stride_n and store the same tile at out_ptr + cols * M + rows: element "
-        "(m, n) of x is element (n, m) of the result. The mask (rows < M) & (cols < N) serves both.",
-    ],
     mistakes=[
         row_by_row_into_columns(lambda x: x.T),
         wasteful(
@@ -190,12 +173,6 @@ column_sum = Exercise(
         Programs(8, 2),
     ],
     bonus=[against_copy("8192 x 8192", matrix(8192, 8192), read_bytes)],
-    hints=[
-        "Which axis has stride 1? Let the lanes run along this axis, whichever axis you add along.",
-        "Keep a (BLOCK_M, BLOCK_N) tile of float32 zeros, add tile after tile of the band to it, and tl.sum it once.",
-        "Cut the rows into parts of 512: program (band, part) adds up its part and ends with tl.atomic_add(out_ptr + "
-        "cols, tl.sum(total, axis=0), mask=cols < N) into torch.zeros.",
-    ],
     mistakes=[
         the_last_rows_alone,
         added_in_float16(SUMS),
@@ -234,12 +211,6 @@ deinterleave = Exercise(
         Traffic(copy_bytes, 1),
     ],
     bonus=[against_copy("2 x 33554432", vector(1 << 26), copy_bytes)],
-    hints=[
-        "How many bytes does one sector hold for `even`, and how many for `odd`? Could one load serve both?",
-        "Load 2 * BLOCK neighbours, then take the block apart without memory: tl.reshape and tl.split.",
-        "even, odd = tl.split(tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (BLOCK, 2))), with j = pid * 2 * BLOCK + "
-        "tl.arange(0, 2 * BLOCK).",
-    ],
     mistakes=[
         Misconception(
             [partial(halves_of_blocks, block=2**k) for k in range(6, 13)],

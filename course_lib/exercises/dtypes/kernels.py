@@ -54,11 +54,6 @@ scaled_square = Exercise(
             points=2,
         )
     ],
-    hints=[
-        "Which of the values along the way does not fit into float16, although the result does?",
-        "A block has the dtype of the tensor that it was loaded from. x.to(tl.float32) makes another block, and does not touch memory.",
-        "x = tl.load(x_ptr + i, mask=i < n).to(tl.float32), then store scale * x * x: tl.store casts to the dtype of out_ptr.",
-    ],
     mistakes=[
         if_plain_is_right(
             any_of(

@@ -101,11 +101,4 @@ break_attention = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[Kills(ATTENTION, 2 / 3, 5)],
-    hints=[
-        "Go through the kernel line by line. For which inputs would it make no difference if this line were wrong?",
-        "Try scores that are all far below 0, and a largest score that comes late. With a causal mask, try more keys than queries, in "
-        "numbers that 32 does not divide. Try other D than 16, and a query that sees only one key.",
-        "With q = -10 * k[:N] you get scores of about -D * 10 / sqrt(D). Keys that grow with their number make the maximum come late. The "
-        "same input may also be causal, with N < S, and with sizes that 32 does not divide.",
-    ],
 )  # fmt: skip

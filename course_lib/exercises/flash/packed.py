@@ -101,14 +101,6 @@ varlen = Exercise(
         Traffic(summed(least_bytes), 2, at_most=1.0, title="reads the keys of its own sequence, and no more"),
         Launches(1, 1),
     ],
-    hints=[
-        "Give the grid an axis for tiles, one for sequences and one for heads. The host does not know the lengths, only the longest: what "
-        "does a program do whose tile lies past the end of its sequence?",
-        "begin = tl.load(offsets_ptr + seq) and end = tl.load(offsets_ptr + seq + 1). Rows are begin + tile * BLOCK_M + "
-        "tl.arange(0, BLOCK_M), and those below end are there. Put all of the work into `if begin + tile * BLOCK_M < end:`.",
-        "The loop goes from begin to min(begin + (tile + 1) * BLOCK_M, end). Rows and keys count from the same 0, so a score is kept "
-        "where offs_n[None, :] <= offs_m[:, None]; keys past end are later than any row that is stored.",
-    ],
     mistakes=[
         on_race(
             "Two programs store to the same place. Does each stop at the end of its own text, offsets[seq + 1], in the mask of the store, "

@@ -141,11 +141,4 @@ break_gradients = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[Kills(GRADIENTS, 1 / 3, 7)],
-    hints=[
-        "Go through the kernel line by line. For which inputs would it make no difference if this line were wrong?",
-        "Try a causal input with more keys than queries, and one with more queries than keys. Try scores far from 0, more than one D, and "
-        "large gradients.",
-        "A query that sees no key has lse = -inf, and exp(-inf + inf) is NaN. Values of `do` around 3,000 show that a gradient is "
-        "clipped. With k = 10 * q[:S] you get scores above 88, where exp(s) alone is inf.",
-    ],
 )  # fmt: skip

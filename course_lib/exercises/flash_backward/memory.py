@@ -107,13 +107,4 @@ longest_context = Exercise(
         Holds(fits, 2, "with scores: what autograd keeps", "scores"),
         Holds(fits, 1, "right to the last token", "edges"),
     ],
-    hints=[
-        "Write down what one layer keeps for n tokens. Which tensors are these, how many numbers does each of them have, and how many "
-        "bytes does a number take?",
-        "FlashAttention keeps q, k, v and o, with heads * head_dim * itemsize bytes per token each, and lse, with 4 bytes per token and "
-        "head. With scores, q, k, v and the probabilities are kept; the probabilities take heads * n * n * itemsize bytes. Every layer "
-        "keeps all of this.",
-        "Without scores, n is budget // bytes_per_token. With scores, solve layers * heads * itemsize * (3 * head_dim * n + n * n) <= "
-        "budget. Use whole numbers, so that n is right to the last token: halve an interval, or use math.isqrt.",
-    ],
 )

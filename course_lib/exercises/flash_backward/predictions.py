@@ -71,9 +71,4 @@ costs = Exercise(
     cases=[Case("six numbers", "plain", lambda g: {})],
     oracle=costs_counted,
     criteria=[Correct("plain", 3, "as they are counted")],
-    hints=[
-        "Go through the table of the chain rule. Which of its lines are products of matrices, and which of these does each kernel need?",
-        "Both kernels need S and dP, to compute P and dS from them. Then dkdv computes two more products, and dq one more.",
-        "A product of N x D with D x N takes 2 N N D FLOPs, and so does every other product here. lse is float32.",
-    ],
 )

@@ -140,11 +140,6 @@ measure = Exercise(
         Timed(near_the_truth, 2, "lets no outlier in", group="median"),
         Timed(near_the_truth, 2, "starts from a cold cache", group="cold"),
     ],
-    hints=[
-        "work() and gpu.flush() return at once. What must happen before you read the clock, at the start and at the end?",
-        "In each run: flush, synchronize, read the clock, work, synchronize, read the clock again.",
-        "First call work() warm_up times. Then collect the times of `runs` runs, and return statistics.median of them.",
-    ],
     mistakes=[
         every(lambda out, **_: out < 0, "Negative: take the clock at the end minus the clock at the start."),
         every(is_launches, "These are launches: the clock stops before the device is done."),

@@ -75,12 +75,4 @@ break_softmax = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[Kills(SOFTMAX, 1 / 2, 4)],
-    hints=[
-        "The kernel walks along a row in blocks of 64. Where must the largest number of a row lie so that every line of "
-        "the loop matters?",
-        "Think of rows whose numbers are all far below 0. Think of one number far above the others, in the first or in the last block. And "
-        "think of an N that 64 does not divide.",
-        "Take a row of 200 numbers near -200, and a row that rises by 1 from number to number. Take rows that are a slice of wider rows, "
-        "with large numbers next to the slice. Small results count as well: they must be right relative to their own size.",
-    ],
 )  # fmt: skip

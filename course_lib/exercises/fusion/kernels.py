@@ -69,11 +69,6 @@ sin2_plus_cos2 = Exercise(
         Traffic(lambda x, y: 3 * nbytes(x), 3, at_most=1.0),
     ],
     bonus=[against_copy("33554432", vectors(1 << 25), lambda x, y: 3 * nbytes(x))],
-    hints=[
-        "The kernel is like the first kernel of unit 00, with a longer line in the middle. What must be loaded, and what must be stored?",
-        "tl.sin and tl.cos need float32, so convert with .to(tl.float32) after the load. tl.store converts the result back.",
-        "sine = tl.sin(x); cosine = tl.cos(y); tl.store(out_ptr + i, sine * sine + cosine * cosine, mask=i < n).",
-    ],
     mistakes=[several_launches],
 )
 
@@ -109,12 +104,6 @@ bias_gelu = Exercise(
         Coalesced("load", 1),
     ],
     bonus=[against_copy("8192 x 8192", also(rows(8192, 8192), "bias"), lambda x, bias: 2 * nbytes(x))],
-    hints=[
-        "Give a program a piece of x, as in unit 04's row_copy: a part of a row, or a tile. Which elements of the bias does it need?",
-        "Load them at bias_ptr + cols, with the mask of the columns. For a tile, make them a block (1, BLOCK_N), which broadcasts over the "
-        "rows when you add it.",
-        "z = x.to(tl.float32) + bias.to(tl.float32), then 0.5 * z * (1 + tl.erf(z * 0.7071067811865476)).",
-    ],
     mistakes=[
         Misconception(
             lambda x, bias: F.gelu(x.double() + bias.double(), approximate="tanh"),
@@ -171,12 +160,6 @@ softmax = Exercise(
         Traffic(softmax_bytes, 3, at_most=1.0),
     ],
     bonus=[against_copy("8192 x 8192", rows(8192, 8192), softmax_bytes)],
-    hints=[
-        "Let each program hold one row. Once the row is in registers, must the program read it from memory again?",
-        "BLOCK = triton.next_power_of_2(N) holds a row. Masked positions must not change the maximum or the sum: which `other` "
-        "is right for both?",
-        "x = tl.load(..., other=-float('inf')).to(tl.float32); p = tl.exp(x - tl.max(x, axis=0)); store p / tl.sum(p, axis=0).",
-    ],
     mistakes=[
         overflows,
         columns_add_up,
@@ -241,14 +224,6 @@ online_softmax = Exercise(
             baseline=lambda x: inductor.compiled("softmax", x),
         )
     ],
-    hints=[
-        "After each block you know the largest value so far, and a sum that is relative to this value. What must happen to the "
-        "old sum when the maximum grows from m to m_new?",
-        "l = l * alpha + tl.sum(tl.exp(x - m_new), axis=0), with m_new = tl.maximum(m, tl.max(x, axis=0)) and alpha = tl.exp(m - "
-        "m_new). A second loop over the row stores tl.exp(x - m) / l.",
-        "Start with l = 0.0 and a finite m, such as -3.4e38. Then a block of -inf adds exp(-inf) = 0. With m = -inf, m - m_new would be "
-        "-inf - -inf, which is NaN.",
-    ],
     mistakes=[
         nan_of_exp,
         not_apart(lambda x: torch.softmax(x.double(), 1)),
@@ -295,13 +270,6 @@ rmsnorm = Exercise(
         Traffic(lambda x, weight, eps: 2 * nbytes(x) + beside_rows(x, weight), 3, at_most=1.0),
     ],
     bonus=[against_copy("8192 x 8192", normed(rows(8192, 8192)), lambda x, weight, eps: 2 * nbytes(x))],
-    hints=[
-        "The kernel works like your softmax: load a row, reduce it to one number, use the row again, and store the result.",
-        "Let masked positions load 0, which adds nothing to a sum of squares. Divide by N, and not by the length of the block. Square in "
-        "float32, because 300 squared is more than float16 can hold.",
-        "scale = tl.rsqrt(tl.sum(x * x, axis=0) / N + eps); then load the weights and store x * scale * weight. tl.store "
-        "converts to the dtype of out.",
-    ],
     mistakes=[
         divided_by_the_block,
         *NORMS,
@@ -347,12 +315,6 @@ add_rmsnorm = Exercise(
     bonus=[
         against_copy("8192 x 8192", added(rows(8192, 8192)), lambda x, residual, weight, eps: 4 * nbytes(x)),
     ],
-    hints=[
-        "Two kernels would write the sum and read it again. Where is the sum when your rmsnorm needs it?",
-        "Load x and residual, add them in float32, store the sum, and go on with the sum that is in registers.",
-        "h = x.to(tl.float32) + residual.to(tl.float32); tl.store(h_ptr + ..., h, mask=inside); then rmsnorm's lines with h for x. "
-        "Return (out, h).",
-    ],
     mistakes=[divided_by_the_block, OF_X, *NORMS, all_zero("hard", SQUARED), several_launches],
 )
 
@@ -388,11 +350,6 @@ cross_entropy = Exercise(
     ],
     bonus=[
         against_copy("8192 x 32768", labelled(8192, 32768), lambda logits, target: nbytes(logits)),
-    ],
-    hints=[
-        "You can compute -log(softmax(x)[t]) without a softmax. Write the loss with the logarithm of the sum of exponentials.",
-        "loss = m + log(l) - x[t], with m and l as in online_softmax. The second loop is not needed.",
-        "x[t] is one more load of a single element: tl.load(logits_ptr + row * row_stride + tl.load(target_ptr + row)).",
     ],
     mistakes=[
         nan_of_exp,

@@ -69,11 +69,6 @@ capacity = Exercise(
         Correct("window", 1, "a window bounds the cache"),
         Correct("edges", 1, "whole texts, or none"),
     ],
-    hints=[
-        "In each layer, a token needs one row of head_dim numbers in k and one in v, for each head of k and v.",
-        "Subtract the weights, parameters * itemsize bytes, from the memory. Divide the rest by the bytes of a text, and round down.",
-        "A step reads all weights once, whatever the batch is, and the cache of each text once: (weights + texts * kv_bytes) / bandwidth.",
-    ],
     mistakes=[
         for_cases(lambda case: case.name == "a window of 4096", every(_without_a_window, NO_WINDOW)),
     ],

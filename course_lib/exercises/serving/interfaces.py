@@ -106,15 +106,6 @@ attention_for = Exercise(
         DotFlops(scores_flops(128), scores_flops(1), 1, "causal: half the products, and the diagonal"),
         Launches(1, 1, programs=16),
     ],
-    hints=[
-        "It is unit 09's kernel, with strides for four axes and with other ends of the loop. Begin without a mask. Allocate o as (B, Nq, "
-        "Hq, D), and hand over its strides in the order of q's.",
-        "head // group is the head of k and v, and position = row + (0 if top_left else Nk - Nq). A query sees the keys <= position that "
-        "are > position - window. If module.is_causal is False, it sees all keys.",
-        "A mask says everything, causality and window included. Load its tile with the strides of attention_mask.stride(), any of which "
-        "may be 0, and put -inf where it is False. A query that sees nothing has l = 0, so divide by tl.where(l == 0, 1, l). If m is "
-        "still -inf, subtract 0 instead of m.",
-    ],
     mistakes=[
         laid_out_as_q,
         has_nan(["window", "mask"], SEEN_NOTHING),

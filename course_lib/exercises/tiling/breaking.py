@@ -68,11 +68,4 @@ break_matmul = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[Kills(MATMUL, 1 / 2, 4)],
-    hints=[
-        "M, N and K are three numbers, and a and b have two strides each. An input in which two of these are equal cannot show that "
-        "they are confused.",
-        "Whole numbers below 1024 are exact in 10 bits. Small halves are exact in float16 sums. Which numbers are not?",
-        "Take three inputs. The first is float32, with a slice as a and a transposed matrix as b. The second has a long K, 256, and "
-        "values around 30. The third has M = 1 and an N above 128.",
-    ],
 )  # fmt: skip

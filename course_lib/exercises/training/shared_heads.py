@@ -227,14 +227,6 @@ grouped_backward = Exercise(
         ),
         Launches(1, 1),
     ],
-    hints=[
-        "Unit 10's dkdv sums over queries. Here dk and dv of a head also sum over the heads of q that read it. Which program computes "
-        "this sum?",
-        "A program has BLOCK_N keys of one head of k and v, keeps dk and dv in registers, and has two loops. The outer one goes over the "
-        "group's heads. The inner one goes over tiles of queries, from the first that sees these keys.",
-        "for g in range(GROUP): h = head * GROUP + g, and the rows of lse and delta begin at (batch * Hq + h) * Nq. Go on as in unit 10: "
-        "p = exp(q kᵀ scale - lse), dv += pᵀ do, ds = p (do vᵀ - delta), dk += dsᵀ q; at the end dk * scale.",
-    ],
     mistakes=[
         Misconception(
             mean_of_heads,
