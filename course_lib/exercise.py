@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from course_lib.evidence import Evidence
-from course_lib.hints import hints_on
 from course_lib.version import VERSION
 from tritontrace import results
 from tritontrace.results import Cause
@@ -374,11 +373,6 @@ class Exercise:
     @property
     def points(self) -> float:
         return sum(criterion.points for criterion in self.criteria)
-
-    @property
-    def hints(self) -> list[str]:
-        """Its hints, which no verdict depends on: they stand in exercises/hints/UNIT.md."""
-        return hints_on(self.id)
 
     @property
     def grade_id(self) -> str:

@@ -22,7 +22,7 @@ FLOORS = {
         {"criteria"},
         {"common_mistakes", "mistakes", "workloads"},
         {"exercise", "hardware"},
-        {"content", "evidence", "hints", "metadata", "version", "words"},
+        {"content", "evidence", "metadata", "version", "words"},
     ],
     "grader": [
         {"__main__"},

@@ -1,4 +1,4 @@
-"""Hints on exercises: text beside the exercises, exercises/hints/UNIT.md, that no verdict depends on."""
+"""Hints: a page for each unit, UNIT.md. They are text, and no verdict depends on them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-FOLDER = Path(__file__).parent / "exercises" / "hints"
+FOLDER = Path(__file__).parent
 
 
 def hints_on(exercise_id: str) -> list[str]:
