@@ -25,6 +25,7 @@ MATTERS = {
     "an oracle": (f"{EXERCISES}/kernels.py", "x.T.contiguous().double()", "x.T.contiguous().float()"),
     "how a remark is chosen": (f"{EXERCISES}/mistakes.py", "\nfrom ", "\nassert True\nfrom "),
     "what an oracle reads": ("course_lib/hardware/measured/mystery_plot.json", "{", "{ "),
+    "what decides what is observed": ("course_lib/checking.py", "\nfrom ", "\nassert True\nfrom "),
     "how an answer is run": ("grader/child/sandbox.py", "\nfrom ", "\nassert True\nfrom "),
     "the version of the engine": ("tritontrace/src/tritontrace/__init__.py", '"0.1.0"', '"0.2.0"'),
 }

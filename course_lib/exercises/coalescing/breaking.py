@@ -6,12 +6,7 @@ from course_lib.criteria import roundings
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant
 
-SOURCE = """import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+KERNEL = """@triton.jit
 def given_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
     cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
@@ -29,7 +24,7 @@ def given_transpose(x):
 """
 
 TRANSPOSE = Given(
-    SOURCE,
+    KERNEL,
     "given_transpose",
     {"x": "MN"},
     right=lambda x: x.double().T,

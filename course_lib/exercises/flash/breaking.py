@@ -9,12 +9,7 @@ import torch
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant, near_as
 
-SOURCE = """import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+KERNEL = """@triton.jit
 def given_kernel(q_ptr, k_ptr, v_ptr, o_ptr, N, S, scale, causal: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):
     offs_m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     offs_d = tl.arange(0, D)
@@ -69,7 +64,7 @@ def lawful(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> s
 
 
 ATTENTION = Given(
-    SOURCE,
+    KERNEL,
     "given_attention",
     {"q": "ND", "k": "SD", "v": "SD"},
     right=right,

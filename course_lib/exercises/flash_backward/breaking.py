@@ -10,12 +10,7 @@ from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant, near_as
 from course_lib.workloads.gradients import dotted
 
-SOURCE = """import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+KERNEL = """@triton.jit
 def given_kernel(
     q_ptr, k_ptr, v_ptr, do_ptr, lse_ptr, delta_ptr, dk_ptr, dv_ptr, N, S, scale,
     causal: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr,
@@ -106,7 +101,7 @@ def of_terms(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor
 
 
 GRADIENTS = Given(
-    SOURCE,
+    KERNEL,
     "given_gradients",
     TENSORS,
     right=right,

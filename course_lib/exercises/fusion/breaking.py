@@ -7,12 +7,7 @@ import torch
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant, near_as
 
-SOURCE = """import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+KERNEL = """@triton.jit
 def given_kernel(x_ptr, out_ptr, N, stride, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     m, l = -float("inf"), 0.0
@@ -44,7 +39,7 @@ def lawful(x: torch.Tensor) -> str:
 
 
 SOFTMAX = Given(
-    SOURCE,
+    KERNEL,
     "given_softmax",
     {"x": "MN"},
     right=lambda x: x.double().softmax(1),

@@ -7,12 +7,7 @@ import torch
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant
 
-SOURCE = """import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+KERNEL = """@triton.jit
 def given_kernel(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, BLOCK: tl.constexpr):
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
     cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
@@ -41,7 +36,7 @@ def in_sums(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, tor
 
 
 MATMUL = Given(
-    SOURCE,
+    KERNEL,
     "given_matmul",
     {"a": "MK", "b": "KN"},
     right=lambda a, b: a.double() @ b.double(),
