@@ -81,7 +81,6 @@ def name_pictures(
     """
     return Exercise(
         id=id,
-        entry=entry,
         signature=f"{entry}: dict[str, str]",
         kind="values",
         minutes=minutes,

@@ -185,7 +185,6 @@ def work_log(
     first = next(iter(draws.values()))
     return Exercise(
         id=id,
-        entry=entry,
         signature=f"{entry}() -> a list of rounds, of versions {called}",
         track="more",
         minutes=minutes,

@@ -318,7 +318,6 @@ WITHOUT_A_GRID = on_exception(
 
 warps_needed = Exercise(
     id="start.warps_needed",
-    entry="warps_needed",
     signature="warps_needed(latency: int, work: int) -> int",
     kind="formula",
     minutes=5,
@@ -354,7 +353,6 @@ warps_needed = Exercise(
 
 num_programs = Exercise(
     id="start.num_programs",
-    entry="num_programs",
     signature="num_programs(n: int, block: int) -> int",
     kind="formula",
     minutes=5,
@@ -391,7 +389,6 @@ num_programs = Exercise(
 
 predictions = Exercise(
     id="start.predictions",
-    entry="predicted_double",
     signature="predicted_double: dict[str, int]",
     kind="values",
     minutes=5,
@@ -428,7 +425,6 @@ FIRST = {  # the statements of the main path, on what stands above them; the oth
 }
 myths = Exercise(
     id="start.myths",
-    entry="myths",
     signature="myths: dict[str, bool]",
     kind="values",
     minutes=8,
@@ -441,7 +437,6 @@ myths = Exercise(
 
 more_myths = Exercise(
     id="start.more_myths",
-    entry="more_myths",
     signature="more_myths: dict[str, bool]",
     kind="values",
     minutes=14,
@@ -457,7 +452,6 @@ more_myths = Exercise(
 
 add_one = Exercise(
     id="start.add_one",
-    entry="add_one",
     signature="add_one(x: (n,), contiguous) -> (n,)",
     minutes=15,
     difficulty=2,
@@ -488,7 +482,6 @@ add_one = Exercise(
 
 fixed_copy = Exercise(
     id="start.fixed_copy",
-    entry="fixed_copy",
     signature="fixed_copy(x: (n,), contiguous) -> (n,)",
     minutes=10,
     difficulty=2,

@@ -70,7 +70,6 @@ def claims_checked() -> dict[str, bool | int]:
 
 claims = Exercise(
     id="attention.claims",
-    entry="claims",
     signature="claims: dict[str, bool | int]",
     kind="values",
     minutes=8,
@@ -91,7 +90,6 @@ def halves(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> t
 
 rotary = Exercise(
     id="attention.rotary",
-    entry="rotary",
     signature="rotary(x: (..., N, D), positions: (N,), base=10000.0) -> (..., N, D) of the dtype of x",
     minutes=15,
     difficulty=2,
@@ -131,7 +129,6 @@ rotary = Exercise(
 
 attention = Exercise(
     id="attention.attention",
-    entry="attention",
     signature="attention(q: (..., Nq, D), k, v: (..., Nk, D), causal=False, scale=None) -> o: (..., Nq, D), lse: (..., Nq) float32",
     without=["course_lib.workloads.torch_attention"],
     minutes=20,
@@ -185,7 +182,6 @@ attention = Exercise(
 
 backward = Exercise(
     id="attention.attention_backward",
-    entry="attention_backward",
     signature="attention_backward(q, k, v, o, do, lse, causal: bool) -> dq, dk, dv",
     without=["torch.autograd.graph"],
     minutes=35,

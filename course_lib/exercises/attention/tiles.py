@@ -38,7 +38,6 @@ from course_lib.mistakes import every
 
 merge = Exercise(
     id="attention.merge",
-    entry="merge",
     signature="merge(a, b) -> (m, l, acc), the state of both; each is (m: (...,), l: (...,), acc: (..., D))",
     minutes=15,
     difficulty=3,
@@ -94,7 +93,6 @@ def tile_cases(group: str, wanted: Callable[[int, int, int, int], bool]) -> list
 
 causal_tiles = Exercise(
     id="attention.causal_tiles",
-    entry="causal_tiles",
     signature="causal_tiles(pid, bm, bn, nq, nk) -> tuple[int, int]: (full, end)",
     kind="formula",
     without=["course_lib.figures.attention"],
@@ -121,7 +119,6 @@ causal_tiles = Exercise(
 
 tiled_attention = Exercise(
     id="attention.tiled_attention",
-    entry="tiled_attention",
     signature="tiled_attention(q, k, v, causal: bool, bm: int, bn: int) -> o: (..., Nq, D), lse: (..., Nq) float32",
     minutes=35,
     difficulty=4,
@@ -216,7 +213,6 @@ def padded_tiles(output: int, n: int, d: int, bm: int, bn: int, itemsize: int, c
 
 flash_bytes = Exercise(
     id="attention.flash_bytes",
-    entry="flash_bytes",
     signature="flash_bytes(n, d, bm, bn, itemsize, causal) -> int",
     kind="formula",
     without=["course_lib.figures.attention"],

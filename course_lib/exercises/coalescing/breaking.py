@@ -34,7 +34,6 @@ TRANSPOSE = Given(
 
 break_transpose = Exercise(
     id="coalescing.break_transpose",
-    entry="breaking_inputs",
     signature='breaking_inputs() -> a list of at most 3 dicts {"x": a tensor (M, N)}',
     kind="formula",
     called="for its inputs",

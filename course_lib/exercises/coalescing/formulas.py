@@ -17,7 +17,6 @@ from course_lib.mistakes import miscounted, on_exception
 
 sectors_touched = Exercise(
     id="coalescing.sectors_touched",
-    entry="sectors_touched",
     signature="sectors_touched(addresses: list[int], itemsize: int) -> int",
     kind="formula",
     minutes=5,
@@ -53,7 +52,6 @@ sectors_touched = Exercise(
 
 strided_efficiency = Exercise(
     id="coalescing.strided_efficiency",
-    entry="strided_efficiency",
     signature="strided_efficiency(stride: int, itemsize: int) -> float",
     kind="formula",
     minutes=5,
@@ -90,7 +88,6 @@ PROBES = {
 
 predictions = Exercise(
     id="coalescing.predictions",
-    entry="predicted_sectors",
     signature="predicted_sectors: dict[str, int]",
     kind="values",
     minutes=5,
@@ -129,7 +126,6 @@ predictions = Exercise(
 
 padded_stride = Exercise(
     id="coalescing.padded_stride",
-    entry="padded_stride",
     signature="padded_stride(n: int, itemsize: int) -> int",
     kind="formula",
     minutes=5,
@@ -151,7 +147,6 @@ padded_stride = Exercise(
 
 divergence_passes = Exercise(
     id="coalescing.divergence_passes",
-    entry="divergence_passes",
     signature="divergence_passes(taken: list[bool], warp: int = 32) -> int",
     kind="formula",
     minutes=5,

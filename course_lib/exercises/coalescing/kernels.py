@@ -38,7 +38,6 @@ def against_copy(name: str, draw: Callable, needed: Callable) -> Speed:
 
 row_copy = Exercise(
     id="coalescing.row_copy",
-    entry="row_copy",
     signature="row_copy(x: (M, N), column stride 1) -> (M, N), contiguous",
     minutes=15,
     difficulty=3,
@@ -69,7 +68,6 @@ row_copy = Exercise(
 
 gather_rows = Exercise(
     id="coalescing.gather_rows",
-    entry="gather_rows",
     signature="gather_rows(x: (M, N), column stride 1, index: (K,) int64) -> (K, N)",
     minutes=10,
     difficulty=2,
@@ -101,7 +99,6 @@ gather_rows = Exercise(
 
 transpose = Exercise(
     id="coalescing.transpose",
-    entry="transpose",
     signature="transpose(x: (M, N), any strides) -> (N, M), contiguous",
     minutes=25,
     difficulty=3,
@@ -147,7 +144,6 @@ SUMS = sum_budget(lambda x: x.double().abs().sum(0), lambda x: x.shape[0])
 
 column_sum = Exercise(
     id="coalescing.column_sum",
-    entry="column_sum",
     signature="column_sum(x: (M, N), column stride 1) -> (N,) float32",
     minutes=30,
     difficulty=4,
@@ -185,7 +181,6 @@ column_sum = Exercise(
 
 deinterleave = Exercise(
     id="coalescing.deinterleave",
-    entry="deinterleave",
     signature="deinterleave(x: (2 N,), contiguous) -> (N,), (N,)",
     minutes=10,
     difficulty=3,

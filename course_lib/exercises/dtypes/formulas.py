@@ -10,7 +10,6 @@ from course_lib.exercises.dtypes.oracles import decoded, gap, is_gap, outcomes, 
 
 decode_float = Exercise(
     id="dtypes.decode_float",
-    entry="decode_float",
     signature="decode_float(patterns: list[int], exponent_bits: int, mantissa_bits: int) -> list[float]",
     kind="formula",
     without=["course_lib.figures.dtypes"],
@@ -39,7 +38,6 @@ decode_float = Exercise(
 
 ulp = Exercise(
     id="dtypes.ulp",
-    entry="ulp",
     signature="ulp(x: float, dtype: str) -> float",
     kind="formula",
     without=["course_lib.figures.dtypes"],
@@ -84,7 +82,6 @@ ulp = Exercise(
 
 predictions = Exercise(
     id="dtypes.predictions",
-    entry="predicted",
     signature="predicted: dict[str, float]",
     kind="values",
     minutes=10,
@@ -97,7 +94,6 @@ predictions = Exercise(
 
 relu_intensity = Exercise(
     id="dtypes.relu_intensity",
-    entry="relu_intensity",
     signature="relu_intensity(dtype: str) -> float",
     kind="formula",
     minutes=5,

@@ -95,7 +95,6 @@ def rounds_as(added: int, sentence: str, less_where_odd: int = 0) -> MistakeMatc
 
 round_to_bf16 = Exercise(
     id="dtypes.round_to_bf16",
-    entry="round_to_bf16",
     signature="round_to_bf16(x: (n,) int32, bits of float32) -> (n,) int32, bits whose lower 16 are 0",
     minutes=20,
     difficulty=4,
@@ -154,7 +153,6 @@ def rounded_at_the_end(trials: Sequence[Trial]) -> str:
 
 half_sum = Exercise(
     id="dtypes.half_sum",
-    entry="half_sum",
     signature="half_sum(x: (M, N) float16) -> (M,) float32, the sum of each row",
     minutes=5,
     difficulty=2,
@@ -201,7 +199,6 @@ def logsumexp_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict
 
 stable_logsumexp = Exercise(
     id="dtypes.stable_logsumexp",
-    entry="stable_logsumexp",
     signature="stable_logsumexp(x: (M, N) float32 or float16) -> (M,) float32, log(sum(exp(row)))",
     minutes=15,
     difficulty=3,
@@ -236,7 +233,6 @@ stable_logsumexp = Exercise(
 
 quantize_rows = Exercise(
     id="dtypes.quantize_rows",
-    entry="quantize_rows",
     signature="quantize_rows(x: (M, N) float32) -> q: (M, N) int8, scale: (M,) float32",
     minutes=15,
     difficulty=3,

@@ -20,7 +20,6 @@ def square_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[st
 
 scaled_square = Exercise(
     id="dtypes.scaled_square",
-    entry="scaled_square",
     signature="scaled_square(x: (n,), scale: float) -> (n,) of the dtype of x: scale * x * x",
     minutes=15,
     difficulty=3,

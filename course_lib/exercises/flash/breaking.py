@@ -80,7 +80,6 @@ ATTENTION = Given(
 
 break_attention = Exercise(
     id="flash.break_attention",
-    entry="breaking_inputs",
     signature='breaking_inputs() -> a list of at most 3 dicts {"q": (N, D), "k": (S, D), "v": (S, D), "causal": bool}',
     kind="formula",
     called="for its inputs",

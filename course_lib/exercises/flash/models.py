@@ -43,7 +43,6 @@ from course_lib.exercises.flash.oracles import causal_budget, decoded, kernel_bu
 
 sliding_window = Exercise(
     id="flash.sliding_window",
-    entry="sliding_window",
     signature="sliding_window(q, k, v: (H, N, D), contiguous, window: int) -> o: (H, N, D)",
     minutes=15,
     difficulty=3,
@@ -91,7 +90,6 @@ sliding_window = Exercise(
 
 grouped_attention = Exercise(
     id="flash.grouped_attention",
-    entry="grouped_attention",
     signature="grouped_attention(q: (Hq, Nq, D), k, v: (Hkv, Nk, D), contiguous, causal: bool) -> o: (Hq, Nq, D)",
     minutes=20,
     difficulty=4,
@@ -159,7 +157,6 @@ def cache_bytes(q, k, v, splits: int) -> int:
 
 flash_decode = Exercise(
     id="flash.flash_decode",
-    entry="flash_decode",
     signature="flash_decode(q: (Hq, D), k, v: (Hkv, Nk, D), contiguous, splits: int) -> o: (Hq, D)",
     minutes=50,
     difficulty=4,

@@ -70,7 +70,6 @@ def tf32_of_all(**call: Any) -> list[torch.Tensor]:
 
 varlen = Exercise(
     id="flash.varlen",
-    entry="varlen",
     signature="varlen(q, k, v: (H, T, D), contiguous, offsets: (S + 1,) int32, longest: int) -> o: (H, T, D)",
     minutes=25,
     difficulty=4,

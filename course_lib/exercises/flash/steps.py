@@ -73,7 +73,6 @@ def counted() -> dict[str, int]:
 
 predictions = Exercise(
     id="flash.predictions",
-    entry="predictions",
     signature="predictions: dict[str, int]",
     kind="values",
     minutes=5,
@@ -166,7 +165,6 @@ online_update = Exercise(
 
 one_head = Exercise(
     id="flash.one_head",
-    entry="one_head",
     signature="one_head(q: (Nq, D), k: (Nk, D), v: (Nk, D), contiguous) -> o: (Nq, D), lse: (Nq,) float32",
     minutes=25,
     difficulty=3,
@@ -220,7 +218,6 @@ one_head = Exercise(
 
 causal_one_head = Exercise(
     id="flash.causal_one_head",
-    entry="causal_one_head",
     signature="causal_one_head(q: (Nq, D), k, v: (Nk, D), contiguous, Nk >= Nq) -> o: (Nq, D), lse: (Nq,) float32",
     minutes=20,
     difficulty=4,

@@ -44,7 +44,6 @@ def torchs_flash(q, k, v, causal, **_: Any) -> Callable[[], object]:
 
 flash_attention_forward = Exercise(
     id="flash.flash_attention_forward",
-    entry="flash_attention_forward",
     signature="flash_attention_forward(q: (..., Nq, D), k, v: (..., Nk, D), causal=False, scale=None) -> o, lse: (..., Nq) float32",
     minutes=80,
     difficulty=5,

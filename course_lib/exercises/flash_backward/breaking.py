@@ -112,7 +112,6 @@ GRADIENTS = Given(
 
 break_gradients = Exercise(
     id="flash_backward.break_gradients",
-    entry="breaking_inputs",
     signature='breaking_inputs() -> a list of at most 3 dicts {"q": (N, D), "k": (S, D), "v": (S, D), "do": (N, D), "causal": bool}',
     kind="formula",
     called="for its inputs",

@@ -40,7 +40,6 @@ from course_lib.exercises.flash_backward.oracles import (
 
 delta = Exercise(
     id="flash_backward.delta",
-    entry="delta",
     signature="delta(o: (..., N, D), do: (..., N, D)) -> (..., N) float32",
     minutes=15,
     difficulty=2,
@@ -88,7 +87,6 @@ delta = Exercise(
 
 dkdv_one_head = Exercise(
     id="flash_backward.dkdv_one_head",
-    entry="dkdv_one_head",
     signature="dkdv_one_head(q, do: (Nq, D), k, v: (Nk, D), lse, delta: (Nq,) float32, all contiguous) -> dk, dv: (Nk, D)",
     minutes=25,
     difficulty=4,
@@ -230,7 +228,6 @@ def judged_by(tensor: str, times: Callable[..., float], title: str, count: int) 
 
 dkdv = Exercise(
     id="flash_backward.dkdv",
-    entry="dkdv",
     signature="dkdv(q, k, v, do, lse, delta, causal=False, scale=None) -> dk, dv: (..., Nk, D)",
     minutes=45,
     difficulty=5,
@@ -263,7 +260,6 @@ dkdv = Exercise(
 
 dq = Exercise(
     id="flash_backward.dq",
-    entry="dq",
     signature="dq(q, k, v, do, lse, delta, causal=False, scale=None) -> (..., Nq, D)",
     minutes=25,
     difficulty=4,

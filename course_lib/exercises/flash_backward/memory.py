@@ -82,7 +82,6 @@ def fits(output: Any, budget_bytes: int, config: dict[str, Any]) -> str:
 
 longest_context = Exercise(
     id="flash_backward.longest_context",
-    entry="longest_context",
     signature="longest_context(budget_bytes: int, config: dict) -> int",
     kind="formula",
     minutes=15,

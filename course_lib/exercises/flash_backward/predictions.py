@@ -62,7 +62,6 @@ def costs_counted() -> dict[str, int]:
 
 costs = Exercise(
     id="flash_backward.costs",
-    entry="costs",
     signature="costs: dict[str, int]",
     kind="values",
     minutes=5,

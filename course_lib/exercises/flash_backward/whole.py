@@ -42,7 +42,6 @@ def torchs_flash(q, k, v, causal, dy) -> Callable[[], object]:
 
 flash_attention = Exercise(
     id="flash_backward.flash_attention",
-    entry="FlashAttention",
     signature="FlashAttention.apply(q: (..., Nq, D), k, v: (..., Nk, D), is_causal=False, scale=None) -> (..., Nq, D)",
     called="forward and backward",
     wiring=8,

@@ -21,7 +21,6 @@ from course_lib.workloads.counted import workload
 
 matmul_cost = Exercise(
     id="flops.matmul_cost",
-    entry="matmul_cost",
     signature="matmul_cost(m: int, n: int, k: int, itemsize: int) -> tuple[int, int]",
     kind="formula",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
@@ -51,7 +50,6 @@ matmul_cost = Exercise(
 
 intensity = Exercise(
     id="flops.intensity",
-    entry="intensity",
     signature="intensity(cost: tuple[int, int]) -> float",
     kind="formula",
     minutes=2,
@@ -72,7 +70,6 @@ intensity = Exercise(
 PEAK, BANDWIDTH = 989.4e12, 4.8e12
 roofline_seconds = Exercise(
     id="flops.roofline_seconds",
-    entry="roofline_seconds",
     signature="roofline_seconds(cost, flops_per_second: float, bytes_per_second: float) -> float",
     kind="formula",
     minutes=5,
@@ -126,7 +123,6 @@ def predicted() -> dict[str, int]:
 
 predictions = Exercise(
     id="flops.predictions",
-    entry="predicted_flops",
     signature="predicted_flops: dict[str, int]",
     kind="values",
     minutes=5,
@@ -149,7 +145,6 @@ def torch_count(name: str, sizes: Sequence[int]) -> int:
 
 count_flops = Exercise(
     id="flops.count_flops",
-    entry="count_flops",
     signature="count_flops(fn, *args) -> int",
     kind="formula",
     called="on work",

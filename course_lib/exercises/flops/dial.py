@@ -65,7 +65,6 @@ def off_by(steps_more: int) -> Any:
 
 dial = Exercise(
     id="flops.dial",
-    entry="dial",
     signature="dial(x: (N,), contiguous, n: int) -> (N,): y = 0.75 y + x, n times, beginning with y = x",
     minutes=15,
     difficulty=2,

@@ -42,7 +42,6 @@ from course_lib.exercises.flops.oracles import (
 
 backward_flops = Exercise(
     id="flops.backward_flops",
-    entry="backward_flops",
     signature="backward_flops(batch, d_in, d_hidden, d_out, input_needs_grad: bool) -> int",
     kind="formula",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
@@ -76,7 +75,6 @@ backward_flops = Exercise(
 
 attention_cost = Exercise(
     id="flops.attention_cost",
-    entry="attention_cost",
     signature="attention_cost(batch, heads, n_q, n_k, d, itemsize) -> tuple[int, int]",
     kind="formula",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
@@ -113,7 +111,6 @@ def products_of_tokens(batch: int, tokens: int, d_model: int, **_: int) -> int:
 
 block_cost = Exercise(
     id="flops.block_cost",
-    entry="block_cost",
     signature="block_cost(batch, tokens, d_model, heads, kv_heads, d_ff) -> int",
     kind="formula",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
@@ -151,7 +148,6 @@ block_cost = Exercise(
 
 utilisation = Exercise(
     id="flops.utilisation",
-    entry="utilisation",
     signature="utilisation(parameters, tokens_per_second, gpus, peak_flops, recompute: bool) -> tuple[float, float]",
     kind="formula",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
@@ -192,7 +188,6 @@ def second_by_second(parameters: float, tokens_per_second: float, gpus: int, pea
 
 init_scale = Exercise(
     id="flops.init_scale",
-    entry="init_scale",
     signature="init_scale(fan_in: int) -> float",
     kind="formula",
     minutes=5,
@@ -213,7 +208,6 @@ init_scale = Exercise(
 
 training_days = Exercise(
     id="flops.training_days",
-    entry="training_days",
     signature="training_days(parameters, tokens, gpus, peak_flops, mfu) -> float",
     kind="formula",
     minutes=5,
@@ -247,7 +241,6 @@ training_days = Exercise(
 
 largest_model = Exercise(
     id="flops.largest_model",
-    entry="largest_model",
     signature="largest_model(gpus: int, memory_bytes: int, bytes_per_parameter: int = 16) -> int",
     kind="formula",
     minutes=3,
@@ -272,7 +265,6 @@ largest_model = Exercise(
 
 training_memory = Exercise(
     id="flops.training_memory",
-    entry="training_memory",
     signature="training_memory(layers, width, batch, optimizer: str) -> tuple[int, int, int, int]",
     kind="formula",
     minutes=15,

@@ -35,7 +35,6 @@ def first_within(noise: torch.Tensor, fan_in: int, bound: float = 3.0) -> torch.
 
 truncated_init = Exercise(
     id="flops.truncated_init",
-    entry="truncated_init",
     signature="truncated_init(noise: (rounds, n), fan_in: int) -> (n,)",
     minutes=8,
     difficulty=2,

@@ -114,7 +114,6 @@ def as_if_many_runs(trials: Sequence[Trial]) -> str:
 
 measure = Exercise(
     id="flops.measure",
-    entry="measure",
     signature="measure(work, gpu, warm_up: int = 5, runs: int = 20) -> float",
     kind="formula",
     called="with a simulated GPU",

@@ -50,7 +50,6 @@ SOFTMAX = Given(
 
 break_softmax = Exercise(
     id="fusion.break_softmax",
-    entry="breaking_inputs",
     signature='breaking_inputs() -> a list of at most 3 dicts {"x": a tensor (M, N), column stride 1}',
     kind="formula",
     called="for its inputs",

@@ -20,7 +20,6 @@ def chain(name: str, group: str, fused: Sequence[int], n: int = 1000, itemsize: 
 
 chain_bytes = Exercise(
     id="fusion.chain_bytes",
-    entry="chain_bytes",
     signature="chain_bytes(n: int, ops: list[list[str]], itemsize: int, fused: list[int]) -> int",
     kind="formula",
     minutes=15,
@@ -49,7 +48,6 @@ chain_bytes = Exercise(
 
 predicted_launches = Exercise(
     id="fusion.predicted_launches",
-    entry="predicted_launches",
     signature="predicted_launches: dict[str, int]",
     kind="values",
     minutes=10,

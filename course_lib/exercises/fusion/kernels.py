@@ -44,7 +44,6 @@ def against_copy(name: str, draw: Callable, needed: Callable) -> Speed:
 
 sin2_plus_cos2 = Exercise(
     id="fusion.sin2_plus_cos2",
-    entry="sin2_plus_cos2",
     signature="sin2_plus_cos2(x: (N,), y: (N,), contiguous) -> (N,)",
     minutes=10,
     difficulty=2,
@@ -74,7 +73,6 @@ sin2_plus_cos2 = Exercise(
 
 bias_gelu = Exercise(
     id="fusion.bias_gelu",
-    entry="bias_gelu",
     signature="bias_gelu(x: (M, N), column stride 1, bias: (N,)) -> (M, N), contiguous",
     minutes=15,
     difficulty=3,
@@ -131,7 +129,6 @@ def softmax_bytes(x: torch.Tensor) -> int:
 
 softmax = Exercise(
     id="fusion.softmax",
-    entry="softmax",
     signature="softmax(x: (M, N), column stride 1, N up to 32768) -> (M, N), contiguous",
     minutes=20,
     difficulty=3,
@@ -185,7 +182,6 @@ LONG = 1_060_000  # no block is that long: Triton's largest has 2**20 elements
 
 online_softmax = Exercise(
     id="fusion.online_softmax",
-    entry="online_softmax",
     signature="online_softmax(x: (M, N), column stride 1, any N) -> (M, N), contiguous",
     minutes=25,
     difficulty=4,
@@ -242,7 +238,6 @@ def beside_rows(x: torch.Tensor, weight: torch.Tensor) -> int:
 
 rmsnorm = Exercise(
     id="fusion.rmsnorm",
-    entry="rmsnorm",
     signature="rmsnorm(x: (M, N), column stride 1, weight: (N,), eps: float) -> (M, N), contiguous",
     minutes=15,
     difficulty=3,
@@ -281,7 +276,6 @@ rmsnorm = Exercise(
 
 add_rmsnorm = Exercise(
     id="fusion.add_rmsnorm",
-    entry="add_rmsnorm",
     signature="add_rmsnorm(x: (M, N), residual: (M, N), weight: (N,), eps: float), contiguous -> (M, N) normed, (M, N) sum",
     minutes=10,
     difficulty=2,
@@ -320,7 +314,6 @@ add_rmsnorm = Exercise(
 
 cross_entropy = Exercise(
     id="fusion.cross_entropy",
-    entry="cross_entropy",
     signature="cross_entropy(logits: (M, V), column stride 1, target: (M,) int64) -> (M,) float32",
     minutes=20,
     difficulty=4,

@@ -30,7 +30,6 @@ def limits() -> dict[str, str]:
 
 read_profiles = Exercise(
     id="fusion.read_profiles",
-    entry="limited_by",
     signature="limited_by: dict[str, str]",
     kind="values",
     minutes=10,

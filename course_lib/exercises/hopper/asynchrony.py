@@ -31,7 +31,6 @@ def turns(i: int, SIZE: int) -> tuple[int, int, int]:
 
 phase_of = Exercise(
     id="hopper.phase_of",
-    entry="phase_of",
     signature="phase_of(i: int, SIZE: int) -> (slot, parity of the reader's wait, parity of the writer's wait)",
     kind="formula",
     minutes=10,
@@ -69,7 +68,6 @@ phase_of = Exercise(
 
 ring_column_sum = Exercise(
     id="hopper.ring_column_sum",
-    entry="ring_column_sum",
     signature="ring_column_sum(x: (M, N) float16 or bfloat16, rows a multiple of 16 bytes apart) -> (N,) float32",
     minutes=45,
     difficulty=4,
@@ -99,7 +97,6 @@ ring_column_sum = Exercise(
 
 tma_copy = Exercise(
     id="hopper.tma_copy",
-    entry="tma_copy",
     signature="tma_copy(x: (M, N), float16 or bfloat16, rows a multiple of 16 bytes apart) -> (M, N), contiguous",
     minutes=25,
     difficulty=3,
@@ -134,7 +131,6 @@ def tiled_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
 
 wgmma_matmul = Exercise(
     id="hopper.wgmma_matmul",
-    entry="wgmma_matmul",
     signature="wgmma_matmul(a: (M, K), b: (K, N), float16 or bfloat16, contiguous, rows a multiple of 16 bytes) -> (M, N) float32",
     minutes=35,
     difficulty=4,

@@ -81,7 +81,6 @@ AGAIN = meets(
 
 pipelined_matmul = Exercise(
     id="hopper.pipelined_matmul",
-    entry="pipelined_matmul",
     signature="pipelined_matmul(a: (M, K), b: (K, N)) -> (M, N), float16 or bfloat16, M, N and K multiples of 64",
     minutes=30,
     difficulty=4,
@@ -109,7 +108,6 @@ pipelined_matmul = Exercise(
 
 warp_specialised_matmul = Exercise(
     id="hopper.warp_specialised_matmul",
-    entry="warp_specialised_matmul",
     signature="warp_specialised_matmul(a: (M, K), b: (K, N)) -> (M, N), float16 or bfloat16, M a multiple of 128, N and K of 64",
     minutes=35,
     difficulty=4,
@@ -138,7 +136,6 @@ warp_specialised_matmul = Exercise(
 
 persistent_matmul = Exercise(
     id="hopper.persistent_matmul",
-    entry="persistent_matmul",
     signature="persistent_matmul(a: (M, K), b: (K, N), programs: int) -> (M, N), float16 or bfloat16, M, N and K multiples of 64",
     minutes=35,
     difficulty=5,
@@ -167,7 +164,6 @@ persistent_matmul = Exercise(
 
 predict_overlap = Exercise(
     id="hopper.predict_overlap",
-    entry="predicted_overlap",
     signature="predicted_overlap: dict[str, bool | int]",
     kind="values",
     minutes=10,
@@ -275,7 +271,6 @@ overlapped_attention = Exercise(
 
 name_races = Exercise(
     id="hopper.name_races",
-    entry="named_races",
     signature="named_races: dict[str, tuple[str, int] | int]",
     kind="values",
     minutes=15,

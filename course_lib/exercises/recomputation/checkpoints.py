@@ -150,7 +150,6 @@ def puts_back(steps: Steps, calls: int, **_: Any) -> str:
 
 checkpoint = Exercise(
     id="recomputation.checkpoint",
-    entry="checkpoint",
     signature="checkpoint(fn, *args) -> fn(*args)",
     kind="formula",
     called="in a training step",
@@ -267,7 +266,6 @@ def no_prediction(output: Any, layers: int) -> str:
 
 segments_for = Exercise(
     id="recomputation.segments_for",
-    entry="segments_for",
     signature="segments_for(layers: int, boundary: int, inside: int) -> (segments: int, peak: int)",
     kind="formula",
     without=["course_lib.workloads.activations"],

@@ -45,7 +45,6 @@ from course_lib.exercises.recomputation.oracles import (
 
 sigmoid3_traffic = Exercise(
     id="recomputation.sigmoid3_traffic",
-    entry="sigmoid3_traffic",
     signature="sigmoid3_traffic(n: int, itemsize: int, recompute: bool) -> (int, int)",
     kind="formula",
     minutes=5,
@@ -61,7 +60,6 @@ sigmoid3_traffic = Exercise(
 
 sigmoid3 = Exercise(
     id="recomputation.sigmoid3",
-    entry="Sigmoid3",
     signature="Sigmoid3.apply(x, contiguous) -> sigmoid(sigmoid(sigmoid(x)))",
     called="forward and backward",
     minutes=20,
@@ -112,7 +110,6 @@ sigmoid3 = Exercise(
 
 recomputed_gelu = Exercise(
     id="recomputation.recomputed_gelu",
-    entry="RecomputedGelu",
     signature="RecomputedGelu.apply(x, gate), contiguous, of one shape -> gelu(x) * gate",
     called="forward and backward",
     minutes=15,
@@ -158,7 +155,6 @@ recomputed_gelu = Exercise(
 
 cross_entropy_backward = Exercise(
     id="recomputation.cross_entropy_backward",
-    entry="cross_entropy_backward",
     signature="cross_entropy_backward(x: (M, V), target: (M,), lse: (M,), dloss: (M,)) -> (M, V)",
     minutes=15,
     difficulty=2,
@@ -201,7 +197,6 @@ cross_entropy_backward = Exercise(
 
 rmsnorm_backward = Exercise(
     id="recomputation.rmsnorm_backward",
-    entry="rmsnorm_backward",
     signature="rmsnorm_backward(x: (M, N), weight: (N,), rstd: (M,), dy: (M, N)) -> (M, N), (N,) float32",
     minutes=25,
     difficulty=4,
@@ -248,7 +243,6 @@ rmsnorm_backward = Exercise(
 
 seeded_dropout = Exercise(
     id="recomputation.seeded_dropout",
-    entry="SeededDropout",
     signature="SeededDropout.apply(x, contiguous, p: float, seed: int) -> x / (1 - p) or 0",
     called="forward and backward",
     minutes=10,

@@ -21,7 +21,6 @@ LONG = "twenty sigmoids"
 
 kept_tensors = Exercise(
     id="recomputation.kept_tensors",
-    entry="kept_tensors",
     signature="kept_tensors: dict[str, int]",
     kind="values",
     minutes=5,
@@ -34,7 +33,6 @@ kept_tensors = Exercise(
 
 saved_bytes = Exercise(
     id="recomputation.saved_bytes",
-    entry="saved_bytes",
     signature="saved_bytes(fn, *inputs) -> int",
     kind="formula",
     called="on a chain",

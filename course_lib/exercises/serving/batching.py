@@ -47,7 +47,6 @@ def question(name: str, group: str, memory: int, tokens: int, bandwidth: float =
 
 capacity = Exercise(
     id="serving.capacity",
-    entry="capacity",
     signature="capacity(config, tokens, memory, bandwidth) -> (kv_bytes, largest_batch, decode_seconds)",
     kind="formula",
     minutes=12,

@@ -29,7 +29,6 @@ NAMED = {
 
 name_it = Exercise(
     id="serving.name_it",
-    entry="name_it",
     signature="name_it: dict[str, int]",
     kind="values",
     minutes=5,
@@ -116,7 +115,6 @@ class NoRepeats(CostCriterion):
 
 mended = Exercise(
     id="serving.mended",
-    entry="mended",
     signature="mended(q: (B, Hq, Nq, D), k, v: (B, Hkv, Nk, D), cos, sin: (Nk, D / 2), mask, scale) -> (B, Hq, Nq, D)",
     called="as a checkpoint does",
     minutes=15,

@@ -59,7 +59,6 @@ def of_a_length(length: Callable[..., int], says: str, newest: bool | None = Non
 
 kv_cache = Exercise(
     id="serving.kv_cache",
-    entry="KVCache",
     signature="KVCache(B, Hkv, slots, D, dtype, device).append(k, v: (B, Hkv, n, D)) -> views (B, Hkv, min(length, slots), D) of both",
     called="through a cache",
     minutes=15,
@@ -190,7 +189,6 @@ def token_bytes(q, k, cos, cache_k, start: int, **_: Any) -> int:
 
 decode_step = Exercise(
     id="serving.decode_step",
-    entry="decode_step",
     signature="decode_step(q: (B, Hq, 1, D), k, v: (B, Hkv, 1, D), cos, sin: (positions, D / 2), cache_k, cache_v: (B, Hkv, slots, D), "
     "position) -> (B, Hq, 1, D)",
     called="token by token",
@@ -301,7 +299,6 @@ def page_bytes(q, k_pages, lengths, **_: Any) -> int:
 
 paged_decode = Exercise(
     id="serving.paged_decode",
-    entry="paged_decode",
     signature="paged_decode(q: (B, Hq, D), k_pages, v_pages: (pages, Hkv, page, D), table: (B, n), lengths: (B,)) -> (B, Hq, D)",
     minutes=20,
     difficulty=3,

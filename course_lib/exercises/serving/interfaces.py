@@ -60,7 +60,6 @@ def laid_out_as_q(trials: Sequence[Trial]) -> str:
 
 attention_for = Exercise(
     id="serving.attention_for",
-    entry="attention_for",
     signature="attention_for(module, query: (B, Hq, Nq, D), key, value: (B, Hkv, Nk, D), attention_mask, scaling=None, "
     "sliding_window=None, top_left=False, **others) -> (B, Nq, Hq, D), None",
     called="as a layer does",

@@ -59,7 +59,6 @@ def somewhere(n: int, D: int, furthest: int = 300):
 
 sinusoidal = Exercise(
     id="serving.sinusoidal",
-    entry="sinusoidal",
     signature="sinusoidal(positions: (N,) int64, D) -> (N, D) float32",
     minutes=8,
     difficulty=2,
@@ -147,7 +146,6 @@ def rotary_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[st
 
 rotary = Exercise(
     id="serving.rotary",
-    entry="rotary",
     signature="rotary(x: (B, H, N, D), positions: (N,) int32, base=10000.0) -> (B, H, N, D), contiguous",
     minutes=15,
     difficulty=3,
@@ -249,7 +247,6 @@ def scored(heads: int, nq: int, nk: int):
 
 alibi = Exercise(
     id="serving.alibi",
-    entry="alibi",
     signature="alibi(scores: (heads, nq, nk)) -> (heads, nq, nk)",
     minutes=8,
     difficulty=2,
@@ -320,7 +317,6 @@ def touched() -> dict[str, bool]:
 
 touches = Exercise(
     id="serving.touches",
-    entry="touches",
     signature="touches: dict[str, bool]",
     kind="values",
     minutes=5,
@@ -366,7 +362,6 @@ def keys_seen() -> dict[str, int]:
 
 which_rows = Exercise(
     id="serving.which_rows",
-    entry="which_rows",
     signature="which_rows: dict[str, int]",
     kind="values",
     minutes=6,

@@ -75,7 +75,6 @@ def _no_repetitions(output: Any, **arguments: Any) -> bool:
 
 holder = Exercise(
     id="sm.holder",
-    entry="holder",
     signature="holder(row, col, size_per_thread, threads_per_warp, warps_per_cta, order, shape) -> (warp, lane, register)",
     kind="formula",
     without=["tritontrace.hopper.banks"],
@@ -120,7 +119,6 @@ holder = Exercise(
 
 shared_transpose = Exercise(
     id="sm.shared_transpose",
-    entry="shared_transpose",
     signature="shared_transpose(x: (M, N) float32, contiguous) -> (N, M), contiguous",
     minutes=30,
     difficulty=3,
@@ -162,7 +160,6 @@ def read_bytes(x: torch.Tensor) -> int:
 
 async_column_sum = Exercise(
     id="sm.async_column_sum",
-    entry="async_column_sum",
     signature="async_column_sum(x: (M, N) float32, contiguous) -> (N,) float32",
     minutes=35,
     difficulty=4,

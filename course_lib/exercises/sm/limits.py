@@ -56,7 +56,6 @@ def slowed(share: Callable[..., float], sentence: str) -> MistakeMatcher:
 
 speed_of_light = Exercise(
     id="sm.speed_of_light",
-    entry="speed_of_light",
     signature="speed_of_light(sms, macs, clock, idle, switching, limit) -> (FLOP/s at this clock, FLOP/s within the limit)",
     kind="formula",
     minutes=10,
@@ -124,7 +123,6 @@ def facts_of_power() -> dict[str, bool]:
 
 power = Exercise(
     id="sm.power",
-    entry="power",
     signature="power: dict[str, bool]",
     kind="values",
     minutes=8,
@@ -252,7 +250,6 @@ def _no_shared_unit(registers: int, shared: int, warps: int, gpu: dict[str, int]
 
 occupancy = Exercise(
     id="sm.occupancy",
-    entry="occupancy",
     signature="occupancy(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> tuple[int, str]",
     kind="formula",
     called="for every kernel",
@@ -353,7 +350,6 @@ def needed(guess: Callable[..., int], sentence: str) -> MistakeMatcher:
 
 chains = Exercise(
     id="sm.chains",
-    entry="chains_and_warps",
     signature="chains_and_warps(warps, chains, steps, latency, interval) -> tuple[int, int]",
     kind="formula",
     minutes=12,

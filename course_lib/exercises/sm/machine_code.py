@@ -123,7 +123,6 @@ def longest_chain(ffmas: list[str]) -> int:
 
 machine_code = Exercise(
     id="sm.machine_code",
-    entry="read_code",
     signature="read_code: dict[str, int | str]",
     kind="values",
     minutes=15,

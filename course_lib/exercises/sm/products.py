@@ -40,7 +40,6 @@ TILE = 64  # with tiles of this side or larger, all points can be had
 
 descriptor_matmul = Exercise(
     id="sm.descriptor_matmul",
-    entry="descriptor_matmul",
     signature="descriptor_matmul(a: (M, K), b: (K, N), contiguous halves, K and N multiples of 8) -> (M, N)",
     minutes=25,
     difficulty=3,
@@ -132,7 +131,6 @@ def layer_traffic(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> int:
 
 linear_silu = Exercise(
     id="sm.linear_silu",
-    entry="linear_silu",
     signature="linear_silu(x: (M, K), w: (K, N), bias: (N,), contiguous halves, K and N multiples of 8) -> (M, N)",
     minutes=15,
     difficulty=3,

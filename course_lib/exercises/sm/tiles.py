@@ -88,7 +88,6 @@ def _whole_parts(tile, warp_tile, thread_tile, bk, itemsize):
 
 warp_tile_bytes = Exercise(
     id="sm.warp_tile_bytes",
-    entry="warp_tile_bytes",
     signature="warp_tile_bytes(tile, warp_tile, thread_tile, bk: int, itemsize: int) -> tuple[int, int, int]",
     kind="formula",
     minutes=15,

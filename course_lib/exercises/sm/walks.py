@@ -100,7 +100,6 @@ def _whole_rounds(grid_m: int, grid_n: int, sms: int, group: int, **_: Any) -> l
 
 persistent_order = Exercise(
     id="sm.persistent_order",
-    entry="persistent_order",
     signature="persistent_order(pid, sms, grid_m, grid_n, group) -> list[tuple[int, int]]",
     kind="formula",
     without=["tritontrace.tracing.cache"],
@@ -225,7 +224,6 @@ def _loads_are(guess: Callable[..., list[int]]) -> Callable[..., bool]:
 
 balanced_walk = Exercise(
     id="sm.balanced_walk",
-    entry="balanced_walk",
     signature="balanced_walk(pid, sms, tiles, steps) -> list[tuple[int, int, int]]",
     kind="formula",
     called="for every program",

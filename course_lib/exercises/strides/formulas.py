@@ -16,7 +16,6 @@ from course_lib.mistakes import on_exception
 
 flat_index = Exercise(
     id="strides.flat_index",
-    entry="flat_index",
     signature="flat_index(index: list[int], strides: list[int], offset: int) -> int",
     kind="formula",
     minutes=5,
@@ -52,7 +51,6 @@ flat_index = Exercise(
 
 row_major_strides = Exercise(
     id="strides.row_major_strides",
-    entry="row_major_strides",
     signature="row_major_strides(shape: list[int]) -> list[int]",
     kind="formula",
     minutes=10,
@@ -87,7 +85,6 @@ row_major_strides = Exercise(
 
 is_contiguous = Exercise(
     id="strides.is_contiguous",
-    entry="is_contiguous",
     signature="is_contiguous(shape: list[int], strides: list[int]) -> bool",
     kind="formula",
     minutes=10,
@@ -139,7 +136,6 @@ is_contiguous = Exercise(
 
 predictions = Exercise(
     id="strides.predictions",
-    entry="predicted_new_bytes",
     signature="predicted_new_bytes: dict[str, int]",
     kind="values",
     minutes=10,
@@ -152,7 +148,6 @@ predictions = Exercise(
 
 tensor_bytes = Exercise(
     id="strides.tensor_bytes",
-    entry="tensor_bytes",
     signature="tensor_bytes(shape: list[int], dtype: str) -> int",
     kind="formula",
     minutes=5,

@@ -66,7 +66,6 @@ def einsum_counted() -> dict[str, int]:
 
 einsum_predictions = Exercise(
     id="strides.einsum_predictions",
-    entry="predicted_einsum",
     signature="predicted_einsum: dict[str, int]",
     kind="values",
     minutes=15,
@@ -109,7 +108,6 @@ SUM = ARITHMETIC | frozenset(
 )
 grouped_scores = Exercise(
     id="strides.grouped_scores",
-    entry="grouped_scores",
     signature="grouped_scores(q: (B, S, H, D), k: (B, T, G, D)) -> (B, H, S, T)",
     minutes=10,
     difficulty=3,
@@ -161,7 +159,6 @@ def every_nth(x: torch.Tensor, width: int) -> torch.Tensor:
 
 mean_pool = Exercise(
     id="strides.mean_pool",
-    entry="mean_pool",
     signature="mean_pool(x: (B, S, C), width: int) -> (B, S / width, C)",
     minutes=5,
     difficulty=2,

@@ -21,7 +21,6 @@ from course_lib.mistakes import row_by_row_into_columns
 
 split_heads = Exercise(
     id="strides.split_heads",
-    entry="split_heads",
     signature="split_heads(x: (B, S, heads * D), heads: int) -> (B, heads, S, D), a copy",
     minutes=10,
     difficulty=2,
@@ -64,7 +63,6 @@ split_heads = Exercise(
 
 strided_copy = Exercise(
     id="strides.strided_copy",
-    entry="strided_copy",
     signature="strided_copy(x: (M, N), any strides) -> (M, N), contiguous",
     minutes=25,
     difficulty=3,

@@ -18,7 +18,6 @@ def transposed(x: torch.Tensor, i: int, j: int) -> torch.Tensor:
 
 transpose_view = Exercise(
     id="strides.transpose_view",
-    entry="transpose_view",
     signature="transpose_view(shape: list[int], strides: list[int], i: int, j: int) -> (shape, strides)",
     kind="formula",
     minutes=5,
@@ -56,7 +55,6 @@ def broadcast(x: torch.Tensor, target: list[int]) -> torch.Tensor:
 
 broadcast_view = Exercise(
     id="strides.broadcast_view",
-    entry="broadcast_view",
     signature="broadcast_view(shape: list[int], strides: list[int], target: list[int]) -> (shape, strides)",
     kind="formula",
     minutes=10,
@@ -89,7 +87,6 @@ broadcast_view = Exercise(
 
 tile_view = Exercise(
     id="strides.tile_view",
-    entry="tile_view",
     signature="tile_view(shape: list[int], strides: list[int], bm: int, bn: int) -> (shape, strides)",
     kind="formula",
     minutes=15,
@@ -129,7 +126,6 @@ def windows(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
 
 sliding_windows = Exercise(
     id="strides.sliding_windows",
-    entry="sliding_windows",
     signature="sliding_windows(shape: list[int], strides: list[int], width: int, step: int) -> (shape, strides)",
     kind="formula",
     minutes=10,

@@ -47,7 +47,6 @@ MATMUL = Given(
 
 break_matmul = Exercise(
     id="tiling.break_matmul",
-    entry="breaking_inputs",
     signature='breaking_inputs() -> a list of at most 3 dicts {"a": a tensor (M, K), "b": a tensor (K, N)}',
     kind="formula",
     called="for its inputs",

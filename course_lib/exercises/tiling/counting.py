@@ -10,7 +10,6 @@ from course_lib.mistakes import every, miscounted
 
 matmul_bytes = Exercise(
     id="tiling.matmul_bytes",
-    entry="matmul_bytes",
     signature="matmul_bytes(m: int, n: int, k: int, bm: int, bn: int, itemsize: int) -> int",
     kind="formula",
     minutes=10,
@@ -68,7 +67,6 @@ def times_read() -> dict[str, int]:
 
 predictions = Exercise(
     id="tiling.predictions",
-    entry="predicted_reads",
     signature="predicted_reads: dict[str, int]",
     kind="values",
     minutes=8,
@@ -104,7 +102,6 @@ predictions = Exercise(
 SHARED = {"A100": 163 << 10, "H200": 227 << 10, "T4": 64 << 10, "little": 20 << 10}
 best_tile = Exercise(
     id="tiling.best_tile",
-    entry="best_tile",
     signature="best_tile(m: int, n: int, k: int, shared_bytes: int) -> tuple[int, int]",
     kind="formula",
     minutes=10,

@@ -35,7 +35,6 @@ def last_blocks(side: int):
 
 row_sums = Exercise(
     id="tiling.row_sums",
-    entry="row_sums",
     signature="row_sums(a: (M, K), column stride 1) -> (M,) float32",
     minutes=15,
     difficulty=2,
@@ -76,7 +75,6 @@ row_sums = Exercise(
 
 one_step = Exercise(
     id="tiling.one_step",
-    entry="one_step",
     signature="one_step(a: (M, K), b: (K, N), contiguous float16, K at most 64) -> (M, N)",
     minutes=15,
     difficulty=3,
@@ -172,7 +170,6 @@ def ladder_counted() -> dict[str, int]:
 
 ladder = Exercise(
     id="tiling.ladder",
-    entry="predicted_ladder",
     signature="predicted_ladder: dict[str, int]",
     kind="values",
     minutes=12,

@@ -85,7 +85,6 @@ def _programs(out: Any) -> Any:
 
 occupancy = Exercise(
     id="tiling.occupancy",
-    entry="programs_per_sm",
     signature="programs_per_sm(warps: int, registers: int, shared_bytes: int, sm: dict[str, int]) -> tuple[int, str]",
     kind="formula",
     minutes=12,
@@ -187,7 +186,6 @@ def _level(out: Any) -> Any:
 
 roofs = Exercise(
     id="tiling.roofs",
-    entry="slowest_level",
     signature="slowest_level(m, n, k, tile, warp_tile, itemsize, rates: dict[str, float]) -> tuple[float, str]",
     kind="formula",
     minutes=12,

@@ -12,7 +12,6 @@ from tritontrace.tracing import row_major
 
 grouped_order = Exercise(
     id="tiling.grouped_order",
-    entry="grouped_order",
     signature="grouped_order(pid: int, grid_m: int, grid_n: int, group: int) -> tuple[int, int]",
     kind="formula",
     without=["tritontrace.tracing.cache"],
@@ -54,7 +53,6 @@ grouped_order = Exercise(
 
 hilbert_order = Exercise(
     id="tiling.hilbert_order",
-    entry="hilbert_order",
     signature="hilbert_order(pid: int, side: int) -> tuple[int, int]",
     kind="formula",
     without=["tritontrace.tracing.cache"],

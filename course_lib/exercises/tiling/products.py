@@ -34,7 +34,6 @@ from tritontrace.results import Operation
 OUTER = frozenset(["mul", "addcmul", "addcmul_", "addr", "addr_"])
 outer_product_matmul = Exercise(
     id="tiling.outer_product_matmul",
-    entry="outer_product_matmul",
     signature="outer_product_matmul(a: (M, K), b: (K, N)) -> (M, N)",
     minutes=8,
     difficulty=1,
@@ -101,7 +100,6 @@ def _takes_all(trial: GradedTrial, axis: str, piece: str) -> bool:
 PRODUCTS = frozenset(["mm", "addmm", "addmm_", "bmm", "baddbmm", "baddbmm_"])
 tiled_matmul = Exercise(
     id="tiling.tiled_matmul",
-    entry="tiled_matmul",
     signature="tiled_matmul(a: (M, K), b: (K, N), bm: int, bn: int, bk: int) -> (M, N)",
     minutes=10,
     difficulty=2,
@@ -151,7 +149,6 @@ def compulsory_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
 
 matmul = Exercise(
     id="tiling.matmul",
-    entry="matmul",
     signature="matmul(a: (M, K) or (B, M, K), b: (K, N) or (B, K, N)) -> (M, N) or (B, M, N)",
     minutes=90,
     difficulty=4,

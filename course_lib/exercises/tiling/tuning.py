@@ -164,7 +164,6 @@ def of_whole_shares(a: torch.Tensor, b: torch.Tensor, splits: int) -> torch.Tens
 
 split_k = Exercise(
     id="tiling.split_k",
-    entry="split_k",
     signature="split_k(a: (M, K), b: (K, N), contiguous, splits: int) -> (M, N)",
     minutes=20,
     difficulty=4,

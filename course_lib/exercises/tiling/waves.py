@@ -22,7 +22,6 @@ from course_lib.mistakes import every
 
 tiles_and_waves = Exercise(
     id="tiling.tiles_and_waves",
-    entry="tiles_and_waves",
     signature="tiles_and_waves(m: int, n: int, bm: int, bn: int, sms: int) -> tuple[int, int]",
     kind="formula",
     minutes=6,
@@ -60,7 +59,6 @@ tiles_and_waves = Exercise(
 
 pad_to_multiple = Exercise(
     id="tiling.pad_to_multiple",
-    entry="pad_to_multiple",
     signature="pad_to_multiple(n: int, multiple: int) -> int",
     kind="formula",
     minutes=5,
@@ -96,7 +94,6 @@ def measured_sizes() -> list[int]:
 
 predicted_throughput = Exercise(
     id="tiling.predicted_throughput",
-    entry="predicted_throughput",
     signature="predicted_throughput(sizes, bm, bn, sms, flops_per_second, bytes_per_second, launch_seconds) -> list[float]",
     kind="formula",
     minutes=45,

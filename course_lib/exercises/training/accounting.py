@@ -112,7 +112,6 @@ GROUPED = Config(vocab=77, layers=2, width=32, heads=8, kv_heads=2, hidden=56)
 
 training_memory = Exercise(
     id="training.training_memory",
-    entry="training_memory",
     signature="training_memory(vocab, layers, width, heads, kv_heads, hidden, batch, n) -> (parameters, state, activations), bytes",
     kind="formula",
     without=["course_lib.workloads.gpt", "course_lib.workloads.launched"],
@@ -230,7 +229,6 @@ run_of = partial(dict, tokens=1e9, flops_per_second=989e12, mfu=0.4, dollars=2.5
 
 run_cost = Exercise(
     id="training.run_cost",
-    entry="run_cost",
     signature="run_cost(vocab, layers, width, heads, kv_heads, hidden, batch, n, tokens, flops_per_second, mfu, dollars) -> "
     "(flops, seconds, dollars)",
     kind="formula",

@@ -137,7 +137,6 @@ def _undivided(output: Any, **arguments: Any) -> bool:
 
 swap_in = Exercise(
     id="training.swap_in",
-    entry="swap_in",
     signature="swap_in(model, kernels) -> None; puts kernels into the slots norm, attention, swiglu and loss of model.ops",
     kind="formula",
     called="into a model",

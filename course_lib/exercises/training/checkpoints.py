@@ -114,7 +114,6 @@ def stopped(name: str, before: int, after: int, seed: int) -> Case:
 
 checkpoint = Exercise(
     id="training.checkpoint",
-    entry="Checkpoint",
     signature="Checkpoint.save(path, run), Checkpoint.load(path, run); run has model, optimizer, loader, generator, step",
     kind="formula",
     called="through a checkpoint",

@@ -129,7 +129,6 @@ def in_small(matches: Callable[..., bool], sentence: str) -> MistakeMatcher:
 get_batch = Exercise(
     id="training.get_batch",
     track="more",
-    entry="get_batch",
     signature="get_batch(path, split: 'train' or 'val', batch, context, generator) -> (tokens, targets), each (batch, context) int64",
     kind="formula",
     called="from a file",

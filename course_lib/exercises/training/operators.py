@@ -60,7 +60,6 @@ def without(name: str) -> Any:
 
 operator_norm = Exercise(
     id="training.operator_norm",
-    entry="operator_norm",
     signature="operator_norm(x: (M, N), weight: (N,)) -> (M, N), an operator of torch with a fake and a backward",
     called="as an operator",
     minutes=20,

@@ -91,7 +91,6 @@ def averaged(rule: str, start: float, gradients: list[float], lr: float) -> list
 update = Exercise(
     id="training.update",
     track="more",
-    entry="update",
     signature="update(rule: str, p: float, g: float, state: dict, lr: float) -> float, the new p; state is kept between steps",
     kind="formula",
     without=["torch.optim"],
@@ -217,7 +216,6 @@ def slip(says: str, wrong: Callable[..., tuple | None] | None = None, **mistake:
 
 adamw_step = Exercise(
     id="training.adamw_step",
-    entry="adamw_step",
     signature="adamw_step(p, g, m, v, low: (n,) or None, lr, beta1, beta2, eps, weight_decay, step) -> None, in place",
     called="in place",
     blank="launches nothing yet: p, m and v are as they were",

@@ -189,7 +189,6 @@ def least_bytes(q, k, **_: Any) -> int:
 
 grouped_backward = Exercise(
     id="training.grouped_backward",
-    entry="grouped_backward",
     signature="grouped_backward(q, do: (B, Hq, Nq, D), k, v: (B, Hkv, Nk, D), lse, delta: (B, Hq, Nq), scale) -> dk, dv: "
     "(B, Hkv, Nk, D), causal",
     minutes=30,

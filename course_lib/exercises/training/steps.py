@@ -120,7 +120,6 @@ def by_parts(output: Any, parts: int, **arguments: Any) -> bool:
 
 accumulate = Exercise(
     id="training.accumulate",
-    entry="accumulate",
     signature="accumulate(model, batches: [(tokens, targets), ...]) -> float, the mean loss; its gradient in p.grad",
     kind="formula",
     called="in micro-batches",
@@ -216,7 +215,6 @@ def same_gradients(output: Any, **arguments: Any) -> str:
 clip = Exercise(
     id="training.clip",
     track="more",
-    entry="clip",
     signature="clip(gradients: list of tensors, largest: float) -> float, the norm before; the tensors are changed in place",
     kind="formula",
     without=["torch.nn.utils.clip_grad"],
@@ -315,7 +313,6 @@ def _to_zero(output: Any, step: int, steps: int, peak: float, warm_up: int) -> b
 learning_rate = Exercise(
     id="training.learning_rate",
     track="more",
-    entry="learning_rate",
     signature="learning_rate(step: int, steps: int, peak: float, warm_up: int) -> float; steps count from 0",
     kind="formula",
     without=["torch.optim"],
