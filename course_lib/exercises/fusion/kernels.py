@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 
 from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, Speed, Traffic
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import BF16, FP16
+from course_lib.exercises import cases
+from course_lib.exercises.cases import BF16, FP16, Drawing, cases_of
 from course_lib.exercises.fusion.cases import added, also, labelled, nbytes, normed, rows, vectors
 from course_lib.exercises.fusion.mistakes import (
     CROSS_ENTROPY,
@@ -36,11 +37,7 @@ from course_lib.exercises.fusion.oracles import add_rms_norm, loss_budget, near,
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.hardware import inductor
 
-
-def against_copy(name: str, draw: Callable, needed: Callable) -> Speed:
-    """Extra credit: full at 0.75 of the speed of a device copy of the needed bytes."""
-    return Speed("copy", Case(name, "speed", draw), needed, full=0.75, none=0.4, points=2)
-
+against_copy = partial(cases.against_copy, full=0.75, none=0.4)
 
 sin2_plus_cos2 = Exercise(
     id="fusion.sin2_plus_cos2",
@@ -48,16 +45,12 @@ sin2_plus_cos2 = Exercise(
     minutes=10,
     difficulty=2,
     lines=8,
-    cases=[
-        Case("4096", "plain", vectors(4096)),
-        Case("1", "ragged", vectors(1)),
-        Case("5001", "ragged", vectors(5001)),
-        Case("999, float16", "half", vectors(999, FP16)),
-        Case("1333 around 100, bfloat16", "half", vectors(1333, BF16, scale=100.0)),
-        Case("524288", "performance", vectors(1 << 19)),
-        Case("131072", "performance", vectors(1 << 17)),
-        Case("65536", "performance", vectors(1 << 16)),
-    ],
+    cases=cases_of(
+        plain=[vectors(4096)],
+        ragged=[vectors(1), vectors(5001)],
+        half=[vectors(999, FP16), Drawing("1333 around 100, bfloat16", vectors(1333, BF16, scale=100.0))],
+        performance=[vectors(1 << 19), vectors(1 << 17), vectors(1 << 16)],
+    ),
     oracle=lambda x, y: x.double().sin().square() + y.double().cos().square(),
     budget=near(lambda x, y: torch.ones_like(x, dtype=torch.float64)),
     gates=GATES,
@@ -67,7 +60,7 @@ sin2_plus_cos2 = Exercise(
         Launches(1, 1),
         Traffic(lambda x, y: 3 * nbytes(x), 3, at_most=1.0),
     ],
-    bonus=[against_copy("33554432", vectors(1 << 25), lambda x, y: 3 * nbytes(x))],
+    bonus=[against_copy(vectors(1 << 25), lambda x, y: 3 * nbytes(x))],
     mistakes=[several_launches],
 )
 
@@ -78,18 +71,13 @@ bias_gelu = Exercise(
     difficulty=3,
     track="more",
     lines=12,
-    cases=[
-        Case("64 x 256", "plain", also(rows(64, 256), "bias")),
-        Case("1 x 1", "ragged", also(rows(1, 1), "bias")),
-        Case("37 x 1031", "ragged", also(rows(37, 1031, scale=3.0), "bias")),
-        Case("61 x 7", "ragged", also(rows(61, 7), "bias")),
-        Case("45 x 100, a window", "strided", also(rows(45, 100, window=True), "bias")),
-        Case("50 x 130, float16", "half", also(rows(50, 130, FP16, scale=4.0), "bias")),
-        Case("50 x 130, bfloat16", "half", also(rows(50, 130, BF16, scale=4.0), "bias")),
-        Case("1024 x 512", "performance", also(rows(1024, 512), "bias")),
-        Case("256 x 512", "performance", also(rows(256, 512), "bias")),
-        Case("128 x 1024, bfloat16", "performance", also(rows(128, 1024, BF16), "bias")),
-    ],
+    cases=cases_of(
+        plain=[also(rows(64, 256), "bias")],
+        ragged=[also(rows(1, 1), "bias"), also(rows(37, 1031, scale=3.0), "bias"), also(rows(61, 7), "bias")],
+        strided=[also(rows(45, 100, window=True), "bias")],
+        half=[also(rows(50, 130, FP16, scale=4.0), "bias"), also(rows(50, 130, BF16, scale=4.0), "bias")],
+        performance=[also(rows(1024, 512), "bias"), also(rows(256, 512), "bias"), also(rows(128, 1024, BF16), "bias")],
+    ),
     oracle=lambda x, bias: F.gelu(x.double() + bias.double()),
     budget=near(lambda x, bias: x.double().abs() + bias.double().abs()),
     gates=GATES,
@@ -101,7 +89,7 @@ bias_gelu = Exercise(
         Traffic(lambda x, bias: 2 * nbytes(x) + x.shape[0] * nbytes(bias), 2, at_most=1.0),
         Coalesced("load", 1),
     ],
-    bonus=[against_copy("8192 x 8192", also(rows(8192, 8192), "bias"), lambda x, bias: 2 * nbytes(x))],
+    bonus=[against_copy(also(rows(8192, 8192), "bias"), lambda x, bias: 2 * nbytes(x))],
     mistakes=[
         Misconception(
             lambda x, bias: F.gelu(x.double() + bias.double(), approximate="tanh"),
@@ -133,19 +121,18 @@ softmax = Exercise(
     minutes=20,
     difficulty=3,
     lines=10,
-    cases=[
-        Case("64 x 256", "plain", rows(64, 256)),
-        Case("1 x 1", "ragged", rows(1, 1)),
-        Case("37 x 1031", "ragged", rows(37, 1031)),
-        Case("61 x 7, float16", "ragged", rows(61, 7, FP16)),
-        Case("45 x 100, a window", "strided", rows(45, 100, window=True)),
-        Case("20 x 777 around 1000", "hard", rows(20, 777, scale=20.0, mean=1000.0)),
-        Case("20 x 500, rising by 200, float16", "hard", rows(20, 500, FP16, rising=200.0)),
-        Case("20 x 300 around -300, bfloat16", "hard", rows(20, 300, BF16, scale=30.0, mean=-300.0)),
-        Case("20 x 300, 150 of them -inf", "hard", rows(20, 300, scale=5.0, masked=150)),
-        Case("128 x 1024", "performance", rows(128, 1024)),
-        Case("64 x 4096, bfloat16", "performance", rows(64, 4096, BF16)),
-    ],
+    cases=cases_of(
+        plain=[rows(64, 256)],
+        ragged=[rows(1, 1), rows(37, 1031), rows(61, 7, FP16)],
+        strided=[rows(45, 100, window=True)],
+        hard=[
+            rows(20, 777, scale=20.0, mean=1000.0),
+            rows(20, 500, FP16, rising=200.0),
+            rows(20, 300, BF16, scale=30.0, mean=-300.0),
+            rows(20, 300, scale=5.0, masked=150),
+        ],
+        performance=[rows(128, 1024), rows(64, 4096, BF16)],
+    ),
     oracle=lambda x: torch.softmax(x.double(), 1),
     budget=softmax_budget,
     gates=GATES,
@@ -156,7 +143,7 @@ softmax = Exercise(
         Launches(1, 1),
         Traffic(softmax_bytes, 3, at_most=1.0),
     ],
-    bonus=[against_copy("8192 x 8192", rows(8192, 8192), softmax_bytes)],
+    bonus=[against_copy(rows(8192, 8192), softmax_bytes)],
     mistakes=[
         overflows,
         columns_add_up,
@@ -186,20 +173,18 @@ online_softmax = Exercise(
     minutes=25,
     difficulty=4,
     lines=18,
-    cases=[
-        Case("64 x 3000", "plain", rows(64, 3000)),
-        Case("1 x 1", "ragged", rows(1, 1)),
-        Case("7 x 10007", "ragged", rows(7, 10007)),
-        Case("30 x 999, a window, float16", "ragged", rows(30, 999, FP16, window=True)),
-        Case("5 x 20011, rising by 3000", "hard", rows(5, 20011, rising=3000.0)),
-        Case("5 x 20011, falling by 3000", "hard", rows(5, 20011, mean=500.0, rising=-3000.0)),
-        Case("3 x 40000, 36000 of them -inf", "hard", rows(3, 40000, scale=10.0, masked=36000)),
-        Case("5 x 9000 around -300, bfloat16", "hard", rows(5, 9000, BF16, scale=30.0, mean=-300.0)),
-        Case(f"1 x {LONG:_}", "long", rows(1, LONG)),
-        Case("64 x 4096", "performance", rows(64, 4096)),
-        Case("16 x 16384", "performance", rows(16, 16384)),
-        Case("8 x 16384, bfloat16", "performance", rows(8, 16384, BF16)),
-    ],
+    cases=cases_of(
+        plain=[rows(64, 3000)],
+        ragged=[rows(1, 1), rows(7, 10007), rows(30, 999, FP16, window=True)],
+        hard=[
+            rows(5, 20011, rising=3000.0),
+            rows(5, 20011, mean=500.0, rising=-3000.0),
+            rows(3, 40000, scale=10.0, masked=36000),
+            rows(5, 9000, BF16, scale=30.0, mean=-300.0),
+        ],
+        long=[Drawing(f"1 x {LONG:_}", rows(1, LONG))],
+        performance=[rows(64, 4096), rows(16, 16384), rows(8, 16384, BF16)],
+    ),
     oracle=lambda x: torch.softmax(x.double(), 1),
     budget=softmax_budget,
     gates=GATES,
@@ -242,18 +227,21 @@ rmsnorm = Exercise(
     minutes=15,
     difficulty=3,
     lines=11,
-    cases=[
-        Case("64 x 256", "plain", normed(rows(64, 256))),
-        Case("1 x 1, eps 0.1", "ragged", normed(rows(1, 1), 0.1)),
-        Case("37 x 1031", "ragged", normed(rows(37, 1031), 1e-5)),
-        Case("61 x 7, float16", "ragged", normed(rows(61, 7, FP16))),
-        Case("45 x 100, a window", "strided", normed(rows(45, 100, window=True))),
-        Case("30 x 600 around 300, float16", "hard", normed(rows(30, 600, FP16, scale=100.0, mean=300.0))),
-        Case("30 x 600 near 0.001, eps 0.00001", "hard", normed(rows(30, 600, scale=1e-3), 1e-5)),
-        Case("30 x 3000 around 20, bfloat16", "hard", normed(rows(30, 3000, BF16, mean=20.0))),
-        Case("128 x 1024", "performance", normed(rows(128, 1024))),
-        Case("64 x 2048, bfloat16", "performance", normed(rows(64, 2048, BF16))),
-    ],
+    cases=cases_of(
+        plain=[normed(rows(64, 256))],
+        ragged=[
+            Drawing("1 x 1, eps 0.1", normed(rows(1, 1), 0.1)),
+            normed(rows(37, 1031), 1e-5),
+            normed(rows(61, 7, FP16)),
+        ],
+        strided=[normed(rows(45, 100, window=True))],
+        hard=[
+            normed(rows(30, 600, FP16, scale=100.0, mean=300.0)),
+            Drawing("30 x 600 near 0.001, eps 0.00001", normed(rows(30, 600, scale=1e-3), 1e-5)),
+            normed(rows(30, 3000, BF16, mean=20.0)),
+        ],
+        performance=[normed(rows(128, 1024)), normed(rows(64, 2048, BF16))],
+    ),
     oracle=rms_norm,
     budget=norm_budget,
     gates=GATES,
@@ -264,7 +252,7 @@ rmsnorm = Exercise(
         Launches(1, 1),
         Traffic(lambda x, weight, eps: 2 * nbytes(x) + beside_rows(x, weight), 3, at_most=1.0),
     ],
-    bonus=[against_copy("8192 x 8192", normed(rows(8192, 8192)), lambda x, weight, eps: 2 * nbytes(x))],
+    bonus=[against_copy(normed(rows(8192, 8192)), lambda x, weight, eps: 2 * nbytes(x))],
     mistakes=[
         divided_by_the_block,
         *NORMS,
@@ -281,17 +269,20 @@ add_rmsnorm = Exercise(
     difficulty=2,
     track="more",
     lines=13,
-    cases=[
-        Case("64 x 256", "plain", added(rows(64, 256))),
-        Case("1 x 1, eps 0.1", "ragged", added(rows(1, 1), 0.1)),
-        Case("37 x 1031", "ragged", added(rows(37, 1031), 1e-5)),
-        Case("61 x 7, float16", "ragged", added(rows(61, 7, FP16))),
-        Case("30 x 600 around 300, float16", "hard", added(rows(30, 600, FP16, scale=100.0, mean=300.0))),
-        Case("30 x 600 near 0.001, eps 0.00001", "hard", added(rows(30, 600, scale=1e-3), 1e-5)),
-        Case("30 x 3000 around 20, bfloat16", "hard", added(rows(30, 3000, BF16, mean=20.0))),
-        Case("128 x 1024", "performance", added(rows(128, 1024))),
-        Case("64 x 2048, bfloat16", "performance", added(rows(64, 2048, BF16))),
-    ],
+    cases=cases_of(
+        plain=[added(rows(64, 256))],
+        ragged=[
+            Drawing("1 x 1, eps 0.1", added(rows(1, 1), 0.1)),
+            added(rows(37, 1031), 1e-5),
+            added(rows(61, 7, FP16)),
+        ],
+        hard=[
+            added(rows(30, 600, FP16, scale=100.0, mean=300.0)),
+            Drawing("30 x 600 near 0.001, eps 0.00001", added(rows(30, 600, scale=1e-3), 1e-5)),
+            added(rows(30, 3000, BF16, mean=20.0)),
+        ],
+        performance=[added(rows(128, 1024)), added(rows(64, 2048, BF16))],
+    ),
     oracle=add_rms_norm,
     budget=norm_budget,
     gates=GATES,
@@ -307,7 +298,7 @@ add_rmsnorm = Exercise(
         ),
     ],
     bonus=[
-        against_copy("8192 x 8192", added(rows(8192, 8192)), lambda x, residual, weight, eps: 4 * nbytes(x)),
+        against_copy(added(rows(8192, 8192)), lambda x, residual, weight, eps: 4 * nbytes(x)),
     ],
     mistakes=[divided_by_the_block, OF_X, *NORMS, all_zero("hard", SQUARED), several_launches],
 )
@@ -318,20 +309,18 @@ cross_entropy = Exercise(
     minutes=20,
     difficulty=4,
     lines=15,
-    cases=[
-        Case("64 x 1000", "plain", labelled(64, 1000)),
-        Case("1 x 1", "ragged", labelled(1, 1)),
-        Case("17 x 10007", "ragged", labelled(17, 10007)),
-        Case("9 x 50257", "ragged", labelled(9, 50257)),
-        Case("30 x 999, a window", "ragged", labelled(30, 999, window=True)),
-        Case("20 x 3000, rising by 500", "hard", labelled(20, 3000, rising=500.0)),
-        Case("20 x 3000 around 1000", "hard", labelled(20, 3000, scale=20.0, mean=1000.0)),
-        Case("3 x 40000, 36000 of them -inf", "hard", labelled(3, 40000, scale=10.0, masked=36000)),
-        Case("20 x 1500, float16", "hard", labelled(20, 1500, FP16, scale=30.0)),
-        Case("20 x 1500 around 90, bfloat16", "hard", labelled(20, 1500, BF16, scale=20.0, mean=90.0)),
-        Case("64 x 8192", "performance", labelled(64, 8192)),
-        Case("32 x 16384", "performance", labelled(32, 16384)),
-    ],
+    cases=cases_of(
+        plain=[labelled(64, 1000)],
+        ragged=[labelled(1, 1), labelled(17, 10007), labelled(9, 50257), labelled(30, 999, window=True)],
+        hard=[
+            labelled(20, 3000, rising=500.0),
+            labelled(20, 3000, scale=20.0, mean=1000.0),
+            labelled(3, 40000, scale=10.0, masked=36000),
+            labelled(20, 1500, FP16, scale=30.0),
+            labelled(20, 1500, BF16, scale=20.0, mean=90.0),
+        ],
+        performance=[labelled(64, 8192), labelled(32, 16384)],
+    ),
     oracle=lambda logits, target: F.cross_entropy(logits.double(), target, reduction="none").float(),
     budget=loss_budget,
     gates=GATES,
@@ -342,7 +331,7 @@ cross_entropy = Exercise(
         BuffersBelow(lambda logits, target: nbytes(logits) / 8, 2, "no probabilities stored"),
     ],
     bonus=[
-        against_copy("8192 x 32768", labelled(8192, 32768), lambda logits, target: nbytes(logits)),
+        against_copy(labelled(8192, 32768), lambda logits, target: nbytes(logits)),
     ],
     mistakes=[
         nan_of_exp,
