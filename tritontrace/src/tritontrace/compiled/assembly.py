@@ -88,26 +88,34 @@ def _layout(text: str, known: dict[str, list[_Axis]]) -> list[_Axis]:
     return known.get(text, [])
 
 
-TMA_BITS = 128  # a bulk copy moves whole tiles, as wide as can be
+def located(ptx: str) -> Iterator[tuple[tuple[Frame, ...], str]]:
+    """The lines of a PTX text that are no `.loc`, each with where it was written, innermost call first.
 
-
-def moves(ptx: str) -> Iterator[Move]:
-    """The global loads and stores in a PTX text, in order.
-
-    Its `.loc` lines tell where an instruction was written; the calls that led there stand in their comments alone:
-    `.loc 1 7 24 // cell.py:7:24 @[ cell.py:17:28 ]`. Triton's loads are inline assembly, each after its `.loc`; within
-    it newer LLVM counts the lines of the assembly, as if the kernel had them.
+    The `.loc` lines tell; the calls that led there stand in their comments alone: `.loc 1 7 24 // cell.py:7:24 @[ cell.py:17:28 ]`.
+    Within inline assembly newer LLVM counts the lines of the assembly, as if the kernel had them.
     """
     frames: tuple[Frame, ...] = ()
     inline = False
     for line in ptx.splitlines():
         if "inline asm" in line:
             inline = "begin" in line
-        elif line.lstrip().startswith(".loc"):
-            if not inline:
-                _, _, comment = line.partition("//")
-                frames = tuple((file, int(number)) for file, number in re.findall(r"([^\s@\[\]]+):(\d+):\d+", comment))
-        elif re.search(r"\bld\.global\.nc\b[^{]*$", line):
+        elif not line.lstrip().startswith(".loc"):
+            yield frames, line
+        elif not inline:
+            _, _, comment = line.partition("//")
+            frames = tuple((file, int(number)) for file, number in re.findall(r"([^\s@\[\]]+):(\d+):\d+", comment))
+
+
+TMA_BITS = 128  # a bulk copy moves whole tiles, as wide as can be
+
+
+def moves(ptx: str) -> Iterator[Move]:
+    """The global loads and stores in a PTX text, in order.
+
+    Triton's loads are inline assembly, each after its `.loc`.
+    """
+    for frames, line in located(ptx):
+        if re.search(r"\bld\.global\.nc\b[^{]*$", line):
             continue  # a table of libdevice's sin and cos, not a tensor
         elif access := re.search(r"\b(ld|st)\.global[.\w:]*?(?:\.v(\d))?\.[bufs](\d+)\b", line):
             kind, vector, bits = access.groups()
