@@ -319,14 +319,19 @@ class Passes:
     are of a kind that is not counted.
 
     >>> conflict = Passes("`turn`, line 4: `tile.load(LAYOUT)`", "load", passes=64, needed=8)
-    >>> conflict.passes // conflict.needed  # lanes of a warp that want one bank
-    8
+    >>> conflict.conflicts  # lanes of a warp that want one bank
+    8.0
     """
 
     line: str
     op: Literal["load", "store"]
     passes: int
     needed: int
+
+    @property
+    def conflicts(self) -> float:
+        """Passes for each that is needed: 1.0 without bank conflicts."""
+        return self.passes / self.needed if self.needed else 1.0
 
 
 @dataclass
@@ -577,10 +582,6 @@ class Compiled:
         default_factory=dict
     )  # "line 3: `x = tl.load(...)`" -> bits of its narrowest instruction
     stores: dict[str, int] = field(default_factory=dict)
-    # "line 3: `x = tl.load(...)`" -> elements of its block that lie side by side in a warp, along each axis, and the instructions
-    # that move them: where these are several, each touches the sectors of all
-    spans: dict[str, list[int]] = field(default_factory=dict)
-    passes: dict[str, int] = field(default_factory=dict)
     tensor_instructions: list[str] = field(default_factory=list)  # "wgmma.mma_async m64n64k16 f32.f16.f16"
     copies: list[str] = field(
         default_factory=list

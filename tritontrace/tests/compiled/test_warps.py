@@ -246,7 +246,7 @@ def test_what_is_refused_is_a_complaint_and_bad_input_one_sentence():
 
 
 def test_several_in_children_and_as_data():
-    jobs = [(copy, (X, X, n), {"BLOCK": block, "gpu": "sm_80"}) for n, block in ((1024, 1024), (1000, 1000))]
+    jobs = [(copy, (X, X, n), {"BLOCK": block}, "sm_80", (1,)) for n, block in ((1024, 1024), (1000, 1000))]
     dense, refused = warps_all(jobs, seconds=120)
     assert dense == from_data(asdict(warps_for(copy, X, X, 1024, BLOCK=1024, gpu="sm_80")))
     assert refused.complaint

@@ -33,7 +33,6 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-import numpy as np
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
@@ -64,7 +63,7 @@ __all__ = [
 ]
 
 OLDEST = 70  # Triton compiles for Volta and newer; the assembler would take older ones too
-TOGETHER = 16  # programs whose threads are looked at together
+PROGRAMS, TOGETHER = 4, 16  # programs of a launch whose threads are looked at, and of these at a time
 SPILL_BYTES = 16  # of a thread: a register or two set aside once costs nothing that could be measured
 
 
@@ -157,7 +156,7 @@ def sass_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
 
 
 def warps_for(
-    kernel: Any, *args: Any, grid: Any = (1,), gpu: str = "sm_90", programs: int | None = 4, **kwargs: Any
+    kernel: Any, *args: Any, grid: Any = (1,), gpu: str = "sm_90", programs: int | None = PROGRAMS, **kwargs: Any
 ) -> ShownWarps:
     """Count the requests, sectors and bank conflicts of warps, as the compiler lays their lanes out for `gpu`; none needs to be present.
 
@@ -174,51 +173,51 @@ def warps_for(
     ('line 3: `x = tl.load(x_ptr + i, mask=i < n)`', 4, 16, 32, 500, 128)
     """
     undecorated(kernel)
-    gpu = _architecture(gpu)
+    return ShownWarps(**vars(_warps(kernel, args, kwargs, _architecture(gpu), grid, programs)))
+
+
+def warps_all(jobs: Sequence[tuple[Any, tuple, dict[str, Any], str, Any]], seconds: float) -> list[Warps]:
+    """Count for each job (kernel, args, kwargs, gpu, grid) as warps_for does, all within `seconds`, in forked children. A job that
+    crashes costs only itself.
+
+    >>> jobs = [(copy, (x, y, n), {"BLOCK": 1024}, "sm_90", (1,)) for n in (1000, 1024)]
+    >>> [found.requests[0].lane_bytes for found in warps_all(jobs, seconds=60)]
+    [4, 16]
+    """
+    found: list[Warps] = []
+    deadline = time.monotonic() + seconds
+    while len(found) < len(jobs):
+        todo = jobs[len(found) :]
+        found += map(warps.from_data, answers(lambda *job: asdict(_warps(*job)), todo, deadline))
+        if len(found) < len(jobs):
+            kernel, _, _, gpu, _ = jobs[len(found)]
+            why = (
+                "the compiler crashed on it" if time.monotonic() < deadline else f"too slow, the limit is {seconds:g} s"
+            )
+            name = undecorated(kernel).fn.__name__
+            found.append(Warps(name, gpu, 0, f"kernel `{name}`: {why}."))
+    return found
+
+
+def _warps(
+    kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str, grid: Any, programs: int | None = PROGRAMS
+) -> Warps:
     found, built = _compile(kernel, args, kwargs, gpu)
     if built is None:
-        return ShownWarps(found.kernel, gpu, 0, found.complaint)
+        return Warps(found.kernel, gpu, 0, found.complaint)
     function, arguments, options = resolve(kernel, args, kwargs)
     front = kernel if isinstance(kernel, Front) else front_of(function, arguments, options)
     named, code = list(numbers_of(front, arguments)), ptx.parse(built.asm["ptx"])
     values = [value for _, value in named]
     sizes = grid_of(found.kernel, grid, arguments)
     chosen = warps.programs_of(sizes, programs)
-    threads = [
-        ptx.Threads(code, values, some, sizes)
-        for some in np.array_split(chosen, -(-len(chosen) // TOGETHER) or 1)
-        if len(some)
-    ]
+    batches = [chosen[first : first + TOGETHER] for first in range(0, len(chosen), TOGETHER)]
+    threads = [ptx.Threads(code, values, batch, sizes) for batch in batches]
     accesses = chain.from_iterable(each.run() for each in threads)
     requests, passes = warps.counted(Places(function, arguments), accesses)
     unaligned = list(dict.fromkeys(name for name, value in named if value is not None and value % ALIGNED))
     whole = all(each.whole for each in threads)
-    return ShownWarps(found.kernel, gpu, len(chosen), "", requests, passes, unaligned, whole)
-
-
-def warps_all(jobs: Sequence[tuple[Any, tuple, dict[str, Any]]], seconds: float) -> list[Warps]:
-    """Count for each job (kernel, args, kwargs) as warps_for does, all within `seconds`, in forked children. A job that crashes
-    costs only itself.
-
-    >>> [found.requests[0].lane_bytes for found in warps_all([(copy, (x, y, n), {"BLOCK": 1024}) for n in (1000, 1024)], 60)]
-    [4, 16]
-    """
-
-    def work(kernel: Any, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
-        return asdict(warps_for(kernel, *args, **kwargs))
-
-    found: list[Warps] = []
-    deadline = time.monotonic() + seconds
-    while len(found) < len(jobs):
-        found += map(warps.from_data, answers(work, jobs[len(found) :], deadline))
-        if len(found) < len(jobs):
-            kernel, _, options = jobs[len(found)]
-            why = (
-                "the compiler crashed on it" if time.monotonic() < deadline else f"too slow, the limit is {seconds:g} s"
-            )
-            name = undecorated(kernel).fn.__name__
-            found.append(Warps(name, options.get("gpu", "sm_90"), 0, f"kernel `{name}`: {why}."))
-    return found
+    return Warps(found.kernel, gpu, len(chosen), "", requests, passes, unaligned, whole)
 
 
 def numbers_of(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[str, int | None]]:
@@ -289,8 +288,6 @@ def _facts(places: Places, gpu: str, built: Any) -> Compiled:
     tensor_instructions = assembly.tensor_instructions(ptx)
     dots = list(assembly.dots(ttir))
     as_tf32 = [dot for dot in dots if dot.tf32] if any("tf32" in text for text in tensor_instructions) else []
-    widths = _narrowest(places, moves)
-    spans = _spans(places, built.asm.get("ttgir", ""))
     found = Compiled(
         places.kernel.name,
         gpu,
@@ -304,8 +301,6 @@ def _facts(places: Places, gpu: str, built: Any) -> Compiled:
         spill_bytes=spill_bytes,
         loads=_narrowest(places, [move for move in moves if move.op == "load"]),
         stores=_narrowest(places, [move for move in moves if move.op == "store"]),
-        spans={place: list(span.elements) for place, span in spans.items()},
-        passes={place: max(1, span.bits // widths.get(place, span.bits)) for place, span in spans.items()},
         tensor_instructions=tensor_instructions,
         copies=assembly.copies(ptx),
         dots=len(dots),
@@ -334,15 +329,6 @@ def _narrowest(places: Places, moves: Sequence[assembly.Move]) -> dict[str, int]
         if place:
             narrowest[place] = min(move.bits, narrowest.get(place, move.bits))
     return {place: narrowest[place] for place in sorted(narrowest, key=Places.line)}
-
-
-def _spans(places: Places, ttgir: str) -> dict[str, assembly.Span]:
-    """The span of the first access at each place, in the order of lines."""
-    known: dict[str, assembly.Span] = {}
-    for span in assembly.spans(ttgir):
-        if place := places.of_lines(span.frames):
-            known.setdefault(place, span)
-    return {place: known[place] for place in sorted(known, key=Places.line)}
 
 
 def _architecture(gpu: str) -> str:

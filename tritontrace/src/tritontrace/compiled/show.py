@@ -9,7 +9,7 @@ from html import escape
 from tritontrace.compiled.places import Places
 from tritontrace.compiled.warps import WIDEST
 from tritontrace.gpu import datasheet
-from tritontrace.results import Compiled, Requests, Slow, Warps
+from tritontrace.results import Compiled, Passes, Requests, Slow, Warps
 from tritontrace.words import plural
 
 REGISTERS = datasheet("H200").registers_per_thread  # the same on every architecture
@@ -68,10 +68,6 @@ def _rows(found: Compiled) -> Iterator[tuple[str, str]]:
             yield op, f"{bits} bits per thread, {place}"
         if widest and not widths:
             yield op, f"{widest} bits per thread"
-    for place, elements in found.spans.items():
-        passes = found.passes[place]
-        how = "one instruction" if passes == 1 else f"{passes} instructions, each of which touches the sectors of all"
-        yield "a warp", f"{' x '.join(map(str, elements))} elements in {how}, {place}"
     if found.dots or found.tensor_cores:
         yield "tensor cores", ", ".join(found.tensor_instructions) or "none: tl.dot runs on ordinary cores"
     if found.copies:
@@ -204,18 +200,22 @@ def slow_lines(found: Warps, efficiency: Mapping[tuple[int, str], float] | None 
                     "1 at the launch or in the code, without % or // on the way.",
                 )
             )
+    worst: dict[str, Passes] = {}
+    for each in found.passes:
+        if each.line and (each.line not in worst or each.conflicts > worst[each.line].conflicts):
+            worst[each.line] = each
     reasons += [
         Slow(
             "conflicts",
             each.line,
             each.op,
-            each.passes / each.needed,
-            f"kernel `{found.kernel}`, {each.line}: warps pass shared memory {each.passes / each.needed:.3g} times as often as "
-            f"without bank conflicts, at its {each.op}s. The compiler moves a block between threads there: another order of its "
-            "axes, another tile or another num_warps changes how.",
+            each.conflicts,
+            f"kernel `{found.kernel}`, {each.line}: at its {each.op}s, warps pass shared memory {each.conflicts:.3g} times as often as "
+            "without bank conflicts. The compiler moves a block between threads there: another order of its axes, another tile or "
+            "another num_warps changes how.",
         )
-        for each in found.passes
-        if each.line and each.passes >= LOUD * each.needed
+        for each in worst.values()
+        if each.conflicts >= LOUD
     ]
     return reasons
 

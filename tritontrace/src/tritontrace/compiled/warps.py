@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from math import prod
 from typing import Any
 
@@ -128,7 +129,7 @@ def counted(places: Places, accesses: Iterable[ptx.Access]) -> tuple[list[Reques
 
 def from_data(data: Mapping[str, Any]) -> Warps:
     """The Warps that dataclasses.asdict made this of."""
-    found = Warps(**data)
+    found = Warps(**{each.name: data[each.name] for each in fields(Warps) if each.name in data})
     found.requests = [Requests(**each) for each in data["requests"]]
     found.passes = [Passes(**each) for each in data["passes"]]
     return found
