@@ -58,7 +58,9 @@ class Trace(Recorded):
         Returns the Warps of each launch. From then on the table names the lines that are slow for what they say, the source has
         their numbers beside it, and as_data writes them. Raises ValueError for a trace that was read back.
 
-        >>> found, = t.warps()
+        >>> with trace() as asked:
+        ...     _ = copy[(4,)](x, y, 1000, BLOCK=256)
+        >>> (found,) = asked.warps()
         >>> [(each.op, each.lane_bytes, each.narrow) for each in found.requests]
         [('load', 4, False), ('store', 4, False)]
         """
