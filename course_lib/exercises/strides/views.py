@@ -19,7 +19,6 @@ def transposed(x: torch.Tensor, i: int, j: int) -> torch.Tensor:
 
 transpose_view = Exercise(
     id="strides.transpose_view",
-    entry="transpose_view",
     signature="transpose_view(shape: list[int], strides: list[int], i: int, j: int) -> (shape, strides)",
     kind="formula",
     minutes=5,
@@ -41,11 +40,6 @@ transpose_view = Exercise(
         Holds(reads_like(transposed), 2, say("strides.transpose_view.title_plain")),
         Holds(reads_like(transposed), 1, say("strides.transpose_view.title_strided"), "strided"),
     ],
-    hints=[
-        "Element (m, n) of the transpose is element (n, m) of x. Where did x keep it?",
-        "The stride belongs to the axis, so the stride goes where the size goes.",
-        "Copy both lists, then swap entries i and j in each: shape[i], shape[j] = shape[j], shape[i].",
-    ],
     mistakes=[
         gives(
             lambda shape, strides, i, j: [list(torch.empty(shape, device="meta").transpose(i, j).shape), strides],
@@ -62,7 +56,6 @@ def broadcast(x: torch.Tensor, target: list[int]) -> torch.Tensor:
 
 broadcast_view = Exercise(
     id="strides.broadcast_view",
-    entry="broadcast_view",
     signature="broadcast_view(shape: list[int], strides: list[int], target: list[int]) -> (shape, strides)",
     kind="formula",
     minutes=10,
@@ -85,13 +78,6 @@ broadcast_view = Exercise(
         Holds(reads_like(broadcast), 1, say("strides.broadcast_view.title_leading"), "leading"),
         Holds(reads_like(broadcast), 1, say("strides.broadcast_view.title_strided"), "strided"),
     ],
-    hints=[
-        "Along a repeated axis every step must lead to the same element. How far is a step, then?",
-        "Line the two shapes up at their right ends. An axis that x lacks, or that has size 1 in x and more in the target, gets "
-        "stride 0.",
-        "missing = len(target) - len(shape); then [0] * missing + [0 if n == 1 and t != 1 else s for n, s, t in zip(shape, "
-        "strides, target[missing:])].",
-    ],
     mistakes=[
         gives(
             lambda shape, strides, target: [target, torch.empty(target, device="meta").stride()],
@@ -102,7 +88,6 @@ broadcast_view = Exercise(
 
 tile_view = Exercise(
     id="strides.tile_view",
-    entry="tile_view",
     signature="tile_view(shape: list[int], strides: list[int], bm: int, bn: int) -> (shape, strides)",
     kind="formula",
     minutes=15,
@@ -121,12 +106,6 @@ tile_view = Exercise(
     criteria=[
         Holds(reads_like(tiles), 3, say("strides.tile_view.title_plain")),
         Holds(reads_like(tiles), 2, say("strides.tile_view.title_strided"), "strided"),
-    ],
-    hints=[
-        "There are four questions: how far is it to the next tile below, to the next tile on the right, to the next row within "
-        "a tile, and to the next column within it?",
-        "A step within a tile is a step of x. A step to the next tile below is bm steps of x at once.",
-        "shape [M // bm, N // bn, bm, bn], strides [bm * s0, bn * s1, s0, s1].",
     ],
     mistakes=[
         gives(
@@ -147,7 +126,6 @@ def windows(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
 
 sliding_windows = Exercise(
     id="strides.sliding_windows",
-    entry="sliding_windows",
     signature="sliding_windows(shape: list[int], strides: list[int], width: int, step: int) -> (shape, strides)",
     kind="formula",
     minutes=10,
@@ -168,12 +146,6 @@ sliding_windows = Exercise(
     criteria=[
         Holds(reads_like(windows), 2, say("strides.sliding_windows.title_plain")),
         Holds(reads_like(windows), 2, say("strides.sliding_windows.title_batch"), "batch"),
-    ],
-    hints=[
-        "Within a window, how far is the next element? And how far is the start of the next window?",
-        "How many starts 0, step, 2 step, ... leave room for a whole window before the end?",
-        "The last axis, of size L and stride s, becomes two axes. Their sizes are (L - width) // step + 1 and width, and their strides "
-        "are step * s and s.",
     ],
     mistakes=[
         gives(

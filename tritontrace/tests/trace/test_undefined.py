@@ -11,6 +11,7 @@ from sentences import says
 from tritontrace.cli import main
 from tritontrace.messages import say
 from tritontrace.tracing import trace
+from tritontrace.tracing.operations import poison
 from tritontrace.ttir.launching import KernelFault
 
 KERNELS = """
@@ -66,6 +67,14 @@ def test_of_several_programs_only_those_that_are_undefined_are_told():
     (fault,) = t.faults
     facts = {"program": say("trace.program", index=1), "does": say("trace.verb.store"), "element": 40, "elements": 24}
     assert says(fault.sentence, "trace.value.undefined", **facts)
+
+
+@pytest.mark.parametrize("other", ["poison", "zero"])
+def test_data_may_look_like_what_was_left_out(other):
+    x, o = torch.full((32,), int(poison("i32")), dtype=torch.int32), torch.zeros(32, dtype=torch.int32)
+    with trace(other=other) as t:
+        copy_integers[(1,)](x, o, 32, False)
+    assert t.faults == [] and torch.equal(o, x)
 
 
 def test_other_may_be_zero_as_on_nvidias_gpus():
