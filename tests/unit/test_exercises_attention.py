@@ -245,7 +245,7 @@ def test_a_mask_at_the_top_left_is_named():
         arguments = case.arguments(1)
         trials.append(Trial(case, [arguments], Evidence(case.name, outputs=[list(top_left(**arguments))])))
     found = criteria.judge(A.attention, trials)
-    assert "aligned at the top left" in found.remark
+    assert found.remark.id == "attention.attention.aligned_at_the_top_left"
     assert {f.title for f in found.findings if not f.passed} >= {"causal, Nq != Nk too"}
 
 
@@ -281,7 +281,7 @@ def test_the_other_convention_of_pairs_is_named():
     case = A.rotary.cases[0]
     arguments = case.arguments(1)
     trial = Trial(case, [arguments], Evidence(case.name, outputs=[rotate_half(**arguments)]))
-    assert "column i with column i + D / 2" in criteria.judge(A.rotary, [trial]).remark
+    assert criteria.judge(A.rotary, [trial]).remark.id == "attention.rotary.halves_as_pairs"
 
 
 # ------------------------------------------------------------------------------------------------ what verdicts say
@@ -347,12 +347,12 @@ def test_a_slip_gets_its_own_sentence(entry, patch, words):
 
 def test_a_large_negative_number_for_a_mask_is_named():
     patches = ("s, -inf)", "s, -1e9)"), ("p = torch.exp(s - base[..., None])", "p = torch.softmax(s, -1)")
-    assert "the mean of all values" in remark_on("attention", *patches)
+    assert remark_on("attention", *patches).id == "attention.attention.equal_weights_where_nothing_is_seen"
 
 
 def test_without_a_maximum_nothing_is_said_of_infinities_subtracted():
     naive = ("torch.exp(m_a - base), torch.exp(m_b - base)", "torch.exp(m_a) / m.exp(), torch.exp(m_b) / m.exp()")
-    assert "Subtract the larger maximum inside exp" in remark_on("merge", naive)
+    assert remark_on("merge", naive).id == "attention.merge.absolute_exponentials"
 
 
 def test_p_masked_with_minus_infinity_is_not_a_query_that_sees_nothing():

@@ -440,7 +440,7 @@ def test_the_strides_of_lse_are_named():
         there.as_strided((lse.numel(),), (1,)).copy_(lse.flatten())  # stored row by row
         return o, there
 
-    assert "lse is not contiguous" in remark(F.flash_attention_forward, wrong)
+    assert remark(F.flash_attention_forward, wrong).id == "flash.flash_attention_forward.lse_with_the_strides_of_q"
 
 
 @pytest.mark.parametrize("sums_too", [False, True])
@@ -473,7 +473,7 @@ def test_a_row_taken_for_a_query_is_named(clamped):
         k, v = (torch.nn.functional.pad(x, (0, 0, 0, pad)) for x in (k, v))
         return F.slips.softened(torch.arange(nk + pad) < row + 1 + nk - nq, q, k, v).to(q.dtype)
 
-    assert "Row r is query r % Nq" in remark(F.grouped_attention, wrong)
+    assert remark(F.grouped_attention, wrong).id == "flash.grouped_attention.row_is_query"
     assert (
         remark(F.grouped_attention, lambda q, k, v, causal: wrong(q, k, v, True)) == ""
     )  # full attention is wrong, too
@@ -519,7 +519,7 @@ def test_a_scale_rounded_into_q_is_named():
     def rounded(q, k, v):
         return in_float32((q.float() * q.shape[-1] ** -0.5).to(q.dtype), k, v, scale=1.0)
 
-    assert "You multiply q by the scale" in remark(F.one_head, rounded)
+    assert remark(F.one_head, rounded).id == "flash.flash_attention_forward.q_scaled_in_half_precision"
 
 
 def test_a_nan_is_no_tf32():

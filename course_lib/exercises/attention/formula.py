@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Numbers, Truths
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import anywhere, from_zero, positions, qkv, with_backward
@@ -116,12 +117,12 @@ rotary = Exercise(
     mistakes=[
         Misconception(
             halves,
-            "You pair column i with column i + D / 2, as some models do. Here columns 2 i and 2 i + 1 are a pair.",
+            say("attention.rotary.halves_as_pairs"),
             rotated,
         ),
         Misconception(
             lambda x, positions, **_: rotated(x, -positions),
-            "You turn the pairs in the wrong direction. Look at the signs of the sines.",
+            say("attention.rotary.the_other_way_round"),
             rotated,
         ),
     ],
@@ -170,7 +171,7 @@ attention = Exercise(
         *NO_MAXIMUM,
         has_nan(
             ["nothing"],
-            "The result has NaN. All scores of a query that sees nothing are -inf, and their softmax is 0 / 0.",
+            say("attention.attention.nan_where_nothing_is_seen"),
             each_sees_a_key,
         ),
     ],
@@ -228,7 +229,7 @@ backward = Exercise(
         ),
         has_nan(
             ["nothing"],
-            "The result has NaN. If a query sees nothing, its lse is -inf, and exp(-inf - -inf) is NaN.",
+            say("attention.attention_backward.nan_where_nothing_is_seen"),
             each_sees_a_key,
         ),
         *CHAIN_RULE,

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial
 from course_lib.exercises.attention.oracles import State, gradients, merged, reference, seen
 from course_lib.exercises.misconceptions import Misconception, failing, is_closer_to, nth, results
@@ -342,17 +343,17 @@ def no_scale_on_the_way_back(trials: Sequence[GradedTrial]) -> str:
     return ""
 
 
-AT_THE_TOP_LEFT = "Your mask is aligned at the top left. The last query must see all keys: j <= i + Nk - Nq."
+AT_THE_TOP_LEFT = say("attention.attention.aligned_at_the_top_left")
 THE_OTHER_WAY = "The mask is shifted the other way: it needs Nk - Nq, not Nq - Nk."
 TOP_LEFT = Misconception(top_left, AT_THE_TOP_LEFT, each=True)
-WITHOUT_SCALE = "These are the results without the scale 1 / sqrt(D)."
-WITHOUT_MASK = "These are the results without the causal mask."
+WITHOUT_SCALE = say("attention.attention.no_scale")
+WITHOUT_MASK = say("attention.attention.no_mask")
 UNSCALED = Misconception(unscaled, WITHOUT_SCALE)
 UNMASKED = Misconception(all_keys, WITHOUT_MASK, each=True)  # in one case it could be one tile
 NO_MAXIMUM = [
     Misconception(
         overflowing,
-        "In float32 exp(s) is infinite from s = 89 on, and 0 below -104. Subtract each row's maximum first.",
+        say("attention.attention.no_maximum"),
         place=place,
     )
     for place in (0, 1)
@@ -365,7 +366,7 @@ LAST_QUERIES = (
 FORMULA_SLIPS = [
     Misconception(
         lambda q, k, v, causal=False, scale=None: None if scale is None else reference(q, k, v, causal)[0],
-        "These are the results with a scale of 1 / sqrt(D), but the call gave another scale.",
+        say("attention.attention.ignores_the_scale_it_is_given"),
     ),
     Misconception(
         lambda q, k, v, causal=False, scale=None: (
@@ -373,36 +374,34 @@ FORMULA_SLIPS = [
             if causal
             else torch.softmax(shares(q, k, seen(q.shape[-2], k.shape[-2], False), scale), -2) @ v.double()
         ),
-        "Your softmax goes along the queries. The weights of each query must add up to 1, so use dim=-1.",
+        say("attention.attention.a_softmax_along_the_queries"),
     ),
     Misconception(
         mean_of_all,
-        "A query that sees nothing gets the mean of all values, as from a softmax of equal scores. Mask with -inf, and give it zeros.",
+        say("attention.attention.equal_weights_where_nothing_is_seen"),
     ),
 ]
 WALKS = [
-    Misconception(walked(divided=False), "You return acc. Divide it by l after the last tile."),
+    Misconception(walked(divided=False), say("attention.tiled_attention.never_divides")),
     Misconception(
         walked(acc_too=False),
-        "When the maximum grows, you multiply l by exp(m - m_new), but not acc. acc is relative to m, too.",
+        say("attention.tiled_attention.acc_is_not_rescaled"),
     ),
     Misconception(
         walked(l_too=False),
-        "When the maximum grows, you multiply acc by exp(m - m_new), but not l. l is relative to m, too.",
+        say("attention.tiled_attention.l_is_not_rescaled"),
     ),
-    Misconception(walked(False, False), "When the maximum grows, acc and l must be multiplied by exp(m - m_new)."),
+    Misconception(walked(False, False), say("attention.tiled_attention.no_rescaling")),
     Misconception(
         walked(rounded=True),
-        "You round acc to half precision after each tile. Keep acc in float32, and round only o.",
+        say("attention.tiled_attention.a_state_in_half_precision"),
     ),
-    Misconception(walked(), "lse lacks m. l is relative to the maximum, so lse = m + log(l).", place=1),
+    Misconception(walked(), say("attention.tiled_attention.lse_without_the_maximum"), place=1),
 ]
-LAST_KEYS = Misconception(
-    whole_tiles, "You leave out the last, short tile of keys. Does the loop round up, -(-Nk // bn)?", each=True
-)
+LAST_KEYS = Misconception(whole_tiles, say("attention.tiled_attention.forgets_the_short_last_tile_of_keys"), each=True)
 UNDERFLOW = Misconception(
     underflowing,
-    "All scores are near -200, so each exp is 0. Do you subtract the maximum, and does it start from -inf?",
+    say("attention.tiled_attention.m_starts_at_0"),
 )
 MASKS = [
     *masks(lambda i, j, shift, bm: j <= i - shift, THE_OTHER_WAY),
@@ -412,23 +411,23 @@ MASKS = [
     ),
     *masks(
         lambda i, j, shift, bm: j <= i % bm + shift,
-        "Your mask uses a query's number in its tile instead of its number in q. Add the number at which the tile begins.",
+        say("attention.tiled_attention.a_query_s_number_in_its_tile"),
     ),
-    *masks(lambda i, j, shift, bm: j < i + shift, "Each query sees one key too few: j <= i + Nk - Nq."),
-    *masks(lambda i, j, shift, bm: j <= i + shift + 1, "Each query sees one key too many: j <= i + Nk - Nq."),
-    *masks(lambda i, j, shift, bm: j > -1, "Tiles with both seen and unseen keys need the causal mask.", [True]),
+    *masks(lambda i, j, shift, bm: j < i + shift, say("attention.tiled_attention.off_by_one")),
+    *masks(lambda i, j, shift, bm: j <= i + shift + 1, say("attention.tiled_attention.sees_one_key_more")),
+    *masks(lambda i, j, shift, bm: j > -1, say("attention.tiled_attention.no_mask_in_a_tile"), [True]),
 ]
 MERGES = [
     Misconception(
         without_a_maximum,
-        "In float32 exp(m) by itself is infinite from m = 89 on, and 0 below -104. Subtract the larger maximum inside exp.",
+        say("attention.merge.absolute_exponentials"),
         merged,
         1,
     ),
     *(
         Misconception(
             state_by(l=turned),
-            "A factor is upside down. That of a is exp(m_a - m), that of b is exp(m_b - m), and both are at most 1.",
+            say("attention.merge.upside_down"),
             merged,
             1,
             each=True,
@@ -450,44 +449,47 @@ MERGES = [
     ),
     Misconception(
         state_by(l=lambda x, y, *_: x + y),
-        "You add l_a and l_b as they are. l_a is relative to m_a, so multiply it by exp(m_a - m), and l_b likewise.",
+        say("attention.merge.neither_l_is_corrected"),
         merged,
         1,
         each=True,
     ),
     Misconception(
         state_by(acc=lambda x, y, *_: x + y),
-        "m and l are right, but acc is not. Like l, acc is relative to the maximum, and needs the same factors, with [..., None].",
+        say("attention.merge.acc_is_not_corrected"),
         merged,
         2,
     ),
     Misconception(
         state_by(divided=True),
-        "You divide acc by l. A state holds sums, so divide only after the last merge.",
+        say("attention.merge.acc_becomes_a_mean"),
         merged,
         2,
     ),
 ]
 A_SECOND_SOFTMAX = Misconception(
     by_chain_rule(tile=64),
-    "You take the softmax of each tile, which adds up to 1 in that tile. p is exp(s - lse).",
+    say("attention.attention_backward.a_second_softmax"),
     gradients,
 )
 CHAIN_RULE = [
-    Misconception(by_chain_rule(minus=0.0), "dq and dk lack delta: ds = p * (dp - delta).", gradients),
+    Misconception(by_chain_rule(minus=0.0), say("attention.attention_backward.no_d"), gradients),
     Misconception(
-        by_chain_rule(edge=lambda nq, nk: nk), "These are the gradients without the causal mask.", gradients, each=True
+        by_chain_rule(edge=lambda nq, nk: nk),
+        say("attention.attention_backward.no_mask_and_all_tiles"),
+        gradients,
+        each=True,
     ),
     Misconception(by_chain_rule(edge=lambda nq, nk: nq - nk), THE_OTHER_WAY, gradients, each=True),
     Misconception(by_chain_rule(edge=lambda nq, nk: 0), AT_THE_TOP_LEFT, gradients),
     Misconception(
         by_chain_rule(keys=64),
-        "dq comes only from the last tile of keys. Add each tile to it with +=.",
+        say("attention.attention_backward.the_last_tile_alone"),
         gradients,
     ),
     Misconception(
         by_chain_rule(queries=64),
-        "dk comes only from the last tile of queries. Add each tile to it with +=.",
+        say("attention.attention_backward.dk_of_the_last_queries_alone"),
         gradients,
         1,
         each=True,

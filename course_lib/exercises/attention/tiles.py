@@ -7,6 +7,7 @@ from itertools import product
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import rearranged, states, tiled
@@ -67,7 +68,7 @@ merge = Exercise(
         *MERGES,
         has_nan(
             ["identity", "nothing"],
-            "The result has NaN, because -inf - -inf is NaN. The maximum of an empty state is -inf, and so is that of two empty states.",
+            say("attention.merge.nan_of_two_empty_states"),
         ),
         has_nan(
             ["large"],
@@ -170,12 +171,12 @@ tiled_attention = Exercise(
         last_queries_unwritten,
         has_nan(
             ["nothing", "causal"],
-            "The result has NaN. While a query has seen nothing, m is -inf, and -inf - -inf is NaN. At the end, l may be 0.",
+            say("attention.tiled_attention.0_0_where_nothing_was_seen"),
             no_infinities,
         ),
         has_nan(
             ["hard"],
-            "The result has NaN. An exp overflowed, or all terms of a sum underflowed. Subtract the running maximum before exp.",
+            say("attention.tiled_attention.no_running_maximum"),
             no_infinities,
         ),
         UNDERFLOW,
@@ -234,19 +235,19 @@ flash_bytes = Exercise(
     mistakes=[
         every(
             lambda output, n, **a: output == moved_bytes(n, **a) - 4 * n,
-            "Only lse is missing. One float32 for each query is written, too.",
+            say("attention.flash_bytes.no_lse"),
         ),
         every(
             causal_halved,
-            "You count half of all tiles if the pass is causal. But those on the diagonal are loaded whole. Add up each program's own.",
+            say("attention.flash_bytes.causal_costs_half"),
         ),
         every(
             padded_tiles,
-            "You count the last tile as a whole one. Masked positions move nothing, so count only the rows that it has.",
+            say("attention.flash_bytes.whole_tiles_alone"),
         ),
         every(
             lambda output, n, d, itemsize, **_: output in (4 * n * d * itemsize, 4 * n * d * itemsize + 4 * n),
-            "You count k and v once. But each program reads them again, because programs share nothing but memory.",
+            say("attention.flash_bytes.k_and_v_once"),
         ),
     ],
 )

@@ -6,6 +6,7 @@ import itertools
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import (
     Correct,
     Holds,
@@ -99,8 +100,8 @@ predictions = Exercise(
     mistakes=[
         miscounted(
             {
-                ("neighbours", 32): "neighbours: you counted requests. Each touches several sectors.",
-                ("every_fourth", 512): "every_fourth: an element is a half, so lanes are 8 bytes apart, and not 16.",
+                ("neighbours", 32): say("coalescing.predictions.requests_not_sectors"),
+                ("every_fourth", 512): say("coalescing.predictions.every_fourth_float"),
                 (
                     "every_fourth",
                     1024,
@@ -108,7 +109,7 @@ predictions = Exercise(
                 (
                     "shifted",
                     129,
-                ): "shifted: not the block alone begins inside a sector. Each group of 32 lanes does, and ends in one more.",
+                ): say("coalescing.predictions.a_shift_costs_one_sector_in_all"),
                 (
                     "shifted",
                     128,
@@ -116,8 +117,8 @@ predictions = Exercise(
                 (
                     "half_masked",
                     64,
-                ): "half_masked: a sector is moved as a whole. How many sectors hold no byte that is wanted?",
-                ("column", 2): "column: you counted requests. Where does each lane of one go?",
+                ): say("coalescing.predictions.a_mask_saves_half"),
+                ("column", 2): say("coalescing.predictions.a_column_is_one_request"),
                 ("column", 32): "column: that is one request. How many does it take for all lanes?",
             }
         )

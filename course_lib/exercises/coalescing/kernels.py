@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from course_lib.catalogue import say
 from course_lib.criteria import GATES, Coalesced, Correct, Programs, Traffic, copy_bytes, sum_budget
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import FP16, Drawing, against_copy, cases_of
@@ -101,12 +102,12 @@ transpose = Exercise(
         row_by_row_into_columns(lambda x: x.T),
         wasteful(
             "store",
-            "Each store goes down a column: 32 lanes, 32 sectors. What if the program held more than one row?",
+            say("coalescing.transpose.one_row_a_program"),
             alone=True,
         ),
         wasteful(
             "load",
-            "Each load goes down a column: 32 lanes, 32 sectors. What if the program held more than one column?",
+            say("coalescing.transpose.one_column_a_program"),
             alone=True,
         ),
         short_runs,
@@ -143,7 +144,7 @@ column_sum = Exercise(
         the_last_rows_alone,
         added_in_float16(SUMS),
         on_fault("uninitialised", "atomic_add adds to what is there: start from torch.zeros, not torch.empty."),
-        on_race("Several programs write one sum: tl.atomic_add, or a row of partial sums for each part."),
+        on_race(say("coalescing.column_sum.parts_overwrite_each_other")),
         wasteful("load", DOWN_A_COLUMN),
         short_runs,
     ],
@@ -175,11 +176,8 @@ deinterleave = Exercise(
     mistakes=[
         Misconception(
             [partial(halves_of_blocks, block=2**k) for k in range(6, 13)],
-            "`even` is the first half of each block, and not every other element. Neighbours must lie along the last axis, since tl.split "
-            "takes that axis apart.",
+            say("coalescing.deinterleave.halves_not_pairs"),
         ),
-        wasteful(
-            "load", "Each load skips every other element: half of every sector is thrown away.", times=2, alone=True
-        ),
+        wasteful("load", say("coalescing.deinterleave.two_strided_loads"), times=2, alone=True),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial, accesses
 from course_lib.exercise import ErrorBudget, Trial
 from course_lib.mistakes import MistakeMatcher
@@ -106,17 +107,12 @@ def added_in_float16(budget: ErrorBudget) -> MistakeMatcher:
                 right[x.dtype].append(bool(((output - sums).abs() <= budget(sums, torch.float32, arguments)).all()))
         if not all(right[torch.float32]) or all(right[torch.float16]):
             return ""
-        return (
-            "Right in float32, and off in float16: is each tile turned into float32 before it is added, and `total` float32 from "
-            "the start? In float16, 2048 + 1 is 2048."
-        )
+        return say("coalescing.column_sum.adds_in_float16")
 
     return look
 
 
-DOWN_A_COLUMN = (
-    "32 lanes, 32 sectors: neighbouring lanes of this access are not neighbours in memory. Which axis has stride 1?"
-)
+DOWN_A_COLUMN = say("coalescing.column_sum.one_column_a_program")
 
 
 def halves_of_blocks(x: torch.Tensor, block: int) -> tuple[torch.Tensor, torch.Tensor]:

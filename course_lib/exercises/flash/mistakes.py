@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial
 from course_lib.evidence import Evidence
 from course_lib.exercises.attention.mistakes import (
@@ -87,8 +88,7 @@ def unstored(trials: Sequence[GradedTrial]) -> str:
 
 copied = torch_did(
     ["clone"],
-    "A tensor is copied: .contiguous() does that, and .reshape and .flatten do where no view has the new shape. Strides tell the kernel "
-    "where elements lie; x[None, None].flatten(0, -4) is a view (B, H, N, D) of every input here.",
+    say("flash.flash_attention_forward.makes_copies"),
 )
 
 
@@ -142,11 +142,7 @@ def few_programs(trials: Sequence[GradedTrial]) -> str:
 def infinite(trials: Sequence[GradedTrial]) -> str:
     """Say so if sums of many values ran over."""
     over = any(bool(o.isinf().any()) for t in trials if t.case.group == "half" for _, o in results([t]))
-    return (
-        "The result is inf, because the sums of a share exceed 65504, the largest float16. Keep m, l and acc of a share in float32."
-        if over
-        else ""
-    )
+    return say("flash.flash_decode.states_in_float16") if over else ""
 
 
 def slip(wrong: Wrong, says: str, place: int = 0, **how: Any) -> Misconception:
@@ -160,18 +156,18 @@ def slip(wrong: Wrong, says: str, place: int = 0, **how: Any) -> Misconception:
     return Misconception([forward(one) for one in several(wrong)], says, right, place, **how)
 
 
-ROUNDED_Q = "You multiply q by the scale, and the product is rounded to q's dtype. Multiply the scores instead, which are float32."
+ROUNDED_Q = say("flash.flash_attention_forward.q_scaled_in_half_precision")
 SCALED_Q = [slip(scale_in(factor), ROUNDED_Q, place=1) for factor in (1.0, math.log2(math.e))]
 UNSCALED = slip(instead(scale=1.0), WITHOUT_SCALE)
 WITHOUT_WINDOW = [
     slip(
         instead(window=None, causal=True),
-        "These are the results without the window, with all keys up to the query's own.",
+        say("flash.sliding_window.no_window"),
     ),
     *(
         slip(
             in_the_tiles_of_a_walk(bm, bn),
-            "The walk begins where the window begins, but there is no mask for it. The first tile also has keys that are too old.",
+            say("flash.sliding_window.no_mask_for_keys_that_are_too_old"),
         )
         for bm in (16, 32, 64, 128)
         for bn in (16, 32, 64, 128)
@@ -183,32 +179,29 @@ MASKS = [
     slip(lambda causal=False, **call: instead()(**call) if causal else None, WITHOUT_MASK, each=True),
     TOP_LEFT,
 ]
-FIRST_KEYS = slip(first_keys, "Only the first Nq keys are read. The loop over the keys must go to Nk, the length of k.")
-ROWS_AS_QUERIES = (
-    "The mask uses the number of a row in the group as the number of its query. Row r is query r % Nq of its head."
-)
+FIRST_KEYS = slip(first_keys, say("flash.one_head.the_first_nq_keys_alone"))
+ROWS_AS_QUERIES = say("flash.grouped_attention.row_is_query")
 HEADS_AS_QUERIES = slip(
     heads_as_queries,
-    "The mask takes the number of a head in its group for that of a query: row r of a group is query r % Nq of head r // Nq.",
+    say("flash.grouped_attention.head_is_query"),
     each=True,
 )
 POWERS_OF_2 = slip(
     instead(lambda s: s * math.log(2)),
-    "The weights are powers of 2 here, since tl.exp2(x) is 2**x. To get exp(x), write tl.exp2(x * 1.4426950408889634); the factor is "
-    "log2 e.",
+    say("flash.one_head.powers_of_two"),
     times=30,  # a scale of (2D)^-0.5 is 0.7071 of the right one, and ln 2 is 0.6931
 )
 BASES = [
     slip(
         lse_by(lambda m, l: (m + l.log()) / math.log(2)),
-        "lse is in base 2. Multiply it by ln 2, which is 0.6931471805599453.",
+        say("flash.causal_one_head.lse_in_base_2"),
         place=1,
         each=True,
     ),
     *(
         slip(
             lse_by(mixed),
-            "One term of lse is in base 2, the other in base e. lse is m + tl.log(l). If m is in base 2, it is (m + tl.log2(l)) * ln 2.",
+            say("flash.one_head.half_of_lse_in_base_2"),
             place=1,
             each=True,
         )
@@ -216,7 +209,7 @@ BASES = [
     ),
     slip(
         lse_by(lambda m, l: l.log()),
-        "lse lacks m. The sum l is relative to the maximum, so lse is m + log(l).",
+        say("flash.one_head.lse_without_the_maximum"),
         place=1,
         each=True,
     ),
@@ -224,55 +217,55 @@ BASES = [
 LOST = [
     slip(
         lost(far_below_its_neighbours),
-        "Rows far below their neighbours come out as 0. Each row needs its own maximum, tl.max(s, 1), and not the maximum of all of s.",
+        say("flash.online_update.one_maximum_for_all_rows"),
         each=True,
     ),
     slip(
         lost(low_behind_an_empty_tile),
-        "A row that has seen nothing yet must keep m = -inf. The 0 that replaces m inside exp is not the new m.",
+        say("flash.online_update.0_for_a_maximum_of_inf_stays"),
         each=True,
     ),
 ]
 ROUNDED_SUMS = [
-    slip(of_rounded_weights(too), "l adds up rounded weights. Sum p before you round it to v's dtype.", place=1)
+    slip(of_rounded_weights(too), say("flash.online_update.sums_rounded_probabilities"), place=1)
     for too in (False, True)
 ]
 ROUNDED_SCORES = [
     slip(
         of_rounded_scores(scaled),
-        "The scores were rounded to half precision. Keep the float32 result of tl.dot.",
+        say("flash.flash_attention_forward.scores_in_half_precision"),
         place=1,
     )
     for scaled in (False, True)
 ]
 ROUNDED_ACCUMULATOR = slip(
     in_tiles(rounded=True),
-    "acc was rounded to half precision after each tile, so small terms are lost. Keep acc in float32, and round only o.",
+    say("flash.flash_attention_forward.an_accumulator_in_half_precision"),
 )
 STRIDED_LSE = slip(
     with_strides_of,
-    "lse is not contiguous here, because torch.empty_like keeps the order of q's strides. Allocate it with torch.empty(q.shape[:-1], ...).",
+    say("flash.flash_attention_forward.lse_with_the_strides_of_q"),
     place=1,
 )
-ONE_TOO_FEW = "Each query sees one key too few."
+ONE_TOO_FEW = say("flash.causal_one_head.sees_one_key_fewer")
 OWN_KEY = [slip(without_its_own(nothing), f"{ONE_TOO_FEW} Its own key is missing.") for nothing in (math.nan, 0.0)]
 EDGES = [
     *(slip(shifted(-1, nothing), ONE_TOO_FEW) for nothing in (0.0, math.nan)),
-    slip(shifted(1), "Each query sees one key too many."),
+    slip(shifted(1), say("flash.causal_one_head.sees_one_key_more")),
 ]
 OTHER_SCALE = slip(
     lambda scale=None, **call: None if scale is None else attend(**call),
-    "These are the results with a scale of D**-0.5, but another scale was given.",
+    say("flash.flash_attention_forward.a_scale_of_0_taken_for_none"),
     each=True,
 )
 MISSING_KEYS = slip(
     other_keys(lambda nk, tile: -(-nk // tile) * tile),
-    "Keys that are not there have a score of 0 here, so they get a share of each row's weight. Their scores must be -inf.",
+    say("flash.flash_attention_forward.missing_keys_score_0"),
     each=True,
 )
 LAST_KEYS = slip(
     other_keys(lambda nk, tile: nk // tile * tile),
-    "The last, partial tile of keys is left out. The loop must go on to the last of the Nk keys: range(0, Nk, BLOCK_N).",
+    say("flash.grouped_attention.only_whole_tiles_of_keys"),
     each=True,
 )
 NOT_RESCALED = [
@@ -295,24 +288,23 @@ SWAPPED_HEADS = [
     )
     for names in ("q", "k", "v", "o", "kv")
 ]
-UNDIVIDED = slip(undivided, "These are the sums. Divide by l after the last tile: o = acc / l.")
+UNDIVIDED = slip(undivided, say("flash.one_head.forgets_to_divide"))
 OTHER_HEADS = slip(
     other_heads,
-    "Here head h of q reads head h % Hkv of k and v. But the heads of a group are neighbours, so it must read head h // (Hq // Hkv).",
+    say("flash.grouped_attention.heads_in_another_order"),
 )
 MERGES = [
     slip(
         merged_by(lambda m, l, acc: acc.sum(0) / l.sum(0)[..., None]),
-        "The shares are added up without a correction. Each share is relative to its own maximum, so multiply its l and acc by exp(m "
-        "- top).",
+        say("flash.flash_decode.adds_the_shares_up"),
     ),
     slip(
         merged_by(lambda m, l, acc: (acc / l[..., None]).mean(0)),
-        "This is the mean of the shares' results. Add up their acc and their l, each multiplied by exp(m - top), and then divide.",
+        say("flash.flash_decode.a_mean_of_the_shares"),
     ),
     slip(
         merged_by(lambda m, l, acc: (torch.exp(m - m.amax(0))[..., None] * acc).sum(0) / l.sum(0)[..., None]),
-        "acc is multiplied by exp(m - top), and l is not. But both are relative to the maximum of their share.",
+        say("flash.flash_decode.l_is_not_corrected"),
     ),
 ]
 OF_O = [
@@ -328,17 +320,13 @@ OF_O = [
     *NOT_RESCALED,
     POWERS_OF_2,
 ]
-SEEN_NOTHING = (
-    "The result has NaN. Where a row has seen nothing yet, m is -inf, and -inf - -inf is NaN. At the end l may be 0, and 0 / 0 is "
-    "NaN."
-)
+SEEN_NOTHING = say("flash.flash_attention_forward.0_0_where_nothing_is_seen")
 NAN = in_bounds(has_nan(["nothing", "causal", "late"], SEEN_NOTHING))
 NAN_IN_WINDOW = [
     in_bounds(
         has_nan(
             ["plain", "ragged"],
-            "The first row has NaN, but it sees its own key: no row may see nothing here. Does the walk begin at the first key that the "
-            "*first* row of the tile sees?",
+            say("flash.sliding_window.the_last_row_s_window"),
             where=lambda rows: rows.reshape(-1, rows.shape[-1])[:, 0].any(),
         )
     ),
@@ -347,13 +335,13 @@ NAN_IN_WINDOW = [
 NO_KEY_AT_ALL = in_bounds(
     has_nan(
         ["plain"],
-        "The result has NaN in some rows: these have seen no key, so l is 0. Does the walk of their tile reach every key that they see?",
+        say("flash.causal_one_head.the_second_part_is_forgotten"),
     )
 )
 NAN_WITHOUT_KEYS = in_bounds(
     has_nan(
         ["longer"],
-        "The result has NaN, so some row saw no key at all. Here each query sees at least Nk - Nq + 1 keys: query i sees i + 1 + Nk - Nq.",
+        say("flash.causal_one_head.shifted_the_other_way"),
     )
 )
 NAN_AT_ONCE = in_bounds(
@@ -366,14 +354,13 @@ NAN_AT_ONCE = in_bounds(
 OVERFLOW = in_bounds(
     has_nan(
         ["hard"],
-        "The result has NaN. An exp overflowed, or all terms of a sum underflowed. Subtract the running maximum before exp.",
+        say("flash.causal_one_head.no_maximum"),
     )
 )
 OVERFLOW_OF_SHARES = in_bounds(
     has_nan(
         ["hard"],
-        "The result has NaN. An exp overflowed, or all terms of a sum underflowed. Subtract a maximum before each exp: in a share its "
-        "running maximum, in the merge the maximum of all shares, exp(m - tl.max(m, 0)).",
+        say("flash.flash_decode.no_maximum_of_the_shares"),
     )
 )
 VIEWS = [
@@ -384,4 +371,4 @@ VIEWS = [
     ),
     copied,
 ]
-RACE = on_race("Two programs store to the same place. Does each program's number give another pair of tile and head?")
+RACE = on_race(say("flash.flash_attention_forward.one_batch_alone"))

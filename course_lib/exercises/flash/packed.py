@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, DotFlops, Launches, Traffic
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import qkv
@@ -101,28 +102,25 @@ varlen = Exercise(
         Launches(1, 1),
     ],
     mistakes=[
-        on_race(
-            "Two programs store to the same place. Does each stop at the end of its own text, offsets[seq + 1], in the mask of the store, "
-            "too, and where a text has no token?"
-        ),
+        on_race(say("flash.varlen.past_an_empty_text")),
         Misconception(
             lambda q, k, v, **_: attend_causal(q, k, v).o,
-            "A query sees the keys of the sequences before its own. The loop over keys begins at offsets[seq], not at 0.",
+            say("flash.varlen.sees_the_texts_before"),
             attend_packed,
         ),
         Misconception(
             in_each(lambda **own: attend(**own).o),
-            "A query sees later tokens of its own sequence. Attention is causal here: key <= query.",
+            say("flash.varlen.not_causal"),
             attend_packed,
         ),
         Misconception(
             in_each(lambda **own: attend(**own, causal=True, scale=1.0).o),
-            "The scores lack the scale, 1 / sqrt(D).",
+            say("flash.varlen.no_scale"),
             attend_packed,
         ),
         Misconception(
             in_each(lambda **own: undivided(**own, causal=True)),
-            "These are the sums. Divide by l after the last tile: o = acc / l.",
+            say("flash.one_head.forgets_to_divide"),
             attend_packed,
         ),
         unstored,

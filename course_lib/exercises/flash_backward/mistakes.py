@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial
 from course_lib.criteria.results import of_group
 from course_lib.exercise import Trial
@@ -207,7 +208,7 @@ def tiles_of(name: str, place: int) -> list[MistakeMatcher]:
     found = [in_tiles_of(name, place, alone, (16, 32, 64), last=True), in_tiles_of(name, place, turned, turned=True)]
     if name == "dv":
         of_q = by_other_products(lambda p, difference, q, do: (p * difference, p, q))
-        return [*found, slip(name, place, of_q, "dv is p times q here. It is p times do.")]
+        return [*found, slip(name, place, of_q, say("flash_backward.dkdv.dv_from_q"))]
     other, wanted = ("v", "k") if name == "dq" else ("do", "q")
     axis = "the wrong axis. Queries are the rows of q @ k.T, [:, None], and the columns of k @ q.T, [None, :]."
     base = (
@@ -220,7 +221,7 @@ def tiles_of(name: str, place: int) -> list[MistakeMatcher]:
         in_tiles_of(name, place, f"lse and delta lie along {axis}", lse=along_keys, delta=along_keys),
         in_tiles_of(name, place, base, (128,), exp=torch.exp2),
         in_tiles_of(name, place, base, (128,), lse=lambda x, _: math.log(2) * x[..., None]),
-        in_tiles_of(name, place, "p lacks lse: p = exp(s - lse).", (128,), lse=lambda x, _: 0 * x[..., None]),
+        in_tiles_of(name, place, say("flash_backward.dkdv.p_without_lse"), (128,), lse=lambda x, _: 0 * x[..., None]),
         in_tiles_of(name, place, f"{name} is ds times {wanted}, and here it is ds times {other}.", (128,), others=True),
         *found,
     ]
@@ -276,11 +277,7 @@ def handed_q(trials: Sequence[GradedTrial]) -> str:
 def atomics(trials: Sequence[Trial]) -> str:
     """Say that atomics add in any order, if there are any."""
     found = any(a.op == "atomic" for t in trials for launch in t.evidence.launches for a in launch.accesses)
-    return (
-        "Atomics add in the order in which programs happen to arrive. Let one program make each whole sum, and store it with tl.store."
-        if found
-        else ""
-    )
+    return say("flash_backward.dkdv.adds_dk_atomically") if found else ""
 
 
 def mistakes_of(name: str, place: int) -> list[MistakeMatcher]:
@@ -304,7 +301,7 @@ def mistakes_of(name: str, place: int) -> list[MistakeMatcher]:
             name, place, scaled(1), f"{name} has the factor scale twice: once at the end, and once in ds or in {other}."
         ),
         slip(name, place, by_the_formula(minus=0.0), f"{name} lacks delta: ds = p * (dp - delta)."),
-        slip(name, place, by_the_formula(minus=-1.0), "delta is added, and must be subtracted: ds = p * (dp - delta)."),
+        slip(name, place, by_the_formula(minus=-1.0), say("flash_backward.dkdv.delta_added")),
         slip(
             name,
             place,
@@ -321,7 +318,7 @@ def masks_of(name: str) -> list[MistakeMatcher]:
         slip(name, 0, by_the_formula(lambda nq, nk: 0), of_attention.AT_THE_TOP_LEFT),
         # in one case it could be one tile
         slip(name, 0, by_the_formula(lambda nq, nk: nk), "These are the gradients without the causal mask.", each=True),
-        slip(name, 0, by_the_formula(lambda nq, nk: nk - nq - 1), "Each query sees one key too few."),
+        slip(name, 0, by_the_formula(lambda nq, nk: nk - nq - 1), say("flash_backward.dkdv.off_by_one")),
         slip(name, 0, by_the_formula(lambda nq, nk: nk - nq + 1), "Each query sees one key too many."),
     ]
 
@@ -329,24 +326,23 @@ def masks_of(name: str) -> list[MistakeMatcher]:
 def swapped(place: int) -> MistakeMatcher:
     """Make the matcher that recognises dk and dv in each other's place. place: which result dk is."""
     return slip(
-        "dk", place, lambda **given: (dkv := gradients(**given)) and (dkv[0], dkv[2], dkv[1]), "dk and dv are swapped."
+        "dk",
+        place,
+        lambda **given: (dkv := gradients(**given)) and (dkv[0], dkv[2], dkv[1]),
+        say("flash_backward.dkdv.dk_and_dv_swapped"),
     )
 
 
 def lost_nothing(trials: Sequence[GradedTrial]) -> str:
     """Say so if NaN comes where some query sees nothing, and in no other causal case."""
-    sentence = (
-        "The result is NaN where a query sees nothing. lse is -inf there, so exp(s - lse) is inf, and p * seen is inf * 0, which is NaN. "
-        "Let tl.where replace p by 0 there, after exp, and compute ds from this new p."
-    )
+    sentence = say("flash_backward.dkdv.a_mask_before_exp")
     return "" if has_nan(["causal"], "elsewhere")(trials) else in_bounds(has_nan(["nothing"], sentence))(trials)
 
 
 LOST_RAGGED = in_bounds(
     has_nan(
         ["ragged", "hard"],
-        "The result has NaN. Keys past the end have a score of 0, and exp(0 - lse) may be inf; inf * 0 is NaN. Let tl.where replace p by "
-        "0 there, after exp, and compute ds from this new p.",
+        say("flash_backward.dkdv.exp_of_s_divided_by_exp_of_lse"),
     )
 )
 FOUR_STRIDES = on_exception(
@@ -362,6 +358,6 @@ def heads_and_batches(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor | None:
 
 SWAPPED_HEADS = Misconception(
     heads_and_batches,
-    "Batches and heads are swapped. Of the programs 0 to B * H - 1, program j has batch j // H and head j % H.",
+    say("flash_backward.delta.batches_and_heads_swapped"),
     row_dots,
 )

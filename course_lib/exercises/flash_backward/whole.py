@@ -8,6 +8,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from course_lib.catalogue import say
 from course_lib.criteria import BuffersBelow, Compiles, Correct, DotFlops, Launches, NoAtomics, Speed
 from course_lib.criteria.memory import MIN_PROGRAMS
 from course_lib.exercise import Case, Exercise
@@ -112,8 +113,7 @@ flash_attention = Exercise(
         ),
         on_exception(
             "incorrect number of gradients",
-            "backward must return one result for each of forward's five arguments: dq, dk, dv, None, None. (torch counts the arguments "
-            "that were passed, and accepts further results if they are None.)",
+            say("flash_backward.flash_attention.too_few_gradients"),
         ),
         on_exception(
             "takes 2 positional arguments but 3 were given",
@@ -121,8 +121,7 @@ flash_attention = Exercise(
         ),
         on_exception(
             "takes no arguments",
-            "FlashAttention is no torch.autograd.Function: leave the line `class FlashAttention(torch.autograd.Function):` as it is, and "
-            "give it forward and backward of your own.",
+            say("flash_backward.flash_attention.autograd_of_the_slow_one"),
         ),
         OVERFLOW,
         *OF_O,

@@ -7,6 +7,7 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 
+from course_lib.catalogue import say
 from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, Speed, Traffic
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises import cases
@@ -93,15 +94,13 @@ bias_gelu = Exercise(
     mistakes=[
         Misconception(
             lambda x, bias: F.gelu(x.double() + bias.double(), approximate="tanh"),
-            "This is the approximation of GELU by tanh. The exact GELU is 0.5 * z * (1 + erf(z / sqrt(2))).",
+            say("fusion.bias_gelu.the_tanh_approximation"),
             each=True,
         ),
-        Misconception(
-            lambda x, bias: F.gelu(x.double()), "The bias is missing: add it to x before the GELU.", each=True
-        ),
+        Misconception(lambda x, bias: F.gelu(x.double()), say("fusion.bias_gelu.forgets_the_bias"), each=True),
         Misconception(
             by_row,
-            "You use one number of the bias for each row. But the bias has one number for each column, so load it at bias_ptr + cols.",
+            say("fusion.bias_gelu.the_bias_of_the_row"),
             each=True,
         ),
         several_launches,
@@ -151,12 +150,12 @@ softmax = Exercise(
         not_apart(lambda x: torch.softmax(x.double(), 1)),
         Misconception(
             divided_by(lambda x, p: x.sum(1, keepdim=True)),
-            "Each row is divided by the sum of x. Divide it by the sum of p.",
+            say("fusion.softmax.divided_by_the_sum_of_x"),
             each=True,
         ),
         Misconception(
             divided_by(lambda x, p: torch.ones(())),
-            "These are the exponentials p. Divide them by their sum.",
+            say("fusion.softmax.no_division"),
             each=True,
         ),
         scaled_rows(MASKED_ZERO),
@@ -209,9 +208,7 @@ online_softmax = Exercise(
         nan_of_exp,
         not_apart(lambda x: torch.softmax(x.double(), 1)),
         scaled_rows(NO_CORRECTION),
-        read_times(
-            "x", 2.9, "The maximum and the sum can be found in one pass: correct the sum whenever the maximum grows."
-        ),
+        read_times("x", 2.9, say("fusion.cross_entropy.two_passes")),
     ],
 )
 
@@ -339,7 +336,7 @@ cross_entropy = Exercise(
         read_times(
             "logits",
             1.9,
-            "The maximum and the sum can be found in one pass: correct the sum whenever the maximum grows.",
+            say("fusion.cross_entropy.two_passes"),
         ),
     ],
 )

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 import triton
 
+from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial, passed_on
 from course_lib.criteria.results import SomeTrial
 from course_lib.exercise import Trial
@@ -230,28 +231,17 @@ def one_store_each(out: Any, n: int, ops: Sequence[Sequence[str]], itemsize: int
     return out == n * itemsize * sum(len(stage.loads) + 1 for stage in stages)
 
 
-ONE_LAUNCH = "A launch loads what another one stored before. Fusion saves this trip through memory."
-SIDE_BY_SIDE = (
-    "None of these launches loads what another one stored. Let one launch do it all, with a program for each part."
-)
-IN_REGISTERS = "x was in registers already: keep the block and compute on it, instead of loading it again."
-NOT_THE_MAXIMUM = (
-    "Some rows with numbers above 89 are NaN, and others are right, so something is subtracted before exp, but not always the maximum. "
-    "Can m become smaller? m_new must be the larger one of m and the block's maximum."
-)
-OVERFLOWS = "From x = 89 on, exp(x) is infinite in float32, and inf / inf is NaN. Subtract the row's maximum first."
-STARTS_AT_0 = (
-    "All logits of these rows are far below 0, so each exp is 0, and 0 / 0 is NaN. The running maximum must be one of the logits, "
-    "but 0 is larger than all of these. Start it from -3.4e38."
-)
+ONE_LAUNCH = say("fusion.add_rmsnorm.two_kernels")
+SIDE_BY_SIDE = say("fusion.rmsnorm.a_launch_for_each_row")
+IN_REGISTERS = say("fusion.bias_gelu.reads_x_twice")
+NOT_THE_MAXIMUM = say("fusion.online_softmax.the_maximum_of_the_last_block")
+OVERFLOWS = say("fusion.online_softmax.no_maximum")
+STARTS_AT_0 = say("fusion.online_softmax.starts_at_0")
 UPSIDE_DOWN = (
     "Every row has NaN, though no logit is large. Does exp(m_new - m) multiply the old sum? If m is -3.4e38, this factor is "
     "infinite, and infinity times 0 is NaN. alpha is exp(m - m_new), which is at most 1."
 )
-MASKED_START = (
-    "As long as a row has shown nothing but -inf, its maximum is -inf, and -inf - -inf is NaN. Start the running maximum from a "
-    "finite number, or leave such blocks out."
-)
+MASKED_START = say("fusion.cross_entropy.starts_at_inf")
 
 FACTOR = "Each row is the softmax times a factor below 1, so the sum l is too large. "
 MASKED_ZERO = (
@@ -262,47 +252,47 @@ NO_CORRECTION = (
     + "When the maximum grows, is the old sum multiplied by exp(m - m_new)? And do masked positions hold -inf? With "
     "other=0 each of them adds exp(0 - m)."
 )
-BY_BLOCK = "The sum of squares is divided by the length of the block. Masked positions are not elements of the row, so divide by N."
-SQUARED = "In float16, 300² is infinite, and x / inf is 0. Convert to float32 before you square."
+BY_BLOCK = say("fusion.add_rmsnorm.divides_by_the_block")
+SQUARED = say("fusion.rmsnorm.squares_in_the_dtype_of_x")
 NORMS = [
     Misconception(normed_by(factor), sentence, each=True)
     for factor, sentence in (
         (
             lambda x, eps: 1 / (mean_square(x).sqrt() + eps),
-            "You add eps to the root, but it belongs under the root: rsqrt(mean + eps).",
+            say("fusion.rmsnorm.eps_outside_the_root"),
         ),
-        (lambda x, eps: mean_square(x).rsqrt(), "eps is missing: rsqrt(mean + eps)."),
+        (lambda x, eps: mean_square(x).rsqrt(), say("fusion.add_rmsnorm.no_eps")),
         (
             lambda x, eps: (x.square().sum(1, keepdim=True) + eps).rsqrt(),
-            "The sum of squares is not divided by N. The norm takes the mean of the squares.",
+            say("fusion.rmsnorm.a_sum_not_a_mean"),
         ),
         (
             lambda x, eps: 1 / (mean_square(x) + eps),
-            "You divide by the mean of the squares. The norm divides by the root of this mean.",
+            say("fusion.rmsnorm.no_root"),
         ),
     )
 ] + [
     Misconception(
         lambda x, weight, eps, residual=None: normed_by(rsqrt_of_mean)(x, torch.ones_like(weight), eps, residual),
-        "The weights are missing: multiply the normed row by them.",
+        say("fusion.rmsnorm.forgets_the_weights"),
         each=True,
     ),
     Misconception(
         layer_norm,
-        "This is LayerNorm: the mean of the row is subtracted, and RMSNorm divides by the root of the mean square alone.",
+        say("fusion.rmsnorm.the_layer_norm"),
         each=True,
     ),
 ]
 OF_X = Misconception(
     lambda x, residual, weight, eps: x.double() * weight.double() * rsqrt_of_mean(x.double() + residual.double(), eps),
-    "The factor of each row is right, but it multiplies x. It must multiply the sum of x and the residual.",
+    say("fusion.add_rmsnorm.normalises_x"),
     each=True,
 )
 CROSS_ENTROPY = [
     *(
         Misconception(
             padded(2**k),
-            "With other=0 each masked position adds exp(0 - m) to l. With other=-float('inf') it adds 0.",
+            say("fusion.cross_entropy.masked_positions_hold_0"),
             each=True,
         )
         for k in range(7, 18)
@@ -310,27 +300,27 @@ CROSS_ENTROPY = [
     *(
         Misconception(
             uncorrected(2**k),
-            "When the maximum grows, the old sum is too large: multiply it by exp(m - m_new).",
+            say("fusion.cross_entropy.the_old_sum_uncorrected"),
             each=True,
         )
         for k in range(7, 18)
     ),
     Misconception(
         loss_by(lambda x, right: x.logsumexp(1) - x.amax(1) - right),
-        "The loss lacks m. l is relative to the maximum, so the logarithm of the sum is m + log(l).",
+        say("fusion.cross_entropy.forgets_the_maximum"),
         each=True,
     ),
     Misconception(
         loss_by(lambda x, right: x.exp().sum(1).log() - right),
-        "From x = 89 on, exp(x) is infinite in float32. Subtract the row's maximum first.",
+        say("fusion.cross_entropy.no_maximum"),
         each=True,
     ),
     Misconception(
         loss_by(lambda x, right: -(torch.exp(right - x.amax(1)) / torch.exp(x - x.amax(1, keepdim=True)).sum(1)).log()),
-        "If x[t] is far below the maximum, exp(x[t] - m) is 0, and its logarithm is -inf. m + log(l) - x[t] needs no exp of x[t].",
+        say("fusion.cross_entropy.the_logarithm_of_the_softmax"),
     ),
 ]
-STORES_ONE = "You count one stored tensor for each kernel. How many of its results does a later kernel need?"
+STORES_ONE = say("fusion.chain_bytes.one_store_a_kernel")
 
 
 def by_row(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Exercise, Trial
 from course_lib.exercises.cases import fixed
@@ -184,8 +185,7 @@ checkpoint = Exercise(
     mistakes=[
         on_exception(
             "element 0 of tensors does not require grad",
-            "Gradients are off inside backward. Run fn, and all else that torch.autograd.grad goes back through, under "
-            "torch.enable_grad(), on arguments that require gradients. (After detach() they no longer do.)",
+            say("recomputation.checkpoint.no_gradients_inside_backward"),
         ),
         on_exception(
             "One of the differentiated Tensors does not require grad",
@@ -201,7 +201,7 @@ checkpoint = Exercise(
         ),
         on_exception(
             "through the graph a second time",
-            "You run fn on the arguments themselves, so backward goes on into what computed them. detach() them.",
+            say("recomputation.checkpoint.does_not_detach"),
         ),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import cross_entropy, gelu
 
+from course_lib.catalogue import say
 from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, NoAtomics, Programs, Saves, Traffic
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.recomputation.cases import dropped, dropped_at, elementwise, logits, normed, times, traffic
@@ -94,16 +95,12 @@ sigmoid3 = Exercise(
         GRADIENTS,
         cast_by_autograd,
         saved_nothing,
-        nan_if_hard(
-            lambda: sigmoid3, "exp(x) overflows beyond 88, and inf / inf is NaN. tl.sigmoid does not overflow."
-        ),
-        saved_something(
-            "A tensor that forward writes and backward reads costs two memory operations. Can backward compute it instead?"
-        ),
+        nan_if_hard(lambda: sigmoid3, say("recomputation.sigmoid3.an_exponential_that_overflows")),
+        saved_something(say("recomputation.sigmoid3.one_kernel_a_sigmoid")),
         several_launches(
             (0, 1),
             "A launch loads what another one stored, so numbers pass through memory on the way. Compute all three sigmoids in one launch.",
-            "None of these launches loads what another one stored: one launch can do it all.",
+            say("recomputation.sigmoid3.forward_twice"),
         ),
     ],
 )
@@ -144,8 +141,8 @@ recomputed_gelu = Exercise(
         GRADIENTS,
         cast_by_autograd,
         saved_nothing,
-        saved_something("gelu(x) can be computed again from x, so only the inputs need to be kept."),
-        several_launches((1,), "Both gradients need x and dy. Load these once, in one kernel."),
+        saved_something(say("recomputation.recomputed_gelu.keeps_gelu_x")),
+        several_launches((1,), say("recomputation.recomputed_gelu.a_launch_for_each_gradient")),
     ],
 )
 
@@ -189,7 +186,7 @@ cross_entropy_backward = Exercise(
         FLOAT32,
         nan_if_hard(
             lambda: cross_entropy_backward,
-            "exp(x) overflows beyond 88. Subtract lse before you exponentiate, not afterwards.",
+            say("recomputation.cross_entropy_backward.exponentials_that_overflow"),
         ),
     ],
 )
@@ -228,7 +225,7 @@ rmsnorm_backward = Exercise(
     mistakes=[
         *RMSNORMS,
         lambda trials: (
-            "With atomics, or behind a lock, programs add in the order in which they arrive. Give each program a row of partial sums."
+            say("recomputation.rmsnorm_backward.atomics")
             if any(a.op == "atomic" for t in trials for launch in t.evidence.launches for a in launch.accesses)
             else ""
         ),
@@ -276,7 +273,7 @@ seeded_dropout = Exercise(
         SAME_MASK,
         GRADIENTS,
         cast_by_autograd,
-        saved_something("You need not keep the mask, because tl.rand(seed, i) gives the same numbers each time."),
+        saved_something(say("recomputation.seeded_dropout.a_mask_in_memory")),
         unscaled,
         another_mask,
     ],

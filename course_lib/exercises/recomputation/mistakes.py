@@ -10,6 +10,7 @@ import torch
 import triton
 from torch.nn.functional import gelu
 
+from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial, passed_on
 from course_lib.exercise import Exercise, Trial
 from course_lib.exercises.misconceptions import Misconception
@@ -112,7 +113,7 @@ def mean_over_a_block(trials: Sequence[Trial]) -> str:
             got = out[0] if isinstance(out, list) and isinstance(out[0], torch.Tensor) else torch.empty(0)
             found.append(got.shape == dx.shape and torch.allclose(got.double(), dx, rtol=0.02, atol=1e-4))
             matters |= triton.next_power_of_2(N) > N
-    return "The mean is over the N columns of a row, and not over the block." if matters and all(found) else ""
+    return say("recomputation.rmsnorm_backward.the_mean_over_the_block") if matters and all(found) else ""
 
 
 def partial_sums_of_each_row(trials: Sequence[Trial]) -> str:
@@ -124,7 +125,7 @@ def partial_sums_of_each_row(trials: Sequence[Trial]) -> str:
         for launch in t.evidence.launches[:1]
         for f in launch.footprints
     )
-    return "You store as many partial sums as x has elements. Let each program add up 16 rows." if large else ""
+    return say("recomputation.rmsnorm_backward.a_partial_sum_for_every_row") if large else ""
 
 
 def unscaled(trials: Sequence[Trial]) -> str:
@@ -133,7 +134,7 @@ def unscaled(trials: Sequence[Trial]) -> str:
         lambda output, x, p, seed, dy: (
             two_like_x(output, x) and torch.equal(output[0], torch.where(kept_elements(x, p, seed), x, 0))
         ),
-        "The kept elements have their old values. Divide them by 1 - p.",
+        say("recomputation.seeded_dropout.no_scale"),
     )
     return mistake([t for t in trials if any(call["p"] for call in t.inputs)])
 
@@ -145,7 +146,7 @@ def another_mask(trials: Sequence[Trial]) -> str:
         return ""
     forward = all(torch.equal(o[0] != 0, kept_elements(c["x"], c["p"], c["seed"]) & (c["x"] != 0)) for c, o in pairs)
     backward = all(torch.equal(out != 0, dx != 0) for _, (out, dx) in pairs)
-    sentence = "Backward keeps other elements than forward. Does it draw with the same seed, and the same numbers i?"
+    sentence = say("recomputation.seeded_dropout.another_mask_backward")
     return sentence if forward and not backward else ""
 
 
@@ -162,13 +163,13 @@ def chain_of(x: torch.Tensor, factors: Sequence[int]) -> torch.Tensor:
 
 
 SIGMOIDS = [
-    Misconception(lambda x, dy: sigmoids_of(x)[1], "Forward takes two sigmoids. The function has three."),
+    Misconception(lambda x, dy: sigmoids_of(x)[1], say("recomputation.sigmoid3.two_sigmoids")),
     Misconception(
         [lambda x, dy, n=n: dy.double() * chain_of(x, [m for m in range(3) if m != n]) for n in range(3)],
-        "dx lacks one of its three factors s * (1 - s).",
+        say("recomputation.sigmoid3.a_factor_is_missing"),
         place=1,
     ),
-    Misconception(lambda x, dy: chain_of(x, range(3)), "dx is not multiplied by dy.", place=1),
+    Misconception(lambda x, dy: chain_of(x, range(3)), say("recomputation.sigmoid3.forgets_dy"), place=1),
 ]
 """Slips in sigmoid3."""
 
@@ -192,20 +193,20 @@ GELUS = [
     gelu_slip(
         0,
         lambda x, gate, dy, F, density: gelu(x, approximate="tanh") * gate,
-        "This is the approximation of GELU by tanh. The exact GELU is x * (1 + erf(x / sqrt(2))) / 2.",
+        say("recomputation.recomputed_gelu.the_tanh_approximation"),
     ),
     gelu_slip(
         1,
         lambda x, gate, dy, F, density: dy * gate * F,
-        "dx lacks a part: x F(x) is a product, so its derivative is F + x F'.",
+        say("recomputation.recomputed_gelu.the_density_forgotten"),
     ),
     gelu_slip(
         1,
         lambda x, gate, dy, F, density: dy * gate * (F + x * density * math.sqrt(2 * math.pi)),
-        "In dx, F' lacks the factor 1 / sqrt(2 pi) of the normal density.",
+        say("recomputation.recomputed_gelu.density_without_its_root"),
     ),
     gelu_slip(
-        2, lambda x, gate, dy, F, density: dy * F, "dgate is dy * gelu(x), and gelu(x) is x F(x). Here x is missing."
+        2, lambda x, gate, dy, F, density: dy * F, say("recomputation.recomputed_gelu.the_gate_s_gradient_without_x")
     ),
 ]
 """Slips in recomputed_gelu."""
@@ -222,8 +223,8 @@ def logits_slip(wrong: Callable[..., torch.Tensor], says: str) -> Misconception:
 
 
 LOGITS = [
-    logits_slip(lambda p, ones, dloss: p * dloss, "At the target 1 is subtracted from p: the loss is lse - x[target]."),
-    logits_slip(lambda p, ones, dloss: p - ones, "The gradient of each row is not multiplied by the row's dloss."),
+    logits_slip(lambda p, ones, dloss: p * dloss, say("recomputation.cross_entropy_backward.the_target_forgotten")),
+    logits_slip(lambda p, ones, dloss: p - ones, say("recomputation.cross_entropy_backward.dloss_forgotten")),
 ]
 """Slips in cross_entropy_backward."""
 
@@ -247,29 +248,29 @@ RMSNORMS = [
     norm_slip(
         0,
         lambda n, g, rstd, x, dy, weight: rstd * (g - n * (g * n).sum(1, keepdim=True)),
-        "dx subtracts n times the sum of g * n. It is the mean: divide by N.",
+        say("recomputation.rmsnorm_backward.the_sum_not_the_mean"),
     ),
     norm_slip(
         0,
         lambda n, g, rstd, x, dy, weight: rstd * (dy - n * along_rows(dy * n)),
-        "dx lacks the weight: g = dy * weight takes the place of dy.",
+        say("recomputation.rmsnorm_backward.the_weight_forgotten"),
     ),
     norm_slip(
         0,
         lambda n, g, rstd, x, dy, weight: rstd * g,
-        "dx treats rstd as a constant. It hangs on every element of the row: subtract n times the mean of g * n.",
+        say("recomputation.rmsnorm_backward.rstd_taken_as_constant"),
     ),
     norm_slip(
         1,
         lambda n, g, rstd, x, dy, weight: (dy * x).sum(0),
-        "dweight is the sum of dy times the normed rows, and here of dy * x: multiply x by rstd.",
+        say("recomputation.rmsnorm_backward.dweight_of_rows_that_are_not_normed"),
     ),
 ]
 """Slips in rmsnorm_backward."""
 
 UPSIDE_DOWN = Misconception(
     lambda x, p, seed, dy: x.double() * ~kept_elements(x, p, seed) / (1 - p),
-    "What should be kept is dropped, and what should be dropped is kept: an element is kept where its number is at least p.",
+    say("recomputation.seeded_dropout.drops_what_it_should_keep"),
 )
 
 
@@ -285,5 +286,5 @@ def one_block_for_all(block: int) -> Callable[..., torch.Tensor]:
 
 SAME_MASK = Misconception(
     [one_block_for_all(2**k) for k in range(7, 13)],
-    "Every program drops the same places of its block. Draw with the number of the element in the whole tensor.",
+    say("recomputation.seeded_dropout.the_same_mask_in_every_block"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
@@ -65,13 +66,13 @@ saved_bytes = Exercise(
     mistakes=[
         every(
             lambda out, name, sizes: out == kept_bytes(name, sizes, inputs=True),
-            "You count the storages of the inputs, too. Leave out every storage whose pointer an input has.",
+            say("recomputation.saved_bytes.inputs_count"),
         ),
         every(
             lambda out, name, sizes: (
                 (out < kept_bytes(name, sizes)) if name == LONG else out == kept_bytes(name, sizes)
             ),
-            "In a long chain, addresses are used again. Return t from pack, and keep the result of fn until you have counted.",
+            say("recomputation.saved_bytes.keeps_nothing_and_meets_addresses_again"),
         ),
     ],
 )

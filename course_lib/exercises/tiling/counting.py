@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed, integer
@@ -43,7 +44,7 @@ matmul_bytes = Exercise(
     mistakes=[
         every(
             lambda out, m, n, k, bm, bn, itemsize: out == traced(m, n, k, bm, bn, itemsize=itemsize).loads.bytes,
-            "These are the bytes loaded. The bytes that are stored are missing.",
+            say("tiling.matmul_bytes.forgets_the_result"),
         ),
     ],
 )
@@ -82,14 +83,14 @@ predictions = Exercise(
                     (
                         f"{one}, tiles of 64 x 64",
                         16,
-                    ): "You counted all tiles. Which of them need one row of a, or one column of b?"
+                    ): say("tiling.predictions.tiles_in_all")
                     for one in "ab"
                 },
                 **{
                     (
                         f"{one}, tiles of 64 x 64",
                         256,
-                    ): "A tile is read once for all that it is multiplied by, and not for each element."
+                    ): say("tiling.predictions.nothing_saved")
                     for one in "ab"
                 },
                 ("a, tiles of 32 x 128", 8): "a is needed once for each tile along N: divide by the tile's columns.",
@@ -125,8 +126,7 @@ best_tile = Exercise(
     mistakes=[
         every(
             lambda out, m, n, k, shared_bytes: isinstance(out, list) and len(out) == 2 and out[0] == out[1],
-            "Of two tiles with the same area, the square is better. But a longer, larger tile may fit where the next larger square "
-            "does not.",
+            say("tiling.best_tile.most_bytes"),
         )
     ],
 )

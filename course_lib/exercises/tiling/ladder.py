@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.catalogue import say
 from course_lib.criteria import GATES, Coalesced, Correct, Programs, Traffic, sum_budget
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import FP16, given, laid_out
@@ -62,7 +63,7 @@ row_sums = Exercise(
         *(
             Misconception(
                 last_blocks(side),
-                "These are the sums of the last block of columns alone. Does each step replace the sum instead of adding to it?",
+                say("tiling.row_sums.the_last_block_alone"),
                 sums,
             )
             for side in (32, 64, 128, 256)

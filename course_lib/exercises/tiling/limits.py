@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed, integer
@@ -115,7 +116,7 @@ occupancy = Exercise(
             lambda out, warps, registers, shared_bytes, sm: (
                 _programs(out) == min(sm["warps"] // warps, sm["programs"], sm["shared_bytes"] // (shared_bytes + 1024))
             ),
-            "You have not counted registers. Each of the 32 threads of a warp has its own.",
+            say("tiling.occupancy.registers_are_forgotten"),
         ),
         every(
             lambda out, warps, registers, shared_bytes, sm: (
@@ -127,7 +128,7 @@ occupancy = Exercise(
                     sm["registers"] // (warps * -(-registers * 32 // 256) * 256),
                 )
             ),
-            "You have not counted the 1024 bytes of shared memory that the system takes for each program.",
+            say("tiling.occupancy.the_kibibyte_is_forgotten"),
         ),
     ],
 )
@@ -220,7 +221,7 @@ roofs = Exercise(
     mistakes=[
         every(
             lambda out, **_: _level(out) == "DRAM",
-            "You always return DRAM. But with small tiles the same bytes pass through L2 many times.",
+            say("tiling.roofs.dram_alone"),
         ),
         every(
             lambda out, **case: (
@@ -229,7 +230,7 @@ roofs = Exercise(
                 and type(out[0]) in (int, float)
                 and math.isclose(out[0], sum(level_seconds(**case).values()), rel_tol=1e-6)
             ),
-            "You add the times up. But the levels work at the same time, so only the slowest one counts.",
+            say("tiling.roofs.one_after_the_other"),
         ),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial, of_group
 from course_lib.exercise import Trial
 from course_lib.exercises.misconceptions import multiplied_in_tf32
@@ -41,8 +42,7 @@ AXES = [axes for count in (1, 2, 3) for axes in combinations(SIDES, count)]
 
 last_tile_alone = every(
     _of_the_last_tile,
-    "This is the product of the last tiles along K alone. Does each piece replace the sum so far (`=`), "
-    "where it should be added (`+=`)?",
+    say("tiling.tiled_matmul.keeps_the_last_piece"),
 )
 
 
@@ -70,5 +70,5 @@ def small_tiles(trials: Sequence[Trial]) -> str:
         for launch in trial.evidence.launches:
             for f in launch.footprints:
                 if f.tensor == "a" and f.read_bytes > 2 * (N / 64) * max(1, f.read_distinct_bytes):
-                    return "Each tile of c reads its rows of a and its columns of b once. With fewer and larger tiles, less is read."
+                    return say("tiling.matmul.tall_tiles")
     return ""

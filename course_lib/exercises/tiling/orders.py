@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Exercise
 from course_lib.exercises.cases import fixed
@@ -36,7 +37,7 @@ grouped_order = Exercise(
     mistakes=[
         every(
             lambda out, grid_m, grid_n, **_: out == row_major(grid_m, grid_n).tolist(),
-            "This is row order. The tiles of programs that run together lie in one long row, and need all columns of b.",
+            say("tiling.grouped_order.row_order"),
         ),
         every(
             lambda out, grid_m, grid_n, group, **_: (
@@ -46,7 +47,7 @@ grouped_order = Exercise(
                     for p in range(len(out))
                 ]
             ),
-            "The last group may have fewer rows than `group`. How many rows are left for it?",
+            say("tiling.grouped_order.last_group_as_high_as_the_others"),
         ),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import (
     Compiles,
     Correct,
@@ -70,18 +71,13 @@ def on_hopper(trials: Sequence[GradedTrial]) -> list[Compiled]:
 
 def too_many_sums(trials: Sequence[GradedTrial]) -> str:
     """Say so if a thread has more sums than registers."""
-    return (
-        "A program has 32 x num_warps threads, which share BLOCK_M x BLOCK_N sums. A thread has at most 255 registers, and needs some for "
-        "addresses: give it 128 sums or fewer, by more warps or a smaller tile."
-        if any(map(spilled, on_hopper(trials)))
-        else ""
-    )
+    return say("tiling.tune.256_x_256") if any(map(spilled, on_hopper(trials))) else ""
 
 
 def too_many_stages(trials: Sequence[GradedTrial]) -> str:
     """Say so if the stages do not fit into shared memory."""
     return (
-        "The stages do not fit: num_stages x (BLOCK_M + BLOCK_N) x BLOCK_K x 2 bytes is more than a program may have."
+        say("tiling.tune.five_stages_too_much_shared_memory")
         if any(fact.shared_bytes > fact.shared_limit > 0 for fact in on_hopper(trials))
         else ""
     )
@@ -92,19 +88,14 @@ def small_tile(trials: Sequence[GradedTrial]) -> str:
     for t in of_group(trials, "performance"):
         moved_bytes = sum(f.read_bytes + f.written_bytes for launch in t.evidence.launches for f in launch.footprints)
         if moved_bytes > 1.05 * least_bytes(**t.inputs[-1]):
-            return (
-                "Each tile of c reads its rows of a and its columns of b once. Larger tiles move fewer bytes, and their stages fill more "
-                "of shared memory."
-            )
+            return say("tiling.tune.128_x_128_six_stages")
     return ""
 
 
 def too_few_stages(trials: Sequence[GradedTrial]) -> str:
     """Say so if shared memory has room for more."""
     return (
-        "There is room for another stage: each takes (BLOCK_M + BLOCK_N) x BLOCK_K x 2 bytes of shared memory."
-        if any(fact.accepted and half_empty(fact) for fact in on_hopper(trials))
-        else ""
+        say("tiling.tune.short_steps") if any(fact.accepted and half_empty(fact) for fact in on_hopper(trials)) else ""
     )
 
 
@@ -197,11 +188,11 @@ split_k = Exercise(
     mistakes=[
         Misconception(
             of_whole_shares,
-            "The last numbers along K are left out: K // splits rounds down. Let a share be triton.cdiv(K, splits) long.",
+            say("tiling.split_k.the_rest_of_k_is_left_out"),
             product,
             each=True,
         ),
         looks_like_tf32,
-        on_race("Several programs write the same tile. Each share needs a place of its own: parts (splits, M, N)."),
+        on_race(say("tiling.split_k.all_parts_in_one_place")),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed, integer
@@ -51,8 +52,7 @@ tiles_and_waves = Exercise(
     mistakes=[
         every(
             lambda out, m, n, bm, bn, sms: isinstance(out, list) and out[:1] == [math.ceil(m * n / (bm * bn))],
-            "You divided the area by the area of a tile. But a tile that sticks out at the right does not help at the bottom. Round "
-            "up in each direction.",
+            say("tiling.tiles_and_waves.by_area"),
         )
     ],
 )
@@ -76,7 +76,7 @@ pad_to_multiple = Exercise(
     mistakes=[
         every(
             lambda out, n, multiple: out == (n // multiple + 1) * multiple,
-            "A number that is already a multiple needs no padding.",
+            say("tiling.pad_to_multiple.one_too_many"),
         )
     ],
 )
