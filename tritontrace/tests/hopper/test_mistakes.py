@@ -3,6 +3,7 @@
 import pytest
 from mistakes import ATTENTION, MISTAKES, PUBLIC
 from runs import RIGHT, module_of
+from sentences import says
 
 from tritontrace.hopper import Kind
 from tritontrace.hopper.orders import ORDERS, seeds
@@ -51,7 +52,7 @@ def test_what_a_fault_says_as_data():
     assert fault.second.function == "fetch" and fault.second.source.startswith("tma.async_copy_global_to_shared(")
     assert fault.second.caller.function == "produce" and fault.second.caller.caller is None
     assert fault.first.function == "consume" and fault.first.source.startswith("s = mma(q, tile_of(ks, i)")
-    assert "`ks.empty[0]`" in fault.sentence
+    assert says(fault.sentence, "hopper.memory.arrived_early", barrier="ks.empty[0]")
 
     fault = report_of("the parity flips with each tile", ("lazy",))[0].fault
     assert (fault.kind, fault.phase_passed, fault.phase_wanted) == (Kind.PHASE, -1, 0)
@@ -67,29 +68,32 @@ def test_what_a_fault_says_as_data():
 
 
 @pytest.mark.parametrize(
-    "name, says",
+    "name, id, what, source",
     [
-        ("one group of copies too many may be under way", "`wait_group(2)` lets this cp.async go on"),
-        ("copies are not committed", "No commit_group() has put this cp.async into a group"),
-        ("an operand is overwritten while it is multiplied", "`acc = mma_wait(2, deps=[acc])` lets this wgmma go on"),
-        ("the last product is not waited for", "`acc = mma_wait(1, deps=[acc])` lets this wgmma go on"),
-        ("a tile is overwritten while it is stored", "has not waited for this TMA store yet"),
+        ("one group of copies too many may be under way", "spared", "cp.async", "`wait_group(2)`"),
+        ("copies are not committed", "no_group", "cp.async", ""),
+        ("an operand is overwritten while it is multiplied", "spared", "wgmma", "`acc = mma_wait(2, deps=[acc])`"),
+        ("the last product is not waited for", "spared", "wgmma", "`acc = mma_wait(1, deps=[acc])`"),
+        ("a tile is overwritten while it is stored", "never", "TMA store", ""),
     ],
 )
-def test_it_names_the_wait_that_was_not_enough(name, says):
-    assert says in report_of(name, ("lazy",))[0].fault.sentence
+def test_it_names_the_wait_that_was_not_enough(name, id, what, source):
+    why = report_of(name, ("lazy",))[0].fault.sentence.parameters["why"]
+    assert says(why, f"hopper.unwaited.{id}", what=what) and source in why.parameters.get("spot", "")
 
 
 def test_a_barrier_that_opens_too_early_names_the_line_that_expects_too_little():
     sentence = report_of("bytes of one copy of two are expected", ("lazy",))[0].fault.sentence
-    assert "fewer bytes were expected, in" in sentence
-    assert "mbarrier.expect(full.index(i % 3), a_desc.block_type.nbytes, pred=there)" in sentence
+    assert sentence.id == "hopper.memory.fewer_bytes_in"
+    assert "mbarrier.expect(full.index(i % 3), a_desc.block_type.nbytes, pred=there)" in sentence.parameters["spot"]
 
 
 def test_a_copy_that_overtakes_a_reader_does_not_blame_its_parity():
     sentence = report_of("an operand of two readers is overwritten after the first", ("lazy",))[0].fault.sentence
-    assert ", as it should, and no barrier kept" in sentence
+    assert sentence.id == "hopper.memory.overtaken"
 
 
 def test_a_deadlock_says_of_each_barrier_how_many_have_come():
-    assert "and has 2 of 3 arrivals" in report_of("three readers are counted", ("lazy",))[0].fault.sentence
+    sentence = report_of("three readers are counted", ("lazy",))[0].fault.sentence
+    others = [other.parameters["waiting"].parameters for other in sentence.parameters["others"]]
+    assert (2, 3) in [(other.get("arrived"), other.get("count")) for other in others]

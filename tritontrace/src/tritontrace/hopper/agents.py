@@ -10,6 +10,7 @@ from greenlet import greenlet
 from tritontrace.hopper.barriers import Barrier, Passed
 from tritontrace.hopper.clocks import Clock
 from tritontrace.hopper.faults import Spot, Waiting
+from tritontrace.messages import say
 
 
 @dataclass(eq=False)
@@ -89,9 +90,9 @@ class Flight:
     def unwaited(self) -> str:
         """A sentence on why it may still be under way, of one that tells no barrier."""
         if self.joined:
-            return f"{self.who} has waited for this {self.what}, and nothing tells the others."
+            return say("hopper.unwaited.joined", who=self.who, what=self.what)
         if self in self.issuer.copies:
-            return f"No commit_group() has put this {self.what} into a group yet."
+            return say("hopper.unwaited.no_group", what=self.what)
         if self.spared:
-            return f"The wait of {self.who} in {self.spared} lets this {self.what} go on, as one of the newest."
-        return f"{self.who} has not waited for this {self.what} yet."
+            return say("hopper.unwaited.spared", who=self.who, spot=str(self.spared), what=self.what)
+        return say("hopper.unwaited.never", who=self.who, what=self.what)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tritontrace.hopper.clocks import Clock, join
 from tritontrace.hopper.faults import Kind, Mistake, Spot, Waiting, mistake, state_of
+from tritontrace.messages import Message, say
 
 
 @dataclass(eq=False)
@@ -39,8 +40,13 @@ class Barrier:
         if count > self.pending:
             raise mistake(
                 Kind.ARRIVALS,
-                f"{who} arrives at `{self.name}` in {spot}, and its phase wants no more arrivals. "
-                f"{state_of(self.waited_for(who, spot))}",
+                say(
+                    "hopper.barrier.arrivals",
+                    who=who,
+                    barrier=self.name,
+                    spot=str(spot),
+                    state=state_of(self.waited_for(who, spot)),
+                ),
                 second=spot,
                 buffer=self.name,
                 who=who,
@@ -69,10 +75,12 @@ class Barrier:
 
     def too_many_bytes(self) -> Mistake:
         who, spot = next(reversed(self.arrivals), ("nobody", None))
-        told = f" {who} told it in {spot} how many to expect." if spot else ""
+        facts = {"bytes": -self.bytes, "barrier": self.name}
         return mistake(
             Kind.BYTES,
-            f"{-self.bytes:,} bytes more came to `{self.name}` than its phase expected.{told}",
+            say("hopper.barrier.bytes_told", **facts, who=who, spot=str(spot))
+            if spot
+            else say("hopper.barrier.bytes", **facts),
             second=spot,
             buffer=self.name,
             who=who,
@@ -102,7 +110,9 @@ class Passed:
     spot: Spot
     tick: int
 
-    def __str__(self) -> str:
-        how = "at once, " if self.at_once else ""
-        phase = f"with phase {self.phase}" if self.phase >= 0 else "since no phase was over yet"
-        return f"waited for parity {self.parity} of `{self.barrier.name}` in {self.spot}, and passed {how}{phase}"
+    def by(self, who: str) -> Message:
+        """Say that this partition waited so."""
+        facts = {"who": who, "parity": self.parity, "barrier": self.barrier.name, "spot": str(self.spot)}
+        if self.phase < 0:
+            return say("hopper.passed.no_phase", **facts, at_once=self.at_once)
+        return say("hopper.passed.phase", **facts, at_once=self.at_once, phase=self.phase)

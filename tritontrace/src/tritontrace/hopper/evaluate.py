@@ -22,6 +22,7 @@ from tritontrace.hopper.instructions import INSTRUCTIONS, Act
 from tritontrace.hopper.machine import Machine
 from tritontrace.hopper.memory import View
 from tritontrace.hopper.values import MEMDESC, Partition, Pending, arrived, memory_of
+from tritontrace.messages import say
 from tritontrace.tracing import control, evaluate
 from tritontrace.tracing.divergence import Registers
 from tritontrace.tracing.operations import NotHere
@@ -229,8 +230,7 @@ def _blocks_passed(body: Body, op: ir.Operation, names: list[str], spot: Spot) -
             if kind.shape and argument in used and kind.element != "desc":
                 return mistake(
                     Kind.REGISTERS,
-                    f"{name} is passed a block of {' x '.join(map(str, kind.shape))} numbers in {spot}. They are in the registers of the "
-                    "warps that computed them, which no other warp can read: pass them through shared memory.",
+                    say("hopper.use.registers", who=name, shape=list(kind.shape), spot=str(spot)),
                     second=spot,
                     who=name,
                 )

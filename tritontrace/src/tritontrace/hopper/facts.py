@@ -30,7 +30,7 @@ def hazard(fault: Fault) -> Hazard:
     """A fault of a launch."""
     return Hazard(
         fault.kind.value,
-        str(fault),
+        fault.message,
         lines=[str(spot) for spot in fault.lines],
         buffer=fault.buffer,
         who=fault.who,

@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from tritontrace.words import plural
-
-NEVER = (
-    "Nobody has ever arrived there. (If this is the first wait for a slot that is free from the start, it is one for parity 1: that "
-    "passes as long as the barrier has never opened.)"
-)
+from tritontrace.messages import Message, say
 
 
 class Kind(Enum):
@@ -91,35 +86,32 @@ class Waiting:
     bytes: int = 0
     who_came: tuple[tuple[str, Spot], ...] = ()
 
-    def __str__(self) -> str:
+    @property
+    def sentence(self) -> Message:
+        facts = {"who": self.who, "what": self.what, "spot": str(self.spot)}
         if self.wanted is None:
-            return f"{self.who} waits for {self.what} in {self.spot}."
-        said = f"{self.who} waits for parity {self.wanted} of `{self.what}` in {self.spot}. {state_of(self)}"
+            return say("hopper.waiting.end", **facts)
+        facts |= {"parity": self.wanted, "state": state_of(self)}
         if self.who_came:
-            return (
-                f"{said} It has been arrived at by {'; '.join(f'{who} in {spot}' for who, spot in self.who_came[:3])}."
-            )
-        if self.wanted == 0 and not self.bytes:
-            return f"{said} {NEVER}"
-        return f"{said} Nobody has ever arrived there."
+            places = [say("hopper.waiting.place", who=who, spot=str(spot)) for who, spot in self.who_came[:3]]
+            return say("hopper.waiting.came", **facts, places=places)
+        return say(f"hopper.waiting.never{'_free' if self.wanted == 0 and not self.bytes else ''}", **facts)
 
     @property
-    def briefly(self) -> str:
+    def briefly(self) -> Message:
         if self.wanted is None:
-            return f"{self.who} waits for {self.what}"
-        state = f"has opened {plural(self.completed, 'time')} and has {self.arrived} of {self.count} arrivals"
-        return f"{self.who} waits for parity {self.wanted} of `{self.what}` in {self.spot}, which {state}"
+            return say("hopper.waiting.end_briefly", who=self.who, what=self.what)
+        state = {"opened": self.completed, "arrived": self.arrived, "count": self.count}
+        facts = {"who": self.who, "parity": self.wanted, "what": self.what, "spot": str(self.spot)}
+        return say("hopper.waiting.briefly", **facts, **state)
 
 
-def state_of(barrier: Waiting) -> str:
+def state_of(barrier: Waiting) -> Message:
     """A sentence on how far a barrier is."""
-    phases = plural(barrier.completed, "phase")
-    said = f"The barrier has completed {phases}, and of the next one {barrier.arrived} of {barrier.count} arrivals came"
-    if barrier.bytes > 0:
-        return f"{said}, while {barrier.bytes:,} bytes are still expected."
-    if barrier.bytes < 0:
-        return f"{said}, while {-barrier.bytes:,} bytes came that nobody expected."
-    return said + "."
+    facts = {"phases": barrier.completed, "arrived": barrier.arrived, "count": barrier.count}
+    if barrier.bytes == 0:
+        return say("hopper.barrier.state", **facts)
+    return say(f"hopper.barrier.state_{'fewer' if barrier.bytes > 0 else 'more'}", **facts, bytes=abs(barrier.bytes))
 
 
 @dataclass(frozen=True)
@@ -127,7 +119,7 @@ class Fault:
     """One mistake, as data.
 
     kind             its name
-    sentence         what happened, for people
+    sentence         what happened, for people: a Message
     second, first    the line at which it showed, and the earlier one that it disagrees with, if there is one
     buffer           the tile or barrier, as the source calls it: `ks.tiles[0]`
     who, other       the partition at `second`, and the one at `first`
@@ -141,7 +133,7 @@ class Fault:
     """
 
     kind: Kind
-    sentence: str
+    sentence: Message
     second: Spot | None = None
     first: Spot | None = None
     buffer: str = ""
@@ -163,8 +155,12 @@ class Fault:
         """The same, with the order in which it came to light, and the program."""
         return replace(self, order=order, program=program)
 
+    @property
+    def message(self) -> Message:
+        return say("hopper.hazard", kind=self.kind.value, what=self.sentence)
+
     def __str__(self) -> str:
-        return f"{self.kind.value}: {self.sentence}"
+        return str(self.message)
 
 
 class Mistake(Exception):
@@ -175,6 +171,6 @@ class Mistake(Exception):
         self.fault = fault
 
 
-def mistake(kind: Kind, sentence: str, **facts) -> Mistake:
+def mistake(kind: Kind, sentence: Message, **facts) -> Mistake:
     """Make the exception of a fault; facts: Fault's other fields."""
     return Mistake(Fault(kind, sentence, **facts))

@@ -15,6 +15,7 @@ from tritontrace.hopper.faults import Kind, Spot, mistake
 from tritontrace.hopper.memory import Outside, View, unknown
 from tritontrace.hopper.timeline import Costs
 from tritontrace.hopper.values import Partition, Pending, arrived, memory_of, number
+from tritontrace.messages import say
 from tritontrace.tracing.accesses import Instruction
 from tritontrace.tracing.blocks import MMA_K
 from tritontrace.tracing.operations import NotHere, constant, rounded
@@ -72,7 +73,8 @@ def _index(body: Body, op: ir.Operation, spot: Spot) -> Act:
     def act(programs: Partition, values: list) -> View:
         view, i = values[0], number(values[1])
         if not 0 <= i < len(view.array):
-            why = f"{programs.agent.name} asks in {spot} for `{view.name}[{i}]`, and there are {len(view.array)}."
+            who = programs.agent.name
+            why = say("hopper.use.index", who=who, spot=str(spot), buffer=view.name, index=i, count=len(view.array))
             facts = {"second": spot, "buffer": view.name, "who": programs.agent.name}
             return Outside(view.allocation, f"{view.index}[{i}]", mistake(Kind.INDEX, why, **facts))
         return view.part(view.array[i], f"[{i}]")
@@ -288,7 +290,9 @@ def _same_shape(view: View, shape: tuple[int, ...], spot: Spot) -> None:
     if view.array.shape != tuple(shape):
         raise mistake(
             Kind.SHAPES,
-            f"the descriptor's block is {tuple(shape)} and `{view.name}` is {view.array.shape}, in {spot}.",
+            say(
+                "hopper.use.shapes", block=tuple(shape), buffer=view.name, shape=tuple(view.array.shape), spot=str(spot)
+            ),
             second=spot,
             buffer=view.name,
         )
@@ -403,7 +407,7 @@ def _warp_group_dot(body: Body, op: ir.Operation, spot: Spot) -> Act:
         if agent.warps % WARPGROUP:
             raise mistake(
                 Kind.WARPGROUP,
-                f"{agent.name} has {agent.warps} warps, and the wgmma in {spot} takes {WARPGROUP} or a multiple of it.",
+                say("hopper.use.warpgroup", who=agent.name, warps=agent.warps, spot=str(spot), multiple=WARPGROUP),
                 second=spot,
                 who=agent.name,
             )

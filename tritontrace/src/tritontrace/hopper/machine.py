@@ -19,6 +19,7 @@ from tritontrace.hopper.faults import Kind, Mistake, Spot, Waiting, mistake
 from tritontrace.hopper.memory import Access, Shared, View
 from tritontrace.hopper.orders import Order
 from tritontrace.hopper.timeline import SPECIAL
+from tritontrace.messages import say
 from tritontrace.results import Counts
 from tritontrace.tracing.work import Work
 
@@ -154,7 +155,8 @@ class Machine:
             kind = Kind.NO_EXPECT
         facts = {"second": first.spot, "buffer": first.what, "who": first.who} if kind is not Kind.DEADLOCK else {}
         ordered = (first, *(account for account in found if account is not first))
-        sentence = " ".join(["nobody can go on.", str(first), *(f"And {each.briefly}." for each in ordered[1:])])
+        others = [say("hopper.waiting.other", waiting=each.briefly) for each in ordered[1:]]
+        sentence = say("hopper.waiting.deadlock", first=first.sentence, others=others)
         return mistake(kind, sentence, waiting=ordered, **facts)
 
     def _look_what_is_left(self) -> None:
@@ -166,7 +168,7 @@ class Machine:
             for flight in flights:
                 raise mistake(
                     kind,
-                    f"{flight.who} issued it in {flight.spot}, and the program ends while it is under way.",
+                    say("hopper.use.under_way", who=flight.who, spot=str(flight.spot)),
                     second=flight.spot,
                     who=flight.who,
                 )
@@ -292,7 +294,7 @@ class Machine:
         if found is None:
             raise mistake(
                 Kind.NO_BARRIER,
-                f"`{view.name}` is used in {spot}, and mbarrier.init has not been called for it.",
+                say("hopper.barrier.no_init", barrier=view.name, spot=str(spot)),
                 second=spot,
                 buffer=view.name,
             )
@@ -309,8 +311,7 @@ class Machine:
         if parity not in (0, 1):
             raise mistake(
                 Kind.PHASE,
-                f"{agent.name} waits for {parity} of `{barrier.name}` in {spot}, and a wait asks for a parity, 0 or 1: that of how "
-                "often the barrier has opened before.",
+                say("hopper.barrier.parity", who=agent.name, parity=parity, barrier=barrier.name, spot=str(spot)),
                 second=spot,
                 buffer=barrier.name,
                 who=agent.name,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from tritontrace.gpu import SHARED_BYTES
 from tritontrace.hopper.agents import Agent, Flight
 from tritontrace.hopper.clocks import Clock
 from tritontrace.hopper.faults import Fault, Kind, Mistake, Spot, mistake
+from tritontrace.messages import Message, say
 from tritontrace.ttir.elements import dtype_of, itemsize
 
 LIMIT = SHARED_BYTES["sm_90"][1]  # bytes, of one program
@@ -117,8 +119,9 @@ class Access:
         """Whether whoever knows `clock` knows of a fence behind this write."""
         return any(clock.get(agent, 0) >= tick for agent, tick in self.fences)
 
-    def __str__(self) -> str:
-        return f"{self.what} of `{self.name}` by {self.partition.name} in {self.spot}"
+    @property
+    def message(self) -> Message:
+        return say("hopper.access", what=self.what, buffer=self.name, who=self.partition.name, spot=str(self.spot))
 
 
 class Shared:
@@ -148,7 +151,7 @@ class Shared:
         if total > LIMIT:
             raise mistake(
                 Kind.SHARED,
-                f"with `{found.name}` in {spot} the program holds {total:,} bytes of shared memory, and it may have {LIMIT:,}.",
+                say("hopper.memory.too_much", buffer=found.name, spot=str(spot), bytes=total, limit=LIMIT),
                 second=spot,
                 buffer=found.name,
             )
@@ -202,10 +205,14 @@ def unknown(view: View) -> None:
 def _nothing_there(now: Access) -> Mistake:
     last = now.partition.newest
     kind = Kind.PHASE if last and last.stale else Kind.READ_EARLY
-    why = f"{now.partition.name} {last}" if last else f"{now.partition.name} has waited for nothing"
+    who = now.partition.name
     return mistake(
         kind,
-        f"the {now} comes before anything has been written there. {why}.",
+        say(
+            "hopper.memory.nothing_there",
+            now=now.message,
+            why=last.by(who) if last else say("hopper.passed.nothing", who=who),
+        ),
         second=now.spot,
         first=last.spot if last else None,
         buffer=now.name,
@@ -218,9 +225,7 @@ def _nothing_there(now: Access) -> Mistake:
 def _unfenced(before: Access, now: Access) -> Mistake:
     return mistake(
         Kind.FENCE,
-        f"the {now} reads what the {before} has written, without fence_async_shared() in between. Tensor cores and TMA reach shared "
-        "memory by another way than threads do, and may see what was there before. (Triton puts this fence back when it compiles, so "
-        "that a run on a GPU does not show the mistake; CUDA C++ does not.)",
+        say("hopper.memory.unfenced", now=now.message, before=before.message),
         second=now.spot,
         first=before.spot,
         buffer=now.name,
@@ -238,60 +243,57 @@ def _race(before: Access, now: Access) -> Mistake:
         "other": before.partition.name,
     }
     if before.write and now.write:
-        return mistake(Kind.TWO_WRITES, f"nothing orders the {now} after the {before}.", **facts)
-    find = _overwritten if now.write else _read_early
-    kind, sentence, more = find(before, now)
-    return mistake(kind, sentence, **facts | more)
+        kind, name, parameters, phases = Kind.TWO_WRITES, "two_writes", {}, {}
+    else:
+        kind, name, parameters, phases = (_overwritten if now.write else _read_early)(before, now)
+    sentence = say(f"hopper.memory.{name}", now=now.message, before=before.message, **parameters)
+    return mistake(kind, sentence, **facts | phases)
 
 
-def _read_early(before: Access, now: Access) -> tuple[Kind, str, dict]:
-    who, what = now.partition, f"the {now} comes while the {before} may still be writing."
+Found = tuple[Kind, str, dict[str, Any], dict[str, int]]
+"""The kind, the sentence's name and its parameters, and the phases if they are wrong."""
+
+
+def _read_early(before: Access, now: Access) -> Found:
+    who = now.partition
     if before.flight is None:
-        return Kind.READ_EARLY, what, {}
+        return Kind.READ_EARLY, "read_early", {}, {}
     if before.flight.barrier is None:
         if before.flight.too_soon:
-            why = f"{before.flight.who} began it before anybody had read what an earlier copy had brought there"
-            return Kind.OVERWRITTEN, f"{what} {why}.", {}
-        return Kind.READ_EARLY, f"{what} {before.flight.unwaited()}", {}
+            return Kind.OVERWRITTEN, "too_soon", {"who": before.flight.who}, {}
+        return Kind.READ_EARLY, "read_early_why", {"why": before.flight.unwaited()}, {}
     barrier, phase = before.flight.barrier, before.flight.phase
     last = who.passed.get(barrier)
     reads = [a.flight.clock[who.id] if a.flight else a.tick for a in _reads_by(who, now)]
     if last is None or (reads and last.tick < max(reads)):
-        return Kind.READ_EARLY, f"{what} {who.name} has not waited for `{barrier.name}` before.", {}
+        return Kind.READ_EARLY, "not_waited", {"who": who.name, "barrier": barrier.name}, {}
+    facts: dict[str, Any] = {"barrier": barrier.name, "phase": phase}
     if phase <= last.phase:
-        why = f"`{barrier.name}` has opened before all copies of its phase {phase} had come: fewer bytes were expected"
-        told = next((f", in {spot}" for (_, spot), late in barrier.arrivals.items() if late >= phase), "")
-        return Kind.BYTES, f"{what} {why}{told}.", {}
+        told = [str(spot) for (_, spot), late in barrier.arrivals.items() if late >= phase]
+        return Kind.BYTES, "fewer_bytes_in" if told else "fewer_bytes", facts | ({"spot": told[0]} if told else {}), {}
     if not last.stale:
-        why = f"waited for phase {last.phase} of `{barrier.name}` in {last.spot}, as it should"
         writer = before.partition
-        gate = f"{writer.name} began" if writer is who else f"no barrier kept {writer.name} from beginning"
-        copy = f"{gate} the copy of phase {phase} before that tile was read"
-        return Kind.OVERWRITTEN, f"{what} {who.name} {why}, and {copy}.", {}
-    return (
-        Kind.PHASE,
-        f"{what} {who.name} {last}, and the copy belongs to phase {phase}.",
-        {"phase_passed": last.phase, "phase_wanted": phase},
-    )
+        facts |= {"who": who.name, "waited": last.phase, "spot": str(last.spot), "writer": writer.name}
+        return Kind.OVERWRITTEN, "overtaken_itself" if writer is who else "overtaken", facts, {}
+    phases = {"phase_passed": last.phase, "phase_wanted": phase}
+    return Kind.PHASE, "wrong_phase", {"passed": last.by(who.name), "phase": phase}, phases
 
 
-def _overwritten(before: Access, now: Access) -> tuple[Kind, str, dict]:
+def _overwritten(before: Access, now: Access) -> Found:
     reader, writer = before.partition, now.partition
-    what = f"the {now} comes while the {before} may still be reading."
     last = reader.passed.get(now.flight.barrier) if now.flight and now.flight.barrier else None
     if last is not None and last.stale:
-        wanted = last.phase + 1
-        return Kind.PHASE, f"{what} {reader.name} {last}.", {"phase_passed": last.phase, "phase_wanted": wanted}
+        phases = {"phase_passed": last.phase, "phase_wanted": last.phase + 1}
+        return Kind.PHASE, "overwritten_phase", {"passed": last.by(reader.name)}, phases
     gate = writer.newest.barrier if writer.newest else None
     early = [(b, spot) for b, spot in (before.flight.arrivals if before.flight else ()) if b is gate]
     if early and reader is not writer:
         barrier, spot = early[-1]
-        why = f"{reader.name} arrived at `{barrier.name}` in {spot} before it had waited for this {before.what}"
-    elif before.flight is not None and not before.flight.joined:
-        return Kind.OVERWRITTEN, f"{what} {before.flight.unwaited()}", {}
-    else:
-        why = f"No barrier tells {writer.name} that {reader.name} is done"
-    return Kind.OVERWRITTEN, f"{what} {why}.", {}
+        facts = {"reader": reader.name, "barrier": barrier.name, "spot": str(spot), "what": before.what}
+        return Kind.OVERWRITTEN, "arrived_early", facts, {}
+    if before.flight is not None and not before.flight.joined:
+        return Kind.OVERWRITTEN, "overwritten_why", {"why": before.flight.unwaited()}, {}
+    return Kind.OVERWRITTEN, "not_told", {"writer": writer.name, "reader": reader.name}, {}
 
 
 def _reads_by(who: Agent, now: Access) -> list[Access]:

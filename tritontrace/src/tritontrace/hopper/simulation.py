@@ -21,6 +21,7 @@ from tritontrace.hopper.outcome import Run
 from tritontrace.hopper.report import Report
 from tritontrace.hopper.timeline import Costs
 from tritontrace.hopper.upkeep import Upkeep
+from tritontrace.messages import Message, say
 from tritontrace.threads import one_thread
 from tritontrace.tracing.interception import launches_go_to
 from tritontrace.tracing.launcher import Launcher
@@ -30,7 +31,6 @@ from tritontrace.tracing.traced import Trace
 from tritontrace.tracing.work import Work
 from tritontrace.ttir.frontend import Front
 from tritontrace.ttir.launching import Hazardous, KernelError, KernelFault, Uncompilable, tensors_in
-from tritontrace.words import plural
 
 
 @one_thread()
@@ -99,8 +99,7 @@ def _report(simulations: Sequence[_Simulation], start: Callable[[_Simulation], N
         if simulation.run.fault is None:
             remains = simulation.left()
             if first is not None and (other := _other(first, remains)):
-                fault = Fault(Kind.ORDER, f'the order "{simulation.run.order}" {other.format(first.order)}')
-                simulation.run.fault = fault.found(simulation.run.order, 0)
+                simulation.run.fault = Fault(Kind.ORDER, other).found(simulation.run.order, 0)
             first = first or remains
     return Report(runs, _each_once([run.fault for run in runs if run.fault], consequences))
 
@@ -117,13 +116,12 @@ class Left(NamedTuple):
     tensors: dict[tuple[int, str], tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
 
 
-def _other(one: Left, another: Left) -> str:
-    """Say what `another` left otherwise than `one`, whose order's name is to be put in; "" for nothing."""
+def _other(one: Left, another: Left) -> Message | None:
+    """Say what `another` left otherwise than `one`; None for nothing."""
+    orders = {"order": another.order, "first": one.order}
     if one.launches != another.launches:
-        return (
-            f'launches {_called(another.launches)}, and "{{}}" {_called(one.launches)}: the host code asks what kernels left, or what '
-            "is not the same each time."
-        )
+        theirs, ours = _called(another.launches), _called(one.launches)
+        return say("hopper.order.launches", **orders, launches=theirs, others=ours)
     for key, (tensor, bytes_left, stored) in another.tensors.items():
         _, before, stored_before = one.tensors[key]
         differs = (
@@ -133,11 +131,8 @@ def _other(one: Left, another: Left) -> str:
         )
         if differs.any():
             element = int(differs.nonzero()[0]) // tensor.element_size()
-            return (
-                f'leaves other numbers than "{{}}", first in element {element:,} of a tensor with {tensor.numel():,}. Either two '
-                "partitions store to one element, or one loads it before another has stored it, and no barrier says who comes first."
-            )
-    return ""
+            return say("hopper.order.numbers", **orders, element=element, size=tensor.numel())
+    return None
 
 
 def _called(launches: Sequence[tuple[str, tuple[int, ...]]]) -> str:
@@ -166,12 +161,10 @@ def _foreign(error: BaseException | None, held: str, there: str) -> Mistake:
         if name and line and name[1] not in [spot.function for spot in spots]:
             spots.append(Spot(name[1], line, source[line - 1].strip(), spots[-1] if spots else None))
         error = error.__cause__
-    where = f" in {spots[-1]}" if spots else ""
+    where = say("hopper.use.at", spot=str(spots[-1])) if spots else ""
     return mistake(
         Kind.REGISTERS,
-        f"a block is used{where}, by {plural(int(there), 'warp')}, and its layout spreads it over the registers of {held}. A layout must "
-        "have as many warps as run the line: num_warps of the launch, or what warp_specialize gives the partition. What other warps hold "
-        "comes through shared memory alone.",
+        say("hopper.use.layout", where=where, warps=int(there), held=held),
         second=spots[-1] if spots else None,
     )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from tritontrace.hopper.faults import Kind, Mistake, Spot, mistake
 from tritontrace.hopper.machine import Machine
 from tritontrace.hopper.memory import Allocation, Barriers, View
+from tritontrace.messages import say
 
 
 def touched(machine: Machine, view: View, stand: int = 0, used: bool = False, made: Spot | None = None) -> None:
@@ -28,8 +29,7 @@ def made_again(view: View, first: Spot, second: Spot) -> Mistake:
     """The mistake of an mbarrier.init where a barrier stands."""
     return mistake(
         Kind.STANDS,
-        f"`{view.name}` is made in {second}, where it stands since {first}. Call mbarrier.invalidate in between: PTX leaves undefined "
-        "what mbarrier.init does to a barrier that stands.",
+        say("hopper.barrier.made_again", barrier=view.name, second=str(second), first=str(first)),
         second=second,
         first=first,
         buffer=view.name,
@@ -72,9 +72,7 @@ class Upkeep:
 def _unused(allocation: Allocation, barriers: Barriers) -> Mistake:
     return mistake(
         Kind.UNUSED,
-        f"`{allocation.name}` is made in {barriers.made}, and nobody ever waits there, arrives or has a copy tell it. Triton may give its "
-        "memory to another buffer while the barrier stands there, and a GPU that runs several processes may write the barrier back into "
-        "that buffer. Leave it out.",
+        say("hopper.barrier.unused", barrier=allocation.name, made=str(barriers.made)),
         second=barriers.made,
         buffer=allocation.name,
     )
@@ -83,8 +81,13 @@ def _unused(allocation: Allocation, barriers: Barriers) -> Mistake:
 def _standing(allocation: Allocation, barriers: Barriers, other: Allocation, spot: Spot) -> Mistake:
     return mistake(
         Kind.STANDS,
-        f"`{other.name}` is allocated in {spot}, behind the last use of the barrier `{allocation.name}`, so that Triton may give it the "
-        f"barrier's memory; and the barrier, made in {barriers.made}, stands there still. Call mbarrier.invalidate before.",
+        say(
+            "hopper.barrier.standing",
+            buffer=other.name,
+            spot=str(spot),
+            barrier=allocation.name,
+            made=str(barriers.made),
+        ),
         second=spot,
         first=barriers.made,
         buffer=allocation.name,

@@ -11,6 +11,7 @@ import numpy as np
 from tritontrace.hopper.agents import Agent, Flight
 from tritontrace.hopper.faults import Kind, Spot, mistake
 from tritontrace.hopper.machine import Machine
+from tritontrace.messages import say
 from tritontrace.tracing.program import Launched, Programs
 from tritontrace.tracing.sums import whole
 from tritontrace.ttir import ir
@@ -42,8 +43,13 @@ def arrived(value: Any, programs: Partition, spot: Spot) -> Any:
     if not value.flight.joined:
         raise mistake(
             Kind.ACCUMULATOR,
-            f"{programs.agent.name} uses in {spot} the result of the wgmma that it issued in {value.flight.spot}, which may be under "
-            f"way still. {value.flight.unwaited()}",
+            say(
+                "hopper.use.accumulator",
+                who=programs.agent.name,
+                spot=str(spot),
+                issued=str(value.flight.spot),
+                why=value.flight.unwaited(),
+            ),
             second=spot,
             first=value.flight.spot,
             who=programs.agent.name,
