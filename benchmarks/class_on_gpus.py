@@ -1,4 +1,4 @@
-"""How much sooner two GPUs are done with a class than one: `python benchmarks/class_on_gpus.py`, about two minutes on two GPUs.
+"""How much sooner two GPUs are done with a class than one: `python benchmarks/class_on_gpus.py`, two to three minutes on two GPUs.
 
 A class hands in the published answer to one kernel exercise, each student's text another one. It is judged as `grader autograde` judges
 it, by as many workers on the first GPU and then on the first two. Who starts the workers is not in the times: a larger class pays that
@@ -53,7 +53,7 @@ def judged(exercise_id: str, students: int, workers: int) -> dict[str, object]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--exercise", default="start.add_one")
-    parser.add_argument("--students", type=int, default=12)
+    parser.add_argument("--students", type=int, default=8)
     parser.add_argument("--workers", type=int, default=4)
     options = parser.parse_args()
     if os.environ.get(ONE_CLASS):
