@@ -18,6 +18,7 @@ from course_lib.evidence import Evidence
 from course_lib.execution import derived, exactly, gpu_lock, observe, progress, record_apart, timed
 from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import find, wrong_formulas
+from course_lib.exercises.hints import hints_on
 from course_lib.handin import literals, stale, twists
 from course_lib.render import Points, afterwards, cells, code, show
 from tritontrace import no_triton, tracing
@@ -125,7 +126,7 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     logbook.record_effort(exercise.id, "checks")
     tried = found.points < exercise.points and found.outcome != "not_begun"
     _lost_again[exercise_id] = _lost_again[exercise_id] + 1 if tried else 0
-    if _lost_again[exercise_id] > 1 and _hints_given[exercise_id] < len(exercise.hints):
+    if _lost_again[exercise_id] > 1 and _hints_given[exercise_id] < len(hints_on(exercise.id)):
         found.remark = f'{found.remark} `hint("{exercise_id}")` gives a hint.'.strip()
     building = bool(os.environ.get(cells.KEEP_VERDICTS))
     after = logbook.next_after(exercise) if found.outcome == "right" and not building else ""
@@ -184,7 +185,7 @@ def hint(exercise_id: str = _NOTHING) -> None:
     except ValueError as error:
         print(error)
         return
-    hints = exercise.hints
+    hints = hints_on(exercise.id)
     logbook.record_effort(exercise.id, "hints")
     number = min(_hints_given[exercise_id], len(hints) - 1)
     _hints_given[exercise_id] += 1

@@ -877,23 +877,7 @@ check("coalescing.strided_efficiency", strided_efficiency)
 # half of them earn nothing, and the others share {{kills.mutants}}: of four mutants here, two killed earn nothing,
 # three earn half, and four earn all.
 
-
-# %%
-@triton.jit
-def given_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
-    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    inside = (rows < M) & (cols < N)
-    tile = tl.load(x_ptr + rows * stride_m + cols * stride_n, mask=inside)
-    tl.store(out_ptr + cols * M + rows, tile, mask=inside)
-
-
-def given_transpose(x):
-    M, N = x.shape
-    out = torch.empty(N, M, dtype=x.dtype, device=x.device)
-    grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
-    given_kernel[grid](x, out, M, N, x.stride(0), x.stride(1), BLOCK=32)
-    return out
+# %% given="coalescing.break_transpose"
 
 
 # %% exercise="coalescing.break_transpose"

@@ -1186,27 +1186,7 @@ check("tiling.name_maps", named_maps)
 # ordinary sizes kill about half of the mutants. So up to half of them earn nothing, and the others share
 # {{kills.mutants}}: of four mutants here, two killed earn nothing, three earn half, and four earn all.
 
-
-# %%
-@triton.jit
-def given_kernel(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, BLOCK: tl.constexpr):
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
-    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
-    for start in range(0, K, BLOCK):
-        k = start + tl.arange(0, BLOCK)
-        a = tl.load(a_ptr + rows * stride_am + k[None, :] * stride_ak, mask=(rows < M) & (k[None, :] < K), other=0)
-        b = tl.load(b_ptr + k[:, None] * stride_bk + cols * stride_bn, mask=(k[:, None] < K) & (cols < N), other=0)
-        acc = tl.dot(a, b, acc, input_precision="ieee")
-    tl.store(c_ptr + rows * N + cols, acc, mask=(rows < M) & (cols < N))
-
-
-def given_matmul(a, b):
-    (M, K), N = a.shape, b.shape[1]
-    c = torch.empty(M, N, dtype=a.dtype, device=a.device)
-    grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
-    given_kernel[grid](a, b, c, M, N, K, *a.stride(), *b.stride(), BLOCK=32)
-    return c
+# %% given="tiling.break_matmul"
 
 
 # %% exercise="tiling.break_matmul"

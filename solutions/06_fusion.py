@@ -1097,29 +1097,7 @@ check("fusion.read_profiles", limited_by)
 # ordinary sizes kill about half of the mutants. So up to half of them earn nothing, and the others share
 # {{kills.mutants}}: of four mutants here, two killed earn nothing, three earn half, and four earn all.
 
-
-# %%
-@triton.jit
-def given_kernel(x_ptr, out_ptr, N, stride, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    m, l = -float("inf"), 0.0
-    for start in range(0, N, BLOCK):
-        offs_n = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * stride + offs_n, mask=offs_n < N, other=-float("inf")).to(tl.float32)
-        new = tl.maximum(m, tl.max(x, 0))
-        l = l * tl.exp(m - new) + tl.sum(tl.exp(x - new), 0)
-        m = new
-    for start in range(0, N, BLOCK):
-        offs_n = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * stride + offs_n, mask=offs_n < N, other=0).to(tl.float32)
-        tl.store(out_ptr + row * N + offs_n, tl.exp(x - m) / l, mask=offs_n < N)
-
-
-def given_softmax(x):
-    M, N = x.shape
-    out = torch.empty(M, N, dtype=x.dtype, device=x.device)
-    given_kernel[(M,)](x, out, N, x.stride(0), BLOCK=64)
-    return out
+# %% given="fusion.break_softmax"
 
 
 # %% exercise="fusion.break_softmax"

@@ -1260,39 +1260,7 @@ check("flash.name_maps", named_maps)
 # ordinary sizes kill about two thirds of the mutants. So up to two thirds of them earn nothing, and the others share
 # {{kills.mutants}}.
 
-
-# %%
-@triton.jit
-def given_kernel(q_ptr, k_ptr, v_ptr, o_ptr, N, S, scale, causal: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):
-    offs_m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    offs_d = tl.arange(0, D)
-    q = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :], mask=offs_m[:, None] < N, other=0)
-    m = tl.full((BLOCK,), -float("inf"), tl.float32)
-    l = tl.zeros((BLOCK,), tl.float32)
-    acc = tl.zeros((BLOCK, D), tl.float32)
-    for start in range(0, S, BLOCK):
-        offs_n = start + tl.arange(0, BLOCK)
-        k = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :], mask=offs_n[:, None] < S, other=0)
-        v = tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :], mask=offs_n[:, None] < S, other=0)
-        qk = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-        seen = (offs_n < S)[None, :]
-        if causal:
-            seen = seen & (offs_n[None, :] <= offs_m[:, None] + S - N)
-        qk = tl.where(seen, qk, -float("inf"))
-        new = tl.maximum(m, tl.max(qk, 1))
-        alpha = tl.exp(m - new)
-        p = tl.exp(qk - new[:, None])
-        l = l * alpha + tl.sum(p, 1)
-        acc = acc * alpha[:, None] + tl.dot(p, v, input_precision="ieee")
-        m = new
-    tl.store(o_ptr + offs_m[:, None] * D + offs_d[None, :], acc / l[:, None], mask=offs_m[:, None] < N)
-
-
-def given_attention(q, k, v, causal):
-    N, D = q.shape
-    o = torch.empty_like(q)
-    given_kernel[(triton.cdiv(N, 32),)](q, k, v, o, N, k.shape[0], D**-0.5, causal=causal, D=D, BLOCK=32)
-    return o
+# %% given="flash.break_attention"
 
 
 # %% exercise="flash.break_attention"

@@ -910,55 +910,7 @@ check("flash_backward.name_gradients", named_gradients)
 # ordinary sizes kill about a third of the mutants, so only the mutants that you kill beyond this third earn points
 # ({{kills.mutants}}).
 
-
-# %%
-@triton.jit
-def given_kernel(
-    q_ptr, k_ptr, v_ptr, do_ptr, lse_ptr, delta_ptr, dk_ptr, dv_ptr, N, S, scale,
-    causal: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    first = tl.program_id(0) * BLOCK
-    offs_n = first + tl.arange(0, BLOCK)
-    offs_d = tl.arange(0, D)
-    k = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :], mask=offs_n[:, None] < S, other=0)
-    v = tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :], mask=offs_n[:, None] < S, other=0)
-    dk = tl.zeros((BLOCK, D), tl.float32)
-    dv = tl.zeros((BLOCK, D), tl.float32)
-    start = 0
-    if causal:  # the first query that sees the first key, and where its tile begins
-        start = tl.maximum(first + N - S, 0) // BLOCK * BLOCK
-    for i in range(start, N, BLOCK):
-        offs_m = i + tl.arange(0, BLOCK)
-        q = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :], mask=offs_m[:, None] < N, other=0)
-        do = tl.load(do_ptr + offs_m[:, None] * D + offs_d[None, :], mask=offs_m[:, None] < N, other=0)
-        lse = tl.load(lse_ptr + offs_m, mask=offs_m < N, other=0)
-        delta = tl.load(delta_ptr + offs_m, mask=offs_m < N, other=0)
-        s = tl.dot(k, tl.trans(q), input_precision="ieee") * scale
-        p = tl.exp(s - lse[None, :])
-        if causal:
-            p = tl.where(offs_n[:, None] <= offs_m[None, :] + S - N, p, 0.0)
-        dv += tl.dot(p, do, input_precision="ieee")
-        dp = tl.dot(v, tl.trans(do), input_precision="ieee")
-        ds = p * (dp - delta[None, :])
-        dk += tl.dot(ds, q, input_precision="ieee")
-    tl.store(dk_ptr + offs_n[:, None] * D + offs_d[None, :], dk * scale, mask=offs_n[:, None] < S)
-    tl.store(dv_ptr + offs_n[:, None] * D + offs_d[None, :], dv, mask=offs_n[:, None] < S)
-
-
-def given_gradients(q, k, v, do, causal):
-    (N, D), S = q.shape, len(k)
-    scale = D**-0.5
-    s = q @ k.T * scale
-    if causal:
-        s = s.masked_fill(torch.arange(S) > torch.arange(N)[:, None] + S - N, -float("inf"))
-    lse = torch.logsumexp(s, 1)
-    o = torch.exp(s - lse.clamp(min=-1e30)[:, None]) @ v
-    delta = (do * o).sum(1)
-    dk_dv = torch.empty(2, S, D)
-    given_kernel[(triton.cdiv(S, 32),)](
-        q, k, v, do, lse, delta, dk_dv[0], dk_dv[1], N, S, scale, causal=causal, D=D, BLOCK=32
-    )
-    return dk_dv
+# %% given="flash_backward.break_gradients"
 
 
 # %% exercise="flash_backward.break_gradients"
