@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from course_lib.evidence import Evidence
+from course_lib.evidence import Evidence, Timing
 from course_lib.version import VERSION
 from tritontrace import results
 from tritontrace.results import Cause
@@ -218,6 +218,7 @@ class Verdict:
     version     of the course that judged it
     on          which machine that was, where a class was graded
     asked       a sentence on the task, where it was drawn for the student
+    gpu         on which its kernels ran, too;  timing = there, where it was measured
     """
 
     exercise: str
@@ -231,6 +232,8 @@ class Verdict:
     version: str = VERSION
     on: str = ""
     asked: str = ""
+    gpu: str = ""
+    timing: Timing | None = None
 
     @property
     def judged(self) -> bool:

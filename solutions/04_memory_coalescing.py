@@ -23,7 +23,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib import check, compile_for, figures, gpu, hint, profile, progress, trace  # noqa: F401 (hint is yours to call)
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -782,6 +782,25 @@ for row_stride in (1008, 1000, 1001):
 # How much can alignment matter in the end? In unit 03's mystery plot, a bfloat16 matmul by cuBLAS, NVIDIA's library for
 # products, runs on an H200 at {{measured product 4096}} TFLOP/s for N = 4096, and at {{measured product 4097}} for
 # N = 4097. Alignment is not the only cause; see *More* in unit 05.
+
+# %% [markdown]
+# ## What limits it?
+#
+# `profile` sets what a trace counts beside the *roofline* of unit 03: the least time to move each byte once, by the
+# card's datasheet. If there is a GPU, it also launches the kernel there and says how long it took. Where NVIDIA's
+# profiler Nsight Compute (`ncu`) may read the GPU's counters, a second column shows what the GPU counted, and a sentence
+# names the limit. Here is `slow_column_sum` once more. It moves eight times the bytes that it needs. Guess first: how
+# many times the least time does it take on a GPU?
+
+# %% gpu="coalescing.profile"
+x, out = torch.randn(512, 8192, device=device), torch.empty(8192, device=device)
+profile(lambda: slow_column_sum[(8192,)](x, out, 512, 8192, BLOCK=512))
+
+# %% [markdown]
+# And your own kernels? On a GPU, each check of a kernel here also times it against a copy of the bytes that must move.
+
+# %%
+figures.timed.on_your_card("coalescing")
 
 # %% [markdown]
 # ## What you now know

@@ -24,7 +24,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import bench, check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib import bench, check, compile_for, figures, gpu, hint, profile, progress, trace  # noqa: F401 (hint is yours to call)
 from course_lib.hardware.measurements import measured
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -441,6 +441,16 @@ else:
     print("This machine has no GPU on which the course can time kernels.")
 
 # %% [markdown]
+# What limits your kernel? `profile` sets what the trace counts beside the roofline, and on a GPU beside the time that the
+# launch took, or beside its counters. Guess first: is memory or the product the limit at a size of 512?
+
+# %% gpu="tiling.profile"
+a, b = (torch.randn(512, 512, device=device).half() for _ in range(2))
+with trace():
+    done = matmul(a, b)
+print("solve matmul to see what limits it" if done is None else profile(lambda: matmul(a, b)))
+
+# %% [markdown]
 # ## Exercise: bytes of a tiled product
 #
 # {{exercise tiling.matmul_bytes}}
@@ -732,6 +742,12 @@ figures.tiling.order_traffic()
 # spread.) The model runs 132 programs in lock-step, but on a real GPU they drift apart. A model explains, but only a
 # measurement can say which order is faster. Grouped order costs five lines of code, and is well worth it.
 #
+# How fast are your own kernels? On a GPU, their checks time them against cuBLAS.
+
+# %%
+figures.timed.on_your_card("tiling")
+
+# %% [markdown]
 # ## What you now know
 #
 # * A matrix product is a sum of outer products: few numbers are read, and each is used many times. Without tiles a

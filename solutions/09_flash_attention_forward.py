@@ -24,7 +24,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import attempt, bench, check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib import attempt, bench, check, compile_for, figures, gpu, hint, profile, progress, trace  # noqa: F401 (hint is yours to call)
 from course_lib.hardware.measurements import measured
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -707,7 +707,21 @@ if bench.has_gpu() and done is not None:
     found = bench.ratio(lambda: flash_attention_forward(q, k, v, causal=True), torchs)
     print(f"{2 * 16 * 8192**2 * 128 / found.own_ms / 1e9:.0f} TFLOP/s, {found.speedup:.2f} of FlashAttention-2's speed")
 else:
-    print("There is no GPU here, or nothing to time. The next picture shows what was measured on an H200.")
+    print("There is no GPU here, or nothing to time. The last of the next pictures shows what was measured on an H200.")
+
+# %% [markdown]
+# What limits it? `profile` sets what the trace counts beside the roofline, and on a GPU beside the time that your kernel
+# took, or beside the GPU's counters. Guess first: is it memory, the products, or the other arithmetic?
+
+# %% gpu="flash.profile"
+q, k, v = (torch.randn(1, 16, 512, 64, device=device).half() for _ in range(3))
+if done is None:
+    print("solve flash_attention_forward to see what limits it")
+else:
+    print(profile(lambda: flash_attention_forward(q, k, v)))
+
+# %%
+figures.timed.on_your_card("flash")
 
 # %%
 figures.flash.ladder()

@@ -19,7 +19,7 @@ from course_lib.render.verdicts import (
     asked,
     earned,
     expected,
-    not_on_gpu,
+    gpu_line,
     points_of,
     printable,
     shown,
@@ -49,7 +49,7 @@ def html(verdict: Verdict, after: str = "") -> str:
         _picture(findings) if verdict.outcome == "right" else "",
         _chips(findings),
         _folded([f for f in findings if f not in told and f.judged]),
-        _quiet(not_on_gpu(verdict)),
+        _quiet(gpu_line(verdict)),
         f'<div style="margin-top:6px">{code(after)}</div>' if after else "",
         _printed(verdict),
     ]
