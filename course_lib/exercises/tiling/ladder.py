@@ -176,6 +176,7 @@ ladder = Exercise(
     difficulty=3,
     track="more",
     lines=7,
+    kernels=[naive, strip, tile],
     cases=[Case("three rungs", "plain", given())],
     oracle=ladder_counted,
     criteria=[Correct("plain", 7, "as the trace counts them")],
