@@ -8,7 +8,7 @@ import pytest
 
 import grader
 from course_lib.exercises import find
-from grader.judging import verdicts
+from grader.judging import provided, verdicts
 
 UNIT = "coalescing"
 EXERCISES, HIDDEN = f"course_lib/exercises/{UNIT}", f"grader/judging/hidden/{UNIT}.py"
@@ -89,6 +89,18 @@ def test_what_can_change_a_verdict_changes_its_key(course, key, what):
 @pytest.mark.parametrize("what", SHOWN)
 def test_what_is_shown_alone_judges_nothing_anew(course, key, what):
     assert not changed(course, key, *SHOWN[what])
+
+
+def test_what_an_exercise_gives_in_place_of_the_answer_s_counts(monkeypatch):
+    def key():
+        return verdicts.key_of(find("tiling.tune"), [("<cell>", "def configuration(): ...")], 1, verdicts.NO_GPU)
+
+    before = key()
+    definitions = provided.definitions("tiling.tune")
+    monkeypatch.setattr(
+        provided, "definitions", lambda exercise_id: definitions | {"tuned_matmul": "def tuned_matmul(): ..."}
+    )
+    assert key() != before
 
 
 def test_hidden_cases_in_a_package_and_those_that_they_are_drawn_with_count(course, key):
