@@ -25,7 +25,7 @@ ROOMS = [
 TRACING = [
     {"saved"},
     {"traced", "report", "show", "draw"},  # views
-    {"opening", "interception", "as_on_a_gpu", "no_gpu", "launcher", "tuning", "modes"},
+    {"opening", "interception", "as_on_a_gpu", "no_gpu", "launcher", "tuning", "modes", "light"},
     {
         "evaluate",
         "control",
