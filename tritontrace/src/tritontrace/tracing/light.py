@@ -1,7 +1,7 @@
 """Torch without what compiles it, for processes in which torch compiles nothing.
 
 Some of torch loads torch._dynamo when it is first used, which takes longer and more memory than torch itself: modes and
-optimizers. Where autograd is given a gradient, it loads SymPy to compare two shapes.
+optimizers. Where autograd is given a gradient, torch loads SymPy to compare two shapes.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-DISABLED = vars(torch)["_disable_dynamo"]  # torch's own
-GRADIENTS = getattr(torch.autograd, "_make_grads", None)  # torch's own
-BRACKETED = getattr(
-    sys.modules["torch.optim.optimizer"], "_use_grad_for_differentiable", None
-)  # torch's, around each step
+# Torch's own: what keeps torch.compile away from a function, and the name under which its answer is remembered at the function; what
+# looks at given gradients; what stands around each step of an optimizer
+DISABLED, REMEMBERED = vars(torch)["_disable_dynamo"], "__dynamo_disable"
+GRADIENTS = getattr(torch.autograd, "_make_grads", None)
+BRACKETED = getattr(sys.modules["torch.optim.optimizer"], "_use_grad_for_differentiable", None)
 
 
 def keep_it_light() -> None:
-    """Make modes, an author's too, optimizers and gradients load nothing by themselves: what torch.compile is kept away
-    from, it is kept away from once torch._dynamo is loaded, without which nothing is compiled.
+    """Make modes, an author's too, optimizers and gradients load nothing by themselves: what torch.compile is kept
+    away from, it is kept away from once torch._dynamo is loaded, without which nothing is compiled.
 
     >>> from tritontrace.replay import child
     >>> child.run(lambda: keep_it_light(), seconds=5)  # in a process of its own
     (None, '')
     """
-    torch.__dict__["_disable_dynamo"] = _disabled_once_loaded  # of modes that are defined from now on
+    torch.__dict__["_disable_dynamo"] = _disabled  # of modes that are defined from now on
     for owner in (*_derived(TorchDispatchMode), torch.optim.Optimizer):
-        _lighten(owner)
+        for function in list(vars(owner).values()):
+            _lighten(function)
     for optimizer in _derived(torch.optim.Optimizer):
         step = vars(optimizer).get("step")
         if BRACKETED and getattr(step, "__code__", None) is BRACKETED(_nothing).__code__:
@@ -44,22 +45,29 @@ def _nothing() -> None:
     pass
 
 
-def _lighten(owner: type) -> None:
-    """Replace what DISABLED has made."""
-    for name, function in list(vars(owner).items()):
-        made = getattr(function, "__globals__", {}).get("__name__") == DISABLED.__module__
-        if made and "__wrapped__" in vars(function):
-            setattr(owner, name, _disabled_once_loaded(vars(function)["__wrapped__"]))
-
-
-def _disabled_once_loaded(fn: Callable | None = None, recursive: bool = True) -> Callable:
+def _disabled(fn: Callable | None = None, recursive: bool = True) -> Callable:
     if fn is None:
-        return partial(_disabled_once_loaded, recursive=recursive)
-    disabled = DISABLED(fn, recursive)
+        return partial(_disabled, recursive=recursive)
+    made = DISABLED(fn, recursive)
+    _lighten(made)
+    return made
 
-    @wraps(fn)
+
+def _lighten(function: Any) -> None:
+    """Let what DISABLED has made, wherever a function wraps it, call what it was made of as long as torch._dynamo is not loaded."""
+    while "__wrapped__" in getattr(function, "__dict__", ()):
+        inner = vars(function)["__wrapped__"]
+        if function.__globals__.get("__name__") == DISABLED.__module__ and REMEMBERED not in vars(inner):
+            vars(inner)[REMEMBERED] = _as_it_is(inner, function)
+        function = inner
+
+
+def _as_it_is(inner: Callable, made: Callable) -> Callable:
     def call(*arguments: Any, **named: Any) -> Any:
-        return (disabled if "torch._dynamo" in sys.modules else fn)(*arguments, **named)
+        if "torch._dynamo" not in sys.modules:
+            return inner(*arguments, **named)
+        vars(inner).pop(REMEMBERED, None)
+        return made(*arguments, **named)
 
     return call
 
