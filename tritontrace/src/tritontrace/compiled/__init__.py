@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 OLDEST = 70  # Triton compiles for Volta and newer; the assembler would take older ones too
-PROGRAMS, TOGETHER = 4, 16  # programs of a launch whose threads are looked at, and of these at a time
+PROGRAMS, TOGETHER = 4, 32  # programs of a launch whose threads are looked at, and of these at a time
 SPILL_BYTES = 16  # of a thread: a register or two set aside once costs nothing that could be measured
 
 

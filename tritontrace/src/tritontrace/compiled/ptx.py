@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -47,14 +48,18 @@ class _Instruction:
     guard: str  # the predicate that lets it run, with "!" before it if it must be false; "" for always
     frames: tuple[Frame, ...]
 
-    @property
+    @cached_property
+    def parts(self) -> list[str]:
+        return self.name.split(".")
+
+    @cached_property
     def moves(self) -> bool:
         """Whether it loads from global or shared memory, or stores to it."""
         if self.is_table or self.parts[0] not in MOVING:
             return self.copies
         return any(part.partition("::")[0] in ("global", "shared") for part in self.parts)
 
-    @property
+    @cached_property
     def copies(self) -> bool:
         return self.name.startswith(("cp.async.ca.", "cp.async.cg."))
 
@@ -63,11 +68,12 @@ class _Instruction:
         """Whether it loads from a table of libdevice's sin and cos."""
         return self.name.startswith("ld.global.nc") and not self.operands[0].startswith("{")
 
-    @property
-    def parts(self) -> list[str]:
-        return self.name.split(".")
+    @cached_property
+    def leads_on(self) -> bool:
+        """Whether it says what runs next."""
+        return self.parts[0] in ("bra", "ret", "exit")
 
-    @property
+    @cached_property
     def written(self) -> list[str]:
         if self.parts[0] in ("st", "red", "stmatrix", "bra") or self.copies or not self.operands:
             return []
@@ -125,7 +131,7 @@ def parse(ptx: str) -> Code:
 
 def _needed(every: Sequence[_Instruction]) -> list[bool]:
     """Which instructions have a say in where a load, a store or a branch goes."""
-    wanted = [each.moves or each.parts[0] in ("bra", "ret", "exit") for each in every]
+    wanted = [each.moves or each.leads_on for each in every]
     registers = {name for each, want in zip(every, wanted, strict=True) if want for name in each.read}
     more = True
     while more:
@@ -177,7 +183,7 @@ class Threads:
                 instruction = self.code.instructions[at]
                 self._at, steps = at, steps + 1
                 taking_part = self._taking_part(instruction.guard, active)
-                if instruction.parts[0] in ("bra", "ret", "exit"):
+                if instruction.leads_on:
                     goal = self.code.labels.get(instruction.operands[0], end) if instruction.operands else end
                     gone = active & taking_part if taking_part is not None else np.zeros_like(active)
                     if goal <= at and steps > MOST:
@@ -238,9 +244,9 @@ class Threads:
 
     def _address(self, operand: str) -> Known:
         """The sum in brackets: a register, and perhaps an offset."""
-        total: Known = np.zeros(1, np.int64)
-        for part in re.findall(r"[%\w$.]+|-\s*\d+", operand):
-            value = self._value(part.replace(" ", ""), 64)
+        total = np.zeros(1, np.int64)
+        for part in _summands(operand):
+            value = self._value(part, 64)
             if value is None:
                 return None
             total = total + value
@@ -264,7 +270,8 @@ class Threads:
     def _results(self, instruction: _Instruction) -> list[Known]:
         """What it writes to each of its registers."""
         base, *rest = instruction.parts
-        operands, unknown = instruction.operands[1:], [None] * len(instruction.written)
+        operands = instruction.operands[1:]
+        unknown: list[Known] = [None] * len(instruction.written)
         kind = rest[-1] if rest else ""
         if base == "ld":  # of an argument
             number = re.search(r"_param_(\d+)", operands[0])
@@ -281,12 +288,10 @@ class Threads:
             return [None if value is None else _cut(_signed(value, source), _bits(kind))]
         if base == "shfl" and rest[1] == "idx":
             return [self._from_lane(*(self._value(each, 32) for each in operands[:2]))]
-        if kind[:1] not in ("b", "s", "u", "p") or base not in OPERATIONS:
-            return unknown
         values = [self._value(each, 1 if each.startswith(("%p", "!")) else _bits(kind)) for each in operands]
         if base == "selp":
             return [_chosen(*values)]
-        if any(value is None for value in values):
+        if kind[:1] not in ("b", "s", "u", "p") or base not in OPERATIONS or any(value is None for value in values):
             return unknown
         with np.errstate(all="ignore"):
             result = OPERATIONS[base](rest, kind, *values)
@@ -327,6 +332,21 @@ class Threads:
         )  # where shared memory begins
 
 
+@lru_cache(maxsize=4096)
+def _constant(operand: str, bits: int) -> Known:
+    if re.fullmatch(r"-?(0x[\da-fA-F]+|\d+)U?", operand):
+        number = int(operand.rstrip("U"), 0) & ((1 << bits) - 1)
+        return np.array([number != 0]) if bits == 1 else np.array([number], np.uint64).view(np.int64)
+    return np.zeros(1, np.int64) if re.fullmatch(r"[A-Za-z$_][\w$]*", operand) else None  # where shared memory begins
+
+
+@lru_cache(maxsize=4096)
+def _summands(operand: str) -> list[str]:
+    """A register, and perhaps an offset, of an operand in brackets."""
+    return [part.replace(" ", "") for part in re.findall(r"[%\w$.]+|-\s*\d+", operand)]
+
+
+@lru_cache
 def _bits(kind: str) -> int:
     """Of "s32", and 32 of "f16x2", too."""
     number = re.search(r"(\d+)(?:x(\d+))?$", kind)
@@ -460,7 +480,6 @@ OPERATIONS: dict[str, Operation] = {
     "shl": _shifted_left,
     "shr": _shifted_right,
     "setp": _compared,
-    "selp": _plain(_chosen),
     "bfe": _field,
     "bfi": _inserted,
     "lop3": _looked_up,

@@ -384,7 +384,7 @@ def _lines(trace: Recorded, kernel: str) -> Iterator[Line]:
         flops[each.line] += each.flops.total if each.function == kernel else 0
     warps = {}
     for launch in (each for each in trace.launches if each.kernel == kernel):
-        warps |= {line: _of_line(*found) for line, *found in by_line(launch)}
+        warps |= {line: _of_line(requests, passes) for line, requests, passes in by_line(launch)}
     most = max((access.bytes for access in sums.values()), default=1)
     worst = worst_line(groups(trace))
     for number, text in trace.sources[kernel].numbered():

@@ -21,8 +21,9 @@ def ask(trace: Recorded, gpu: str, seconds: float) -> list[Warps]:
     for launch, front, arguments in zip(trace.launches, trace.fronts, trace.arguments, strict=True):
         numbers: list[Hashable] = []
         for name, value in numbers_of(front, arguments):
-            pointer = value is not None and hasattr(arguments[name], "data_ptr")
-            numbers.append(value % SECTOR if pointer else value)
+            if value is not None and hasattr(arguments[name], "data_ptr"):
+                value %= SECTOR
+            numbers.append(value)
         keys.append((front, launch.grid, *numbers))
         jobs.setdefault(keys[-1], (front, (), arguments, gpu, launch.grid))
     known = dict(zip(jobs, warps_all(list(jobs.values()), seconds), strict=True))
