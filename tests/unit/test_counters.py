@@ -32,14 +32,21 @@ def test_the_trace_still_predicts_all_that_was_compared(comparison):
 
 
 DOOR = ("l1_load_sectors", "l1_store_sectors")  # what L1 was asked for, hits included: as lanes lie, not as blocks do
-NARROW = ("copy, stride 4", "copy, shifted by one", "transpose, tile 64", "row sums", "matmul fp32 as tf32, tile 64")
+NARROW = (
+    "copy, stride 4",
+    "copy, shifted by one",
+    "transpose, tile 64",
+    "gather rows",
+    "gather elements",
+    "matmul fp32 as tf32, tile 64",
+)
 
 
 def at_the_door(comparison, launch):
     """What warps ask L1 for by the compiler's layout, and what the GPU counted."""
     warps, counted = comparison.of_warps(launch), entries()[launch.name]["counted"]
-    assert warps["whole"]
-    return {name: (warps[name], counted[name]) for name in DOOR[warps["by_data"] :]}
+    assert warps["whole"] and not warps["by_data"]
+    return {name: (warps[name], counted[name]) for name in DOOR}
 
 
 @pytest.mark.parametrize("name", NARROW)
@@ -52,7 +59,7 @@ def test_the_compilers_warps_ask_for_the_sectors_that_a_gpu_counted(comparison, 
 def test_the_compilers_warps_ask_for_the_sectors_of_every_launch(comparison):
     for launch in comparison.LAUNCHES:
         for name, (predicted, counted) in at_the_door(comparison, launch).items():
-            assert predicted == counted, (launch.name, name)
+            assert predicted == counted, (launch.name, name)  # of TMA, which goes another way, both are 0
 
 
 def test_warps_beside_counters_have_a_table_of_their_own(comparison):

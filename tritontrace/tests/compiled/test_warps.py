@@ -166,13 +166,32 @@ def test_columns_are_strided_and_a_vector_of_them_does_not_hide_it():
     assert [kind for kind, *_ in slow(warps_for(transpose_unseen, X, X, *UNSEEN, *UNSEEN, BLOCK=64))] == ["strided"] * 2
 
 
-def test_addresses_that_depend_on_data_are_said_to_and_atomics_are_counted():
-    found = warps_for(gather, X, X.long(), X, BLOCK=1024)
+@triton.jit
+def computed(x_ptr, y_ptr, o_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at = (tl.load(y_ptr + i) * 7).to(tl.int32)
+    tl.store(o_ptr + i, tl.load(x_ptr + at))
+
+
+@pytest.mark.parametrize("step, sectors", [(0, 1), (8, 32)])
+def test_an_index_is_what_stands_in_its_tensor(step, sectors):
+    """32 lanes in one sector, or in one each; atomics are counted as well."""
+    found = warps_for(gather, X, step * torch.arange(1024, dtype=torch.int32), X, BLOCK=1024)
     index, data, update = found.requests
-    assert (index.lane_bytes, index.requests, index.sectors) == (16, 16, 512) and not index.by_data
-    assert data.by_data and data.requests == 32 and data.sectors == 0
+    assert (index.lane_bytes, index.requests, index.sectors) == (16, 8, 128)
+    assert (data.lane_bytes, data.requests, data.by_data, data.sectors) == (
+        4,
+        32,
+        False,
+        32 * sectors,
+    )
     assert (update.op, update.requests, update.by_data) == ("atomic", 32 // (update.lane_bytes // 4), False)
-    assert slow(found) == []
+
+
+def test_addresses_that_depend_on_floats_are_said_to_be_unknown():
+    data = next(each for each in warps_for(computed, X, X, X, BLOCK=1024).requests if each.by_data)
+    assert (data.op, data.requests, data.sectors) == ("load", 32, 0)
+    assert "to addresses that are not known" in str(warps_for(computed, X, X, X, BLOCK=1024))
 
 
 @pytest.mark.parametrize("gpu", ARCHITECTURES)

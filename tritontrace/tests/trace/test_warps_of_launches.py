@@ -21,6 +21,8 @@ X = torch.randn(256, 256)
 # of axes that the compiler does not see to be contiguous, it lays lanes along the last, or the first before Triton 3.7
 SEEN, UNSEEN = ((256, 1), (1, 256)) if LAST_OF_EQUALS else ((1, 256), (256, 1))
 
+MEET = tuple(map(int, triton.__version__.split(".")[:2])) < (3, 8)  # partial sums of several warps, in a bank
+
 
 @triton.jit(do_not_specialize=["s0", "s1", "t0", "t1"])
 def transpose(x_ptr, o_ptr, s0, s1, t0, t1, BLOCK: tl.constexpr):
@@ -83,8 +85,8 @@ def test_a_transpose_that_is_dense_and_strided_in_the_warp(gpu):
 def test_a_sum_whose_partial_sums_meet_in_one_bank():
     told, t = slow(column_sum, (8,), X, torch.empty(256), 256, 256, BLOCK_M=64, BLOCK_N=32)
     assert t.loads.efficiency == 1.0
-    ((kind, line, _, times),) = told
-    assert (kind, line) == ("conflicts", "line 8") and times > 2
+    of_sums = [(kind, line) for kind, line, _, times in told if times > 2]
+    assert of_sums == [("conflicts", "line 8")] * MEET
     # of one warp the lanes that add up one column hold its rows: nothing meets in shared memory
     assert slow(column_sum, (8,), X, torch.empty(256), 256, 256, BLOCK_M=64, BLOCK_N=32, num_warps=1)[0] == []
 

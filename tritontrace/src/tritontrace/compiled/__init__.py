@@ -33,6 +33,8 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
+import numpy as np
+import torch
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
@@ -48,7 +50,7 @@ from tritontrace.compiled.text import NotThere, Text
 from tritontrace.gpu import NAMES, SHARED_BYTES, datasheet
 from tritontrace.results import Compiled, Warps
 from tritontrace.ttir.frontend import ALIGNED, OPTIONS, Front, NotAnArgument, flat_values, front_of
-from tritontrace.ttir.launching import grid_of, is_descriptor
+from tritontrace.ttir.launching import grid_of, is_descriptor, plain
 
 __all__ = [
     "OPTIONS",
@@ -163,8 +165,8 @@ def warps_for(
     grid       as at the launch;  programs  how many of it are looked at: the first, the last, and others between. None: all
     kwargs     as compile_for takes them
 
-    The compiler's PTX is run for these programs' threads as far as addresses go, with these arguments. Addresses and loops that depend
-    on data are unknown. Returns a Warps, which shows itself. What the compiler refuses comes back as a complaint. Raises TypeError if
+    The compiler's PTX is run for these programs' threads as far as addresses go, with these arguments, and with the indices that
+    stand in the tensors now. Returns a Warps, which shows itself. What the compiler refuses comes back as a complaint. Raises TypeError if
     `kernel` is not a kernel, ValueError if `gpu` is neither an architecture nor a GPU.
 
     >>> found = warps_for(copy, x, y, 1000, BLOCK=1024)  # 1,000 is no multiple of 16, so that lanes move one element at a time
@@ -212,7 +214,8 @@ def _warps(
     sizes = grid_of(found.kernel, grid, arguments)
     chosen = warps.programs_of(sizes, programs)
     batches = [chosen[first : first + TOGETHER] for first in range(0, len(chosen), TOGETHER)]
-    threads = [ptx.Threads(code, values, batch, sizes) for batch in batches]
+    memory = ptx.Memory(_contents(front, arguments))
+    threads = [ptx.Threads(code, values, batch, sizes, memory) for batch in batches]
     accesses = chain.from_iterable(each.run() for each in threads)
     requests, passes = warps.counted(Places(function, arguments), accesses)
     unaligned = list(dict.fromkeys(name for name, value in named if value is not None and value % ALIGNED))
@@ -229,6 +232,13 @@ def numbers_of(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[str, i
             yield name, value.data_ptr()
         else:
             yield name, int(value) if isinstance(value, int) else None
+
+
+def _contents(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[int, np.ndarray]]:
+    """The address and the bytes of each tensor's storage that lies in this machine's memory."""
+    for _, value in flat_values(front, arguments):
+        if hasattr(value, "data_ptr") and (storage := plain(value).untyped_storage()).device.type == "cpu":
+            yield storage.data_ptr(), torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
 
 
 def _assembled(kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str) -> Any:
