@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from tritontrace import as_data, from_data, trace
+from tritontrace import KernelError, as_data, from_data, trace
 from tritontrace.cli import main
 from tritontrace.results import Slow
 from tritontrace.tracing import report, schema, warps
@@ -124,6 +124,21 @@ def test_launches_that_are_alike_are_compiled_once(monkeypatch):
             add_one[(1,)](torch.randn(1024), torch.empty(1024), n, BLOCK=1024)
         add_one[(1,)](torch.randn(1025)[1:], torch.empty(1024), 1024, BLOCK=1024)
     assert len(t.warps("sm_90")) == 4 and len(asked) == 3
+
+
+def test_a_launch_that_is_refused_is_passed_over():
+    with trace() as t:
+        with pytest.raises(KernelError):
+            add_one[(1,)](torch.randn(64), {}, 64, BLOCK=64)
+        add_one[(1,)](torch.randn(64), torch.empty(64), 64, BLOCK=64)
+    (warps_of_it,) = t.warps("A100 80GB")
+    assert (
+        warps_of_it.gpu == "sm_80"
+        and t.launches[-1].warps is warps_of_it
+        and t.launches[0].warps in (None, warps_of_it)
+    )
+    with pytest.raises(ValueError, match="neither a GPU"):
+        t.warps("sm_1")
 
 
 @pytest.fixture(scope="module")

@@ -186,41 +186,42 @@ def warps_all(jobs: Sequence[tuple[Any, tuple, dict[str, Any], str, Any]], secon
     >>> [found.requests[0].lane_bytes for found in warps_all(jobs, seconds=60)]
     [4, 16]
     """
-    found: list[Warps] = []
+    counted: list[Warps] = []
+    jobs = [(*job, _architecture(gpu), grid) for *job, gpu, grid in jobs]
     deadline = time.monotonic() + seconds
-    while len(found) < len(jobs):
-        todo = jobs[len(found) :]
-        found += map(warps.from_data, answers(lambda *job: asdict(_warps(*job)), todo, deadline))
-        if len(found) < len(jobs):
-            kernel, _, _, gpu, _ = jobs[len(found)]
+    while len(counted) < len(jobs):
+        todo = jobs[len(counted) :]
+        counted += map(warps.from_data, answers(lambda *job: asdict(_warps(*job)), todo, deadline))
+        if len(counted) < len(jobs):
+            kernel, _, _, gpu, _ = jobs[len(counted)]
             why = (
                 "the compiler crashed on it" if time.monotonic() < deadline else f"too slow, the limit is {seconds:g} s"
             )
             name = undecorated(kernel).fn.__name__
-            found.append(Warps(name, gpu, 0, f"kernel `{name}`: {why}."))
-    return found
+            counted.append(Warps(name, gpu, 0, f"kernel `{name}`: {why}."))
+    return counted
 
 
 def _warps(
     kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str, grid: Any, programs: int | None = PROGRAMS
 ) -> Warps:
-    found, built = _compile(kernel, args, kwargs, gpu)
+    facts, built = _compile(kernel, args, kwargs, gpu)
     if built is None:
-        return Warps(found.kernel, gpu, 0, found.complaint)
+        return Warps(facts.kernel, gpu, 0, facts.complaint)
     function, arguments, options = resolve(kernel, args, kwargs)
     front = kernel if isinstance(kernel, Front) else front_of(function, arguments, options)
     named, code = list(numbers_of(front, arguments)), ptx.parse(built.asm["ptx"])
     values = [value for _, value in named]
-    sizes = grid_of(found.kernel, grid, arguments)
+    sizes = grid_of(facts.kernel, grid, arguments)
     chosen = warps.programs_of(sizes, programs)
     batches = [chosen[first : first + TOGETHER] for first in range(0, len(chosen), TOGETHER)]
-    memory = ptx.Memory(_contents(front, arguments))
+    memory = ptx.Contents(_contents(front, arguments))
     threads = [ptx.Threads(code, values, batch, sizes, memory) for batch in batches]
     accesses = chain.from_iterable(each.run() for each in threads)
     requests, passes = warps.counted(Places(function, arguments), accesses)
     unaligned = list(dict.fromkeys(name for name, value in named if value is not None and value % ALIGNED))
     whole = all(each.whole for each in threads)
-    return Warps(found.kernel, gpu, len(chosen), "", requests, passes, unaligned, whole)
+    return Warps(facts.kernel, gpu, len(chosen), "", requests, passes, unaligned, whole)
 
 
 def numbers_of(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[str, int | None]]:

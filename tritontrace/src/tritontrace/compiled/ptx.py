@@ -146,7 +146,7 @@ def _needed(every: Sequence[_Instruction]) -> tuple[list[bool], set[str]]:
     return wanted, registers
 
 
-class Memory:
+class Contents:
     """What stands in tensors now. parts: the address of each storage, and its bytes."""
 
     def __init__(self, parts: Iterable[tuple[int, np.ndarray]]):
@@ -175,7 +175,7 @@ class Threads:
     """
 
     def __init__(
-        self, code: Code, values: Sequence[int | None], programs: np.ndarray, grid: Sequence[int], memory: Memory
+        self, code: Code, values: Sequence[int | None], programs: np.ndarray, grid: Sequence[int], memory: Contents
     ):
         self.code, self.values, self.memory, self.whole = code, values, memory, True
         self._count = code.threads * len(programs)

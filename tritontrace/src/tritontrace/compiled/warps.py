@@ -168,10 +168,10 @@ def counted(places: Places, accesses: Iterable[ptx.Access]) -> tuple[list[Reques
 
 def from_data(data: Mapping[str, Any]) -> Warps:
     """The Warps that dataclasses.asdict made this of."""
-    found = Warps(**{each.name: data[each.name] for each in fields(Warps) if each.name in data})
-    found.requests = [Requests(**each) for each in data["requests"]]
-    found.passes = [Passes(**each) for each in data["passes"]]
-    return found
+    made = Warps(**{each.name: data[each.name] for each in fields(Warps) if each.name in data})
+    made.requests = [Requests(**each) for each in data["requests"]]
+    made.passes = [Passes(**each) for each in data["passes"]]
+    return made
 
 
 def programs_of(grid: Sequence[int], most: int | None) -> np.ndarray:

@@ -234,13 +234,13 @@ def _remarks(trace: Recorded, worst: Worst | None) -> list[str]:
 
 def of_warps(trace: Recorded) -> list[tuple[str, int, str]]:
     """(kernel, line, sentence) of each line that is slow by what the compiler made of it, and of each kernel that it refused."""
-    told = {}
+    once = {}
     for launch in trace.launches:
         if launch.warps and launch.warps.complaint:
-            told[launch.kernel, 1, launch.warps.complaint] = None
+            once[launch.kernel, 1, launch.warps.complaint] = None
         for each in slow(launch):
-            told[launch.kernel, Places.line(each.line), each.sentence] = None
-    return list(told)
+            once[launch.kernel, Places.line(each.line), each.sentence] = None
+    return list(once)
 
 
 # ----------------------------------------------------------------------------------------------------- the table
