@@ -103,10 +103,12 @@ def of_warps(launch: Launch) -> dict[str, int]:
     return numbers
 
 
-def more() -> list[str]:
-    """The other counters of shared memory that this GPU has."""
-    known = subprocess.run(["ncu", "--query-metrics"], capture_output=True, text=True).stdout
-    return sorted({f"{name}.sum" for name in MORE.findall(known)} - set(nsight.names(METRICS)))
+def metrics() -> tuple[list[str], list[str]]:
+    """Those of METRICS that this GPU has, and its other counters of shared memory."""
+    text = subprocess.run(["ncu", "--query-metrics"], capture_output=True, text=True).stdout
+    known = set(re.findall(r"^\w+", text, re.M))
+    wanted = [name for name in nsight.names(METRICS) if not known or name.removesuffix(".sum") in known]
+    return wanted, sorted({f"{name}.sum" for name in MORE.findall(text)} - set(wanted))
 
 
 def launch_all() -> None:
@@ -124,9 +126,9 @@ def launch_all() -> None:
 
 
 def count(launches: int) -> list[dict[str, float]]:
-    """The counters of each launch, in order; by their own names those of `more`."""
-    others = more()
-    rows = nsight.counted([sys.executable, __file__, "--launch"], [*nsight.names(METRICS), *others])
+    """The counters of each launch, in order; those that METRICS does not name by their own names."""
+    wanted, others = metrics()
+    rows = nsight.counted([sys.executable, __file__, "--launch"], wanted + others)
     if len(rows) != launches:
         raise SystemExit(f"Nsight Compute counted {len(rows)} launches, expected {launches}. Is profiling allowed?")
     return [nsight.added(row, METRICS) | {name: row[name] for name in others if row.get(name)} for row in rows]
