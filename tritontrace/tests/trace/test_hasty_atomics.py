@@ -172,6 +172,32 @@ def test_a_barrier_is_of_one_program(order):
 
 
 @triton.jit
+def gathered_by(x_ptr, flag_ptr, o_ptr, TELL: tl.constexpr):
+    """Program 1 stores over what threads of program 0 have gathered: each tells of its own elements, or one of all."""
+    rows, cols = tl.arange(0, 8), tl.arange(0, 32)
+    offs = rows[:, None] * 32 + cols[None, :]
+    if tl.program_id(0) == 0:
+        x = tl.make_tensor_descriptor(x_ptr, [8, 32], [32, 1], [1, 32])
+        tl.store(o_ptr + offs, x.gather(rows, 0))
+        if TELL == "each":
+            tl.atomic_add(flag_ptr + offs % 8, 1)
+        else:
+            tl.atomic_add(flag_ptr, 1)
+    else:
+        if TELL != "never":
+            while tl.atomic_cas(flag_ptr, -1, -1) == 0:
+                pass
+        tl.atomic_add(x_ptr + offs, 7.0)
+
+
+@pytest.mark.parametrize("tell, right", [("each", True), ("one", False), ("never", False)])
+def test_lanes_tell_of_what_a_descriptor_gathered(tell, right):
+    with trace() as t:
+        gathered_by[(2,)](torch.zeros(256), zeros(8), torch.zeros(256), TELL=tell)
+    assert {fault.tensor for fault in t.faults} == (set() if right else {"x_ptr"})
+
+
+@triton.jit
 def loaded_by(x_ptr, flag_ptr, o_ptr, ALL: tl.constexpr, B: tl.constexpr):
     """Program 1 stores over what threads of program 0 have loaded: all of them, or the one that tells of it."""
     offs = tl.arange(0, B)
