@@ -80,6 +80,34 @@ def test_two_that_wait_for_each_other():
 
 
 @triton.jit
+def counts_while_another_waits(flag_ptr, count_ptr, o_ptr, HOW: tl.constexpr):
+    """The loop of program 1 carries nothing: that it gets on shows in memory alone."""
+    i = tl.arange(0, 512)
+    if tl.program_id(0) == 0:
+        while tl.atomic_add(flag_ptr, 0) == 0:
+            pass
+        tl.store(o_ptr, tl.load(count_ptr))
+    else:
+        while tl.load(count_ptr, volatile=True) < 512 * 20:
+            if HOW == "store":
+                tl.store(count_ptr, tl.load(count_ptr) + 512)
+            if HOW == "one atomic":
+                tl.atomic_add(count_ptr, 512)
+            if HOW == "many lanes":
+                tl.atomic_add(count_ptr + 0 * i, 1)
+        tl.debug_barrier()
+        tl.atomic_xchg(flag_ptr, 1)
+
+
+@pytest.mark.parametrize("how", ["store", "one atomic", "many lanes"])
+def test_whoever_changes_memory_gets_on(how):
+    flag, count, o = (torch.zeros(1, dtype=torch.int32) for _ in range(3))
+    with trace():
+        counts_while_another_waits[(2,)](flag, count, o, HOW=how)
+    assert o.item() == 512 * 20
+
+
+@triton.jit
 def unlucky_order(flag_ptr, o_ptr):
     """Takes its turn when it comes: program p waits until p programs are done."""
     while tl.atomic_add(flag_ptr, 0) != tl.num_programs(0) - 1 - tl.program_id(0):
