@@ -14,7 +14,7 @@ from triton.language.extra.cuda import libdevice as cuda_libdevice
 from triton.language.extra.cuda.libdevice import tanh as hyperbolic_tangent
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from tritontrace.tracing import KernelError, KernelFault, trace
+from tritontrace.tracing import KernelError, KernelFault, blocks, trace
 
 SIZES = tl.constexpr(16)
 TRITON = tuple(map(int, triton.__version__.split(".")[:2]))
@@ -474,6 +474,49 @@ def test_what_has_no_meaning_on_a_gpu_is_said_with_its_line():
             run(counted_down, torch.zeros(16), 10, 0, step)
 
 
+def test_an_operation_that_has_no_version_here_is_named_with_its_line(monkeypatch):
+    monkeypatch.delitem(blocks.OPERATIONS, "tt.join")
+    with pytest.raises(KernelError, match=r"`joined`, line 3: .*Triton's `join` operation has no version"):
+        run(joined, torch.zeros(8), torch.zeros(16), N=8)
+
+
+@triton.jit
+def joined(x_ptr, o_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.join(tl.load(x_ptr + i), tl.load(x_ptr + i))
+    tl.store(o_ptr + 2 * i[:, None] + tl.arange(0, 2)[None, :], x)
+
+
+# ----------------------------------------------------------------------------------------------------- early returns
+
+
+@triton.jit
+def sign_of(x):
+    if x > 0:
+        return 1
+    return -1
+
+
+@triton.jit
+def signs(x_ptr, o_ptr, N: tl.constexpr):
+    """Where each program goes depends on its element, and so does the value that it comes with."""
+    p = tl.program_id(0)
+    sign = sign_of(tl.load(x_ptr + p))
+    tl.store(o_ptr + p, sign)
+    if sign < 0:
+        return
+    tl.store(o_ptr + N + p, 7)
+
+
+@pytest.mark.parametrize("positive", [[True] * 4, [False] * 4, [True, False, False, True]])
+def test_programs_that_go_one_way_or_several(positive):
+    """Each program stores its sign once, and those of a positive element store once more."""
+    x, o = torch.tensor([1.0 if each else -1.0 for each in positive]), torch.zeros(8, dtype=torch.int32)
+    t = run(signs, x, o, grid=(4,), N=4)
+    assert o.tolist() == [1 if each else -1 for each in positive] + [7 if each else 0 for each in positive]
+    assert (t.loads.elements, t.stores.elements) == (4, 4 + sum(positive))
+
+
 # ----------------------------------------------------------------------------------------------------- reductions
 
 
@@ -540,6 +583,19 @@ def test_a_number_wins_over_nan():
 
 
 # ----------------------------------------------------------------------------------------------------- integers
+
+
+@triton.jit
+def truths(x_ptr, o_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    tl.store(o_ptr + i, ((x > 0) + (x > 1)).to(tl.int32))
+
+
+def test_a_sum_of_two_bits_is_one_bit():
+    o = torch.zeros(4, dtype=torch.int32)
+    run(truths, torch.tensor([0.0, 1.0, 2.0, 3.0]), o, N=4)
+    assert o.tolist() == [0, 1, 0, 0]
 
 
 @triton.jit
