@@ -498,23 +498,25 @@ def sign_of(x):
 
 
 @triton.jit
-def signs(x_ptr, o_ptr, N: tl.constexpr):
-    """Where each program goes depends on its element, and so does the value that it comes with."""
+def some_end_early(x_ptr, o_ptr, N: tl.constexpr):
+    """A sign for all. Of those that are left where the branches meet, some have multiplied their element."""
     p = tl.program_id(0)
-    sign = sign_of(tl.load(x_ptr + p))
-    tl.store(o_ptr + p, sign)
-    if sign < 0:
-        return
-    tl.store(o_ptr + N + p, 7)
+    x = tl.load(x_ptr + p)
+    tl.store(o_ptr + N + p, sign_of(x))
+    if x > 0:
+        if x > 1:
+            return
+        x = x * 3
+    tl.store(o_ptr + p, x)
 
 
-@pytest.mark.parametrize("positive", [[True] * 4, [False] * 4, [True, False, False, True]])
-def test_programs_that_go_one_way_or_several(positive):
-    """Each program stores its sign once, and those of a positive element store once more."""
-    x, o = torch.tensor([1.0 if each else -1.0 for each in positive]), torch.zeros(8, dtype=torch.int32)
-    t = run(signs, x, o, grid=(4,), N=4)
-    assert o.tolist() == [1 if each else -1 for each in positive] + [7 if each else 0 for each in positive]
-    assert (t.loads.elements, t.stores.elements) == (4, 4 + sum(positive))
+@pytest.mark.parametrize("elements", [[1, 1, 1], [-1, -1, -1], [2, 2, 2], [1, -1, 2], [2, 1, 1]])
+def test_programs_that_go_one_way_or_several(elements):
+    x, o = torch.tensor(elements, dtype=torch.float32), torch.zeros(6)
+    t = run(some_end_early, x, o, grid=(3,), N=3)
+    left = {1: 3, -1: -1, 2: 0}
+    assert o.tolist() == [left[each] for each in elements] + [1 if each > 0 else -1 for each in elements]
+    assert (t.loads.elements, t.stores.elements) == (3, 3 + sum(each < 2 for each in elements))
 
 
 # ----------------------------------------------------------------------------------------------------- reductions
