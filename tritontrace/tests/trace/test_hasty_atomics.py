@@ -26,6 +26,9 @@ def flag(x_ptr, flag_ptr, o_ptr, B: tl.constexpr, MEET: tl.constexpr):
             tl.debug_barrier()
         if MEET == "sum":
             tl.store(o_ptr + 2 * B, tl.sum(tl.load(o_ptr + offs)))
+        if MEET == "gather":
+            turned = tl.gather(tl.load(o_ptr + offs), B - 1 - offs, 0)
+            tl.store(o_ptr + 2 * B + offs, turned, mask=turned > 0)  # of no thread
         tl.atomic_xchg(flag_ptr, 1)
     else:
         while tl.atomic_cas(flag_ptr, 2, 2) == 0:
@@ -113,6 +116,7 @@ def met(ptx: str) -> bool:
         (flag, "", 1, True),
         (flag, "barrier", 4, True),
         (flag, "sum", 4, True),
+        (flag, "gather", 4, True),
         (flag_of_one_thread, "", 4, True),
         (ticket, "", 4, False),
         (ticket, "barrier", 4, True),
