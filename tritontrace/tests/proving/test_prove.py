@@ -9,7 +9,7 @@ import triton.language as tl
 
 pytest.importorskip("z3")
 
-from tritontrace.proving import formulas, prove, sizes
+from tritontrace.proving import counterexample, formulas, prove, sizes
 from tritontrace.proving.host_runs import sized_launches
 from tritontrace.proving.proofs import proof_of
 from tritontrace.proving.shapes import SizedShapes
@@ -92,6 +92,39 @@ def padded(x):
 def test_a_constant_that_depends_on_a_size_makes_several_kernels():
     proof = prove(padded, torch.randn(50))
     assert proof and len(proof.launches) == 7 and not proof.unseen
+
+
+def test_a_search_for_a_counterexample_ends_with_the_first_way_that_has_one():
+    claim = counterexample(two_ways, torch.randn(96))
+    assert (claim.sizes, claim.shapes, claim.fault.kind) == ({"n": 101}, [(101,)], "out of bounds")
+    assert counterexample(two_ways, torch.randn(96), limit=1).shapes == [(2,)]  # the example's own way
+    assert counterexample(scale, torch.randn(96)) is None
+
+
+@triton.jit
+def part_of_a_column(x_ptr, part_ptr, M, N, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    part, n = tl.program_id(0), tl.arange(0, BLOCK)[None, :]
+    m = part * ROWS + tl.arange(0, ROWS)[:, None]
+    x = tl.load(x_ptr + m * N + n, mask=(m < M) & (n < N), other=0.0)
+    tl.store(part_ptr + part * N + n, tl.sum(x, 0)[None, :], mask=n < N)
+
+
+def parts(x):
+    """A buffer of P rows, as many as there are programs: for some sizes P is N, for others 1."""
+    (M, N), ROWS = x.shape, 4
+    assert N <= 8
+    P = triton.cdiv(M, ROWS)
+    part_of_a_column[(P,)](x, torch.empty((P, N)), M, N, ROWS=ROWS, BLOCK=triton.next_power_of_2(N))
+
+
+def test_numbers_of_a_shape_that_are_equal_for_some_sizes_are_two():
+    proof = prove(parts, torch.randn(18, 7))
+    assert proof and proof.complete and len(proof.launches) == 4
+
+
+def test_products_that_no_tensor_has_are_no_way_through_the_host_code():
+    proof = prove(scale, torch.randn(5, 7))  # the number of all elements fits into 32 bits
+    assert proof and proof.complete and not proof.unseen and len(proof.launches) == 1
 
 
 def lost(x):

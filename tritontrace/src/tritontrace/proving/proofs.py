@@ -32,6 +32,7 @@ class Claim:
     sizes     of a counterexample the sizes, by name; `fault` is what a trace of a launch of these sizes found
     smallest  whether no smaller sizes go wrong; False where z3 gave up on them
     because   why it is not decided, with the line that stands in the way
+    shapes    of a counterexample the shapes of the function's tensors, in the order of its arguments; a script has none
 
     >>> def copied(x, n):
     ...     y = torch.empty_like(x)
@@ -50,6 +51,7 @@ class Claim:
     fault: Fault | None = None
     because: str = ""
     smallest: bool = True
+    shapes: list[tuple[int, ...]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -130,12 +132,29 @@ def prove(function: Callable, *args: Any, **kwargs: Any) -> Proof:
     'proved'
     """
     host = SizedHost(function, args, kwargs)
-    launches = host.launches
+    launches = [launch for way in host.ways() for launch in way]
     if not launches:
         raise ValueError(
             f"{getattr(function, '__name__', 'the function')} launched no kernel, so there is nothing to prove"
         )
     return proof_of(launches, host.unseen, host.complete)
+
+
+def counterexample(function: Callable, *args: Any, **kwargs: Any) -> Claim | None:
+    """Look for a counterexample alone, and end with the first way through the host code that has one: of those of one way the one with
+    the smallest sizes. None if nothing is refuted.
+
+    >>> def copied(x, n):
+    ...     y = torch.empty_like(x)
+    ...     _ = copy[(4,)](x, y, n, BLOCK=256)
+    >>> counterexample(copied, torch.ones(1000), 1000).shapes
+    [(1,)]
+    """
+    for launches in SizedHost(function, args, kwargs).ways():
+        refuted = [claim for launch in proof_of(launches).launches for claim in launch.claims if claim.fault]
+        if refuted:
+            return min(refuted, key=lambda claim: sum(claim.sizes.values()))
+    return None
 
 
 def proof_of(launches: Sequence[SizedLaunch], unseen: dict[str, int] | None = None, complete: bool = True) -> Proof:
@@ -149,7 +168,7 @@ def proof_of(launches: Sequence[SizedLaunch], unseen: dict[str, int] | None = No
 
 
 def _of_launch(launch: SizedLaunch) -> ProvedLaunch:
-    began = time.perf_counter()
+    began = time.process_time()
     front = launch.front
     passed = [
         _passed(i, value, one) for i, ((_, value), one) in enumerate(zip(launch.values, launch.examples, strict=True))
@@ -185,7 +204,7 @@ def _of_launch(launch: SizedLaunch) -> ProvedLaunch:
             for what, number, f in launch.guessed
             if what not in names.values()
         ],
-        time.perf_counter() - began,
+        time.process_time() - began,
     )
 
 
@@ -231,7 +250,13 @@ def _claim(access: Access, about: Property, decision: Decision, deciding: Decidi
         fault,
         because,
         decision.smallest,
+        _shapes(deciding.launch, decision.sizes) if fault and decision.sizes is not None else [],
     )
+
+
+def _shapes(launch: SizedLaunch, sizes: dict[str, int]) -> list[tuple[int, ...]]:
+    """The shapes of the function's tensors; a size that does not matter to the launch is that of the example."""
+    return [tuple(formulas.value(size, {**launch.symbols, **sizes}) for size in shape) for shape in launch.shapes]
 
 
 def _shares(one: Tensor | SizeFormula, access: Access, deciding: Deciding) -> bool:

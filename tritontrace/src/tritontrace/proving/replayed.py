@@ -63,7 +63,7 @@ def _sizes(tensor: Tensor, sizes: dict[str, int]) -> list[int]:
     return [formulas.value(size, sizes) for size in tensor.sizes]
 
 
-MOST_FILLED = 1 << 24  # elements
+MOST_FILLED = 1 << 20  # elements
 
 
 def filled(example: torch.Tensor, shape: list[int], order: list[int] | None) -> torch.Tensor:
