@@ -3,7 +3,8 @@
     python benchmarks/proofs.py [UNIT ...]     units by module name: coalescing, tiling, fusion, ...; or exercises
     python benchmarks/proofs.py --variants     and each variant of theirs that a counterexample refutes
 
-One example gives each function its shapes: the largest small case whose tensors are contiguous. The table goes to standard output.
+One example gives each function its shapes, and the cases say which sizes the exercise asks about (course_lib/execution/asked_sizes.py).
+The table goes to standard output.
 """
 
 from __future__ import annotations
@@ -19,33 +20,18 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-import torch  # noqa: E402
-
+from course_lib.execution import asked_sizes  # noqa: E402
 from course_lib.exercise import Exercise  # noqa: E402
 from grader.audit.variants import of_unit  # noqa: E402
 from grader.published import answer, called, solution_cell  # noqa: E402
 from tritontrace.proving import Proof, prove  # noqa: E402
 
 UNITS = ["coalescing", "tiling", "fusion", "recomputation", "attention", "flash", "flash_backward"]
-ELEMENTS = 100_000  # of all tensors of an example
-
-
-def example(exercise: Exercise) -> dict[str, Any] | None:
-    """The arguments of the largest case that is small enough, of those whose sizes differ most."""
-    found = []
-    for case in exercise.cases:
-        arguments = case.arguments(0)
-        tensors = [one for one in arguments.values() if isinstance(one, torch.Tensor)]
-        elements = sum(one.numel() for one in tensors)
-        sizes = {size for one in tensors for size in one.shape if size > 1}
-        if tensors and elements <= ELEMENTS and all(one.is_contiguous() for one in tensors):
-            found.append(((len(sizes), elements), arguments))
-    return max(found, key=lambda one: one[0])[1] if found else None
 
 
 def rows(exercise: Exercise, variants: bool) -> Iterator[str]:
     """A row for the published solution, and one for each variant that is refuted."""
-    arguments = example(exercise)
+    arguments = asked_sizes.example(exercise.cases)
     if arguments is None:
         return
     published = row(exercise, "published", answer(exercise.id, solution_cell(exercise.id)), arguments)
@@ -62,7 +48,8 @@ def rows(exercise: Exercise, variants: bool) -> Iterator[str]:
 def row(exercise: Exercise, name: str, cells: list[tuple[str, str]], arguments: dict[str, Any]) -> str:
     began = time.process_time()
     try:
-        proof = prove(called(exercise, cells), **arguments)
+        sizes = asked_sizes.asked(exercise.cases, arguments)
+        proof = prove(asked_sizes.within(sizes, called(exercise, cells)), **arguments)
     except Exception as error:  # of an answer that does not run
         return f"| {exercise.id} | {name} | does not run: {type(error).__name__} | | | |"
     seconds = time.process_time() - began

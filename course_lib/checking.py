@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from course_lib import criteria, judging, logbook, render
-from course_lib.execution import derived, exactly, observe, progress, record_apart, timed
+from course_lib.execution import derived, exactly, observe, progress, record_apart, smallest, timed
 from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import find, wrong_formulas
 from course_lib.handin import literals, stale, twists
@@ -41,7 +41,13 @@ def verdict(exercise: Exercise, entry: Any, seed: int | None = None) -> Verdict:
 
     try:
         return judging.judge(
-            exercise, trials, seed, record, gpu=judging.GPUPolicy(), evaluate=_evaluating(exercise, entry, seed)
+            exercise,
+            trials,
+            seed,
+            record,
+            gpu=judging.GPUPolicy(),
+            evaluate=_evaluating(exercise, entry, seed),
+            look=partial(smallest.looked_for_apart, entry),
         )
     except no_triton.TritonMissing as missing:  # an oracle traces
         return criteria.refused(exercise, str(missing))
