@@ -127,6 +127,39 @@ def test_products_that_no_tensor_has_are_no_way_through_the_host_code():
     assert proof and proof.complete and not proof.unseen and len(proof.launches) == 1
 
 
+@triton.jit
+def triangle(x_ptr, y_ptr, N, BLOCK: tl.constexpr, HOW: tl.constexpr):
+    """Row m adds up its first m + 1 numbers; blocks before `whole` need no mask."""
+    m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    sees = N - tl.maximum(N - m - 1, 0) if HOW == "falls" else tl.minimum(m + 1, N)
+    first, stop = tl.min(sees, 0), tl.max(sees, 0)
+    whole = (tl.min(sees * sees, 0) if HOW == "a square" else first) // BLOCK * BLOCK
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, whole, BLOCK):
+        n = start + tl.arange(0, BLOCK)
+        total += tl.sum(tl.load(x_ptr + m[:, None] * N + n[None, :], mask=(m < N)[:, None], other=0.0), 1)
+    for start in range(whole, stop, BLOCK):
+        n = start + tl.arange(0, BLOCK)
+        seen = (m < N)[:, None] & (n[None, :] < sees[:, None])
+        total += tl.sum(tl.load(x_ptr + m[:, None] * N + n[None, :], mask=seen, other=0.0), 1)
+    tl.store(y_ptr + m, total, mask=m < N)
+
+
+def row_sums(x, HOW):
+    N = x.shape[0]
+    assert x.shape[1] == N
+    triangle[(triton.cdiv(N, 16),)](x, torch.empty(N), N, BLOCK=16, HOW=HOW)
+
+
+@pytest.mark.parametrize("how, outcome", [
+    ("rises", "proved"),
+    ("falls", "proved"),
+    ("a square", "not decided"),  # of a product nobody knows whether it rises
+])  # fmt: skip
+def test_the_least_of_some_lanes_is_the_first_or_the_last_where_they_rise_or_fall(how, outcome):
+    assert prove(row_sums, torch.randn(40, 40), HOW=how).outcome == outcome
+
+
 def lost(x):
     """The grid has lost its formula."""
     return scale(x, grid=lambda n, block: int(n) // 32, LOAD="none")
@@ -149,6 +182,10 @@ def test_examples_of_modules_that_are_not_public():
         "both": formulas.both,
         "at_most": formulas.at_most,
         "at_least": formulas.at_least,
+        "smaller": formulas.smaller,
+        "of": formulas.of,
+        "Symbol": formulas.Symbol,
+        "direction": formulas.direction,
     }
     for module in (formulas, sizes):
         assert doctest.testmod(module, extraglobs=names).failed == 0
