@@ -17,9 +17,8 @@ import torch
 from torch.autograd.function import BackwardCFunction
 
 from tritontrace.proving import formulas
-from tritontrace.proving.formulas import Condition, Quotient, SizeFormula, Symbol, both, negated, symbols_of
+from tritontrace.proving.formulas import Atom, Condition, Quotient, SizeFormula, Symbol, both, negated, symbols_of
 from tritontrace.proving.launches import SizedLaunch, SizedLauncher, Tensor, with_numbers
-from tritontrace.proving.quotients import without
 from tritontrace.proving.replayed import filled
 from tritontrace.proving.shapes import MOST, SizedShapes, axes, product
 from tritontrace.proving.sizes import remembering
@@ -184,7 +183,7 @@ class SizedHost:
         if formulas.never_negative(number - condition.formula):
             least = any(all(isinstance(a, Symbol) for a in term) for term in condition.formula.terms if term)
             return number > least  # a product of sizes is 1 or more
-        return number > -MOST or not any(_divides(condition.formula - number, product(shape)) for shape in self._shapes)
+        return number > -MOST or not _is_product(condition.formula - number)
 
     def _filled(self, number: int, sizes: dict[str, int]) -> torch.Tensor:
         """An argument of other sizes with the numbers of the example."""
@@ -193,16 +192,16 @@ class SizedHost:
         return filled(tensor, shape, axes(tensor)).requires_grad_(tensor.requires_grad)
 
 
-def _divides(formula: SizeFormula, whole: SizeFormula) -> bool:
-    """Whether a formula is a product of some of the factors of another one, which it cannot exceed then: cdiv(M, 64) stands for M."""
+def _is_product(formula: SizeFormula) -> bool:
+    """Whether it is a product of sizes, cdiv(size, number) among them: as many elements as some tensor has."""
     ((monomial, factor), *more) = formula.terms.items() or [((), 0)]
-    factors = [next(iter(symbols_of(atom.of)), atom) if isinstance(atom, Quotient) else atom for atom in monomial]
-    bounded = all(not isinstance(a, Quotient) or _is_rounded_up(a) for a in monomial)
-    return factor == 1 and not more and bounded and any(without(m, tuple(factors)) is not None for m in whole.terms)
+    return factor == 1 and not more and all(isinstance(a, Symbol) or _is_rounded_up(a) for a in monomial)
 
 
-def _is_rounded_up(atom: Quotient) -> bool:
+def _is_rounded_up(atom: Atom) -> bool:
     """Whether it is cdiv(size, number)."""
+    if not isinstance(atom, Quotient):
+        return False
     rest = atom.of - (atom.by - 1)
     ((monomial, factor), *more) = rest.terms.items() or [((), 0)]
     return atom.by.constant is not None and factor == 1 and not more and len(monomial) == 1
