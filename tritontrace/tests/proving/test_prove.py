@@ -102,6 +102,32 @@ def test_a_search_for_a_counterexample_ends_with_the_first_way_that_has_one():
 
 
 @triton.jit
+def gathered(x_ptr, i_ptr, y_ptr, K, N, BLOCK: tl.constexpr, LOAD: tl.constexpr, STORE: tl.constexpr):
+    k, n = tl.arange(0, BLOCK)[:, None] + tl.program_id(0) * BLOCK, tl.arange(0, BLOCK)[None, :]
+    rows = tl.load(i_ptr + k, mask=k < K, other=0)
+    inside = (k < K) & (n < N)
+    x = tl.load(x_ptr + rows * N + n, mask=inside if LOAD == "inside" else k < K, other=0.0)
+    tl.store(y_ptr + k * N + n, x, mask=inside if STORE == "inside" else n < N)
+
+
+def gather(x, index, LOAD="inside", STORE="inside"):
+    K, N = index.numel(), x.shape[1]
+    assert N <= 16
+    gathered[(triton.cdiv(K, 16),)](x, index, torch.empty(K, N), K, N, BLOCK=16, LOAD=LOAD, STORE=STORE)
+
+
+@pytest.mark.parametrize("settings, op, shapes", [
+    ({"LOAD": "rows alone"}, "load", [(1, 1), (1,)]),
+    ({"STORE": "columns alone"}, "store", [(1, 1), (1,)]),
+])  # fmt: skip
+def test_a_missing_mask_beside_loaded_indices_is_refuted_with_indices_of_0(settings, op, shapes):
+    x, index = torch.randn(30, 9), torch.arange(0, 30, 3)
+    claim = counterexample(gather, x, index, **settings)
+    assert (claim.op, claim.shapes) == (op, shapes)
+    assert counterexample(gather, x, index) is None and prove(gather, x, index).outcome == "not decided"
+
+
+@triton.jit
 def part_of_a_column(x_ptr, part_ptr, M, N, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     part, n = tl.program_id(0), tl.arange(0, BLOCK)[None, :]
     m = part * ROWS + tl.arange(0, ROWS)[:, None]

@@ -144,7 +144,7 @@ def prove(function: Callable, *args: Any, **kwargs: Any) -> Proof:
 
 def counterexample(function: Callable, *args: Any, **kwargs: Any) -> Claim | None:
     """Look for a counterexample alone, on few ways through the host code, and end with the first one that has some: that with the
-    smallest sizes. None if nothing is refuted.
+    smallest sizes. None if nothing is refuted. Whole numbers that a kernel loads are taken to be 0, which every index may be.
 
     >>> def copied(x, n):
     ...     y = torch.empty_like(x)
@@ -153,30 +153,34 @@ def counterexample(function: Callable, *args: Any, **kwargs: Any) -> Claim | Non
     [(1,)]
     """
     for launches in islice(SizedHost(function, args, kwargs).ways(), FEW):
-        refuted = [claim for launch in proof_of(launches).launches for claim in launch.claims if claim.fault]
+        refuted = [
+            claim for launch in proof_of(launches, zeros=True).launches for claim in launch.claims if claim.fault
+        ]
         if refuted:
             return min(refuted, key=lambda claim: sum(claim.sizes.values()))
     return None
 
 
-def proof_of(launches: Sequence[SizedLaunch], unseen: dict[str, int] | None = None, complete: bool = True) -> Proof:
-    """The claims of launches; launches that are alike are one."""
+def proof_of(
+    launches: Sequence[SizedLaunch], unseen: dict[str, int] | None = None, complete: bool = True, zeros: bool = False
+) -> Proof:
+    """The claims of launches; launches that are alike are one. zeros: see Deciding."""
     result: dict[Any, ProvedLaunch] = {}
     for launch in launches:
         key = launch.front, tuple(launch.values), launch.grid, tuple(launch.holds)
         if key not in result:
-            result[key] = _of_launch(launch)
+            result[key] = _of_launch(launch, zeros)
     return Proof(list(result.values()), unseen or {}, complete)
 
 
-def _of_launch(launch: SizedLaunch) -> ProvedLaunch:
+def _of_launch(launch: SizedLaunch, zeros: bool) -> ProvedLaunch:
     began = time.process_time()
     front = launch.front
     passed = [
         _passed(i, value, one) for i, ((_, value), one) in enumerate(zip(launch.values, launch.examples, strict=True))
     ]
     result = accesses(front.module, Sites(front.sources), passed, launch.grid)
-    deciding = Deciding(launch, result)
+    deciding = Deciding(launch, result, zeros)
     names = _names(launch)
     claims, fine = [], {}
     for access in deciding.accesses.each:
@@ -224,7 +228,7 @@ def _passed(number: int, value: Tensor | SizeFormula | None, example: Any) -> Va
 
 def _claim(access: Access, about: Property, decision: Decision, deciding: Deciding, names: dict[str, str]) -> Claim:
     outcome, because = decision.outcome, decision.why
-    sizes, fault = {}, None
+    sizes, fault, faults = {}, None, None
     if decision.place >= 0:
         site, what = deciding.accesses.places[decision.place]
         because = f"{what} in line {site.line}: `{site.source}`{site.inner}"
@@ -235,13 +239,18 @@ def _claim(access: Access, about: Property, decision: Decision, deciding: Decidi
         fixed = {one.name for condition in deciding.launch.untold for one in formulas.symbols_of(condition)}
         sizes = {names.get(name, name): number for name, number in decision.sizes.items() if name not in fixed}
         kind = "out of bounds" if about == "inside its tensor" else "race"
-        faults = faults_with(deciding.launch, decision.sizes)
         names_there = [
             name for name, one in deciding.launch.values if one is not None and _shares(one, access, deciding)
         ]
-        fault = next((f for f in faults or [] if _is(f, kind, access, names_there)), None)
+        for zeros in (
+            (True,) if deciding.zeros else (False, True)
+        ):  # an index of the example may lie outside a smaller tensor
+            faults = faults_with(deciding.launch, decision.sizes, zeros)
+            fault = next((f for f in faults or [] if _is(f, kind, access, names_there)), None)
+            if fault:
+                break
         outcome = "counterexample" if fault else "not decided"
-        because = "" if fault else f"a launch with {_listed(sizes)}, {_otherwise(faults)}"
+        because = "" if fault else because or f"a launch with {_listed(sizes)}, {_otherwise(faults)}"
     return Claim(
         access.site,
         access.op,
