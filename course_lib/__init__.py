@@ -22,7 +22,7 @@ Names are loaded when they are first used, so that `import course_lib` costs nex
 A check
     evidence.py       what is observed of a case, as plain data
     exercise.py       the vocabulary: Exercise, Case, Criterion, Finding, Verdict
-    exercises/        what each unit asks
+    exercises/        what each unit asks, and hints on it
     checking.py       check() and hint()
     judging.py        what was observed -> a verdict
     execution/        runs the student's code; what it does to memory tells tritontrace, a library of its own

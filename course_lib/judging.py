@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from course_lib import criteria
+from course_lib.evidence import Timing
 from course_lib.execution import gpu_lock, on_gpu, smallest, timed
 from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import wrong_formulas
@@ -14,15 +16,19 @@ from tritontrace.replay.child import ChildLost
 
 Logs = Sequence[Mapping[str, Any]]
 Look = Callable[[Mapping[str, Any]], Any]
+Measure = Callable[[gpu_lock.Runner], Timing]
+"""What measures the times of an answer in the process to which a runner takes its message: nothing of the student's runs."""
+LATER = "stands below as soon as it is measured"
 
 
 @dataclass(frozen=True)
 class GPUPolicy:
     """How a verdict uses this machine's GPU. run: takes a message to the process that has it;  counts: whether a result that is
-    wrong there is wrong, or is only shown."""
+    wrong there is wrong, or is only shown;  later: takes what measures the times, which a verdict does not wait for then."""
 
     run: gpu_lock.Runner = gpu_lock.run
     counts: bool = True
+    later: Callable[[Measure], None] | None = None
 
 
 def judge(
@@ -58,12 +64,16 @@ def judge(
     if not found.points or not exercise.bonus:
         return found
     case = exercise.bonus[0].case
+    kernels = {key for trial in trials for key in trial.evidence.kernels}
     try:
         (log,) = record([[case.arguments(seed)]])
-        kernels = {key for trial in trials for key in trial.evidence.kernels}
-        timing = timed.measure(exercise, log, seed, kernels, gpu.run)
     except (ChildLost, ValueError) as error:
         timing = timed.problem(exercise, f"not measured: on {case.name} the function {error}")
+    else:
+        measure = partial(timed.measure, exercise, log, seed, kernels)
+        if gpu.later:
+            gpu.later(measure)
+        timing = timed.problem(exercise, LATER, by_machine=True) if gpu.later else measure(gpu.run)
     trials[0].evidence.timing = timing
     return criteria.judge(exercise, trials, gpu_counts=gpu.counts)
 

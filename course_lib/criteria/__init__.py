@@ -102,14 +102,9 @@ def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = Tru
             findings.append(_named(criterion, criterion.judge(exercise, trials)))
         else:
             findings.append(_unknown(criterion, "not_judged"))
-    bonus = 0.0
-    for criterion in exercise.bonus:
-        timed = not shut and any(t.evidence.timing for t in trials)
-        finding = criterion.judge(exercise, trials) if timed else _unknown(criterion, "not_measured")
-        finding = _named(criterion, finding)
-        finding.bonus = True
-        bonus += finding.points
-        findings.append(finding)
+    measured = [] if shut else [t for t in trials if t.evidence.timing]
+    timed = of_speed(exercise, measured)
+    findings += timed
     for criterion in [] if gpu_counts or shut else on_gpu:
         findings.append(_named(criterion, criterion.judge(exercise, trials)))
         findings[-1].bonus = True
@@ -142,11 +137,22 @@ def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = Tru
         round(points, 2),
         exercise.points,
         findings,
-        round(bonus, 2),
+        round(sum(finding.points for finding in timed), 2),
         remark,
         printed,
         asked=exercise.asks,
+        gpu=next((run.gpu for t in trials if (run := t.evidence.on_gpu) and not run.not_run), ""),
+        timing=measured[0].evidence.timing if measured else None,
     )
+
+
+def of_speed(exercise: Exercise, measured: Sequence[Trial]) -> list[Finding]:
+    """The findings on speed, which are extra credit. measured: trials of which one has a timing, or none."""
+    findings = [
+        _named(criterion, criterion.judge(exercise, measured) if measured else _unknown(criterion, "not_measured"))
+        for criterion in exercise.bonus
+    ]
+    return [replace(finding, bonus=True) for finding in findings]
 
 
 RIGHT_FORMULA = (

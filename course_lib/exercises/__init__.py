@@ -1,4 +1,4 @@
-"""One module or package per unit: the exercises with their cases, oracles, criteria, points and hints.
+"""One module or package per unit: the exercises with their cases, oracles, criteria and points. Hints are text, in hints/UNIT.md.
 
 A large unit is a package: what its exercises are given in cases.py, what is right in oracles.py, how a wrong result is
 recognised in mistakes.py, criteria of its own in criteria.py, the exercises in modules by subject, listed in __init__.py.

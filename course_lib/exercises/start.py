@@ -318,7 +318,6 @@ WITHOUT_A_GRID = on_exception(
 
 warps_needed = Exercise(
     id="start.warps_needed",
-    entry="warps_needed",
     signature="warps_needed(latency: int, work: int) -> int",
     kind="formula",
     minutes=5,
@@ -340,12 +339,6 @@ warps_needed = Exercise(
         Correct("ragged", 1, "where the work does not divide the wait"),
         Correct("no wait", 1, "without a wait"),
     ],
-    hints=[
-        "Set the sliders to a wait of 400 and 40 cycles of work. With how many warps does the last gap close?",
-        "While one warp waits `latency` cycles, the other warps must fill these cycles with `work` cycles each. Count the waiting "
-        "warp, too.",
-        "The number of the other warps is latency / work, rounded up. -(-latency // work) rounds up in whole numbers. Add 1.",
-    ],
     mistakes=[
         every(
             lambda out, latency, work: out == -(-latency // work),
@@ -360,7 +353,6 @@ warps_needed = Exercise(
 
 num_programs = Exercise(
     id="start.num_programs",
-    entry="num_programs",
     signature="num_programs(n: int, block: int) -> int",
     kind="formula",
     minutes=5,
@@ -383,11 +375,6 @@ num_programs = Exercise(
         Correct("ragged", 1, "where blocks do not divide n"),
         Correct("small", 1, "with less than a block, or with no element"),
     ],
-    hints=[
-        "1000 elements in blocks of 256: how many blocks are full, and what is left?",
-        "The last block may be partly empty, but it needs a program. So divide and round up.",
-        "(n + block - 1) // block rounds up in whole numbers; triton.cdiv(n, block) does the same.",
-    ],
     mistakes=[
         every(
             lambda out, n, block: out == n // block,
@@ -402,7 +389,6 @@ num_programs = Exercise(
 
 predictions = Exercise(
     id="start.predictions",
-    entry="predicted_double",
     signature="predicted_double: dict[str, int]",
     kind="values",
     minutes=5,
@@ -411,11 +397,6 @@ predictions = Exercise(
     cases=[Case("one launch", "plain", given())],
     oracle=traced_doubling,
     criteria=[Correct("plain", 4, "as the trace counts them")],
-    hints=[
-        "How many blocks of 1024 hold 5000 elements? How many positions do these blocks have, and how many of them hold no element?",
-        "Count the elements that are really moved, and multiply by the bytes of an element: a float16 has 2, a float32 has 4.",
-        "5 programs have 5120 positions. 5000 of them load a float16 each and store a float32 each.",
-    ],
     mistakes=[
         miscounted(
             {
@@ -442,14 +423,8 @@ FIRST = {  # the statements of the main path, on what stands above them; the oth
     "programs_in_order",
     "launch_returns_early",
 }
-MYTH_HINTS = [
-    "This unit has touched on each statement. Search the notebook for its main word.",
-    "About half of them are false. Most of the false ones confuse two things that have similar names.",
-    "The check shows the explanation of a statement as soon as it is answered. Read those that surprise you.",
-]
 myths = Exercise(
     id="start.myths",
-    entry="myths",
     signature="myths: dict[str, bool]",
     kind="values",
     minutes=8,
@@ -458,12 +433,10 @@ myths = Exercise(
     cases=[Case("the statements", "plain", given())],
     oracle=lambda: {},  # each statement is judged by its seal
     criteria=[Statement(key) for key in SEALED if key in FIRST],
-    hints=MYTH_HINTS,
 )
 
 more_myths = Exercise(
     id="start.more_myths",
-    entry="more_myths",
     signature="more_myths: dict[str, bool]",
     kind="values",
     minutes=14,
@@ -473,14 +446,12 @@ more_myths = Exercise(
     cases=[Case("the statements", "plain", given())],
     oracle=lambda: {},
     criteria=[Statement(key) for key in SEALED if key not in FIRST],
-    hints=MYTH_HINTS,
 )
 
 # ------------------------------------------------------------------------------------------------ kernels
 
 add_one = Exercise(
     id="start.add_one",
-    entry="add_one",
     signature="add_one(x: (n,), contiguous) -> (n,)",
     minutes=15,
     difficulty=2,
@@ -502,12 +473,6 @@ add_one = Exercise(
         Correct("float16", 1, "right in float16"),
         Traffic(copy_bytes, 2, programs=8),
     ],
-    hints=[
-        "Begin with double_kernel. Which line says what is computed, and which lines say where?",
-        "Your kernel differs from double_kernel in one line. Your function differs from `double` in the kernel that it launches.",
-        "n, BLOCK = x.shape[0], 1024; out = torch.empty_like(x); "
-        "add_one_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK); return out",
-    ],
     mistakes=[
         same_elements,
         ends_early(lambda x: x.double() + 1),
@@ -517,7 +482,6 @@ add_one = Exercise(
 
 fixed_copy = Exercise(
     id="start.fixed_copy",
-    entry="fixed_copy",
     signature="fixed_copy(x: (n,), contiguous) -> (n,)",
     minutes=10,
     difficulty=2,
@@ -536,11 +500,6 @@ fixed_copy = Exercise(
         Correct("ragged", 3, "any number of elements"),
         Traffic(copy_bytes, 1, programs=0),
         SharedWork(8, 2, group="performance"),
-    ],
-    hints=[
-        "The report names a line, two programs and an element. Why do both programs go to that element?",
-        "Compare the first line with the first line of double_kernel, where each program starts at another place. Then count the programs.",
-        "Write i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), and launch triton.cdiv(n, BLOCK) programs instead of n // BLOCK.",
     ],
     mistakes=[
         same_elements,

@@ -6,6 +6,7 @@ The source is a jupytext percent script. Short cell keys become nbgrader's metad
     # %% check="coalescing.transpose"        the cell that holds the points
     # %% predict="coalescing.guess"          a cell to fill in, without points
     # %% gpu="coalescing.speeds"             a cell that shows on a GPU what it cannot show without one
+    # %% given="coalescing.break_transpose"  empty: it becomes the kernel that the exercise gives
     # {{exercise coalescing.transpose}}       in Markdown: the line that announces it (see announce.py)
 
 The student's notebook is made by nbgrader's own generate_assignment.
@@ -31,6 +32,7 @@ from nbgrader.converters import GenerateAssignment
 
 from course_lib import metadata
 from course_lib.exercise import Exercise
+from course_lib.exercises.breaking import Kills
 from course_lib.metadata import CellRun
 from grader import exercises
 from grader.building import covers, drawings, outputs
@@ -162,6 +164,8 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
     keyed: set[tuple[str, str]] = set()
     for cell, line in zip(nb.cells, lines, strict=True):
         where = f"{source.parent.name}/{source.name}:{line}"
+        if "given" in cell.metadata:
+            cell.source = _given(cell, known, where)
         cell.source = re.sub(r"[ \t]*# (noqa\b.*|fmt: skip)", "", cell.source)  # for our tools, not for readers
         keys = [(key, cell.metadata[key]) for key in KEYS if key in cell.metadata]
         cell.metadata = NotebookNode()
@@ -196,6 +200,17 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
     kernel = {"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
     whole: Any = nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": kernel, "cells": nb.cells})
     return whole
+
+
+def _given(cell: NotebookNode, known: Mapping[str, Exercise], where: str) -> str:
+    """The kernel that an exercise gives, which stands there and nowhere else."""
+    exercise = known.get(cell.metadata["given"])
+    kernels = [
+        criterion.given.text for criterion in (exercise.criteria if exercise else ()) if isinstance(criterion, Kills)
+    ]
+    if not kernels or cell.source:
+        raise BuildError(f"{where}: an empty cell, and the name of an exercise that gives a kernel to break.")
+    return kernels[0].strip()
 
 
 def _announce(nb: NotebookNode, lines: list[int], unit: str, known: Mapping[str, Exercise], name: str) -> None:

@@ -1,11 +1,12 @@
 """Verdicts on disk, each under a hash of all that it depends on.
 
     exercise, its twist, the answer's cells, the hidden seed ─────┐
-    course_lib, judging and child of grader, torch, Triton ───────┼─▶ key ─▶ verdicts/KEY.json
+    engine, torch, Triton; what our code does, not how it reads ──┼─▶ key ─▶ verdicts/KEY.json
     where Python and its packages lie, and the sandbox ───────────┤
     the GPU, where an answer has kernels, and whether it counts ──┘
 
-What is in the store need not be judged again; whatever changes has another key. So grading goes on where it was stopped.
+What is in the store need not be judged again; whatever changes has another key. So grading goes on where it was stopped, and
+a better hint, comment or docstring judges no class anew.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ from tritontrace.replay import wire
 
 NO_GPU = "no GPU"
 JUDGING = ("judging", "child")  # rooms of grader/; a change in the others changes no verdict
+HIDDEN = Path("judging", "hidden")
+SHOWING = ("figures", "jupyter", "render")  # rooms of course_lib/ that show what was found
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class VerdictStore:
@@ -100,22 +104,33 @@ one_at_a_time = threading.RLock()
 def code_version(unit: str = "") -> str:
     """A hash of torch, Triton and all our code that a verdict of this unit (a module's name) depends on; "": of any unit."""
     digest = hashlib.sha256(f"{torch.__version__} {triton.__version__}".encode())
+    course, grading = ROOT / "course_lib", ROOT / "grader"
+    for path in sorted([*(ENGINE / "tritontrace").rglob("*.py"), *(course / "hardware" / "measured").glob("*.json")]):
+        _add(digest, path, path.read_bytes())  # oracles read what was measured
+    hidden = [path for path in (grading / HIDDEN).rglob("*.py") if unit in ("", _unit_of(path))]
+    judging = [path for room in JUDGING for path in (grading / room).glob("*.py")]
     with one_at_a_time:
-        units = _imported(unit)
-    judging = [path for room in JUDGING for path in (ROOT / "grader" / room).glob("*.py")]
-    for path in sorted([*(ENGINE / "tritontrace").rglob("*.py"), *(ROOT / "course_lib").rglob("*.py"), *judging]):
-        elsewhere = unit and _unit_of(path) not in (*units, "__init__", None)
-        shown = "figures" in _name(path).parts
-        if not elsewhere and not shown:
-            _add(digest, path)
-    for path in sorted((ROOT / "grader" / "judging" / "hidden").glob(f"{unit or '*'}.py")):
-        _add(digest, path)
+        units = (*_imported(unit), "__init__", None)
+        for path in sorted([*course.rglob("*.py"), *judging, *hidden]):
+            if not (unit and _unit_of(path) not in units) and _name(path).parts[1] not in SHOWING:
+                _add(digest, path, _meaning(path.read_bytes()))
     return digest.hexdigest()
 
 
+@functools.cache
+def _meaning(source: bytes) -> bytes:
+    """A hash of what a module does: of its syntax tree, without docstrings."""
+    module = ast.parse(source)
+    for node in ast.walk(module):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return hashlib.sha256(ast.dump(module).encode()).digest()
+
+
 def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
-    """The unit's module or package of exercises, and those of other units that it takes something from."""
-    files = [p for p in (ROOT / "course_lib" / "exercises").rglob("*.py") if _unit_of(p) == unit]
+    """The unit's module or package of exercises, and those of other units that it or its hidden cases take something from."""
+    rooms = (ROOT / "course_lib" / "exercises", ROOT / "grader" / HIDDEN)
+    files = [path for room in rooms for path in room.rglob("*.py") if _unit_of(path) == unit]
     if unit in seen or not files:
         return seen
     seen |= {unit}
@@ -129,9 +144,9 @@ def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
 
 
 def _unit_of(path: Path) -> str | None:
-    """The module or package of exercises that a file belongs to; None for a file from elsewhere."""
-    room, folder, *rest = _name(path).parts
-    return rest[0].removesuffix(".py") if (room, folder) == ("course_lib", "exercises") else None
+    """The unit whose exercises or hidden cases a file has, or the module that units share; None for a file from elsewhere."""
+    match = re.match(r"(?:course_lib/exercises|grader/judging/hidden)/(\w+)", _name(path).as_posix())
+    return match and match[1]
 
 
 def _name(path: Path) -> Path:
@@ -139,5 +154,5 @@ def _name(path: Path) -> Path:
     return path.relative_to(ENGINE if path.is_relative_to(ENGINE / "tritontrace") else ROOT)
 
 
-def _add(digest: hashlib._Hash, path: Path) -> None:
-    digest.update(f"{_name(path)}\0".encode() + path.read_bytes())
+def _add(digest: hashlib._Hash, path: Path, content: bytes) -> None:
+    digest.update(f"{_name(path)}\0".encode() + content)

@@ -13,7 +13,7 @@ from course_lib.exercise import Case, CodeLine, Exercise, Trial
 from tritontrace.results import Access, Flops, Footprint, Launch, LineFlops, Operation
 
 X = torch.zeros(1024)
-EXERCISE = Exercise("unit.copy", "copy", "copy(x)", 1, 1, 1, [], lambda x: x.double())
+EXERCISE = Exercise("unit.copy", "copy(x)", 1, 1, 1, [], lambda x: x.double())
 
 
 def trial(*accesses, group="performance", output=X, footprints=(), programs=64, busiest=0, **evidence):
@@ -332,7 +332,7 @@ def test_speed_is_a_ramp(ratio, points):
 
 
 def test_speed_is_extra():
-    timed = Exercise("unit.copy", "copy", "copy(x)", 1, 1, 1, [], lambda x: x.double(), bonus=[SPEED])
+    timed = Exercise("unit.copy", "copy(x)", 1, 1, 1, [], lambda x: x.double(), bonus=[SPEED])
     verdict = criteria.judge(timed, [trial(timing=Timing("large", "copy", 0.8, 0.01, "H200"))])
     assert (verdict.points, verdict.out_of, verdict.bonus) == (0, 0, 2)
     verdict = criteria.judge(timed, [trial()])

@@ -28,7 +28,7 @@ X = torch.arange(12.0).reshape(3, 4) + 1
 
 def exercise(oracle=lambda x: x.double() * 2, **fields):
     defaults = {"gates": (), "criteria": (), "bonus": ()}
-    return Exercise("unit.double", "double", "double(x)", 1, 1, 1, [], oracle, **(defaults | fields))
+    return Exercise("unit.double", "double(x)", 1, 1, 1, [], oracle, **(defaults | fields))
 
 
 DOUBLE = exercise()

@@ -9,7 +9,7 @@ from course_lib.exercise import Case, Exercise, Trial
 from tritontrace.results import Launch
 
 X = torch.randn(12, 20, generator=torch.Generator().manual_seed(1))
-COPY = Exercise("unit.copy", "copy", "copy(x)", 1, 1, 1, [], lambda x: x.double(), budget=lambda x, *_: x.abs() * 1e-6)
+COPY = Exercise("unit.copy", "copy(x)", 1, 1, 1, [], lambda x: x.double(), budget=lambda x, *_: x.abs() * 1e-6)
 
 
 def told(output, x=X, launches=1):
@@ -113,7 +113,7 @@ def test_a_warning_is_shown_once():
 
 def test_of_numbers_the_smallest_case_that_is_wrong_is_shown():
     """A reader of a list of 32 addresses was shown the first few, and three dots."""
-    asked = Exercise("unit.sum", "total", "total(xs)", 1, 1, 1, [], lambda iterable: sum(iterable), kind="formula")
+    asked = Exercise("unit.sum", "total(xs)", 1, 1, 1, [], lambda iterable: sum(iterable), kind="formula")
     trials = [
         Trial(Case(f"{len(xs)}", "plain", None), [{"iterable": xs}], Evidence("", outputs=[len(xs)]))
         for xs in ([1, 2, 3, 4], [5, 6], [1], [3, 4, 5])

@@ -85,7 +85,8 @@ def test_where_it_did_not_run_a_verdict_says_so_and_what_is_recorded():
     row = measured("answers")["answers"][exercise.id]
     assert "Not run on a GPU. Recorded on" in render.text(found) and f"{row['ratio']:.2f} of" in render.html(found)
     ran, _ = judged(told(*right()))
-    assert "Not run on a GPU" not in render.text(ran)
+    assert ran.gpu == "H200" and "Not run on a GPU" not in render.text(ran)
+    assert all("ran on H200, too" in shown for shown in (render.text(ran), render.html(ran)))
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ ROOMS = [
 TRACING = [
     {"saved"},
     {"traced", "report", "show", "draw"},  # views
+    {"warps"},
     {"opening", "interception", "as_on_a_gpu", "no_gpu", "launcher", "tuning", "modes"},
     {
         "evaluate",

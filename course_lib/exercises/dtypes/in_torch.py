@@ -95,7 +95,6 @@ def rounds_as(added: int, sentence: str, less_where_odd: int = 0) -> MistakeMatc
 
 round_to_bf16 = Exercise(
     id="dtypes.round_to_bf16",
-    entry="round_to_bf16",
     signature="round_to_bf16(x: (n,) int32, bits of float32) -> (n,) int32, bits whose lower 16 are 0",
     minutes=20,
     difficulty=4,
@@ -114,13 +113,6 @@ round_to_bf16 = Exercise(
         Holds(bit_exact, 2, "to the last bit"),
         Holds(bit_exact, 2, "ties go to even", "ties"),
         Holds(bit_exact, 2, "zeros, infinities, NaN, subnormal numbers", "special"),
-    ],
-    hints=[
-        "What does adding 0x8000, and then clearing the lower 16 bits, do to a number? And what does it do to a tie?",
-        "It rounds to nearest, and every tie up. In a tie the lower half is exactly 0x8000, so adding 0x7FFF sends it down. The "
-        "lowest bit that stays is x >> 16 & 1: for which of its values should a tie go up?",
-        "up = (x + 0x7FFF + (x >> 16 & 1)) & -0x10000. The carry runs into the exponent, which is right. A NaN could become "
-        "an infinity, or run on into the sign: where (x & 0x7FFFFFFF) > 0x7F800000, return 0x7FC00000 by torch.where.",
     ],
     mistakes=[
         on_exception(
@@ -161,7 +153,6 @@ def rounded_at_the_end(trials: Sequence[Trial]) -> str:
 
 half_sum = Exercise(
     id="dtypes.half_sum",
-    entry="half_sum",
     signature="half_sum(x: (M, N) float16) -> (M,) float32, the sum of each row",
     minutes=5,
     difficulty=2,
@@ -182,11 +173,6 @@ half_sum = Exercise(
         Correct("long", 2, "long rows"),
         Correct("large", 2, "sums and parts of sums beyond 65,504"),
         BuffersBelow(lambda x: x.nbytes, 1, "no float32 copy of x"),
-    ],
-    hints=[
-        "The numbers may stay in float16. But the number that they are added to must not be float16.",
-        "torch.sum takes a dtype, in which it adds.",
-        "Return x.sum(1, dtype=torch.float32). x.float().sum(1) is as exact, but first writes 4 bytes for each element to memory.",
     ],
     mistakes=[
         rounded_at_the_end,
@@ -213,7 +199,6 @@ def logsumexp_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict
 
 stable_logsumexp = Exercise(
     id="dtypes.stable_logsumexp",
-    entry="stable_logsumexp",
     signature="stable_logsumexp(x: (M, N) float32 or float16) -> (M,) float32, log(sum(exp(row)))",
     minutes=15,
     difficulty=3,
@@ -236,12 +221,6 @@ stable_logsumexp = Exercise(
         Correct("masked", 2, "logits of -inf, and rows of them alone"),
         Correct("float16", 2, "float16 in, float32 inside"),
     ],
-    hints=[
-        "exp(89) overflows float32, and exp(-104) is 0. log(sum(exp(x))) = m + log(sum(exp(x - m))) for any m: which m is safe?",
-        "Take the row's maximum, x.amax(1). Then the largest term is exp(0) = 1. Cast to float32 before you subtract, not after.",
-        "A row of -inf has the maximum -inf, and -inf - -inf is NaN. So where m is -inf, subtract 0 instead: "
-        "m = torch.where(m == -math.inf, 0, m). Then exp gives 0, and log(0) is -inf, which is right.",
-    ],
     mistakes=[
         any_of(
             torch.isinf,
@@ -254,7 +233,6 @@ stable_logsumexp = Exercise(
 
 quantize_rows = Exercise(
     id="dtypes.quantize_rows",
-    entry="quantize_rows",
     signature="quantize_rows(x: (M, N) float32) -> q: (M, N) int8, scale: (M,) float32",
     minutes=15,
     difficulty=3,
@@ -274,12 +252,6 @@ quantize_rows = Exercise(
         Holds(within_half_a_step, 1, "the same for rows of all sizes", "sizes"),
         Holds(least_step, 2, "no step larger than it must be", "sizes"),
         Holds(zeros_stay, 1, "rows of zeros", "zeros"),
-    ],
-    hints=[
-        "int8 reaches from -128 to 127. Which step sends the largest element of a row to 127 or to -127?",
-        "For each row, scale = largest / 127. Then q is x / scale, rounded to the nearest whole number, not cut off.",
-        "A row of zeros has scale 0, and 0 / 0 is NaN, so divide by torch.where(scale == 0, 1, scale). Then "
-        "q = (x / scale[:, None]).round().to(torch.int8).",
     ],
     mistakes=[
         wraps_around,

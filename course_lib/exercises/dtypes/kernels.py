@@ -20,7 +20,6 @@ def square_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[st
 
 scaled_square = Exercise(
     id="dtypes.scaled_square",
-    entry="scaled_square",
     signature="scaled_square(x: (n,), scale: float) -> (n,) of the dtype of x: scale * x * x",
     minutes=15,
     difficulty=3,
@@ -53,11 +52,6 @@ scaled_square = Exercise(
             none=0.5,
             points=2,
         )
-    ],
-    hints=[
-        "Which of the values along the way does not fit into float16, although the result does?",
-        "A block has the dtype of the tensor that it was loaded from. x.to(tl.float32) makes another block, and does not touch memory.",
-        "x = tl.load(x_ptr + i, mask=i < n).to(tl.float32), then store scale * x * x: tl.store casts to the dtype of out_ptr.",
     ],
     mistakes=[
         if_plain_is_right(

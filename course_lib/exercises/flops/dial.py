@@ -65,7 +65,6 @@ def off_by(steps_more: int) -> Any:
 
 dial = Exercise(
     id="flops.dial",
-    entry="dial",
     signature="dial(x: (N,), contiguous, n: int) -> (N,): y = 0.75 y + x, n times, beginning with y = x",
     minutes=15,
     difficulty=2,
@@ -86,12 +85,6 @@ dial = Exercise(
         Correct("ragged", 3, "any N, any n"),
         FlopsAnElement(3),
         Traffic(copy_bytes, 2),
-    ],
-    hints=[
-        "Which lines of add_one of unit 00 stay as they are, whatever n is? Where must the loop be, so that x is read once?",
-        "Load x once, and begin with y = x. `for _ in range(n):` is a loop in a kernel, too, and n may be a plain argument.",
-        "x = tl.load(x_ptr + offs, mask=offs < N).to(tl.float32), then y = x, then y = y * 0.75 + x in the loop, then "
-        "tl.store(out_ptr + offs, y, mask=offs < N).",
     ],
     mistakes=[
         Misconception(off_by(-1), "That is one step too few: y begins as x, and then come n steps.", steps, each=True),

@@ -35,7 +35,6 @@ def first_within(noise: torch.Tensor, fan_in: int, bound: float = 3.0) -> torch.
 
 truncated_init = Exercise(
     id="flops.truncated_init",
-    entry="truncated_init",
     signature="truncated_init(noise: (rounds, n), fan_in: int) -> (n,)",
     minutes=8,
     difficulty=2,
@@ -54,11 +53,6 @@ truncated_init = Exercise(
     | operations("argmax gather index select unbind flip scatter arange zeros_like ones_like masked_select"),
     gates=[Correct("plain")],
     criteria=[Correct("rounds", 3, "where few numbers lie within 3")],
-    hints=[
-        "Do you move a number that is too large, or throw it away? Which of the two leaves a bell, and which leaves two spikes?",
-        "Begin with the first row. Where a number lies outside of (-3, 3), take the number at the same place of the next row, and so on.",
-        "for row in noise[1:]: out = torch.where(out.abs() < 3, out, row). Scale at the end, by fan_in**-0.5.",
-    ],
     mistakes=[
         Misconception(
             lambda noise, fan_in: noise[0].double() * fan_in**-0.5,
@@ -209,12 +203,6 @@ deep_linear = Exercise(
         Holds(computes_with_them, 2, "the module computes with them"),
         Holds(gets_gradients, 2, "each of them gets its gradient", group="other"),
         Holds(starts_fresh, 1, "weights begin at random, at the right scale", group="other"),
-    ],
-    hints=[
-        "How does an optimizer find what it trains? It asks module.parameters(). What must a tensor be to be among them?",
-        "torch.nn.Parameter(tensor) as an attribute is found; so is a torch.nn.ParameterList. Parameters in a plain list are not.",
-        "self.weights = torch.nn.ParameterList(torch.randn(width, width) * width**-0.5 for _ in range(layers)); self.head = "
-        "torch.nn.Parameter(torch.randn(width)). forward: for w in self.weights: x = x @ w; return x @ self.head.",
     ],
     mistakes=[
         on_exception("before Module.__init__()", "super().__init__() comes first: a module keeps its lists of parameters there."),

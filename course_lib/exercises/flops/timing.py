@@ -114,7 +114,6 @@ def as_if_many_runs(trials: Sequence[Trial]) -> str:
 
 measure = Exercise(
     id="flops.measure",
-    entry="measure",
     signature="measure(work, gpu, warm_up: int = 5, runs: int = 20) -> float",
     kind="formula",
     called="with a simulated GPU",
@@ -139,11 +138,6 @@ measure = Exercise(
         Timed(near_the_truth, 2, "leaves the first runs out", group="warm-up"),
         Timed(near_the_truth, 2, "lets no outlier in", group="median"),
         Timed(near_the_truth, 2, "starts from a cold cache", group="cold"),
-    ],
-    hints=[
-        "work() and gpu.flush() return at once. What must happen before you read the clock, at the start and at the end?",
-        "In each run: flush, synchronize, read the clock, work, synchronize, read the clock again.",
-        "First call work() warm_up times. Then collect the times of `runs` runs, and return statistics.median of them.",
     ],
     mistakes=[
         every(lambda out, **_: out < 0, "Negative: take the clock at the end minus the clock at the start."),

@@ -47,7 +47,6 @@ def question(name: str, group: str, memory: int, tokens: int, bandwidth: float =
 
 capacity = Exercise(
     id="serving.capacity",
-    entry="capacity",
     signature="capacity(config, tokens, memory, bandwidth) -> (kv_bytes, largest_batch, decode_seconds)",
     kind="formula",
     minutes=12,
@@ -68,11 +67,6 @@ capacity = Exercise(
         Correct("heads", 1, "other numbers of heads of k and v"),
         Correct("window", 1, "a window bounds the cache"),
         Correct("edges", 1, "whole texts, or none"),
-    ],
-    hints=[
-        "In each layer, a token needs one row of head_dim numbers in k and one in v, for each head of k and v.",
-        "Subtract the weights, parameters * itemsize bytes, from the memory. Divide the rest by the bytes of a text, and round down.",
-        "A step reads all weights once, whatever the batch is, and the cache of each text once: (weights + texts * kv_bytes) / bandwidth.",
     ],
     mistakes=[
         for_cases(lambda case: case.name == "a window of 4096", every(_without_a_window, NO_WINDOW)),

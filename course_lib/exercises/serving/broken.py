@@ -29,7 +29,6 @@ NAMED = {
 
 name_it = Exercise(
     id="serving.name_it",
-    entry="name_it",
     signature="name_it: dict[str, int]",
     kind="values",
     minutes=5,
@@ -38,13 +37,6 @@ name_it = Exercise(
     cases=[Case("six causes", "plain", lambda g: {})],
     oracle=lambda: dict(NAMED),
     criteria=[Numbers(3, "the cause of each")],
-    hints=[
-        "For each cause, ask which calls it would spoil, and which not. One cause spoils only rows with padding, and another only calls "
-        "in which Nq and Nk differ.",
-        "A missing gradient changes no logits. A change in place is harmless as long as the function does not run again.",
-        "A scale that is ignored is harmless in a model whose scale is 1 / sqrt(D). Heads that are repeated give right results, but cost "
-        "memory.",
-    ],
 )
 
 # ------------------------------------------------------------------------------------------------ mend it
@@ -123,7 +115,6 @@ class NoRepeats(CostCriterion):
 
 mended = Exercise(
     id="serving.mended",
-    entry="mended",
     signature="mended(q: (B, Hq, Nq, D), k, v: (B, Hkv, Nk, D), cos, sin: (Nk, D / 2), mask, scale) -> (B, Hq, Nq, D)",
     called="as a checkpoint does",
     minutes=15,
@@ -158,13 +149,6 @@ mended = Exercise(
         Correct("scale", 2, "the scale of the model"),
         Correct("again", 2, "the same result when it runs again"),
         NoRepeats(1),
-    ],
-    hints=[
-        "Mend one mistake at a time, in the order of the criteria. Which line keeps autograd from seeing what follows?",
-        "q and k belong to the model. What you write into them is still there when a checkpoint runs the function again, so make new "
-        "tensors. The mask of a piece is torch.ones(Nq, Nk).tril(Nk - Nq).",
-        "To share heads without repeating k, use rows = q.reshape(B, Hkv, group * Nq, D), then rows @ k.mT, and view the result as (B, "
-        "Hkv, group, Nq, Nk) for the mask.",
     ],
     mistakes=[
         Misconception(

@@ -59,7 +59,6 @@ def of_a_length(length: Callable[..., int], says: str, newest: bool | None = Non
 
 kv_cache = Exercise(
     id="serving.kv_cache",
-    entry="KVCache",
     signature="KVCache(B, Hkv, slots, D, dtype, device).append(k, v: (B, Hkv, n, D)) -> views (B, Hkv, min(length, slots), D) of both",
     called="through a cache",
     minutes=15,
@@ -96,12 +95,6 @@ kv_cache = Exercise(
             "full ring",
         ),
         BuffersBelow(lambda k, **_: k.nbytes / 8, 1, "nothing is allocated but the cache", "full ring"),
-    ],
-    hints=[
-        "self.k and self.v are allocated from the beginning. To which slot does the first new token go, and what is returned?",
-        "Write through a view: self.k[:, :, start:end] = k copies the new tokens and nothing else. Return a view, too.",
-        "If a piece crosses the end of the ring, it takes two copies: one up to the end, and one from slot 0 on. First cut a prompt that "
-        "is longer than the ring to its last `slots` tokens. self.length counts all of its tokens.",
     ],
     mistakes=[
         of_a_length(
@@ -196,7 +189,6 @@ def token_bytes(q, k, cos, cache_k, start: int, **_: Any) -> int:
 
 decode_step = Exercise(
     id="serving.decode_step",
-    entry="decode_step",
     signature="decode_step(q: (B, Hq, 1, D), k, v: (B, Hkv, 1, D), cos, sin: (positions, D / 2), cache_k, cache_v: (B, Hkv, slots, D), "
     "position) -> (B, Hq, 1, D)",
     called="token by token",
@@ -227,16 +219,6 @@ decode_step = Exercise(
         # the check keeps its inputs as they are, and hands over copies of the two caches
         BuffersBelow(lambda cache_k, **_: 2.25 * cache_k.nbytes, 1, "the cache is not copied"),
         Launches(3, 1),
-    ],
-    hints=[
-        "There are three kernels. One turns q and k, and writes k and v to their slot. In the second, each program takes a share of the "
-        "cached keys. The third merges the shares, and is given. Write and test them in this order.",
-        "append_kernel has a program for each text and head of k. The halves a and b of a row become a cos - b sin and b cos + a sin. cos "
-        "and sin are row `position` of the tables, and the slot is position % slots. Store the turned q in a buffer of its own, and the "
-        "turned k in the cache.",
-        "cached_share_kernel has a program for each share and each (text, head of k). Its rows are the group's heads of q, at least 16 "
-        "for tl.dot. It walks over keys below min(position + 1, slots), with m, l and acc as in unit 09. Find text and head by the "
-        "cache's strides.",
     ],
     mistakes=[
         reads_empty_slots,
@@ -317,7 +299,6 @@ def page_bytes(q, k_pages, lengths, **_: Any) -> int:
 
 paged_decode = Exercise(
     id="serving.paged_decode",
-    entry="paged_decode",
     signature="paged_decode(q: (B, Hq, D), k_pages, v_pages: (pages, Hkv, page, D), table: (B, n), lengths: (B,)) -> (B, Hq, D)",
     minutes=20,
     difficulty=3,
@@ -343,13 +324,6 @@ paged_decode = Exercise(
         Correct("half", 1, "half precision"),
         Traffic(page_bytes, 3, at_most=1.1, title="k and v of a text's tokens read once", programs=8),
         BuffersBelow(lambda k_pages, **_: k_pages.nbytes / 4, 1, "pages stay where they are"),
-    ],
-    hints=[
-        "This is like decode_step, but key number i of text b lies in page table[b, i // page], at place i % page.",
-        "Use a program for each text and head of k. Let the loop go over pages, for i in range(0, length, PAGE), with one scalar tl.load "
-        "of the table in each turn. Then nothing after the last page is loaded.",
-        "The table holds int32 numbers. Convert them to int64 before you multiply by a stride. Mask keys >= length in the loads of k and "
-        "v, with other=0, and in the scores with -inf: 0 times NaN is NaN.",
     ],
     mistakes=[
         Misconception(

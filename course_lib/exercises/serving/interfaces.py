@@ -60,7 +60,6 @@ def laid_out_as_q(trials: Sequence[Trial]) -> str:
 
 attention_for = Exercise(
     id="serving.attention_for",
-    entry="attention_for",
     signature="attention_for(module, query: (B, Hq, Nq, D), key, value: (B, Hkv, Nk, D), attention_mask, scaling=None, "
     "sliding_window=None, top_left=False, **others) -> (B, Nq, Hq, D), None",
     called="as a layer does",
@@ -105,15 +104,6 @@ attention_for = Exercise(
         BuffersBelow(lambda k, **_: k.nbytes / 2, 2, "no copy of k or v in memory"),
         DotFlops(scores_flops(128), scores_flops(1), 1, "causal: half the products, and the diagonal"),
         Launches(1, 1, programs=16),
-    ],
-    hints=[
-        "It is unit 09's kernel, with strides for four axes and with other ends of the loop. Begin without a mask. Allocate o as (B, Nq, "
-        "Hq, D), and hand over its strides in the order of q's.",
-        "head // group is the head of k and v, and position = row + (0 if top_left else Nk - Nq). A query sees the keys <= position that "
-        "are > position - window. If module.is_causal is False, it sees all keys.",
-        "A mask says everything, causality and window included. Load its tile with the strides of attention_mask.stride(), any of which "
-        "may be 0, and put -inf where it is False. A query that sees nothing has l = 0, so divide by tl.where(l == 0, 1, l). If m is "
-        "still -inf, subtract 0 instead of m.",
     ],
     mistakes=[
         laid_out_as_q,

@@ -59,7 +59,6 @@ def somewhere(n: int, D: int, furthest: int = 300):
 
 sinusoidal = Exercise(
     id="serving.sinusoidal",
-    entry="sinusoidal",
     signature="sinusoidal(positions: (N,) int64, D) -> (N, D) float32",
     minutes=8,
     difficulty=2,
@@ -75,11 +74,6 @@ sinusoidal = Exercise(
     allows=MAKES,
     gates=[Correct("plain")],
     criteria=[Correct("sizes", 2, "any N, any even D")],
-    hints=[
-        "Column 2 i is sin(angle), column 2 i + 1 is cos(angle), with angle = position / 10000^(2 i / D).",
-        "positions[:, None] / 10000 ** (torch.arange(0, D, 2) / D) are all angles, (N, D / 2).",
-        "torch.stack([angle.sin(), angle.cos()], -1).flatten(1) puts them next to each other in turn.",
-    ],
     mistakes=[
         Misconception(
             lambda positions, D: (
@@ -152,7 +146,6 @@ def rotary_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[st
 
 rotary = Exercise(
     id="serving.rotary",
-    entry="rotary",
     signature="rotary(x: (B, H, N, D), positions: (N,) int32, base=10000.0) -> (B, H, N, D), contiguous",
     minutes=15,
     difficulty=3,
@@ -177,12 +170,6 @@ rotary = Exercise(
         Traffic(lambda x, positions, **_: copy_bytes(x) + positions.nbytes * x.shape[1] * x.shape[0], 2),
         Coalesced("load", 1),
         Launches(1, 1),
-    ],
-    hints=[
-        "A row of D numbers consists of D / 2 pairs: number i of the first half, and number i of the second. Turn each pair by "
-        "positions[n] / base^(2 i / D).",
-        "(a, b) becomes (a cos - b sin, b cos + a sin). A program takes some rows of one head, and loads both halves.",
-        "base^(-2 i / D) = tl.exp2(-2 i / D * log2(base)), with math.log2(base) computed on the host. tl.cos and tl.sin want float32.",
     ],
     mistakes=[
         Misconception(
@@ -260,7 +247,6 @@ def scored(heads: int, nq: int, nk: int):
 
 alibi = Exercise(
     id="serving.alibi",
-    entry="alibi",
     signature="alibi(scores: (heads, nq, nk)) -> (heads, nq, nk)",
     minutes=8,
     difficulty=2,
@@ -279,12 +265,6 @@ alibi = Exercise(
     criteria=[
         Correct("decode", 1, "the queries are the last"),
         Correct("heads", 2, "any number of heads"),
-    ],
-    hints=[
-        "Head h subtracts 2^(-8 (h + 1) / heads) for each token of distance. It subtracts 0 on the diagonal, and 0 for keys that lie "
-        "ahead.",
-        "The queries are the last nq of nk positions, so query i stands at i + nk - nq.",
-        "scores - slopes[:, None, None] * (at[:, None] - keys).clamp(min=0), with at = torch.arange(nk - nq, nk).",
     ],
     mistakes=[
         Misconception(
@@ -337,7 +317,6 @@ def touched() -> dict[str, bool]:
 
 touches = Exercise(
     id="serving.touches",
-    entry="touches",
     signature="touches: dict[str, bool]",
     kind="values",
     minutes=5,
@@ -346,12 +325,6 @@ touches = Exercise(
     cases=[Case("twelve times True or False", "plain", lambda g: {})],
     oracle=touched,
     criteria=[Truths(3, "what each way touches")],
-    hints=[
-        "Where does each way act: before the projections, after them, or in the scores?",
-        "What is added to the embedding goes through all three projections. Rotary turns q and k, since their product should depend on "
-        "the distance. v is only summed up, and is not turned.",
-        "If a score depends only on the distance of two tokens, it does not matter where the text begins.",
-    ],
 )
 
 # ------------------------------------------------------------------------------------------------ which rows see what
@@ -389,7 +362,6 @@ def keys_seen() -> dict[str, int]:
 
 which_rows = Exercise(
     id="serving.which_rows",
-    entry="which_rows",
     signature="which_rows: dict[str, int]",
     kind="values",
     minutes=6,
@@ -398,12 +370,6 @@ which_rows = Exercise(
     cases=[Case("nine numbers", "plain", lambda g: {})],
     oracle=keys_seen,
     criteria=[Numbers(3, "keys that are seen")],
-    hints=[
-        "Where does the query stand among the keys? This decides what it sees, and not the number of rows.",
-        "A cache that grows holds the tokens up to the query, so the last row sees all keys. A cache of fixed size also holds empty "
-        "places, and no query may see these.",
-        "With a window of 4 a query sees its own key and the three before it.",
-    ],
 )
 
 EXERCISES = (sinusoidal, rotary, alibi, touches, which_rows)

@@ -56,7 +56,6 @@ def slowed(share: Callable[..., float], sentence: str) -> MistakeMatcher:
 
 speed_of_light = Exercise(
     id="sm.speed_of_light",
-    entry="speed_of_light",
     signature="speed_of_light(sms, macs, clock, idle, switching, limit) -> (FLOP/s at this clock, FLOP/s within the limit)",
     kind="formula",
     minutes=10,
@@ -72,12 +71,6 @@ speed_of_light = Exercise(
     ],
     oracle=two_peaks,
     criteria=[Correct("peak", 1, "the product of three numbers"), Correct("throttled", 2, "a clock that watts allow")],
-    hints=[
-        "A multiply-add is two operations. Multiply the operations per cycle of one SM by the number of SMs and by the cycles per second.",
-        "How many of the watts depend on the clock? Subtract the idle watts from the limit. How many watts are left for switching, and "
-        "which share is that?",
-        "share = min(1, ((limit - idle) / switching) ** (1 / 3)). The second result is the first times this share.",
-    ],
     mistakes=[
         guessed(
             lambda sms, macs, clock, **_: sms * macs * clock,
@@ -130,7 +123,6 @@ def facts_of_power() -> dict[str, bool]:
 
 power = Exercise(
     id="sm.power",
-    entry="power",
     signature="power: dict[str, bool]",
     kind="values",
     minutes=8,
@@ -139,12 +131,6 @@ power = Exercise(
     cases=[Case("six statements", "plain", given())],
     oracle=facts_of_power,
     criteria=[Truths(2, "true or false")],
-    hints=[
-        "An H200's SM does 2048 multiply-adds per cycle. On 132 SMs, how many cycles per second does the given number of FLOP/s need at "
-        "least?",
-        "Tensor cores that wait do nothing in that cycle. So a measured speed gives a lower bound of the clock, but no upper bound.",
-        "The speed grows with the clock, and the watts with its cube. For half of the watts, which share of the clock is left?",
-    ],
 )
 
 # ------------------------------------------------------------------------------------------------ occupancy
@@ -264,7 +250,6 @@ def _no_shared_unit(registers: int, shared: int, warps: int, gpu: dict[str, int]
 
 occupancy = Exercise(
     id="sm.occupancy",
-    entry="occupancy",
     signature="occupancy(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> tuple[int, str]",
     kind="formula",
     called="for every kernel",
@@ -284,14 +269,6 @@ occupancy = Exercise(
         Holds(as_nvidia_counts, 2, "registers, in four partitions", "registers"),
         Holds(as_nvidia_counts, 1, "shared memory, in units", "shared memory"),
         Holds(as_nvidia_counts, 2, "all four limits, on seven cards", "all together"),
-    ],
-    hints=[
-        "Unit 05's four questions are still right: how many programs fit if only one limit counted? Two answers change: registers and "
-        "shared memory.",
-        "For registers: one partition has registers / partitions. How many whole warps fit into it? How many fit into all partitions, and "
-        "how many programs is that? For shared memory: add the reserved bytes, then round up to whole units.",
-        "each = -(-32 * registers // unit) * unit; warps_that_fit = gpu['registers'] // gpu['partitions'] // each * gpu['partitions']; "
-        "room['registers'] = warps_that_fit // warps. At the end, limit = min(room, key=room.get).",
     ],
     mistakes=[
         each_is(
@@ -373,7 +350,6 @@ def needed(guess: Callable[..., int], sentence: str) -> MistakeMatcher:
 
 chains = Exercise(
     id="sm.chains",
-    entry="chains_and_warps",
     signature="chains_and_warps(warps, chains, steps, latency, interval) -> tuple[int, int]",
     kind="formula",
     minutes=12,
@@ -397,13 +373,6 @@ chains = Exercise(
         Correct("waits", 1, "too little in flight: the latency sets the pace"),
         Correct("busy", 1, "enough in flight: the pipe sets it"),
         Correct("slow pipe", 2, "a pipe that does not take an instruction in each cycle"),
-    ],
-    hints=[
-        "Draw the cycles for one warp with two chains and a latency of 4. In which cycles does an instruction begin? And with five chains?",
-        "A round is one instruction of every chain of every warp. It takes the longer of two times: the time that the pipe needs for all "
-        "of them, and the time for which a chain waits for its own result. The last round ends when its last result is there.",
-        "round = warps * chains * interval; cycles = (steps - 1) * max(latency, round) + (warps * chains - 1) * interval + latency. The "
-        "second number is the smallest number of warps with warps * chains * interval >= latency.",
     ],
     mistakes=[
         timed(

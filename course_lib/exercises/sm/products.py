@@ -40,7 +40,6 @@ TILE = 64  # with tiles of this side or larger, all points can be had
 
 descriptor_matmul = Exercise(
     id="sm.descriptor_matmul",
-    entry="descriptor_matmul",
     signature="descriptor_matmul(a: (M, K), b: (K, N), contiguous halves, K and N multiples of 8) -> (M, N)",
     minutes=25,
     difficulty=3,
@@ -65,14 +64,6 @@ descriptor_matmul = Exercise(
         ByDescriptors(2),
         Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 0.5, "a is read at most N / 64 times"),
         Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 0.5, "b is read at most M / 64 times"),
-    ],
-    hints=[
-        "It is unit 05's kernel without pointers, strides and masks, because a descriptor knows where the matrix lies and where it ends. "
-        "Of `rows`, `k` and `cols`, only the three numbers remain at which a tile begins.",
-        "On the host, make HostDescriptor.from_tensor(a, [BLOCK_M, BLOCK_K]), and likewise one for b and one for the result, each with "
-        "the shape of its own tile. They are arguments of the kernel like any others.",
-        "acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc) for k in range(0, K, BLOCK_K); then "
-        "c_desc.store([m, n], acc.to(c_desc.dtype)).",
     ],
     mistakes=[
         on_exception(
@@ -140,7 +131,6 @@ def layer_traffic(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> int:
 
 linear_silu = Exercise(
     id="sm.linear_silu",
-    entry="linear_silu",
     signature="linear_silu(x: (M, K), w: (K, N), bias: (N,), contiguous halves, K and N multiples of 8) -> (M, N)",
     minutes=15,
     difficulty=3,
@@ -167,12 +157,6 @@ linear_silu = Exercise(
         Correct("precision", 1, "nothing is rounded before the end"),
         Launches(1, 1),
         Traffic(layer_traffic, 2, title="no more bytes than the product and the bias"),
-    ],
-    hints=[
-        "When the loop along K ends, the tile of sums is in registers, in float32. What must happen to it before it is stored? And which "
-        "number does each column of the tile need?",
-        "One tile of the bias, BLOCK_N numbers, serves all rows of the tile of sums: bias[None, :].",
-        "acc += tl.load(bias_ptr + cols, mask=cols < N, other=0).to(tl.float32)[None, :]; acc *= tl.sigmoid(acc); then the store.",
     ],
     mistakes=[
         Misconception(_another(lambda y, bias: silu(y)), "The bias is missing.", linear),

@@ -88,7 +88,6 @@ def _whole_parts(tile, warp_tile, thread_tile, bk, itemsize):
 
 warp_tile_bytes = Exercise(
     id="sm.warp_tile_bytes",
-    entry="warp_tile_bytes",
     signature="warp_tile_bytes(tile, warp_tile, thread_tile, bk: int, itemsize: int) -> tuple[int, int, int]",
     kind="formula",
     minutes=15,
@@ -106,13 +105,6 @@ warp_tile_bytes = Exercise(
     ],
     oracle=three_levels,
     criteria=[Correct("whole", 2, "tiles that divide one another"), Correct("edges", 2, "tiles that are cut off")],
-    hints=[
-        "Which parts need a given row of a? At each level, count the parts that lie side by side. Each of them fetches the row for itself.",
-        "In a tile of M x N in parts of m x n, a's M rows are needed by each of cdiv(N, n) parts, and b's N columns by cdiv(M, m). That "
-        "is matmul_bytes of unit 05 without c, and with bk instead of K.",
-        "def fetched(M, N, m, n): return (M * cdiv(N, n) + N * cdiv(M, m)) * bk * itemsize. Two of the numbers are calls of it. For the "
-        "threads, sum it over the warp tiles, of which those at an edge are smaller.",
-    ],
     mistakes=[
         fetches(
             _once,

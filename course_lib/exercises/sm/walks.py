@@ -100,7 +100,6 @@ def _whole_rounds(grid_m: int, grid_n: int, sms: int, group: int, **_: Any) -> l
 
 persistent_order = Exercise(
     id="sm.persistent_order",
-    entry="persistent_order",
     signature="persistent_order(pid, sms, grid_m, grid_n, group) -> list[tuple[int, int]]",
     kind="formula",
     without=["tritontrace.tracing.cache"],
@@ -126,13 +125,6 @@ persistent_order = Exercise(
             "cache",
             told=lambda out, grid_m, grid_n, sms, **_: f"{dram_share(out, grid_m, grid_n, sms):.2f}",
         ),
-    ],
-    hints=[
-        "Which tiles are worked on at the same time? The first of every program, then the second of every program. These should lie near "
-        "one another.",
-        "Number the tiles in a good order, say unit 05's grouped one, 0, 1, 2, ... Program pid takes number pid, and what comes next for "
-        "it when all programs have had their turn?",
-        "[grouped_order(number, grid_m, grid_n, group) for number in range(pid, grid_m * grid_n, sms)], with unit 05's function.",
     ],
     mistakes=[
         every(
@@ -232,7 +224,6 @@ def _loads_are(guess: Callable[..., list[int]]) -> Callable[..., bool]:
 
 balanced_walk = Exercise(
     id="sm.balanced_walk",
-    entry="balanced_walk",
     signature="balanced_walk(pid, sms, tiles, steps) -> list[tuple[int, int, int]]",
     kind="formula",
     called="for every program",
@@ -254,13 +245,6 @@ balanced_walk = Exercise(
         Holds(covers, 2, "each step of each tile once", "covered"),
         Holds(is_balanced, 1, "the busiest program less than one step above the mean", "balanced"),
         Holds(is_in_few_pieces, 1, "less than one cut for each program", "balanced"),
-    ],
-    hints=[
-        "Lay all steps of all tiles end to end in one line. Where does program pid's part of the line begin, and where does it end?",
-        "From pid * total // sms to (pid + 1) * total // sms. Then cut this part wherever a tile ends: step number i of the line is step "
-        "i % steps of tile i // steps.",
-        "at, end = pid * total // sms, (pid + 1) * total // sms; while at < end: tile = at // steps; stop = min(end, (tile + 1) * steps); "
-        "append (tile, at - tile * steps, stop - tile * steps); at = stop.",
     ],
     mistakes=[
         every(

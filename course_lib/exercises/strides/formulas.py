@@ -16,7 +16,6 @@ from course_lib.mistakes import on_exception
 
 flat_index = Exercise(
     id="strides.flat_index",
-    entry="flat_index",
     signature="flat_index(index: list[int], strides: list[int], offset: int) -> int",
     kind="formula",
     minutes=5,
@@ -42,11 +41,6 @@ flat_index = Exercise(
         Correct("offset", 1, "slices and expanded rows"),
         Correct("any rank", 1, "any number of axes"),
     ],
-    hints=[
-        "How far apart in storage are two elements that are neighbours along axis 0? And along axis 1?",
-        "Start at the offset. Each axis takes you index times stride further.",
-        "offset + sum(i * s for i, s in zip(index, strides)).",
-    ],
     mistakes=[
         gives(
             lambda index, strides, offset: sum(i * s for i, s in zip(index, strides, strict=True)),
@@ -57,7 +51,6 @@ flat_index = Exercise(
 
 row_major_strides = Exercise(
     id="strides.row_major_strides",
-    entry="row_major_strides",
     signature="row_major_strides(shape: list[int]) -> list[int]",
     kind="formula",
     minutes=10,
@@ -78,12 +71,6 @@ row_major_strides = Exercise(
         Holds(strides_of_a_new_tensor, 2, "two, three and four axes"),
         Holds(strides_of_a_new_tensor, 2, "any number of axes, axes of size 1", "any rank"),
     ],
-    hints=[
-        "What is the stride of the last axis, whatever the shape? How many elements does one step along the axis before it skip?",
-        "The stride of an axis is the product of all the sizes to its right.",
-        "Go over the shape from its end, and begin with `step = 1`. The stride of an axis is `step`; then multiply `step` by the size of "
-        "this axis. Reverse the list at the end.",
-    ],
     mistakes=[
         gives(
             lambda shape: [math.prod(shape[:axis]) for axis in range(len(shape))],
@@ -98,7 +85,6 @@ row_major_strides = Exercise(
 
 is_contiguous = Exercise(
     id="strides.is_contiguous",
-    entry="is_contiguous",
     signature="is_contiguous(shape: list[int], strides: list[int]) -> bool",
     kind="formula",
     minutes=10,
@@ -127,11 +113,6 @@ is_contiguous = Exercise(
         Correct("size 1", 2, "axes of size 1"),
         Correct("empty", 1, "tensors without elements"),
     ],
-    hints=[
-        "Which strides would a contiguous tensor of this shape have? You wrote a function for that.",
-        "Along an axis of size 1 nobody ever takes a step. Does its stride matter?",
-        "True if any size is 0. Otherwise all(s == r for n, s, r in zip(shape, strides, row_major_strides(shape)) if n != 1).",
-    ],
     mistakes=[
         on_exception("NoneType", "If you call row_major_strides: is it solved? It returns None as long as it is not."),
         gives(
@@ -155,7 +136,6 @@ is_contiguous = Exercise(
 
 predictions = Exercise(
     id="strides.predictions",
-    entry="predicted_new_bytes",
     signature="predicted_new_bytes: dict[str, int]",
     kind="values",
     minutes=10,
@@ -164,17 +144,10 @@ predictions = Exercise(
     cases=[Case("ten expressions", "plain", lambda g: {})],
     oracle=lambda: {name: new_bytes(make) for name, make in VIEWS.items()},
     criteria=[Correct("plain", 5, "new bytes, as torch allocates them")],
-    hints=[
-        "Ask of each expression: can its result be described by a shape, strides and an offset over the storage that exists already?",
-        "A list of row numbers could name any rows, in any order, and another dtype needs other bits. And what does "
-        "`contiguous` have to do if x is contiguous already?",
-        "Four results are new: two copies of x.T, one copy of two rows, and one with 2 bytes for each element. The others are 0.",
-    ],
 )
 
 tensor_bytes = Exercise(
     id="strides.tensor_bytes",
-    entry="tensor_bytes",
     signature="tensor_bytes(shape: list[int], dtype: str) -> int",
     kind="formula",
     minutes=5,
@@ -195,11 +168,6 @@ tensor_bytes = Exercise(
     criteria=[
         Correct("float32", 2, "any shape in float32"),
         Correct("dtypes", 2, "other dtypes"),
-    ],
-    hints=[
-        "How many elements does the shape hold, and how many bytes does each element take?",
-        "getattr(torch, 'bfloat16') is torch.bfloat16, and torch.bfloat16.itemsize is the bytes of one element.",
-        "Begin with 1, so that a shape without axes has one element, and multiply by each size. Then multiply by the itemsize.",
     ],
     mistakes=[
         gives(

@@ -66,7 +66,6 @@ def einsum_counted() -> dict[str, int]:
 
 einsum_predictions = Exercise(
     id="strides.einsum_predictions",
-    entry="predicted_einsum",
     signature="predicted_einsum: dict[str, int]",
     kind="values",
     minutes=15,
@@ -76,12 +75,6 @@ einsum_predictions = Exercise(
     cases=[Case("nine numbers", "plain", given())],
     oracle=einsum_counted,
     criteria=[Correct("plain", 9, "products, copies, elements and FLOPs, as torch counts them")],
-    hints=[
-        "Which letter is missing on the right? That axis is summed. If no letter is missing, is there anything to add up?",
-        "A product of matrices reads a transposed matrix by its strides, so nothing is copied. But b and h can be one batch only if "
-        "one stride leads through both.",
-        "Three operands are two products, one after the other. (64, 64) @ (64, 64) takes 2 · 64³ FLOPs, (64, 64) @ (64, 1) takes 2 · 64².",
-    ],
 )
 
 # ------------------------------------------------------------------------------------------------ by name
@@ -115,7 +108,6 @@ SUM = ARITHMETIC | frozenset(
 )
 grouped_scores = Exercise(
     id="strides.grouped_scores",
-    entry="grouped_scores",
     signature="grouped_scores(q: (B, S, H, D), k: (B, T, G, D)) -> (B, H, S, T)",
     minutes=10,
     difficulty=3,
@@ -133,11 +125,6 @@ grouped_scores = Exercise(
     allows=SUM,
     gates=[Correct("plain")],
     criteria=[Correct("grouped", 3, "where several heads of queries share keys")],
-    hints=[
-        "Begin with as many heads of keys as of queries: which letters do q, k and the result have, and which one is summed?",
-        "H consists of two axes, (G R). Which of the two does k have? Cut H with rearrange, and give each part its own letter.",
-        'q5 = rearrange(q, "b s (g r) d -> b s g r d", g=k.shape[2]); torch.einsum("bsgrd,btgd->bgrst", q5, k); then join g and r.',
-    ],
     mistakes=[
         Misconception(
             with_neighbours_apart,
@@ -172,7 +159,6 @@ def every_nth(x: torch.Tensor, width: int) -> torch.Tensor:
 
 mean_pool = Exercise(
     id="strides.mean_pool",
-    entry="mean_pool",
     signature="mean_pool(x: (B, S, C), width: int) -> (B, S / width, C)",
     minutes=5,
     difficulty=2,
@@ -191,11 +177,6 @@ mean_pool = Exercise(
     allows=SUM,
     gates=[Correct("plain")],
     criteria=[Correct("other", 2, "windows of one token and of all, views, float16")],
-    hints=[
-        "Which axis consists of two: the windows, and the tokens of a window? Which of the two disappears?",
-        "einops.reduce takes a pattern, and what to do with the axes that are missing on its right side.",
-        'reduce(x, "b (n w) c -> b n c", "mean", w=width).',
-    ],
     mistakes=[
         Misconception(
             every_nth,

@@ -21,7 +21,6 @@ from course_lib.mistakes import row_by_row_into_columns
 
 split_heads = Exercise(
     id="strides.split_heads",
-    entry="split_heads",
     signature="split_heads(x: (B, S, heads * D), heads: int) -> (B, heads, S, D), a copy",
     minutes=10,
     difficulty=2,
@@ -39,11 +38,6 @@ split_heads = Exercise(
     criteria=[
         Correct("plain", 4, "each head gets its own channels of each token"),
         Correct("strided", 2, "the same where x is a view"),
-    ],
-    hints=[
-        "Which axis holds the heads? Cut that one, and no other, into two.",
-        "In einops' words the axis is (h d), and h goes before s. That makes a view. What copies it?",
-        'rearrange(x, "b s (h d) -> b h s d", h=heads) is right, and a view; .contiguous() makes the copy.',
     ],
     mistakes=[
         equals(
@@ -69,7 +63,6 @@ split_heads = Exercise(
 
 strided_copy = Exercise(
     id="strides.strided_copy",
-    entry="strided_copy",
     signature="strided_copy(x: (M, N), any strides) -> (M, N), contiguous",
     minutes=25,
     difficulty=3,
@@ -95,13 +88,6 @@ strided_copy = Exercise(
         Correct("strided", 3, "right on transposed and sliced inputs"),
         Correct("zero strides", 1, "right on expanded inputs"),
         Traffic(copy_bytes, 2),
-    ],
-    hints=[
-        "Where does x keep element (m, n), and where does the contiguous result keep it? You wrote that formula: `flat_index`.",
-        "Two program ids give a tile: rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), and cols likewise. Then rows[:, None] * "
-        "stride_m + cols[None, :] * stride_n is a block (BLOCK, BLOCK) of offsets.",
-        "Mask both with (rows[:, None] < M) & (cols[None, :] < N). Load at x_ptr + the offsets above, store at out_ptr + "
-        "rows[:, None] * N + cols[None, :], and launch triton.cdiv(M, BLOCK) by triton.cdiv(N, BLOCK) programs.",
     ],
     mistakes=[row_by_row_into_columns(lambda x: x), diagonals_alone, contiguous_alone],
 )

@@ -18,7 +18,6 @@ def transposed(x: torch.Tensor, i: int, j: int) -> torch.Tensor:
 
 transpose_view = Exercise(
     id="strides.transpose_view",
-    entry="transpose_view",
     signature="transpose_view(shape: list[int], strides: list[int], i: int, j: int) -> (shape, strides)",
     kind="formula",
     minutes=5,
@@ -40,11 +39,6 @@ transpose_view = Exercise(
         Holds(reads_like(transposed), 2, "reads like x.transpose(i, j)"),
         Holds(reads_like(transposed), 1, "the same where x is a view itself", "strided"),
     ],
-    hints=[
-        "Element (m, n) of the transpose is element (n, m) of x. Where did x keep it?",
-        "The stride belongs to the axis, so the stride goes where the size goes.",
-        "Copy both lists, then swap entries i and j in each: shape[i], shape[j] = shape[j], shape[i].",
-    ],
     mistakes=[
         gives(
             lambda shape, strides, i, j: [list(torch.empty(shape, device="meta").transpose(i, j).shape), strides],
@@ -61,7 +55,6 @@ def broadcast(x: torch.Tensor, target: list[int]) -> torch.Tensor:
 
 broadcast_view = Exercise(
     id="strides.broadcast_view",
-    entry="broadcast_view",
     signature="broadcast_view(shape: list[int], strides: list[int], target: list[int]) -> (shape, strides)",
     kind="formula",
     minutes=10,
@@ -84,13 +77,6 @@ broadcast_view = Exercise(
         Holds(reads_like(broadcast), 1, "new axes in front", "leading"),
         Holds(reads_like(broadcast), 1, "the same where x is a view itself", "strided"),
     ],
-    hints=[
-        "Along a repeated axis every step must lead to the same element. How far is a step, then?",
-        "Line the two shapes up at their right ends. An axis that x lacks, or that has size 1 in x and more in the target, gets "
-        "stride 0.",
-        "missing = len(target) - len(shape); then [0] * missing + [0 if n == 1 and t != 1 else s for n, s, t in zip(shape, "
-        "strides, target[missing:])].",
-    ],
     mistakes=[
         gives(
             lambda shape, strides, target: [target, torch.empty(target, device="meta").stride()],
@@ -101,7 +87,6 @@ broadcast_view = Exercise(
 
 tile_view = Exercise(
     id="strides.tile_view",
-    entry="tile_view",
     signature="tile_view(shape: list[int], strides: list[int], bm: int, bn: int) -> (shape, strides)",
     kind="formula",
     minutes=15,
@@ -120,12 +105,6 @@ tile_view = Exercise(
     criteria=[
         Holds(reads_like(tiles), 3, "tiles of a contiguous matrix"),
         Holds(reads_like(tiles), 2, "tiles of any matrix", "strided"),
-    ],
-    hints=[
-        "There are four questions: how far is it to the next tile below, to the next tile on the right, to the next row within "
-        "a tile, and to the next column within it?",
-        "A step within a tile is a step of x. A step to the next tile below is bm steps of x at once.",
-        "shape [M // bm, N // bn, bm, bn], strides [bm * s0, bn * s1, s0, s1].",
     ],
     mistakes=[
         gives(
@@ -147,7 +126,6 @@ def windows(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
 
 sliding_windows = Exercise(
     id="strides.sliding_windows",
-    entry="sliding_windows",
     signature="sliding_windows(shape: list[int], strides: list[int], width: int, step: int) -> (shape, strides)",
     kind="formula",
     minutes=10,
@@ -168,12 +146,6 @@ sliding_windows = Exercise(
     criteria=[
         Holds(reads_like(windows), 2, "windows over a row of numbers"),
         Holds(reads_like(windows), 2, "windows over a batch, and over views", "batch"),
-    ],
-    hints=[
-        "Within a window, how far is the next element? And how far is the start of the next window?",
-        "How many starts 0, step, 2 step, ... leave room for a whole window before the end?",
-        "The last axis, of size L and stride s, becomes two axes. Their sizes are (L - width) // step + 1 and width, and their strides "
-        "are step * s and s.",
     ],
     mistakes=[
         gives(

@@ -35,7 +35,6 @@ def last_blocks(side: int):
 
 row_sums = Exercise(
     id="tiling.row_sums",
-    entry="row_sums",
     signature="row_sums(a: (M, K), column stride 1) -> (M,) float32",
     minutes=15,
     difficulty=2,
@@ -59,13 +58,6 @@ row_sums = Exercise(
         Coalesced("load", 1),
         Traffic(lambda a: a.nbytes + 4 * len(a), 1, title="each element read once"),
     ],
-    hints=[
-        "A program goes through its BLOCK_M rows, BLOCK_K columns at a time. What must it keep from one step to the next?",
-        "Let acc be a (BLOCK_M, BLOCK_K) block of float32 zeros, and add a block to it in each step. Or let acc be (BLOCK_M,) sums, and "
-        "add tl.sum(block, 1) in each step.",
-        "for start in range(0, K, BLOCK_K): k = start + tl.arange(0, BLOCK_K)[None, :]; acc += tl.load(a_ptr + rows * stride_m + k, "
-        "mask=(rows < M) & (k < K), other=0).to(tl.float32).",
-    ],
     mistakes=[
         *(
             Misconception(
@@ -83,7 +75,6 @@ row_sums = Exercise(
 
 one_step = Exercise(
     id="tiling.one_step",
-    entry="one_step",
     signature="one_step(a: (M, K), b: (K, N), contiguous float16, K at most 64) -> (M, N)",
     minutes=15,
     difficulty=3,
@@ -105,13 +96,6 @@ one_step = Exercise(
         Correct("ragged", 2, "sizes of c that tiles do not divide"),
         Correct("short", 2, "a K that the block does not fill"),
         Programs(8, 1),
-    ],
-    hints=[
-        "The kernel is like table_kernel of unit 01, with a product of two blocks instead of a sum. Which block of a, and which block "
-        "of b, does program (i, j) need?",
-        "All of K fits into one block of 64. What must the block hold in the positions past K, so that they add nothing?",
-        "Write a = tl.load(a_ptr + rows * K + k[None, :], mask=(rows < M) & (k[None, :] < K), other=0). Load b in the same way, with the "
-        "mask (k[:, None] < K) & (cols < N). Then tl.dot(a, b) is a float32 tile.",
     ],
 )
 
@@ -186,7 +170,6 @@ def ladder_counted() -> dict[str, int]:
 
 ladder = Exercise(
     id="tiling.ladder",
-    entry="predicted_ladder",
     signature="predicted_ladder: dict[str, int]",
     kind="values",
     minutes=12,
@@ -196,10 +179,4 @@ ladder = Exercise(
     cases=[Case("three rungs", "plain", given())],
     oracle=ladder_counted,
     criteria=[Correct("plain", 7, "as the trace counts them")],
-    hints=[
-        "Row 0 of a is read by each program that computes an element of row 0 of c. Count these programs.",
-        "A load of a column of b takes 64 numbers. Each number lies one row (256 bytes) after the one before it. "
-        "How many of them lie in the same 32 bytes?",
-        "With tiles of 32, a and b are each read 128 / 32 times, and c is written once. Each matrix has 128 · 128 numbers of 2 bytes.",
-    ],
 )

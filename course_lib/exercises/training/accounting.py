@@ -112,7 +112,6 @@ GROUPED = Config(vocab=77, layers=2, width=32, heads=8, kv_heads=2, hidden=56)
 
 training_memory = Exercise(
     id="training.training_memory",
-    entry="training_memory",
     signature="training_memory(vocab, layers, width, heads, kv_heads, hidden, batch, n) -> (parameters, state, activations), bytes",
     kind="formula",
     without=["course_lib.workloads.gpt", "course_lib.workloads.launched"],
@@ -131,14 +130,6 @@ training_memory = Exercise(
         Holds(says(0, "parameters", "parameters"), 2, "parameters"),
         Holds(says(1, "state", "bytes of weights, gradients and optimizer"), 1, "weights, gradients, optimizer"),
         Holds(says(2, "activations", "bytes kept between forward and backward"), 5, "what the forward pass keeps"),
-    ],
-    hints=[
-        "D = width / heads. A block has the parameters of qkv, out, up (twice hidden), down and two norms. Then there are the embedding, "
-        "the head and the last norm.",
-        "For each token, a block keeps in bfloat16: x twice and the norms' results twice, q and k turned, all of qkv (v is a part of it), "
-        "o, gate and up, and their product. It also keeps 4 bytes for each rstd and for each head's lse.",
-        "Outside the blocks, the step keeps for each token x, the last norm's result and rstd, the logits in bfloat16, lse, and 8 bytes "
-        "each for token and target. The tables of angles take 4 * n * D bytes in all.",
     ],
     mistakes=[
         every(
@@ -238,7 +229,6 @@ run_of = partial(dict, tokens=1e9, flops_per_second=989e12, mfu=0.4, dollars=2.5
 
 run_cost = Exercise(
     id="training.run_cost",
-    entry="run_cost",
     signature="run_cost(vocab, layers, width, heads, kv_heads, hidden, batch, n, tokens, flops_per_second, mfu, dollars) -> "
     "(flops, seconds, dollars)",
     kind="formula",
@@ -256,13 +246,6 @@ run_cost = Exercise(
         Holds(costs(0, "flops", "FLOPs"), 4, "FLOPs of a step"),
         Holds(costs(1, "seconds", "seconds"), 1, "seconds of a step"),
         Holds(costs(2, "dollars", "dollars"), 1, "dollars of the run"),
-    ],
-    hints=[
-        "Count 6 FLOPs for each token and each weight of a matrix that multiplies. The embedding is looked up, and norms are no matrices.",
-        "Attention has n (n + 1) / 2 pairs of a query and a key in each head of q. For each pair there are products of 2 D FLOPs: two in "
-        "the forward pass, and four in the backward pass.",
-        "flops = 6 * matrices * batch * n + 12 * layers * batch * width * n * (n + 1) // 2; seconds = flops / (flops_per_second * mfu); "
-        "the run takes tokens / (batch * n) steps.",
     ],
     mistakes=[
         every(

@@ -137,7 +137,6 @@ def _undivided(output: Any, **arguments: Any) -> bool:
 
 swap_in = Exercise(
     id="training.swap_in",
-    entry="swap_in",
     signature="swap_in(model, kernels) -> None; puts kernels into the slots norm, attention, swiglu and loss of model.ops",
     kind="formula",
     called="into a model",
@@ -158,14 +157,6 @@ swap_in = Exercise(
         Holds(same_losses, 3, "ten losses that are torch's", "steps"),
         Seen(launches, 3, "every slot launches each of its kernels once", log=in_the_log),
         Seen(keeps_little, 3, "keeps what backward needs, and no more", log=used_later),
-    ],
-    hints=[
-        "Write one torch.autograd.Function for each slot. forward(ctx, kernels, ...) launches, saves, and returns the result alone. "
-        "backward returns None for kernels.",
-        "norm saves x, weight and rstd; attention saves q, k, v, o and lse; swiglu saves gate and up; loss saves logits, targets and lse. "
-        "Because the loss is a mean, its backward divides the incoming gradient by the number of targets.",
-        "model.ops = replace(model.ops, norm=lambda x, w: Norm.apply(kernels, x, w), ...). In Loss.backward: "
-        "(dloss / len(targets)).expand(len(targets)) is the gradient of each row's loss.",
     ],
     mistakes=[
         every(

@@ -114,7 +114,6 @@ def stopped(name: str, before: int, after: int, seed: int) -> Case:
 
 checkpoint = Exercise(
     id="training.checkpoint",
-    entry="Checkpoint",
     signature="Checkpoint.save(path, run), Checkpoint.load(path, run); run has model, optimizer, loader, generator, step",
     kind="formula",
     called="through a checkpoint",
@@ -133,14 +132,6 @@ checkpoint = Exercise(
         Holds(later_losses, 3, "all later losses, bit for bit"),
         Holds(undisturbed, 1, "saving does not disturb the run"),
         Holds(stays_whole, 1, "the file stays whole"),
-    ],
-    hints=[
-        "Write down everything that the next step depends on: weights, moments, the step that sets the rate, the next batch, and each "
-        "random number.",
-        "model, optimizer and loader have state_dict() and load_state_dict(); torch.get_rng_state() and run.generator.get_state() "
-        "are tensors, which torch.save takes.",
-        "To save, torch.save(state, path + '.new'), then os.replace(path + '.new', path), which happens as a whole or not at all. To "
-        "load, torch.load(path, weights_only=True), torch.set_rng_state, run.generator.set_state, and run.step = state['step'].",
     ],
     mistakes=[
         missing_parts,

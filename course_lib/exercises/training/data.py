@@ -129,7 +129,6 @@ def in_small(matches: Callable[..., bool], sentence: str) -> MistakeMatcher:
 get_batch = Exercise(
     id="training.get_batch",
     track="more",
-    entry="get_batch",
     signature="get_batch(path, split: 'train' or 'val', batch, context, generator) -> (tokens, targets), each (batch, context) int64",
     kind="formula",
     called="from a file",
@@ -151,12 +150,6 @@ get_batch = Exercise(
         Holds(by_places(everywhere), 1, "every place is drawn, none too often", "every"),
         Holds(by_places(by_the_generator), 1, "all random numbers from the generator"),
         Holds(by_places(far), 1, "windows from all parts of a long file", "large", told=taken),
-    ],
-    hints=[
-        "tokens = np.memmap(path, np.uint16, 'r') is an array that lies on the disk. If you index it, only those tokens are read.",
-        "The last window of a split begins `context` tokens before the split's last token, which is the last target of this window.",
-        "own = tokens[: len(tokens) * 9 // 10], or the rest; starts = torch.randint(len(own) - context, (batch,), generator=generator); "
-        "rows of context + 1 tokens, as int64; return rows[:, :-1], rows[:, 1:].",
     ],
     mistakes=[
         in_small(

@@ -60,7 +60,6 @@ def without(name: str) -> Any:
 
 operator_norm = Exercise(
     id="training.operator_norm",
-    entry="operator_norm",
     signature="operator_norm(x: (M, N), weight: (N,)) -> (M, N), an operator of torch with a fake and a backward",
     called="as an operator",
     minutes=20,
@@ -85,14 +84,6 @@ operator_norm = Exercise(
         Saves(lambda x, **_: 4 * x.shape[0], 1, "keeps x, weight and rstd"),
         Launches(1, 1, phase=0, programs=8),
         Launches(2, 1, phase=1),
-    ],
-    hints=[
-        'Two operators: one for norm_forward, one for norm_backward. @torch.library.custom_op("course::norm", mutates_args=()) stands '
-        "above a function whose types say what it takes and returns: (x: torch.Tensor, ...) -> tuple[torch.Tensor, torch.Tensor].",
-        "Below @norm.register_fake, write a function of the same arguments that returns empty tensors of the right shapes and dtypes, and "
-        "launches nothing. Both operators need one.",
-        "norm.register_autograd(backward, setup_context=setup): setup(ctx, inputs, output) saves x, weight and rstd; backward(ctx, dy, _) "
-        "gets a gradient for each output, ignores the one for rstd, and returns the two results of norm_backward.",
     ],
     mistakes=[
         lambda trials: (

@@ -91,7 +91,6 @@ def averaged(rule: str, start: float, gradients: list[float], lr: float) -> list
 update = Exercise(
     id="training.update",
     track="more",
-    entry="update",
     signature="update(rule: str, p: float, g: float, state: dict, lr: float) -> float, the new p; state is kept between steps",
     kind="formula",
     without=["torch.optim"],
@@ -114,12 +113,6 @@ update = Exercise(
         Correct("adagrad", 1, "AdaGrad"),
         Correct("rmsprop", 1, "RMSProp"),
         Correct("adam", 2, "Adam"),
-    ],
-    hints=[
-        "Write one rule after another. Each reads its old numbers with state.get(name, 0.0), and writes the new ones back.",
-        "AdaGrad keeps the sum of g², and RMSProp keeps a running mean of g², 0.99 old + 0.01 new. Both divide g by the root of it + 1e-8.",
-        "For Adam, t = state['t'] = state.get('t', 0) + 1. m and v are running means of g and g² with 0.9 and 0.999, and the step is lr * "
-        "(m / (1 - 0.9**t)) / ((v / (1 - 0.999**t))**0.5 + 1e-8).",
     ],
     mistakes=[
         of_rule(
@@ -223,7 +216,6 @@ def slip(says: str, wrong: Callable[..., tuple | None] | None = None, **mistake:
 
 adamw_step = Exercise(
     id="training.adamw_step",
-    entry="adamw_step",
     signature="adamw_step(p, g, m, v, low: (n,) or None, lr, beta1, beta2, eps, weight_decay, step) -> None, in place",
     called="in place",
     blank="launches nothing yet: p, m and v are as they were",
@@ -256,13 +248,6 @@ adamw_step = Exercise(
         Launches(1, 1),
         Traffic(least_bytes, 3, at_most=1.01, title="28 bytes per parameter"),
         BuffersBelow(lambda p, **_: p.nbytes / 8, 1, "in place"),
-    ],
-    hints=[
-        "It is an elementwise kernel: four loads, arithmetic in float32, and three stores (and a fourth if there is a `low`).",
-        "First p = p * (1 - lr * weight_decay), then the step. Compute c1 = 1 - beta1**step and c2 = 1 - beta2**step on the host, and "
-        "pass them as numbers.",
-        "m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g * g; p -= lr * (m / c1) / (tl.sqrt(v / c2) + eps). "
-        "`LOW: tl.constexpr` decides whether p.to(low_ptr.dtype.element_ty) is stored, too.",
     ],
     mistakes=[
         slip(

@@ -189,7 +189,6 @@ def least_bytes(q, k, **_: Any) -> int:
 
 grouped_backward = Exercise(
     id="training.grouped_backward",
-    entry="grouped_backward",
     signature="grouped_backward(q, do: (B, Hq, Nq, D), k, v: (B, Hkv, Nk, D), lse, delta: (B, Hq, Nq), scale) -> dk, dv: "
     "(B, Hkv, Nk, D), causal",
     minutes=30,
@@ -226,14 +225,6 @@ grouped_backward = Exercise(
             programs=16,
         ),
         Launches(1, 1),
-    ],
-    hints=[
-        "Unit 10's dkdv sums over queries. Here dk and dv of a head also sum over the heads of q that read it. Which program computes "
-        "this sum?",
-        "A program has BLOCK_N keys of one head of k and v, keeps dk and dv in registers, and has two loops. The outer one goes over the "
-        "group's heads. The inner one goes over tiles of queries, from the first that sees these keys.",
-        "for g in range(GROUP): h = head * GROUP + g, and the rows of lse and delta begin at (batch * Hq + h) * Nq. Go on as in unit 10: "
-        "p = exp(q kᵀ scale - lse), dv += pᵀ do, ds = p (do vᵀ - delta), dk += dsᵀ q; at the end dk * scale.",
     ],
     mistakes=[
         Misconception(

@@ -120,7 +120,6 @@ def by_parts(output: Any, parts: int, **arguments: Any) -> bool:
 
 accumulate = Exercise(
     id="training.accumulate",
-    entry="accumulate",
     signature="accumulate(model, batches: [(tokens, targets), ...]) -> float, the mean loss; its gradient in p.grad",
     kind="formula",
     called="in micro-batches",
@@ -139,12 +138,6 @@ accumulate = Exercise(
         Holds(same_loss, 2, "the mean over all targets but padding", "padded"),
         Holds(begins_anew, 1, "begins anew in each call"),
         Seen(one_at_a_time, 1, "one micro-batch alive at a time", "memory", log=waiting),
-    ],
-    hints=[
-        "backward() adds to p.grad. Call it once for each micro-batch, on a loss that is this micro-batch's share of the whole mean.",
-        "Weigh the mean loss of each micro-batch by its number of targets: loss * own / all, where own and all do not count -100.",
-        "count = sum(int((t != -100).sum()) for _, t in batches); model.zero_grad(). For each micro-batch: loss = model(tokens, targets) "
-        "* int((targets != -100).sum()) / count; loss.backward(); total += loss.item().",
     ],
     mistakes=[
         every(
@@ -222,7 +215,6 @@ def same_gradients(output: Any, **arguments: Any) -> str:
 clip = Exercise(
     id="training.clip",
     track="more",
-    entry="clip",
     signature="clip(gradients: list of tensors, largest: float) -> float, the norm before; the tensors are changed in place",
     kind="formula",
     without=["torch.nn.utils.clip_grad"],
@@ -242,11 +234,6 @@ clip = Exercise(
         Holds(same_norm, 1, "one norm, of all gradients together"),
         Holds(same_gradients, 2, "gradients scaled to the limit"),
         Holds(same_gradients, 1, "small gradients stay as they are", "below"),
-    ],
-    hints=[
-        "There is one norm for all gradients: the root of the sum of all squares, as if the tensors were one long vector.",
-        "Multiply all gradients by min(1, largest / norm). Below the limit nothing changes.",
-        "norm = float(sum(g.square().sum() for g in gradients)) ** 0.5; for g in gradients: g.mul_(min(1.0, largest / (norm + 1e-6))).",
     ],
     mistakes=[
         lambda trials: (
@@ -326,7 +313,6 @@ def _to_zero(output: Any, step: int, steps: int, peak: float, warm_up: int) -> b
 learning_rate = Exercise(
     id="training.learning_rate",
     track="more",
-    entry="learning_rate",
     signature="learning_rate(step: int, steps: int, peak: float, warm_up: int) -> float; steps count from 0",
     kind="formula",
     without=["torch.optim"],
@@ -351,11 +337,6 @@ learning_rate = Exercise(
         Correct("warm-up", 1, "a straight line up, the first step above 0"),
         Correct("cosine", 2, "half a cosine down"),
         Correct("after", 1, "a tenth of the peak after the end"),
-    ],
-    hints=[
-        "While step < warm_up, the rate is a straight line: step 0 has peak / warm_up, and step warm_up - 1 has the peak.",
-        "share = (step - warm_up) / (steps - warm_up) goes from 0 to 1. After the end it must stay at 1.",
-        "The rate is peak * (0.1 + 0.9 * (1 + cos(pi * share)) / 2), which is peak at share 0 and 0.1 * peak at share 1.",
     ],
     mistakes=[
         every(

@@ -1,5 +1,7 @@
 """A fault that a GPU would get wrong is told in a sentence, and the process lives on."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 import triton
@@ -48,12 +50,90 @@ def test_out_of_bounds_store_anywhere(start, element):
         store_at[(1,)](torch.zeros(16), start, BLOCK=16)
 
 
+@triton.jit
+def store_beside(o_ptr, x_ptr, start, BLOCK: tl.constexpr):
+    tl.store(o_ptr + start + tl.arange(0, BLOCK), 1.0)
+
+
 def test_beyond_one_tensor_into_the_next_is_out_of_bounds():
     x, o = torch.zeros(64), torch.zeros(64)
-    for start in range(0, 40000, 4000):
+    for start in (64, 128, *range(4064, 40000, 4000)):
         with pytest.raises(KernelFault, match="`o_ptr`, which has 64 elements"), trace():
-            store_at[(1,)](o, 64 + start, BLOCK=64)
+            store_beside[(1,)](o, x, start, BLOCK=64)
     assert (x == 0).all()
+
+
+def test_large_tensors_do_not_lie_on_one_another():
+    o, x = torch.zeros(1 << 20), torch.zeros(1 << 20)
+    with trace():
+        store_beside[(1,)](o, x, (1 << 20) - 64, BLOCK=64)
+        store_beside[(1,)](x, o, 0, BLOCK=64)
+    assert o.nonzero().flatten().tolist() == list(range((1 << 20) - 64, 1 << 20))
+    assert x.nonzero().flatten().tolist() == list(range(64))
+
+
+@triton.jit
+def load_number(address, o_ptr):
+    tl.store(o_ptr, tl.load(address.to(tl.int64).to(tl.pointer_type(tl.float32))))
+
+
+@pytest.mark.parametrize("address", [0, 64, 1 << 40])
+def test_an_address_that_is_a_number_leads_nowhere(address):
+    with pytest.raises(KernelFault, match="where none of the tensors lies that it was given"), trace():
+        load_number[(1,)](address, torch.zeros(64))
+
+
+# ------------------------------------------------------------------------------------------------ where no element begins
+
+
+@triton.jit
+def words(x_ptr, y_ptr, by_ptr, OP: tl.constexpr, HOW: tl.constexpr, B: tl.constexpr):
+    p, i = tl.program_id(0), tl.arange(0, B)
+    by = tl.load(by_ptr + p * B + i)
+    at = x_ptr + 2 * p * B
+    if HOW == "row":
+        at = (at + tl.load(by_ptr + p * B)).to(tl.pointer_type(tl.int32)) + i
+    if HOW == "lanes":
+        at = (at + 2 * i + by).to(tl.pointer_type(tl.int32))
+    if HOW == "two tensors":
+        at = (tl.where(i < 2, at, y_ptr + 2 * p * B) + 2 * i + by).to(tl.pointer_type(tl.int32))
+    if OP == "load":
+        tl.store(y_ptr.to(tl.pointer_type(tl.int32)) + p * B + i, tl.load(at))
+    if OP == "masked load":
+        tl.store(y_ptr.to(tl.pointer_type(tl.int32)) + p * B + i, tl.load(at, mask=by < 2, other=0))
+    if OP == "store":
+        tl.store(at, i)
+    if OP == "atomic":
+        tl.atomic_add(at, i)
+
+
+@pytest.mark.parametrize("op", ["load", "masked load", "store", "atomic"])
+@pytest.mark.parametrize(
+    "how, by, fault",
+    [
+        ("row", [[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]], None),
+        ("row", [[0, 0, 0, 0], [2, 0, 0, 0], [1, 0, 0, 0]], (2, "x_ptr", 2 * 16 + 2)),
+        ("lanes", [[0, 0, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]], (1, "x_ptr", 16 + 4 * 2 + 2)),
+        ("lanes", [[0, 0, 0, 0], [0, 0, 0, 0], [0, 2, 0, 1]], (2, "x_ptr", 2 * 16 + 4 * 3 + 2)),
+        ("lanes", [[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 1]], (0, "x_ptr", 4 * 3 + 2)),
+        ("two tensors", [[0, 0, 0, 0], [0, 2, 0, 0], [0, 0, 1, 0]], (2, "y_ptr", 2 * 16 + 4 * 2 + 2)),
+        ("two tensors", [[0, 0, 0, 0], [1, 0, 0, 1], [0, 0, 0, 0]], (1, "x_ptr", 16 + 2)),
+    ],
+)
+def test_words_at_odd_halves_are_told_with_their_byte(how, by, fault, op):
+    x, y = torch.zeros(32, dtype=torch.int16), torch.zeros(32, dtype=torch.int16)
+    outcome = pytest.raises(KernelFault) if fault else nullcontext()
+    with outcome as raised, trace() as t:
+        words[(3,)](x, y, torch.tensor(by, dtype=torch.int32), OP=op, HOW=how, B=4)
+    if not fault:
+        assert t.faults == []
+        return
+    program, tensor, byte = fault
+    (told,) = t.faults
+    assert (told.kind, told.tensor) == ("misaligned", tensor)
+    assert f"program {program} " in told.sentence and f" of 4 bytes at byte {byte} of `{tensor}`" in told.sentence
+    assert str(raised.value) == told.sentence
+    assert not x.any() and not y.any()
 
 
 @triton.jit
@@ -73,9 +153,16 @@ def test_of_a_view_the_memory_behind_it_counts(view):
         store_at[(1,)](view, 16, BLOCK=16)
 
 
+@triton.jit
+def store_to_the_last(x_ptr, y_ptr, z_ptr):
+    tl.store(z_ptr, 1.0)
+
+
 def test_an_empty_tensor_has_no_element():
     with pytest.raises(KernelFault, match="element 0 of `o_ptr`, which has 0 elements"), trace():
         store_at[(1,)](torch.zeros(0), 0, BLOCK=16)
+    with pytest.raises(KernelFault, match="element 0 of `z_ptr`, which has 0 elements"), trace():
+        store_to_the_last[(1,)](torch.zeros(0), torch.zeros(0), torch.zeros(0))
 
 
 def test_a_view_may_reach_the_rest_of_its_storage():

@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from tritontrace.tracing import KernelFault, trace
+from tritontrace.tracing import KernelFault, accesses, trace
 
 
 def zeros(*shape: int) -> torch.Tensor:
@@ -208,12 +208,27 @@ def double(x_ptr, o_ptr):
 
 
 def test_equal_results_of_one_value_everywhere_say_nothing():
-    with trace() as t:
-        double[(2,)](zeros(32), zeros(16))
-    assert [fault.between for fault in t.faults] == ["stores"]
+    for unread in (zeros(0), torch.arange(16, dtype=torch.int32)):
+        with trace() as t:
+            double[(2,)](torch.cat([zeros(32), unread]), zeros(16))
+        assert [fault.between for fault in t.faults] == ["stores"]
     with trace() as t:
         double[(2,)](torch.arange(32, dtype=torch.int32) % 16, zeros(16))
     assert t.faults == [] and [note.kind for note in t.notes] == ["same values"]
+
+
+@triton.jit
+def copy_to_one_place(x_ptr, o_ptr):
+    i = tl.arange(0, 16)
+    tl.store(o_ptr + i, tl.load(x_ptr + i))
+
+
+@pytest.mark.parametrize("kept, compared", [(64, True), (63, False)])
+def test_what_is_more_than_a_launch_keeps_is_not_compared(kept, compared, monkeypatch):
+    monkeypatch.setattr(accesses, "KEPT_BYTES", kept)  # 16 values of 4 bytes are stored
+    with trace() as t:
+        copy_to_one_place[(2,)](torch.arange(16, dtype=torch.int32), zeros(16))
+    assert [fault.between for fault in t.faults] == ([] if compared else ["stores"])
 
 
 # ----------------------------------------------------------------------------------------------------- values that nobody reads

@@ -9,6 +9,7 @@ import triton.language as tl
 
 from tritontrace.cli import main
 from tritontrace.tracing import trace
+from tritontrace.tracing.operations import poison
 from tritontrace.ttir.launching import KernelFault
 
 KERNELS = """
@@ -63,6 +64,14 @@ def test_of_several_programs_only_those_that_are_undefined_are_told():
         double[(2,)](x, o, 40, False)
     (fault,) = t.faults
     assert "program 1 stores to element 40 " in fault.sentence and "(24 elements in all)" in fault.sentence
+
+
+@pytest.mark.parametrize("other", ["poison", "zero"])
+def test_data_may_look_like_what_was_left_out(other):
+    x, o = torch.full((32,), int(poison("i32")), dtype=torch.int32), torch.zeros(32, dtype=torch.int32)
+    with trace(other=other) as t:
+        copy_integers[(1,)](x, o, 32, False)
+    assert t.faults == [] and torch.equal(o, x)
 
 
 def test_other_may_be_zero_as_on_nvidias_gpus():
