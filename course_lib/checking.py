@@ -15,7 +15,7 @@ from typing import Any
 
 from course_lib import criteria, judging, logbook, render
 from course_lib.evidence import Evidence
-from course_lib.execution import derived, exactly, gpu_lock, observe, progress, record_apart, timed
+from course_lib.execution import derived, exactly, gpu_lock, observe, progress, record_apart, smallest, timed
 from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import find, wrong_formulas
 from course_lib.exercises.hints import hints_on
@@ -49,8 +49,15 @@ def verdict(
         return record_apart(exercise, entry, calls, seconds=_seconds(exercise, seed))
 
     try:
-        policy = judging.GPUPolicy(later=later)
-        return judging.judge(exercise, trials, seed, record, gpu=policy, evaluate=_evaluating(exercise, entry, seed))
+        return judging.judge(
+            exercise,
+            trials,
+            seed,
+            record,
+            gpu=judging.GPUPolicy(later=later),
+            evaluate=_evaluating(exercise, entry, seed),
+            look=partial(smallest.looked_for_apart, entry),
+        )
     except no_triton.TritonMissing as missing:  # an oracle traces
         return criteria.refused(exercise, str(missing))
 
