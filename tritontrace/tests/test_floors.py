@@ -20,7 +20,7 @@ ROOMS = [
     {"tracing"},
     {"compiled"},
     {"ttir"},
-    {"results", "gpu", "colours", "picture", "words", "threads", "lazily", "no_triton"},
+    {"results", "gpu", "colours", "picture", "words", "messages", "threads", "lazily", "no_triton"},
 ]
 TRACING = [
     {"saved"},

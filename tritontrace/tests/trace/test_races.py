@@ -5,7 +5,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sentences import says
 
+from tritontrace.messages import Message, say
 from tritontrace.tracing import ordering, races
 from tritontrace.tracing.faults import Faults
 from tritontrace.tracing.memory import FIRST_WARP
@@ -864,6 +866,8 @@ def test_programs_that_spin_make_no_new_clocks(launch, work):
 
 # ----------------------------------------------------------------------------------------------------- sentences
 
+UNINITIALISED = "trace.value.uninitialised"
+
 
 @pytest.fixture
 def faults(launch, x) -> Faults:
@@ -880,8 +884,8 @@ def begin(faults: Faults, launch: Launch, parameters: dict, grid=(4, 2, 1), posi
     faults.begin_launch(number, grid, arena, parameters, position)
 
 
-def said(faults: Faults) -> list[str]:
-    return [fault.sentence.removeprefix("kernel `kernel`, ") for fault in faults.report()]
+def program(*index: int) -> Message:
+    return say("trace.program", index=index)
 
 
 def test_sentences_of_races(launch, x, faults):
@@ -893,18 +897,25 @@ def test_sentences_of_races(launch, x, faults):
     launch.do("atomic", x, 6, 3, 1)
     launch.exchange(x, 7, [0, 1], 3, [1, 2])
     faults.races(launch.batches, launch.syncs)
-    unknown = "On a GPU nobody knows which comes first: use two launches, or another output tensor."
-    last = "On a GPU nobody knows which comes last: give each program its own elements, or use an atomic."
-    assert said(faults) == [
-        "line 7: `source`: program (1, 0) updates element 3 of `x`, and so does program (0, 0); one of the two replaces what is there, "
-        "as a store does. On a GPU nobody knows which comes last: give each program its own elements, or add with tl.atomic_add.",
-        "line 5: `source`: program (3, 0) stores to element 4 of `x` from several positions of a block at once. Only one of the "
-        "values stays: give each its own element, or reduce first.",
-        f"line 6: `source`: program (3, 0) stores to element 1 of `x`, and so does program (0, 0). {last}",
-        f"line 1: `source`: program (1, 1) stores to element 1 of `x`, and so does program (3, 0) (2 elements in all). {last}",
-        f"line 2: `source`: program (2, 1) loads element 2 of `x`, to which program (1, 1) stores in the same launch. {unknown}",
-        "line 4: `source`: program (3, 1) stores to element 7 of `x`, which more than one other program loads in the same "
-        f"launch. {unknown}",
+    races = [
+        (7, "replaces", 3),
+        (5, "lanes", 4),
+        (6, "stores", 1),
+        (1, "stores", 1),
+        (2, "loads_stored", 2),
+        (4, "writes_loaded", 7),
+    ]
+    assert [
+        (fault.line, fault.sentence.id.removeprefix("trace.race."), fault.sentence.parameters["element"])
+        for fault in faults.report()
+    ] == races
+    parameters = [fault.sentence.parameters for fault in faults.report()]
+    assert [each["elements"] for each in parameters] == [1, 1, 1, 2, 1, 1]
+    assert [each["program"] for each in parameters] == [
+        *(program(1, 0), program(3, 0), program(3, 0), program(1, 1), program(2, 1), program(3, 1))
+    ]
+    assert [each.get("other") for each in parameters] == [
+        *(program(0, 0), None, program(0, 0), program(3, 0), program(1, 1), say("trace.several"))
     ]
     assert {(fault.kind, fault.tensor, fault.kernel) for fault in faults.report()} == {("race", "x", "kernel")}
 
@@ -917,8 +928,9 @@ def test_a_fault_is_told_once_for_all_launches(launch, x, faults):
     begin(faults, again, {"x_ptr": longer}, number=1)
     again.store(longer, 1, [0, 1], [1, 2, 3])
     faults.races(again.batches, [])
-    (sentence,) = said(faults)
-    assert "program (3, 0) stores to element 1 of `x`, and so does program (2, 0) (3 elements in all)" in sentence
+    (fault,) = faults.report()
+    facts = {"program": program(3, 0), "element": 1, "other": program(2, 0), "elements": 3}
+    assert says(fault.sentence, "trace.race.stores", **facts)
 
 
 def test_what_nobody_wrote_is_told_of_the_first_program(launch, x, faults):
@@ -926,14 +938,12 @@ def test_what_nobody_wrote_is_told_of_the_first_program(launch, x, faults):
     for programs, elements in (([5, 3], [0, 1]), ([2, 6], [5, 6]), ([4, 7], [5, 7])):
         batch = Batch("load", site, x, np.array(programs), 1, np.array(elements)[:, None])
         faults.uninitialised(batch, *batch.touched())
-    assert said(faults) == [
-        "line 1: `source`: program (2, 0) loads element 5 of `x`, which torch.empty made and nothing has written (5 elements in "
-        "all). Write it first, or start from torch.zeros."
-    ]
+    (fault,) = faults.report()
+    assert says(fault.sentence, UNINITIALISED, program=program(2, 0), element=5, elements=5)
     faults = Faults()
     begin(faults, launch, {"x_ptr": x}, position=np.arange(8)[::-1])
     faults.uninitialised(batch, *batch.touched())
-    assert "program (3, 1) loads element 7" in said(faults)[0]
+    assert says(faults.report()[0].sentence, UNINITIALISED, program=program(3, 1), element=7)
 
 
 def test_elements_that_become_smaller_in_between(launch, x, faults):
@@ -942,26 +952,22 @@ def test_elements_that_become_smaller_in_between(launch, x, faults):
     x.refine(2)
     batch = Batch("load", Site("kernel", 1, "source"), x, np.array([0]), 1, np.array([[0, 15]]))
     faults.uninitialised(batch, *batch.touched())
-    assert "(5 elements in all)" in said(faults)[0]
+    assert says(faults.report()[0].sentence, UNINITIALISED, elements=5)
 
 
 def test_an_input_that_is_stored_to(launch, x, faults):
     batch = Batch("store", Site("kernel", 1, "source"), x, np.array([4, 1]), 1, np.array([[1], [2]]))
     faults.input_changed(batch)
-    assert said(faults) == [
-        "line 1: `source`: program (1, 0) stores to `x`, which is an input (2 elements in all). Write to a tensor of your own."
-    ]
+    (fault,) = faults.report()
+    assert says(fault.sentence, "trace.value.input_changed", program=program(1, 0), tensor="`x`", elements=2)
 
 
-@pytest.mark.parametrize("op, does", [("load", "loads from"), ("store", "stores to"), ("atomic", "updates")])
-def test_misaligned(x, faults, op, does):
+@pytest.mark.parametrize("op", ["load", "store", "atomic"])
+def test_misaligned(x, faults, op):
     fault = faults.misaligned(op, Site("kernel", 1, "source"), x, 2, 12, 8)
     assert (fault.kind, fault.line, fault.tensor) == ("misaligned", 1, "x")
-    assert fault.sentence == (
-        f"kernel `kernel`, line 1: `source`: program (2, 0) {does} an element of 8 bytes at byte 12 of `x`, which is no multiple "
-        'of 8: a GPU stops with "misaligned address". Is a pointer cast to a wider type? It may move by multiples of 8 bytes '
-        "alone."
-    )
+    facts = {"program": program(2, 0), "does": say(f"trace.verb.{op}"), "itemsize": 8, "byte": 12}
+    assert says(fault.sentence, "trace.out_of_bounds.misaligned", **facts)
     assert faults.report() == [fault]
 
 
@@ -970,14 +976,12 @@ def test_a_wild_access_is_booked_on_the_tensor_of_its_line(launch, x, faults):
     x.start, y.start = 4096, 8192
     wild, site = np.array([10**9, 10**9 + 4]), Site("kernel", 7, "tl.load(p)")
     launch.load(y, 7, 0, 2)
-    assert (
-        "of `x`, which has 8 elements (2 of 2 positions are outside)"
-        in faults.out_of_bounds("load", site, wild, 4, 6).sentence
-    )
+    fault = faults.out_of_bounds("load", site, wild, 4, 6)
+    assert says(fault.sentence, "trace.out_of_bounds.outside", tensor="`x`", size=8, outside=2, positions=2)
     fault = faults.out_of_bounds("load", site, wild, 4, 6, launch.batches)
-    assert fault.tensor == "y" and "program (2, 1) loads from element" in fault.sentence
+    assert fault.tensor == "y" and fault.sentence.parameters["program"] == program(2, 1)
     named = faults.out_of_bounds("load", Site("kernel", 8, "tl.load(x_ptr + 3)"), wild, 4, 6, launch.batches)
     assert named.tensor == "x"
     none = Launch()
     begin(faults, none, {})
-    assert "was given no tensor" in faults.out_of_bounds("load", site, wild, 4, 0).sentence
+    assert says(faults.out_of_bounds("load", site, wild, 4, 0).sentence, "trace.out_of_bounds.no_tensor")
