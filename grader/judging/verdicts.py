@@ -149,7 +149,9 @@ def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
 
 def _unit_of(path: Path) -> str | None:
     """The unit whose exercises, sentences or hidden cases a file has, or the module that units share; None for a file from elsewhere."""
-    match = re.match(r"(?:course_lib/exercises|course_lib/catalogue|grader/judging/hidden)/(\w+)", _name(path).as_posix())
+    match = re.match(
+        r"(?:course_lib/exercises|course_lib/catalogue|grader/judging/hidden)/(\w+)", _name(path).as_posix()
+    )
     return match and match[1]
 
 
