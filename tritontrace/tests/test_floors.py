@@ -26,7 +26,7 @@ TRACING = [
     {"saved"},
     {"traced", "report", "show", "draw"},  # views
     {"warps"},
-    {"opening", "interception", "as_on_a_gpu", "no_gpu", "launcher", "tuning", "modes"},
+    {"opening", "interception", "as_on_a_gpu", "no_gpu", "launcher", "tuning", "modes", "light"},
     {
         "evaluate",
         "control",

@@ -344,7 +344,7 @@ class Requests:
     requests, sectors   in the programs that were looked at; 32-byte sectors, counted for each request
     needed         sectors if the bytes of each request lay side by side
     apart          bytes from lane to lane, most often; 0 where all lanes want one address
-    by_data        whether some addresses depend on data: then sectors are those of the others
+    by_data        whether some addresses depend on what was computed: then sectors are those of the others
 
     >>> column = Requests("line 3: `x = tl.load(p)`", "load", 4, 4, requests=32, sectors=1024, needed=128, apart=4096)
     >>> column.sectors // column.requests, column.spread, column.narrow  # each lane in a sector of its own

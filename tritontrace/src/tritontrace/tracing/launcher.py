@@ -124,7 +124,7 @@ class Launcher:
             del self.seen.launches[-1], self.seen.steps[-1]  # whoever asks may take another configuration
             raise uncompilable(refusal(Places(kernel, arguments), error), kernel.fn.__name__, error) from None
         self.seen.fronts.append(front)
-        self.seen.arguments.append(arguments)
+        self.seen.compilable.append((self.seen.launches[-1], front, arguments))
         kernel_source, *called = front.sources
         self.seen.helpers.setdefault(kernel_source.name, {}).update({s.name: s for s in called if not s.library})
         self.seen.launches[-1].tf32 = front.tf32
