@@ -1,6 +1,6 @@
 """Verdicts on disk, each under a hash of all that it depends on.
 
-    exercise, its twist, the answer's cells, the hidden seed ─────┐
+    exercise, its twist, the cells as they are run, the seed ─────┐
     engine, torch, Triton; what our code does, not how it reads ──┼─▶ key ─▶ verdicts/KEY.json
     where Python and its packages lie, and the sandbox ───────────┤
     the GPU, where an answer has kernels, and whether it counts ──┘
@@ -27,6 +27,7 @@ import triton
 from course_lib.exercise import Exercise, Verdict
 from grader import ENGINE, ROOT, GPUMode, disk, sources
 from grader.child import sandbox
+from grader.judging.provided import with_provided
 from tritontrace.profiling import bench
 from tritontrace.replay import wire
 
@@ -62,7 +63,8 @@ def key_of(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, devi
     """The name of the verdict on an answer. `device` is device() of the process that judges."""
     unit = exercise.id.split(".")[0]
     on = device if exercise.kind == "kernel" else ""  # the other exercises get the same verdict everywhere
-    what = [exercise.id, [list(cell) for cell in cells], seed, code_version(unit), _environment(), on]
+    run = [list(cell) for cell in with_provided(exercise, cells)]
+    what = [exercise.id, run, seed, code_version(unit), _environment(), on]
     content = json.dumps([*what, exercise.twist] if exercise.twist else what)
     return hashlib.sha256(content.encode()).hexdigest()[:40]
 
