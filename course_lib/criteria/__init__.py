@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from course_lib import common_mistakes
+from course_lib.catalogue import say
 from course_lib.criteria import blocks
 from course_lib.criteria.answers import Numbers, Truths
 from course_lib.criteria.budgets import EPS32, roundings, sum_budget
@@ -128,7 +129,8 @@ def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = Tru
     remark = next((blocks.in_words(cause) for cause in told if cause.where == blocks.SMALL_BLOCKS), "")
     if points < exercise.points and not remark:
         smallest = next((t.evidence.smallest for t in trials if t.evidence.smallest), None)
-        remark = f"{_remark(exercise, shown)} {_already(smallest) if smallest else ''}".strip()
+        remark, already = _remark(exercise, shown), _already(smallest) if smallest else ""
+        remark = say("criteria.looks.both", one=remark, other=already) if remark and already else remark or already
     printed = _once(next((t.evidence.printed for t in trials if t.evidence.printed), ""))
     if printed and any(t.evidence.launches for t in trials):
         printed = f"{printed.rstrip()}\n{NOT_YET}"
