@@ -171,7 +171,7 @@ Between = Literal["", "stores", "load and store", "lanes", "threads"]
 
 @dataclass
 class Fault:
-    """A fault: something that a GPU would get wrong, or might. `sentence` says what, where and what to do.
+    """A fault: something that a GPU would get wrong, or might. `sentence` says what, where and what to do; it is a Message.
 
     between  who races: programs that store to one element ("stores"), a program that loads what another one stores, lanes of
              one store, or threads of one program, of which one loads what another one has stored

@@ -22,7 +22,9 @@ LANE = np.arange(64)
 
 
 def run(body, values=(4096, 5), programs=((0, 0, 0),), grid=(1, 1, 1), memory=()):
-    threads = ptx.Threads(ptx.parse(HEAD + body + "\tret;\n}\n"), values, np.array(programs), grid, ptx.Contents(memory))
+    threads = ptx.Threads(
+        ptx.parse(HEAD + body + "\tret;\n}\n"), values, np.array(programs), grid, ptx.Contents(memory)
+    )
     return list(threads.run()), threads
 
 
