@@ -15,7 +15,7 @@ from typing import Any
 
 from course_lib import criteria, judging, logbook, render
 from course_lib.evidence import Evidence
-from course_lib.execution import derived, exactly, gpu_lock, observe, progress, record_apart, timed
+from course_lib.execution import derived, exactly, gpu_lock, observe, progress, record_apart, smallest, timed
 from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import find, wrong_formulas
 from course_lib.exercises.hints import hints_on
@@ -49,8 +49,15 @@ def verdict(
         return record_apart(exercise, entry, calls, seconds=_seconds(exercise, seed))
 
     try:
-        policy = judging.GPUPolicy(later=later)
-        return judging.judge(exercise, trials, seed, record, gpu=policy, evaluate=_evaluating(exercise, entry, seed))
+        return judging.judge(
+            exercise,
+            trials,
+            seed,
+            record,
+            gpu=judging.GPUPolicy(later=later),
+            evaluate=_evaluating(exercise, entry, seed),
+            look=partial(smallest.looked_for_apart, entry),
+        )
     except no_triton.TritonMissing as missing:  # an oracle traces
         return criteria.refused(exercise, str(missing))
 
@@ -132,7 +139,6 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     after = logbook.next_after(exercise) if found.outcome == "right" and not building else ""
     tree = json.dumps(wire.to_tree(found)) if building else ""
     points = Points(found.points, render.text(found, after), render.html(found, after), tree).display_result()
-    _give_back()
     if watched and any(finding.late for finding in found.findings):
         afterwards.go_on(found, partial(_judged_with_patience, exercise, entry, seed))
     for measure in measures:
@@ -165,12 +171,20 @@ def _judged_with_patience(exercise: Exercise, entry: Any, seed: int) -> Verdict:
     return trials if isinstance(trials, Verdict) else criteria.judge(exercise, trials)
 
 
-def _give_back() -> None:
-    """Return to the system what this process has freed: inputs and results of a check are 20 to 60 MB, and the heap would keep them."""
+def _give_back(*_: Any) -> None:
+    """Return to the system what this process has freed: inputs and results of a check are 20 to 60 MB, a drawing 10 to 20, and the heap
+    would keep them."""
     with suppress(OSError, AttributeError):  # not every C library can
         ctypes.CDLL(None).malloc_trim(0)
 
 
+def _give_back_after_each_cell() -> None:
+    notebook = render.shell()
+    if notebook is not None and _give_back not in notebook.events.callbacks["post_run_cell"]:
+        notebook.events.register("post_run_cell", _give_back)
+
+
+_give_back_after_each_cell()
 _hints_given: Counter[str] = Counter()
 _lost_again: Counter[str] = Counter()  # checks of an exercise in a row that gave less than all points
 

@@ -159,7 +159,8 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 #   this option changes nothing.
 #
 # One more problem is familiar from unit 08: −inf − (−inf) is NaN. This happens when a row has seen no key before this
-# tile, and sees none in this tile either.
+# tile, and sees none in this tile either. Unit 06 avoided it with a maximum that begins at a finite number. The update
+# here must be right for any state that it is given, so it has to cope with −inf by itself.
 #
 # ## Exercise: update the state
 #
@@ -500,8 +501,14 @@ check("flash.causal_one_head", causal_one_head)
 # Adding a dimension always gives a view. Folding gives a view only if the folded dimensions follow one another in
 # memory without gaps, as leading batch dimensions usually do. (Otherwise it makes a copy.)
 #
-# A program works out its batch and its head from its program number. Each of these two is multiplied by its stride, and
-# the sum gives the start of the program's matrix. The rows and columns of a tile use the other two strides.
+# A program works out its tile of queries, its batch and its head from its program number. If each head has `tiles` tiles
+# of queries, one grid of B · H · tiles programs can be read so:
+#
+#     tile, head = tl.program_id(0) % tiles, tl.program_id(0) // tiles
+#     b, h = head // H, head % H
+#
+# Multiply b and h by their strides: their sum gives the start of the program's matrix. The rows and columns of a tile
+# use the other two strides.
 
 # %%
 x = torch.randn(2, 5, 3, 4)  # (B, N, H, D)

@@ -868,7 +868,7 @@ print(figures.sm.which_attention())
 # and a layout chooses between them.
 
 # %%
-figures.sm.who_holds_what()
+figures.sm.explore_who_holds_what()
 
 # %% [markdown]
 # This is `gl.BlockedLayout(size_per_thread=[1, 4], threads_per_warp=[8, 4], warps_per_cta=[2, 1], order=[1, 0])`:

@@ -24,6 +24,7 @@ MATTERS = {
     "an allowance": (f"{EXERCISES}/formulas.py", "rel_tol=1e-6", "rel_tol=1e-5"),
     "an oracle": (f"{EXERCISES}/kernels.py", "x.T.contiguous().double()", "x.T.contiguous().float()"),
     "how a remark is chosen": (f"{EXERCISES}/mistakes.py", "\nfrom ", "\nassert True\nfrom "),
+    "what a criterion says": ("course_lib/catalogue/criteria.toml", "sectors", "sector"),
     "what an oracle reads": ("course_lib/hardware/measured/mystery_plot.json", "{", "{ "),
     "what decides what is observed": ("course_lib/checking.py", "\nfrom ", "\nassert True\nfrom "),
     "how an answer is run": ("grader/child/sandbox.py", "\nfrom ", "\nassert True\nfrom "),
@@ -38,6 +39,7 @@ SHOWN = {
     "a module's docstring": (f"{EXERCISES}/kernels.py", '"""Kernels', '"""Some kernels'),
     "a hidden case of another unit": ("grader/judging/hidden/flops.py", "\nfrom ", "\nassert True\nfrom "),
     "an exercise of another unit": ("course_lib/exercises/flops/cases.py", "\nfrom ", "\nassert True\nfrom "),
+    "what is said in another unit": ("course_lib/catalogue/flops.toml", "elements", "numbers"),
     "a picture": ("course_lib/figures/coalescing.py", "\nfrom ", "\nassert True\nfrom "),
     "how a verdict is shown": ("course_lib/render/verdict_card.py", "\nfrom ", "\nassert True\nfrom "),
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Compiles, Correct, Traffic, TritonDidTheWork, copy_bytes
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import Drawing, against_copy
@@ -50,14 +51,14 @@ scaled_square = Exercise(
             any_of(
                 torch.isinf,
                 ("large",),
-                "Infinite results: x * x was computed in float16, and 300 * 300 is more than it holds.",
+                say("dtypes.scaled_square.casts_after_the_square"),
             )
         ),
         if_plain_is_right(
             any_of(
                 lambda o: o == 0,
                 ("tiny",),
-                "Some results are 0, because x * x was computed in float16, where 1e-8 is 0.",
+                say("dtypes.scaled_square.zeros"),
             )
         ),
     ],
