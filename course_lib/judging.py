@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from course_lib import criteria
@@ -42,7 +42,8 @@ def judge(
     graded = [criteria.GradedTrial.of(exercise, trial) for trial in trials]
     traced = criteria.judge(exercise, graded)
     if evaluate and traced.points < exercise.points and wrong_formulas.add(exercise, graded, evaluate):
-        traced = criteria.judge(exercise, trials)  # the graded ones keep the differences that they have found
+        # the graded ones keep the differences that they have found
+        traced = criteria.judge(exercise, [replace(trial) for trial in graded])
     if not gpu or not traced.points or not on_gpu.can_run(exercise):
         return traced
     try:
