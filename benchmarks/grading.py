@@ -27,8 +27,7 @@ each worker of a large class has traced the published kernels before, and of one
 again. Two thirds of this class's answers are the published ones, more than in a real one. (Verdicts are kept by what they depend on,
 the student's hidden inputs among it; a comment in each cell makes sure of it.)
 
-`--judge-only` needs torch and Triton alone, no nbgrader: seconds per submission through the workers and the judge, on the
-GPUs named by `--gpus 1 2`, speed measured. One kernel at a time is timed on each GPU.
+What several GPUs bring is measured by benchmarks/class_on_gpus.py.
 """
 
 from __future__ import annotations
@@ -269,33 +268,6 @@ def started(room: Any, unit: str, workers: int) -> float:
     return cpu_of(os.getpid())
 
 
-# ------------------------------------------------------------------------------------------- the judge alone
-
-
-def judge_only(unit: str, count: int, workers: int) -> None:
-    """Judges the class with as many workers on the GPUs in sight, and prints a line."""
-    from grader.cohort.classroom import ClassGrader
-    from tritontrace.profiling import bench
-
-    exercises = grader.exercises(unit)
-    with tempfile.TemporaryDirectory() as folder, ClassGrader(Path(folder), workers=workers, accept_risk=True) as room:
-        start, jobs, judged = started(room, unit, workers), [], 0
-        for student, found in answers(unit, count):
-            given = [room.answer(exercises[exercise], cells, student) for exercise, cells in found.items()]
-            jobs += room.jobs(student, given)
-            judged += len(given)
-        before, points, bonus = time.perf_counter(), 0.0, 0.0
-        for _, verdicts in room.judge(jobs):
-            points += sum(verdict.points for verdict in verdicts.values())
-            bonus += sum(verdict.bonus for verdict in verdicts.values())
-        wall = time.perf_counter() - before
-        gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") if bench.has_gpu() else ""
-        print(
-            f"{len(gpus.split(',')) if gpus else 0} GPUs ({room.device}), {workers} workers: {wall / count:.2f} s a submission "
-            f"({count} submissions, {judged} answers, {points:g} points, {bonus:g} for speed; {start:.0f} s of CPU to start)"
-        )
-
-
 # ------------------------------------------------------------------------------------------------ the table
 
 
@@ -347,23 +319,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--students", type=int, default=100)
     parser.add_argument("--sample", type=int, default=10, help="submissions that stock grades")
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="for --judge-only: a GPU")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--unit", default=UNIT, choices=list(UNITS))
-    parser.add_argument("--judge-only", action="store_true", help="no nbgrader, no table: seconds per submission")
-    parser.add_argument("--gpus", type=int, nargs="*", default=[1], help="for --judge-only: how many, one run for each")
     parser.add_argument("--grade", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.grade:
         return grade(options.grade, options.unit, options.workers)
-    if options.judge_only and "ON_THESE_GPUS" in os.environ:
-        return judge_only(options.unit, options.students, options.workers)
-    if options.judge_only:
-        for gpus in options.gpus:
-            in_sight = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(gpus))), "ON_THESE_GPUS": "1"}
-            command = [sys.executable, __file__, "--judge-only", "--unit", options.unit]
-            command += ["--students", str(options.students), "--workers", str(options.workers * max(1, gpus))]
-            subprocess.run(command, env=os.environ | in_sight, check=True)
-        return None
     with tempfile.TemporaryDirectory() as folder:
         students = hand_in(Path(folder) / "class", options.unit, options.students)
         sample = students[: options.sample]

@@ -29,7 +29,7 @@ from liger_kernel.ops.sparsemax import LigerSparsemaxFunction
 from liger_kernel.ops.swiglu import LigerSiLUMulFunction
 from triton.runtime.jit import JITFunction
 
-from course_lib import trace
+from tritontrace.tracing import trace
 
 FP16, BF16 = torch.float16, torch.bfloat16
 # never by position, though one of Liger's kernels has a parameter of that name

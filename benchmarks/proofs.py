@@ -1,9 +1,10 @@
 """Prove the published kernels of units 04 to 10 right for all sizes, and refute the variants that reach outside a tensor.
 
     python benchmarks/proofs.py [UNIT ...]     units by module name: coalescing, tiling, fusion, ...; or exercises
-    python benchmarks/proofs.py --variants     and each variant of theirs that a counterexample refutes
+    python benchmarks/proofs.py --variants     the variants that a check sees outside a tensor, and the input that a verdict names
 
-One example gives each function its shapes: the largest small case whose tensors are contiguous. The table goes to standard output.
+One example gives each function its shapes, and the cases say which sizes the exercise asks about (course_lib/execution/asked_sizes.py).
+The table goes to standard output.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,55 +21,65 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-import torch  # noqa: E402
-
+from course_lib import checking  # noqa: E402
+from course_lib.execution import asked_sizes, cpu_seconds, smallest  # noqa: E402
 from course_lib.exercise import Exercise  # noqa: E402
 from grader.audit.variants import of_unit  # noqa: E402
 from grader.published import answer, called, solution_cell  # noqa: E402
 from tritontrace.proving import Proof, prove  # noqa: E402
+from tritontrace.replay import child, load  # noqa: E402
 
+PATIENT = 20.0  # seconds for a variant, on a busy machine; a verdict has smallest.SECONDS
 UNITS = ["coalescing", "tiling", "fusion", "recomputation", "attention", "flash", "flash_backward"]
-ELEMENTS = 100_000  # of all tensors of an example
-
-
-def example(exercise: Exercise) -> dict[str, Any] | None:
-    """The arguments of the largest case that is small enough, of those whose sizes differ most."""
-    found = []
-    for case in exercise.cases:
-        arguments = case.arguments(0)
-        tensors = [one for one in arguments.values() if isinstance(one, torch.Tensor)]
-        elements = sum(one.numel() for one in tensors)
-        sizes = {size for one in tensors for size in one.shape if size > 1}
-        if tensors and elements <= ELEMENTS and all(one.is_contiguous() for one in tensors):
-            found.append(((len(sizes), elements), arguments))
-    return max(found, key=lambda one: one[0])[1] if found else None
 
 
 def rows(exercise: Exercise, variants: bool) -> Iterator[str]:
-    """A row for the published solution, and one for each variant that is refuted."""
-    arguments = example(exercise)
+    """A row for the published solution, or one for each variant that a check sees outside a tensor."""
+    arguments = asked_sizes.example(exercise.cases)
     if arguments is None:
         return
-    published = row(exercise, "published", answer(exercise.id, solution_cell(exercise.id)), arguments)
-    if "ValueError" in published:  # it launches no kernel
+    if not variants:
+        published = row(exercise, answer(exercise.id, solution_cell(exercise.id)), arguments)
+        if "ValueError" not in published:  # it launches a kernel
+            yield published
         return
-    yield published
-    for variant in of_unit(exercise.id.split(".")[0]) if variants else ():
-        if variant.exercise == exercise.id:
-            found = row(exercise, variant.name, variant.cells(), arguments)
-            if "counterexample" in found:
-                yield found
+    for variant in of_unit(exercise.id.split(".")[0]):
+        ends = "runs" in variant.loses  # before a kernel is judged
+        if variant.exercise == exercise.id and not ends and (line := refuted(exercise, variant.name, variant.cells())):
+            yield line
 
 
-def row(exercise: Exercise, name: str, cells: list[tuple[str, str]], arguments: dict[str, Any]) -> str:
+def refuted(exercise: Exercise, name: str, cells: list[tuple[str, str]]) -> str:
+    """The row of a variant: what a verdict tells of it; "" of one that reaches outside of nothing."""
+    try:
+        entry = load(cells, exercise.entry, on_the_cpu=True)
+        trials = checking.observed(exercise, entry, 1)
+        if not isinstance(trials, list) or not any(
+            f.kind == "out of bounds" for t in trials for f in t.evidence.faults
+        ):
+            return ""
+        asked = smallest.asked_of(exercise)
+        began = cpu_seconds()
+        look = partial(smallest.looked_for, entry, **asked) if asked else None
+        tree = child.run(look, seconds=PATIENT)[0] if look else None
+    except Exception as error:  # of an answer that does not run
+        return f"| {exercise.id} | {name} | {type(error).__name__} | | |"
+    line, shapes = (tree["line"], ", ".join(f"{n} {tuple(shape)}" for n, shape in tree["shapes"])) if tree else ("", "")
+    return f"| {exercise.id} | {name} | {line} | {shapes} | {cpu_seconds() - began:.2f} |"
+
+
+def row(exercise: Exercise, cells: list[tuple[str, str]], arguments: dict[str, Any]) -> str:
     began = time.process_time()
     try:
-        proof = prove(called(exercise, cells), **arguments)
+        sizes = asked_sizes.asked(exercise.cases, arguments)
+        proof = prove(asked_sizes.within(sizes, called(exercise, cells)), **arguments)
     except Exception as error:  # of an answer that does not run
-        return f"| {exercise.id} | {name} | does not run: {type(error).__name__} | | | |"
+        return f"| {exercise.id} | does not run: {type(error).__name__} | | | |"
     seconds = time.process_time() - began
     longest = max(launch.seconds for launch in proof.launches)
-    return f"| {exercise.id} | {name} | {proof.outcome} | {reason(proof)} | {len(proof.launches)} | {longest:.2f} | {seconds:.2f} |"
+    return (
+        f"| {exercise.id} | {proof.outcome} | {reason(proof)} | {len(proof.launches)} | {longest:.2f} | {seconds:.2f} |"
+    )
 
 
 def reason(proof: Proof) -> str:
@@ -83,10 +95,16 @@ def reason(proof: Proof) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Prove the published kernels right for all sizes.")
     parser.add_argument("chosen", nargs="*", default=UNITS, metavar="UNIT", help="or an exercise")
-    parser.add_argument("--variants", action="store_true", help="and the variants that a counterexample refutes")
+    parser.add_argument(
+        "--variants", action="store_true", help="instead, the variants that a check sees outside a tensor"
+    )
     options = parser.parse_args()
-    print("| exercise | answer | outcome | because | launches | seconds of the longest | in all |")
-    print("| --- | --- | --- | --- | ---: | ---: | ---: |")
+    published = (
+        "| exercise | outcome | because | launches | seconds of the longest | in all |",
+        "| --- | --- | --- | ---: | ---: | ---: |",
+    )
+    wrong = "| exercise | variant | line | input that shows it | seconds |", "| --- | --- | ---: | --- | ---: |"
+    print(*(wrong if options.variants else published), sep="\n")
     for unit in UNITS:
         for exercise in import_module(f"course_lib.exercises.{unit}").EXERCISES.values():
             if exercise.kind == "kernel" and {exercise.id, unit} & set(options.chosen):

@@ -22,11 +22,12 @@ Names are loaded when they are first used, so that `import course_lib` costs nex
 A check
     evidence.py       what is observed of a case, as plain data
     exercise.py       the vocabulary: Exercise, Case, Criterion, Finding, Verdict
-    exercises/        what each unit asks
+    exercises/        what each unit asks, and hints on it
     checking.py       check() and hint()
     judging.py        what was observed -> a verdict
     execution/        runs the student's code; what it does to memory tells tritontrace, a library of its own
     criteria/         what was observed -> findings
+    catalogue/        what they say of it: sentences by id
     mistakes.py       where a result is wrong, and the mistake it looks like
     common_mistakes.py  which kind of wrong a result is, by the inputs alone
     render/           a verdict as text and HTML

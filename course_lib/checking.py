@@ -7,14 +7,18 @@ import json
 import os
 import secrets
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from course_lib import criteria, judging, logbook, render
-from course_lib.execution import derived, exactly, observe, progress, record_apart, timed
+from course_lib.evidence import Evidence
+from course_lib.execution import derived, exactly, gpu_lock, observe, progress, record_apart, smallest, timed
 from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import find, wrong_formulas
+from course_lib.exercises.hints import hints_on
 from course_lib.handin import literals, stale, twists
 from course_lib.render import Points, afterwards, cells, code, show
 from tritontrace import no_triton, tracing
@@ -29,8 +33,13 @@ tracing.keep_it_light()
 
 
 @one_thread()
-def verdict(exercise: Exercise, entry: Any, seed: int | None = None) -> Verdict:
-    """The verdict on what the student's name stands for. Fresh inputs each time, unless a seed is given."""
+def verdict(
+    exercise: Exercise,
+    entry: Any,
+    seed: int | None = None,
+    later: Callable[[judging.Measure], None] | None = None,
+) -> Verdict:
+    """The verdict on what the student's name stands for. Fresh inputs each time, unless a seed is given. later: see GPUPolicy."""
     seed = secrets.randbits(31) if seed is None else seed
     trials = observed(exercise, entry, seed)
     if isinstance(trials, Verdict):
@@ -41,7 +50,13 @@ def verdict(exercise: Exercise, entry: Any, seed: int | None = None) -> Verdict:
 
     try:
         return judging.judge(
-            exercise, trials, seed, record, gpu=judging.GPUPolicy(), evaluate=_evaluating(exercise, entry, seed)
+            exercise,
+            trials,
+            seed,
+            record,
+            gpu=judging.GPUPolicy(later=later),
+            evaluate=_evaluating(exercise, entry, seed),
+            look=partial(smallest.looked_for_apart, entry),
         )
     except no_triton.TritonMissing as missing:  # an oracle traces
         return criteria.refused(exercise, str(missing))
@@ -101,7 +116,9 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     except ValueError as error:
         print(error)
         return 0.0
-    if timed.can_time(exercise):
+    _timing.end()
+    watched = bool(render.shell()) and progress.is_watched()
+    if timed.can_time(exercise) and not watched:
         print("It runs on the GPU, too, and is timed there: ten to twenty seconds.", flush=True)
     if older := stale.newer_version(exercise.entry):
         print(older, flush=True)
@@ -109,20 +126,43 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
         literals.problem_of_cell(stale.last_cell(exercise.entry), exercise.entry) if exercise.kind == "values" else ""
     )
     seed = secrets.randbits(31)
-    found = criteria.refused(exercise, computed) if computed else verdict(exercise, entry, seed)
+    measures: list[judging.Measure] = []
+    later = measures.append if watched else None
+    found = criteria.refused(exercise, computed) if computed else verdict(exercise, entry, seed, later)
     logbook.record_best(found)
     logbook.record_effort(exercise.id, "checks")
     tried = found.points < exercise.points and found.outcome != "not_begun"
     _lost_again[exercise_id] = _lost_again[exercise_id] + 1 if tried else 0
-    if _lost_again[exercise_id] > 1 and _hints_given[exercise_id] < len(exercise.hints):
+    if _lost_again[exercise_id] > 1 and _hints_given[exercise_id] < len(hints_on(exercise.id)):
         found.remark = f'{found.remark} `hint("{exercise_id}")` gives a hint.'.strip()
     building = bool(os.environ.get(cells.KEEP_VERDICTS))
     after = logbook.next_after(exercise) if found.outcome == "right" and not building else ""
     tree = json.dumps(wire.to_tree(found)) if building else ""
     points = Points(found.points, render.text(found, after), render.html(found, after), tree).display_result()
-    if any(finding.late for finding in found.findings) and render.shell() and progress.is_watched():
+    if watched and any(finding.late for finding in found.findings):
         afterwards.go_on(found, partial(_judged_with_patience, exercise, entry, seed))
+    for measure in measures:
+        _show_times_below(exercise, found, measure)
     return points
+
+
+_timing = gpu_lock.Interruptible()  # the last check's; the next one needs the GPU
+
+
+def _show_times_below(exercise: Exercise, found: Verdict, measure: judging.Measure) -> None:
+    """Measure while the notebook goes on, and keep what it earns."""
+    global _timing
+    _timing = run = gpu_lock.Interruptible()
+
+    def work() -> afterwards.Shown:
+        timing = measure(run)
+        if run.ended:
+            return afterwards.NOT_TIMED, code(afterwards.NOT_TIMED)
+        findings = criteria.of_speed(exercise, [Trial(exercise.bonus[0].case, [], Evidence("", timing=timing))])
+        logbook.record_best(replace(found, bonus=sum(finding.points for finding in findings), timing=timing))
+        return afterwards.in_time(findings, timing.gpu)
+
+    afterwards.below("Its times on this GPU stand here when they are measured; the notebook goes on.", work)
 
 
 def _judged_with_patience(exercise: Exercise, entry: Any, seed: int) -> Verdict:
@@ -159,7 +199,7 @@ def hint(exercise_id: str = _NOTHING) -> None:
     except ValueError as error:
         print(error)
         return
-    hints = exercise.hints
+    hints = hints_on(exercise.id)
     logbook.record_effort(exercise.id, "hints")
     number = min(_hints_given[exercise_id], len(hints) - 1)
     _hints_given[exercise_id] += 1

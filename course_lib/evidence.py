@@ -56,6 +56,20 @@ class Formula:
     like: list[int] = field(default_factory=list)
 
 
+@dataclass
+class SmallestFault:
+    """The smallest input for which a kernel reaches outside a tensor.
+
+    shapes   (argument, its shape)
+    line     of the kernel that does it, with the tensor that it means and what it does: load, store or atomic
+    """
+
+    shapes: list[tuple[str, tuple[int, ...]]]
+    line: int
+    tensor: str
+    op: str
+
+
 # trap: holds nothing of the student's but plain data, since it outlives the child that ran their code
 @dataclass
 class Evidence(Replay):
@@ -66,6 +80,7 @@ class Evidence(Replay):
     on_gpu   what the compiled kernels did on a GPU
     timing   against a baseline, there
     formula  of a call with a wrong result
+    smallest the smallest input for which a kernel reaches outside a tensor, where one does in this case
     printed  what the student's code printed
     """
 
@@ -74,4 +89,5 @@ class Evidence(Replay):
     on_gpu: GPURun | None = None
     timing: Timing | None = None
     formula: Formula | None = None
+    smallest: SmallestFault | None = None
     printed: str = ""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from course_lib.evidence import Evidence
+from course_lib.evidence import Evidence, Timing
 from course_lib.version import VERSION
 from tritontrace import results
 from tritontrace.results import Cause
@@ -218,6 +218,7 @@ class Verdict:
     version     of the course that judged it
     on          which machine that was, where a class was graded
     asked       a sentence on the task, where it was drawn for the student
+    gpu         on which its kernels ran, too;  timing = there, where it was measured
     """
 
     exercise: str
@@ -231,6 +232,8 @@ class Verdict:
     version: str = VERSION
     on: str = ""
     asked: str = ""
+    gpu: str = ""
+    timing: Timing | None = None
 
     @property
     def judged(self) -> bool:
@@ -318,7 +321,8 @@ class TimedCriterion(Criterion):
 class Exercise:
     """An exercise, defined once and judged by the same criteria everywhere.
 
-    id         "unit_name.exercise", e.g. "coalescing.transpose"; entry is the name the student defines
+    id         "unit_name.exercise", e.g. "coalescing.transpose"
+    entry      the name the student defines; unless it is given, that with which the signature begins
     track      "path": the exercise is on the main path, from strides to FlashAttention; "more": it stands behind that, and nothing on
                the path needs it. Points of a unit are those of its path; those of More are extra
     kind       "kernel": the function launches Triton kernels and is replayed; "formula": it computes numbers and is judged
@@ -332,6 +336,7 @@ class Exercise:
     allows     what torch may do inside the function besides allocations and views, as aten names ("add", "copy_")
     called     how a check calls the function where f(**arguments) will not do: a name in course_lib.execution.calls.CALLS
     given      functions in the exercise's cell that are not the student's to change: the grader puts the course's in their place
+    kernels    those that it asks about: its notebook has a cell of them (grader/building/build.py)
     blank      what is said of the function where a call gives nothing
     wiring     the most that an answer earns with the published functions in place of the student's, if those that it calls have earned
                less themselves; None where the exercise asks for enough besides
@@ -341,13 +346,13 @@ class Exercise:
     """
 
     id: str
-    entry: str
     signature: str
     minutes: int
     difficulty: int  # 1 to 5
     lines: int  # expected length of a solution
     cases: Sequence[Case]
     oracle: Callable[..., Any]
+    entry: str = ""
     # trap: an LMS and nbgrader know one maximum, the path's: a check of More is worth 0 there, and SaveExtras writes
     # what counts of it as extra credit
     track: Track = "path"
@@ -366,10 +371,14 @@ class Exercise:
     without: Sequence[str] = ()
     # trap: what a kernel is judged through is not the student's: provided.py puts the course's in place
     given: Sequence[str] = ()
-    hints: Sequence[str] = ()
+    kernels: Sequence[Any] = ()
     mistakes: Sequence[MistakeMatcher] = ()
     twist: str = ""
     asks: str = ""
+
+    def __post_init__(self) -> None:
+        entry = self.entry or re.split(r"\W", self.signature)[0]
+        object.__setattr__(self, "entry", entry)
 
     @property
     def points(self) -> float:

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from course_lib import criteria
-from course_lib.execution import gpu_lock, on_gpu, timed
+from course_lib.evidence import Timing
+from course_lib.execution import gpu_lock, on_gpu, smallest, timed
 from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import wrong_formulas
 from tritontrace.replay.child import ChildLost
 
 Logs = Sequence[Mapping[str, Any]]
+Look = Callable[[Mapping[str, Any]], Any]
+Measure = Callable[[gpu_lock.Runner], Timing]
+"""What measures the times of an answer in the process to which a runner takes its message: nothing of the student's runs."""
+LATER = "stands below as soon as it is measured"
 
 
 @dataclass(frozen=True)
 class GPUPolicy:
     """How a verdict uses this machine's GPU. run: takes a message to the process that has it;  counts: whether a result that is
-    wrong there is wrong, or is only shown."""
+    wrong there is wrong, or is only shown;  later: takes what measures the times, which a verdict does not wait for then."""
 
     run: gpu_lock.Runner = gpu_lock.run
     counts: bool = True
+    later: Callable[[Measure], None] | None = None
 
 
 def judge(
@@ -32,17 +39,21 @@ def judge(
     logs: Logs | None = None,
     gpu: GPUPolicy | None = None,
     evaluate: wrong_formulas.Evaluate | None = None,
+    look: Look | None = None,
 ) -> Verdict:
     """The verdict on the trials. What earned points runs on the GPU, too, where there is one that runs it, and is timed there.
 
     record: the calls of each case -> their logs. It raises ChildLost or ValueError, with a sentence, if it gets none.
     logs: those of the trials, if they are there;  gpu: None leaves it alone
     evaluate: see wrong_formulas.add; None asks for no formula
+    look: what is asked of an answer (smallest.asked_of) -> what smallest.looked_for gave in another process; None looks for nothing
     """
     graded = [criteria.GradedTrial.of(exercise, trial) for trial in trials]
     traced = criteria.judge(exercise, graded)
     if evaluate and traced.points < exercise.points and wrong_formulas.add(exercise, graded, evaluate):
         # the graded ones keep the differences that they have found
+        traced = criteria.judge(exercise, [replace(trial) for trial in graded])
+    if look and traced.points < exercise.points and _add_smallest(exercise, trials, look):
         traced = criteria.judge(exercise, [replace(trial) for trial in graded])
     if not gpu or not traced.points or not on_gpu.can_run(exercise):
         return traced
@@ -50,18 +61,39 @@ def judge(
         on_gpu.run(exercise, logs or record(_other_inputs(trials, seed)), trials, gpu.run)
     except (ChildLost, ValueError) as error:  # it was recorded once, and cannot be again: that is not the kernel's
         on_gpu.note(trials, "failed", str(error))
-    found = criteria.judge(exercise, trials, gpu_counts=gpu.counts)
-    if not found.points or not exercise.bonus:
-        return found
+    untimed = criteria.judge(exercise, trials, gpu_counts=gpu.counts)
+    if not untimed.points or not exercise.bonus:
+        return untimed
     case = exercise.bonus[0].case
+    kernels = {key for trial in trials for key in trial.evidence.kernels}
     try:
         (log,) = record([[case.arguments(seed)]])
-        kernels = {key for trial in trials for key in trial.evidence.kernels}
-        timing = timed.measure(exercise, log, seed, kernels, gpu.run)
     except (ChildLost, ValueError) as error:
         timing = timed.problem(exercise, f"not measured: on {case.name} the function {error}")
+    else:
+        measure = partial(timed.measure, exercise, log, seed, kernels)
+        if gpu.later:
+            gpu.later(measure)
+        timing = timed.problem(exercise, LATER, by_machine=True) if gpu.later else measure(gpu.run)
     trials[0].evidence.timing = timing
     return criteria.judge(exercise, trials, gpu_counts=gpu.counts)
+
+
+def _add_smallest(exercise: Exercise, trials: Sequence[Trial], look: Look) -> bool:
+    """Add the smallest input that shows it to the first case in which a kernel reaches outside a tensor. Return whether there is one.
+
+    It explains, and nobody loses a point by it. So whatever goes wrong on the way leaves a fault without it.
+    """
+    outside = next((t for t in trials if any(f.kind == "out of bounds" for f in t.evidence.faults)), None)
+    asked = smallest.asked_of(exercise) if outside else None
+    if outside is None or asked is None:
+        return False
+    try:
+        tree = look(asked)
+        outside.evidence.smallest = smallest.read(tree) if tree else None
+    except (ChildLost, ValueError, KeyError, TypeError):
+        return False
+    return outside.evidence.smallest is not None
 
 
 def _other_inputs(trials: Sequence[Trial], seed: int) -> list[list[dict[str, Any]]]:

@@ -1,9 +1,10 @@
-"""The best points of every exercise that was ever checked here, all attempts at open tasks, what work logs have stated, and how many
-checks and hints were asked for, in four files of the student's own.
+"""The best points of every exercise that was ever checked here, its last time on a GPU, all attempts at open tasks, what work logs have
+stated, and how many checks and hints were asked for, in five files of the student's own.
 
 The first is ~/.local/share/strides-to-flashattention/progress.json (XDG_DATA_HOME moves it, COURSE_PROGRESS names another), and
-attempts.json, statements.json and effort.json lie beside it: next to no notebook, so that restarts, copies and course updates leave
-them alone. Only `check`, `hint`, `attempt` and `worklog` write to them; grades are made elsewhere, and `effort` shows the last one.
+times.json, attempts.json, statements.json and effort.json lie beside it: next to no notebook, so that restarts, copies and course
+updates leave them alone. Only `check`, `hint`, `attempt` and `worklog` write to them; grades are made elsewhere, and `effort` shows
+the last one.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 import html
 import json
 import os
+import threading
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
 from course_lib import content
+from course_lib.evidence import Timing
 from course_lib.exercise import Exercise, Verdict
 from course_lib.exercises import UNITS, ids, unit_of
 
@@ -148,14 +151,33 @@ def record_statement(exercise_id: str, change: str, now: StatedRound) -> StatedR
     return now
 
 
+_one_at_a_time = threading.Lock()  # times come from a thread of their own
+
+
 def record_best(verdict: Verdict) -> None:
-    """Keep the points if they are the best so far. A check works without this: where nothing can be written, nothing is kept."""
-    kept = best()
-    found = {verdict.exercise: verdict.points, _extra(verdict.exercise): verdict.bonus}
-    better = {key: points for key, points in found.items() if points > kept.get(key, 0.0)}
-    if not better:
-        return
-    _write(path(), kept | better)
+    """Keep the points if they are the best so far, and the time if there is one. A check works without this: where nothing can be
+    written, nothing is kept."""
+    with _one_at_a_time:
+        if verdict.timing and verdict.timing.microseconds:
+            everything = _by_exercise(_times_path())
+            _write(_times_path(), everything | {verdict.exercise: asdict(verdict.timing)})
+        kept = best()
+        found = {verdict.exercise: verdict.points, _extra(verdict.exercise): verdict.bonus}
+        if better := {key: points for key, points in found.items() if points > kept.get(key, 0.0)}:
+            _write(path(), kept | better)
+
+
+def time_of(exercise_id: str) -> Timing | None:
+    """The last time that a check measured on a GPU; None if there is none, or it cannot be read."""
+    entry = _by_exercise(_times_path()).get(exercise_id)
+    try:
+        return Timing(**entry) if entry else None
+    except TypeError:
+        return None
+
+
+def _times_path() -> Path:
+    return path().with_name("times.json")
 
 
 def _write(file: Path, kept: dict[str, Any]) -> None:

@@ -209,7 +209,8 @@ def _gpu() -> Iterator[Check]:
         return
     for number in range(torch.cuda.device_count()):
         old = "" if bench.has_gpu() else "Speed is measured on sm_80 and newer."
-        yield Check(f"GPU {number}", torch.cuda.get_device_name(number), old)
+        architecture = "sm_{}{}".format(*torch.cuda.get_device_capability(number))
+        yield Check(f"GPU {number}", f"{torch.cuda.get_device_name(number)}, {architecture}", old)
         free, total = torch.cuda.mem_get_info(number)
         busy = (
             "Another process uses it: correctness is graded all the same, speed would be noise."
@@ -218,6 +219,40 @@ def _gpu() -> Iterator[Check]:
         )
         small = "Timed cases may not fit; stop what else uses it." if free < FREE_GPU else busy
         yield Check("  memory", f"{free / 1e9:.0f} of {total / 1e9:.0f} GB free", small)
+    yield Check("counters", *_counters())
+
+
+DRIVER, ITSELF = Path("/proc/driver/nvidia/params"), Path("/proc/self/status")
+SYS_ADMIN = 1 << 21  # of Linux's capabilities
+ALLOW = (
+    "`profile` shows times and no counters. To allow them, the machine's owner writes `options nvidia "
+    "NVreg_RestrictProfilingToAdminUsers=0` into a file in /etc/modprobe.d and boots again; a container needs `--cap-add=SYS_ADMIN`."
+)
+
+
+def _counters() -> tuple[str, str]:
+    """(here, advice): whether Nsight Compute is here, and may read the GPU's counters."""
+    from tritontrace.profiling import nsight
+
+    if not nsight.is_here():
+        return (
+            "no `ncu`",
+            "`profile` shows times and no counters. Nsight Compute is part of the CUDA toolkit: put `ncu` on the PATH.",
+        )
+    admins_only = re.search(r"^RmProfilingAdminOnly: (\d)", _read(DRIVER), re.M)
+    rights = re.search(r"^CapEff:\s*(\w+)", _read(ITSELF), re.M)
+    if admins_only and admins_only[1] == "0":
+        return "everybody may read them", ""
+    if rights and int(rights[1], 16) & SYS_ADMIN:
+        return "this account may read them", ""
+    return ("administrators alone may read them" if admins_only else "the driver does not say who may read them"), ALLOW
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 # ----------------------------------------------------------------------------------------------- place

@@ -47,7 +47,7 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
 
     c.ClearSolutions.code_stub = {"python": STUB}
     c.GenerateAssignment.preprocessors = [
-        "grader.gradebook.release.Counted",
+        "grader.gradebook.release.SetPoints",
         "nbgrader.preprocessors.LockCells",
         "grader.gradebook.release.ClearSolutions",
         "nbgrader.preprocessors.ClearOutput",

@@ -23,7 +23,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib import check, compile_for, figures, gpu, hint, profile, progress, trace  # noqa: F401 (hint is yours to call)
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -784,6 +784,25 @@ for row_stride in (1008, 1000, 1001):
 # N = 4097. Alignment is not the only cause; see *More* in unit 05.
 
 # %% [markdown]
+# ## What limits it?
+#
+# `profile` sets what a trace counts beside the *roofline* of unit 03: the least time to move each byte once, by the
+# card's datasheet. If there is a GPU, it also launches the kernel there and says how long it took. Where NVIDIA's
+# profiler Nsight Compute (`ncu`) may read the GPU's counters, a second column shows what the GPU counted, and a sentence
+# names the limit. Here is `slow_column_sum` once more. It moves eight times the bytes that it needs. Guess first: how
+# many times the least time does it take on a GPU?
+
+# %% gpu="coalescing.profile"
+x, out = torch.randn(512, 8192, device=device), torch.empty(8192, device=device)
+profile(lambda: slow_column_sum[(8192,)](x, out, 512, 8192, BLOCK=512))
+
+# %% [markdown]
+# And your own kernels? On a GPU, each check of a kernel here also times it against a copy of the bytes that must move.
+
+# %%
+figures.timed.on_your_card("coalescing")
+
+# %% [markdown]
 # ## What you now know
 #
 # * Memory moves sectors of 32 bytes, not elements. Efficiency is the bytes that you wanted divided by the bytes that
@@ -858,23 +877,7 @@ check("coalescing.strided_efficiency", strided_efficiency)
 # half of them earn nothing, and the others share {{kills.mutants}}: of four mutants here, two killed earn nothing,
 # three earn half, and four earn all.
 
-
-# %%
-@triton.jit
-def given_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
-    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    inside = (rows < M) & (cols < N)
-    tile = tl.load(x_ptr + rows * stride_m + cols * stride_n, mask=inside)
-    tl.store(out_ptr + cols * M + rows, tile, mask=inside)
-
-
-def given_transpose(x):
-    M, N = x.shape
-    out = torch.empty(N, M, dtype=x.dtype, device=x.device)
-    grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
-    given_kernel[grid](x, out, M, N, x.stride(0), x.stride(1), BLOCK=32)
-    return out
+# %% given="coalescing.break_transpose"
 
 
 # %% exercise="coalescing.break_transpose"

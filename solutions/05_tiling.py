@@ -24,7 +24,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import bench, check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib import bench, check, compile_for, figures, gpu, hint, profile, progress, trace  # noqa: F401 (hint is yours to call)
 from course_lib.hardware.measurements import measured
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -441,6 +441,16 @@ else:
     print("This machine has no GPU on which the course can time kernels.")
 
 # %% [markdown]
+# What limits your kernel? `profile` sets what the trace counts beside the roofline, and on a GPU beside the time that the
+# launch took, or beside its counters. Guess first: is memory or the product the limit at a size of 512?
+
+# %% gpu="tiling.profile"
+a, b = (torch.randn(512, 512, device=device).half() for _ in range(2))
+with trace():
+    done = matmul(a, b)
+print("solve matmul to see what limits it" if done is None else profile(lambda: matmul(a, b)))
+
+# %% [markdown]
 # ## Exercise: bytes of a tiled product
 #
 # {{exercise tiling.matmul_bytes}}
@@ -732,6 +742,12 @@ figures.tiling.order_traffic()
 # spread.) The model runs 132 programs in lock-step, but on a real GPU they drift apart. A model explains, but only a
 # measurement can say which order is faster. Grouped order costs five lines of code, and is well worth it.
 #
+# How fast are your own kernels? On a GPU, their checks time them against cuBLAS.
+
+# %%
+figures.timed.on_your_card("tiling")
+
+# %% [markdown]
 # ## What you now know
 #
 # * A matrix product is a sum of outer products: few numbers are read, and each is used many times. Without tiles a
@@ -991,40 +1007,7 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
 # the second, each program computes a strip of a row of `c`. In each step it multiplies one number of `a` by a piece of
 # a row of `b`. In the third, each program computes a tile.
 
-
-# %%
-@triton.jit
-def naive(a_ptr, b_ptr, c_ptr, N, K, BLOCK_K: tl.constexpr):
-    """One element of c for each program: a row of a, times a column of b."""
-    m, n = tl.program_id(0), tl.program_id(1)
-    acc = 0.0
-    for start in range(0, K, BLOCK_K):
-        k = start + tl.arange(0, BLOCK_K)
-        acc += tl.sum(tl.load(a_ptr + m * K + k).to(tl.float32) * tl.load(b_ptr + k * N + n).to(tl.float32))
-    tl.store(c_ptr + m * N + n, acc.to(c_ptr.dtype.element_ty))
-
-
-@triton.jit
-def strip(a_ptr, b_ptr, c_ptr, N, K, BLOCK_N: tl.constexpr):
-    """A strip of a row of c for each program: one number of a, times a piece of a row of b, for each k."""
-    m, cols = tl.program_id(0), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
-    acc = tl.zeros((BLOCK_N,), tl.float32)
-    for k in range(0, K):
-        acc += tl.load(a_ptr + m * K + k).to(tl.float32) * tl.load(b_ptr + k * N + cols).to(tl.float32)
-    tl.store(c_ptr + m * N + cols, acc.to(c_ptr.dtype.element_ty))
-
-
-@triton.jit
-def tile(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr):
-    """A square tile of c for each program."""
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
-    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
-    for start in range(0, K, BLOCK):
-        k = start + tl.arange(0, BLOCK)
-        acc = tl.dot(tl.load(a_ptr + rows * K + k[None, :]), tl.load(b_ptr + k[:, None] * N + cols), acc)
-    tl.store(c_ptr + rows * N + cols, acc.to(c_ptr.dtype.element_ty))
-
+# %% given="tiling.ladder"
 
 # %% [markdown]
 # ## Exercise: predict the ladder
@@ -1170,27 +1153,7 @@ check("tiling.name_maps", named_maps)
 # ordinary sizes kill about half of the mutants. So up to half of them earn nothing, and the others share
 # {{kills.mutants}}: of four mutants here, two killed earn nothing, three earn half, and four earn all.
 
-
-# %%
-@triton.jit
-def given_kernel(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, BLOCK: tl.constexpr):
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
-    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
-    for start in range(0, K, BLOCK):
-        k = start + tl.arange(0, BLOCK)
-        a = tl.load(a_ptr + rows * stride_am + k[None, :] * stride_ak, mask=(rows < M) & (k[None, :] < K), other=0)
-        b = tl.load(b_ptr + k[:, None] * stride_bk + cols * stride_bn, mask=(k[:, None] < K) & (cols < N), other=0)
-        acc = tl.dot(a, b, acc, input_precision="ieee")
-    tl.store(c_ptr + rows * N + cols, acc, mask=(rows < M) & (cols < N))
-
-
-def given_matmul(a, b):
-    (M, K), N = a.shape, b.shape[1]
-    c = torch.empty(M, N, dtype=a.dtype, device=a.device)
-    grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
-    given_kernel[grid](a, b, c, M, N, K, *a.stride(), *b.stride(), BLOCK=32)
-    return c
+# %% given="tiling.break_matmul"
 
 
 # %% exercise="tiling.break_matmul"

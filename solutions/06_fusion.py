@@ -24,7 +24,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import attempt, check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib import attempt, check, compile_for, figures, gpu, hint, profile, progress, trace  # noqa: F401 (hint is yours to call)
 from course_lib.hardware.inductor import FUNCTIONS, generated
 from course_lib.hardware.measurements import measured
 
@@ -753,20 +753,17 @@ for fused in (False, True):
 # %% [markdown]
 # The fused epilogue saves one load and one store of the result, 2 · 256² · 2 bytes.
 #
-# **Optional: what limits a kernel?** `profile` answers this for a kernel of your own. It traces the launch, and
-# compares the counts with the roofline of unit 03. This gives three times, by the card's datasheet: one to move each
-# byte once, one to compute the products, and one for the other arithmetic. If there is a GPU, and NVIDIA's profiler
-# Nsight Compute (`ncu`) is installed, `profile` also launches the kernel under `ncu`. Then it also shows what the GPU
-# counted, and which part of the GPU was busiest. Guess first: is memory or the product the limit if the side of the
-# matrices is 256? And if the side is 1024?
-
-# %%
-from course_lib import profile
+# **What limits a kernel?** `profile` traces the launch, and compares the counts with the roofline of unit 03. This gives
+# three times, by the card's datasheet: one to move each byte once, one to compute the products, and one for the other
+# arithmetic. If there is a GPU, `profile` also launches the kernel there and says how long it took. Where Nsight Compute
+# (`ncu`) may read counters, it shows what the GPU counted, and which part of the GPU was busiest. Guess first: is memory
+# or the product the limit if the side of the matrices is 256? And if the side is 1024?
 
 
+# %% gpu="fusion.profile"
 def fused_product(side):
-    x, w = torch.randn(2, side, side).half()
-    out = torch.empty(side, side, dtype=torch.float16)
+    x, w = torch.randn(2, side, side, device="cuda" if torch.cuda.is_available() else "cpu").half()
+    out = torch.empty_like(x)
     product_kernel[(side // 64, side // 64)](x, w, out, side, side, RELU=True, BLOCK=64)
 
 
@@ -798,6 +795,12 @@ print(profile(lambda: fused_product(256)), profile(lambda: fused_product(1024)),
 #
 # Fusion pays off most if tensors are large, operations are small, and several operations follow one another, as in
 # norms, activations, softmaxes, losses and optimizer steps.
+#
+# How fast are your own kernels? On a GPU, their checks time them too, most of them against a copy of the bytes that must
+# move.
+
+# %%
+figures.timed.on_your_card("fusion")
 
 # %% [markdown]
 # ## What you now know
@@ -1094,29 +1097,7 @@ check("fusion.read_profiles", limited_by)
 # ordinary sizes kill about half of the mutants. So up to half of them earn nothing, and the others share
 # {{kills.mutants}}: of four mutants here, two killed earn nothing, three earn half, and four earn all.
 
-
-# %%
-@triton.jit
-def given_kernel(x_ptr, out_ptr, N, stride, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    m, l = -float("inf"), 0.0
-    for start in range(0, N, BLOCK):
-        offs_n = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * stride + offs_n, mask=offs_n < N, other=-float("inf")).to(tl.float32)
-        new = tl.maximum(m, tl.max(x, 0))
-        l = l * tl.exp(m - new) + tl.sum(tl.exp(x - new), 0)
-        m = new
-    for start in range(0, N, BLOCK):
-        offs_n = start + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * stride + offs_n, mask=offs_n < N, other=0).to(tl.float32)
-        tl.store(out_ptr + row * N + offs_n, tl.exp(x - m) / l, mask=offs_n < N)
-
-
-def given_softmax(x):
-    M, N = x.shape
-    out = torch.empty(M, N, dtype=x.dtype, device=x.device)
-    given_kernel[(M,)](x, out, N, x.stride(0), BLOCK=64)
-    return out
+# %% given="fusion.break_softmax"
 
 
 # %% exercise="fusion.break_softmax"

@@ -23,7 +23,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import check, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib import check, figures, gpu, hint, profile, progress, trace  # noqa: F401 (hint is yours to call)
 
 # %% [markdown]
 # ## The question
@@ -470,6 +470,20 @@ check("recomputation.seeded_dropout", SeededDropout)
 # *four* random numbers, but `tl.rand` uses only one of them. So arithmetic is the limit here, and recomputing is no
 # longer free. (torch uses all four numbers. `tl.rand4x` gives all four, but under another rule than the exercise's.)
 # But SeededDropout still keeps nothing.
+#
+# How far is a kernel from the speed of memory on *your* card? `profile` sets the counts of a trace beside the least time
+# by the datasheet, and on a GPU beside the time that the launch took. Here it looks at both halves of `Square`. Guess
+# first: how many times the least time do they take?
+
+# %% gpu="recomputation.profile"
+x = torch.randn(1 << 22, device="cuda" if torch.cuda.is_available() else "cpu", requires_grad=True)
+profile(lambda: torch.autograd.grad(Square.apply(x), x, x.detach()))
+
+# %% [markdown]
+# Where there is a GPU, the checks of this unit time your own kernels against copies, too.
+
+# %%
+figures.timed.on_your_card("recomputation")
 
 # %% [markdown]
 # ## What you now know

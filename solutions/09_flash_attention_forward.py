@@ -24,7 +24,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib import attempt, bench, check, compile_for, figures, gpu, hint, progress, trace  # noqa: F401 (hint is yours to call)
+from course_lib import attempt, bench, check, compile_for, figures, gpu, hint, profile, progress, trace  # noqa: F401 (hint is yours to call)
 from course_lib.hardware.measurements import measured
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -159,7 +159,8 @@ print("alpha ", [round(x, 4) for x in torch.exp(m - m_new).tolist()])
 #   this option changes nothing.
 #
 # One more problem is familiar from unit 08: −inf − (−inf) is NaN. This happens when a row has seen no key before this
-# tile, and sees none in this tile either.
+# tile, and sees none in this tile either. Unit 06 avoided it with a maximum that begins at a finite number. The update
+# here must be right for any state that it is given, so it has to cope with −inf by itself.
 #
 # ## Exercise: update the state
 #
@@ -500,8 +501,14 @@ check("flash.causal_one_head", causal_one_head)
 # Adding a dimension always gives a view. Folding gives a view only if the folded dimensions follow one another in
 # memory without gaps, as leading batch dimensions usually do. (Otherwise it makes a copy.)
 #
-# A program works out its batch and its head from its program number. Each of these two is multiplied by its stride, and
-# the sum gives the start of the program's matrix. The rows and columns of a tile use the other two strides.
+# A program works out its tile of queries, its batch and its head from its program number. If each head has `tiles` tiles
+# of queries, one grid of B · H · tiles programs can be read so:
+#
+#     tile, head = tl.program_id(0) % tiles, tl.program_id(0) // tiles
+#     b, h = head // H, head % H
+#
+# Multiply b and h by their strides: their sum gives the start of the program's matrix. The rows and columns of a tile
+# use the other two strides.
 
 # %%
 x = torch.randn(2, 5, 3, 4)  # (B, N, H, D)
@@ -707,7 +714,21 @@ if bench.has_gpu() and done is not None:
     found = bench.ratio(lambda: flash_attention_forward(q, k, v, causal=True), torchs)
     print(f"{2 * 16 * 8192**2 * 128 / found.own_ms / 1e9:.0f} TFLOP/s, {found.speedup:.2f} of FlashAttention-2's speed")
 else:
-    print("There is no GPU here, or nothing to time. The next picture shows what was measured on an H200.")
+    print("There is no GPU here, or nothing to time. The last of the next pictures shows what was measured on an H200.")
+
+# %% [markdown]
+# What limits it? `profile` sets what the trace counts beside the roofline, and on a GPU beside the time that your kernel
+# took, or beside the GPU's counters. Guess first: is it memory, the products, or the other arithmetic?
+
+# %% gpu="flash.profile"
+q, k, v = (torch.randn(1, 16, 512, 64, device=device).half() for _ in range(3))
+if done is None:
+    print("solve flash_attention_forward to see what limits it")
+else:
+    print(profile(lambda: flash_attention_forward(q, k, v)))
+
+# %%
+figures.timed.on_your_card("flash")
 
 # %%
 figures.flash.ladder()
@@ -1246,39 +1267,7 @@ check("flash.name_maps", named_maps)
 # ordinary sizes kill about two thirds of the mutants. So up to two thirds of them earn nothing, and the others share
 # {{kills.mutants}}.
 
-
-# %%
-@triton.jit
-def given_kernel(q_ptr, k_ptr, v_ptr, o_ptr, N, S, scale, causal: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):
-    offs_m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    offs_d = tl.arange(0, D)
-    q = tl.load(q_ptr + offs_m[:, None] * D + offs_d[None, :], mask=offs_m[:, None] < N, other=0)
-    m = tl.full((BLOCK,), -float("inf"), tl.float32)
-    l = tl.zeros((BLOCK,), tl.float32)
-    acc = tl.zeros((BLOCK, D), tl.float32)
-    for start in range(0, S, BLOCK):
-        offs_n = start + tl.arange(0, BLOCK)
-        k = tl.load(k_ptr + offs_n[:, None] * D + offs_d[None, :], mask=offs_n[:, None] < S, other=0)
-        v = tl.load(v_ptr + offs_n[:, None] * D + offs_d[None, :], mask=offs_n[:, None] < S, other=0)
-        qk = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-        seen = (offs_n < S)[None, :]
-        if causal:
-            seen = seen & (offs_n[None, :] <= offs_m[:, None] + S - N)
-        qk = tl.where(seen, qk, -float("inf"))
-        new = tl.maximum(m, tl.max(qk, 1))
-        alpha = tl.exp(m - new)
-        p = tl.exp(qk - new[:, None])
-        l = l * alpha + tl.sum(p, 1)
-        acc = acc * alpha[:, None] + tl.dot(p, v, input_precision="ieee")
-        m = new
-    tl.store(o_ptr + offs_m[:, None] * D + offs_d[None, :], acc / l[:, None], mask=offs_m[:, None] < N)
-
-
-def given_attention(q, k, v, causal):
-    N, D = q.shape
-    o = torch.empty_like(q)
-    given_kernel[(triton.cdiv(N, 32),)](q, k, v, o, N, k.shape[0], D**-0.5, causal=causal, D=D, BLOCK=32)
-    return o
+# %% given="flash.break_attention"
 
 
 # %% exercise="flash.break_attention"

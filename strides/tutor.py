@@ -23,6 +23,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from course_lib import content
 from course_lib.exercise import Exercise
 from course_lib.exercises import UNITS, find
+from course_lib.exercises.hints import hints_on
 from course_lib.handin import files
 from course_lib.logbook import progress as of_learner
 from course_lib.version import VERSION
@@ -71,7 +72,7 @@ class Tutor:
 
     def hint(self, exercise: str) -> str:
         """Give the next of an exercise's hints, from a nudge to nearly the answer. Ask for one, let the learner try, then ask again."""
-        hints = _exercise(exercise).hints
+        hints = hints_on(_exercise(exercise).id)
         number = min(self.hints_given[exercise], len(hints) - 1)
         self.hints_given[exercise] += 1
         return f"Hint {number + 1} of {len(hints)}: {hints[number]}" if hints else f"{exercise} has no hints."

@@ -38,6 +38,7 @@ from course_lib.criteria.memory import (
 from course_lib.criteria.on_gpu import RightOnGPU
 from course_lib.criteria.results import Compiles, Correct, CostCriterion, GradedTrial, Holds, TritonDidTheWork, of_group
 from course_lib.criteria.speed import Speed
+from course_lib.evidence import SmallestFault
 from course_lib.exercise import CauseKind, Criterion, Exercise, Finding, Status, Trial, Verdict
 from tritontrace.results import Cause
 
@@ -101,14 +102,9 @@ def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = Tru
             findings.append(_named(criterion, criterion.judge(exercise, trials)))
         else:
             findings.append(_unknown(criterion, "not_judged"))
-    bonus = 0.0
-    for criterion in exercise.bonus:
-        timed = not shut and any(t.evidence.timing for t in trials)
-        finding = criterion.judge(exercise, trials) if timed else _unknown(criterion, "not_measured")
-        finding = _named(criterion, finding)
-        finding.bonus = True
-        bonus += finding.points
-        findings.append(finding)
+    measured = [] if shut else [t for t in trials if t.evidence.timing]
+    timed = of_speed(exercise, measured)
+    findings += timed
     for criterion in [] if gpu_counts or shut else on_gpu:
         findings.append(_named(criterion, criterion.judge(exercise, trials)))
         findings[-1].bonus = True
@@ -131,7 +127,8 @@ def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = Tru
     # what other wasteful kernels do is not what one with such blocks does
     remark = next((blocks.in_words(cause) for cause in told if cause.where == blocks.SMALL_BLOCKS), "")
     if points < exercise.points and not remark:
-        remark = _remark(exercise, shown)
+        smallest = next((t.evidence.smallest for t in trials if t.evidence.smallest), None)
+        remark = f"{_remark(exercise, shown)} {_already(smallest) if smallest else ''}".strip()
     printed = _once(next((t.evidence.printed for t in trials if t.evidence.printed), ""))
     if printed and any(t.evidence.launches for t in trials):
         printed = f"{printed.rstrip()}\n{NOT_YET}"
@@ -140,11 +137,22 @@ def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = Tru
         round(points, 2),
         exercise.points,
         findings,
-        round(bonus, 2),
+        round(sum(finding.points for finding in timed), 2),
         remark,
         printed,
         asked=exercise.asks,
+        gpu=next((run.gpu for t in trials if (run := t.evidence.on_gpu) and not run.not_run), ""),
+        timing=measured[0].evidence.timing if measured else None,
     )
+
+
+def of_speed(exercise: Exercise, measured: Sequence[Trial]) -> list[Finding]:
+    """The findings on speed, which are extra credit. measured: trials of which one has a timing, or none."""
+    findings = [
+        _named(criterion, criterion.judge(exercise, measured) if measured else _unknown(criterion, "not_measured"))
+        for criterion in exercise.bonus
+    ]
+    return [replace(finding, bonus=True) for finding in findings]
 
 
 RIGHT_FORMULA = (
@@ -173,6 +181,15 @@ def _remark(exercise: Exercise, shown: Sequence[GradedTrial]) -> str:
     # of bits that must be equal, none may be rounded: nothing is said of rounding
     unlike = "" if detail or exercise.budget is None else OTHER_FORMULA
     return likely or _kind(shown) or unlike.format(case=trial.case.name)
+
+
+ALREADY = "A small input that shows it: {shapes}. There line {line} {does} an element outside `{tensor}`."
+DOES = {"load": "loads", "store": "stores to", "atomic": "changes"}
+
+
+def _already(smallest: SmallestFault) -> str:
+    shapes = ", ".join(f"`{name}` of shape {shape}" for name, shape in smallest.shapes)
+    return ALREADY.format(shapes=shapes, line=smallest.line, does=DOES[smallest.op], tensor=smallest.tensor)
 
 
 def _once(printed: str) -> str:

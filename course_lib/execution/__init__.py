@@ -7,6 +7,8 @@ timed.py    runs a log there, timed
 calls.py    how a function is called, where it takes more than tensors and numbers
 relays.py   functions that are called in two processes
 exactly.py  what a recorded call gives where nothing is rounded
+asked_sizes.py  the sizes that an exercise's cases ask about
+smallest.py the smallest of them for which a kernel reaches outside a tensor
 
 What records a call and runs its log again on fresh inputs, traced, is tritontrace.replay's.
 """

@@ -13,11 +13,13 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 
 COMMAND = (sys.executable, "-m", "course_lib.execution.gpu_process")
 PATIENCE = 5.0  # seconds that a notebook waits for a card that others hold
+LOOKS = 0.1  # seconds between two looks whether a run is to end
 Runner = Callable[[bytes, float], subprocess.CompletedProcess]
 """(message, seconds) -> the process that had it. It raises TimeoutExpired, with what was written until then, or Busy."""
 
@@ -35,8 +37,35 @@ class Busy(RuntimeError):
 
 def run(message: bytes, seconds: float) -> subprocess.CompletedProcess:
     """Let a process of its own answer the message, alone on the GPU. Raises TimeoutExpired, or Busy after PATIENCE seconds."""
-    with alone(PATIENCE):
-        return subprocess.run(COMMAND, input=message, capture_output=True, timeout=seconds, env=_environment())
+    return Interruptible()(message, seconds)
+
+
+class Interruptible:
+    """`run`, which another thread can end: then TimeoutExpired is raised, too, and the GPU is free."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+
+    def end(self) -> None:
+        self._over.set()
+
+    @property
+    def ended(self) -> bool:
+        return self._over.is_set()
+
+    def __call__(self, message: bytes, seconds: float) -> subprocess.CompletedProcess:
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        with alone(PATIENCE), subprocess.Popen(COMMAND, **pipes, env=_environment()) as process:
+            deadline, rest = time.monotonic() + seconds, message
+            while True:
+                try:
+                    written = process.communicate(rest, timeout=LOOKS)
+                    return subprocess.CompletedProcess(COMMAND, process.returncode, *written)
+                except subprocess.TimeoutExpired:
+                    rest = None  # what is left of it goes on by itself
+                    if self.ended or time.monotonic() > deadline:
+                        process.kill()
+                        raise
 
 
 def _environment() -> dict[str, str]:

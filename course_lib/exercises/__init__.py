@@ -1,4 +1,4 @@
-"""One module or package per unit: the exercises with their cases, oracles, criteria, points and hints.
+"""One module or package per unit: the exercises with their cases, oracles, criteria and points. Hints are text, in hints/UNIT.md.
 
 A large unit is a package: what its exercises are given in cases.py, what is right in oracles.py, how a wrong result is
 recognised in mistakes.py, criteria of its own in criteria.py, the exercises in modules by subject, listed in __init__.py.
@@ -40,7 +40,8 @@ UNITS = {
     "13_inside_an_sm": "sm",
     "14_hopper_by_hand": "hopper",
 }
-"""The unit's folder in notebooks/ and solutions/ -> its module here, and in figures/, grader/judging/hidden and grader/audit/variants."""
+"""The unit's folder in notebooks/ and solutions/ -> its module here, its page in hints/, and its module in figures/,
+grader/judging/hidden and grader/audit/variants."""
 
 BEYOND = ("11_training_a_model", "12_serving_a_model", "13_inside_an_sm", "14_hopper_by_hand")
 """Units behind the main path, which each stand alone: what counts there is the unit's own."""

@@ -27,6 +27,7 @@ from tritontrace.results import Cause
 from tritontrace.tracing import KernelError, KernelFault, Work, trace
 from tritontrace.words import plural
 
+IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
 MOST_INPUTS = 3
 MOST_RESULT = 1 << 16  # numbers of a result that has two sizes of an input
 MOST_WORK = 5e7  # of one run, in the elements of tracing/work.py
@@ -93,7 +94,7 @@ def nan_where_nobody_stores() -> Iterator[None]:
 class Given:
     """A kernel that is to be broken. Two are never equal, so that what is found out about one can be kept.
 
-    source   the text of the kernel and of the function that launches it, with its imports
+    text     the kernel and the function that launches it: the notebook's cell `given="UNIT.exercise"` is made of it
     entry    that function
     names    its tensors, by name, with their shapes in letters: {"x": "MN"}
     numbers  its other parameters -> the values that they may have
@@ -102,13 +103,18 @@ class Given:
     lawful   the arguments -> "" if the function promises a result for them, else a clause
     """
 
-    source: str
+    text: str
     entry: str
     names: dict[str, str]
     right: Callable[..., torch.Tensor]
     budget: ErrorBudget
     numbers: dict[str, Sequence[Any]]
     lawful: Callable[..., str] = lambda **_: ""
+
+    @property
+    def source(self) -> str:
+        """The text as a module of its own."""
+        return f"{IMPORTS}\n\n{self.text}"
 
     def read(self, written: Any) -> dict[str, Any]:
         """One input, as tensors and numbers. Raises ValueError, with a clause, if it is none."""

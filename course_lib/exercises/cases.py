@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from course_lib.criteria import Speed
 from course_lib.exercise import Case
 
 FP16, BF16, FP32 = torch.float16, torch.bfloat16, torch.float32
@@ -21,6 +23,36 @@ def integer(g: torch.Generator, low: int, high: int) -> int:
 def given(**arguments: Any) -> Callable[[torch.Generator], dict[str, Any]]:
     """A drawing that is always the same."""
     return lambda g: dict(arguments)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A drawing whose name says what is drawn."""
+
+    name: str
+    draw: Callable[[torch.Generator], dict[str, Any]]
+
+    def __call__(self, generator: torch.Generator) -> dict[str, Any]:
+        return self.draw(generator)
+
+
+def named_by(size: str, dtype: torch.dtype, *words: str) -> str:
+    """The name of a drawing: its size, the words that are not empty, and its dtype unless that is float32."""
+    return ", ".join(filter(None, [size, *words, "" if dtype == FP32 else str(dtype).removeprefix("torch.")]))
+
+
+def cases_of(**groups: Sequence[Drawing]) -> list[Case]:
+    """The cases of these groups, which bear the names of their drawings: ragged=[matrix(1, 1), matrix(37, 1031)]."""
+    return [Case(drawing.name, group, drawing) for group, drawings in groups.items() for drawing in drawings]
+
+
+def against_copy(
+    drawing: Drawing, needed: Callable[..., float], *, full: float = 0.8, none: float | None = None, points: float = 2
+) -> Speed:
+    """Extra credit: all points at the share `full` of the speed of a device copy of the needed bytes, and some from `none` on,
+    which is 0.3 less unless it is given."""
+    none = full - 0.3 if none is None else none
+    return Speed("copy", Case(drawing.name, "speed", drawing), needed, full=full, none=none, points=points)
 
 
 def fixed(name: str, group: str, /, **arguments: Any) -> Case:

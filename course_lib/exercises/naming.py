@@ -73,7 +73,6 @@ def name_pictures(
     pictures: str,
     sealed: Mapping[str, str],
     causes: Mapping[str, str],
-    hints: Sequence[str],
     minutes: int = 6,
 ) -> Exercise:
     """Make an exercise that shows six pictures and asks for the cause of each, worth 3 points.
@@ -82,7 +81,6 @@ def name_pictures(
     """
     return Exercise(
         id=id,
-        entry=entry,
         signature=f"{entry}: dict[str, str]",
         kind="values",
         minutes=minutes,
@@ -92,5 +90,4 @@ def name_pictures(
         cases=[Case(pictures, "plain", given())],
         oracle=lambda: {},  # each answer is judged by its seal
         criteria=[Names(sealed, causes, 3)],
-        hints=hints,
     )

@@ -174,7 +174,6 @@ def work_log(
     minutes: int,
     lines: int,
     difficulty: int,
-    hints: Sequence[str],
 ) -> Exercise:
     """An exercise that asks for a work log.
 
@@ -186,7 +185,6 @@ def work_log(
     first = next(iter(draws.values()))
     return Exercise(
         id=id,
-        entry=entry,
         signature=f"{entry}() -> a list of rounds, of versions {called}",
         track="more",
         minutes=minutes,
@@ -202,5 +200,4 @@ def work_log(
         gates=[Compiles()],
         criteria=[RoundsHeld(task, 9)],
         blank="returns no rounds yet",
-        hints=hints,
     )

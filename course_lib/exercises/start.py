@@ -11,6 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.catalogue import say
 from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
 from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
 from course_lib.exercises import sealed
@@ -19,7 +20,6 @@ from course_lib.mistakes import MistakeMatcher, every, miscounted, on_exception,
 from course_lib.words import as_written, is_answer
 from tritontrace.results import Cause
 from tritontrace.tracing import trace
-from tritontrace.words import plural
 
 # ------------------------------------------------------------------------------------------------ inputs
 
@@ -279,13 +279,10 @@ def ends_early(expected: Callable[..., torch.Tensor]) -> MistakeMatcher:
             return ""
         lengths, _, counts = map(set, zip(*runs, strict=True))
         if len(counts) == 1 < len(lengths):
-            grid = plural(counts.pop(), "program")
-            return (
-                f"The grid is {grid} for every n, so the end of a longer x is never reached. Let the grid grow with n."
-            )
+            return say("start.kernel.fixed_grid", programs=counts.pop())
         if all((n - stored) * programs <= stored for n, stored, programs in cut):  # less than a block is missing
-            return "The end of x is never reached where blocks do not divide n. Does the grid round up?"
-        return "The end of x is never reached. Does the grid have a program for each block of x?"
+            return say("start.add_one.only_whole_blocks")
+        return say("start.kernel.too_few_programs")
 
     return look
 
@@ -301,24 +298,21 @@ def same_elements(trials: Sequence[Trial]) -> str:
         if footprint.tensor == fault.tensor
     ]
     if stored and all(written == all_alike for written, all_alike in stored):
-        stores = "All programs store to the same elements. Does `i` begin with tl.program_id(0) * BLOCK?"
+        stores = say("start.add_one.every_program_does_it_all")
     else:
-        stores = (
-            "Programs store to each other's elements. Does each program begin BLOCK elements after the one before it?"
-        )
+        stores = say("start.fixed_copy.blocks_overlap")
     return on_race(stores)(trials)
 
 
 WITHOUT_A_GRID = on_exception(
     "Cannot call @triton.jit'd",
-    "Launch a kernel with its grid in square brackets: kernel[(programs,)](arguments).",
+    say("start.kernel.no_grid"),
 )
 
 # ------------------------------------------------------------------------------------------------ numbers
 
 warps_needed = Exercise(
     id="start.warps_needed",
-    entry="warps_needed",
     signature="warps_needed(latency: int, work: int) -> int",
     kind="formula",
     minutes=5,
@@ -340,27 +334,20 @@ warps_needed = Exercise(
         Correct("ragged", 1, "where the work does not divide the wait"),
         Correct("no wait", 1, "without a wait"),
     ],
-    hints=[
-        "Set the sliders to a wait of 400 and 40 cycles of work. With how many warps does the last gap close?",
-        "While one warp waits `latency` cycles, the other warps must fill these cycles with `work` cycles each. Count the waiting "
-        "warp, too.",
-        "The number of the other warps is latency / work, rounded up. -(-latency // work) rounds up in whole numbers. Add 1.",
-    ],
     mistakes=[
         every(
             lambda out, latency, work: out == -(-latency // work),
-            "This many warps fill the wait. Have you counted the warp that waits?",
+            say("start.warps_needed.forgets_the_one_that_waits"),
         ),
         every(
             lambda out, latency, work: out == 1 + latency // work,
-            "If a part of the wait that is shorter than `work` remains, it needs one more warp.",
+            say("start.warps_needed.rounds_down"),
         ),
     ],
 )
 
 num_programs = Exercise(
     id="start.num_programs",
-    entry="num_programs",
     signature="num_programs(n: int, block: int) -> int",
     kind="formula",
     minutes=5,
@@ -383,26 +370,20 @@ num_programs = Exercise(
         Correct("ragged", 1, "where blocks do not divide n"),
         Correct("small", 1, "with less than a block, or with no element"),
     ],
-    hints=[
-        "1000 elements in blocks of 256: how many blocks are full, and what is left?",
-        "The last block may be partly empty, but it needs a program. So divide and round up.",
-        "(n + block - 1) // block rounds up in whole numbers; triton.cdiv(n, block) does the same.",
-    ],
     mistakes=[
         every(
             lambda out, n, block: out == n // block,
-            "`n // block` counts full blocks. What becomes of the elements after the last full block?",
+            say("start.num_programs.rounds_down"),
         ),
         every(
             lambda out, n, block: out == n // block + 1,
-            "Where `block` divides n, this is one program too many. It has nothing to do.",
+            say("start.num_programs.one_too_many"),
         ),
     ],
 )
 
 predictions = Exercise(
     id="start.predictions",
-    entry="predicted_double",
     signature="predicted_double: dict[str, int]",
     kind="values",
     minutes=5,
@@ -411,20 +392,15 @@ predictions = Exercise(
     cases=[Case("one launch", "plain", given())],
     oracle=traced_doubling,
     criteria=[Correct("plain", 4, "as the trace counts them")],
-    hints=[
-        "How many blocks of 1024 hold 5000 elements? How many positions do these blocks have, and how many of them hold no element?",
-        "Count the elements that are really moved, and multiply by the bytes of an element: a float16 has 2, a float32 has 4.",
-        "5 programs have 5120 positions. 5000 of them load a float16 each and store a float32 each.",
-    ],
     mistakes=[
         miscounted(
             {
-                ("programs", 4): "programs: that is the number of full blocks. Who does the rest?",
-                ("masked_positions", 1144): "masked_positions: as many as in one program more than there is.",
+                ("programs", 4): say("start.predictions.full_blocks_alone"),
+                ("masked_positions", 1144): say("start.predictions.masks_one_program_too_many"),
                 ("bytes_loaded", 10_240): "bytes_loaded: what is masked moves no byte.",
-                ("bytes_loaded", 20_000): "bytes_loaded: the elements of x have 2 bytes each.",
+                ("bytes_loaded", 20_000): say("start.predictions.one_dtype_for_both"),
                 ("bytes_stored", 20_480): "bytes_stored: what is masked moves no byte.",
-                ("bytes_stored", 10_000): "bytes_stored: the elements of the result are floats of 4 bytes.",
+                ("bytes_stored", 10_000): say("start.predictions.bytes_of_a_float"),
             }
         )
     ],
@@ -442,14 +418,8 @@ FIRST = {  # the statements of the main path, on what stands above them; the oth
     "programs_in_order",
     "launch_returns_early",
 }
-MYTH_HINTS = [
-    "This unit has touched on each statement. Search the notebook for its main word.",
-    "About half of them are false. Most of the false ones confuse two things that have similar names.",
-    "The check shows the explanation of a statement as soon as it is answered. Read those that surprise you.",
-]
 myths = Exercise(
     id="start.myths",
-    entry="myths",
     signature="myths: dict[str, bool]",
     kind="values",
     minutes=8,
@@ -458,12 +428,10 @@ myths = Exercise(
     cases=[Case("the statements", "plain", given())],
     oracle=lambda: {},  # each statement is judged by its seal
     criteria=[Statement(key) for key in SEALED if key in FIRST],
-    hints=MYTH_HINTS,
 )
 
 more_myths = Exercise(
     id="start.more_myths",
-    entry="more_myths",
     signature="more_myths: dict[str, bool]",
     kind="values",
     minutes=14,
@@ -473,14 +441,12 @@ more_myths = Exercise(
     cases=[Case("the statements", "plain", given())],
     oracle=lambda: {},
     criteria=[Statement(key) for key in SEALED if key not in FIRST],
-    hints=MYTH_HINTS,
 )
 
 # ------------------------------------------------------------------------------------------------ kernels
 
 add_one = Exercise(
     id="start.add_one",
-    entry="add_one",
     signature="add_one(x: (n,), contiguous) -> (n,)",
     minutes=15,
     difficulty=2,
@@ -502,12 +468,6 @@ add_one = Exercise(
         Correct("float16", 1, "right in float16"),
         Traffic(copy_bytes, 2, programs=8),
     ],
-    hints=[
-        "Begin with double_kernel. Which line says what is computed, and which lines say where?",
-        "Your kernel differs from double_kernel in one line. Your function differs from `double` in the kernel that it launches.",
-        "n, BLOCK = x.shape[0], 1024; out = torch.empty_like(x); "
-        "add_one_kernel[(triton.cdiv(n, BLOCK),)](x, out, n, BLOCK=BLOCK); return out",
-    ],
     mistakes=[
         same_elements,
         ends_early(lambda x: x.double() + 1),
@@ -517,7 +477,6 @@ add_one = Exercise(
 
 fixed_copy = Exercise(
     id="start.fixed_copy",
-    entry="fixed_copy",
     signature="fixed_copy(x: (n,), contiguous) -> (n,)",
     minutes=10,
     difficulty=2,
@@ -536,11 +495,6 @@ fixed_copy = Exercise(
         Correct("ragged", 3, "any number of elements"),
         Traffic(copy_bytes, 1, programs=0),
         SharedWork(8, 2, group="performance"),
-    ],
-    hints=[
-        "The report names a line, two programs and an element. Why do both programs go to that element?",
-        "Compare the first line with the first line of double_kernel, where each program starts at another place. Then count the programs.",
-        "Write i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), and launch triton.cdiv(n, BLOCK) programs instead of n // BLOCK.",
     ],
     mistakes=[
         same_elements,

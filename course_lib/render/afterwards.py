@@ -1,11 +1,11 @@
-"""Asks the compiler in the background what it was not asked in time during a check, and shows its answer below the verdict."""
+"""Shows below a verdict what it does not wait for: what the compiler was not asked in time, and times on a GPU."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from course_lib.exercise import Verdict
+from course_lib.exercise import Finding, Verdict
 from course_lib.render import cells
 from course_lib.render.drawings import code
 from course_lib.render.verdict_card import findings_html
@@ -13,29 +13,45 @@ from course_lib.render.verdicts import of_finding
 from tritontrace.replay import child, wire
 
 SECONDS = 60.0  # on the clock, for the compiler; and of CPU for what is observed once more
+BELOW = "below a verdict"  # the threads' name
 GOES_ON = "The compiler goes on: what it says stands here then."
 NO_END = f"The compiler was asked again for {SECONDS:g} seconds, and did not end."
+NOT_TIMED = "Not timed: the next check took the GPU."
 _one_at_a_time = threading.Lock()
+Shown = tuple[str, str]
+"""Text, and the same as HTML."""
 
 
-def go_on(first: Verdict, again: Callable[[], Verdict]) -> threading.Thread:
-    """Judge `again`, with patience, in a child of a thread of its own; below the cell's value stands what `first` did not say."""
-    place = cells.Below(GOES_ON)
-
-    def work() -> None:
-        with _one_at_a_time:
-            try:
-                tree, _ = child.run(lambda: wire.to_tree(again()), seconds=SECONDS)
-            except (child.ChildLost, ValueError):
-                return place.show(NO_END, code(NO_END))
-        place.show(*_shown(first, wire.from_tree(Verdict, tree)))
-
-    thread = threading.Thread(target=work, daemon=True)
+def below(meanwhile: str, work: Callable[[], Shown]) -> threading.Thread:
+    """Show below the value of the cell that runs now what `work` gives, in a thread of its own; until then, `meanwhile`."""
+    place = cells.Below(meanwhile)
+    thread = threading.Thread(target=lambda: place.show(*work()), daemon=True, name=BELOW)
     thread.start()
     return thread
 
 
-def _shown(first: Verdict, then: Verdict) -> tuple[str, str]:
+def go_on(first: Verdict, again: Callable[[], Verdict]) -> threading.Thread:
+    """Judge `again`, with patience, in a child; below the cell's value stands what `first` did not say."""
+
+    def work() -> Shown:
+        with _one_at_a_time:
+            try:
+                tree, _ = child.run(lambda: wire.to_tree(again()), seconds=SECONDS)
+            except (child.ChildLost, ValueError):
+                return NO_END, code(NO_END)
+        return _shown(first, wire.from_tree(Verdict, tree))
+
+    return below(GOES_ON, work)
+
+
+def in_time(findings: Sequence[Finding], gpu: str) -> Shown:
+    """The findings on speed, measured since, in text and in HTML."""
+    extra = sum(finding.points for finding in findings)
+    heading = f"Timed since, on {gpu}: extra credit {extra:g}." if gpu else "Not timed:"
+    return "\n".join([heading, *map(of_finding, findings)]), code(heading) + findings_html([*findings])
+
+
+def _shown(first: Verdict, then: Verdict) -> Shown:
     """The findings that were late, as they are now, in text and in HTML."""
     late = {finding.key for finding in first.findings if finding.late}
     findings = [finding for finding in then.findings if finding.key in late]

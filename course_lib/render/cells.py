@@ -5,13 +5,26 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from course_lib.render.drawings import code
 
 VERDICT = "application/vnd.strides.verdict"
 """The type of a verdict as data in an output, a line of JSON, from which a build draws it anew."""
-KEEP_VERDICTS = "COURSE_KEEP_VERDICTS"  # set where a build runs cells: outputs keep their verdicts as data
+KEEP_VERDICTS = "COURSE_KEEP_VERDICTS"  # set where a build runs cells: outputs keep their verdicts as data, and show nobody's own times
+
+
+@contextmanager
+def shown_to_everybody() -> Iterator[None]:
+    """Let outputs be those of a build while the block runs."""
+    before = os.environ.get(KEEP_VERDICTS)
+    os.environ[KEEP_VERDICTS] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(KEEP_VERDICTS) if before is None else None
 
 
 def shell() -> Any:

@@ -10,6 +10,7 @@ import html as _html
 
 from course_lib.exercise import CodeLine, Finding, Verdict
 from course_lib.exercises import find
+from course_lib.exercises.hints import hints_on
 from course_lib.render import drawings
 from course_lib.render.drawings import code
 from course_lib.render.verdicts import (
@@ -18,7 +19,7 @@ from course_lib.render.verdicts import (
     asked,
     earned,
     expected,
-    not_on_gpu,
+    gpu_line,
     points_of,
     printable,
     shown,
@@ -48,7 +49,7 @@ def html(verdict: Verdict, after: str = "") -> str:
         _picture(findings) if verdict.outcome == "right" else "",
         _chips(findings),
         _folded([f for f in findings if f not in told and f.judged]),
-        _quiet(not_on_gpu(verdict)),
+        _quiet(gpu_line(verdict)),
         f'<div style="margin-top:6px">{code(after)}</div>' if after else "",
         _printed(verdict),
     ]
@@ -86,7 +87,7 @@ def _pips(verdict: Verdict) -> str:
 def _hints(verdict: Verdict) -> str:
     """The hints of an exercise that is tried and not right, each behind a click on the one before."""
     try:
-        hints = find(verdict.exercise).hints
+        hints = hints_on(find(verdict.exercise).id)
     except ValueError:
         return ""
     if verdict.outcome in ("right", "not_judged", "not_begun"):

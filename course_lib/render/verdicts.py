@@ -50,7 +50,7 @@ def _text(verdict: Verdict) -> str:
         lines += _finding(finding, width)
     if verdict.bonus:
         lines.append(f"extra credit: {verdict.bonus:g}")
-    lines += textwrap.wrap(not_on_gpu(verdict), 114)
+    lines += textwrap.wrap(gpu_line(verdict), 114)
     if verdict.printed:
         lines += ["your code printed:", textwrap.indent(verdict.printed.rstrip(), "    ")]
     return "\n".join(lines)
@@ -147,8 +147,11 @@ def expected(finding: Finding) -> str:
     return f"expected: {finding.expected}" if finding.expected else ""
 
 
-def not_on_gpu(verdict: Verdict) -> str:
-    """Say of a kernel that earned points and did not run on a GPU what the published answer reached on the recorded one."""
+def gpu_line(verdict: Verdict) -> str:
+    """Name the GPU on which the kernels ran, too; of one that earned points and ran on none, say what the published answer reached on
+    the recorded one."""
+    if verdict.gpu:
+        return f"Its kernels ran on {verdict.gpu}, too."
     ran = any(f.key == "right_on_gpu" for f in verdict.findings)
     try:
         exercise = find(verdict.exercise)

@@ -12,16 +12,19 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from course_lib.criteria import OTHER_FORMULA, RIGHT_FORMULA
+from course_lib.criteria import ALREADY, OTHER_FORMULA, RIGHT_FORMULA
 
 FOLDER = Path(__file__).parent / "remarks"
 _PROVED = tuple(sentence.partition("{")[0] for sentence in (RIGHT_FORMULA, OTHER_FORMULA))
+_SHOWN = ALREADY.partition("{")[0]
 Key = tuple[str, str]
 """An exercise's id, and the name of one of its variants."""
 
 
 def to_read(remark: str) -> str:
-    """Return the remark; "" for one that an evaluation without rounding has proved, which a slow machine leaves out."""
+    """Return the remark without what a slow machine leaves out: a small input that shows a fault, and all of one that an evaluation
+    without rounding has proved."""
+    remark = remark.partition(_SHOWN)[0].rstrip()
     return "" if remark.startswith(_PROVED) else remark
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from nbformat import NotebookNode
 
 from course_lib import figures
+from course_lib.render import cells
 from grader.building.states import as_in_a_live_notebook
 from tritontrace.picture import Picture
 
@@ -55,7 +56,8 @@ def _drawn(source: str) -> Picture | None:
         return None
     names: dict[str, Any] = dict.fromkeys(GUESS.findall(source), ...) | {"figures": figures, "__builtins__": {}}
     try:
-        picture = eval(ast.unparse(last), names)
+        with cells.shown_to_everybody():
+            picture = eval(ast.unparse(last), names)
     except Exception:  # the cell has names from other cells
         return None
     return picture if isinstance(picture, Picture) else None

@@ -11,6 +11,7 @@ import nbformat
 from nbformat import NotebookNode, v4
 
 from course_lib.exercise import Exercise
+from course_lib.exercises.hints import hints_on
 from grader import ROOT, exercises
 from grader.building import covers, drawings, hosted, states
 from grader.building.build import SET_UP
@@ -64,7 +65,7 @@ def page(
                 cell.source = covers.covered(cell.source, unit, by_cell.values(), still.get((_cover(unit), "")) or "")
                 cell.pop("attachments", None)
         elif exercise:
-            cells += [hints(exercise)] * bool(exercise.hints)
+            cells += [hints(exercise)] * bool(hints_on(exercise.id))
             cell.metadata = {
                 "tags": ["exercise", "hide-input"],
                 "mystnb": {"code_prompt_show": f"Show a solution of {exercise.entry}"},
@@ -129,6 +130,6 @@ def hints(exercise: Exercise) -> NotebookNode:
     """The hints of an exercise, each folded by itself."""
     folded = [
         f"<details><summary>Hint {i} for {exercise.entry}</summary>\n\n{hint}\n\n</details>\n"
-        for i, hint in enumerate(exercise.hints, start=1)
+        for i, hint in enumerate(hints_on(exercise.id), start=1)
     ]
     return v4.new_markdown_cell("\n".join(folded))

@@ -41,6 +41,7 @@ ON_PAGE: dict[str, dict[str, Sequence[Any] | None]] = {  # widget -> controls, a
     "flash_backward.explore_backward_walk": {"program": None, "step": None},
     "training.explore_memory": {"batch": None, "context": None},
     "sm.explore_occupancy": {"registers": range(16, 256, 8), "warps": None},
+    "sm.explore_who_holds_what": {"lane": None, "a lane takes": None},
     "hopper.explore_pipeline": {"slots": None, "latency": None},
 }
 

@@ -52,8 +52,8 @@ class Zygote:
 
         spent: seconds of CPU by phase, as the child says; used: all of them, as the zygote has measured them.
 
-        A request has a role, "record", "replay", "evaluate" or "warm" (see WarmReplayer), seconds of CPU, compile_seconds on the clock if
-        it is to replay, and parts: what record_all, replay_all or exactly.evaluated takes for each answer.
+        A request has a role, "record", "replay", "evaluate", "look" or "warm" (see WarmReplayer), seconds of CPU, compile_seconds on the
+        clock if it is to replay, and parts: what record_all, replay_all, exactly.evaluated or smallest.looked_for takes for each answer.
         """
         from course_lib.execution.calls import WITHOUT_DATA
         from tritontrace.replay import child, wire
@@ -241,7 +241,8 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
     if order["without_data"]:  # here, once, and not in each child
         importlib.import_module(COMPARES_SHAPES)
     folder = tempfile.mkdtemp(prefix="exercise-")
-    seconds, within, recording = order["seconds"], order.get("compile_seconds", 0.0), order["role"] == "record"
+    seconds, within = order["seconds"], order.get("compile_seconds", 0.0)
+    recording = order["role"] in ("record", "look")  # an answer's own code runs
 
     def prepare() -> None:
         os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
@@ -261,6 +262,8 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
                 value = execution.replay_each(given, within)
             case "evaluate":
                 value = [exactly.evaluated(**part) for part in given]
+            case "look":
+                value = [_looked_for(part) for part in given]
         return {"value": value, "spent": dict(execution.SPENT)}
 
     started = execution.cpu_seconds()
@@ -293,6 +296,20 @@ def _recorded(part: dict[str, Any]) -> dict[str, Any]:
     except ValueError as problem:
         error, missing = str(problem), unread(problem)
     return {"logs": logs, "error": error, "unread": missing, "printed": heard.text}
+
+
+def _looked_for(part: dict[str, Any]) -> Any:
+    """What smallest.looked_for gives of one answer; None of one that cannot be loaded."""
+    from course_lib.execution import smallest
+    from tritontrace.replay import load, take_away
+
+    cells, entry, without = (part.pop(name) for name in ("cells", "entry", "without"))
+    for module in without:
+        take_away(module)
+    try:
+        return smallest.looked_for(load([tuple(cell) for cell in cells], entry), **part)
+    except ValueError:
+        return None
 
 
 def _end_orphans() -> None:

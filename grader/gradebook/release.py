@@ -30,7 +30,7 @@ class ClearSolutions(ClearedByNbgrader):
         return cell, resources
 
 
-class Counted(NbGraderPreprocessor):
+class SetPoints(NbGraderPreprocessor):
     """Gives each check the points that it has in the class (grader/gradebook/counts.py): those of an exercise on its path, else 0."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:

@@ -55,7 +55,7 @@ class Entry:
     extra       exercise -> extra credit, which `total` includes: for speed, and what counts of the points of More
     penalty     for being late;  score = total - penalty, never below 0; None while points of an exercise are unknown
     hours_late  after the due date and any extension; 0 where no time of handing in is known
-    on          the machines on which the exercises that count were judged
+    on          the machines on which the exercises that count were judged;  gpus = those on which their kernels ran
     """
 
     student: str
@@ -70,6 +70,7 @@ class Entry:
     hours_late: float = 0.0
     by_hand: dict[str, ByHand] = field(default_factory=dict)
     on: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
 
     @property
     def score(self) -> float | None:
@@ -126,6 +127,8 @@ def _entry(submitted, counting: counts.ExerciseCounts, judged: Mapping[str, Verd
     grades = {grade.name: grade for notebook in submitted.notebooks for grade in notebook.grades}
     own = {e.id: grades.get(e.check_id) for e in exercises.values()}
 
+    counting_verdicts = [v for id, v in judged.items() if counting.ways.get(id, "dropped") != "dropped"]
+
     def points(id: str) -> float | None:
         if own[id] is None or counting.ways[id] == "path" or own[id].manual_score is not None:
             return _points(own[id])
@@ -144,7 +147,8 @@ def _entry(submitted, counting: counts.ExerciseCounts, judged: Mapping[str, Verd
         penalty=submitted.late_submission_penalty or 0.0,
         hours_late=submitted.total_seconds_late / 3600,
         by_hand={id: fields for id, fields in by_hand(submitted, exercises.values()).items() if fields.given},
-        on=tuple(sorted({v.on for id, v in judged.items() if v.on and counting.ways.get(id, "dropped") != "dropped"})),
+        on=tuple(sorted({v.on for v in counting_verdicts if v.on})),
+        gpus=tuple(sorted({v.gpu for v in counting_verdicts if v.gpu})),
     )
 
 

@@ -1,11 +1,12 @@
 """Verdicts on disk, each under a hash of all that it depends on.
 
-    exercise, its twist, the answer's cells, the hidden seed ─────┐
-    course_lib, judging and child of grader, torch, Triton ───────┼─▶ key ─▶ verdicts/KEY.json
+    exercise, its twist, the cells as they are run, the seed ─────┐
+    engine, torch, Triton; what our code does, not how it reads ──┼─▶ key ─▶ verdicts/KEY.json
     where Python and its packages lie, and the sandbox ───────────┤
     the GPU, where an answer has kernels, and whether it counts ──┘
 
-What is in the store need not be judged again; whatever changes has another key. So grading goes on where it was stopped.
+What is in the store need not be judged again; whatever changes has another key. So grading goes on where it was stopped, and
+a better hint, comment or docstring judges no class anew.
 """
 
 from __future__ import annotations
@@ -24,13 +25,18 @@ import torch
 import triton
 
 from course_lib.exercise import Exercise, Verdict
-from grader import ENGINE, ROOT, GPUMode, disk
+from grader import ENGINE, ROOT, GPUMode, disk, sources
 from grader.child import sandbox
+from grader.judging.provided import with_provided
 from tritontrace.profiling import bench
 from tritontrace.replay import wire
 
 NO_GPU = "no GPU"
+OF_ALL = ("__init__", "criteria")  # what exercises and catalogues of all units share
 JUDGING = ("judging", "child")  # rooms of grader/; a change in the others changes no verdict
+HIDDEN = Path("judging", "hidden")
+SHOWING = ("figures", "jupyter", "render")  # rooms of course_lib/ that show what was found
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class VerdictStore:
@@ -57,7 +63,8 @@ def key_of(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, devi
     """The name of the verdict on an answer. `device` is device() of the process that judges."""
     unit = exercise.id.split(".")[0]
     on = device if exercise.kind == "kernel" else ""  # the other exercises get the same verdict everywhere
-    what = [exercise.id, [list(cell) for cell in cells], seed, code_version(unit), _environment(), on]
+    run = [list(cell) for cell in with_provided(exercise, cells)]
+    what = [exercise.id, run, seed, code_version(unit), _environment(), on]
     content = json.dumps([*what, exercise.twist] if exercise.twist else what)
     return hashlib.sha256(content.encode()).hexdigest()[:40]
 
@@ -100,22 +107,34 @@ one_at_a_time = threading.RLock()
 def code_version(unit: str = "") -> str:
     """A hash of torch, Triton and all our code that a verdict of this unit (a module's name) depends on; "": of any unit."""
     digest = hashlib.sha256(f"{torch.__version__} {triton.__version__}".encode())
+    course, grading = ROOT / "course_lib", ROOT / "grader"
+    for path in sorted([*sources(ENGINE / "tritontrace"), *(course / "hardware" / "measured").glob("*.json")]):
+        _add(digest, path, path.read_bytes())  # oracles read what was measured
+    hidden = [path for path in (grading / HIDDEN).rglob("*.py") if unit in ("", _unit_of(path))]
+    judging = [path for room in JUDGING for path in (grading / room).glob("*.py")]
     with one_at_a_time:
-        units = _imported(unit)
-    judging = [path for room in JUDGING for path in (ROOT / "grader" / room).glob("*.py")]
-    for path in sorted([*(ENGINE / "tritontrace").rglob("*.py"), *(ROOT / "course_lib").rglob("*.py"), *judging]):
-        elsewhere = unit and _unit_of(path) not in (*units, "__init__", None)
-        shown = "figures" in _name(path).parts
-        if not elsewhere and not shown:
-            _add(digest, path)
-    for path in sorted((ROOT / "grader" / "judging" / "hidden").glob(f"{unit or '*'}.py")):
-        _add(digest, path)
+        units = (*_imported(unit), *OF_ALL, None)
+        for path in sorted([*sources(course), *judging, *hidden]):
+            if not (unit and _unit_of(path) not in units) and _name(path).parts[1] not in SHOWING:
+                content = path.read_bytes()
+                _add(digest, path, _meaning(content) if path.suffix == ".py" else content)
     return digest.hexdigest()
 
 
+@functools.cache
+def _meaning(source: bytes) -> bytes:
+    """A hash of what a module does: of its syntax tree, without docstrings."""
+    module = ast.parse(source)
+    for node in ast.walk(module):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return hashlib.sha256(ast.dump(module).encode()).digest()
+
+
 def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
-    """The unit's module or package of exercises, and those of other units that it takes something from."""
-    files = [p for p in (ROOT / "course_lib" / "exercises").rglob("*.py") if _unit_of(p) == unit]
+    """The unit's module or package of exercises, and those of other units that it or its hidden cases take something from."""
+    rooms = (ROOT / "course_lib" / "exercises", ROOT / "grader" / HIDDEN)
+    files = [path for room in rooms for path in room.rglob("*.py") if _unit_of(path) == unit]
     if unit in seen or not files:
         return seen
     seen |= {unit}
@@ -129,9 +148,11 @@ def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
 
 
 def _unit_of(path: Path) -> str | None:
-    """The module or package of exercises that a file belongs to; None for a file from elsewhere."""
-    room, folder, *rest = _name(path).parts
-    return rest[0].removesuffix(".py") if (room, folder) == ("course_lib", "exercises") else None
+    """The unit whose exercises, sentences or hidden cases a file has, or the module that units share; None for a file from elsewhere."""
+    match = re.match(
+        r"(?:course_lib/exercises|course_lib/catalogue|grader/judging/hidden)/(\w+)", _name(path).as_posix()
+    )
+    return match and match[1]
 
 
 def _name(path: Path) -> Path:
@@ -139,5 +160,5 @@ def _name(path: Path) -> Path:
     return path.relative_to(ENGINE if path.is_relative_to(ENGINE / "tritontrace") else ROOT)
 
 
-def _add(digest: hashlib._Hash, path: Path) -> None:
-    digest.update(f"{_name(path)}\0".encode() + path.read_bytes())
+def _add(digest: hashlib._Hash, path: Path, content: bytes) -> None:
+    digest.update(f"{_name(path)}\0".encode() + content)

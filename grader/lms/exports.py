@@ -77,10 +77,11 @@ def by_exercise(
     absent: Sequence[Absent] = (),
 ) -> Rows:
     """A row per student: section and group, the points of each exercise, those of More behind the path's, the extra credit
-    (what counts of More, and for speed), the penalty for lateness, the score, the maximum, which is the path's, and which
-    exercises were given points or a comment by hand. Who has handed in nothing comes last, without points."""
+    (what counts of More, and for speed), the penalty for lateness, the score, the maximum, which is the path's, which exercises
+    were given points or a comment by hand, and on which GPU kernels were judged, too. Who has handed in nothing comes last, without
+    points."""
     exercises = [*counting.ids("path"), *counting.ids("more")]
-    last = ["extra", "penalty", "score", "out_of", "by_hand"]
+    last = ["extra", "penalty", "score", "out_of", "by_hand", "gpu"]
     more = (f"{MORE} {id}" for id in counting.ids("more"))
     rows: Rows = [["student", "name", "section", "group", *counting.ids("path"), *more, *last]]
 
@@ -91,7 +92,7 @@ def by_exercise(
     for entry in entries:
         points = [entry.scores[id] for id in exercises]
         numbers = [*points, sum(entry.extra.values()), entry.penalty, entry.score, counting.out_of]
-        rows.append([*who(entry.student, entry.name), *numbers, " ".join(entry.by_hand)])
+        rows.append([*who(entry.student, entry.name), *numbers, " ".join(entry.by_hand), ", ".join(entry.gpus)])
     nothing = [None] * (len(exercises) + len(last))
     return rows + [[*who(*student), *nothing] for student in absent]
 
@@ -319,6 +320,8 @@ def feedback(entry: Entry, verdicts: Mapping[str, Verdict], counting: ExerciseCo
         lines.append(html.escape(". ".join([line, *by_hand, *failed])))
     if entry.penalty:
         lines.append(f"late: -{entry.penalty:g}")
+    if entry.gpus:
+        lines.append(html.escape(f"kernels judged on {', '.join(entry.gpus)}, too"))
     return "<br>".join(lines)
 
 

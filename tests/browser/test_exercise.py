@@ -11,10 +11,12 @@ from playwright.sync_api import expect
 
 import grader
 from course_lib.exercises import find
+from course_lib.exercises.hints import hints_on
 from grader.published import solution_cell
 
 UNIT = "00_start_here"
 EXERCISE = find("start.add_one")
+HINTS = hints_on(EXERCISE.id)
 PATH = [exercise for exercise in grader.exercises(UNIT).values() if exercise.track == "path"]
 POINTS, MINUTES = [exercise.points for exercise in PATH], sum(exercise.minutes for exercise in PATH)
 RIGHT = solution_cell(EXERCISE.id)
@@ -91,14 +93,14 @@ def test_wrongly_with_hints_then_rightly(verdict, notebook, progress):
     expect(wrong).to_contain_text("Does the grid round up?")
     expect(wrong).to_contain_text("partly right")
     expect(wrong.locator("li").get_by_title("failed", exact=True)).to_have_count(2)
-    first = EXERCISE.hints[0].partition("`")[0]
+    first = HINTS[0].partition("`")[0]
     expect(wrong.get_by_text(first).first).to_be_hidden()  # behind a click
     wrong.locator("summary").first.click()
     expect(wrong.get_by_text(first).first).to_be_visible()
     progress(MINUTES, WRONG_POINTS)
 
     notebook.write(notebook.find(r"# hint\(.*\)")[0], f'hint("{EXERCISE.id}")')
-    for number, hint in enumerate(EXERCISE.hints, 1):
+    for number, hint in enumerate(HINTS, 1):
         notebook.page.keyboard.press("Control+Enter")
         expect(notebook.page.locator(".jp-Notebook-cell.jp-mod-active")).to_contain_text(
             f"Hint {number} of 3: {hint.replace('`', '')}"

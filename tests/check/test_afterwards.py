@@ -68,7 +68,7 @@ def test_a_notebook_goes_on_and_shows_it_below_the_verdict():
     hurry = "import os, threading\nfrom course_lib import checking\ncheck = checking.check\n"
     hurry += "os.environ['TRITON_ALWAYS_COMPILE'], checking.COMPILE_SECONDS = '1', 0.01"
     answer, waiting = f"{IMPORTS}\n{solution_cell(TRANSPOSE.id)}", "for t in threading.enumerate():"
-    waiting += "\n    if t.daemon and '(work)' in t.name: t.join()"
+    waiting += f"\n    if t.name == {afterwards.BELOW!r}: t.join()"
     cells = [hurry, answer, f'check("{TRANSPOSE.id}", {TRANSPOSE.entry})', waiting]
     nb = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells])
     NotebookClient(nb, timeout=120, kernel_name="python3").execute()

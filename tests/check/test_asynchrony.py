@@ -12,7 +12,7 @@ from tritontrace.replay import wire
 from tritontrace.results import Cause, Footprint, Hazard, Launch, Passes, Simulated
 
 X = torch.zeros(1024)
-EXERCISE = Exercise("unit.copy", "copy", "copy(x)", 1, 1, 1, [], lambda x: x.double(), language="Gluon")
+EXERCISE = Exercise("unit.copy", "copy(x)", 1, 1, 1, [], lambda x: x.double(), language="Gluon")
 
 
 def trial(simulated=None, footprints=(), output=X, **evidence):

@@ -23,9 +23,7 @@ def thrice(x):
     return 3 * x.double()
 
 
-DOUBLE = Exercise(
-    "toy.double", "double", "double(x)", 1, 1, 1, (), twice, budget=lambda right, *_: torch.full_like(right, 1e-6)
-)
+DOUBLE = Exercise("toy.double", "double(x)", 1, 1, 1, (), twice, budget=lambda right, *_: torch.full_like(right, 1e-6))
 THRICE = Misconception(thrice, "Three times.", twice)
 
 

@@ -85,7 +85,8 @@ def test_where_it_did_not_run_a_verdict_says_so_and_what_is_recorded():
     row = measured("answers")["answers"][exercise.id]
     assert "Not run on a GPU. Recorded on" in render.text(found) and f"{row['ratio']:.2f} of" in render.html(found)
     ran, _ = judged(told(*right()))
-    assert "Not run on a GPU" not in render.text(ran)
+    assert ran.gpu == "H200" and "Not run on a GPU" not in render.text(ran)
+    assert all("ran on H200, too" in shown for shown in (render.text(ran), render.html(ran)))
 
 
 @pytest.mark.parametrize(
@@ -127,6 +128,8 @@ def test_a_busy_gpu_is_not_waited_for(monkeypatch, tmp_path):
 
     on_gpu.run(EXERCISE, [{}] * len(held), held, busy)
     assert {(trial.evidence.on_gpu.not_run, trial.evidence.on_gpu.waiting) for trial in held} == {("busy", 3)}
+    line = criteria.RightOnGPU().judge(EXERCISE, held)
+    assert line.status == "not_judged" and "3 other checks" in line.seen
     assert alone.value.waiting == 0
 
 

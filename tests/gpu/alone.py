@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from course_lib.execution.timed import difference
 from course_lib.exercise import Exercise
 from course_lib.exercises import find
-from course_lib.exercises.coalescing.cases import matrix, matrix_and_index, vector
+from course_lib.exercises.coalescing.cases import matrix, matrix_and_index, pairs
 from grader.audit import variants
 from tritontrace.replay import load
 
@@ -31,7 +31,7 @@ LARGE = {
     "coalescing.gather_rows": matrix_and_index(4096, 2000, 4096),
     "coalescing.transpose": matrix(2048, 2048),
     "coalescing.column_sum": matrix(8192, 512),
-    "coalescing.deinterleave": vector(1 << 22),
+    "coalescing.deinterleave": pairs(1 << 21),
     "fusion.online_softmax": matrix(4096, 4096),
 }
 CANARY, AROUND = 77, 64  # what no result is; elements of it behind each

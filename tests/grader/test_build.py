@@ -132,6 +132,7 @@ def test_check_names_what_differs(course, monkeypatch):
             "return math  # {{unit points}}\n    math",
             r"90_toy.py:2\d: {{unit points}} stands in a code cell",
         ),
+        ("# %% [markdown]\n# More", '# %% given="toy.root"\n\n# %% [markdown]\n# More', r"90_toy.py:23: an empty cell"),
         ("# %% [markdown]\n# More", '# %% [markdown] exercise="toy.x"\n# More', r"90_toy.py:23: one of exercise"),
     ],
 )

@@ -108,6 +108,9 @@ def test_a_remark_must_have_been_read_beside_its_variant(no_remarks):
 def test_what_was_proved_need_not_be_read(no_remarks):
     for sentence in (criteria.RIGHT_FORMULA, criteria.OTHER_FORMULA):
         assert row_with(sentence.format(case="5 x 7")).as_expected
+    shown = criteria.ALREADY.format(shapes="`x` of shape (1,)", line=4, does="loads", tensor="x")
+    remarks.write({("toy.double", "a"): "Rows up to 5 are right."})
+    assert row_with(f"Rows up to 5 are right. {shown}").as_expected and not row_with(shown).as_expected
 
 
 WHOLE = """# %% name="whole" exercise="coalescing.row_copy"

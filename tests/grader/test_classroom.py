@@ -292,37 +292,6 @@ def test_a_verdict_has_another_name_when_anything_that_it_depends_on_changes():
     )  # it has no kernel
 
 
-def test_the_version_covers_the_judging_code_and_no_other(tmp_path, monkeypatch):
-    def version(unit=""):
-        verdicts.code_version.cache_clear()
-        return verdicts.code_version(unit)
-
-    for name in (
-        "course_lib/exercises/a.py",
-        "course_lib/exercises/b/__init__.py",
-        "course_lib/exercises/b/cases.py",
-        "course_lib/checking.py",
-        "grader/reporting/report.py",
-    ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("1")
-    monkeypatch.setattr(verdicts, "ROOT", tmp_path)
-    monkeypatch.setattr(verdicts, "ENGINE", tmp_path / "tritontrace" / "src")
-    before, before_a = version(), version("a")
-    (tmp_path / "grader/reporting/report.py").write_text("2")
-    assert (version(), version("a")) == (before, before_a)
-    (tmp_path / "course_lib/exercises/b/cases.py").write_text("2")
-    assert version() != before and version("a") == before_a
-    (tmp_path / "course_lib/checking.py").write_text("2")
-    assert version("a") != before_a
-    (tmp_path / "course_lib/exercises/a.py").write_text("from course_lib.exercises.b.oracles import seen")
-    before_a, before_b = version("a"), version("b")
-    (tmp_path / "course_lib/exercises/b/cases.py").write_text("3")
-    assert version("a") != before_a and version("b") != before_b
-    monkeypatch.undo()
-    verdicts.code_version.cache_clear()
-
-
 def test_a_damaged_verdict_is_no_verdict(tmp_path):
     store = verdicts.VerdictStore(tmp_path)
     store.put("a", criteria.refused(QUICK[0], "why"))

@@ -159,6 +159,7 @@ def test_what_is_in_it(made):
     (wheel,), (sdist,) = made.glob("strides*.whl"), made.glob("strides*.tar.gz")
     for unit in UNITS:
         assert {f"course_lib/{kind}/{unit}/{unit}.ipynb" for kind in ("notebooks", "solutions")} <= names(wheel)
+    assert {f"course_lib/exercises/hints/{module}.md" for module in UNITS.values()} <= names(wheel)
     kept_back = re.compile(r"(^|/)(grader/judging/hidden|grader/audit/variants|tests)/")
     assert [name for file in (wheel, sdist) for name in names(file) if kept_back.search(name)] == []
     assert not [name for name in names(wheel) if not name.startswith(("course_lib/", "grader/", "strides"))]

@@ -6,11 +6,13 @@ import subprocess
 import zipfile
 
 import pytest
+import torch
 from rich.console import Console
 from typer.testing import CliRunner
 
 from grader import doctor
 from grader.child import landlock, memory, sandbox, seccomp
+from tritontrace.profiling import nsight
 
 
 def row(name, folder, **more):
@@ -38,6 +40,51 @@ def test_without_a_sandbox_the_doctor_says_what_to_install(bare, tmp_path):
     found = row("sandbox", tmp_path)
     assert found.stops and found.here == "none" and "--accept-risk" in found.advice
     assert "Install the package `bubblewrap`" in row("bubblewrap", tmp_path).advice
+
+
+@pytest.fixture
+def card(monkeypatch, tmp_path):
+    """A machine with a card and `ncu`, whose driver and kernel say this of counters."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda number=0: "NVIDIA L4")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda number=0: (8, 9))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda number=0: (22 << 30, 23 << 30))
+    monkeypatch.setattr(nsight.shutil, "which", lambda name: f"/usr/bin/{name}")
+
+    def say(driver, capabilities):
+        for name, text in (("DRIVER", driver), ("ITSELF", f"CapEff:\t{capabilities}\n")):
+            (tmp_path / name).write_text(text)
+            monkeypatch.setattr(doctor, name, tmp_path / name)
+
+    return say
+
+
+ALL_RIGHTS, IN_A_CONTAINER, NONE = "000001ffffffffff", "00000000a80425fb", "0000000000000000"
+
+
+@pytest.mark.parametrize(
+    "driver, capabilities, allowed",
+    [
+        ("RmProfilingAdminOnly: 0\n", NONE, True),
+        ("RmProfilingAdminOnly: 1\n", NONE, False),
+        ("RmProfilingAdminOnly: 1\n", IN_A_CONTAINER, False),  # root, but not the machine's
+        ("RmProfilingAdminOnly: 1\n", ALL_RIGHTS, True),
+        ("", NONE, False),
+    ],
+)
+def test_the_doctor_says_who_may_read_counters(card, tmp_path, driver, capabilities, allowed):
+    card(driver, capabilities)
+    found = row("counters", tmp_path)
+    assert (found.advice == "") == allowed and not found.stops
+    assert allowed or "NVreg_RestrictProfilingToAdminUsers=0" in found.advice
+    assert row("GPU 0", tmp_path).here == "NVIDIA L4, sm_89"
+
+
+def test_without_ncu_the_doctor_says_what_is_missing(card, monkeypatch, tmp_path):
+    card("RmProfilingAdminOnly: 0\n", NONE)
+    monkeypatch.setattr(nsight.shutil, "which", lambda name: None)
+    assert row("counters", tmp_path).here == "no `ncu`"
 
 
 def test_landlock_and_seccomp_alone_are_enough(bare, monkeypatch, tmp_path):

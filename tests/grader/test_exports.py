@@ -47,10 +47,19 @@ def roster(tmp_path, text):
 
 def test_per_exercise(home):
     rows, _ = read(home, "exercises")
-    ada = dict(student="ada", name="Ada Byron", extra="1.5", penalty="0", score="15.5", out_of="14", by_hand="")
+    ada = dict(student="ada", name="Ada Byron", extra="1.5", penalty="0", score="15.5", out_of="14", by_hand="", gpu="")
     assert rows[0] == ada | {"section": "", "group": "", "toy.double": "10", "toy.root": "4"}
     assert [row["score"] for row in rows] == ["15.5", "10", "7.25", "0"]
     assert rows[2]["toy.root"] == "1.25" and [row["by_hand"] for row in rows] == ["", "", "toy.root", ""]
+
+
+def test_the_gpu_that_judged_kernels_is_named(home):
+    counting = counts.of(home, UNIT)
+    entries = [replace(entry, gpus=("H100", "H200")) for entry in results.gradebook(home, UNIT)]
+    head, first, *_ = exports.by_exercise(counting, entries)
+    assert first[head.index("gpu")] == "H100, H200"
+    assert exports.feedback(entries[0], {}, counting).endswith("kernels judged on H100, H200, too")
+    assert "judged on" not in exports.feedback(replace(entries[0], gpus=()), {}, counting)
 
 
 def test_what_a_spreadsheet_would_run_is_text(home):

@@ -10,6 +10,7 @@ import grader
 from course_lib.criteria import TritonDidTheWork
 from course_lib.exercises import UNITS
 from course_lib.exercises.flash_backward.criteria import KernelsMadeTheGradients
+from course_lib.exercises.hints import hints_on, in_unit
 from grader import published
 from grader.audit import kill_matrix, variants
 from grader.audit.variants import walking
@@ -30,11 +31,16 @@ def test_built_notebooks_match_their_source(unit):
 @each_exercise
 def test_an_exercise_is_complete(unit, exercise):
     assert exercise.points > 0 and exercise.points == int(exercise.points)
-    assert len(exercise.hints) == 3
+    assert len(hints_on(exercise.id)) == 3
     assert 1 <= exercise.difficulty <= 5 and exercise.minutes > 0 and exercise.lines > 0
     groups = {case.group for case in exercise.cases}
     asked = {c.group for c in [*exercise.gates, *exercise.criteria] if hasattr(c, "group")}
     assert asked == groups, "a group of cases that nobody reads, or a criterion without cases"
+
+
+@each_unit
+def test_hints_are_on_exercises_that_there_are(unit):
+    assert in_unit(UNITS[unit]).keys() == {e.id.partition(".")[2] for e in grader.exercises(unit).values()}
 
 
 @each_exercise

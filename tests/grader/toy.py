@@ -65,7 +65,6 @@ class Worth(Criterion):
 def exercise(name: str, points: float, bonus: float = 0) -> Exercise:
     return Exercise(
         id=f"toy.{name}",
-        entry=name,
         signature=f"{name}(x)",
         minutes=1,
         difficulty=1,

@@ -48,7 +48,6 @@ def softmax_budget(expected, dtype, arguments):
 
 softmax = Exercise(
     id="toy.softmax",
-    entry="softmax",
     signature="softmax(x: (M, N)) -> (M, N)",
     minutes=1,
     difficulty=1,
@@ -87,7 +86,6 @@ def scaled_rows(M, N):
 FP16 = torch.float16
 matmul = Exercise(
     id="toy.matmul",
-    entry="matmul",
     signature="matmul(a: (M, K), b: (K, N)) -> (M, N)",
     minutes=1,
     difficulty=1,
@@ -128,7 +126,6 @@ def qkv(S, D, scale=1.0):
 
 attention = Exercise(
     id="toy.attention",
-    entry="attention",
     signature="attention(q, k, v: (S, D)) -> (S, D), causal; D is 16, 32 or 64",
     minutes=1,
     difficulty=1,

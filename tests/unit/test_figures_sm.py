@@ -21,6 +21,7 @@ PICTURES = {
     "matmul_ladder": (),
     "attention_ladder": (),
     "who_holds_what": (),
+    "explore_who_holds_what": (),
     "banks": (3,),
 }
 
@@ -41,6 +42,14 @@ def test_the_widget_follows_its_controls(notebook):
     widget.named["registers"].value = 32
     widget.named["shared_kib"].value = 8
     assert "T4: 8 programs" in words(widget.figure)
+
+
+def test_the_lit_lane_follows_its_controls(notebook):
+    widget = F.explore_who_holds_what()
+    assert "lane 5 of warp 0 holds 2 pieces of the block, in r0-3 and r4-7" in words(widget.figure)
+    widget.named["size"].value = "1 x 2"  # 64 lanes with two columns each cover 16 x 8 elements
+    widget.named["lane"].value = 31
+    assert "lane 31 of warp 0 holds 4 pieces of the block, in r0-1 and r2-3 and r4-5 and r6-7" in words(widget.figure)
 
 
 def test_the_walk_in_groups_is_the_best_of_three():

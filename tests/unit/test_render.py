@@ -7,7 +7,7 @@ import pytest
 
 from course_lib import progress, render
 from course_lib.exercise import CodeLine, ErrorMap, Finding, Request, Spent, Verdict
-from course_lib.exercises import find
+from course_lib.exercises.hints import hints_on
 from course_lib.render import drawings, verdicts
 from tritontrace.colours import DONE, EDGE, HOLDS, PARTLY, WRONG
 from tritontrace.results import Cause
@@ -67,7 +67,7 @@ class Heard(HTMLParser):
 
 def test_what_is_heard_is_what_is_seen_and_in_that_order():
     said = " | ".join(filter(None, Heard(render.html(VERDICT)).said))
-    hints = [f"hint {n} of 3 | {hint}" for n, hint in enumerate(find(VERDICT.exercise).hints, 1)]
+    hints = [f"hint {n} of 3 | {hint}" for n, hint in enumerate(hints_on(VERDICT.exercise), 1)]
     assert said == " | ".join(
         [
             "partly right | coalescing.transpose | 3 / 9 | points | The tail is missing.",

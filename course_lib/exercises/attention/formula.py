@@ -70,7 +70,6 @@ def claims_checked() -> dict[str, bool | int]:
 
 claims = Exercise(
     id="attention.claims",
-    entry="claims",
     signature="claims: dict[str, bool | int]",
     kind="values",
     minutes=8,
@@ -80,13 +79,6 @@ claims = Exercise(
     cases=[Case("ten claims", "plain", lambda g: {})],
     oracle=claims_checked,
     criteria=[Truths(4, "true and false claims told apart"), Numbers(1, "pairs and queries, counted")],
-    hints=[
-        "Each row of o is a mean of the rows of v, weighted by a softmax of one query's scores. Which of the claims change the weights?",
-        "A softmax does not change if the same number is added to all its scores, but it does change if they are multiplied. Rotary "
-        "leaves a dot product of q and k as it is if the positions of both grow by the same number.",
-        "With 4 queries and 6 keys the last query sees 6 keys, and each query before it sees one key less. With 6 queries and 4 keys, "
-        "this leaves no key for the first two. A rotated v arrives in o as it was rotated, whatever the position of the query.",
-    ],
 )
 
 
@@ -98,7 +90,6 @@ def halves(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> t
 
 rotary = Exercise(
     id="attention.rotary",
-    entry="rotary",
     signature="rotary(x: (..., N, D), positions: (N,), base=10000.0) -> (..., N, D) of the dtype of x",
     minutes=15,
     difficulty=2,
@@ -122,14 +113,6 @@ rotary = Exercise(
         Correct("anywhere", 2, "positions up to 30,000, in any order"),
         Correct("half", 2, "half precision in and out, angles in float32"),
     ],
-    hints=[
-        "Turning the point (x, y) by the angle t gives (x cos t - y sin t, x sin t + y cos t). How many points are there in a row of D?",
-        "Take even and odd columns: x[..., 0::2] and x[..., 1::2], each (..., N, D / 2). The angles are positions[:, None] times "
-        "base ** (-2 i / D), (N, D / 2), in float32.",
-        "freq = base ** (-torch.arange(0, D, 2, dtype=torch.float32) / D); angle = positions[:, None].float() * freq; fill "
-        "out[..., 0::2] with even * cos - odd * sin and out[..., 1::2] with even * sin + odd * cos, where even and odd are "
-        "float32. Return out in the dtype of x.",
-    ],
     mistakes=[
         Misconception(
             halves,
@@ -146,7 +129,6 @@ rotary = Exercise(
 
 attention = Exercise(
     id="attention.attention",
-    entry="attention",
     signature="attention(q: (..., Nq, D), k, v: (..., Nk, D), causal=False, scale=None) -> o: (..., Nq, D), lse: (..., Nq) float32",
     without=["course_lib.workloads.torch_attention"],
     minutes=20,
@@ -180,13 +162,6 @@ attention = Exercise(
         Correct("hard", 1, "scores far from 0"),
         Correct("half", 1, "half precision in and out, float32 inside"),
     ],
-    hints=[
-        "There are four steps: scores, mask, softmax, and a weighted mean of v. `@` multiplies matrices in the last two dimensions.",
-        "Mask with -inf before the softmax: torch.ones(Nq, Nk, dtype=torch.bool).tril(Nk - Nq) is True where a query sees a key. "
-        "torch.logsumexp and torch.softmax subtract the maximum for you.",
-        "A row of -inf makes torch.softmax NaN. Use p = torch.exp(s - torch.where(lse == -math.inf, 0, lse)[..., None]) with "
-        "lse = torch.logsumexp(s, -1). Cast q, k and v with .float() first, and o back to q.dtype last.",
-    ],
     mistakes=[
         UNSCALED,
         UNMASKED,
@@ -207,7 +182,6 @@ attention = Exercise(
 
 backward = Exercise(
     id="attention.attention_backward",
-    entry="attention_backward",
     signature="attention_backward(q, k, v, o, do, lse, causal: bool) -> dq, dk, dv",
     without=["torch.autograd.graph"],
     minutes=35,
@@ -243,14 +217,6 @@ backward = Exercise(
         Correct("hard", 3, "large, rising and low scores"),
         Correct("half", 2, "half precision in and out, float32 inside"),
         LargestBuffer(lambda q, k, **_: q.shape[-2] * k.shape[-2], 2, "never Nq x Nk"),
-    ],
-    hints=[
-        "A tile of scores can be computed again from q and k. With lse, how do you get its probabilities without a softmax?",
-        "p = exp(s - lse) holds in each tile. Then dv += p.mT @ do, dp = do @ v.mT, ds = p * (dp - delta), dq += ds @ k * scale "
-        "and dk += ds.mT @ q * scale, with delta = rowsum(do * o), computed once.",
-        "Queries that see nothing have lse = -inf and scores of -inf, and exp(-inf - -inf) is NaN. Subtract base = "
-        "torch.where(lse == -math.inf, 0, lse) instead of lse. Accumulate dq, dk, dv in float32 tensors of the shape of q, k, v, "
-        "take tiles of 64 by 64, and cast each result once, at the end.",
     ],
     mistakes=[
         starts_from_empty,

@@ -38,7 +38,6 @@ from course_lib.mistakes import every
 
 merge = Exercise(
     id="attention.merge",
-    entry="merge",
     signature="merge(a, b) -> (m, l, acc), the state of both; each is (m: (...,), l: (...,), acc: (..., D))",
     minutes=15,
     difficulty=3,
@@ -63,14 +62,6 @@ merge = Exercise(
         Correct("nothing", 1, "two empty states"),
         Correct("large", 2, "scores far from 0, and far apart"),
         Holds(any_order, 1, "any order, any grouping", "order"),
-    ],
-    hints=[
-        "The sums of each state are relative to its own maximum. Relative to what should the new sums be?",
-        "m = torch.maximum(m_a, m_b). A sum relative to m_a becomes one relative to m when it is multiplied by exp(m_a - m). "
-        "What does that give where both maxima are -inf?",
-        "Where m is -inf, subtract 0 instead of m: base = torch.where(m == -math.inf, 0, m). Then alpha_a = torch.exp(m_a - base) is "
-        "0 for an empty state, and alpha_b likewise; l = l_a * alpha_a + l_b * alpha_b; acc = acc_a * alpha_a[..., None] + acc_b * "
-        "alpha_b[..., None].",
     ],
     mistakes=[
         *MERGES,
@@ -102,7 +93,6 @@ def tile_cases(group: str, wanted: Callable[[int, int, int, int], bool]) -> list
 
 causal_tiles = Exercise(
     id="attention.causal_tiles",
-    entry="causal_tiles",
     signature="causal_tiles(pid, bm, bn, nq, nk) -> tuple[int, int]: (full, end)",
     kind="formula",
     without=["course_lib.figures.attention"],
@@ -124,18 +114,11 @@ causal_tiles = Exercise(
         Holds(right_tiles, 1, "more keys than queries", "more keys"),
         Holds(right_tiles, 1, "more queries than keys", "more queries"),
     ],
-    hints=[
-        "Two queries of the tile decide. All of its queries see what the first one sees. None of them sees what the last one does not see.",
-        "Query i sees i + nk - nq + 1 keys, but at least 0 and at most nk. The last query of the tile is min((pid + 1) * bm, nq) - 1.",
-        "seen_by = lambda i: min(max(i + nk - nq + 1, 0), nk). full = seen_by(first) // bn, and end = -(-seen_by(last) // bn), "
-        "which rounds up.",
-    ],
 )
 
 
 tiled_attention = Exercise(
     id="attention.tiled_attention",
-    entry="tiled_attention",
     signature="tiled_attention(q, k, v, causal: bool, bm: int, bn: int) -> o: (..., Nq, D), lse: (..., Nq) float32",
     minutes=35,
     difficulty=4,
@@ -177,15 +160,6 @@ tiled_attention = Exercise(
             longest=lambda q, bm, bn, **_: max(bm, bn, q.shape[-1] + 1),
         ),
         Products(2, "skips tiles that no query sees"),
-    ],
-    hints=[
-        "Write a loop over tiles of bm queries, and inside it a loop over tiles of bn keys. What does a tile of queries carry from one "
-        "tile of keys to the next?",
-        "It carries its state (m, l, acc). A tile of scores s has the state (s.amax(-1), p.sum(-1), p @ v) with p = exp(s - its maximum). "
-        "Merge this state into the one that you carry. After the last tile o = acc / l and lse = m + log(l).",
-        "Start from m = -inf, l = 0, acc = 0. For the mask compare offs_m = i + torch.arange(...) + Nk - Nq with offs_n = j + "
-        "torch.arange(...). causal_tiles(pid, bm, bn, Nq, Nk)[1] says where to stop. At the end, "
-        "o = acc / torch.where(l == 0, 1, l)[..., None], written into o[..., i : i + bm, :]. Cast tiles with .float().",
     ],
     mistakes=[
         UNSCALED,
@@ -239,7 +213,6 @@ def padded_tiles(output: int, n: int, d: int, bm: int, bn: int, itemsize: int, c
 
 flash_bytes = Exercise(
     id="attention.flash_bytes",
-    entry="flash_bytes",
     signature="flash_bytes(n, d, bm, bn, itemsize, causal) -> int",
     kind="formula",
     without=["course_lib.figures.attention"],
@@ -257,13 +230,6 @@ flash_bytes = Exercise(
         Correct("ragged", 1, "equal to the trace, for ragged sizes"),
         Correct("causal", 2, "equal to the trace, if causal"),
         Correct("causal ragged", 1, "equal to the trace, if causal, for ragged or wide tiles"),
-    ],
-    hints=[
-        "Which program moves what? Each row of q, o and lse belongs to one program. Every program reads k and v again.",
-        "A program of a full pass reads n rows of k and of v. A program of a causal pass stops after the last tile that it sees. It reads "
-        "causal_tiles(pid, bm, bn, n, n)[1] tiles of bn rows, of which the last may be short.",
-        "rows = sum(min(n, end * bn) for each program), with end = ceil(n / bn) if the pass is not causal. Then add "
-        "2 * n * d * itemsize for q and o, 4 * n for lse, and 2 * rows * d * itemsize for k and v.",
     ],
     mistakes=[
         every(

@@ -6,12 +6,7 @@ from course_lib.criteria import roundings
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant
 
-SOURCE = """import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+KERNEL = """@triton.jit
 def given_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
     cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
@@ -29,7 +24,7 @@ def given_transpose(x):
 """
 
 TRANSPOSE = Given(
-    SOURCE,
+    KERNEL,
     "given_transpose",
     {"x": "MN"},
     right=lambda x: x.double().T,
@@ -39,7 +34,6 @@ TRANSPOSE = Given(
 
 break_transpose = Exercise(
     id="coalescing.break_transpose",
-    entry="breaking_inputs",
     signature='breaking_inputs() -> a list of at most 3 dicts {"x": a tensor (M, N)}',
     kind="formula",
     called="for its inputs",
@@ -57,12 +51,4 @@ break_transpose = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[Kills(TRANSPOSE, 1 / 2, 4)],
-    hints=[
-        "Which parts of the kernel do nothing at all for a contiguous 64 x 64 matrix? An input that shows a "
-        "mistake in a part must need it.",
-        "Try sizes that are not divisible by 32; M larger and smaller than N; rows that lie apart, columns that lie apart; values that a "
-        "careless conversion would change: large, tiny, negative, more than 10 bits.",
-        "Three inputs are enough: a tall ragged x, a wide ragged x[::2, ::3] of a larger matrix with values such as 1e6 + 0.25, and a "
-        "single row.",
-    ],
 )

@@ -17,7 +17,6 @@ from course_lib.mistakes import miscounted, on_exception
 
 sectors_touched = Exercise(
     id="coalescing.sectors_touched",
-    entry="sectors_touched",
     signature="sectors_touched(addresses: list[int], itemsize: int) -> int",
     kind="formula",
     minutes=5,
@@ -49,16 +48,10 @@ sectors_touched = Exercise(
         Correct("order", 1, "any order, and no lane at all"),
         Correct("straddling", 2, "elements that straddle sectors"),
     ],
-    hints=[
-        "Which sector holds byte 100? Which holds byte 127, and byte 128?",
-        "A set keeps each sector once. Put the sector of each lane's first byte into it, and look at its length.",
-        "The last byte that a lane reads is address + itemsize - 1. If it lies in another sector, that sector counts, too.",
-    ],
 )
 
 strided_efficiency = Exercise(
     id="coalescing.strided_efficiency",
-    entry="strided_efficiency",
     signature="strided_efficiency(stride: int, itemsize: int) -> float",
     kind="formula",
     minutes=5,
@@ -82,11 +75,6 @@ strided_efficiency = Exercise(
         Correct("float32", 2, "equal to the trace in float32"),
         Correct("other dtypes", 2, "odd strides, other dtypes"),
     ],
-    hints=[
-        "At which byte does lane i start? How many bytes are useful in all?",
-        "You have a function that counts sectors: give it the 32 addresses i * stride * itemsize.",
-        "Useful bytes are 32 * itemsize. Moved bytes are 32 * sectors_touched(addresses, itemsize).",
-    ],
     mistakes=[on_exception("NoneType", "If you call sectors_touched: is it solved? Unsolved, it returns None.")],
 )
 
@@ -100,7 +88,6 @@ PROBES = {
 
 predictions = Exercise(
     id="coalescing.predictions",
-    entry="predicted_sectors",
     signature="predicted_sectors: dict[str, int]",
     kind="values",
     minutes=5,
@@ -109,11 +96,6 @@ predictions = Exercise(
     cases=[Case("five kernels", "plain", lambda g: {})],
     oracle=lambda: {name: traced(**options).sectors for name, options in PROBES.items()},
     criteria=[Correct("plain", 5, "sectors, as the trace counts them")],
-    hints=[
-        "Take one group of 32 lanes. How many sectors does it touch? How many groups are there?",
-        "A sector holds 8 floats or 16 halves. A lane that is switched off touches nothing, but its neighbour may need the same sector.",
-        "shifted: a group starts 4 bytes into a sector and is 128 bytes long, so it ends 4 bytes into a fifth sector.",
-    ],
     mistakes=[
         miscounted(
             {
@@ -144,7 +126,6 @@ predictions = Exercise(
 
 padded_stride = Exercise(
     id="coalescing.padded_stride",
-    entry="padded_stride",
     signature="padded_stride(n: int, itemsize: int) -> int",
     kind="formula",
     minutes=5,
@@ -162,16 +143,10 @@ padded_stride = Exercise(
         Holds(starts_sectors, 2, "every row starts on a sector boundary"),
         Correct("plain", 2, "no larger than it must be"),
     ],
-    hints=[
-        "How many elements fill a sector?",
-        "The stride must be a multiple of that number.",
-        "Round n up: triton.cdiv(n, per_sector) * per_sector, with per_sector = 32 // itemsize.",
-    ],
 )
 
 divergence_passes = Exercise(
     id="coalescing.divergence_passes",
-    entry="divergence_passes",
     signature="divergence_passes(taken: list[bool], warp: int = 32) -> int",
     kind="formula",
     minutes=5,
@@ -196,10 +171,5 @@ divergence_passes = Exercise(
     criteria=[
         Correct("whole warps", 2, "whole warps"),
         Correct("short warps", 2, "short warps, other warp sizes, and no threads"),
-    ],
-    hints=[
-        "Cut the list into pieces of `warp` threads. Which answers can there be in one piece?",
-        "A piece makes as many passes as there are different answers in it.",
-        "len(set(piece)) is 1 or 2. Add it up over all pieces taken[start : start + warp].",
     ],
 )

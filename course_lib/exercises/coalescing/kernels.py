@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
-import torch
-
-from course_lib.criteria import (
-    GATES,
-    Coalesced,
-    Correct,
-    Programs,
-    Speed,
-    Traffic,
-    copy_bytes,
-    sum_budget,
-)
+from course_lib.criteria import GATES, Coalesced, Correct, Programs, Traffic, copy_bytes, sum_budget
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.coalescing.cases import gather_bytes, matrix, matrix_and_index, read_bytes, vector
+from course_lib.exercises.cases import FP16, Drawing, against_copy, cases_of
+from course_lib.exercises.coalescing.cases import gather_bytes, matrix, matrix_and_index, pairs, read_bytes
 from course_lib.exercises.coalescing.mistakes import (
     DOWN_A_COLUMN,
     added_in_float16,
@@ -30,30 +19,18 @@ from course_lib.exercises.coalescing.mistakes import (
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.mistakes import on_fault, on_race, row_by_row_into_columns
 
-
-def against_copy(name: str, draw: Callable, needed: Callable) -> Speed:
-    """Extra credit for this unit's kernels: full at 0.8 of the speed of a device copy of the needed bytes."""
-    return Speed("copy", Case(name, "speed", draw), needed, full=0.8, none=0.5, points=2)
-
-
 row_copy = Exercise(
     id="coalescing.row_copy",
-    entry="row_copy",
     signature="row_copy(x: (M, N), column stride 1) -> (M, N), contiguous",
     minutes=15,
     difficulty=3,
     lines=10,
-    cases=[
-        Case("256 x 128", "plain", matrix(256, 128)),
-        Case("1 x 1", "ragged", matrix(1, 1)),
-        Case("37 x 1031", "ragged", matrix(37, 1031)),
-        Case("203 x 7, float16", "ragged", matrix(203, 7, torch.float16)),
-        Case("45 x 100, a window", "strided", matrix(45, 100, layout="window")),
-        Case("9 x 80, rows apart, float16", "strided", matrix(9, 80, torch.float16, layout="apart")),
-        Case("512 x 1024", "performance", matrix(512, 1024)),
-        Case("128 x 512", "performance", matrix(128, 512)),
-        Case("64 x 512, float16", "performance", matrix(64, 512, torch.float16)),
-    ],
+    cases=cases_of(
+        plain=[matrix(256, 128)],
+        ragged=[matrix(1, 1), matrix(37, 1031), matrix(203, 7, FP16)],
+        strided=[matrix(45, 100, layout="window"), matrix(9, 80, FP16, layout="apart")],
+        performance=[matrix(512, 1024), matrix(128, 512), matrix(64, 512, FP16)],
+    ),
     oracle=lambda x: x.double(),
     gates=GATES,
     criteria=[
@@ -63,19 +40,12 @@ row_copy = Exercise(
         Coalesced("store", 1),
         Traffic(copy_bytes, 1),
     ],
-    bonus=[against_copy("8192 x 8192", matrix(8192, 8192), copy_bytes)],
-    hints=[
-        "A tile has rows and columns. Along which of the two are neighbours in the block also neighbours in memory?",
-        "rows[:, None] * row_stride + cols[None, :] addresses a whole tile of x; out has row stride N.",
-        "Mask with (rows < M) & (cols < N) in both the load and the store, and start triton.cdiv(M, BLOCK_M) by "
-        "triton.cdiv(N, BLOCK_N) programs of some thousand elements each.",
-    ],
+    bonus=[against_copy(matrix(8192, 8192), copy_bytes)],
     mistakes=[wasteful("load", DOWN_A_COLUMN), wasteful("store", DOWN_A_COLUMN), short_runs],
 )
 
 gather_rows = Exercise(
     id="coalescing.gather_rows",
-    entry="gather_rows",
     signature="gather_rows(x: (M, N), column stride 1, index: (K,) int64) -> (K, N)",
     minutes=10,
     difficulty=2,
@@ -85,12 +55,12 @@ gather_rows = Exercise(
         Case("1 of 1", "ragged", matrix_and_index(1, 1, 1)),
         Case("40 of 300 rows of 3", "ragged", matrix_and_index(300, 3, 40)),
         Case("17 of 50 rows of 1031", "ragged", matrix_and_index(50, 1031, 17)),
-        Case("77 of 90 rows of 5, float16", "ragged", matrix_and_index(90, 5, 77, torch.float16)),
+        Case("77 of 90 rows of 5, float16", "ragged", matrix_and_index(90, 5, 77, FP16)),
         Case("60 of 13, repeated", "strided", matrix_and_index(13, 40, 60)),
         Case("20 of 30, a window", "strided", matrix_and_index(30, 112, 20, layout="window")),
         Case("300 rows of 512, 1024 asked for", "performance", matrix_and_index(300, 512, 1024)),
         Case("128 of 300 rows of 512", "performance", matrix_and_index(300, 512, 128)),
-        Case("64 of 300 rows of 512, float16", "performance", matrix_and_index(300, 512, 64, torch.float16)),
+        Case("64 of 300 rows of 512, float16", "performance", matrix_and_index(300, 512, 64, FP16)),
     ],
     oracle=lambda x, index: x[index].double(),
     gates=GATES,
@@ -101,33 +71,22 @@ gather_rows = Exercise(
         Coalesced("store", 1),
         Traffic(gather_bytes, 1, title="no more bytes than are returned"),
     ],
-    bonus=[against_copy("8192 of 8192 rows", matrix_and_index(8192, 8192, 8192), gather_bytes)],
-    hints=[
-        "It is row_copy with one more step: where does row k of the result come from?",
-        "Load BLOCK_K row numbers as a block, and use them as you used `rows`: (BLOCK_K, 1) against (1, BLOCK_N).",
-        "rows = tl.load(index_ptr + k, mask=k < K, other=0)[:, None]; then load x_ptr + rows * row_stride + cols.",
-    ],
+    bonus=[against_copy(Drawing("8192 of 8192 rows", matrix_and_index(8192, 8192, 8192)), gather_bytes)],
     mistakes=[wasteful("load", DOWN_A_COLUMN), wasteful("store", DOWN_A_COLUMN), short_runs],
 )
 
 transpose = Exercise(
     id="coalescing.transpose",
-    entry="transpose",
     signature="transpose(x: (M, N), any strides) -> (N, M), contiguous",
     minutes=25,
     difficulty=3,
     lines=10,
-    cases=[
-        Case("256 x 128", "plain", matrix(256, 128)),
-        Case("1 x 1", "ragged", matrix(1, 1)),
-        Case("130 x 33", "ragged", matrix(130, 33)),
-        Case("7 x 200, float16", "ragged", matrix(7, 200, torch.float16)),
-        Case("70 x 41, column-major", "strided", matrix(70, 41, layout="columns")),
-        Case("45 x 100, a window", "strided", matrix(45, 100, layout="window")),
-        Case("512 x 1024", "performance", matrix(512, 1024)),
-        Case("256 x 256", "performance", matrix(256, 256)),
-        Case("128 x 256, float16", "performance", matrix(128, 256, torch.float16)),
-    ],
+    cases=cases_of(
+        plain=[matrix(256, 128)],
+        ragged=[matrix(1, 1), matrix(130, 33), matrix(7, 200, FP16)],
+        strided=[matrix(70, 41, layout="columns"), matrix(45, 100, layout="window")],
+        performance=[matrix(512, 1024), matrix(256, 256), matrix(128, 256, FP16)],
+    ),
     oracle=lambda x: x.T.contiguous().double(),
     gates=GATES,
     criteria=[
@@ -137,13 +96,7 @@ transpose = Exercise(
         Coalesced("store", 3),
         Traffic(copy_bytes, 1),
     ],
-    bonus=[against_copy("8192 x 8192", matrix(8192, 8192), copy_bytes)],
-    hints=[
-        "What does each lane of your store write, and how far apart in memory do neighbouring lanes write?",
-        "Give one program a two-dimensional tile: rows[:, None] and cols[None, :], with at least 32 of each.",
-        "Load x_ptr + rows * stride_m + cols * stride_n and store the same tile at out_ptr + cols * M + rows: element "
-        "(m, n) of x is element (n, m) of the result. The mask (rows < M) & (cols < N) serves both.",
-    ],
+    bonus=[against_copy(matrix(8192, 8192), copy_bytes)],
     mistakes=[
         row_by_row_into_columns(lambda x: x.T),
         wasteful(
@@ -164,21 +117,17 @@ SUMS = sum_budget(lambda x: x.double().abs().sum(0), lambda x: x.shape[0])
 
 column_sum = Exercise(
     id="coalescing.column_sum",
-    entry="column_sum",
     signature="column_sum(x: (M, N), column stride 1) -> (N,) float32",
     minutes=30,
     difficulty=4,
     lines=20,
-    cases=[
-        Case("512 x 256", "plain", matrix(512, 256)),
-        Case("1 x 1", "ragged", matrix(1, 1)),
-        Case("37 x 300", "ragged", matrix(37, 300)),
-        Case("1201 x 33, a window", "ragged", matrix(1201, 33, layout="window")),
-        Case("3001 x 20 around 1, float16", "float16", matrix(3001, 20, torch.float16, mean=1.0)),
-        Case("1024 x 256", "performance", matrix(1024, 256)),
-        Case("1024 x 512, float16", "performance", matrix(1024, 512, torch.float16)),
-        Case("4096 x 128", "tall", matrix(4096, 128)),
-    ],
+    cases=cases_of(
+        plain=[matrix(512, 256)],
+        ragged=[matrix(1, 1), matrix(37, 300), matrix(1201, 33, layout="window")],
+        float16=[matrix(3001, 20, FP16, mean=1.0)],
+        performance=[matrix(1024, 256), matrix(1024, 512, FP16)],
+        tall=[matrix(4096, 128)],
+    ),
     oracle=lambda x: x.double().sum(0).float(),
     budget=SUMS,
     gates=GATES,
@@ -189,13 +138,7 @@ column_sum = Exercise(
         Traffic(read_bytes, 1, at_most=1.15, title="reads once", programs=0),
         Programs(8, 2),
     ],
-    bonus=[against_copy("8192 x 8192", matrix(8192, 8192), read_bytes)],
-    hints=[
-        "Which axis has stride 1? Let the lanes run along this axis, whichever axis you add along.",
-        "Keep a (BLOCK_M, BLOCK_N) tile of float32 zeros, add tile after tile of the band to it, and tl.sum it once.",
-        "Cut the rows into parts of 512: program (band, part) adds up its part and ends with tl.atomic_add(out_ptr + "
-        "cols, tl.sum(total, axis=0), mask=cols < N) into torch.zeros.",
-    ],
+    bonus=[against_copy(matrix(8192, 8192), read_bytes)],
     mistakes=[
         the_last_rows_alone,
         added_in_float16(SUMS),
@@ -208,22 +151,17 @@ column_sum = Exercise(
 
 deinterleave = Exercise(
     id="coalescing.deinterleave",
-    entry="deinterleave",
     signature="deinterleave(x: (2 N,), contiguous) -> (N,), (N,)",
     minutes=10,
     difficulty=3,
     track="more",
     lines=11,
-    cases=[
-        Case("2 x 4096", "plain", vector(8192)),
-        Case("2 x 1", "ragged", vector(2)),
-        Case("2 x 777", "ragged", vector(1554)),
-        Case("2 x 5001", "ragged", vector(10002)),
-        Case("2 x 999, float16", "float16", vector(1998, torch.float16)),
-        Case("2 x 262144", "performance", vector(1 << 19)),
-        Case("2 x 32768", "performance", vector(1 << 16)),
-        Case("2 x 32768, float16", "performance", vector(1 << 16, torch.float16)),
-    ],
+    cases=cases_of(
+        plain=[pairs(4096)],
+        ragged=[pairs(1), pairs(777), pairs(5001)],
+        float16=[pairs(999, FP16)],
+        performance=[pairs(262144), pairs(32768), pairs(32768, FP16)],
+    ),
     oracle=lambda x: (x[0::2].double(), x[1::2].double()),
     gates=GATES,
     criteria=[
@@ -233,13 +171,7 @@ deinterleave = Exercise(
         Coalesced("store", 2),
         Traffic(copy_bytes, 1),
     ],
-    bonus=[against_copy("2 x 33554432", vector(1 << 26), copy_bytes)],
-    hints=[
-        "How many bytes does one sector hold for `even`, and how many for `odd`? Could one load serve both?",
-        "Load 2 * BLOCK neighbours, then take the block apart without memory: tl.reshape and tl.split.",
-        "even, odd = tl.split(tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (BLOCK, 2))), with j = pid * 2 * BLOCK + "
-        "tl.arange(0, 2 * BLOCK).",
-    ],
+    bonus=[against_copy(pairs(1 << 25), copy_bytes)],
     mistakes=[
         Misconception(
             [partial(halves_of_blocks, block=2**k) for k in range(6, 13)],

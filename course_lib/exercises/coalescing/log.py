@@ -45,11 +45,4 @@ transpose_log = work_log(
     minutes=30,
     lines=35,
     difficulty=3,
-    hints=[
-        "Which of the three numbers can fall, and what is the least that each can be? Take one waste a round: the largest first.",
-        "Of x, M * N numbers are read and written once at best: 8 * M * N bytes, a quarter as many sectors as numbers, one launch. "
-        "The copy is one waste. A store whose runs are shorter than 8 floats is another.",
-        'Round 1 leaves the copy out: "bytes": "8*M*N", "sectors": "M*N/8 + M*N", since each stored number touches a sector of its own. '
-        "Tiles of 4 x 4 then use half of each sector, and tiles of 32 x 32 all of it.",
-    ],
 )

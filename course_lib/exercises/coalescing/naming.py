@@ -53,10 +53,4 @@ name_lanes = name_pictures(
     SEALED,
     CAUSES,
     minutes=5,
-    hints=[
-        "How far are neighbouring lanes apart, in bytes: 0, 4, 8, or more? Is the distance always the same?",
-        "A sector is 32 bytes, or 8 floats. How many floats are asked for in each sector that is touched?",
-        "If all lanes are equally far apart, there is a stride. If groups of lanes lie at places without order, "
-        "there is a list of indices.",
-    ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.dtypes.cases import drawn_patterns, numbers_of, patterns, specials
@@ -10,7 +11,6 @@ from course_lib.exercises.dtypes.oracles import decoded, gap, is_gap, outcomes, 
 
 decode_float = Exercise(
     id="dtypes.decode_float",
-    entry="decode_float",
     signature="decode_float(patterns: list[int], exponent_bits: int, mantissa_bits: int) -> list[float]",
     kind="formula",
     without=["course_lib.figures.dtypes"],
@@ -34,19 +34,11 @@ decode_float = Exercise(
         Holds(decoded, 1, "zeros, infinities, NaN", "special"),
         Holds(decoded, 2, "all 65,536 patterns, twice", "all"),
     ],
-    hints=[
-        "Cut a pattern into three whole numbers with >> and &: sign, exponent field, mantissa field.",
-        "The bias is 2 ** (exponent_bits - 1) - 1. If the exponent field is 0, there is no hidden 1, and the exponent is 1 - bias. If all "
-        "its bits are 1, the value is infinity or NaN.",
-        "Let fraction = mantissa / 2 ** mantissa_bits. For field 0 take fraction * 2.0 ** (1 - bias). For the highest field take math.inf "
-        "if mantissa == 0 else math.nan. Else take (1 + fraction) * 2.0 ** (field - bias). Negate the number if the sign bit is set.",
-    ],
     mistakes=[no_hidden_one],
 )
 
 ulp = Exercise(
     id="dtypes.ulp",
-    entry="ulp",
     signature="ulp(x: float, dtype: str) -> float",
     kind="formula",
     without=["course_lib.figures.dtypes"],
@@ -75,20 +67,15 @@ ulp = Exercise(
         Holds(is_gap, 1, "powers of two, and 8 bits", "powers"),
         Holds(is_gap, 1, "zero and subnormal numbers", "tiny"),
     ],
-    hints=[
-        "Between 1 and 2 the gap is torch.finfo(...).eps. How large is it between 2 and 4, and between 2 ** k and 2 ** (k + 1)?",
-        "math.frexp(8.0) is (0.5, 4), because 8 = 0.5 * 2 ** 4. So its exponent is one too large for us.",
-        "Subnormal numbers are as far apart as the smallest normal numbers, so use the exponent of max(abs(x), finfo.tiny).",
-    ],
     mistakes=[
         times(
             2,
-            "This is twice the gap. math.frexp writes 8 as 0.5 * 2 ** 4, so its exponent is one larger than the field says.",
+            say("dtypes.ulp.frexp_s_exponent"),
             gap,
         ),
         times(
             0.5,
-            "Half of it is right: this is how far a number may be off after rounding. The gap is twice as large.",
+            say("dtypes.ulp.half_of_it_as_for_rounding"),
             gap,
         ),
     ],
@@ -96,7 +83,6 @@ ulp = Exercise(
 
 predictions = Exercise(
     id="dtypes.predictions",
-    entry="predicted",
     signature="predicted: dict[str, float]",
     kind="values",
     minutes=10,
@@ -105,16 +91,10 @@ predictions = Exercise(
     cases=[Case("six programs", "plain", lambda g: {})],
     oracle=outcomes,
     criteria=[Correct("plain", 6, "results, as torch computes them")],
-    hints=[
-        "Ask of each program: how far is the next number of this format, and which are its largest and smallest numbers?",
-        "A result that lies less than half a gap from where you began goes back there. A tie goes to the even mantissa.",
-        "fp16 begins at 6e-8 and ends at 65,504, and its gap is 1 from 1024 on. In bf16 the gap is 1/128 above 1, and 1 from 128 on.",
-    ],
 )
 
 relu_intensity = Exercise(
     id="dtypes.relu_intensity",
-    entry="relu_intensity",
     signature="relu_intensity(dtype: str) -> float",
     kind="formula",
     minutes=5,
@@ -130,15 +110,10 @@ relu_intensity = Exercise(
         Correct("plain", 2, "equal to the trace, 32 and 16 bits"),
         Correct("small", 1, "equal to the trace, 8 bits"),
     ],
-    hints=[
-        "How many operations does one element cost? How many times does it cross the memory bus?",
-        "One operation (a maximum with 0), one load, one store.",
-        "1 / (2 * getattr(torch, dtype).itemsize)",
-    ],
     mistakes=[
         times(
             2,
-            "This is twice too much. There is one operation on each element, and it crosses the bus twice: it is read and written.",
+            say("dtypes.relu_intensity.a_comparison_and_a_product"),
             traced_intensity,
         ),
         upside_down,

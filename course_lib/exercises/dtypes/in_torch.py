@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import BuffersBelow, Correct, Holds, sum_budget
 from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.cases import ARITHMETIC, INTEGERS
@@ -48,9 +49,7 @@ def loses_nan(trials: Sequence[Trial]) -> str:
     pairs = bits_in_and_out(trials)
     lost = any(bool((is_nan(x) & ~is_nan(out)).any()) for x, out in pairs)
     else_right = all(bool(((out == rounded(x)) | is_nan(x)).all()) for x, out in pairs)
-    sentence = (
-        "A NaN went in, and an infinity or a number came out, because rounding changed the bits that made it a NaN."
-    )
+    sentence = say("dtypes.round_to_bf16.nan_runs_over")
     return sentence if lost and else_right else ""
 
 
@@ -62,9 +61,7 @@ def infinity_is_nan(trials: Sequence[Trial]) -> str:
     else_right = all(
         bool(((out == rounded(x)) | inf | is_nan(x)).all()) for inf, (x, out) in zip(infinite, pairs, strict=True)
     )
-    sentence = (
-        "An infinity went in, and a NaN came out. 0x7F800000 itself is infinity, and only what is above it is NaN."
-    )
+    sentence = say("dtypes.round_to_bf16.infinity_is_nan")
     return sentence if became and else_right else ""
 
 
@@ -72,11 +69,7 @@ def shifted_down(trials: Sequence[Trial]) -> str:
     """Say that the results are the upper halves, shifted down, if they are."""
     pairs = bits_in_and_out(trials)
     below = pairs and all(bool((((out << 16) == rounded(x)) | is_nan(x)).all()) for x, out in pairs)
-    return (
-        "These are the upper halves, shifted down. Leave them where they are, with 0 in the lower 16 bits."
-        if below
-        else ""
-    )
+    return say("dtypes.round_to_bf16.the_upper_half_shifted_down") if below else ""
 
 
 def rounds_as(added: int, sentence: str, less_where_odd: int = 0) -> MistakeMatcher:
@@ -95,7 +88,6 @@ def rounds_as(added: int, sentence: str, less_where_odd: int = 0) -> MistakeMatc
 
 round_to_bf16 = Exercise(
     id="dtypes.round_to_bf16",
-    entry="round_to_bf16",
     signature="round_to_bf16(x: (n,) int32, bits of float32) -> (n,) int32, bits whose lower 16 are 0",
     minutes=20,
     difficulty=4,
@@ -115,33 +107,26 @@ round_to_bf16 = Exercise(
         Holds(bit_exact, 2, "ties go to even", "ties"),
         Holds(bit_exact, 2, "zeros, infinities, NaN, subnormal numbers", "special"),
     ],
-    hints=[
-        "What does adding 0x8000, and then clearing the lower 16 bits, do to a number? And what does it do to a tie?",
-        "It rounds to nearest, and every tie up. In a tie the lower half is exactly 0x8000, so adding 0x7FFF sends it down. The "
-        "lowest bit that stays is x >> 16 & 1: for which of its values should a tie go up?",
-        "up = (x + 0x7FFF + (x >> 16 & 1)) & -0x10000. The carry runs into the exponent, which is right. A NaN could become "
-        "an infinity, or run on into the sign: where (x & 0x7FFFFFFF) > 0x7F800000, return 0x7FC00000 by torch.where.",
-    ],
     mistakes=[
         on_exception(
             "without overflow",
-            "An int32 ends at 0x7FFFFFFF: a pattern with its highest bit set is that number - 2 ** 32.",
+            say("dtypes.round_to_bf16.no_int32"),
         ),
         torch_did(
             ["lift_fresh"],
-            "`r[mask] = number` makes a tensor of the number, but torch.where(mask, number, r) does not.",
+            say("dtypes.round_to_bf16.number_in_place"),
         ),
         shifted_down,
         loses_nan,
         infinity_is_nan,
         rounds_as(
             0x8000,
-            "Your ties go to the neighbour whose lowest bit that stays is 1. They should go to the one where it is 0.",
+            say("dtypes.round_to_bf16.ties_to_odd"),
             less_where_odd=1,
         ),
-        rounds_as(0, "You always cut the lower 16 bits off. What lies more than halfway should go up."),
-        rounds_as(0x8000, "All your ties go up. A tie goes to the neighbour whose lowest bit that stays is 0."),
-        rounds_as(0x7FFF, "All your ties go towards 0. A tie goes to the neighbour whose lowest bit that stays is 0."),
+        rounds_as(0, say("dtypes.round_to_bf16.cuts_off")),
+        rounds_as(0x8000, say("dtypes.round_to_bf16.ties_up")),
+        rounds_as(0x7FFF, say("dtypes.round_to_bf16.ties_towards_zero")),
     ],
 )
 
@@ -152,16 +137,11 @@ def rounded_at_the_end(trials: Sequence[Trial]) -> str:
     rounded = sums and all(
         o.dtype == torch.float32 and o.numel() > 1 and torch.equal(o, o.half().float()) for o in sums
     )
-    return (
-        "Each result is a float16 in a float32, because the sum was rounded to float16 before the cast."
-        if rounded
-        else ""
-    )
+    return say("dtypes.half_sum.adds_in_float16") if rounded else ""
 
 
 half_sum = Exercise(
     id="dtypes.half_sum",
-    entry="half_sum",
     signature="half_sum(x: (M, N) float16) -> (M,) float32, the sum of each row",
     minutes=5,
     difficulty=2,
@@ -183,22 +163,17 @@ half_sum = Exercise(
         Correct("large", 2, "sums and parts of sums beyond 65,504"),
         BuffersBelow(lambda x: x.nbytes, 1, "no float32 copy of x"),
     ],
-    hints=[
-        "The numbers may stay in float16. But the number that they are added to must not be float16.",
-        "torch.sum takes a dtype, in which it adds.",
-        "Return x.sum(1, dtype=torch.float32). x.float().sum(1) is as exact, but first writes 4 bytes for each element to memory.",
-    ],
     mistakes=[
         rounded_at_the_end,
         any_of(
             torch.isinf,
             ("large",),
-            "A sum is infinite, because float16 ends at 65,504, and a part of the sum passed this limit.",
+            say("dtypes.half_sum.infinite"),
         ),
         any_of(
             torch.isnan,
             ("large",),
-            "A sum is NaN, because one part became infinity, and another became minus infinity.",
+            say("dtypes.half_sum.nan"),
         ),
     ],
 )
@@ -213,7 +188,6 @@ def logsumexp_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict
 
 stable_logsumexp = Exercise(
     id="dtypes.stable_logsumexp",
-    entry="stable_logsumexp",
     signature="stable_logsumexp(x: (M, N) float32 or float16) -> (M,) float32, log(sum(exp(row)))",
     minutes=15,
     difficulty=3,
@@ -236,17 +210,11 @@ stable_logsumexp = Exercise(
         Correct("masked", 2, "logits of -inf, and rows of them alone"),
         Correct("float16", 2, "float16 in, float32 inside"),
     ],
-    hints=[
-        "exp(89) overflows float32, and exp(-104) is 0. log(sum(exp(x))) = m + log(sum(exp(x - m))) for any m: which m is safe?",
-        "Take the row's maximum, x.amax(1). Then the largest term is exp(0) = 1. Cast to float32 before you subtract, not after.",
-        "A row of -inf has the maximum -inf, and -inf - -inf is NaN. So where m is -inf, subtract 0 instead: "
-        "m = torch.where(m == -math.inf, 0, m). Then exp gives 0, and log(0) is -inf, which is right.",
-    ],
     mistakes=[
         any_of(
             torch.isinf,
             ("large",),
-            "Infinite results: exp overflowed (or all terms became 0) before log could bring it back.",
+            say("dtypes.stable_logsumexp.no_maximum"),
         ),
         nan_where_all_is_masked,
     ],
@@ -254,7 +222,6 @@ stable_logsumexp = Exercise(
 
 quantize_rows = Exercise(
     id="dtypes.quantize_rows",
-    entry="quantize_rows",
     signature="quantize_rows(x: (M, N) float32) -> q: (M, N) int8, scale: (M,) float32",
     minutes=15,
     difficulty=3,
@@ -275,18 +242,12 @@ quantize_rows = Exercise(
         Holds(least_step, 2, "no step larger than it must be", "sizes"),
         Holds(zeros_stay, 1, "rows of zeros", "zeros"),
     ],
-    hints=[
-        "int8 reaches from -128 to 127. Which step sends the largest element of a row to 127 or to -127?",
-        "For each row, scale = largest / 127. Then q is x / scale, rounded to the nearest whole number, not cut off.",
-        "A row of zeros has scale 0, and 0 / 0 is NaN, so divide by torch.where(scale == 0, 1, scale). Then "
-        "q = (x / scale[:, None]).round().to(torch.int8).",
-    ],
     mistakes=[
         wraps_around,
         cut_off,
         on_exception(
             "The size of tensor a",
-            "scale has one number for each row. To divide (M, N) by it, use scale[:, None], which is (M, 1).",
+            say("dtypes.quantize_rows.scale_by_row"),
         ),
     ],
 )

@@ -9,12 +9,7 @@ import torch
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant, near_as
 
-SOURCE = """import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+KERNEL = """@triton.jit
 def given_kernel(q_ptr, k_ptr, v_ptr, o_ptr, N, S, scale, causal: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):
     offs_m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     offs_d = tl.arange(0, D)
@@ -69,7 +64,7 @@ def lawful(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> s
 
 
 ATTENTION = Given(
-    SOURCE,
+    KERNEL,
     "given_attention",
     {"q": "ND", "k": "SD", "v": "SD"},
     right=right,
@@ -85,7 +80,6 @@ ATTENTION = Given(
 
 break_attention = Exercise(
     id="flash.break_attention",
-    entry="breaking_inputs",
     signature='breaking_inputs() -> a list of at most 3 dicts {"q": (N, D), "k": (S, D), "v": (S, D), "causal": bool}',
     kind="formula",
     called="for its inputs",
@@ -101,11 +95,4 @@ break_attention = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[Kills(ATTENTION, 2 / 3, 5)],
-    hints=[
-        "Go through the kernel line by line. For which inputs would it make no difference if this line were wrong?",
-        "Try scores that are all far below 0, and a largest score that comes late. With a causal mask, try more keys than queries, in "
-        "numbers that 32 does not divide. Try other D than 16, and a query that sees only one key.",
-        "With q = -10 * k[:N] you get scores of about -D * 10 / sqrt(D). Keys that grow with their number make the maximum come late. The "
-        "same input may also be causal, with N < S, and with sizes that 32 does not divide.",
-    ],
 )  # fmt: skip

@@ -71,11 +71,4 @@ attention_log = work_log(
     minutes=40,
     lines=60,
     difficulty=4,
-    hints=[
-        "Which matrix is Nq x Nk, how often is it written and read, and in how many bytes each? How often are q, k and v read?",
-        "Each time that the scores pass memory costs 4*Nq*Nk bytes, and the first version has four of them. With tiles of B queries, k "
-        "and v are read Nq/B times each: 2*Nk*D*Nq/B bytes.",
-        "Softmax and product with v in one launch: the scores are written once and read once. Then all in one launch, with the rows of "
-        "scores in registers: 2*Nq*D*2 + 4*Nk*D*Nq/B bytes. Then larger B, with a loop over keys as in one_head.",
-    ],
 )

@@ -43,7 +43,6 @@ from course_lib.exercises.flash.oracles import causal_budget, decoded, kernel_bu
 
 sliding_window = Exercise(
     id="flash.sliding_window",
-    entry="sliding_window",
     signature="sliding_window(q, k, v: (H, N, D), contiguous, window: int) -> o: (H, N, D)",
     minutes=15,
     difficulty=3,
@@ -71,13 +70,6 @@ sliding_window = Exercise(
         Traffic(windows_bytes, 2, at_most=1.0, title="reads the keys of the window, and no more"),
         DotFlops(tiles_flops, least_flops, 1, "multiplies in the window alone"),
     ],
-    hints=[
-        "A causal mask says where the keys of a row end. A window also says where they begin. Where does the loop over keys begin?",
-        "Because Nq = Nk, sees = offs_m + 1. The first key that a row sees is first = max(sees - window, 0). The loop goes from the first "
-        "key of the tile's first row to the last key of the tile's last row.",
-        "start = max(tile * BLOCK_M + 1 - window, 0) // BLOCK_N * BLOCK_N, stop = min((tile + 1) * BLOCK_M, N), and the scores "
-        "stay where (offs_n >= first) & (offs_n < sees). In the first tiles some rows see nothing yet; online_update handles them.",
-    ],
     mistakes=[
         RACE,
         unstored,
@@ -98,7 +90,6 @@ sliding_window = Exercise(
 
 grouped_attention = Exercise(
     id="flash.grouped_attention",
-    entry="grouped_attention",
     signature="grouped_attention(q: (Hq, Nq, D), k, v: (Hkv, Nk, D), contiguous, causal: bool) -> o: (Hq, Nq, D)",
     minutes=20,
     difficulty=4,
@@ -134,14 +125,6 @@ grouped_attention = Exercise(
         ),
         Launches(1, 1),
     ],
-    hints=[
-        "A tile consists of rows of q. Must these rows belong to one head? All heads of a group read the same k and v.",
-        "A group has group * Nq rows. Because q is contiguous, they lie one after the other: row r is query r % Nq of head r // Nq "
-        "of the group. The grid is (triton.cdiv(group * Nq, BLOCK_M), Hkv).",
-        "Address q and o by rows: q_ptr + (hkv * group * Nq + offs_m[:, None]) * D + offs_d. Only the causal mask needs the query of "
-        "each row: sees = min(max(offs_m % Nq + 1 + Nk - Nq, 0), Nk). A tile may hold rows of several heads, so let the loop go to "
-        "tl.max(sees, 0).",
-    ],
     mistakes=[
         RACE,
         unstored,
@@ -174,7 +157,6 @@ def cache_bytes(q, k, v, splits: int) -> int:
 
 flash_decode = Exercise(
     id="flash.flash_decode",
-    entry="flash_decode",
     signature="flash_decode(q: (Hq, D), k, v: (Hkv, Nk, D), contiguous, splits: int) -> o: (Hq, D)",
     minutes=50,
     difficulty=4,
@@ -215,15 +197,6 @@ flash_decode = Exercise(
             none=0.4,
             points=2,
         )
-    ],
-    hints=[
-        "A group makes a single tile of rows, so one program would go through all its keys. Let several programs take a share of the keys "
-        "each. What must each program store, so that the shares can be merged?",
-        "The first kernel has the grid (splits, Hkv). Each program stores the state (m, l, acc) of its group's rows after its share of the "
-        "keys, as float32 of (Hq, splits) and (Hq, splits, D). The second kernel has the grid (Hq,), and merges the states of one head.",
-        "To merge, compute m = tl.load(...) of all shares, top = tl.max(m), alpha = tl.exp(m - top), o = tl.sum(alpha[:, None] * acc, 0) / "
-        "tl.sum(alpha * l). The sizes of blocks are powers of two, so load m with other=-inf, and l and acc with other=0. For a group of "
-        "rows, take BLOCK_M = max(16, triton.next_power_of_2(group)), and the mask offs_m < group.",
     ],
     mistakes=[
         RACE,

@@ -158,11 +158,4 @@ name_maps = name_pictures(
     "six maps",
     SEALED,
     CAUSES,
-    hints=[
-        "Queries 0 to 31 see only one tile of keys, so they have no state to correct. Which maps are right there?",
-        "Two maps have wrong rows from query 32 on. In one of them the last tile of each row is right. Of l and acc, which one "
-        "divides all weights of a row? And which one gets the weights of the last tile after every correction?",
-        "What is wrong in every row of map F, and what is wrong to the right of the diagonal in map A? "
-        "Map D has no edge at all.",
-    ],
 )

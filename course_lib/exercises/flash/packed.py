@@ -70,7 +70,6 @@ def tf32_of_all(**call: Any) -> list[torch.Tensor]:
 
 varlen = Exercise(
     id="flash.varlen",
-    entry="varlen",
     signature="varlen(q, k, v: (H, T, D), contiguous, offsets: (S + 1,) int32, longest: int) -> o: (H, T, D)",
     minutes=25,
     difficulty=4,
@@ -100,14 +99,6 @@ varlen = Exercise(
         DotFlops(summed(tiles_flops), summed(least_flops), 2, "no products between sequences"),
         Traffic(summed(least_bytes), 2, at_most=1.0, title="reads the keys of its own sequence, and no more"),
         Launches(1, 1),
-    ],
-    hints=[
-        "Give the grid an axis for tiles, one for sequences and one for heads. The host does not know the lengths, only the longest: what "
-        "does a program do whose tile lies past the end of its sequence?",
-        "begin = tl.load(offsets_ptr + seq) and end = tl.load(offsets_ptr + seq + 1). Rows are begin + tile * BLOCK_M + "
-        "tl.arange(0, BLOCK_M), and those below end are there. Put all of the work into `if begin + tile * BLOCK_M < end:`.",
-        "The loop goes from begin to min(begin + (tile + 1) * BLOCK_M, end). Rows and keys count from the same 0, so a score is kept "
-        "where offs_n[None, :] <= offs_m[:, None]; keys past end are later than any row that is stored.",
     ],
     mistakes=[
         on_race(

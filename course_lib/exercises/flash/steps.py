@@ -73,7 +73,6 @@ def counted() -> dict[str, int]:
 
 predictions = Exercise(
     id="flash.predictions",
-    entry="predictions",
     signature="predictions: dict[str, int]",
     kind="values",
     minutes=5,
@@ -82,11 +81,6 @@ predictions = Exercise(
     cases=[Case("six numbers", "plain", lambda g: {})],
     oracle=counted,
     criteria=[Correct("plain", 3, "as they are counted")],
-    hints=[
-        "Each program reads all of k. How many programs are there?",
-        "With 8 x 8 square tiles, row i of a causal map has i + 1 tiles, and the last of them lies on the diagonal.",
-        "The accumulator is float32 for any dtype of q. It has 128 rows of 128 numbers, of 4 bytes each. Scores stay on the chip.",
-    ],
 )
 
 
@@ -152,14 +146,6 @@ online_update = Exercise(
         Correct("half", 2, "half precision in, float32 inside"),
         Correct("float32", 1, "float32 stays float32"),
     ],
-    hints=[
-        "You know this as merge of unit 08. One of the two states is given. Make the other one from the tile of scores, relative to the "
-        "new maximum at once.",
-        "m_new = tl.maximum(m, tl.max(s, 1)). What was summed relative to m becomes relative to m_new when it is multiplied by "
-        "exp(m - m_new). Where m_new is -inf, subtract 0 instead of m_new.",
-        'Let base = tl.where(m_new == -float("inf"), 0.0, m_new), p = tl.exp(s - base[:, None]) and alpha = tl.exp(m - base). The new l '
-        'is l * alpha + tl.sum(p, 1), and the new acc is tl.dot(p.to(v.dtype), v, acc * alpha[:, None], input_precision="ieee").',
-    ],
     mistakes=[
         *NOT_RESCALED,
         POWERS_OF_2,
@@ -179,7 +165,6 @@ online_update = Exercise(
 
 one_head = Exercise(
     id="flash.one_head",
-    entry="one_head",
     signature="one_head(q: (Nq, D), k: (Nk, D), v: (Nk, D), contiguous) -> o: (Nq, D), lse: (Nq,) float32",
     minutes=25,
     difficulty=3,
@@ -205,17 +190,6 @@ one_head = Exercise(
         Rereads("k", lambda q, **_: math.ceil(q.shape[-2] / TILE), 2, "k is read at most Nq / 64 times"),
         Launches(1, 1),
         Coalesced("load", 1),
-    ],
-    hints=[
-        "Take your tiled_attention of unit 08 without its outer loop, which becomes the grid. What does a program load once? What does it "
-        "load in each step of the inner loop?",
-        "Load q once, as a (BLOCK_M, D) block. In the loop, offs_n = j + tl.arange(0, BLOCK_N). Load (BLOCK_N, D) tiles of k and v "
-        "with the "
-        "mask offs_n < Nk, and compute s = tl.dot(q, k.T) * scale. Scores of missing keys must become -inf, because 0 is a score "
-        "like any other.",
-        'Start with m = tl.full((BLOCK_M,), -float("inf"), tl.float32), and with zeros for l and acc. After the loop, store '
-        "(acc / l[:, None]).to(o_ptr.dtype.element_ty) and m + tl.log(l), with the mask offs_m < Nq. The grid is "
-        '(triton.cdiv(Nq, BLOCK_M),). Use input_precision="ieee" in tl.dot.',
     ],
     mistakes=[
         RACE,
@@ -244,7 +218,6 @@ one_head = Exercise(
 
 causal_one_head = Exercise(
     id="flash.causal_one_head",
-    entry="causal_one_head",
     signature="causal_one_head(q: (Nq, D), k, v: (Nk, D), contiguous, Nk >= Nq) -> o: (Nq, D), lse: (Nq,) float32",
     minutes=20,
     difficulty=4,
@@ -272,15 +245,6 @@ causal_one_head = Exercise(
         # of one head every program reads nearly all, so that none does a fair share: one_head asks who shares the work
         Traffic(lambda q, k, v: least_bytes(q, k, v, True), 1, at_most=1.0, title="reads what a tile sees", programs=0),
         Launches(1, 1),
-    ],
-    hints=[
-        "Begin with your one_head_kernel. Give each of its rows a number, sees, and let the program's loop end at the largest of "
-        "these. That is right already. Then cut the loop in two.",
-        "sees = tl.minimum(offs_m + 1 + Nk - Nq, Nk), and a score is kept where offs_n[None, :] < sees[:, None]. The first loop goes "
-        "from 0 to tl.min(sees, 0) // BLOCK_N * BLOCK_N, the second from there to tl.max(sees, 0).",
-        "Move the loop into a @triton.jit function that gets m, l, acc, q, the pointers, sees, start, stop and MASKED: tl.constexpr, "
-        "and returns m, l, acc. In it, `if MASKED:` stands before the tl.where, and before the masks of the loads. The kernel "
-        "calls it once with False and once with True.",
     ],
     mistakes=[
         RACE,

@@ -44,7 +44,6 @@ def torchs_flash(q, k, v, causal, **_: Any) -> Callable[[], object]:
 
 flash_attention_forward = Exercise(
     id="flash.flash_attention_forward",
-    entry="flash_attention_forward",
     signature="flash_attention_forward(q: (..., Nq, D), k, v: (..., Nk, D), causal=False, scale=None) -> o, lse: (..., Nq) float32",
     minutes=80,
     difficulty=5,
@@ -125,19 +124,6 @@ flash_attention_forward = Exercise(
             baseline=torchs_flash,
             advice="Try 64 x 64 tiles, 4 warps, 3 stages for heads up to 128; then tl.exp2: see *How fast?* below.",
         )
-    ],
-    hints=[
-        "Begin with one_head, and add one thing at a time. First let a program find its head, and use strides. Then compute `sees`, "
-        "the number "
-        "of keys that each row sees. Then write two loops, one over the tiles that need no mask, and one over the tiles that need one.",
-        "Repeat x = x[None] until x has four dimensions. Then x.flatten(0, -4) is a view (B, H, N, D), and *x.stride() are the four "
-        "numbers "
-        "for the kernel. sees = min(max(offs_m + 1 + Nk - Nq, 0), Nk) if causal, else Nk. A score is kept where offs_n < sees.",
-        "Let whole = tl.min(sees, 0) // BLOCK_N * BLOCK_N and stop = tl.max(sees, 0). The first loop goes from 0 to whole, the second from "
-        "whole to stop. Let BLOCK_D = triton.next_power_of_2(D), with the mask offs_d < D. Take tiles of 64 x 64 with num_stages=3 "
-        "for half "
-        "precision, and 64 x 32 for float32. Heads above 128 need smaller tiles, or num_stages=2. For a row that sees nothing l is 0, so "
-        "divide by tl.where(l == 0, 1, l).",
     ],
     mistakes=[
         *VIEWS,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, NoAtomics, Rereads, Speed, Traffic
+from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, NoAtomics, Rereads, Traffic
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import BF16, FP16, FP32
+from course_lib.exercises.cases import BF16, FP16, FP32, Drawing, against_copy
 from course_lib.exercises.flash.cases import each_in_its_order
 from course_lib.exercises.flash.criteria import GATES, TILE
 from course_lib.exercises.flash.mistakes import RACE, VIEWS, unstored
@@ -40,7 +40,6 @@ from course_lib.exercises.flash_backward.oracles import (
 
 delta = Exercise(
     id="flash_backward.delta",
-    entry="delta",
     signature="delta(o: (..., N, D), do: (..., N, D)) -> (..., N) float32",
     minutes=15,
     difficulty=2,
@@ -70,22 +69,11 @@ delta = Exercise(
         Coalesced("load", 1),
     ],
     bonus=[
-        Speed(
-            "copy",
-            Case("64 heads of 8192 x 128, bfloat16", "speed", outputs(64, 8192, 128, dtype=BF16)),
+        against_copy(
+            Drawing("64 heads of 8192 x 128, bfloat16", outputs(64, 8192, 128, dtype=BF16)),
             lambda o, do: o.nbytes + do.nbytes,
-            full=0.8,
-            none=0.5,
             points=1,
         )
-    ],
-    hints=[
-        "delta is rowsum(o * do), so each program takes some whole rows. Flatten the first dimensions, so that any number of leading "
-        "dimensions becomes two.",
-        "o[None, None].flatten(0, -4) is a view (B, H, N, D) of any such o. o.stride() is a tuple, and a kernel takes it as it is: "
-        "o_strides[2] is the stride of N. Let program (i, j) have rows of batch j // H, head j % H.",
-        "Load o and do by load_rows, with BLOCK_D = triton.next_power_of_2(D). Compute tl.sum(o.to(tl.float32) * do.to(tl.float32), "
-        "axis=1), and store it at delta_ptr + j * N + offs_m with the mask offs_m < N.",
     ],
     mistakes=[*VIEWS, FOUR_STRIDES, RACE, SWAPPED_HEADS, unstored],
 )
@@ -96,7 +84,6 @@ delta = Exercise(
 
 dkdv_one_head = Exercise(
     id="flash_backward.dkdv_one_head",
-    entry="dkdv_one_head",
     signature="dkdv_one_head(q, do: (Nq, D), k, v: (Nk, D), lse, delta: (Nq,) float32, all contiguous) -> dk, dv: (Nk, D)",
     minutes=25,
     difficulty=4,
@@ -130,16 +117,6 @@ dkdv_one_head = Exercise(
         DotFlops(products(4), products(4, 1), 1, "4 products for each tile, and no more"),
         Rereads("q", lambda k, **_: math.ceil(k.shape[-2] / TILE), 2, "q is read at most Nk / 64 times"),
         NoAtomics(1),
-    ],
-    hints=[
-        "one_head of unit 09 gives each program a tile of queries. Here each program has a tile of keys, because it sums over queries. "
-        "What does it load once, and what in each step of its loop?",
-        "Before the loop: k, v, and zeros for dk and dv, (BLOCK_N, D) each. In the loop: q and do, (BLOCK_M, D), and lse and delta, "
-        "(BLOCK_M,), with the mask offs_m < Nq and other=0. Make tiles of keys x queries: s = tl.dot(k, q.T) * scale, so that queries "
-        "are columns, lse[None, :].",
-        "p = tl.exp(s - lse[None, :]), dv = tl.dot(p.to(do.dtype), do, dv), dp = tl.dot(v, do.T), ds = p * (dp - delta[None, :]), dk = "
-        'tl.dot(ds.to(q.dtype), q, dk), each tl.dot with input_precision="ieee". After the loop store dk * scale and dv, with the mask '
-        "offs_n < Nk.",
     ],
     mistakes=[
         handed_q,
@@ -248,7 +225,6 @@ def judged_by(tensor: str, times: Callable[..., float], title: str, count: int) 
 
 dkdv = Exercise(
     id="flash_backward.dkdv",
-    entry="dkdv",
     signature="dkdv(q, k, v, do, lse, delta, causal=False, scale=None) -> dk, dv: (..., Nk, D)",
     minutes=45,
     difficulty=5,
@@ -258,17 +234,6 @@ dkdv = Exercise(
     budget=gradient_budget,
     gates=(*GATES[:2], Compiles(apart=["ragged"])),
     criteria=judged_by("q", lambda k, **_: math.ceil(k.shape[-2] / TILE), "q is read at most Nk / 64 times", 4),
-    hints=[
-        "A program has a tile of keys. It loads k and v once, keeps dk and dv in float32, and walks over tiles of queries. Which four "
-        "products does it compute for each tile?",
-        "Use tiles of keys x queries: s = tl.dot(k, q.T) * scale, p = tl.exp(s - lse[None, :]), dv += tl.dot(p.to(do.dtype), do), dp = "
-        "tl.dot(v, do.T), ds = p * (dp - delta[None, :]), dk += tl.dot(ds.to(q.dtype), q). Only tiles that were loaded are transposed, by "
-        ".T. Multiply dk by scale once, at the end.",
-        "Rows of q, do, lse and delta past the end are loaded as 0, so they add 0. For causal attention, p = tl.where(offs_n[:, None] <= "
-        "offs_m[None, :] + Nk - Nq, p, 0.0), and the loop begins at the tile of the first query that sees the first key: max(first_key - "
-        "(Nk - Nq), 0) // BLOCK_M * BLOCK_M. From the first tile on whose queries all see all keys, a second loop goes on without the "
-        "mask.",
-    ],
     mistakes=[
         *VIEWS,
         FOUR_STRIDES,
@@ -292,7 +257,6 @@ dkdv = Exercise(
 
 dq = Exercise(
     id="flash_backward.dq",
-    entry="dq",
     signature="dq(q, k, v, do, lse, delta, causal=False, scale=None) -> (..., Nq, D)",
     minutes=25,
     difficulty=4,
@@ -302,15 +266,6 @@ dq = Exercise(
     budget=gradient_budget,
     gates=(*GATES[:2], Compiles(apart=["ragged"])),
     criteria=judged_by("k", lambda q, **_: math.ceil(q.shape[-2] / TILE), "k is read at most Nq / 64 times", 3),
-    hints=[
-        "The loop goes over tiles of keys, as in the forward kernel, but computes other things. What does a program load before the loop, "
-        "and what inside it?",
-        "Load q, do, lse and delta of a tile of queries once. In the loop, load k and v, and compute s = tl.dot(q, k.T) * scale, p = "
-        "tl.exp(s - lse[:, None]), dp = tl.dot(do, v.T), ds = p * (dp - delta[:, None]), dq += tl.dot(ds.to(k.dtype), k).",
-        "Keys past the end have s = 0, and exp(0 - lse) is inf where lse is below -88. So p = tl.where(seen, p, 0.0), where seen is "
-        "offs_n < Nk, and in causal attention also offs_n <= offs_m + Nk - Nq. Tiles before number min(max(first_row + 1 + Nk - Nq, 0), "
-        "Nk) // BLOCK_N need no mask.",
-    ],
     mistakes=[
         *VIEWS,
         FOUR_STRIDES,

@@ -84,11 +84,4 @@ dq_log = work_log(
     minutes=30,
     lines=70,
     difficulty=4,
-    hints=[
-        "Three matrices of Nq x Nk numbers go to memory. Who reads each, and could the reader have computed it?",
-        "A float32 matrix that is written and read costs 8*Nq*Nk bytes. Tiles of T x T read q and do Nk/T times, and k and v Nq/T times: "
-        "2*Nq*D*Nk/T bytes for each of the first two.",
-        "First ds in the kernel of dp: three launches, and 8*Nq*Nk bytes fewer. Then p, dp and ds in one kernel, which writes ds alone. "
-        "Then the loop over keys of dq does it all: no matrix of Nq x Nk is left.",
-    ],
 )

@@ -82,7 +82,6 @@ def fits(output: Any, budget_bytes: int, config: dict[str, Any]) -> str:
 
 longest_context = Exercise(
     id="flash_backward.longest_context",
-    entry="longest_context",
     signature="longest_context(budget_bytes: int, config: dict) -> int",
     kind="formula",
     minutes=15,
@@ -106,14 +105,5 @@ longest_context = Exercise(
         Holds(fits, 2, "FlashAttention: what autograd keeps", "flash"),
         Holds(fits, 2, "with scores: what autograd keeps", "scores"),
         Holds(fits, 1, "right to the last token", "edges"),
-    ],
-    hints=[
-        "Write down what one layer keeps for n tokens. Which tensors are these, how many numbers does each of them have, and how many "
-        "bytes does a number take?",
-        "FlashAttention keeps q, k, v and o, with heads * head_dim * itemsize bytes per token each, and lse, with 4 bytes per token and "
-        "head. With scores, q, k, v and the probabilities are kept; the probabilities take heads * n * n * itemsize bytes. Every layer "
-        "keeps all of this.",
-        "Without scores, n is budget // bytes_per_token. With scores, solve layers * heads * itemsize * (3 * head_dim * n + n * n) <= "
-        "budget. Use whole numbers, so that n is right to the last token: halve an interval, or use math.isqrt.",
     ],
 )

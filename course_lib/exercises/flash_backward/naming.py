@@ -110,10 +110,4 @@ name_gradients = name_pictures(
     "six maps",
     SEALED,
     CAUSES,
-    hints=[
-        "Which of the three gradients is right? What it is computed from must be right, too: dv is computed from P, and dq and dk from dS.",
-        "In four maps dq is right, so the mistake is in dkdv alone. Does it spoil all keys, the last ones, or some numbers here and there?",
-        "In map D the first tile of queries is right. How many tiles of keys does a query in this tile see, and how many does a later "
-        "query see? In map F, look at rows 0, 32, 64 and 96.",
-    ],
 )  # fmt: skip

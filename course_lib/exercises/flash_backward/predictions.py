@@ -62,7 +62,6 @@ def costs_counted() -> dict[str, int]:
 
 costs = Exercise(
     id="flash_backward.costs",
-    entry="costs",
     signature="costs: dict[str, int]",
     kind="values",
     minutes=5,
@@ -71,9 +70,4 @@ costs = Exercise(
     cases=[Case("six numbers", "plain", lambda g: {})],
     oracle=costs_counted,
     criteria=[Correct("plain", 3, "as they are counted")],
-    hints=[
-        "Go through the table of the chain rule. Which of its lines are products of matrices, and which of these does each kernel need?",
-        "Both kernels need S and dP, to compute P and dS from them. Then dkdv computes two more products, and dq one more.",
-        "A product of N x D with D x N takes 2 N N D FLOPs, and so does every other product here. lse is float32.",
-    ],
 )

@@ -42,7 +42,6 @@ def torchs_flash(q, k, v, causal, dy) -> Callable[[], object]:
 
 flash_attention = Exercise(
     id="flash_backward.flash_attention",
-    entry="FlashAttention",
     signature="FlashAttention.apply(q: (..., Nq, D), k, v: (..., Nk, D), is_causal=False, scale=None) -> (..., Nq, D)",
     called="forward and backward",
     wiring=8,
@@ -105,14 +104,6 @@ flash_attention = Exercise(
             baseline=torchs_flash,
             advice="Try 64 x 64 tiles with 4 warps for dK and dV, and for dQ, too, and use tl.exp2: see *How fast is it?* below.",
         )
-    ],
-    hints=[
-        "forward gets o and lse from your forward pass, keeps both and the three inputs, and returns o. backward launches the three "
-        "kernels that you have written.",
-        "Keep the tensors with ctx.save_for_backward(q, k, v, o, lse), and the other arguments as ctx.causal and ctx.scale. backward(ctx, "
-        "do) returns one gradient for each argument of forward: dq, dk, dv, None, None.",
-        "d = delta(o, do); dk, dv = dkdv(q, k, v, do, lse, d, ctx.causal, ctx.scale); return dq(q, k, v, do, lse, d, ctx.causal, "
-        "ctx.scale), dk, dv, None, None. do may have any strides, even 0, and your kernels take any strides.",
     ],
     mistakes=[
         on_exception(

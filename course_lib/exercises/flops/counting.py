@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed, integer
@@ -21,7 +22,6 @@ from course_lib.workloads.counted import workload
 
 matmul_cost = Exercise(
     id="flops.matmul_cost",
-    entry="matmul_cost",
     signature="matmul_cost(m: int, n: int, k: int, itemsize: int) -> tuple[int, int]",
     kind="formula",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
@@ -41,14 +41,9 @@ matmul_cost = Exercise(
     ],
     oracle=product_cost,
     criteria=[Correct("square", 2, "square matrices"), Correct("other", 2, "any other sizes")],
-    hints=[
-        "How many elements does the result have? How many multiplications and additions does one of them take?",
-        "Each of the m n elements takes k multiplications and about k additions. Three matrices are moved.",
-        "(2 * m * n * k, itemsize * (elements of a + elements of b + elements of the result)).",
-    ],
     mistakes=[
         swapped(product_cost),
-        times(0.5, "A multiplication and an addition are two operations: 2 m n k.", product_cost, part=0),
+        times(0.5, say("flops.matmul_cost.multiplications_alone"), product_cost, part=0),
         one_addition_less,
         elements(product_cost),
     ],
@@ -56,7 +51,6 @@ matmul_cost = Exercise(
 
 intensity = Exercise(
     id="flops.intensity",
-    entry="intensity",
     signature="intensity(cost: tuple[int, int]) -> float",
     kind="formula",
     minutes=2,
@@ -69,20 +63,17 @@ intensity = Exercise(
     ],
     oracle=lambda cost: None,
     criteria=[Holds(gives_back_the_flops, 2, "FLOPs for each byte")],
-    hints=[
-        "Intensity is FLOPs for each byte. Which of the two numbers of a cost is which?",
-        "flops, nbytes = cost",
-        "Divide the first by the second.",
-    ],
     mistakes=[
-        every(lambda out, cost: math.isclose(out * cost[0], cost[1], rel_tol=1e-9), "These are bytes for each FLOP."),
+        every(
+            lambda out, cost: math.isclose(out * cost[0], cost[1], rel_tol=1e-9),
+            say("flops.intensity.the_wrong_way_round"),
+        ),
     ],
 )
 
 PEAK, BANDWIDTH = 989.4e12, 4.8e12
 roofline_seconds = Exercise(
     id="flops.roofline_seconds",
-    entry="roofline_seconds",
     signature="roofline_seconds(cost, flops_per_second: float, bytes_per_second: float) -> float",
     kind="formula",
     minutes=5,
@@ -114,11 +105,6 @@ roofline_seconds = Exercise(
         Holds(is_the_earliest, 2, "where arithmetic takes longer", group="compute"),
         Holds(is_the_earliest, 2, "where memory takes longer", group="memory"),
     ],
-    hints=[
-        "How long does the arithmetic take alone? And how long does it take to move the bytes?",
-        "A GPU computes on one part while it fetches another. So the two times overlap.",
-        "Return the longer of flops / flops_per_second and nbytes / bytes_per_second.",
-    ],
 )
 
 
@@ -141,7 +127,6 @@ def predicted() -> dict[str, int]:
 
 predictions = Exercise(
     id="flops.predictions",
-    entry="predicted_flops",
     signature="predicted_flops: dict[str, int]",
     kind="values",
     minutes=5,
@@ -150,12 +135,6 @@ predictions = Exercise(
     cases=[fixed("six pieces of torch", "plain")],
     oracle=predicted,
     criteria=[Correct("plain", 6, "FLOPs, as torch counts them")],
-    hints=[
-        "Find m, n and k of each product first. Which calls have no product at all?",
-        "x.T @ x is (64, 100) @ (100, 64). In the backward pass torch computes only the gradients that are needed.",
-        "backward: no gradient for x is needed, so there is one product, x.T @ dy. left to right: the first product "
-        "is (1000, 1000) @ (1000, 1000).",
-    ],
 )
 
 
@@ -170,7 +149,6 @@ def torch_count(name: str, sizes: Sequence[int]) -> int:
 
 count_flops = Exercise(
     id="flops.count_flops",
-    entry="count_flops",
     signature="count_flops(fn, *args) -> int",
     kind="formula",
     called="on work",
@@ -199,32 +177,24 @@ count_flops = Exercise(
         Correct("with an addition", 2, "products with an addition"),
         Correct("whole programs", 3, "loops, a backward pass, no product at all"),
     ],
-    hints=[
-        "Inside __torch_dispatch__, print `function` and the shapes of `args`. Then call relu(x @ w + b) inside `with Counter():`.",
-        "Four operations matter: aten.mm, aten.bmm, aten.addmm, aten.baddbmm. `function.overloadpacket` is the operation "
-        "without its variant.",
-        "For mm and bmm the matrices are args[0] and args[1], for addmm and baddbmm args[1] and args[2]. The result has "
-        "out.numel() elements, each of 2 k FLOPs, and k is the last size of the first matrix.",
-    ],
     mistakes=[
-        times(0.5, "Half of what torch counts: a multiplication and an addition are two operations.", torch_count),
+        times(0.5, say("flops.count_flops.multiplications_alone"), torch_count),
         times(
             0,
-            "Nothing is counted: either `fn(*args)` does not run inside `with`, where the mode sees it, or no operation is "
-            "recognised. Compare `function.overloadpacket`: `function` is one of its variants.",
+            say("flops.count_flops.calls_without_the_mode"),
             torch_count,
         ),
         on_exception(
             "NotImplementedError",
-            "Does the mode have its __torch_dispatch__ yet? Torch calls this method for each operation.",
+            say("flops.count_flops.no_torch_dispatch"),
         ),
         on_exception(
             "takes from",
-            "__torch_dispatch__ is a method: its parameters are (self, function, types, args=(), kwargs=None).",
+            say("flops.count_flops.parameters_of_the_method"),
         ),
         on_exception(
             "Tensor but got None",
-            "__torch_dispatch__ stands between torch and the operation: it must return what the operation gave.",
+            say("flops.count_flops.returns_nothing_from_the_mode"),
         ),
     ],
 )

@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed, integer
@@ -42,7 +43,6 @@ from course_lib.exercises.flops.oracles import (
 
 backward_flops = Exercise(
     id="flops.backward_flops",
-    entry="backward_flops",
     signature="backward_flops(batch, d_in, d_hidden, d_out, input_needs_grad: bool) -> int",
     kind="formula",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
@@ -61,18 +61,13 @@ backward_flops = Exercise(
         Correct("with", 3, "where a gradient for x is needed, too"),
         Correct("without", 2, "where x is data"),
     ],
-    hints=[
-        "Write the shapes of dW2, dh, dW1 and dx. Each is a product: of what with what?",
-        "dW2 = h.T @ dy and dh = dy @ W2.T each cost as much as the forward product h @ W2.",
-        "If x is data, dx is not needed, so the first layer does one product instead of two.",
-    ],
     mistakes=[
-        times(0.5, "Half of it: a multiplication and an addition are two operations, in each product.", two_layers_backward),
+        times(0.5, say("flops.backward_flops.multiplications_alone"), two_layers_backward),
         every(
             lambda out, batch, d_hidden, d_out, **sizes:
                 out + 2 * batch * d_hidden * d_out
                 == two_layers_backward(batch=batch, d_hidden=d_hidden, d_out=d_out, **sizes),
-            "The second layer does two products, one for its weights and one for its input: one of them is missing.",
+            say("flops.backward_flops.as_much_as_forward"),
         ),
         with_forward,
     ],
@@ -81,7 +76,6 @@ backward_flops = Exercise(
 
 attention_cost = Exercise(
     id="flops.attention_cost",
-    entry="attention_cost",
     signature="attention_cost(batch, heads, n_q, n_k, d, itemsize) -> tuple[int, int]",
     kind="formula",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
@@ -100,18 +94,12 @@ attention_cost = Exercise(
         Correct("one head", 3, "one head"),
         Correct("many", 2, "several batches and heads, and different lengths"),
     ],
-    hints=[
-        "Three operations run one after the other: S = q @ k.T, P = softmax(S), o = P @ v. What are the shapes of S, P and o?",
-        "Both products have 2 n_q n_k d FLOPs per head. The softmax counts as no FLOPs here, but it reads S and writes P.",
-        "For each head, the first product reads q and k and writes S, the softmax reads S and writes P, and the "
-        "second product reads P and v and writes o. S and P have n_q n_k elements each.",
-    ],
     mistakes=[
         swapped(attention),
         as_if_fused,
         without_softmax,
         elements(attention),
-        times(0.5, "Half of the FLOPs: there are two products, q @ k.T and P @ v, and 2 FLOPs for each multiply-add.",
+        times(0.5, say("flops.attention_cost.one_product"),
               attention, part=0),
     ],
 )  # fmt: skip
@@ -124,7 +112,6 @@ def products_of_tokens(batch: int, tokens: int, d_model: int, **_: int) -> int:
 
 block_cost = Exercise(
     id="flops.block_cost",
-    entry="block_cost",
     signature="block_cost(batch, tokens, d_model, heads, kv_heads, d_ff) -> int",
     kind="formula",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
@@ -144,23 +131,17 @@ block_cost = Exercise(
         Holds(within_a_percent, 4, "within 1 % of torch's count"),
         Holds(within_a_percent, 2, "where heads share keys and values", group="shared keys"),
     ],
-    hints=[
-        "List the products of a block: four projections, two in the attention, two in the MLP. What is (m, n, k) of each?",
-        "Every projection has m = batch * tokens. q and o are d_model wide; k and v are d_model * kv_heads / heads wide.",
-        "With T = batch * tokens, the weights take 2 T (2 d² + 2 d d kv_heads / heads + 2 d d_ff) FLOPs. S and o take "
-        "4 batch tokens² d.",
-    ],
     mistakes=[
-        times(0.5, "Half of it: a multiplication and an addition are two operations.", block_flops),
+        times(0.5, say("flops.block_cost.multiplications_alone"), block_flops),
         every(
             lambda out, kv_heads, **block: math.isclose(
                 out, block_flops(kv_heads=block["heads"], **block), rel_tol=0.01
             ),
-            "Keys and values have kv_heads heads, not `heads`: their weight matrices are narrower where heads share them.",
+            say("flops.block_cost.every_head_has_keys"),
         ),
         every(
             lambda out, **block: math.isclose(out, block_flops(**block) - products_of_tokens(**block), rel_tol=0.01),
-            "These are the products with weights. S and o, which grow with the square of the tokens, are missing.",
+            say("flops.block_cost.no_attention"),
         ),
         one_product_less,
     ],
@@ -168,7 +149,6 @@ block_cost = Exercise(
 
 utilisation = Exercise(
     id="flops.utilisation",
-    entry="utilisation",
     signature="utilisation(parameters, tokens_per_second, gpus, peak_flops, recompute: bool) -> tuple[float, float]",
     kind="formula",
     without=["torch.utils.flop_counter", "torch.autograd.profiler"],
@@ -187,15 +167,10 @@ utilisation = Exercise(
         Correct("plain", 2, "MFU, and an HFU that equals it"),
         Correct("recompute", 1, "HFU where the forward pass is done twice"),
     ],
-    hints=[
-        "How many FLOPs does training do in a second, at 6 for each parameter and token? How many could the GPUs do?",
-        "MFU counts the FLOPs that the model needs: 2 forward and 4 backward. HFU counts the FLOPs that the hardware did.",
-        "With recomputation the hardware does 2 FLOPs forward, 2 forward again and 4 backward. That makes 8 for each parameter and token.",
-    ],
     mistakes=[
-        times(1 / 3, "This is the forward pass alone: training takes 6 FLOPs for each parameter and token.",
+        times(1 / 3, say("flops.training_days.forward_alone"),
               lambda **run: second_by_second(**run), part=0),
-        times(100, "These are percent: return shares of 1.", lambda **run: second_by_second(**run), part=0),
+        times(100, say("flops.utilisation.percent"), lambda **run: second_by_second(**run), part=0),
         above_the_peak,
     ],
 )  # fmt: skip
@@ -214,7 +189,6 @@ def second_by_second(parameters: float, tokens_per_second: float, gpus: int, pea
 
 init_scale = Exercise(
     id="flops.init_scale",
-    entry="init_scale",
     signature="init_scale(fan_in: int) -> float",
     kind="formula",
     minutes=5,
@@ -227,12 +201,6 @@ init_scale = Exercise(
         Holds(keeps_one_layer, 2, "one layer keeps the spread at 1", group="one"),
         Holds(keeps_twelve_layers, 1, "twelve layers keep the spread at 1", group="deep"),
     ],
-    hints=[
-        "One output is a sum of fan_in products of two random numbers. What is the variance of one product? "
-        "And what is the variance of the sum?",
-        "The variance of the sum is fan_in. Which factor on the weights brings it to 1?",
-        "A factor s multiplies the variance by s², so s² fan_in must be 1.",
-    ],
 )  # fmt: skip
 
 
@@ -241,7 +209,6 @@ init_scale = Exercise(
 
 training_days = Exercise(
     id="flops.training_days",
-    entry="training_days",
     signature="training_days(parameters, tokens, gpus, peak_flops, mfu) -> float",
     kind="formula",
     minutes=5,
@@ -262,17 +229,12 @@ training_days = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[Holds(delivers, 3, "so many days deliver the FLOPs")],
-    hints=[
-        "How many FLOPs does the training take? How many does the cluster do in a second, at this MFU?",
-        "The training takes 6 * parameters * tokens FLOPs. The cluster does gpus * peak_flops * mfu FLOP/s.",
-        "Divide one by the other, and by the 86,400 seconds of a day.",
-    ],
     mistakes=[
         every(lambda out, factor=factor, **run: math.isclose(work_done(out, **run), factor, rel_tol=1e-6), sentence)
         for factor, sentence in (
-            (24, "These are hours."),
+            (24, say("flops.training_days.hours")),
             (86400, "These are seconds."),
-            (1 / 3, "This is the forward pass alone: training takes 6 FLOPs for each parameter and token."),
+            (1 / 3, say("flops.training_days.forward_alone")),
         )
     ],
 )  # fmt: skip
@@ -280,7 +242,6 @@ training_days = Exercise(
 
 largest_model = Exercise(
     id="flops.largest_model",
-    entry="largest_model",
     signature="largest_model(gpus: int, memory_bytes: int, bytes_per_parameter: int = 16) -> int",
     kind="formula",
     minutes=3,
@@ -300,17 +261,11 @@ largest_model = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[Holds(just_fits, 2, "the largest whole number that fits")],
-    hints=[
-        "How many bytes are there in all? How many does one parameter take?",
-        "Divide, and round down, because a part of a parameter is no parameter.",
-        "gpus * memory_bytes // bytes_per_parameter",
-    ],
 )
 
 
 training_memory = Exercise(
     id="flops.training_memory",
-    entry="training_memory",
     signature="training_memory(layers, width, batch, optimizer: str) -> tuple[int, int, int, int]",
     kind="formula",
     minutes=15,
@@ -328,11 +283,5 @@ training_memory = Exercise(
     criteria=[
         Correct("sgd", 3, "parameters, gradients, activations"),
         Correct("states", 3, "what the optimizer keeps"),
-    ],
-    hints=[
-        "How many numbers does one weight matrix hold? How many of those does the optimizer keep for each weight?",
-        "sgd keeps nothing. momentum keeps a velocity, adagrad a sum of squares, and adam two averages. Each of these is as large "
-        "as the weights.",
-        "The backward pass of x @ W needs x. So autograd keeps the input of every layer: layers * batch * width numbers.",
     ],
 )

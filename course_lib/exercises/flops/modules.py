@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds, roundings
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import ARITHMETIC, operations
@@ -35,7 +36,6 @@ def first_within(noise: torch.Tensor, fan_in: int, bound: float = 3.0) -> torch.
 
 truncated_init = Exercise(
     id="flops.truncated_init",
-    entry="truncated_init",
     signature="truncated_init(noise: (rounds, n), fan_in: int) -> (n,)",
     minutes=8,
     difficulty=2,
@@ -54,32 +54,27 @@ truncated_init = Exercise(
     | operations("argmax gather index select unbind flip scatter arange zeros_like ones_like masked_select"),
     gates=[Correct("plain")],
     criteria=[Correct("rounds", 3, "where few numbers lie within 3")],
-    hints=[
-        "Do you move a number that is too large, or throw it away? Which of the two leaves a bell, and which leaves two spikes?",
-        "Begin with the first row. Where a number lies outside of (-3, 3), take the number at the same place of the next row, and so on.",
-        "for row in noise[1:]: out = torch.where(out.abs() < 3, out, row). Scale at the end, by fan_in**-0.5.",
-    ],
     mistakes=[
         Misconception(
             lambda noise, fan_in: noise[0].double() * fan_in**-0.5,
-            "Nothing is cut off: numbers beyond 3 standard deviations are still there. Compare with 3 before you scale.",
+            say("flops.truncated_init.nothing_is_cut"),
             first_within,
             times=1000,
         ),
         Misconception(
             lambda noise, fan_in: noise[0].double().clamp(-3, 3) * fan_in**-0.5,
-            "This moves what lies outside to ±3, so two values come up far too often. A truncated distribution draws such a number again.",
+            say("flops.truncated_init.moved_to_the_bound"),
             first_within,
             times=1000,
         ),
         Misconception(
             lambda noise, fan_in: first_within(noise, 1),
-            "The numbers are the right ones, with a standard deviation of 1: scale them by fan_in**-0.5.",
+            say("flops.truncated_init.not_scaled"),
             first_within,
         ),
         Misconception(
             lambda noise, fan_in: first_within(noise, fan_in, 2.0),
-            "This cuts at 2 standard deviations, but the exercise says 3.",
+            say("flops.truncated_init.cut_at_2"),
             first_within,
             times=4,
         ),
@@ -210,13 +205,7 @@ deep_linear = Exercise(
         Holds(gets_gradients, 2, "each of them gets its gradient", group="other"),
         Holds(starts_fresh, 1, "weights begin at random, at the right scale", group="other"),
     ],
-    hints=[
-        "How does an optimizer find what it trains? It asks module.parameters(). What must a tensor be to be among them?",
-        "torch.nn.Parameter(tensor) as an attribute is found; so is a torch.nn.ParameterList. Parameters in a plain list are not.",
-        "self.weights = torch.nn.ParameterList(torch.randn(width, width) * width**-0.5 for _ in range(layers)); self.head = "
-        "torch.nn.Parameter(torch.randn(width)). forward: for w in self.weights: x = x @ w; return x @ self.head.",
-    ],
     mistakes=[
-        on_exception("before Module.__init__()", "super().__init__() comes first: a module keeps its lists of parameters there."),
+        on_exception("before Module.__init__()", say("flops.dial.super_first")),
     ],
 )  # fmt: skip

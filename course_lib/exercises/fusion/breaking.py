@@ -7,12 +7,7 @@ import torch
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant, near_as
 
-SOURCE = """import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+KERNEL = """@triton.jit
 def given_kernel(x_ptr, out_ptr, N, stride, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     m, l = -float("inf"), 0.0
@@ -44,7 +39,7 @@ def lawful(x: torch.Tensor) -> str:
 
 
 SOFTMAX = Given(
-    SOURCE,
+    KERNEL,
     "given_softmax",
     {"x": "MN"},
     right=lambda x: x.double().softmax(1),
@@ -55,7 +50,6 @@ SOFTMAX = Given(
 
 break_softmax = Exercise(
     id="fusion.break_softmax",
-    entry="breaking_inputs",
     signature='breaking_inputs() -> a list of at most 3 dicts {"x": a tensor (M, N), column stride 1}',
     kind="formula",
     called="for its inputs",
@@ -75,12 +69,4 @@ break_softmax = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[Kills(SOFTMAX, 1 / 2, 4)],
-    hints=[
-        "The kernel walks along a row in blocks of 64. Where must the largest number of a row lie so that every line of "
-        "the loop matters?",
-        "Think of rows whose numbers are all far below 0. Think of one number far above the others, in the first or in the last block. And "
-        "think of an N that 64 does not divide.",
-        "Take a row of 200 numbers near -200, and a row that rises by 1 from number to number. Take rows that are a slice of wider rows, "
-        "with large numbers next to the slice. Small results count as well: they must be right relative to their own size.",
-    ],
 )  # fmt: skip

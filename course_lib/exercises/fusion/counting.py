@@ -20,7 +20,6 @@ def chain(name: str, group: str, fused: Sequence[int], n: int = 1000, itemsize: 
 
 chain_bytes = Exercise(
     id="fusion.chain_bytes",
-    entry="chain_bytes",
     signature="chain_bytes(n: int, ops: list[list[str]], itemsize: int, fused: list[int]) -> int",
     kind="formula",
     minutes=15,
@@ -44,19 +43,11 @@ chain_bytes = Exercise(
         Correct("all in one", 2, "all in one kernel"),
         Correct("cuts", 2, "cuts anywhere, as the trace counts them"),
     ],
-    hints=[
-        "Take one kernel at a time. Which names does it use that it does not compute? Which of its results are used later?",
-        "A kernel reads each tensor once, even if several of its operations use it. Results that only the kernel itself uses stay in "
-        "registers.",
-        "reads = {inputs of its operations} - {results of its operations}; writes = {its results} & ({inputs of all later "
-        "operations} | {the last result}). Sets count each name once.",
-    ],
     mistakes=[every(one_store_each, STORES_ONE)],
 )
 
 predicted_launches = Exercise(
     id="fusion.predicted_launches",
-    entry="predicted_launches",
     signature="predicted_launches: dict[str, int]",
     kind="values",
     minutes=10,
@@ -65,10 +56,4 @@ predicted_launches = Exercise(
     cases=[Case("seven functions", "plain", lambda g: {})],
     oracle=lambda: inductor.recorded_launches(),
     criteria=[Correct("plain", 7, "launches, as measured with torch.compile")],
-    hints=[
-        "There is a cut wherever the next operation can begin only when all programs have finished, and nowhere else.",
-        "One program can hold a row of 4096 numbers, but not a tensor of 16 million. A matrix product is a library call.",
-        "To divide by the sum of a whole tensor, many programs add up parts, then one program adds up their sums, and then many programs "
-        "divide. A print needs the finished tensor.",
-    ],
 )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 
 from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, Speed, Traffic
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import BF16, FP16
+from course_lib.exercises import cases
+from course_lib.exercises.cases import BF16, FP16, Drawing, cases_of
 from course_lib.exercises.fusion.cases import added, also, labelled, nbytes, normed, rows, vectors
 from course_lib.exercises.fusion.mistakes import (
     CROSS_ENTROPY,
@@ -36,29 +37,20 @@ from course_lib.exercises.fusion.oracles import add_rms_norm, loss_budget, near,
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.hardware import inductor
 
-
-def against_copy(name: str, draw: Callable, needed: Callable) -> Speed:
-    """Extra credit: full at 0.75 of the speed of a device copy of the needed bytes."""
-    return Speed("copy", Case(name, "speed", draw), needed, full=0.75, none=0.4, points=2)
-
+against_copy = partial(cases.against_copy, full=0.75, none=0.4)
 
 sin2_plus_cos2 = Exercise(
     id="fusion.sin2_plus_cos2",
-    entry="sin2_plus_cos2",
     signature="sin2_plus_cos2(x: (N,), y: (N,), contiguous) -> (N,)",
     minutes=10,
     difficulty=2,
     lines=8,
-    cases=[
-        Case("4096", "plain", vectors(4096)),
-        Case("1", "ragged", vectors(1)),
-        Case("5001", "ragged", vectors(5001)),
-        Case("999, float16", "half", vectors(999, FP16)),
-        Case("1333 around 100, bfloat16", "half", vectors(1333, BF16, scale=100.0)),
-        Case("524288", "performance", vectors(1 << 19)),
-        Case("131072", "performance", vectors(1 << 17)),
-        Case("65536", "performance", vectors(1 << 16)),
-    ],
+    cases=cases_of(
+        plain=[vectors(4096)],
+        ragged=[vectors(1), vectors(5001)],
+        half=[vectors(999, FP16), Drawing("1333 around 100, bfloat16", vectors(1333, BF16, scale=100.0))],
+        performance=[vectors(1 << 19), vectors(1 << 17), vectors(1 << 16)],
+    ),
     oracle=lambda x, y: x.double().sin().square() + y.double().cos().square(),
     budget=near(lambda x, y: torch.ones_like(x, dtype=torch.float64)),
     gates=GATES,
@@ -68,35 +60,24 @@ sin2_plus_cos2 = Exercise(
         Launches(1, 1),
         Traffic(lambda x, y: 3 * nbytes(x), 3, at_most=1.0),
     ],
-    bonus=[against_copy("33554432", vectors(1 << 25), lambda x, y: 3 * nbytes(x))],
-    hints=[
-        "The kernel is like the first kernel of unit 00, with a longer line in the middle. What must be loaded, and what must be stored?",
-        "tl.sin and tl.cos need float32, so convert with .to(tl.float32) after the load. tl.store converts the result back.",
-        "sine = tl.sin(x); cosine = tl.cos(y); tl.store(out_ptr + i, sine * sine + cosine * cosine, mask=i < n).",
-    ],
+    bonus=[against_copy(vectors(1 << 25), lambda x, y: 3 * nbytes(x))],
     mistakes=[several_launches],
 )
 
 bias_gelu = Exercise(
     id="fusion.bias_gelu",
-    entry="bias_gelu",
     signature="bias_gelu(x: (M, N), column stride 1, bias: (N,)) -> (M, N), contiguous",
     minutes=15,
     difficulty=3,
     track="more",
     lines=12,
-    cases=[
-        Case("64 x 256", "plain", also(rows(64, 256), "bias")),
-        Case("1 x 1", "ragged", also(rows(1, 1), "bias")),
-        Case("37 x 1031", "ragged", also(rows(37, 1031, scale=3.0), "bias")),
-        Case("61 x 7", "ragged", also(rows(61, 7), "bias")),
-        Case("45 x 100, a window", "strided", also(rows(45, 100, window=True), "bias")),
-        Case("50 x 130, float16", "half", also(rows(50, 130, FP16, scale=4.0), "bias")),
-        Case("50 x 130, bfloat16", "half", also(rows(50, 130, BF16, scale=4.0), "bias")),
-        Case("1024 x 512", "performance", also(rows(1024, 512), "bias")),
-        Case("256 x 512", "performance", also(rows(256, 512), "bias")),
-        Case("128 x 1024, bfloat16", "performance", also(rows(128, 1024, BF16), "bias")),
-    ],
+    cases=cases_of(
+        plain=[also(rows(64, 256), "bias")],
+        ragged=[also(rows(1, 1), "bias"), also(rows(37, 1031, scale=3.0), "bias"), also(rows(61, 7), "bias")],
+        strided=[also(rows(45, 100, window=True), "bias")],
+        half=[also(rows(50, 130, FP16, scale=4.0), "bias"), also(rows(50, 130, BF16, scale=4.0), "bias")],
+        performance=[also(rows(1024, 512), "bias"), also(rows(256, 512), "bias"), also(rows(128, 1024, BF16), "bias")],
+    ),
     oracle=lambda x, bias: F.gelu(x.double() + bias.double()),
     budget=near(lambda x, bias: x.double().abs() + bias.double().abs()),
     gates=GATES,
@@ -108,13 +89,7 @@ bias_gelu = Exercise(
         Traffic(lambda x, bias: 2 * nbytes(x) + x.shape[0] * nbytes(bias), 2, at_most=1.0),
         Coalesced("load", 1),
     ],
-    bonus=[against_copy("8192 x 8192", also(rows(8192, 8192), "bias"), lambda x, bias: 2 * nbytes(x))],
-    hints=[
-        "Give a program a piece of x, as in unit 04's row_copy: a part of a row, or a tile. Which elements of the bias does it need?",
-        "Load them at bias_ptr + cols, with the mask of the columns. For a tile, make them a block (1, BLOCK_N), which broadcasts over the "
-        "rows when you add it.",
-        "z = x.to(tl.float32) + bias.to(tl.float32), then 0.5 * z * (1 + tl.erf(z * 0.7071067811865476)).",
-    ],
+    bonus=[against_copy(also(rows(8192, 8192), "bias"), lambda x, bias: 2 * nbytes(x))],
     mistakes=[
         Misconception(
             lambda x, bias: F.gelu(x.double() + bias.double(), approximate="tanh"),
@@ -142,24 +117,22 @@ def softmax_bytes(x: torch.Tensor) -> int:
 
 softmax = Exercise(
     id="fusion.softmax",
-    entry="softmax",
     signature="softmax(x: (M, N), column stride 1, N up to 32768) -> (M, N), contiguous",
     minutes=20,
     difficulty=3,
     lines=10,
-    cases=[
-        Case("64 x 256", "plain", rows(64, 256)),
-        Case("1 x 1", "ragged", rows(1, 1)),
-        Case("37 x 1031", "ragged", rows(37, 1031)),
-        Case("61 x 7, float16", "ragged", rows(61, 7, FP16)),
-        Case("45 x 100, a window", "strided", rows(45, 100, window=True)),
-        Case("20 x 777 around 1000", "hard", rows(20, 777, scale=20.0, mean=1000.0)),
-        Case("20 x 500, rising by 200, float16", "hard", rows(20, 500, FP16, rising=200.0)),
-        Case("20 x 300 around -300, bfloat16", "hard", rows(20, 300, BF16, scale=30.0, mean=-300.0)),
-        Case("20 x 300, 150 of them -inf", "hard", rows(20, 300, scale=5.0, masked=150)),
-        Case("128 x 1024", "performance", rows(128, 1024)),
-        Case("64 x 4096, bfloat16", "performance", rows(64, 4096, BF16)),
-    ],
+    cases=cases_of(
+        plain=[rows(64, 256)],
+        ragged=[rows(1, 1), rows(37, 1031), rows(61, 7, FP16)],
+        strided=[rows(45, 100, window=True)],
+        hard=[
+            rows(20, 777, scale=20.0, mean=1000.0),
+            rows(20, 500, FP16, rising=200.0),
+            rows(20, 300, BF16, scale=30.0, mean=-300.0),
+            rows(20, 300, scale=5.0, masked=150),
+        ],
+        performance=[rows(128, 1024), rows(64, 4096, BF16)],
+    ),
     oracle=lambda x: torch.softmax(x.double(), 1),
     budget=softmax_budget,
     gates=GATES,
@@ -170,13 +143,7 @@ softmax = Exercise(
         Launches(1, 1),
         Traffic(softmax_bytes, 3, at_most=1.0),
     ],
-    bonus=[against_copy("8192 x 8192", rows(8192, 8192), softmax_bytes)],
-    hints=[
-        "Let each program hold one row. Once the row is in registers, must the program read it from memory again?",
-        "BLOCK = triton.next_power_of_2(N) holds a row. Masked positions must not change the maximum or the sum: which `other` "
-        "is right for both?",
-        "x = tl.load(..., other=-float('inf')).to(tl.float32); p = tl.exp(x - tl.max(x, axis=0)); store p / tl.sum(p, axis=0).",
-    ],
+    bonus=[against_copy(rows(8192, 8192), softmax_bytes)],
     mistakes=[
         overflows,
         columns_add_up,
@@ -202,25 +169,22 @@ LONG = 1_060_000  # no block is that long: Triton's largest has 2**20 elements
 
 online_softmax = Exercise(
     id="fusion.online_softmax",
-    entry="online_softmax",
     signature="online_softmax(x: (M, N), column stride 1, any N) -> (M, N), contiguous",
     minutes=25,
     difficulty=4,
     lines=18,
-    cases=[
-        Case("64 x 3000", "plain", rows(64, 3000)),
-        Case("1 x 1", "ragged", rows(1, 1)),
-        Case("7 x 10007", "ragged", rows(7, 10007)),
-        Case("30 x 999, a window, float16", "ragged", rows(30, 999, FP16, window=True)),
-        Case("5 x 20011, rising by 3000", "hard", rows(5, 20011, rising=3000.0)),
-        Case("5 x 20011, falling by 3000", "hard", rows(5, 20011, mean=500.0, rising=-3000.0)),
-        Case("3 x 40000, 36000 of them -inf", "hard", rows(3, 40000, scale=10.0, masked=36000)),
-        Case("5 x 9000 around -300, bfloat16", "hard", rows(5, 9000, BF16, scale=30.0, mean=-300.0)),
-        Case(f"1 x {LONG:_}", "long", rows(1, LONG)),
-        Case("64 x 4096", "performance", rows(64, 4096)),
-        Case("16 x 16384", "performance", rows(16, 16384)),
-        Case("8 x 16384, bfloat16", "performance", rows(8, 16384, BF16)),
-    ],
+    cases=cases_of(
+        plain=[rows(64, 3000)],
+        ragged=[rows(1, 1), rows(7, 10007), rows(30, 999, FP16, window=True)],
+        hard=[
+            rows(5, 20011, rising=3000.0),
+            rows(5, 20011, mean=500.0, rising=-3000.0),
+            rows(3, 40000, scale=10.0, masked=36000),
+            rows(5, 9000, BF16, scale=30.0, mean=-300.0),
+        ],
+        long=[Drawing(f"1 x {LONG:_}", rows(1, LONG))],
+        performance=[rows(64, 4096), rows(16, 16384), rows(8, 16384, BF16)],
+    ),
     oracle=lambda x: torch.softmax(x.double(), 1),
     budget=softmax_budget,
     gates=GATES,
@@ -241,14 +205,6 @@ online_softmax = Exercise(
             baseline=lambda x: inductor.compiled("softmax", x),
         )
     ],
-    hints=[
-        "After each block you know the largest value so far, and a sum that is relative to this value. What must happen to the "
-        "old sum when the maximum grows from m to m_new?",
-        "l = l * alpha + tl.sum(tl.exp(x - m_new), axis=0), with m_new = tl.maximum(m, tl.max(x, axis=0)) and alpha = tl.exp(m - "
-        "m_new). A second loop over the row stores tl.exp(x - m) / l.",
-        "Start with l = 0.0 and a finite m, such as -3.4e38. Then a block of -inf adds exp(-inf) = 0. With m = -inf, m - m_new would be "
-        "-inf - -inf, which is NaN.",
-    ],
     mistakes=[
         nan_of_exp,
         not_apart(lambda x: torch.softmax(x.double(), 1)),
@@ -267,23 +223,25 @@ def beside_rows(x: torch.Tensor, weight: torch.Tensor) -> int:
 
 rmsnorm = Exercise(
     id="fusion.rmsnorm",
-    entry="rmsnorm",
     signature="rmsnorm(x: (M, N), column stride 1, weight: (N,), eps: float) -> (M, N), contiguous",
     minutes=15,
     difficulty=3,
     lines=11,
-    cases=[
-        Case("64 x 256", "plain", normed(rows(64, 256))),
-        Case("1 x 1, eps 0.1", "ragged", normed(rows(1, 1), 0.1)),
-        Case("37 x 1031", "ragged", normed(rows(37, 1031), 1e-5)),
-        Case("61 x 7, float16", "ragged", normed(rows(61, 7, FP16))),
-        Case("45 x 100, a window", "strided", normed(rows(45, 100, window=True))),
-        Case("30 x 600 around 300, float16", "hard", normed(rows(30, 600, FP16, scale=100.0, mean=300.0))),
-        Case("30 x 600 near 0.001, eps 0.00001", "hard", normed(rows(30, 600, scale=1e-3), 1e-5)),
-        Case("30 x 3000 around 20, bfloat16", "hard", normed(rows(30, 3000, BF16, mean=20.0))),
-        Case("128 x 1024", "performance", normed(rows(128, 1024))),
-        Case("64 x 2048, bfloat16", "performance", normed(rows(64, 2048, BF16))),
-    ],
+    cases=cases_of(
+        plain=[normed(rows(64, 256))],
+        ragged=[
+            Drawing("1 x 1, eps 0.1", normed(rows(1, 1), 0.1)),
+            normed(rows(37, 1031), 1e-5),
+            normed(rows(61, 7, FP16)),
+        ],
+        strided=[normed(rows(45, 100, window=True))],
+        hard=[
+            normed(rows(30, 600, FP16, scale=100.0, mean=300.0)),
+            Drawing("30 x 600 near 0.001, eps 0.00001", normed(rows(30, 600, scale=1e-3), 1e-5)),
+            normed(rows(30, 3000, BF16, mean=20.0)),
+        ],
+        performance=[normed(rows(128, 1024)), normed(rows(64, 2048, BF16))],
+    ),
     oracle=rms_norm,
     budget=norm_budget,
     gates=GATES,
@@ -294,14 +252,7 @@ rmsnorm = Exercise(
         Launches(1, 1),
         Traffic(lambda x, weight, eps: 2 * nbytes(x) + beside_rows(x, weight), 3, at_most=1.0),
     ],
-    bonus=[against_copy("8192 x 8192", normed(rows(8192, 8192)), lambda x, weight, eps: 2 * nbytes(x))],
-    hints=[
-        "The kernel works like your softmax: load a row, reduce it to one number, use the row again, and store the result.",
-        "Let masked positions load 0, which adds nothing to a sum of squares. Divide by N, and not by the length of the block. Square in "
-        "float32, because 300 squared is more than float16 can hold.",
-        "scale = tl.rsqrt(tl.sum(x * x, axis=0) / N + eps); then load the weights and store x * scale * weight. tl.store "
-        "converts to the dtype of out.",
-    ],
+    bonus=[against_copy(normed(rows(8192, 8192)), lambda x, weight, eps: 2 * nbytes(x))],
     mistakes=[
         divided_by_the_block,
         *NORMS,
@@ -313,23 +264,25 @@ rmsnorm = Exercise(
 
 add_rmsnorm = Exercise(
     id="fusion.add_rmsnorm",
-    entry="add_rmsnorm",
     signature="add_rmsnorm(x: (M, N), residual: (M, N), weight: (N,), eps: float), contiguous -> (M, N) normed, (M, N) sum",
     minutes=10,
     difficulty=2,
     track="more",
     lines=13,
-    cases=[
-        Case("64 x 256", "plain", added(rows(64, 256))),
-        Case("1 x 1, eps 0.1", "ragged", added(rows(1, 1), 0.1)),
-        Case("37 x 1031", "ragged", added(rows(37, 1031), 1e-5)),
-        Case("61 x 7, float16", "ragged", added(rows(61, 7, FP16))),
-        Case("30 x 600 around 300, float16", "hard", added(rows(30, 600, FP16, scale=100.0, mean=300.0))),
-        Case("30 x 600 near 0.001, eps 0.00001", "hard", added(rows(30, 600, scale=1e-3), 1e-5)),
-        Case("30 x 3000 around 20, bfloat16", "hard", added(rows(30, 3000, BF16, mean=20.0))),
-        Case("128 x 1024", "performance", added(rows(128, 1024))),
-        Case("64 x 2048, bfloat16", "performance", added(rows(64, 2048, BF16))),
-    ],
+    cases=cases_of(
+        plain=[added(rows(64, 256))],
+        ragged=[
+            Drawing("1 x 1, eps 0.1", added(rows(1, 1), 0.1)),
+            added(rows(37, 1031), 1e-5),
+            added(rows(61, 7, FP16)),
+        ],
+        hard=[
+            added(rows(30, 600, FP16, scale=100.0, mean=300.0)),
+            Drawing("30 x 600 near 0.001, eps 0.00001", added(rows(30, 600, scale=1e-3), 1e-5)),
+            added(rows(30, 3000, BF16, mean=20.0)),
+        ],
+        performance=[added(rows(128, 1024)), added(rows(64, 2048, BF16))],
+    ),
     oracle=add_rms_norm,
     budget=norm_budget,
     gates=GATES,
@@ -345,38 +298,29 @@ add_rmsnorm = Exercise(
         ),
     ],
     bonus=[
-        against_copy("8192 x 8192", added(rows(8192, 8192)), lambda x, residual, weight, eps: 4 * nbytes(x)),
-    ],
-    hints=[
-        "Two kernels would write the sum and read it again. Where is the sum when your rmsnorm needs it?",
-        "Load x and residual, add them in float32, store the sum, and go on with the sum that is in registers.",
-        "h = x.to(tl.float32) + residual.to(tl.float32); tl.store(h_ptr + ..., h, mask=inside); then rmsnorm's lines with h for x. "
-        "Return (out, h).",
+        against_copy(added(rows(8192, 8192)), lambda x, residual, weight, eps: 4 * nbytes(x)),
     ],
     mistakes=[divided_by_the_block, OF_X, *NORMS, all_zero("hard", SQUARED), several_launches],
 )
 
 cross_entropy = Exercise(
     id="fusion.cross_entropy",
-    entry="cross_entropy",
     signature="cross_entropy(logits: (M, V), column stride 1, target: (M,) int64) -> (M,) float32",
     minutes=20,
     difficulty=4,
     lines=15,
-    cases=[
-        Case("64 x 1000", "plain", labelled(64, 1000)),
-        Case("1 x 1", "ragged", labelled(1, 1)),
-        Case("17 x 10007", "ragged", labelled(17, 10007)),
-        Case("9 x 50257", "ragged", labelled(9, 50257)),
-        Case("30 x 999, a window", "ragged", labelled(30, 999, window=True)),
-        Case("20 x 3000, rising by 500", "hard", labelled(20, 3000, rising=500.0)),
-        Case("20 x 3000 around 1000", "hard", labelled(20, 3000, scale=20.0, mean=1000.0)),
-        Case("3 x 40000, 36000 of them -inf", "hard", labelled(3, 40000, scale=10.0, masked=36000)),
-        Case("20 x 1500, float16", "hard", labelled(20, 1500, FP16, scale=30.0)),
-        Case("20 x 1500 around 90, bfloat16", "hard", labelled(20, 1500, BF16, scale=20.0, mean=90.0)),
-        Case("64 x 8192", "performance", labelled(64, 8192)),
-        Case("32 x 16384", "performance", labelled(32, 16384)),
-    ],
+    cases=cases_of(
+        plain=[labelled(64, 1000)],
+        ragged=[labelled(1, 1), labelled(17, 10007), labelled(9, 50257), labelled(30, 999, window=True)],
+        hard=[
+            labelled(20, 3000, rising=500.0),
+            labelled(20, 3000, scale=20.0, mean=1000.0),
+            labelled(3, 40000, scale=10.0, masked=36000),
+            labelled(20, 1500, FP16, scale=30.0),
+            labelled(20, 1500, BF16, scale=20.0, mean=90.0),
+        ],
+        performance=[labelled(64, 8192), labelled(32, 16384)],
+    ),
     oracle=lambda logits, target: F.cross_entropy(logits.double(), target, reduction="none").float(),
     budget=loss_budget,
     gates=GATES,
@@ -387,12 +331,7 @@ cross_entropy = Exercise(
         BuffersBelow(lambda logits, target: nbytes(logits) / 8, 2, "no probabilities stored"),
     ],
     bonus=[
-        against_copy("8192 x 32768", labelled(8192, 32768), lambda logits, target: nbytes(logits)),
-    ],
-    hints=[
-        "You can compute -log(softmax(x)[t]) without a softmax. Write the loss with the logarithm of the sum of exponentials.",
-        "loss = m + log(l) - x[t], with m and l as in online_softmax. The second loop is not needed.",
-        "x[t] is one more load of a single element: tl.load(logits_ptr + row * row_stride + tl.load(target_ptr + row)).",
+        against_copy(labelled(8192, 32768), lambda logits, target: nbytes(logits)),
     ],
     mistakes=[
         nan_of_exp,

@@ -75,12 +75,4 @@ softmax_log = work_log(
     minutes=30,
     lines=55,
     difficulty=3,
-    hints=[
-        "List for each of the five kernels what it reads and what it writes, in units of M * N numbers. What does each boundary between "
-        "two kernels cost?",
-        "A tensor that one kernel writes and the next one reads costs 8 * M * N bytes. The first version moves 32 * M * N bytes. Numbers "
-        "that each row has one of are a few percent at most.",
-        "Merge subtract and exponential first: four launches, 24*M*N bytes. Then merge maximum, exponential and sum: two launches, 16*M*N. "
-        "Then all: one launch, 8*M*N. Sectors are a 32nd of the bytes where rows are dense.",
-    ],
 )

@@ -30,7 +30,6 @@ def limits() -> dict[str, str]:
 
 read_profiles = Exercise(
     id="fusion.read_profiles",
-    entry="limited_by",
     signature="limited_by: dict[str, str]",
     kind="values",
     minutes=10,
@@ -40,12 +39,4 @@ read_profiles = Exercise(
     cases=[Case("four profiles", "plain", lambda g: {})],
     oracle=limits,
     criteria=[Correct("plain", 4, "what limits each")],
-    hints=[
-        "For each profile, work out three times: its bytes at the speed of a copy, and its FLOPs of either kind at the card's best. "
-        "Which of these comes near the measured time?",
-        "If none of the three does, two questions are left. Does a call that does nearly nothing take as long? And do the programs "
-        "suffice for all 132 SMs?",
-        "In one profile, bytes at the speed of a copy take nearly all of the time. In one, float32 does. One takes as long as the "
-        "smallest call. The last uses no limit for more than a tenth, and has fewer programs than there are SMs.",
-    ],
 )

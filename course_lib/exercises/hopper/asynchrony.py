@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Traffic, copy_bytes
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, fixed
@@ -31,7 +32,6 @@ def turns(i: int, SIZE: int) -> tuple[int, int, int]:
 
 phase_of = Exercise(
     id="hopper.phase_of",
-    entry="phase_of",
     signature="phase_of(i: int, SIZE: int) -> (slot, parity of the reader's wait, parity of the writer's wait)",
     kind="formula",
     minutes=10,
@@ -46,36 +46,28 @@ phase_of = Exercise(
     ],
     oracle=turns,
     criteria=[Correct("two", 1, "a ring of 2"), Correct("other", 2, "rings of other sizes")],
-    hints=[
-        "For a ring of 2, write down to which slot each of the tiles 0 to 4 goes, and how often this slot was filled before.",
-        "Tile i uses its slot in round i // SIZE. The reader waits for the phase of this number, by its parity.",
-        "The writer waits for the phase before, with parity (i // SIZE + 1) & 1. In the first round this is 1, and a wait for parity 1 of "
-        "a barrier that has never opened passes at once.",
-    ],
     mistakes=[
         every(
             lambda output, i, SIZE: tuple(output)[1] == i % 2,
-            "A parity flips when the ring has gone round once, not with each tile.",
+            say("hopper.phase_of.parity_of_the_tile"),
         ),
         every(
             lambda output, i, SIZE: tuple(output)[1:] == turns(i, SIZE)[:0:-1],
-            "Reader and writer are swapped. In the first round the reader must wait, and the writer must not.",
+            say("hopper.phase_of.reader_and_writer_swapped"),
         ),
         every(
             lambda output, i, SIZE: tuple(output)[1:] == 2 * turns(i, SIZE)[1:2],
-            "The writer waits for another phase than the reader. It waits for the phase before, since the slot's last tile must have been "
-            "read. In the first round there is no such tile, so its wait must pass at once.",
+            say("hopper.phase_of.one_parity_for_both"),
         ),
         every(
             lambda output, i, SIZE: tuple(output)[1:] == (i // SIZE, i // SIZE + 1),
-            "These are the numbers of the phases, or of their successors. A wait takes a parity, which is one bit: & 1.",
+            say("hopper.phase_of.numbers_of_phases"),
         ),
     ],
 )
 
 ring_column_sum = Exercise(
     id="hopper.ring_column_sum",
-    entry="ring_column_sum",
     signature="ring_column_sum(x: (M, N) float16 or bfloat16, rows a multiple of 16 bytes apart) -> (N,) float32",
     minutes=45,
     difficulty=4,
@@ -98,13 +90,6 @@ ring_column_sum = Exercise(
         Overlapped(0.7, 2),
         SharedBytes(lambda x: STAGES * TILE * TILE * 2 + BARRIERS, 1, "at most four tiles in shared memory"),
     ],
-    hints=[
-        "Each slot has two barriers. Which partition arrives at `full`, which at `empty`, and which waits for each of them?",
-        "fetch waits for empty, expects the bytes at full, and starts the copy. add_up waits for full, loads, and arrives at empty. "
-        "phase_of has the parities.",
-        "gl.warp_specialize([(add_up, (...)), (fetch, (...))], [1], [24]): the first function runs on the kernel's four warps, the second "
-        "on one more. Give both the ring, and the number of tiles.",
-    ],
     mistakes=[lesson],
 )
 
@@ -112,7 +97,6 @@ ring_column_sum = Exercise(
 
 tma_copy = Exercise(
     id="hopper.tma_copy",
-    entry="tma_copy",
     signature="tma_copy(x: (M, N), float16 or bfloat16, rows a multiple of 16 bytes apart) -> (M, N), contiguous",
     minutes=25,
     difficulty=3,
@@ -135,13 +119,6 @@ tma_copy = Exercise(
         Uses("TMA store", 1),
         Traffic(copy_bytes, 1),
     ],
-    hints=[
-        "In which order does a program tell the barrier how many bytes to expect, start the load, wait, and start the store? And for what "
-        "must it wait before it ends?",
-        "expect(barrier, nbytes), tma_load(desc, [row, col], barrier, tile), wait(barrier, 0), tma_store(desc, [row, col], tile).",
-        "The last line of the kernel is store_wait(0). If a tile reaches past an edge, TMA fills in zeros, counts them as bytes that "
-        "came, and stores none of them. So always expect x_desc.block_type.nbytes.",
-    ],
     mistakes=[lesson],
 )
 
@@ -154,7 +131,6 @@ def tiled_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
 
 wgmma_matmul = Exercise(
     id="hopper.wgmma_matmul",
-    entry="wgmma_matmul",
     signature="wgmma_matmul(a: (M, K), b: (K, N), float16 or bfloat16, contiguous, rows a multiple of 16 bytes) -> (M, N) float32",
     minutes=35,
     difficulty=4,
@@ -175,14 +151,6 @@ wgmma_matmul = Exercise(
         Uses("TMA load", 1),
         Uses("wgmma", 2, needs=multiply_adds),
         Traffic(tiled_bytes, 1, title="reads no more than tiles of 64 x 64 need", programs=2),
-    ],
-    hints=[
-        "Where do the operands of a wgmma lie, and where does its accumulator lie? For which of them must you wait before mma, and for "
-        "which after it?",
-        "gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16]): four warps, 16 of the 64 rows each. acc = mma(a, b, acc, is_async=True), "
-        "then acc = mma_wait(0, deps=[acc]), and only then may TMA fill a and b again.",
-        "One barrier serves both copies: expect the bytes of the two tiles together. Step i waits for parity i & 1. A K that is no "
-        "multiple of 64 needs nothing special, since TMA fills in zeros.",
     ],
     mistakes=[lesson],
 )

@@ -9,6 +9,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Numbers, Speed, Traffic, Truths
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16, given
@@ -66,22 +67,19 @@ def against_cublas(full: float, none: float, **more: Any) -> Speed:
 
 EARLY = meets(
     "overwritten while it is read",
-    "A slot of the ring is free when every product that reads it has ended, and a product has ended when mma_wait has waited for it. "
-    "Count how many partitions read this slot, and how many of their products may still be under way after their mma_wait.",
+    say("hopper.overlapped_attention.keys_are_released_too_early"),
 )
 READ_BY_TWO = meets(
     "overwritten while it is read",
-    "A tile may be written again when its reads have ended: that of a product when mma_wait has waited for it, that of a TMA store when "
-    "store_wait has. Which of the two reads the tile that is named below, and where do you wait for it?",
+    say("hopper.persistent_matmul.released_before_the_product_has_ended"),
 )
 AGAIN = meets(
     "too many arrivals",
-    "The ring does not begin anew with a tile of c. Slots and parities follow a count that goes on from tile to tile.",
+    say("hopper.persistent_matmul.both_begin_anew_with_each_tile"),
 )
 
 pipelined_matmul = Exercise(
     id="hopper.pipelined_matmul",
-    entry="pipelined_matmul",
     signature="pipelined_matmul(a: (M, K), b: (K, N)) -> (M, N), float16 or bfloat16, M, N and K multiples of 64",
     minutes=30,
     difficulty=4,
@@ -104,21 +102,11 @@ pipelined_matmul = Exercise(
         Traffic(moved(64, 64), 1, title="fetches nothing that is not used", programs=2),
     ],
     bonus=[against_cublas(0.4, 0.2)],
-    hints=[
-        "Suppose that three tiles fit into the ring. How many can be on their way before the loop begins? While product i runs, which "
-        "tile may be fetched, and which tile's slot does it take?",
-        "Fetch STAGES - 1 tiles first. In turn i, wait for tile i, issue its product, wait until the product before it has ended, and "
-        "fetch tile i + STAGES - 1 into the slot that this earlier product has left. With pred=i + STAGES - 1 < steps, nothing is fetched "
-        "beyond the end.",
-        "The turn is acc = mma(..., is_async=True); acc = mma_wait(1, deps=[acc]); then expect and both tma_load. After the loop comes "
-        "mma_wait(0).",
-    ],
     mistakes=[EARLY, lesson],
 )
 
 warp_specialised_matmul = Exercise(
     id="hopper.warp_specialised_matmul",
-    entry="warp_specialised_matmul",
     signature="warp_specialised_matmul(a: (M, K), b: (K, N)) -> (M, N), float16 or bfloat16, M a multiple of 128, N and K of 64",
     minutes=35,
     difficulty=4,
@@ -142,21 +130,11 @@ warp_specialised_matmul = Exercise(
         Traffic(moved(128, 64), 1, title="both consumers read one tile of b", programs=2),
     ],
     bonus=[against_cublas(0.4, 0.2)],
-    hints=[
-        "Which partition must not wait for which? The producer waits for a free slot, and a consumer waits for a full one, so each slot "
-        "has two barriers.",
-        "empty needs as many arrivals as there are consumers, and full needs one, that of expect. The producer waits for parity (i // "
-        "STAGES + 1) & 1 of empty, and a consumer for i // STAGES & 1 of full.",
-        "A consumer's turn is wait(full), mma, mma_wait(0), arrive(empty). The producer's turn is wait(empty), expect(full) with the "
-        "bytes of both tiles of a and of the one of b, and tma_load three times. warp_specialize([(consume, ...), (consume, ...), "
-        "(produce, ...)], [4, 1], [200, 24]).",
-    ],
     mistakes=[EARLY, lesson],
 )
 
 persistent_matmul = Exercise(
     id="hopper.persistent_matmul",
-    entry="persistent_matmul",
     signature="persistent_matmul(a: (M, K), b: (K, N), programs: int) -> (M, N), float16 or bfloat16, M, N and K multiples of 64",
     minutes=35,
     difficulty=5,
@@ -178,13 +156,6 @@ persistent_matmul = Exercise(
         BesideStores(lambda a, b, programs: tiles(a, b) - programs, 2),
     ],
     bonus=[against_cublas(0.28, 0.14, programs=132)],
-    hints=[
-        "When a new tile of c begins, what of the ring begins anew, and what goes on? From which number do the parities follow?",
-        "Both partitions walk over the same tiles: for at in range(program_id(0), tiles, num_programs(0)). A counter that goes on from "
-        "tile to tile gives the slot and the parity of each turn.",
-        "Call store_wait(0) only before the slot of the last store is written again, and once more at the end. After out.store(acc) comes "
-        "fence_async_shared(), and then tma_store.",
-    ],
     mistakes=[READ_BY_TWO, AGAIN, lesson],
 )
 
@@ -192,7 +163,6 @@ persistent_matmul = Exercise(
 
 predict_overlap = Exercise(
     id="hopper.predict_overlap",
-    entry="predicted_overlap",
     signature="predicted_overlap: dict[str, bool | int]",
     kind="values",
     minutes=10,
@@ -201,15 +171,6 @@ predict_overlap = Exercise(
     cases=[Case("six statements, three counters", "plain", given())],
     oracle=overlaps,
     criteria=[Truths(2, "true and false told apart"), Numbers(1, "counters matched")],
-    hints=[
-        "For each way, write down how long a step takes. Add what runs one after another. Of what runs at the same time, only the longest "
-        "counts.",
-        "In a ring of one slot, a step is the latency, the copy and the product, one after another. In a ring of two in one partition, "
-        "the next copy begins when the product begins, and the latency is still part of each step. From some number of slots on, the "
-        "copies follow one another without a gap. Then only fewer bytes help.",
-        "With 1024 cycles of products, about 950 of softmax and the waits, one consumer that waits keeps the tensor cores busy for about "
-        "half of the time. What does a second consumer do while the softmax of the first one runs?",
-    ],
 )
 
 # ----------------------------------------------------------------------------------------------------- attention
@@ -294,19 +255,12 @@ overlapped_attention = Exercise(
         BesideProducts(0.5, 2),
     ],
     bonus=[AGAINST_CUDNN],
-    hints=[
-        "In turn i the softmax of tile i needs the scores of tile i alone. Which product of the tile before can still run then?",
-        "First do the scores and the softmax of tile 0. In turn i, issue the scores of tile i, issue p v of tile i - 1, wait for the "
-        "first of these two alone, do the softmax, wait for the second one, and correct acc. p v of the last tile comes after the loop.",
-        "After s = mma_wait(1, deps=[s]) one product may still run, the newer one. Correct acc by alpha after acc = mma_wait(0, "
-        "deps=[acc]), and put each release after the wait for the product that reads the tile.",
-    ],
     mistakes=[
         EARLY,
         lesson,
         Misconception(
             _uncorrected,
-            "acc is not brought to the new maxima. Compute acc * alpha[:, None] after the wait for the product that adds to acc.",
+            say("hopper.overlapped_attention.acc_is_not_corrected"),
             attention,
         ),
     ],
@@ -316,7 +270,6 @@ overlapped_attention = Exercise(
 
 name_races = Exercise(
     id="hopper.name_races",
-    entry="named_races",
     signature="named_races: dict[str, tuple[str, int] | int]",
     kind="values",
     minutes=15,
@@ -325,13 +278,6 @@ name_races = Exercise(
     cases=[Case("eight rings", "plain", given())],
     oracle=lambda: {},  # each answer is compared with what the simulator says
     criteria=[NamesRaces(RINGS, CAUSES, 4)],
-    hints=[
-        "Walk through two turns of producer and consumer with a pencil: which phase does each wait pass, and what may be under way then?",
-        "In each ring a line is missing, moved or changed. A right producer does wait, expect, load, load. A right consumer does wait, "
-        "product, wait, release. At the end come store, fence, TMA store, wait.",
-        "If two accesses can meet, there are two lines: that of the access that comes too early, and that of the one that is not over. "
-        "Either is right. For a deadlock, a line is right at which a partition waits forever.",
-    ],
 )
 
 EXERCISES: tuple[Exercise, ...] = (

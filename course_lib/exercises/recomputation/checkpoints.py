@@ -150,7 +150,6 @@ def puts_back(steps: Steps, calls: int, **_: Any) -> str:
 
 checkpoint = Exercise(
     id="recomputation.checkpoint",
-    entry="checkpoint",
     signature="checkpoint(fn, *args) -> fn(*args)",
     kind="formula",
     called="in a training step",
@@ -181,14 +180,6 @@ checkpoint = Exercise(
             "after",
             log=puts_back,
         ),
-    ],
-    hints=[
-        "Use a torch.autograd.Function. Its forward runs in no_grad mode, so nothing inside is kept. What will backward need?",
-        "In backward, detach the arguments, let them require gradients again, run fn under torch.enable_grad(), and call "
-        "torch.autograd.grad(out, leaves, dy).",
-        "ctx.rng = torch.get_rng_state() before fn runs; in backward, with torch.random.fork_rng(devices=[]): "
-        "torch.set_rng_state(ctx.rng), then fn. Return None for fn and for every argument without a gradient. Tensors go through "
-        "ctx.save_for_backward, which takes None for the others.",
     ],
     mistakes=[
         on_exception(
@@ -275,7 +266,6 @@ def no_prediction(output: Any, layers: int) -> str:
 
 segments_for = Exercise(
     id="recomputation.segments_for",
-    entry="segments_for",
     signature="segments_for(layers: int, boundary: int, inside: int) -> (segments: int, peak: int)",
     kind="formula",
     without=["course_lib.workloads.activations"],
@@ -296,10 +286,5 @@ segments_for = Exercise(
         Holds(has_the_least_peak, 2, "no other number of segments has a lower peak"),
         Holds(says_its_peak, 1, "the peak for this number of segments"),
         Holds(holds_when_counted, 2, "a counted model of 24 layers stays below this peak", group="counted"),
-    ],
-    hints=[
-        "With s segments, which tensors are alive when the last segment has just been recomputed?",
-        "There are s boundaries, and `inside` bytes for each layer of one segment. The longest segment has ceil(layers / s) layers.",
-        "Find the s from 1 to layers with the least s * boundary + -(-layers // s) * inside. Return s and this peak.",
     ],
 )

@@ -7,8 +7,9 @@ from torch.nn.functional import cross_entropy, gelu
 
 from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, NoAtomics, Programs, Saves, Traffic
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import Drawing, against_copy
 from course_lib.exercises.recomputation.cases import dropped, dropped_at, elementwise, logits, normed, times, traffic
-from course_lib.exercises.recomputation.criteria import KeepsNothing, against_copy
+from course_lib.exercises.recomputation.criteria import KeepsNothing
 from course_lib.exercises.recomputation.mistakes import (
     FLOAT32,
     GELUS,
@@ -45,7 +46,6 @@ from course_lib.exercises.recomputation.oracles import (
 
 sigmoid3_traffic = Exercise(
     id="recomputation.sigmoid3_traffic",
-    entry="sigmoid3_traffic",
     signature="sigmoid3_traffic(n: int, itemsize: int, recompute: bool) -> (int, int)",
     kind="formula",
     minutes=5,
@@ -57,16 +57,10 @@ sigmoid3_traffic = Exercise(
         Correct("stored", 2, "equal to the trace, with s1 and s2 stored"),
         Correct("recomputed", 2, "equal to the trace, with s1 and s2 recomputed"),
     ],
-    hints=[
-        "Count tensors first. Which tensors does the forward kernel read and write? And which does the backward kernel?",
-        "Stored: forward reads x and writes s1, s2 and the result. Backward reads s1, s2 and dy and writes dx; s3 follows from s2.",
-        "Recomputed: forward reads x and writes the result. Backward reads x and dy and writes dx. Each tensor has n * itemsize bytes.",
-    ],
 )
 
 sigmoid3 = Exercise(
     id="recomputation.sigmoid3",
-    entry="Sigmoid3",
     signature="Sigmoid3.apply(x, contiguous) -> sigmoid(sigmoid(sigmoid(x)))",
     called="forward and backward",
     minutes=20,
@@ -94,14 +88,7 @@ sigmoid3 = Exercise(
         Launches(1, 1, phase=1),
         Traffic(times(5), 2, title="five memory operations"),
     ],
-    bonus=[against_copy("8192 x 8192", elementwise((8192, 8192)), times(5), full=0.85)],
-    hints=[
-        "forward(ctx, x) allocates the result, launches, calls ctx.save_for_backward(x) and returns. The kernel of backward(ctx, dy) loads "
-        "x and dy, computes s1, s2 and s3 again, and stores dx.",
-        "With s = sigmoid(z), ds/dz = s (1 - s). The chain has three such factors, one each for s1, s2 and s3.",
-        "dx = dy * s3 * (1 - s3) * s2 * (1 - s2) * s1 * (1 - s1), where s1 = tl.sigmoid(x.to(tl.float32)), and so on. To the "
-        "kernel, x and dy are vectors of x.numel() elements.",
-    ],
+    bonus=[against_copy(Drawing("8192 x 8192", elementwise((8192, 8192))), times(5), full=0.85)],
     mistakes=[
         *SIGMOIDS,
         FLOAT32,
@@ -124,7 +111,6 @@ sigmoid3 = Exercise(
 
 recomputed_gelu = Exercise(
     id="recomputation.recomputed_gelu",
-    entry="RecomputedGelu",
     signature="RecomputedGelu.apply(x, gate), contiguous, of one shape -> gelu(x) * gate",
     called="forward and backward",
     minutes=15,
@@ -152,13 +138,7 @@ recomputed_gelu = Exercise(
         Launches(1, 1, phase=1),
         Traffic(times(8), 2, title="eight memory operations"),
     ],
-    bonus=[against_copy("8192 x 4096", elementwise((8192, 4096), names="x gate dy"), times(8), full=0.85)],
-    hints=[
-        "gelu(x) = x F(x), with F(x) = (1 + erf(x / sqrt(2))) / 2. What are the derivatives of x F(x) g with respect to x and to g?",
-        "F' is the normal density: exp(-x * x / 2) / sqrt(2 pi). So dgate = dy * x * F and dx = dy * gate * (F + x * F').",
-        "The kernel of backward loads x, gate and dy and stores both gradients. backward returns (dx, dgate), in the order of forward's "
-        "arguments. tl.erf needs float32.",
-    ],
+    bonus=[against_copy(Drawing("8192 x 4096", elementwise((8192, 4096), names="x gate dy")), times(8), full=0.85)],
     mistakes=[
         *GELUS,
         FLOAT32,
@@ -176,7 +156,6 @@ recomputed_gelu = Exercise(
 
 cross_entropy_backward = Exercise(
     id="recomputation.cross_entropy_backward",
-    entry="cross_entropy_backward",
     signature="cross_entropy_backward(x: (M, V), target: (M,), lse: (M,), dloss: (M,)) -> (M, V)",
     minutes=15,
     difficulty=2,
@@ -205,13 +184,7 @@ cross_entropy_backward = Exercise(
         Coalesced("load", 1),
         BuffersBelow(lambda x, target, lse, dloss: x.nbytes / 8, 1, "no table of probabilities"),
     ],
-    bonus=[against_copy("8192 rows of 8192", logits(8192, 8192), times(2), full=0.8)],
-    hints=[
-        "loss = lse - x[target]. What is the derivative of lse with respect to x[j]? And what is the derivative of x[target]?",
-        "d loss / d x[j] = exp(x[j] - lse) - (1 if j is the target else 0). No sum over the row is left to do.",
-        "A program takes one row and one block of its columns: target = tl.load(target_ptr + row), p = tl.exp(x - lse), then "
-        "(p - tl.where(offs_n == target, 1.0, 0.0)) * dloss.",
-    ],
+    bonus=[against_copy(Drawing("8192 rows of 8192", logits(8192, 8192)), times(2), full=0.8)],
     mistakes=[
         *LOGITS,
         FLOAT32,
@@ -225,7 +198,6 @@ cross_entropy_backward = Exercise(
 
 rmsnorm_backward = Exercise(
     id="recomputation.rmsnorm_backward",
-    entry="rmsnorm_backward",
     signature="rmsnorm_backward(x: (M, N), weight: (N,), rstd: (M,), dy: (M, N)) -> (M, N), (N,) float32",
     minutes=25,
     difficulty=4,
@@ -253,14 +225,7 @@ rmsnorm_backward = Exercise(
         Programs(8, 1, group="performance"),
         Coalesced("load", 1),
     ],
-    bonus=[against_copy("8192 rows of 4096", normed(8192, 4096), times(3), full=0.7)],
-    hints=[
-        "With n = x * rstd: dweight[j] is the sum of dy * n down column j. dx has two parts, one through n and one through rstd.",
-        "g = weight * dy; dx = rstd * (g - n * mean(g * n)), with the mean along the row. A program that does many rows, one after "
-        "the other, adds up dy * n of its rows in registers.",
-        "Each program stores its sum as a row of partial (programs, N). A second kernel adds up the columns of partial. With 16 "
-        "rows for each program, partial has a sixteenth of the elements of x.",
-    ],
+    bonus=[against_copy(Drawing("8192 rows of 4096", normed(8192, 4096)), times(3), full=0.7)],
     mistakes=[
         *RMSNORMS,
         lambda trials: (
@@ -279,7 +244,6 @@ rmsnorm_backward = Exercise(
 
 seeded_dropout = Exercise(
     id="recomputation.seeded_dropout",
-    entry="SeededDropout",
     signature="SeededDropout.apply(x, contiguous, p: float, seed: int) -> x / (1 - p) or 0",
     called="forward and backward",
     minutes=10,
@@ -307,13 +271,7 @@ seeded_dropout = Exercise(
         KeepsNothing(3),
         Traffic(times(4), 2),
     ],
-    bonus=[against_copy("8192 x 8192", dropped((8192, 8192), 0.2, 42), times(4), full=0.5)],
-    hints=[
-        "The mask is a function of the seed and of the element's number. What must be kept to compute it a second time?",
-        "dx is the dropout of dy with the same seed, so one kernel serves both halves.",
-        "kept = tl.rand(seed, i) >= p; tl.where(kept, x / (1 - p), 0.0). Keep p and seed as attributes of ctx. backward "
-        "returns dx, None, None.",
-    ],
+    bonus=[against_copy(Drawing("8192 x 8192", dropped((8192, 8192), 0.2, 42)), times(4), full=0.5)],
     mistakes=[
         UPSIDE_DOWN,
         SAME_MASK,

@@ -48,12 +48,4 @@ gradient_log = work_log(
     minutes=25,
     lines=45,
     difficulty=3,
-    hints=[
-        "Count vectors of N numbers: how many does each of the six launches read, and how many does it write? Which of them does nobody "
-        "need who can compute?",
-        "Forward in one launch reads x and writes s1, s2, s3: 16 bytes for each element, where three launches move 24. Backward in one "
-        "launch reads dy, s1, s2, s3 and writes dx.",
-        "The least that is possible reads x and dy, recomputes the sigmoids, and writes dx: 12*N bytes in one launch. The first version "
-        "moves 60*N bytes in six.",
-    ],
 )

@@ -21,7 +21,6 @@ LONG = "twenty sigmoids"
 
 kept_tensors = Exercise(
     id="recomputation.kept_tensors",
-    entry="kept_tensors",
     signature="kept_tensors: dict[str, int]",
     kind="values",
     minutes=5,
@@ -30,16 +29,10 @@ kept_tensors = Exercise(
     cases=[Case("six expressions", "plain", lambda g: {})],
     oracle=lambda: {say: kept_bytes(*work) // (4 * 64 * 32) for say, work in QUESTIONS.items()},
     criteria=[Correct("plain", 3, "as many as autograd keeps")],
-    hints=[
-        "Write the derivative. Which tensors appear in it? If one of them is an input, it is in memory anyway.",
-        "The derivative of relu needs to know where x > 0, and torch sees this in the output. A sigmoid s has the derivative s (1 - s).",
-        "gelu(x @ w1) @ w2 keeps two tensors of 64 x 128: the derivative of gelu needs the product, and that of w2 needs gelu's result.",
-    ],
 )
 
 saved_bytes = Exercise(
     id="recomputation.saved_bytes",
-    entry="saved_bytes",
     signature="saved_bytes(fn, *inputs) -> int",
     kind="formula",
     called="on a chain",
@@ -68,12 +61,6 @@ saved_bytes = Exercise(
         Correct("inputs", 1, "inputs are not counted"),
         Correct("shared", 2, "each storage once and whole"),
         Correct("others", 1, "other dtypes, and nothing to keep"),
-    ],
-    hints=[
-        "Inside `with torch.autograd.graph.saved_tensors_hooks(pack, unpack):`, pack(t) is called for each tensor t that autograd keeps.",
-        "Two tensors may be views of one storage. t.untyped_storage().data_ptr() identifies the storage, and .nbytes() is its size.",
-        "Let pack put {pointer: bytes} into a dict and return t. As long as t lives, no other tensor gets its address. Leave out the "
-        "pointers of the inputs.",
     ],
     mistakes=[
         every(

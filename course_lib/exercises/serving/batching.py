@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct
 from course_lib.exercise import Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed
@@ -32,7 +33,7 @@ def counted(config: dict[str, Any], tokens: int, memory: int, bandwidth: float) 
     return of_text, texts, (weights + texts * of_text) / bandwidth
 
 
-NO_WINDOW = "The window is forgotten. A cache keeps only the last `window` tokens of a text."
+NO_WINDOW = say("serving.capacity.the_window_forgotten")
 
 
 def _without_a_window(output: Any, config: dict[str, Any], **run: Any) -> bool:
@@ -47,7 +48,6 @@ def question(name: str, group: str, memory: int, tokens: int, bandwidth: float =
 
 capacity = Exercise(
     id="serving.capacity",
-    entry="capacity",
     signature="capacity(config, tokens, memory, bandwidth) -> (kv_bytes, largest_batch, decode_seconds)",
     kind="formula",
     minutes=12,
@@ -68,11 +68,6 @@ capacity = Exercise(
         Correct("heads", 1, "other numbers of heads of k and v"),
         Correct("window", 1, "a window bounds the cache"),
         Correct("edges", 1, "whole texts, or none"),
-    ],
-    hints=[
-        "In each layer, a token needs one row of head_dim numbers in k and one in v, for each head of k and v.",
-        "Subtract the weights, parameters * itemsize bytes, from the memory. Divide the rest by the bytes of a text, and round down.",
-        "A step reads all weights once, whatever the batch is, and the cache of each text once: (weights + texts * kv_bytes) / bandwidth.",
     ],
     mistakes=[
         for_cases(lambda case: case.name == "a window of 4096", every(_without_a_window, NO_WINDOW)),

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import EPS32, Correct, Numbers
 from course_lib.criteria.results import CostCriterion
 from course_lib.exercise import Case, Exercise, Finding, Trial
@@ -29,7 +30,6 @@ NAMED = {
 
 name_it = Exercise(
     id="serving.name_it",
-    entry="name_it",
     signature="name_it: dict[str, int]",
     kind="values",
     minutes=5,
@@ -38,13 +38,6 @@ name_it = Exercise(
     cases=[Case("six causes", "plain", lambda g: {})],
     oracle=lambda: dict(NAMED),
     criteria=[Numbers(3, "the cause of each")],
-    hints=[
-        "For each cause, ask which calls it would spoil, and which not. One cause spoils only rows with padding, and another only calls "
-        "in which Nq and Nk differ.",
-        "A missing gradient changes no logits. A change in place is harmless as long as the function does not run again.",
-        "A scale that is ignored is harmless in a model whose scale is 1 / sqrt(D). Heads that are repeated give right results, but cost "
-        "memory.",
-    ],
 )
 
 # ------------------------------------------------------------------------------------------------ mend it
@@ -123,7 +116,6 @@ class NoRepeats(CostCriterion):
 
 mended = Exercise(
     id="serving.mended",
-    entry="mended",
     signature="mended(q: (B, Hq, Nq, D), k, v: (B, Hkv, Nk, D), cos, sin: (Nk, D / 2), mask, scale) -> (B, Hq, Nq, D)",
     called="as a checkpoint does",
     minutes=15,
@@ -159,20 +151,11 @@ mended = Exercise(
         Correct("again", 2, "the same result when it runs again"),
         NoRepeats(1),
     ],
-    hints=[
-        "Mend one mistake at a time, in the order of the criteria. Which line keeps autograd from seeing what follows?",
-        "q and k belong to the model. What you write into them is still there when a checkpoint runs the function again, so make new "
-        "tensors. The mask of a piece is torch.ones(Nq, Nk).tril(Nk - Nq).",
-        "To share heads without repeating k, use rows = q.reshape(B, Hkv, group * Nq, D), then rows @ k.mT, and view the result as (B, "
-        "Hkv, group, Nq, Nk) for the mask.",
-    ],
     mistakes=[
-        Misconception(
-            but(mask=lambda given: None), "The mask is dropped. If there is one, it says what a query sees.", trained
-        ),
+        Misconception(but(mask=lambda given: None), say("serving.mended.the_mask_dropped"), trained),
         Misconception(
             but(scale=lambda given: given["q"].shape[-1] ** -0.5),
-            "The model's scale is ignored, and 1 / sqrt(D) is used instead.",
+            say("serving.mended.the_scale_ignored"),
             trained,
         ),
     ],

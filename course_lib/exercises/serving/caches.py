@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, GradedTrial, Launches, Traffic, roundings
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.mistakes import nan_in
@@ -59,7 +60,6 @@ def of_a_length(length: Callable[..., int], says: str, newest: bool | None = Non
 
 kv_cache = Exercise(
     id="serving.kv_cache",
-    entry="KVCache",
     signature="KVCache(B, Hkv, slots, D, dtype, device).append(k, v: (B, Hkv, n, D)) -> views (B, Hkv, min(length, slots), D) of both",
     called="through a cache",
     minutes=15,
@@ -97,31 +97,24 @@ kv_cache = Exercise(
         ),
         BuffersBelow(lambda k, **_: k.nbytes / 8, 1, "nothing is allocated but the cache", "full ring"),
     ],
-    hints=[
-        "self.k and self.v are allocated from the beginning. To which slot does the first new token go, and what is returned?",
-        "Write through a view: self.k[:, :, start:end] = k copies the new tokens and nothing else. Return a view, too.",
-        "If a piece crosses the end of the ring, it takes two copies: one up to the end, and one from slot 0 on. First cut a prompt that "
-        "is longer than the ring to its last `slots` tokens. self.length counts all of its tokens.",
-    ],
     mistakes=[
         of_a_length(
             lambda k, slots, pieces: slots,
-            "append returns slots that no token has come to. Return only the first min(length, slots) slots of the cache.",
+            say("serving.kv_cache.returns_the_whole_cache"),
         ),
         of_a_length(
             lambda k, slots, pieces: pieces[-1],
-            "append returns the new tokens alone. A query reads all tokens that are kept, so return views of the cache.",
+            say("serving.kv_cache.returns_the_new_tokens"),
             newest=True,
         ),
         of_a_length(
             lambda k, slots, pieces: pieces[-1],
-            "append returns only as many tokens as came last. self.length counts all tokens so far, so add to it.",
+            say("serving.kv_cache.length_not_counted"),
             newest=False,
         ),
         Misconception(
             in_order,
-            "The ring is sorted by age, so old tokens move whenever a new one comes. Leave them where they are: token t stays in slot t % "
-            "slots. Attention with one query gives the same sum in any order of the keys.",
+            say("serving.kv_cache.concatenates_the_newest_alone"),
             appended,
         ),
     ],
@@ -172,7 +165,7 @@ def reads_empty_slots(trials: Sequence[GradedTrial]) -> str:
         filled = cache.nbytes // cache.shape[2] * min(tokens, cache.shape[2])
         footprints = [f for launch in t.evidence.launches for f in launch.footprints if f.nbytes == cache.nbytes]
         if any(f.read_distinct_bytes > filled for f in footprints) and any(nan_in(out) for _, out in t.calls):
-            return "NaN comes from slots that hold no token yet. Read only the first min(position + 1, slots) of them."
+            return say("serving.decode_step.reads_all_slots")
     return ""
 
 
@@ -196,7 +189,6 @@ def token_bytes(q, k, cos, cache_k, start: int, **_: Any) -> int:
 
 decode_step = Exercise(
     id="serving.decode_step",
-    entry="decode_step",
     signature="decode_step(q: (B, Hq, 1, D), k, v: (B, Hkv, 1, D), cos, sin: (positions, D / 2), cache_k, cache_v: (B, Hkv, slots, D), "
     "position) -> (B, Hq, 1, D)",
     called="token by token",
@@ -228,44 +220,33 @@ decode_step = Exercise(
         BuffersBelow(lambda cache_k, **_: 2.25 * cache_k.nbytes, 1, "the cache is not copied"),
         Launches(3, 1),
     ],
-    hints=[
-        "There are three kernels. One turns q and k, and writes k and v to their slot. In the second, each program takes a share of the "
-        "cached keys. The third merges the shares, and is given. Write and test them in this order.",
-        "append_kernel has a program for each text and head of k. The halves a and b of a row become a cos - b sin and b cos + a sin. cos "
-        "and sin are row `position` of the tables, and the slot is position % slots. Store the turned q in a buffer of its own, and the "
-        "turned k in the cache.",
-        "cached_share_kernel has a program for each share and each (text, head of k). Its rows are the group's heads of q, at least 16 "
-        "for tl.dot. It walks over keys below min(position + 1, slots), with m, l and acc as in unit 09. Find text and head by the "
-        "cache's strides.",
-    ],
     mistakes=[
         reads_empty_slots,
         Misconception(
             turned_by(lambda rows: rows * 0, of="q"),
-            "q is not turned, or is turned as if it stood at position 0. Turn it as k is, by row `position` of the tables.",
+            say("serving.decode_step.q_not_turned"),
             place=-1,
             each=True,
         ),
         Misconception(
             turned_by(lambda rows: rows * 0, of="k"),
-            "The new k is not turned, or is turned as if it stood at position 0. Turn it as q is, by row `position` of the tables, and "
-            "then put it into the cache.",
+            say("serving.decode_step.k_not_turned"),
             place=-1,
             each=True,
         ),
         Misconception(
             turned_by(lambda rows: rows * 0),
-            "New tokens are turned as if they stood at position 0. Take row `position` of the tables.",
+            say("serving.decode_step.position_0_for_every_token"),
             full_pass,
         ),
         Misconception(
             turned_by(lambda rows: (rows - 1).clamp(min=0)),
-            "New tokens are turned by the position before theirs. The first token is number 0, and `position` is this token's own.",
+            say("serving.decode_step.positions_one_late"),
             full_pass,
         ),
         Misconception(
             turned_by(lambda rows: rows, own=False),
-            "A token does not see its own key. With it there are position + 1 keys, or as many as the cache has slots.",
+            say("serving.decode_step.its_own_key_is_not_seen"),
             full_pass,
         ),
     ],
@@ -317,7 +298,6 @@ def page_bytes(q, k_pages, lengths, **_: Any) -> int:
 
 paged_decode = Exercise(
     id="serving.paged_decode",
-    entry="paged_decode",
     signature="paged_decode(q: (B, Hq, D), k_pages, v_pages: (pages, Hkv, page, D), table: (B, n), lengths: (B,)) -> (B, Hq, D)",
     minutes=20,
     difficulty=3,
@@ -344,26 +324,16 @@ paged_decode = Exercise(
         Traffic(page_bytes, 3, at_most=1.1, title="k and v of a text's tokens read once", programs=8),
         BuffersBelow(lambda k_pages, **_: k_pages.nbytes / 4, 1, "pages stay where they are"),
     ],
-    hints=[
-        "This is like decode_step, but key number i of text b lies in page table[b, i // page], at place i % page.",
-        "Use a program for each text and head of k. Let the loop go over pages, for i in range(0, length, PAGE), with one scalar tl.load "
-        "of the table in each turn. Then nothing after the last page is loaded.",
-        "The table holds int32 numbers. Convert them to int64 before you multiply by a stride. Mask keys >= length in the loads of k and "
-        "v, with other=0, and in the scores with -inf: 0 times NaN is NaN.",
-    ],
     mistakes=[
         Misconception(
             in_order_of_memory,
-            "The table is not used. A text's pages may lie anywhere, and table[b, i] says where its i-th page is.",
+            say("serving.paged_decode.pages_as_they_lie"),
             gathered,
         ),
-        Misconception(
-            of_whole_pages, "The last page of a text is left out where it is not full. Go on to tl.cdiv(length, PAGE)."
-        ),
-        Misconception(of_one_length, "Every text is given the length of the first. Load lengths[b]."),
+        Misconception(of_whole_pages, say("serving.paged_decode.only_whole_pages")),
+        Misconception(of_one_length, say("serving.paged_decode.the_length_of_the_first_text")),
         lambda trials: (
-            "NaN comes from places that hold no token. Mask them in the loads of k and of v, with other=0, and in the scores. A "
-            "probability of 0 times NaN is NaN."
+            say("serving.paged_decode.lengths_rounded_up")
             if any(nan_in(out) for t in failing(trials)[:1] for _, out in t.calls)
             else ""
         ),

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, DotFlops, Launches, roundings
 from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.attention.mistakes import has_nan
@@ -54,13 +55,12 @@ def laid_out_as_q(trials: Sequence[Trial]) -> str:
         for call, out in trial.calls:
             q, o = call["q"], nth(out, 0)
             if isinstance(o, torch.Tensor) and o.shape == q.shape != q.transpose(1, 2).shape:
-                return "The result is laid out as q is, but the layer wants (B, Nq, Hq, D): all heads of one token, then those of the next."
+                return say("serving.attention_for.its_memory_laid_out_as_q")
     return ""
 
 
 attention_for = Exercise(
     id="serving.attention_for",
-    entry="attention_for",
     signature="attention_for(module, query: (B, Hq, Nq, D), key, value: (B, Hkv, Nk, D), attention_mask, scaling=None, "
     "sliding_window=None, top_left=False, **others) -> (B, Nq, Hq, D), None",
     called="as a layer does",
@@ -106,47 +106,33 @@ attention_for = Exercise(
         DotFlops(scores_flops(128), scores_flops(1), 1, "causal: half the products, and the diagonal"),
         Launches(1, 1, programs=16),
     ],
-    hints=[
-        "It is unit 09's kernel, with strides for four axes and with other ends of the loop. Begin without a mask. Allocate o as (B, Nq, "
-        "Hq, D), and hand over its strides in the order of q's.",
-        "head // group is the head of k and v, and position = row + (0 if top_left else Nk - Nq). A query sees the keys <= position that "
-        "are > position - window. If module.is_causal is False, it sees all keys.",
-        "A mask says everything, causality and window included. Load its tile with the strides of attention_mask.stride(), any of which "
-        "may be 0, and put -inf where it is False. A query that sees nothing has l = 0, so divide by tl.where(l == 0, 1, l). If m is "
-        "still -inf, subtract 0 instead of m.",
-    ],
     mistakes=[
         laid_out_as_q,
         has_nan(["window", "mask"], SEEN_NOTHING),
         Misconception(
             but(mask=None),
-            "The mask is dropped. If attention_mask is not None, it alone says what a query sees.",
+            say("serving.attention_for.the_mask_dropped"),
             attended,
         ),
         Misconception(
             but(top_left=True),
-            "The queries are the last of the keys' positions, but the mask is aligned at the top left. Use position = row + Nk - Nq.",
+            say("serving.attention_for.top_left_where_bottom_right_is_meant"),
             attended,
         ),
         Misconception(
             but(top_left=False),
-            "With top_left the queries are the first of the keys' positions, but the mask is aligned at the bottom right. Use position = "
-            "row.",
+            say("serving.attention_for.bottom_right_where_top_left_is_meant"),
             attended,
         ),
         Misconception(
             but(window=None),
-            "The window is ignored. A query sees the last `sliding_window` keys, its own included.",
+            say("serving.attention_for.the_window_ignored"),
             attended,
         ),
-        Misconception(
-            but(scaling=None), "The model's `scaling` is ignored, and 1 / sqrt(D) is used instead.", attended
-        ),
+        Misconception(but(scaling=None), say("serving.attention_for.the_scale_ignored"), attended),
         Misconception(
             in_turn,
-            (
-                "A head of q reads the wrong head of k and v. Head h of q reads head h // group: the heads of a group are neighbours."
-            ),
+            (say("serving.attention_for.heads_dealt_out_in_turn")),
             attended,
         ),
     ],

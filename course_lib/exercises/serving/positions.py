@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import (
     EPS32,
     GATES,
@@ -59,7 +60,6 @@ def somewhere(n: int, D: int, furthest: int = 300):
 
 sinusoidal = Exercise(
     id="serving.sinusoidal",
-    entry="sinusoidal",
     signature="sinusoidal(positions: (N,) int64, D) -> (N, D) float32",
     minutes=8,
     difficulty=2,
@@ -75,22 +75,15 @@ sinusoidal = Exercise(
     allows=MAKES,
     gates=[Correct("plain")],
     criteria=[Correct("sizes", 2, "any N, any even D")],
-    hints=[
-        "Column 2 i is sin(angle), column 2 i + 1 is cos(angle), with angle = position / 10000^(2 i / D).",
-        "positions[:, None] / 10000 ** (torch.arange(0, D, 2) / D) are all angles, (N, D / 2).",
-        "torch.stack([angle.sin(), angle.cos()], -1).flatten(1) puts them next to each other in turn.",
-    ],
     mistakes=[
         Misconception(
             lambda positions, D: (
                 (found := waves(positions, D)) is not None and torch.cat([found[:, ::2], found[:, 1::2]], 1)
             ),
-            "Here all sines come first, and then all cosines. But they must take turns: sin in even columns, and cos in odd ones.",
+            say("serving.sinusoidal.all_sines_first"),
             waves,
         ),
-        Misconception(
-            lambda positions, D: waves(positions + 1, D), "Positions count from 0 already. Add nothing to them.", waves
-        ),
+        Misconception(lambda positions, D: waves(positions + 1, D), say("serving.sinusoidal.positions_from_1"), waves),
     ],
 )
 
@@ -152,7 +145,6 @@ def rotary_budget(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[st
 
 rotary = Exercise(
     id="serving.rotary",
-    entry="rotary",
     signature="rotary(x: (B, H, N, D), positions: (N,) int32, base=10000.0) -> (B, H, N, D), contiguous",
     minutes=15,
     difficulty=3,
@@ -178,52 +170,45 @@ rotary = Exercise(
         Coalesced("load", 1),
         Launches(1, 1),
     ],
-    hints=[
-        "A row of D numbers consists of D / 2 pairs: number i of the first half, and number i of the second. Turn each pair by "
-        "positions[n] / base^(2 i / D).",
-        "(a, b) becomes (a cos - b sin, b cos + a sin). A program takes some rows of one head, and loads both halves.",
-        "base^(-2 i / D) = tl.exp2(-2 i / D * log2(base)), with math.log2(base) computed on the host. tl.cos and tl.sin want float32.",
-    ],
     mistakes=[
         Misconception(
             lambda x, positions, base: rotated(x, positions, base, -1.0),
-            "The pairs are turned the wrong way round. (a, b) becomes (a cos - b sin, b cos + a sin).",
+            say("serving.rotary.the_other_way"),
             rotated,
         ),
         Misconception(
             neighbours,
-            "Neighbours are turned as pairs. But here number i of the first half makes a pair with number i of the second half.",
+            say("serving.rotary.neighbours_as_pairs"),
             rotated,
         ),
         Misconception(
             lambda x, positions, base: rotated(x, positions - positions.min(), base) if positions.min() else None,
-            "Rows are turned by where they lie in x. Instead, take positions[n]: while a text is written, the only row is not token "
-            "number 0.",
+            say("serving.rotary.by_the_row_not_the_position"),
             rotated,
         ),
         Misconception(
             one_after_another,
-            "Positions are taken to follow one another from positions[0] on. But they come in any order: load positions[n] for each row.",
+            say("serving.rotary.from_the_first_position_on"),
         ),
         Misconception(
             lambda x, positions, base: torch.cat(
                 [*rotated(x, positions, base).chunk(2, -1)[:1], x.chunk(2, -1)[1]], -1
             ),
-            "The first half of each row is right, but the second half is left as it was. It becomes b cos + a sin.",
+            say("serving.rotary.the_first_half_alone"),
         ),
         Misconception(
             by_power(0.5),
-            "The exponents are half of what they should be. Pair i is turned by positions[n] / base^(2 i / D), where i counts pairs.",
+            say("serving.rotary.exponents_of_i_d"),
             rotated,
         ),
         Misconception(
             lambda x, positions, base: rotated(x, positions, 10000.0) if base != 10000.0 else None,
-            "`base` is ignored, and 10000 is used instead.",
+            say("serving.rotary.the_base_ignored"),
             rotated,
         ),
         Misconception(
             [by_power(math.log(2)), by_power(1 / math.log(2))],
-            "The logarithm and the power have different bases: tl.exp2 wants math.log2(base), and tl.exp wants math.log(base).",
+            say("serving.rotary.a_power_of_e_for_one_of_2"),
             rotated,
         ),
     ],
@@ -260,7 +245,6 @@ def scored(heads: int, nq: int, nk: int):
 
 alibi = Exercise(
     id="serving.alibi",
-    entry="alibi",
     signature="alibi(scores: (heads, nq, nk)) -> (heads, nq, nk)",
     minutes=8,
     difficulty=2,
@@ -280,31 +264,25 @@ alibi = Exercise(
         Correct("decode", 1, "the queries are the last"),
         Correct("heads", 2, "any number of heads"),
     ],
-    hints=[
-        "Head h subtracts 2^(-8 (h + 1) / heads) for each token of distance. It subtracts 0 on the diagonal, and 0 for keys that lie "
-        "ahead.",
-        "The queries are the last nq of nk positions, so query i stands at i + nk - nq.",
-        "scores - slopes[:, None, None] * (at[:, None] - keys).clamp(min=0), with at = torch.arange(nk - nq, nk).",
-    ],
     mistakes=[
         Misconception(
             biased(-1.0),
-            "The sign is wrong. Scores of keys that lie further back become smaller, so biases are negative.",
+            say("serving.alibi.positive"),
             biased(),
         ),
         Misconception(
             biased(early=True),
-            "Slopes begin one head early. The first slope is 2^(-8 / heads), and the last one is 2^-8.",
+            say("serving.alibi.slopes_one_early"),
             biased(),
         ),
         Misconception(
             biased(top_left=True),
-            "The queries are taken for the first positions, but they are the last: query i stands at i + nk - nq.",
+            say("serving.alibi.aligned_at_the_top_left"),
             biased(),
         ),
         Misconception(
             biased(ahead=True),
-            "The scores of keys that lie ahead are raised, since their distance is negative. Their bias should be 0: clamp(min=0).",
+            say("serving.alibi.keys_ahead_raised"),
             biased(),
         ),
     ],
@@ -337,7 +315,6 @@ def touched() -> dict[str, bool]:
 
 touches = Exercise(
     id="serving.touches",
-    entry="touches",
     signature="touches: dict[str, bool]",
     kind="values",
     minutes=5,
@@ -346,12 +323,6 @@ touches = Exercise(
     cases=[Case("twelve times True or False", "plain", lambda g: {})],
     oracle=touched,
     criteria=[Truths(3, "what each way touches")],
-    hints=[
-        "Where does each way act: before the projections, after them, or in the scores?",
-        "What is added to the embedding goes through all three projections. Rotary turns q and k, since their product should depend on "
-        "the distance. v is only summed up, and is not turned.",
-        "If a score depends only on the distance of two tokens, it does not matter where the text begins.",
-    ],
 )
 
 # ------------------------------------------------------------------------------------------------ which rows see what
@@ -389,7 +360,6 @@ def keys_seen() -> dict[str, int]:
 
 which_rows = Exercise(
     id="serving.which_rows",
-    entry="which_rows",
     signature="which_rows: dict[str, int]",
     kind="values",
     minutes=6,
@@ -398,12 +368,6 @@ which_rows = Exercise(
     cases=[Case("nine numbers", "plain", lambda g: {})],
     oracle=keys_seen,
     criteria=[Numbers(3, "keys that are seen")],
-    hints=[
-        "Where does the query stand among the keys? This decides what it sees, and not the number of rows.",
-        "A cache that grows holds the tokens up to the query, so the last row sees all keys. A cache of fixed size also holds empty "
-        "places, and no query may see these.",
-        "With a window of 4 a query sees its own key and the three before it.",
-    ],
 )
 
 EXERCISES = (sinusoidal, rotary, alibi, touches, which_rows)

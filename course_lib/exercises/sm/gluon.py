@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Traffic, copy_bytes, sum_budget
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import FP32, fixed
@@ -75,7 +76,6 @@ def _no_repetitions(output: Any, **arguments: Any) -> bool:
 
 holder = Exercise(
     id="sm.holder",
-    entry="holder",
     signature="holder(row, col, size_per_thread, threads_per_warp, warps_per_cta, order, shape) -> (warp, lane, register)",
     kind="formula",
     without=["tritontrace.hopper.banks"],
@@ -102,22 +102,15 @@ holder = Exercise(
         Correct("again", 2, "right where it is repeated"),
         Correct("columns", 2, "right if the order is [0, 1]"),
     ],
-    hints=[
-        "Take the two axes one after the other. Along one axis an index has four digits: the place within a thread, the lane, the warp "
-        "and the repetition. How do you get each of them?",
-        "Divide with remainder by size_per_thread, then by threads_per_warp, then by warps_per_cta. The last quotient counts repetitions.",
-        "The axis order[0] comes first: lane = lane0 + threads_per_warp[order[0]] * lane1, and warps are counted likewise. For registers, "
-        "count the elements within a thread first, and then the repetitions, both along order[0] first.",
-    ],
     mistakes=[
-        every(_swapped, "order[0] is the axis that changes fastest, not the slowest."),
+        every(_swapped, say("sm.holder.axes_swapped")),
         every(
             _repetitions_first,
-            "The registers are numbered the other way. The elements that lie together come first, and each repetition adds as many.",
+            say("sm.holder.repetitions_before_what_lies_together"),
         ),
         every(
             _no_repetitions,
-            "If the layout is repeated, a lane holds a piece for each repetition, in further registers.",
+            say("sm.holder.no_repetitions"),
         ),
     ],
 )
@@ -127,7 +120,6 @@ holder = Exercise(
 
 shared_transpose = Exercise(
     id="sm.shared_transpose",
-    entry="shared_transpose",
     signature="shared_transpose(x: (M, N) float32, contiguous) -> (N, M), contiguous",
     minutes=30,
     difficulty=3,
@@ -146,15 +138,6 @@ shared_transpose = Exercise(
         NoConflicts(3),
         SharedBytes(lambda x: TILE * TILE * 4 + 1024, 1, "a tile of at most 64 x 64 in shared memory"),
         Traffic(copy_bytes, 1),
-    ],
-    hints=[
-        "The lanes of a warp go down a column of a tile with rows of 64 floats. So they are 64 words apart. How many of the 32 banks do "
-        "they use?",
-        "Write rows into the tile. tile.permute((1, 0)) is the same memory, transposed, so a load from it reads columns. Put barrier() "
-        "between the two, because a thread reads what other threads wrote.",
-        "gl.SwizzledSharedLayout(vec, per_phase, max_phase, [1, 0]): row r keeps its groups of vec elements in the places XOR "
-        "(r // per_phase % max_phase). With a layout in which a warp reads one row of 32, which vec and max_phase put the 32 elements of a "
-        "column into 32 banks?",
     ],
     mistakes=[lesson],
 )
@@ -178,7 +161,6 @@ def read_bytes(x: torch.Tensor) -> int:
 
 async_column_sum = Exercise(
     id="sm.async_column_sum",
-    entry="async_column_sum",
     signature="async_column_sum(x: (M, N) float32, contiguous) -> (N,) float32",
     minutes=35,
     difficulty=4,
@@ -200,13 +182,6 @@ async_column_sum = Exercise(
         Traffic(read_bytes, 1, title="each element is read once", programs=2),
         Overlapped(0.7, 2),
         SharedBytes(lambda x: STAGES * TILE * TILE * 4, 1, "at most 64 KiB of shared memory"),
-    ],
-    hints=[
-        "Which copies must have ended before tile i may be read, and which may still be under way?",
-        "Commit one group for each turn, even an empty one after the last tile. Then wait_group(STAGES - 2) always means that tile i has "
-        "come.",
-        "for i in range(steps): wait_group(STAGES - 2); barrier(); start tile i + STAGES - 1 and commit; add tile i % STAGES. After the "
-        "barrier, all threads have also read the tile whose place is filled next.",
     ],
     mistakes=[lesson],
 )

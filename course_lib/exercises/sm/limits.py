@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds, Truths
 from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.cases import fixed, given
@@ -56,7 +57,6 @@ def slowed(share: Callable[..., float], sentence: str) -> MistakeMatcher:
 
 speed_of_light = Exercise(
     id="sm.speed_of_light",
-    entry="speed_of_light",
     signature="speed_of_light(sms, macs, clock, idle, switching, limit) -> (FLOP/s at this clock, FLOP/s within the limit)",
     kind="formula",
     minutes=10,
@@ -72,37 +72,31 @@ speed_of_light = Exercise(
     ],
     oracle=two_peaks,
     criteria=[Correct("peak", 1, "the product of three numbers"), Correct("throttled", 2, "a clock that watts allow")],
-    hints=[
-        "A multiply-add is two operations. Multiply the operations per cycle of one SM by the number of SMs and by the cycles per second.",
-        "How many of the watts depend on the clock? Subtract the idle watts from the limit. How many watts are left for switching, and "
-        "which share is that?",
-        "share = min(1, ((limit - idle) / switching) ** (1 / 3)). The second result is the first times this share.",
-    ],
     mistakes=[
         guessed(
             lambda sms, macs, clock, **_: sms * macs * clock,
             lambda **chip: two_peaks(**chip)[0],
-            "This counts a multiply-add as one operation. FLOP/s counts its multiplication and its addition.",
+            say("sm.speed_of_light.one_operation_for_a_multiply_add"),
             0,
         ),
         slowed(
             lambda idle, switching, limit: (limit / (idle + switching)) ** (1 / 3),
-            "The idle watts do not fall with the clock. Subtract them from the limit first.",
+            say("sm.speed_of_light.idle_watts_throttle_too"),
         ),
         slowed(
             lambda idle, switching, limit: (limit - idle) / switching,
-            "Watts grow with the cube of the clock. A slightly lower clock saves a lot of power, so the clock falls only by a cube root.",
+            say("sm.speed_of_light.a_straight_line"),
         ),
         slowed(
             lambda idle, switching, limit: ((limit - idle) / switching) ** 0.5,
-            "This is a square root. The voltage counts twice and the clock once, so take a cube root.",
+            say("sm.speed_of_light.a_square_root"),
         ),
         guessed(
             lambda sms, macs, clock, idle, switching, limit: (
                 2 * sms * macs * clock * ((limit - idle) / switching) ** (1 / 3)
             ),
             lambda **chip: two_peaks(**chip)[1],
-            "Power that is not needed makes nothing faster. The clock never exceeds the given one.",
+            say("sm.speed_of_light.faster_than_the_clock"),
             1,
             "peak",
         ),
@@ -130,7 +124,6 @@ def facts_of_power() -> dict[str, bool]:
 
 power = Exercise(
     id="sm.power",
-    entry="power",
     signature="power: dict[str, bool]",
     kind="values",
     minutes=8,
@@ -139,12 +132,6 @@ power = Exercise(
     cases=[Case("six statements", "plain", given())],
     oracle=facts_of_power,
     criteria=[Truths(2, "true or false")],
-    hints=[
-        "An H200's SM does 2048 multiply-adds per cycle. On 132 SMs, how many cycles per second does the given number of FLOP/s need at "
-        "least?",
-        "Tensor cores that wait do nothing in that cycle. So a measured speed gives a lower bound of the clock, but no upper bound.",
-        "The speed grows with the clock, and the watts with its cube. For half of the watts, which share of the clock is left?",
-    ],
 )
 
 # ------------------------------------------------------------------------------------------------ occupancy
@@ -264,7 +251,6 @@ def _no_shared_unit(registers: int, shared: int, warps: int, gpu: dict[str, int]
 
 occupancy = Exercise(
     id="sm.occupancy",
-    entry="occupancy",
     signature="occupancy(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> tuple[int, str]",
     kind="formula",
     called="for every kernel",
@@ -285,35 +271,25 @@ occupancy = Exercise(
         Holds(as_nvidia_counts, 1, "shared memory, in units", "shared memory"),
         Holds(as_nvidia_counts, 2, "all four limits, on seven cards", "all together"),
     ],
-    hints=[
-        "Unit 05's four questions are still right: how many programs fit if only one limit counted? Two answers change: registers and "
-        "shared memory.",
-        "For registers: one partition has registers / partitions. How many whole warps fit into it? How many fit into all partitions, and "
-        "how many programs is that? For shared memory: add the reserved bytes, then round up to whole units.",
-        "each = -(-32 * registers // unit) * unit; warps_that_fit = gpu['registers'] // gpu['partitions'] // each * gpu['partitions']; "
-        "room['registers'] = warps_that_fit // warps. At the end, limit = min(room, key=room.get).",
-    ],
     mistakes=[
         each_is(
             _one_file,
-            "The registers of an SM are not one pool. All registers of a warp lie in one of four partitions, and what is left over in "
-            "each partition is too little for a warp.",
+            say("sm.occupancy.one_pool_of_registers"),
             "registers",
         ),
         each_is(
             _no_units,
-            "A warp gets its registers in units of 256. Round 32 * registers up before you divide.",
+            say("sm.occupancy.registers_without_units"),
             "registers",
         ),
         each_is(
             _evenly_dealt,
-            "A program need not have as many warps in one partition as in another. Count the warps that fit into all four together, and "
-            "divide by the warps of a program.",
+            say("sm.occupancy.warps_of_programs_are_not_dealt_out"),
             "registers",
         ),
         each_is(
             _no_shared_unit,
-            "Shared memory is handed out in units, too. Round the bytes up to a multiple of `shared_unit`, the reserved ones included.",
+            say("sm.occupancy.shared_memory_without_units"),
             "shared memory",
         ),
     ],
@@ -373,7 +349,6 @@ def needed(guess: Callable[..., int], sentence: str) -> MistakeMatcher:
 
 chains = Exercise(
     id="sm.chains",
-    entry="chains_and_warps",
     signature="chains_and_warps(warps, chains, steps, latency, interval) -> tuple[int, int]",
     kind="formula",
     minutes=12,
@@ -398,30 +373,22 @@ chains = Exercise(
         Correct("busy", 1, "enough in flight: the pipe sets it"),
         Correct("slow pipe", 2, "a pipe that does not take an instruction in each cycle"),
     ],
-    hints=[
-        "Draw the cycles for one warp with two chains and a latency of 4. In which cycles does an instruction begin? And with five chains?",
-        "A round is one instruction of every chain of every warp. It takes the longer of two times: the time that the pipe needs for all "
-        "of them, and the time for which a chain waits for its own result. The last round ends when its last result is there.",
-        "round = warps * chains * interval; cycles = (steps - 1) * max(latency, round) + (warps * chains - 1) * interval + latency. The "
-        "second number is the smallest number of warps with warps * chains * interval >= latency.",
-    ],
     mistakes=[
         timed(
             lambda warps, chains, steps, latency, interval: warps * chains * steps * latency,
-            "Here each instruction waits for the one before. But chains that do not depend on each other overlap.",
+            say("sm.chains.one_after_the_other"),
         ),
         timed(
             lambda warps, chains, steps, latency, interval: steps * max(latency, warps * chains * interval),
-            "This is nearly right: only the last round is wrong. The last one ends with its last result, `latency` cycles after its last "
-            "instruction began.",
+            say("sm.chains.whole_rounds"),
         ),
         needed(
             lambda chains, latency, interval: -(-latency // interval),
-            "This is the number of instructions that must be in flight. A warp with several chains has several of them in flight.",
+            say("sm.chains.chains_do_not_help"),
         ),
         needed(
             lambda chains, latency, interval: latency // (interval * chains),
-            "The number of warps is rounded down, so in some cycles no instruction is ready. Round up.",
+            say("sm.chains.rounded_down"),
         ),
     ],
 )

@@ -123,23 +123,15 @@ def longest_chain(ffmas: list[str]) -> int:
 
 machine_code = Exercise(
     id="sm.machine_code",
-    entry="read_code",
     signature="read_code: dict[str, int | str]",
     kind="values",
     minutes=15,
     difficulty=3,
     lines=10,
+    kernels=[copy_rows, one_chain, two_chains, by_pointers, by_descriptors],
     cases=[Case("five kernels", "plain", given())],
     oracle=lambda: READ,
     criteria=[Numbers(4, "as in the compiler's code")],
-    hints=[
-        "A thread can ask for 32, 64 or 128 bits at once, from an address that is a multiple of as many. Where does row 1 begin, in bytes, "
-        "if rows have 1001 floats?",
-        "In SASS a loop is a label and, below it, the jump back to that label. Count the FFMAs between the two. Two of them wait for one "
-        "another if the second reads the register that the first writes: the register right behind FFMA is written, the others are read.",
-        "HMMA is the mma of a warp, and HGMMA the wgmma of four warps. LDGSTS is cp.async, a copy by threads, and UTMALDG is TMA. If 32 "
-        "threads hold a tile of 128 x 128 sums, how many registers does each thread need, and how many can it have?",
-    ],
 )
 
 EXERCISES = (machine_code,)

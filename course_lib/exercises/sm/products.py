@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import GATES, Correct, CostCriterion, Launches, Rereads, Traffic, accesses, sum_budget
 from course_lib.exercise import Case, Exercise, Finding, Trial
 from course_lib.exercises.cases import BF16, FP16
@@ -40,7 +41,6 @@ TILE = 64  # with tiles of this side or larger, all points can be had
 
 descriptor_matmul = Exercise(
     id="sm.descriptor_matmul",
-    entry="descriptor_matmul",
     signature="descriptor_matmul(a: (M, K), b: (K, N), contiguous halves, K and N multiples of 8) -> (M, N)",
     minutes=25,
     difficulty=3,
@@ -66,31 +66,21 @@ descriptor_matmul = Exercise(
         Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 0.5, "a is read at most N / 64 times"),
         Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 0.5, "b is read at most M / 64 times"),
     ],
-    hints=[
-        "It is unit 05's kernel without pointers, strides and masks, because a descriptor knows where the matrix lies and where it ends. "
-        "Of `rows`, `k` and `cols`, only the three numbers remain at which a tile begins.",
-        "On the host, make HostDescriptor.from_tensor(a, [BLOCK_M, BLOCK_K]), and likewise one for b and one for the result, each with "
-        "the shape of its own tile. They are arguments of the kernel like any others.",
-        "acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc) for k in range(0, K, BLOCK_K); then "
-        "c_desc.store([m, n], acc.to(c_desc.dtype)).",
-    ],
     mistakes=[
         on_exception(
             "strides must be 16-byte aligned",
-            "Rows of a tensor with a descriptor must begin at multiples of 16 bytes, which is 8 half-precision numbers. Contiguous rows "
-            "of K or N numbers do. Which tensor of yours has other rows?",
+            say("sm.descriptor_matmul.rows_padded_to_3"),
         ),
         Misconception(
             lambda a, b: (
                 product(a[:, : a.shape[1] // 32 * 32], b[: a.shape[1] // 32 * 32]) if a.shape[1] % 32 else None
             ),
-            "The last, partial step along K is missing. Load it like any other, with range(0, K, BLOCK_K): beyond the edge a descriptor "
-            "gives zeros, which add nothing.",
+            say("sm.descriptor_matmul.whole_steps_alone"),
             product,
         ),
         on_fault(
             "race",
-            "Several programs store the same elements: their tiles overlap. Does each begin at pid * BLOCK, and not at pid?",
+            say("sm.descriptor_matmul.tiles_by_number"),
         ),
     ],
 )
@@ -140,7 +130,6 @@ def layer_traffic(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor) -> int:
 
 linear_silu = Exercise(
     id="sm.linear_silu",
-    entry="linear_silu",
     signature="linear_silu(x: (M, K), w: (K, N), bias: (N,), contiguous halves, K and N multiples of 8) -> (M, N)",
     minutes=15,
     difficulty=3,
@@ -168,35 +157,25 @@ linear_silu = Exercise(
         Launches(1, 1),
         Traffic(layer_traffic, 2, title="no more bytes than the product and the bias"),
     ],
-    hints=[
-        "When the loop along K ends, the tile of sums is in registers, in float32. What must happen to it before it is stored? And which "
-        "number does each column of the tile need?",
-        "One tile of the bias, BLOCK_N numbers, serves all rows of the tile of sums: bias[None, :].",
-        "acc += tl.load(bias_ptr + cols, mask=cols < N, other=0).to(tl.float32)[None, :]; acc *= tl.sigmoid(acc); then the store.",
-    ],
     mistakes=[
-        Misconception(_another(lambda y, bias: silu(y)), "The bias is missing.", linear),
+        Misconception(_another(lambda y, bias: silu(y)), say("sm.linear_silu.no_bias"), linear),
         Misconception(
             _another(lambda y, bias: silu(y + bias[:, None]) if y.shape[0] == y.shape[1] else None),
-            "The bias has a number for each column of the result, not for each row. Use bias[None, :].",
+            say("sm.linear_silu.bias_of_the_rows"),
             linear,
         ),
         Misconception(
             _another(lambda y, bias: silu(y) + bias),
-            "The bias comes after the activation. It belongs before it.",
+            say("sm.linear_silu.bias_last"),
             linear,
         ),
         Misconception(
             _another(lambda y, bias: torch.sigmoid(y + bias)),
-            "This is sigmoid(y) alone, and silu(y) = y * sigmoid(y).",
+            say("sm.linear_silu.the_sigmoid_alone"),
             linear,
         ),
-        Misconception(
-            _another(lambda y, bias: torch.relu(y + bias)), "This is a ReLU, and silu(y) = y * sigmoid(y).", linear
-        ),
-        Misconception(
-            _another(lambda y, bias: y + bias), "The activation is missing: silu(y) = y * sigmoid(y).", linear
-        ),
+        Misconception(_another(lambda y, bias: torch.relu(y + bias)), say("sm.linear_silu.a_relu"), linear),
+        Misconception(_another(lambda y, bias: y + bias), say("sm.linear_silu.no_activation"), linear),
         lambda trials: _rounded_first(trials),
     ],
 )
@@ -211,10 +190,7 @@ def _rounded_first(trials: Any) -> str:
                 continue
             y = (call["x"].double() @ call["w"].double()).to(out.dtype).double() + call["bias"].double()
             if (out.double() - silu(y)).norm() < 0.3 * (out.double() - right).norm():
-                return (
-                    "The product is rounded to half precision before the bias is added. If the bias nearly cancels it, mostly the "
-                    "rounding error is left. Add the bias to the float32 sums, and round once, at the store."
-                )
+                return say("sm.linear_silu.rounded_before_the_bias")
     return ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
@@ -88,7 +89,6 @@ def _whole_parts(tile, warp_tile, thread_tile, bk, itemsize):
 
 warp_tile_bytes = Exercise(
     id="sm.warp_tile_bytes",
-    entry="warp_tile_bytes",
     signature="warp_tile_bytes(tile, warp_tile, thread_tile, bk: int, itemsize: int) -> tuple[int, int, int]",
     kind="formula",
     minutes=15,
@@ -106,34 +106,25 @@ warp_tile_bytes = Exercise(
     ],
     oracle=three_levels,
     criteria=[Correct("whole", 2, "tiles that divide one another"), Correct("edges", 2, "tiles that are cut off")],
-    hints=[
-        "Which parts need a given row of a? At each level, count the parts that lie side by side. Each of them fetches the row for itself.",
-        "In a tile of M x N in parts of m x n, a's M rows are needed by each of cdiv(N, n) parts, and b's N columns by cdiv(M, m). That "
-        "is matmul_bytes of unit 05 without c, and with bk instead of K.",
-        "def fetched(M, N, m, n): return (M * cdiv(N, n) + N * cdiv(M, m)) * bk * itemsize. Two of the numbers are calls of it. For the "
-        "threads, sum it over the warp tiles, of which those at an edge are smaller.",
-    ],
     mistakes=[
         fetches(
             _once,
-            "At each level these are the bytes that the program fetches. But warps do not share registers: two warps next to each other "
-            "each fetch the same rows of a.",
+            say("sm.warp_tile_bytes.all_share_registers"),
         ),
-        fetches(_results, "Sums stay in registers during the whole loop. A step fetches only a and b."),
+        fetches(_results, say("sm.warp_tile_bytes.sums_as_well")),
         fetches(
             _products,
-            "A thread keeps what it has fetched. From a column of a and a row of b it computes a whole block of products, an outer "
-            "product.",
+            say("sm.warp_tile_bytes.two_loads_for_each_product"),
             2,
         ),
-        fetches(_one_k, "This counts a single k. A step has bk of them."),
+        fetches(_one_k, say("sm.warp_tile_bytes.one_k")),
         fetches(
             _by_area,
             "You divided by the area of a part. But a part that reaches past the right edge does not help at the bottom, so round up in "
             "each direction.",
             1,
         ),
-        fetches(_whole_parts, "A part that is cut off at an edge fetches, too. So round up, with triton.cdiv.", 1),
+        fetches(_whole_parts, say("sm.warp_tile_bytes.rounded_down"), 1),
     ],
 )
 

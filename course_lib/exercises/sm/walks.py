@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
@@ -100,7 +101,6 @@ def _whole_rounds(grid_m: int, grid_n: int, sms: int, group: int, **_: Any) -> l
 
 persistent_order = Exercise(
     id="sm.persistent_order",
-    entry="persistent_order",
     signature="persistent_order(pid, sms, grid_m, grid_n, group) -> list[tuple[int, int]]",
     kind="formula",
     without=["tritontrace.tracing.cache"],
@@ -127,26 +127,18 @@ persistent_order = Exercise(
             told=lambda out, grid_m, grid_n, sms, **_: f"{dram_share(out, grid_m, grid_n, sms):.2f}",
         ),
     ],
-    hints=[
-        "Which tiles are worked on at the same time? The first of every program, then the second of every program. These should lie near "
-        "one another.",
-        "Number the tiles in a good order, say unit 05's grouped one, 0, 1, 2, ... Program pid takes number pid, and what comes next for "
-        "it when all programs have had their turn?",
-        "[grouped_order(number, grid_m, grid_n, group) for number in range(pid, grid_m * grid_n, sms)], with unit 05's function.",
-    ],
     mistakes=[
         every(
             lists_are(_in_rows),
-            "This is row order. The tiles of one round lie in long rows, and need all columns of b.",
+            say("sm.persistent_order.rows"),
         ),
         every(
             lists_are(_in_pieces),
-            "Each program has a piece of the order for itself. Then the tiles of one round lie far apart, and the last programs may have "
-            "none. Take every sms-th tile.",
+            say("sm.persistent_order.a_piece_each"),
         ),
         every(
             lists_are(_full_groups),
-            "The last group may have fewer rows than `group`. How many are left?",
+            say("sm.persistent_order.the_last_group_is_full"),
         ),
         every(
             lists_are(_whole_rounds),
@@ -232,7 +224,6 @@ def _loads_are(guess: Callable[..., list[int]]) -> Callable[..., bool]:
 
 balanced_walk = Exercise(
     id="sm.balanced_walk",
-    entry="balanced_walk",
     signature="balanced_walk(pid, sms, tiles, steps) -> list[tuple[int, int, int]]",
     kind="formula",
     called="for every program",
@@ -255,26 +246,18 @@ balanced_walk = Exercise(
         Holds(is_balanced, 1, "the busiest program less than one step above the mean", "balanced"),
         Holds(is_in_few_pieces, 1, "less than one cut for each program", "balanced"),
     ],
-    hints=[
-        "Lay all steps of all tiles end to end in one line. Where does program pid's part of the line begin, and where does it end?",
-        "From pid * total // sms to (pid + 1) * total // sms. Then cut this part wherever a tile ends: step number i of the line is step "
-        "i % steps of tile i // steps.",
-        "at, end = pid * total // sms, (pid + 1) * total // sms; while at < end: tile = at // steps; stop = min(end, (tile + 1) * steps); "
-        "append (tile, at - tile * steps, stop - tile * steps); at = stop.",
-    ],
     mistakes=[
         every(
             lists_are(_whole_tiles),
-            "These are whole tiles. With 140 of them on 132 SMs there are two rounds, and the second is nearly empty. Cut along K.",
+            say("sm.balanced_walk.whole_tiles"),
         ),
         every(
             _loads_are(_rest_to_the_last),
-            "The last program gets all steps that the division left. Shares from pid * total // sms to (pid + 1) * total // sms differ by "
-            "at most one.",
+            say("sm.balanced_walk.the_last_one_gets_the_rest"),
         ),
         every(
             _loads_are(_rounded_down),
-            "Each program has total // sms steps, and nobody has the steps that the division left over.",
+            say("sm.balanced_walk.rounded_down"),
         ),
     ],
 )

@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import given
@@ -16,7 +17,6 @@ from course_lib.mistakes import on_exception
 
 flat_index = Exercise(
     id="strides.flat_index",
-    entry="flat_index",
     signature="flat_index(index: list[int], strides: list[int], offset: int) -> int",
     kind="formula",
     minutes=5,
@@ -38,26 +38,20 @@ flat_index = Exercise(
     ],
     oracle=position,
     criteria=[
-        Correct("plain", 2, "matrices and three axes"),
-        Correct("offset", 1, "slices and expanded rows"),
-        Correct("any rank", 1, "any number of axes"),
-    ],
-    hints=[
-        "How far apart in storage are two elements that are neighbours along axis 0? And along axis 1?",
-        "Start at the offset. Each axis takes you index times stride further.",
-        "offset + sum(i * s for i, s in zip(index, strides)).",
+        Correct("plain", 2, say("strides.flat_index.title_plain")),
+        Correct("offset", 1, say("strides.flat_index.title_offset")),
+        Correct("any rank", 1, say("strides.flat_index.title_any_rank")),
     ],
     mistakes=[
         gives(
             lambda index, strides, offset: sum(i * s for i, s in zip(index, strides, strict=True)),
-            "The walk starts at the offset, not at the first element of the storage.",
+            say("strides.flat_index.forgets_the_offset"),
         ),
     ],
 )
 
 row_major_strides = Exercise(
     id="strides.row_major_strides",
-    entry="row_major_strides",
     signature="row_major_strides(shape: list[int]) -> list[int]",
     kind="formula",
     minutes=10,
@@ -75,30 +69,23 @@ row_major_strides = Exercise(
     ],
     oracle=lambda shape: torch.empty(shape, device="meta").stride(),
     criteria=[
-        Holds(strides_of_a_new_tensor, 2, "two, three and four axes"),
-        Holds(strides_of_a_new_tensor, 2, "any number of axes, axes of size 1", "any rank"),
-    ],
-    hints=[
-        "What is the stride of the last axis, whatever the shape? How many elements does one step along the axis before it skip?",
-        "The stride of an axis is the product of all the sizes to its right.",
-        "Go over the shape from its end, and begin with `step = 1`. The stride of an axis is `step`; then multiply `step` by the size of "
-        "this axis. Reverse the list at the end.",
+        Holds(strides_of_a_new_tensor, 2, say("strides.row_major_strides.title_plain")),
+        Holds(strides_of_a_new_tensor, 2, say("strides.row_major_strides.title_any_rank"), "any rank"),
     ],
     mistakes=[
         gives(
             lambda shape: [math.prod(shape[:axis]) for axis in range(len(shape))],
-            "These are the strides of column-major order, where the first axis has stride 1. In torch the last axis has stride 1.",
+            say("strides.row_major_strides.column_major"),
         ),
         gives(
             lambda shape: [math.prod(shape[axis:]) for axis in range(len(shape))],
-            "A step along an axis skips what lies to the right of this axis, so its own size does not count.",
+            say("strides.row_major_strides.its_own_size_counts"),
         ),
     ],
 )
 
 is_contiguous = Exercise(
     id="strides.is_contiguous",
-    entry="is_contiguous",
     signature="is_contiguous(shape: list[int], strides: list[int]) -> bool",
     kind="formula",
     minutes=10,
@@ -123,31 +110,25 @@ is_contiguous = Exercise(
     ],
     oracle=lambda shape, strides: torch.empty_strided(shape, strides, device="meta").is_contiguous(),
     criteria=[
-        Correct("plain", 2, "matrices and three axes"),
-        Correct("size 1", 2, "axes of size 1"),
-        Correct("empty", 1, "tensors without elements"),
-    ],
-    hints=[
-        "Which strides would a contiguous tensor of this shape have? You wrote a function for that.",
-        "Along an axis of size 1 nobody ever takes a step. Does its stride matter?",
-        "True if any size is 0. Otherwise all(s == r for n, s, r in zip(shape, strides, row_major_strides(shape)) if n != 1).",
+        Correct("plain", 2, say("strides.is_contiguous.title_plain")),
+        Correct("size 1", 2, say("strides.is_contiguous.title_size_1")),
+        Correct("empty", 1, say("strides.is_contiguous.title_empty")),
     ],
     mistakes=[
-        on_exception("NoneType", "If you call row_major_strides: is it solved? It returns None as long as it is not."),
+        on_exception("NoneType", say("strides.is_contiguous.unsolved_strides")),
         gives(
             lambda shape, strides: False,
-            "Is no tensor contiguous? A list does not equal a tuple, whatever is in them. Is one of the two that you compare a tuple? And "
-            "if you call row_major_strides: is it solved?",
+            say("strides.is_contiguous.never"),
             besides="empty",
         ),
         gives(
             lambda shape, strides: list(strides) == list(torch.empty(shape, device="meta").stride()),
-            "Equal strides are enough, but they are not needed. Along which axis does the stride not matter, because nobody takes a step?",
+            say("strides.is_contiguous.equal_strides"),
             besides="empty",
         ),
         gives(
             lambda shape, strides: list(strides) == sorted(strides, reverse=True),
-            "Falling strides are not enough. The slice x[:, :2] has them, too, but it skips elements.",
+            say("strides.is_contiguous.falling_strides"),
             besides="empty",
         ),
     ],
@@ -155,7 +136,6 @@ is_contiguous = Exercise(
 
 predictions = Exercise(
     id="strides.predictions",
-    entry="predicted_new_bytes",
     signature="predicted_new_bytes: dict[str, int]",
     kind="values",
     minutes=10,
@@ -163,18 +143,11 @@ predictions = Exercise(
     lines=10,
     cases=[Case("ten expressions", "plain", lambda g: {})],
     oracle=lambda: {name: new_bytes(make) for name, make in VIEWS.items()},
-    criteria=[Correct("plain", 5, "new bytes, as torch allocates them")],
-    hints=[
-        "Ask of each expression: can its result be described by a shape, strides and an offset over the storage that exists already?",
-        "A list of row numbers could name any rows, in any order, and another dtype needs other bits. And what does "
-        "`contiguous` have to do if x is contiguous already?",
-        "Four results are new: two copies of x.T, one copy of two rows, and one with 2 bytes for each element. The others are 0.",
-    ],
+    criteria=[Correct("plain", 5, say("strides.predictions.title_plain"))],
 )
 
 tensor_bytes = Exercise(
     id="strides.tensor_bytes",
-    entry="tensor_bytes",
     signature="tensor_bytes(shape: list[int], dtype: str) -> int",
     kind="formula",
     minutes=5,
@@ -193,19 +166,14 @@ tensor_bytes = Exercise(
     ],
     oracle=lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, dtype), device="meta").nbytes,
     criteria=[
-        Correct("float32", 2, "any shape in float32"),
-        Correct("dtypes", 2, "other dtypes"),
-    ],
-    hints=[
-        "How many elements does the shape hold, and how many bytes does each element take?",
-        "getattr(torch, 'bfloat16') is torch.bfloat16, and torch.bfloat16.itemsize is the bytes of one element.",
-        "Begin with 1, so that a shape without axes has one element, and multiply by each size. Then multiply by the itemsize.",
+        Correct("float32", 2, say("strides.tensor_bytes.title_float32")),
+        Correct("dtypes", 2, say("strides.tensor_bytes.title_dtypes")),
     ],
     mistakes=[
         gives(
             lambda shape, dtype: 4 * math.prod(shape),
-            "Not every element takes 4 bytes: ask the dtype for its itemsize.",
+            say("strides.tensor_bytes.always_4"),
         ),
-        gives(lambda shape, dtype: math.prod(shape), "That is the number of elements; each takes `itemsize` bytes."),
+        gives(lambda shape, dtype: math.prod(shape), say("strides.tensor_bytes.elements")),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, sum_budget
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import ARITHMETIC, FP16, given, laid_out
@@ -66,7 +67,6 @@ def einsum_counted() -> dict[str, int]:
 
 einsum_predictions = Exercise(
     id="strides.einsum_predictions",
-    entry="predicted_einsum",
     signature="predicted_einsum: dict[str, int]",
     kind="values",
     minutes=15,
@@ -75,13 +75,7 @@ einsum_predictions = Exercise(
     lines=9,
     cases=[Case("nine numbers", "plain", given())],
     oracle=einsum_counted,
-    criteria=[Correct("plain", 9, "products, copies, elements and FLOPs, as torch counts them")],
-    hints=[
-        "Which letter is missing on the right? That axis is summed. If no letter is missing, is there anything to add up?",
-        "A product of matrices reads a transposed matrix by its strides, so nothing is copied. But b and h can be one batch only if "
-        "one stride leads through both.",
-        "Three operands are two products, one after the other. (64, 64) @ (64, 64) takes 2 · 64³ FLOPs, (64, 64) @ (64, 1) takes 2 · 64².",
-    ],
+    criteria=[Correct("plain", 9, say("strides.einsum_predictions.title_plain"))],
 )
 
 # ------------------------------------------------------------------------------------------------ by name
@@ -115,7 +109,6 @@ SUM = ARITHMETIC | frozenset(
 )
 grouped_scores = Exercise(
     id="strides.grouped_scores",
-    entry="grouped_scores",
     signature="grouped_scores(q: (B, S, H, D), k: (B, T, G, D)) -> (B, H, S, T)",
     minutes=10,
     difficulty=3,
@@ -132,20 +125,14 @@ grouped_scores = Exercise(
     budget=sum_budget(lambda q, k: scores_of_each_head(q.abs(), k.abs()), lambda q, k: q.shape[-1]),
     allows=SUM,
     gates=[Correct("plain")],
-    criteria=[Correct("grouped", 3, "where several heads of queries share keys")],
-    hints=[
-        "Begin with as many heads of keys as of queries: which letters do q, k and the result have, and which one is summed?",
-        "H consists of two axes, (G R). Which of the two does k have? Cut H with rearrange, and give each part its own letter.",
-        'q5 = rearrange(q, "b s (g r) d -> b s g r d", g=k.shape[2]); torch.einsum("bsgrd,btgd->bgrst", q5, k); then join g and r.',
-    ],
+    criteria=[Correct("grouped", 3, say("strides.grouped_scores.title_grouped"))],
     mistakes=[
         Misconception(
             with_neighbours_apart,
-            "Here query head h uses the keys of head h % G. But neighbours share keys: heads 0 to R - 1 use key head 0. So write (g r), "
-            "not (r g).",
+            say("strides.grouped_scores.h_modulo_g"),
             scores_of_each_head,
         ),
-        on_exception("EinopsError", "einops says which axis does not divide: H is made of G groups of R heads."),
+        on_exception("EinopsError", say("strides.grouped_scores.does_not_divide")),
     ],
 )
 
@@ -172,7 +159,6 @@ def every_nth(x: torch.Tensor, width: int) -> torch.Tensor:
 
 mean_pool = Exercise(
     id="strides.mean_pool",
-    entry="mean_pool",
     signature="mean_pool(x: (B, S, C), width: int) -> (B, S / width, C)",
     minutes=5,
     difficulty=2,
@@ -190,22 +176,16 @@ mean_pool = Exercise(
     budget=sum_budget(lambda x, width: window_by_window(x.abs(), width), lambda x, width: x.shape[1]),
     allows=SUM,
     gates=[Correct("plain")],
-    criteria=[Correct("other", 2, "windows of one token and of all, views, float16")],
-    hints=[
-        "Which axis consists of two: the windows, and the tokens of a window? Which of the two disappears?",
-        "einops.reduce takes a pattern, and what to do with the axes that are missing on its right side.",
-        'reduce(x, "b (n w) c -> b n c", "mean", w=width).',
-    ],
+    criteria=[Correct("other", 2, say("strides.mean_pool.title_other"))],
     mistakes=[
         Misconception(
             every_nth,
-            "These windows are made of tokens that lie far apart. The tokens of a window lie side by side, so they are the last part of S: "
-            "write (n w), not (w n).",
+            say("strides.mean_pool.windows_of_tokens_far_apart"),
             window_by_window,
         ),
         Misconception(
             lambda x, width: window_by_window(x, width) * width,
-            "These are sums, but the exercise asks for means.",
+            say("strides.mean_pool.sums"),
             window_by_window,
         ),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Compiles, Correct, Traffic, TritonDidTheWork, copy_bytes
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.misconceptions import Misconception
@@ -21,7 +22,6 @@ from course_lib.mistakes import row_by_row_into_columns
 
 split_heads = Exercise(
     id="strides.split_heads",
-    entry="split_heads",
     signature="split_heads(x: (B, S, heads * D), heads: int) -> (B, heads, S, D), a copy",
     minutes=10,
     difficulty=2,
@@ -37,31 +37,25 @@ split_heads = Exercise(
     oracle=lambda x, heads: torch.stack(x.double().chunk(heads, dim=-1), dim=1),
     allows=frozenset(["clone", "copy_"]),
     criteria=[
-        Correct("plain", 4, "each head gets its own channels of each token"),
-        Correct("strided", 2, "the same where x is a view"),
-    ],
-    hints=[
-        "Which axis holds the heads? Cut that one, and no other, into two.",
-        "In einops' words the axis is (h d), and h goes before s. That makes a view. What copies it?",
-        'rearrange(x, "b s (h d) -> b h s d", h=heads) is right, and a view; .contiguous() makes the copy.',
+        Correct("plain", 4, say("strides.split_heads.title_plain")),
+        Correct("strided", 2, say("strides.split_heads.title_strided")),
     ],
     mistakes=[
         equals(
             cut_in_the_wrong_order,
-            "This cuts the numbers in the order in which they lie, and so mixes tokens. Cut the last axis, and then swap two axes.",
+            say("strides.split_heads.cut_in_the_order_of_storage"),
         ),
         equals(
             channels_before_heads,
-            "Here every head gets each `heads`-th channel. But the D channels of a head lie side by side, so they are the last part of the "
-            "axis: write (h d), not (d h).",
+            say("strides.split_heads.channels_before_heads"),
         ),
         equals(
             channels_last_but_one,
-            "The axes of this result are (B, S, D, heads). They should be (B, heads, S, D): b h s d in einops' words.",
+            say("strides.split_heads.the_wrong_two_swapped"),
         ),
         Misconception(
             as_if_contiguous,
-            "Right where x is contiguous. A view has other strides: take x.stride(), or let .reshape or rearrange do so.",
+            say("strides.split_heads.contiguous_x_alone"),
             each=True,
         ),
     ],
@@ -69,7 +63,6 @@ split_heads = Exercise(
 
 strided_copy = Exercise(
     id="strides.strided_copy",
-    entry="strided_copy",
     signature="strided_copy(x: (M, N), any strides) -> (M, N), contiguous",
     minutes=25,
     difficulty=3,
@@ -91,17 +84,10 @@ strided_copy = Exercise(
     oracle=lambda x: x.double(),
     gates=(TritonDidTheWork(), Correct("plain"), Compiles()),
     criteria=[
-        Correct("ragged", 2, "right on any size, in float16 as well"),
-        Correct("strided", 3, "right on transposed and sliced inputs"),
-        Correct("zero strides", 1, "right on expanded inputs"),
+        Correct("ragged", 2, say("strides.strided_copy.title_ragged")),
+        Correct("strided", 3, say("strides.strided_copy.title_strided")),
+        Correct("zero strides", 1, say("strides.strided_copy.title_zero_strides")),
         Traffic(copy_bytes, 2),
-    ],
-    hints=[
-        "Where does x keep element (m, n), and where does the contiguous result keep it? You wrote that formula: `flat_index`.",
-        "Two program ids give a tile: rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), and cols likewise. Then rows[:, None] * "
-        "stride_m + cols[None, :] * stride_n is a block (BLOCK, BLOCK) of offsets.",
-        "Mask both with (rows[:, None] < M) & (cols[None, :] < N). Load at x_ptr + the offsets above, store at out_ptr + "
-        "rows[:, None] * N + cols[None, :], and launch triton.cdiv(M, BLOCK) by triton.cdiv(N, BLOCK) programs.",
     ],
     mistakes=[row_by_row_into_columns(lambda x: x), diagonals_alone, contiguous_alone],
 )

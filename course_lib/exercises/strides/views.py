@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import given
@@ -18,7 +19,6 @@ def transposed(x: torch.Tensor, i: int, j: int) -> torch.Tensor:
 
 transpose_view = Exercise(
     id="strides.transpose_view",
-    entry="transpose_view",
     signature="transpose_view(shape: list[int], strides: list[int], i: int, j: int) -> (shape, strides)",
     kind="formula",
     minutes=5,
@@ -37,18 +37,13 @@ transpose_view = Exercise(
     ],
     oracle=recipe_of(transposed),
     criteria=[
-        Holds(reads_like(transposed), 2, "reads like x.transpose(i, j)"),
-        Holds(reads_like(transposed), 1, "the same where x is a view itself", "strided"),
-    ],
-    hints=[
-        "Element (m, n) of the transpose is element (n, m) of x. Where did x keep it?",
-        "The stride belongs to the axis, so the stride goes where the size goes.",
-        "Copy both lists, then swap entries i and j in each: shape[i], shape[j] = shape[j], shape[i].",
+        Holds(reads_like(transposed), 2, say("strides.transpose_view.title_plain")),
+        Holds(reads_like(transposed), 1, say("strides.transpose_view.title_strided"), "strided"),
     ],
     mistakes=[
         gives(
             lambda shape, strides, i, j: [list(torch.empty(shape, device="meta").transpose(i, j).shape), strides],
-            "You swapped the sizes and not the strides. The stride belongs to its axis, so the two travel together.",
+            say("strides.transpose_view.sizes_alone"),
         ),
     ],
 )
@@ -61,7 +56,6 @@ def broadcast(x: torch.Tensor, target: list[int]) -> torch.Tensor:
 
 broadcast_view = Exercise(
     id="strides.broadcast_view",
-    entry="broadcast_view",
     signature="broadcast_view(shape: list[int], strides: list[int], target: list[int]) -> (shape, strides)",
     kind="formula",
     minutes=10,
@@ -80,28 +74,20 @@ broadcast_view = Exercise(
     ],
     oracle=recipe_of(broadcast),
     criteria=[
-        Holds(reads_like(broadcast), 2, "sizes of 1 are repeated"),
-        Holds(reads_like(broadcast), 1, "new axes in front", "leading"),
-        Holds(reads_like(broadcast), 1, "the same where x is a view itself", "strided"),
-    ],
-    hints=[
-        "Along a repeated axis every step must lead to the same element. How far is a step, then?",
-        "Line the two shapes up at their right ends. An axis that x lacks, or that has size 1 in x and more in the target, gets "
-        "stride 0.",
-        "missing = len(target) - len(shape); then [0] * missing + [0 if n == 1 and t != 1 else s for n, s, t in zip(shape, "
-        "strides, target[missing:])].",
+        Holds(reads_like(broadcast), 2, say("strides.broadcast_view.title_plain")),
+        Holds(reads_like(broadcast), 1, say("strides.broadcast_view.title_leading"), "leading"),
+        Holds(reads_like(broadcast), 1, say("strides.broadcast_view.title_strided"), "strided"),
     ],
     mistakes=[
         gives(
             lambda shape, strides, target: [target, torch.empty(target, device="meta").stride()],
-            "These are the strides of a real copy. A step along a repeated axis stays where it is, so its stride is 0.",
+            say("strides.broadcast_view.strides_of_a_copy"),
         ),
     ],
 )
 
 tile_view = Exercise(
     id="strides.tile_view",
-    entry="tile_view",
     signature="tile_view(shape: list[int], strides: list[int], bm: int, bn: int) -> (shape, strides)",
     kind="formula",
     minutes=15,
@@ -118,14 +104,8 @@ tile_view = Exercise(
     ],
     oracle=recipe_of(tiles),
     criteria=[
-        Holds(reads_like(tiles), 3, "tiles of a contiguous matrix"),
-        Holds(reads_like(tiles), 2, "tiles of any matrix", "strided"),
-    ],
-    hints=[
-        "There are four questions: how far is it to the next tile below, to the next tile on the right, to the next row within "
-        "a tile, and to the next column within it?",
-        "A step within a tile is a step of x. A step to the next tile below is bm steps of x at once.",
-        "shape [M // bm, N // bn, bm, bn], strides [bm * s0, bn * s1, s0, s1].",
+        Holds(reads_like(tiles), 3, say("strides.tile_view.title_plain")),
+        Holds(reads_like(tiles), 2, say("strides.tile_view.title_strided"), "strided"),
     ],
     mistakes=[
         gives(
@@ -133,8 +113,7 @@ tile_view = Exercise(
                 [shape[0] // bm, shape[1] // bn, bm, bn],
                 torch.empty([shape[0] // bm, shape[1] // bn, bm, bn], device="meta").stride(),
             ],
-            "These strides walk through storage from its start to its end, so the first tile would be the first bm * bn numbers. Are the "
-            "numbers of a tile's second row among these?",
+            say("strides.tile_view.strides_of_a_copy"),
         ),
     ],
 )
@@ -147,7 +126,6 @@ def windows(x: torch.Tensor, width: int, step: int) -> torch.Tensor:
 
 sliding_windows = Exercise(
     id="strides.sliding_windows",
-    entry="sliding_windows",
     signature="sliding_windows(shape: list[int], strides: list[int], width: int, step: int) -> (shape, strides)",
     kind="formula",
     minutes=10,
@@ -166,14 +144,8 @@ sliding_windows = Exercise(
     ],
     oracle=recipe_of(windows),
     criteria=[
-        Holds(reads_like(windows), 2, "windows over a row of numbers"),
-        Holds(reads_like(windows), 2, "windows over a batch, and over views", "batch"),
-    ],
-    hints=[
-        "Within a window, how far is the next element? And how far is the start of the next window?",
-        "How many starts 0, step, 2 step, ... leave room for a whole window before the end?",
-        "The last axis, of size L and stride s, becomes two axes. Their sizes are (L - width) // step + 1 and width, and their strides "
-        "are step * s and s.",
+        Holds(reads_like(windows), 2, say("strides.sliding_windows.title_plain")),
+        Holds(reads_like(windows), 2, say("strides.sliding_windows.title_batch"), "batch"),
     ],
     mistakes=[
         gives(
@@ -181,7 +153,7 @@ sliding_windows = Exercise(
                 list(torch.empty(shape, device="meta").unfold(-1, width, step).shape),
                 [*strides[:-1], step, 1],
             ],
-            "A step along x is strides[-1] elements, which need not be 1.",
+            say("strides.sliding_windows.stride_1"),
         ),
     ],
 )

@@ -7,12 +7,7 @@ import torch
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant
 
-SOURCE = """import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
+KERNEL = """@triton.jit
 def given_kernel(a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, BLOCK: tl.constexpr):
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
     cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
@@ -41,7 +36,7 @@ def in_sums(expected: torch.Tensor, dtype: torch.dtype, arguments: dict[str, tor
 
 
 MATMUL = Given(
-    SOURCE,
+    KERNEL,
     "given_matmul",
     {"a": "MK", "b": "KN"},
     right=lambda a, b: a.double() @ b.double(),
@@ -52,7 +47,6 @@ MATMUL = Given(
 
 break_matmul = Exercise(
     id="tiling.break_matmul",
-    entry="breaking_inputs",
     signature='breaking_inputs() -> a list of at most 3 dicts {"a": a tensor (M, K), "b": a tensor (K, N)}',
     kind="formula",
     called="for its inputs",
@@ -68,11 +62,4 @@ break_matmul = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[Kills(MATMUL, 1 / 2, 4)],
-    hints=[
-        "M, N and K are three numbers, and a and b have two strides each. An input in which two of these are equal cannot show that "
-        "they are confused.",
-        "Whole numbers below 1024 are exact in 10 bits. Small halves are exact in float16 sums. Which numbers are not?",
-        "Take three inputs. The first is float32, with a slice as a and a transposed matrix as b. The second has a long K, 256, and "
-        "values around 30. The third has M = 1 and an N above 128.",
-    ],
 )  # fmt: skip

@@ -10,7 +10,6 @@ from course_lib.mistakes import every, miscounted
 
 matmul_bytes = Exercise(
     id="tiling.matmul_bytes",
-    entry="matmul_bytes",
     signature="matmul_bytes(m: int, n: int, k: int, bm: int, bn: int, itemsize: int) -> int",
     kind="formula",
     minutes=10,
@@ -41,11 +40,6 @@ matmul_bytes = Exercise(
         Correct("whole", 3, "equal to the trace"),
         Correct("ragged", 2, "sizes that tiles do not divide"),
     ],
-    hints=[
-        "How many tiles of c lie in one row of tiles? Each of them loads the same rows of a.",
-        "All of a is loaded once for each column of tiles, and all of b once for each row of tiles. c is stored once.",
-        "The result is itemsize * (m * k * cdiv(n, bn) + k * n * cdiv(m, bm) + m * n). Masked positions move nothing.",
-    ],
     mistakes=[
         every(
             lambda out, m, n, k, bm, bn, itemsize: out == traced(m, n, k, bm, bn, itemsize=itemsize).loads.bytes,
@@ -73,7 +67,6 @@ def times_read() -> dict[str, int]:
 
 predictions = Exercise(
     id="tiling.predictions",
-    entry="predicted_reads",
     signature="predicted_reads: dict[str, int]",
     kind="values",
     minutes=8,
@@ -82,11 +75,6 @@ predictions = Exercise(
     cases=[Case("five counts", "plain", lambda g: {})],
     oracle=times_read,
     criteria=[Correct("plain", 5, "times read, as the trace counts them")],
-    hints=[
-        "Row 0 of a is needed by all programs whose tile of c lies in the first row of tiles.",
-        "There are 256 / BLOCK_N tiles side by side, and the program of each tile loads its rows of a.",
-        "BLOCK_K says how many columns of a are loaded at a time. It does not change how often each column is loaded.",
-    ],
     mistakes=[
         miscounted(
             {
@@ -114,7 +102,6 @@ predictions = Exercise(
 SHARED = {"A100": 163 << 10, "H200": 227 << 10, "T4": 64 << 10, "little": 20 << 10}
 best_tile = Exercise(
     id="tiling.best_tile",
-    entry="best_tile",
     signature="best_tile(m: int, n: int, k: int, shared_bytes: int) -> tuple[int, int]",
     kind="formula",
     minutes=10,
@@ -134,11 +121,6 @@ best_tile = Exercise(
     criteria=[
         Holds(fits_and_moves_least, 3, "large squares", "large"),
         Holds(fits_and_moves_least, 2, "other shapes", "other shapes"),
-    ],
-    hints=[
-        "There are five possible sides for bm and five for bn, which are few enough to try all pairs.",
-        "Leave out the pairs that do not fit: 3 * 64 * (bm + bn) * 2 > shared_bytes, or bm * bn > 32768.",
-        "Of the other pairs take the one with the smallest matmul_bytes(m, n, k, bm, bn, 2): min(candidates, key=...).",
     ],
     mistakes=[
         every(

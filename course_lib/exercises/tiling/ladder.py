@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 
 from course_lib.criteria import GATES, Coalesced, Correct, Programs, Traffic, sum_budget
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import FP16, given, laid_out
+from course_lib.exercises.cases import FP16, FP32, Drawing, cases_of, given
+from course_lib.exercises.coalescing import cases as coalescing
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.tiling.cases import factors
 from course_lib.exercises.tiling.oracles import in_float32, product
@@ -18,9 +21,10 @@ from tritontrace.tracing import Trace, trace
 # ------------------------------------------------------------------------------------------------ the loop along K
 
 
-def matrix(M: int, K: int, dtype: torch.dtype = torch.float32, layout: str = "rows", mean: float = 0.0):
-    """Return a function that draws a (M, K)."""
-    return lambda g: {"a": laid_out((torch.randn(M, K, generator=g) + mean).to(dtype), layout)}
+def matrix(M: int, K: int, dtype: torch.dtype = FP32, **how: Any) -> Drawing:
+    """Draw a (M, K) as unit 04 draws x."""
+    drawing = coalescing.matrix(M, K, dtype, **how)
+    return Drawing(drawing.name, lambda g: {"a": drawing(g)["x"]})
 
 
 def sums(a: torch.Tensor) -> torch.Tensor:
@@ -35,21 +39,16 @@ def last_blocks(side: int):
 
 row_sums = Exercise(
     id="tiling.row_sums",
-    entry="row_sums",
     signature="row_sums(a: (M, K), column stride 1) -> (M,) float32",
     minutes=15,
     difficulty=2,
     lines=9,
-    cases=[
-        Case("64 x 512", "plain", matrix(64, 512)),
-        Case("1 x 1", "ragged", matrix(1, 1)),
-        Case("37 x 300", "ragged", matrix(37, 300)),
-        Case("5 x 5001", "ragged", matrix(5, 5001)),
-        Case("130 x 77, a window", "ragged", matrix(130, 77, layout="window")),
-        Case("40 x 3001 around 1, float16", "float16", matrix(40, 3001, FP16, mean=1.0)),
-        Case("512 x 1024", "performance", matrix(512, 1024)),
-        Case("256 x 2048, float16", "performance", matrix(256, 2048, FP16)),
-    ],
+    cases=cases_of(
+        plain=[matrix(64, 512)],
+        ragged=[matrix(1, 1), matrix(37, 300), matrix(5, 5001), matrix(130, 77, layout="window")],
+        float16=[matrix(40, 3001, FP16, mean=1.0)],
+        performance=[matrix(512, 1024), matrix(256, 2048, FP16)],
+    ),
     oracle=sums,
     budget=sum_budget(lambda a: a.double().abs().sum(1), lambda a: a.shape[1]),
     gates=GATES,
@@ -58,13 +57,6 @@ row_sums = Exercise(
         Correct("float16", 1, "long rows in float16"),
         Coalesced("load", 1),
         Traffic(lambda a: a.nbytes + 4 * len(a), 1, title="each element read once"),
-    ],
-    hints=[
-        "A program goes through its BLOCK_M rows, BLOCK_K columns at a time. What must it keep from one step to the next?",
-        "Let acc be a (BLOCK_M, BLOCK_K) block of float32 zeros, and add a block to it in each step. Or let acc be (BLOCK_M,) sums, and "
-        "add tl.sum(block, 1) in each step.",
-        "for start in range(0, K, BLOCK_K): k = start + tl.arange(0, BLOCK_K)[None, :]; acc += tl.load(a_ptr + rows * stride_m + k, "
-        "mask=(rows < M) & (k < K), other=0).to(tl.float32).",
     ],
     mistakes=[
         *(
@@ -83,7 +75,6 @@ row_sums = Exercise(
 
 one_step = Exercise(
     id="tiling.one_step",
-    entry="one_step",
     signature="one_step(a: (M, K), b: (K, N), contiguous float16, K at most 64) -> (M, N)",
     minutes=15,
     difficulty=3,
@@ -105,13 +96,6 @@ one_step = Exercise(
         Correct("ragged", 2, "sizes of c that tiles do not divide"),
         Correct("short", 2, "a K that the block does not fill"),
         Programs(8, 1),
-    ],
-    hints=[
-        "The kernel is like table_kernel of unit 01, with a product of two blocks instead of a sum. Which block of a, and which block "
-        "of b, does program (i, j) need?",
-        "All of K fits into one block of 64. What must the block hold in the positions past K, so that they add nothing?",
-        "Write a = tl.load(a_ptr + rows * K + k[None, :], mask=(rows < M) & (k[None, :] < K), other=0). Load b in the same way, with the "
-        "mask (k[:, None] < K) & (cols < N). Then tl.dot(a, b) is a float32 tile.",
     ],
 )
 
@@ -186,20 +170,14 @@ def ladder_counted() -> dict[str, int]:
 
 ladder = Exercise(
     id="tiling.ladder",
-    entry="predicted_ladder",
     signature="predicted_ladder: dict[str, int]",
     kind="values",
     minutes=12,
     difficulty=3,
     track="more",
     lines=7,
+    kernels=[naive, strip, tile],
     cases=[Case("three rungs", "plain", given())],
     oracle=ladder_counted,
     criteria=[Correct("plain", 7, "as the trace counts them")],
-    hints=[
-        "Row 0 of a is read by each program that computes an element of row 0 of c. Count these programs.",
-        "A load of a column of b takes 64 numbers. Each number lies one row (256 bytes) after the one before it. "
-        "How many of them lie in the same 32 bytes?",
-        "With tiles of 32, a and b are each read 128 / 32 times, and c is written once. Each matrix has 128 · 128 numbers of 2 bytes.",
-    ],
 )

@@ -85,7 +85,6 @@ def _programs(out: Any) -> Any:
 
 occupancy = Exercise(
     id="tiling.occupancy",
-    entry="programs_per_sm",
     signature="programs_per_sm(warps: int, registers: int, shared_bytes: int, sm: dict[str, int]) -> tuple[int, str]",
     kind="formula",
     minutes=12,
@@ -110,13 +109,6 @@ occupancy = Exercise(
         Holds(fills_the_sm, 2, "where shared memory is the limit", "shared memory"),
         Holds(fills_the_sm, 2, "where registers are the limit", "registers"),
         Holds(fills_the_sm, 2, "where warps or programs are the limit, or none fits", "the rest"),
-    ],
-    hints=[
-        "There are four limits. For each of them, how many programs would fit if this were the only limit?",
-        "A warp has 32 threads, and takes its registers in units of 256, so round 32 * registers up to a multiple of 256. Each program "
-        "takes 1024 bytes of shared memory more than it asks for.",
-        'room = {"warps": sm["warps"] // warps, "programs": sm["programs"], ...}; limit = min(room, key=room.get); return '
-        "room[limit], limit.",
     ],
     mistakes=[
         every(
@@ -194,7 +186,6 @@ def _level(out: Any) -> Any:
 
 roofs = Exercise(
     id="tiling.roofs",
-    entry="slowest_level",
     signature="slowest_level(m, n, k, tile, warp_tile, itemsize, rates: dict[str, float]) -> tuple[float, str]",
     kind="formula",
     minutes=12,
@@ -225,12 +216,6 @@ roofs = Exercise(
     criteria=[
         Holds(is_the_slowest, 3, "where the L2 cache is the slowest", "L2"),
         Holds(is_the_slowest, 3, "where another of the four is the slowest", "the others"),
-    ],
-    hints=[
-        "Compute four times, each an amount divided by a rate. How many bytes does each memory deliver?",
-        "DRAM moves each matrix once. L2 moves matmul_bytes of the program's tile. Shared memory delivers matmul_bytes of the warp's tile, "
-        "without the bytes of the result.",
-        "seconds = {level: amount / rates[level] for level, amount in amounts.items()}; slowest = max(seconds, key=seconds.get).",
     ],
     mistakes=[
         every(

@@ -43,11 +43,4 @@ matmul_log = work_log(
     minutes=35,
     lines=40,
     difficulty=3,
-    hints=[
-        "Which of a and b is read more often than the other, and by how many programs? What must a program hold to read it less often?",
-        "With tiles of BM x BN, a is read N / BN times and b is read M / BM times: 2*M*K*(N/BN) + 2*K*N*(M/BM) bytes, and 2*M*N for the "
-        "result. Where runs are 16 numbers or longer, sectors are these bytes / 32.",
-        'Tiles of 16 x 64 first: "bytes": "2*M*K*N/64 + 2*K*N*M/16 + 2*M*N". They read b 16 times less often. Tiles of 32 x 64 and of '
-        "64 x 64 follow, by the same kernel with other constants.",
-    ],
 )

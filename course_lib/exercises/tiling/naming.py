@@ -97,11 +97,4 @@ name_maps = name_pictures(
     "six maps",
     SEALED,
     CAUSES,
-    hints=[
-        "Which of the edges 32, 64, 80 and 96 do you see in a map, and along which axis? If a map has no edges, the numbers are wrong, "
-        "but they are in the right places.",
-        "At the right edge, 16 columns of a tile stick out. What would happen to them without a mask?",
-        "Count the wrong rows and columns. If 4 rows at the bottom are wrong, think of 100 - 96; if 20 rows are, of 100 - 80. If 16 "
-        "columns at the left are wrong, think of 96 - 80; if they are at the right, of 80 - 64.",
-    ],
 )

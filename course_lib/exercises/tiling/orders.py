@@ -12,7 +12,6 @@ from tritontrace.tracing import row_major
 
 grouped_order = Exercise(
     id="tiling.grouped_order",
-    entry="grouped_order",
     signature="grouped_order(pid: int, grid_m: int, grid_n: int, group: int) -> tuple[int, int]",
     kind="formula",
     without=["tritontrace.tracing.cache"],
@@ -34,13 +33,6 @@ grouped_order = Exercise(
         Holds(finishes_groups, 2, "a last group that is not full", "ragged"),
         Holds(saves_traffic, 2, "at most 0.65 of row order's DRAM bytes", "cache"),
     ],
-    hints=[
-        "How many programs does one group have? Which group does pid belong to, and which program of this group is it?",
-        "Inside a group, divide the program's number in the group by the number of the group's rows. The remainder is the row, and the "
-        "quotient is the column. The last group may have fewer rows.",
-        "first = pid // (group * grid_n) * group; height = min(grid_m - first, group); within = pid % (group * grid_n); "
-        "(first + within % height, within // height).",
-    ],
     mistakes=[
         every(
             lambda out, grid_m, grid_n, **_: out == row_major(grid_m, grid_n).tolist(),
@@ -61,7 +53,6 @@ grouped_order = Exercise(
 
 hilbert_order = Exercise(
     id="tiling.hilbert_order",
-    entry="hilbert_order",
     signature="hilbert_order(pid: int, side: int) -> tuple[int, int]",
     kind="formula",
     without=["tritontrace.tracing.cache"],
@@ -81,13 +72,5 @@ hilbert_order = Exercise(
         Holds(touches, 4, "each tile once, beside the one before"),
         Holds(stays_near, 2, "squares within squares"),
         Holds(saves_traffic, 1, "at most 0.65 of row order's DRAM bytes", "cache"),
-    ],
-    hints=[
-        "For side 2 the curve is a U: (0, 0), (0, 1), (1, 1), (1, 0). A larger curve consists of four smaller ones. The first and the "
-        "last of them are turned, so that each ends next to the beginning of the following one.",
-        "The number of the quarter is pid // (side * side // 4). Inside it, call the same function with half the side and the "
-        "remainder of pid.",
-        "Let (m, n) be the tile of the smaller curve, and h = side // 2. Return (n, m) in quarter 0, (m, n + h) in quarter 1, "
-        "(m + h, n + h) in quarter 2, and (2 * h - 1 - n, h - 1 - m) in quarter 3.",
     ],
 )

@@ -34,7 +34,6 @@ from tritontrace.results import Operation
 OUTER = frozenset(["mul", "addcmul", "addcmul_", "addr", "addr_"])
 outer_product_matmul = Exercise(
     id="tiling.outer_product_matmul",
-    entry="outer_product_matmul",
     signature="outer_product_matmul(a: (M, K), b: (K, N)) -> (M, N)",
     minutes=8,
     difficulty=1,
@@ -60,11 +59,6 @@ outer_product_matmul = Exercise(
             "one outer product for each k",
             "outer products",
         ),
-    ],
-    hints=[
-        "Column k of a has the shape (M,), and row k of b has the shape (N,). Which matrix has the element a[m, k] * b[k, n] at (m, n)?",
-        "torch.outer(x, y), or x[:, None] * y[None, :], is the outer product of two vectors.",
-        "Begin with torch.zeros(M, N), and for each k add torch.outer(a[:, k], b[k, :]).",
     ],
 )
 
@@ -106,7 +100,6 @@ def _takes_all(trial: GradedTrial, axis: str, piece: str) -> bool:
 PRODUCTS = frozenset(["mm", "addmm", "addmm_", "bmm", "baddbmm", "baddbmm_"])
 tiled_matmul = Exercise(
     id="tiling.tiled_matmul",
-    entry="tiled_matmul",
     signature="tiled_matmul(a: (M, K), b: (K, N), bm: int, bn: int, bk: int) -> (M, N)",
     minutes=10,
     difficulty=2,
@@ -133,12 +126,6 @@ tiled_matmul = Exercise(
             "products",
         ),
     ],
-    hints=[
-        "Write three loops: one over tiles of rows, one over tiles of columns, and one over the pieces of K, whose products are added up.",
-        "a[i : i + bm, k : k + bk] is a tile of a. If a slice reaches past the end, Python cuts it off there.",
-        "c[i : i + bm, j : j + bn] += a[i : i + bm, k : k + bk] @ b[k : k + bk, j : j + bn], where i, j and k go in steps of bm, bn "
-        "and bk.",
-    ],
     mistakes=[last_tile_alone, whole_tiles_alone, not_cut],
 )
 
@@ -162,7 +149,6 @@ def compulsory_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
 
 matmul = Exercise(
     id="tiling.matmul",
-    entry="matmul",
     signature="matmul(a: (M, K) or (B, M, K), b: (K, N) or (B, K, N)) -> (M, N) or (B, M, N)",
     minutes=90,
     difficulty=4,
@@ -212,15 +198,6 @@ matmul = Exercise(
             baseline=lambda a, b: lambda: torch.matmul(a, b),
             advice="Try larger tiles and more stages (see *Autotuning* below). The check times the first configuration.",
         )
-    ],
-    hints=[
-        "A program keeps a tile of c in registers, which begins as (BLOCK_M, BLOCK_N) float32 zeros. In each step along K the program "
-        "loads a tile of a and a tile of b, and adds their product with tl.dot.",
-        "Use two strides for each matrix, as in a_ptr + rows[:, None] * stride_am + k[None, :] * stride_ak, and one more stride for the "
-        "batch. a[None] turns a single matrix into a batch of one, without a copy.",
-        'Write acc = tl.dot(a, b, acc, input_precision="ieee"). Load a and b with the masks (rows < M) & (k < K) and (k < K) & (cols < N), '
-        "and other=0. Store acc.to(c_ptr.dtype.element_ty) with the mask (rows < M) & (cols < N). Take tiles of 64 x 64 x 32 for "
-        "float32, and of 128 x 256 x 64 for float16, with num_warps=8.",
     ],
     mistakes=[
         looks_like_tf32,

@@ -143,13 +143,6 @@ tune = Exercise(
             advice="What the compiler says is the same for a tile and the tile turned. A clock can tell them apart.",
         )
     ],
-    hints=[
-        "Begin with the bytes: of all tiles whose sums fit into half of the registers, which one reads least? Then choose warps, so that "
-        "no thread has more than 128 sums. Then choose stages.",
-        "128 x 256 sums are 128 for each thread of 8 warps. A stage with BLOCK_K = 64 takes (128 + 256) * 64 * 2 = 49,152 bytes, and a "
-        "program may have 232,448.",
-        "BLOCK_M=128, BLOCK_N=256, BLOCK_K=64 and num_warps=8; how many stages fit? If there is a GPU, try the tile turned, too.",
-    ],
     mistakes=[too_many_sums, too_many_stages, small_tile, too_few_stages],
 )
 
@@ -171,7 +164,6 @@ def of_whole_shares(a: torch.Tensor, b: torch.Tensor, splits: int) -> torch.Tens
 
 split_k = Exercise(
     id="tiling.split_k",
-    entry="split_k",
     signature="split_k(a: (M, K), b: (K, N), contiguous, splits: int) -> (M, N)",
     minutes=20,
     difficulty=4,
@@ -201,14 +193,6 @@ split_k = Exercise(
         Traffic(shares_bytes, 2, title="the bytes of tiles of 64 x 64, and of the parts"),
         Launches(2, 1),
         NoAtomics(1),
-    ],
-    hints=[
-        "The first kernel is matmul with one change: its loop goes over one share of K. Where does it store its tile, so that no two "
-        "programs write to the same place?",
-        "Let share = triton.cdiv(K, splits). Program (tile, split) sums from split * share to min((split + 1) * share, K), with a mask "
-        "that ends there, and stores its acc to parts (splits, M, N), float32. A share without numbers stores zeros.",
-        "The second kernel has a block of the M * N elements of c. In a loop over range(splits) it loads parts_ptr + split * M * N + offs "
-        "and adds them up in float32. Its blocks should be small, such as 512, so that many programs share the work.",
     ],
     mistakes=[
         Misconception(

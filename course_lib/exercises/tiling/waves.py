@@ -22,7 +22,6 @@ from course_lib.mistakes import every
 
 tiles_and_waves = Exercise(
     id="tiling.tiles_and_waves",
-    entry="tiles_and_waves",
     signature="tiles_and_waves(m: int, n: int, bm: int, bn: int, sms: int) -> tuple[int, int]",
     kind="formula",
     minutes=6,
@@ -49,11 +48,6 @@ tiles_and_waves = Exercise(
     ],
     oracle=dealt,
     criteria=[Correct("whole", 2, "whole tiles"), Correct("cliffs", 2, "tiles and waves that are not full")],
-    hints=[
-        "How many tiles of 256 do 257 columns take?",
-        "Round up three times: for the rows of tiles, for the columns of tiles, and for the waves.",
-        "tiles = cdiv(m, bm) * cdiv(n, bn); waves = cdiv(tiles, sms).",
-    ],
     mistakes=[
         every(
             lambda out, m, n, bm, bn, sms: isinstance(out, list) and out[:1] == [math.ceil(m * n / (bm * bn))],
@@ -65,7 +59,6 @@ tiles_and_waves = Exercise(
 
 pad_to_multiple = Exercise(
     id="tiling.pad_to_multiple",
-    entry="pad_to_multiple",
     signature="pad_to_multiple(n: int, multiple: int) -> int",
     kind="formula",
     minutes=5,
@@ -80,11 +73,6 @@ pad_to_multiple = Exercise(
     ],
     oracle=lambda n, multiple: None,
     criteria=[Holds(pads_least, 2, "the next multiple, and no more")],
-    hints=[
-        "How many whole multiples does it take to cover n?",
-        "Divide n by `multiple`, round the quotient up, and multiply again.",
-        "The result is -(-n // multiple) * multiple.",
-    ],
     mistakes=[
         every(
             lambda out, n, multiple: out == (n // multiple + 1) * multiple,
@@ -106,7 +94,6 @@ def measured_sizes() -> list[int]:
 
 predicted_throughput = Exercise(
     id="tiling.predicted_throughput",
-    entry="predicted_throughput",
     signature="predicted_throughput(sizes, bm, bn, sms, flops_per_second, bytes_per_second, launch_seconds) -> list[float]",
     kind="formula",
     minutes=45,
@@ -132,11 +119,5 @@ predicted_throughput = Exercise(
             "measured",
             told=lambda output, sizes, **_: f"{with_the_measured(output, sizes):.3f}",
         ),
-    ],
-    hints=[
-        "How long does one SM take for one tile of c, with all of K? How many times as long does it take until the last tile is done?",
-        "A wave takes 2 * bm * bn * n / (flops_per_second / sms) seconds. tiles_and_waves(n, n, bm, bn, sms) gives the number of waves.",
-        "seconds = launch_seconds + max(waves * wave, 6 * n * n / bytes_per_second), speed = 2 * n ** 3 / seconds. For sizes "
-        "that are not divisible by 8, multiply the speed by a share that you read off the plot. Odd sizes reach about 0.2.",
     ],
 )

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
@@ -112,7 +113,6 @@ GROUPED = Config(vocab=77, layers=2, width=32, heads=8, kv_heads=2, hidden=56)
 
 training_memory = Exercise(
     id="training.training_memory",
-    entry="training_memory",
     signature="training_memory(vocab, layers, width, heads, kv_heads, hidden, batch, n) -> (parameters, state, activations), bytes",
     kind="formula",
     without=["course_lib.workloads.gpt", "course_lib.workloads.launched"],
@@ -132,39 +132,30 @@ training_memory = Exercise(
         Holds(says(1, "state", "bytes of weights, gradients and optimizer"), 1, "weights, gradients, optimizer"),
         Holds(says(2, "activations", "bytes kept between forward and backward"), 5, "what the forward pass keeps"),
     ],
-    hints=[
-        "D = width / heads. A block has the parameters of qkv, out, up (twice hidden), down and two norms. Then there are the embedding, "
-        "the head and the last norm.",
-        "For each token, a block keeps in bfloat16: x twice and the norms' results twice, q and k turned, all of qkv (v is a part of it), "
-        "o, gate and up, and their product. It also keeps 4 bytes for each rstd and for each head's lse.",
-        "Outside the blocks, the step keeps for each token x, the last norm's result and rstd, the logits in bfloat16, lse, and 8 bytes "
-        "each for token and target. The tables of angles take 4 * n * D bytes in all.",
-    ],
     mistakes=[
         every(
             off_by(lambda vocab, batch, n, **_: -2 * batch * n * vocab, 2),
-            "The logits are missing: the loss keeps two bytes for each token and each word of the vocabulary for its backward pass.",
+            say("training.training_memory.logits_forgotten"),
         ),
         every(
             off_by(lambda layers, heads, batch, n, **_: -4 * layers * batch * n * heads, 2),
-            "lse is missing: four bytes for each query of each head.",
+            say("training.training_memory.lse_forgotten"),
         ),
         every(
             off_by(_q_and_k, 2),
-            "The numbers of q and k are missing once. Both are kept turned, and v, a view, also keeps the q and k of qkv's result alive: "
-            "q and k have to be counted twice.",
+            say("training.training_memory.v_alone_not_all_of_qkv"),
         ),
         every(
             off_by(lambda width, heads, n, **_: -2 * n * (width // heads), 2),
-            "One table of angles is missing. There are two, cos and sin, of n * D / 2 float32 numbers each.",
+            say("training.training_memory.one_table_of_angles"),
         ),
         every(
             off_by(lambda batch, n, **_: -8 * batch * n, 2),
-            "8 bytes per token are missing. The token and its target are both kept, and an int64 has 8 bytes.",
+            say("training.training_memory.targets_forgotten"),
         ),
         every(
             off_by(lambda vocab, width, **_: -vocab * width, 0),
-            "Either the embedding or the head is missing. Here embedding and head are two matrices, vocab x width each.",
+            say("training.training_memory.one_matrix_for_embedding_and_head"),
         ),
     ],
 )
@@ -238,7 +229,6 @@ run_of = partial(dict, tokens=1e9, flops_per_second=989e12, mfu=0.4, dollars=2.5
 
 run_cost = Exercise(
     id="training.run_cost",
-    entry="run_cost",
     signature="run_cost(vocab, layers, width, heads, kv_heads, hidden, batch, n, tokens, flops_per_second, mfu, dollars) -> "
     "(flops, seconds, dollars)",
     kind="formula",
@@ -257,21 +247,14 @@ run_cost = Exercise(
         Holds(costs(1, "seconds", "seconds"), 1, "seconds of a step"),
         Holds(costs(2, "dollars", "dollars"), 1, "dollars of the run"),
     ],
-    hints=[
-        "Count 6 FLOPs for each token and each weight of a matrix that multiplies. The embedding is looked up, and norms are no matrices.",
-        "Attention has n (n + 1) / 2 pairs of a query and a key in each head of q. For each pair there are products of 2 D FLOPs: two in "
-        "the forward pass, and four in the backward pass.",
-        "flops = 6 * matrices * batch * n + 12 * layers * batch * width * n * (n + 1) // 2; seconds = flops / (flops_per_second * mfu); "
-        "the run takes tokens / (batch * n) steps.",
-    ],
     mistakes=[
         every(
             _first_is(with_the_embedding),
-            "6 N D counts matrices that multiply. The embedding is looked up, and norms have no products: leave both out of N.",
+            say("training.run_cost.6_n_d_with_all_parameters"),
         ),
         every(
             _first_is(whole_square),
-            "Attention is causal: of the n² pairs, only n (n + 1) / 2 count. A kernel skips the other pairs, and gets no credit for them.",
+            say("training.run_cost.all_pairs_not_half"),
         ),
     ],
 )

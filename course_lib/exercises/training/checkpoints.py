@@ -7,6 +7,7 @@ from functools import cache
 from itertools import combinations
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.cases import fixed
@@ -114,7 +115,6 @@ def stopped(name: str, before: int, after: int, seed: int) -> Case:
 
 checkpoint = Exercise(
     id="training.checkpoint",
-    entry="Checkpoint",
     signature="Checkpoint.save(path, run), Checkpoint.load(path, run); run has model, optimizer, loader, generator, step",
     kind="formula",
     called="through a checkpoint",
@@ -134,24 +134,15 @@ checkpoint = Exercise(
         Holds(undisturbed, 1, "saving does not disturb the run"),
         Holds(stays_whole, 1, "the file stays whole"),
     ],
-    hints=[
-        "Write down everything that the next step depends on: weights, moments, the step that sets the rate, the next batch, and each "
-        "random number.",
-        "model, optimizer and loader have state_dict() and load_state_dict(); torch.get_rng_state() and run.generator.get_state() "
-        "are tensors, which torch.save takes.",
-        "To save, torch.save(state, path + '.new'), then os.replace(path + '.new', path), which happens as a whole or not at all. To "
-        "load, torch.load(path, weights_only=True), torch.set_rng_state, run.generator.set_state, and run.step = state['step'].",
-    ],
     mistakes=[
         missing_parts,
         every(
             _moments,
-            "The first loss is right, and the second is not: between them the optimizer steps. Its moments are not those that it had "
-            "before the stop.",
+            say("training.checkpoint.optimizer_not_saved"),
         ),
         on_exception(
             "Weights only load failed",
-            "The file holds objects of classes. Save only state_dict()s, tensors and numbers, because loading an object runs its code.",
+            say("training.checkpoint.the_run_as_an_object"),
         ),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
@@ -129,7 +130,6 @@ def in_small(matches: Callable[..., bool], sentence: str) -> MistakeMatcher:
 get_batch = Exercise(
     id="training.get_batch",
     track="more",
-    entry="get_batch",
     signature="get_batch(path, split: 'train' or 'val', batch, context, generator) -> (tokens, targets), each (batch, context) int64",
     kind="formula",
     called="from a file",
@@ -152,29 +152,23 @@ get_batch = Exercise(
         Holds(by_places(by_the_generator), 1, "all random numbers from the generator"),
         Holds(by_places(far), 1, "windows from all parts of a long file", "large", told=taken),
     ],
-    hints=[
-        "tokens = np.memmap(path, np.uint16, 'r') is an array that lies on the disk. If you index it, only those tokens are read.",
-        "The last window of a split begins `context` tokens before the split's last token, which is the last target of this window.",
-        "own = tokens[: len(tokens) * 9 // 10], or the rest; starts = torch.randint(len(own) - context, (batch,), generator=generator); "
-        "rows of context + 1 tokens, as int64; return rows[:, :-1], rows[:, 1:].",
-    ],
     mistakes=[
         in_small(
             lambda output, **_: output["targets"] == output["rows"],
-            "The targets are the tokens themselves, so a model that copies would be perfect. Shift the targets by one.",
+            say("training.get_batch.targets_are_the_tokens"),
         ),
         in_small(
             lambda output, **_: (
                 output["targets"] == [[token - 1 for token in row] for row in output["rows"]]
                 or output["targets"] == [[token + 2 for token in row] for row in output["rows"]]
             ),
-            "The targets are shifted by the wrong number. The target of token i is token i + 1.",
+            say("training.get_batch.targets_overlap_by_one_too_few"),
         ),
         in_small(
             lambda output, context, **_: (
                 output["targets"] == [list(range(r[-1] + 1, r[-1] + 1 + context)) for r in output["rows"]]
             ),
-            "The targets are the next window. A causal model predicts at each place, so shift by one token, not by a whole window.",
+            say("training.get_batch.targets_are_the_window_behind"),
         ),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, Launches, Traffic, roundings
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed, operations
@@ -91,7 +92,6 @@ def averaged(rule: str, start: float, gradients: list[float], lr: float) -> list
 update = Exercise(
     id="training.update",
     track="more",
-    entry="update",
     signature="update(rule: str, p: float, g: float, state: dict, lr: float) -> float, the new p; state is kept between steps",
     kind="formula",
     without=["torch.optim"],
@@ -115,27 +115,21 @@ update = Exercise(
         Correct("rmsprop", 1, "RMSProp"),
         Correct("adam", 2, "Adam"),
     ],
-    hints=[
-        "Write one rule after another. Each reads its old numbers with state.get(name, 0.0), and writes the new ones back.",
-        "AdaGrad keeps the sum of g², and RMSProp keeps a running mean of g², 0.99 old + 0.01 new. Both divide g by the root of it + 1e-8.",
-        "For Adam, t = state['t'] = state.get('t', 0) + 1. m and v are running means of g and g² with 0.9 and 0.999, and the step is lr * "
-        "(m / (1 - 0.9**t)) / ((v / (1 - 0.999**t))**0.5 + 1e-8).",
-    ],
     mistakes=[
         of_rule(
             "adam",
             alike(uncorrected),
-            "This is Adam without bias correction. m and v begin at 0, and are too small unless you divide them by 1 - beta**t.",
+            say("training.update.adam_without_bias_correction"),
         ),
         of_rule(
             "adam",
             alike(outside),
-            "The correction of v stands outside of the root. Divide v by 1 - 0.999**t, and not its root.",
+            say("training.update.adam_corrects_the_root_of_v"),
         ),
         of_rule(
             "momentum",
             alike(averaged),
-            "torch's momentum is a sum, 0.9 m + g, and no mean. With 0.1 g the steps are a tenth as long.",
+            say("training.update.momentum_as_a_mean"),
         ),
     ],
 )
@@ -223,7 +217,6 @@ def slip(says: str, wrong: Callable[..., tuple | None] | None = None, **mistake:
 
 adamw_step = Exercise(
     id="training.adamw_step",
-    entry="adamw_step",
     signature="adamw_step(p, g, m, v, low: (n,) or None, lr, beta1, beta2, eps, weight_decay, step) -> None, in place",
     called="in place",
     blank="launches nothing yet: p, m and v are as they were",
@@ -257,46 +250,36 @@ adamw_step = Exercise(
         Traffic(least_bytes, 3, at_most=1.01, title="28 bytes per parameter"),
         BuffersBelow(lambda p, **_: p.nbytes / 8, 1, "in place"),
     ],
-    hints=[
-        "It is an elementwise kernel: four loads, arithmetic in float32, and three stores (and a fourth if there is a `low`).",
-        "First p = p * (1 - lr * weight_decay), then the step. Compute c1 = 1 - beta1**step and c2 = 1 - beta2**step on the host, and "
-        "pass them as numbers.",
-        "m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g * g; p -= lr * (m / c1) / (tl.sqrt(v / c2) + eps). "
-        "`LOW: tl.constexpr` decides whether p.to(low_ptr.dtype.element_ty) is stored, too.",
-    ],
     mistakes=[
         slip(
-            "This is a step without bias corrections. Divide m by 1 - beta1**step, and v by 1 - beta2**step.",
+            say("training.adamw_step.bias_corrections_forgotten"),
             corrected="",
         ),
-        slip("Only m is corrected. Divide v by 1 - beta2**step, too.", corrected="m"),
-        slip("Only v is corrected. Divide m by 1 - beta1**step, too.", corrected="v"),
-        slip("The step goes up the gradient, and should go down: p -= lr * ...", sign=-1),
+        slip(say("training.adamw_step.only_m_is_corrected"), corrected="m"),
+        slip(say("training.adamw_step.only_v_is_corrected"), corrected="v"),
+        slip(say("training.adamw_step.goes_up"), sign=-1),
         slip(
-            "The bias corrections are those of the next step. The first step is step 1, and its exponent is 1.",
+            say("training.adamw_step.t_one_too_large"),
             exponent=1,
         ),
         slip(
-            "The bias corrections are those of the step before. The exponent is `step` itself, which begins at 1.",
+            say("training.adamw_step.t_one_too_small"),
             exponent=-1,
         ),
         slip(
-            "The decay went into the gradient, and so into m and v. Decoupled decay does not: p *= 1 - lr * weight_decay.",
+            say("training.adamw_step.decay_coupled_to_the_gradient"),
             coupled=True,
         ),
+        slip(say("training.adamw_step.decay_not_times_the_rate"), by_rate=False),
+        slip(say("training.adamw_step.eps_under_the_root"), inside=True),
         slip(
-            "The decay is not multiplied by the learning rate. It should be p *= 1 - lr * weight_decay.", by_rate=False
-        ),
-        slip("eps stands under the root. AdamW adds it to the root.", inside=True),
-        slip(
-            "eps is corrected with the root, because you add it to sqrt(v). AdamW adds it to sqrt(v / (1 - beta2**step)), whatever the "
-            "step is.",
+            say("training.adamw_step.eps_corrected_with_the_root"),
             folded=True,
         ),
         slip(
-            "The step begins from the rounded weights `low`. `p` is the master: read it, and round only what goes to `low`.",
+            say("training.adamw_step.starts_from_the_rounded_weights"),
             from_the_rounded,
         ),
-        on_fault("out of bounds", "The last program reaches past the end. Mask loads and stores with i < n."),
+        on_fault("out of bounds", say("training.adamw_step.no_mask")),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
@@ -120,7 +121,6 @@ def by_parts(output: Any, parts: int, **arguments: Any) -> bool:
 
 accumulate = Exercise(
     id="training.accumulate",
-    entry="accumulate",
     signature="accumulate(model, batches: [(tokens, targets), ...]) -> float, the mean loss; its gradient in p.grad",
     kind="formula",
     called="in micro-batches",
@@ -140,17 +140,10 @@ accumulate = Exercise(
         Holds(begins_anew, 1, "begins anew in each call"),
         Seen(one_at_a_time, 1, "one micro-batch alive at a time", "memory", log=waiting),
     ],
-    hints=[
-        "backward() adds to p.grad. Call it once for each micro-batch, on a loss that is this micro-batch's share of the whole mean.",
-        "Weigh the mean loss of each micro-batch by its number of targets: loss * own / all, where own and all do not count -100.",
-        "count = sum(int((t != -100).sum()) for _, t in batches); model.zero_grad(). For each micro-batch: loss = model(tokens, targets) "
-        "* int((targets != -100).sum()) / count; loss.backward(); total += loss.item().",
-    ],
     mistakes=[
         every(
             by_parts,
-            "Gradients are summed over the micro-batches, not averaged. AdamW hides such a factor, but clipping and SGD do not. Divide "
-            "the loss.",
+            say("training.accumulate.summed_not_averaged"),
         ),
         lambda trials: (
             MEANS
@@ -160,7 +153,7 @@ accumulate = Exercise(
     ],
 )
 
-MEANS = "This is a mean of means: micro-batches with few targets count as much as full ones. Weigh each by its number of targets."
+MEANS = say("training.accumulate.a_mean_of_means")
 
 
 def _pairs(trial: Any) -> list[tuple[dict[str, Any], Any]]:
@@ -222,7 +215,6 @@ def same_gradients(output: Any, **arguments: Any) -> str:
 clip = Exercise(
     id="training.clip",
     track="more",
-    entry="clip",
     signature="clip(gradients: list of tensors, largest: float) -> float, the norm before; the tensors are changed in place",
     kind="formula",
     without=["torch.nn.utils.clip_grad"],
@@ -243,19 +235,14 @@ clip = Exercise(
         Holds(same_gradients, 2, "gradients scaled to the limit"),
         Holds(same_gradients, 1, "small gradients stay as they are", "below"),
     ],
-    hints=[
-        "There is one norm for all gradients: the root of the sum of all squares, as if the tensors were one long vector.",
-        "Multiply all gradients by min(1, largest / norm). Below the limit nothing changes.",
-        "norm = float(sum(g.square().sum() for g in gradients)) ** 0.5; for g in gradients: g.mul_(min(1.0, largest / (norm + 1e-6))).",
-    ],
     mistakes=[
         lambda trials: (
-            "The gradients are as they were. Change the tensors in place, as g.mul_(...) does: `g = g * ...` makes a new tensor."
+            say("training.clip.copies_are_scaled")
             if any(_untouched(o, c) for t in trials for c, o in _pairs(t))
             else ""
         ),
         lambda trials: (
-            "Each tensor was scaled by its own norm, which changes the direction of the step. Take one norm of all tensors together."
+            say("training.clip.each_tensor_by_itself")
             if any(_each_by_itself(o, c) for t in trials for c, o in _pairs(t))
             else ""
         ),
@@ -315,7 +302,7 @@ def of_step(change: int) -> Callable[..., bool]:
     return matches
 
 
-TO_ZERO = "The cosine goes down to 0, but it must end at a tenth of the peak. So its height is nine tenths of the peak."
+TO_ZERO = say("training.learning_rate.down_to_zero")
 
 
 def _to_zero(output: Any, step: int, steps: int, peak: float, warm_up: int) -> bool:
@@ -326,7 +313,6 @@ def _to_zero(output: Any, step: int, steps: int, peak: float, warm_up: int) -> b
 learning_rate = Exercise(
     id="training.learning_rate",
     track="more",
-    entry="learning_rate",
     signature="learning_rate(step: int, steps: int, peak: float, warm_up: int) -> float; steps count from 0",
     kind="formula",
     without=["torch.optim"],
@@ -352,18 +338,12 @@ learning_rate = Exercise(
         Correct("cosine", 2, "half a cosine down"),
         Correct("after", 1, "a tenth of the peak after the end"),
     ],
-    hints=[
-        "While step < warm_up, the rate is a straight line: step 0 has peak / warm_up, and step warm_up - 1 has the peak.",
-        "share = (step - warm_up) / (steps - warm_up) goes from 0 to 1. After the end it must stay at 1.",
-        "The rate is peak * (0.1 + 0.9 * (1 + cos(pi * share)) / 2), which is peak at share 0 and 0.1 * peak at share 1.",
-    ],
     mistakes=[
         every(
             of_step(-1),
-            "This is the rate of the step before. The first step, step 0, must have peak / warm_up: with a rate of 0 its gradient is "
-            "thrown away.",
+            say("training.learning_rate.a_step_late"),
         ),
         for_cases(lambda case: case.group == "cosine", every(_to_zero, TO_ZERO)),
-        every(of_step(1), "This is the rate of the next step. Steps count from 0, and step 0 has peak / warm_up."),
+        every(of_step(1), say("training.learning_rate.a_step_early")),
     ],
 )

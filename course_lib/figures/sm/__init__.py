@@ -6,7 +6,7 @@ gluon.py    who holds what, and banks
 Each function returns a matplotlib Figure, but which_attention, a table.
 """
 
-from course_lib.figures.sm.gluon import banks, who_holds_what
+from course_lib.figures.sm.gluon import banks, explore_who_holds_what, who_holds_what
 from course_lib.figures.sm.limits import (
     attention_ladder,
     chains,
@@ -23,6 +23,7 @@ __all__ = [
     "banks",
     "chains",
     "explore_occupancy",
+    "explore_who_holds_what",
     "matmul_ladder",
     "nested_tiles",
     "occupancy",

@@ -8,9 +8,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from course_lib.figures.widgets import Sliders, live
 from tritontrace.colours import FOUR, IDLE, INK, ONE, OURS, THREE, TWO, paler
 from tritontrace.hopper import BANKS, WORD, held_by, offsets_in_shared
-from tritontrace.picture import WIDTH, Picture, bare, box, on_white
+from tritontrace.picture import WIDTH, Picture, bare, box, boxes, on_white
 from tritontrace.words import plural
 
 WARPS = (FOUR, TWO, THREE, ONE)
@@ -35,15 +36,16 @@ def who_holds_what(
     figure = Picture(WIDTH, 4.1)
     ax = figure.subplots()
     (rows, cols), (tall, wide) = shape, size_per_thread
+    at = [(row, col) for row in range(0, rows, tall) for col in range(0, cols, wide)]
+    colours = [paler(WARPS[holders[place][0] % len(WARPS)], 0.2) for place in at]
+    boxes(ax, np.array(at)[:, ::-1], np.array([wide, tall]), facecolors=colours)
     pieces = []  # of the lit lane: registers
-    for row in range(0, rows, tall):
-        for col in range(0, cols, wide):
-            warp, holder, first = holders[row, col]
-            _, _, last = holders[row + tall - 1, col + wide - 1]
-            lit = (warp, holder) == (0, lane)
-            pieces += [f"r{first}" if first == last else f"r{first}-{last}"] * lit
-            words = f"{holder}: {pieces[-1]}" if lit and wide > 2 else holder
-            box(ax, col, row, wide, tall, OURS if lit else paler(WARPS[warp % len(WARPS)], 0.2), words)
+    for row, col in at:
+        warp, holder, first = holders[row, col]
+        _, _, last = holders[row + tall - 1, col + wide - 1]
+        if (warp, holder) == (0, lane):
+            pieces.append(f"r{first}" if first == last else f"r{first}-{last}")
+            box(ax, col, row, wide, tall, OURS, pieces[-1] if wide > 2 else "")
     warps = max(warp for warp, _, _ in holders.values()) + 1
     for warp in range(warps):
         places = np.argwhere([[holders[r, c][0] == warp for c in range(cols)] for r in range(rows)])
@@ -56,10 +58,27 @@ def who_holds_what(
     ax.set_xticks(range(0, cols + 1, 4))
     bare(ax, *ax.spines)
     figure.caption(
-        f"The number is that of the lane, and each framed piece of {tall} x {wide} elements lies in its registers. To cover the "
-        f"block, the layout is used {plural(registers // (tall * wide), 'time')}: each lane has {plural(registers, 'register')} of it."
+        f"A lane holds each framed piece of {tall} x {wide} elements; lane {lane}'s are lit. To cover the block, the layout is used "
+        f"{plural(registers // (tall * wide), 'time')}: each lane has {plural(registers, 'register')} of it."
     )
     return figure
+
+
+SIZES = {f"1 x {wide}": (1, wide) for wide in (2, 4, 8)}  # of two rows the block has too few
+
+
+def explore_who_holds_what() -> Sliders | Figure:
+    """The picture with controls for the lit lane and for what a lane takes in a notebook; the picture alone elsewhere."""
+    if not live():
+        return who_holds_what()
+    from ipywidgets import Dropdown, IntSlider
+
+    return Sliders(
+        lambda lane, size: who_holds_what(SIZES[size], lane=lane),
+        play="lane",
+        lane=IntSlider(5, 0, 31, description="lane"),
+        size=Dropdown(options=[*SIZES], value="1 x 4", description="a lane takes"),
+    )
 
 
 # ------------------------------------------------------------------------------------------------ banks

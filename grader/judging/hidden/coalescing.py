@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 
-import torch
-
 from course_lib.exercise import Case
 from course_lib.exercises.breaking import mutant
-from course_lib.exercises.coalescing.cases import matrix, matrix_and_index, vector
+from course_lib.exercises.cases import FP16, Drawing, cases_of
+from course_lib.exercises.coalescing.cases import matrix, matrix_and_index, pairs
 from course_lib.exercises.rounds import versions
 
 
@@ -49,11 +48,10 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
         case "padded_stride":
             return [Case("a hidden length", "plain", lambda g: {"n": N, "itemsize": itemsize})]
         case "row_copy":
-            return [
-                Case(f"{M} x {small}", "ragged", matrix(M, small, torch.float16)),
-                Case(f"{N} x {M}, a window", "strided", matrix(N, M, layout="window")),
-                Case(f"{M} x {16 * small}, rows apart", "strided", matrix(M, 16 * small, layout="apart")),
-            ]
+            return cases_of(
+                ragged=[Drawing(f"{M} x {small}", matrix(M, small, FP16))],
+                strided=[matrix(N, M, layout="window"), matrix(M, 16 * small, layout="apart")],
+            )
         case "gather_rows":
             return [
                 Case(f"{K} of {M} rows of {N}", "ragged", matrix_and_index(M, N, K)),
@@ -65,20 +63,15 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 ),
             ]
         case "transpose":
-            return [
-                Case(f"{M} x {N}", "ragged", matrix(M, N)),
-                Case(f"{N} x {M}, column-major", "strided", matrix(N, M, layout="columns")),
-                Case(f"{M} x {16 * small}, rows apart", "strided", matrix(M, 16 * small, layout="apart")),
-            ]
+            return cases_of(
+                ragged=[matrix(M, N)],
+                strided=[matrix(N, M, layout="columns"), matrix(M, 16 * small, layout="apart")],
+            )
         case "column_sum":
-            return [
-                Case(f"{M} x {N}, a window", "ragged", matrix(M, N, layout="window")),
-                Case(f"{M} x {16 * small}, rows apart", "ragged", matrix(M, 16 * small, layout="apart")),
-                Case(f"{20 * M} x {small}, float16", "float16", matrix(20 * M, small, torch.float16, mean=1.0)),
-            ]
+            return cases_of(
+                ragged=[matrix(M, N, layout="window"), matrix(M, 16 * small, layout="apart")],
+                float16=[Drawing(f"{20 * M} x {small}, float16", matrix(20 * M, small, FP16, mean=1.0))],
+            )
         case "deinterleave":
-            return [
-                Case(f"2 x {M * 7}", "ragged", vector(2 * M * 7)),
-                Case(f"2 x {N}, float16", "float16", vector(2 * N, torch.float16)),
-            ]
+            return cases_of(ragged=[pairs(7 * M)], float16=[pairs(N, FP16)])
     return []  # predictions: their kernels stand in the notebook

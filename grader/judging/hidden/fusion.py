@@ -6,7 +6,7 @@ import random
 
 from course_lib.exercise import Case
 from course_lib.exercises.breaking import mutant
-from course_lib.exercises.cases import BF16, FP16
+from course_lib.exercises.cases import BF16, FP16, Drawing, cases_of
 from course_lib.exercises.fusion.cases import added, also, labelled, normed, rows, vectors
 from course_lib.exercises.rounds import versions
 
@@ -56,42 +56,37 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
                 Case("a hidden chain, cut", "cuts", lambda g: given | {"fused": [cut, 6 - cut]}),
             ]
         case "sin2_plus_cos2":
-            return [Case(f"{M * N}", "ragged", vectors(M * N)), Case(f"{N}, float16", "half", vectors(N, FP16))]
+            return cases_of(ragged=[vectors(M * N)], half=[vectors(N, FP16)])
         case "bias_gelu":
-            return [
-                Case(f"{M} x {N}", "ragged", also(rows(M, N, scale=2.0), "bias")),
-                Case(f"{M} x {N}, a window", "strided", also(rows(M, N, window=True), "bias")),
-                Case(f"{M} x {N}, bfloat16", "half", also(rows(M, N, BF16, scale=3.0), "bias")),
-            ]
+            return cases_of(
+                ragged=[also(rows(M, N, scale=2.0), "bias")],
+                strided=[also(rows(M, N, window=True), "bias")],
+                half=[also(rows(M, N, BF16, scale=3.0), "bias")],
+            )
         case "softmax":
-            return [
-                Case(f"{M} x {N}", "ragged", rows(M, N)),
-                Case(f"{M} x {N}, a window, float16", "strided", rows(M, N, FP16, window=True)),
-                Case(f"{M} x {N} around {top}", "hard", rows(M, N, scale=15.0, mean=float(top))),
-                Case(f"{M} x {N} around {-top}", "hard", rows(M, N, mean=float(-top))),
-            ]
+            return cases_of(
+                ragged=[rows(M, N)],
+                strided=[rows(M, N, FP16, window=True)],
+                hard=[rows(M, N, scale=15.0, mean=float(top)), rows(M, N, mean=float(-top))],
+            )
         case "online_softmax":
-            return [
-                Case(f"9 x {long}", "ragged", rows(9, long)),
-                Case(f"3 x {long}, rising by {top}", "hard", rows(3, long, rising=float(top))),
-                Case(f"3 x {long}, {masked} of them -inf", "hard", rows(3, long, scale=5.0, masked=masked)),
-            ]
+            return cases_of(
+                ragged=[rows(9, long)], hard=[rows(3, long, rising=float(top)), rows(3, long, scale=5.0, masked=masked)]
+            )
         case "rmsnorm":
-            return [
-                Case(f"{M} x {N}", "ragged", normed(rows(M, N), 1e-5)),
-                Case(f"{M} x {N}, a window", "strided", normed(rows(M, N, window=True))),
-                Case(f"{M} x {N} around {top}, float16", "hard", normed(rows(M, N, FP16, mean=float(top)))),
-                Case(f"{M} x {N} near 0.001", "hard", normed(rows(M, N, scale=1e-3), 1e-6)),
-            ]
+            return cases_of(
+                ragged=[normed(rows(M, N), 1e-5)],
+                strided=[normed(rows(M, N, window=True))],
+                hard=[
+                    normed(rows(M, N, FP16, mean=float(top))),
+                    Drawing(f"{M} x {N} near 0.001", normed(rows(M, N, scale=1e-3), 1e-6)),
+                ],
+            )
         case "add_rmsnorm":
-            return [
-                Case(f"{M} x {N}", "ragged", added(rows(M, N), 1e-5)),
-                Case(f"{M} x {N} around {top}, float16", "hard", added(rows(M, N, FP16, mean=float(top)))),
-            ]
+            return cases_of(ragged=[added(rows(M, N), 1e-5)], hard=[added(rows(M, N, FP16, mean=float(top)))])
         case "cross_entropy":
-            return [
-                Case(f"7 x {long}", "ragged", labelled(7, long)),
-                Case(f"5 x {long}, rising by {top}", "hard", labelled(5, long, rising=float(top))),
-                Case(f"3 x {long}, {masked} of them -inf", "hard", labelled(3, long, scale=5.0, masked=masked)),
-            ]
+            return cases_of(
+                ragged=[labelled(7, long)],
+                hard=[labelled(5, long, rising=float(top)), labelled(3, long, scale=5.0, masked=masked)],
+            )
     return []  # predicted_launches: they were measured once

@@ -10,6 +10,7 @@
     diff()           two traces, line by line
     simulate()       a kernel in Gluon, in many orders of what runs at the same time
     compile_for()    what the compiler makes of a kernel
+    warps_for()      requests, sectors and bank conflicts of its warps
     profile()        what limits kernels: predicted, and counted where a GPU and `ncu` are
     equivalent()     whether two functions compute one formula, without a tolerance
     prove()          whether every access is right for all sizes
@@ -45,6 +46,7 @@ Modules:
     profiling/       timed ratios, counters
     gpu.py           which GPU this is, and datasheets
     colours.py       the palette;  picture.py  what pictures are made of
+    messages.py      sentences as ids with parameters; catalogue/ has the words
     words.py         how numbers are said;  threads.py  torch without threads of its own
     testing.py       assertions for tests;  pytest_plugin.py  the fixture `traced`
     lazily.py        names that are loaded when they are first used;  no_triton.py  Triton's names where Triton has no build
@@ -58,7 +60,7 @@ from tritontrace.lazily import lazily
 
 no_triton.install()
 if TYPE_CHECKING:
-    from tritontrace.compiled import compile_for
+    from tritontrace.compiled import compile_for, warps_for
     from tritontrace.diffs import diff
     from tritontrace.exact import Equivalence, Reference, equivalent
     from tritontrace.hopper import Report, simulate
@@ -85,11 +87,13 @@ __all__ = [
     "prove",
     "simulate",
     "trace",
+    "warps_for",
 ]
 __getattr__ = lazily(
     __name__,
     {
         "compile_for": "tritontrace.compiled",
+        "warps_for": "tritontrace.compiled",
         "diff": "tritontrace.diffs",
         "Equivalence": "tritontrace.exact",
         "Reference": "tritontrace.exact",

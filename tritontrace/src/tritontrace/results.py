@@ -33,9 +33,12 @@ __all__ = [
     "Operation",
     "Passes",
     "Replay",
+    "Requests",
     "Saved",
     "Simulated",
+    "Slow",
     "Steps",
+    "Warps",
     "described",
     "tensors_of",
 ]
@@ -168,7 +171,7 @@ Between = Literal["", "stores", "load and store", "lanes", "threads"]
 
 @dataclass
 class Fault:
-    """A fault: something that a GPU would get wrong, or might. `sentence` says what, where and what to do.
+    """A fault: something that a GPU would get wrong, or might. `sentence` says what, where and what to do; it is a Message.
 
     between  who races: programs that store to one element ("stores"), a program that loads what another one stores, lanes of
              one store, or threads of one program, of which one loads what another one has stored
@@ -316,14 +319,108 @@ class Passes:
     are of a kind that is not counted.
 
     >>> conflict = Passes("`turn`, line 4: `tile.load(LAYOUT)`", "load", passes=64, needed=8)
-    >>> conflict.passes // conflict.needed  # lanes of a warp that want one bank
-    8
+    >>> conflict.conflicts  # lanes of a warp that want one bank
+    8.0
     """
 
     line: str
     op: Literal["load", "store"]
     passes: int
     needed: int
+
+    @property
+    def conflicts(self) -> float:
+        """Passes for each that is needed: 1.0 without bank conflicts."""
+        return self.passes / self.needed if self.needed else 1.0
+
+
+@dataclass
+class Requests:
+    """The requests that warps make at a line, as the compiler laid their lanes. A request is one instruction of one warp.
+
+    lane_bytes     bytes that a lane moves in one instruction, at most 16
+    beside_bytes   bytes that it moves in this one and in the next ones, and that lie side by side
+    joinable       whether nothing keeps the latter from being moved at once: they are aligned, and no mask cuts them
+    requests, sectors   in the programs that were looked at; 32-byte sectors, counted for each request
+    needed         sectors if the bytes of each request lay side by side
+    apart          bytes from lane to lane, most often; 0 where all lanes want one address
+    by_data        whether some addresses depend on what was computed: then sectors are those of the others
+
+    >>> column = Requests("line 3: `x = tl.load(p)`", "load", 4, 4, requests=32, sectors=1024, needed=128, apart=4096)
+    >>> column.sectors // column.requests, column.spread, column.narrow  # each lane in a sector of its own
+    (32, 8.0, False)
+    """
+
+    line: str
+    op: Literal["load", "store", "atomic"]
+    lane_bytes: int
+    beside_bytes: int
+    joinable: bool = True
+    requests: int = 0
+    sectors: int = 0
+    needed: int = 0
+    apart: int = 0
+    by_data: bool = False
+
+    @property
+    def narrow(self) -> bool:
+        """Whether a lane moves what lies side by side in more instructions than it would take."""
+        return min(self.beside_bytes, 16) > self.lane_bytes
+
+    @property
+    def strided(self) -> bool:
+        """Whether lanes leave gaps between them that they do not fill themselves in their next instructions."""
+        return self.apart > self.beside_bytes
+
+    @property
+    def spread(self) -> float:
+        """Sectors that requests touch, by those that they need: 1.0 if none is touched in vain."""
+        return self.sectors / self.needed if self.needed else 1.0
+
+
+@dataclass
+class Warps:
+    """What warps do at global and at shared memory, as the compiler laid their lanes out for one GPU: no GPU is asked.
+
+    programs    how many programs were looked at: the first, the last, and others evenly between
+    complaint   a sentence where the compiler refuses the kernel: then nothing is known
+    requests    of each line and operation at global memory;  passes  at shared memory, in the programs that were looked at
+    unaligned   the numbers and pointers among the arguments that are no multiples of 16: nothing is known of them
+    whole       whether loops were followed to their end
+
+    >>> from tritontrace import warps_for
+    >>> of_a_copy = warps_for(copy, x, y, 1024, BLOCK=1024)
+    >>> [(each.op, each.lane_bytes, each.requests, each.sectors) for each in of_a_copy.requests]
+    [('load', 16, 8, 128), ('store', 16, 8, 128)]
+    """
+
+    kernel: str
+    gpu: str
+    programs: int
+    complaint: str = ""
+    requests: list[Requests] = field(default_factory=list)
+    passes: list[Passes] = field(default_factory=list)
+    unaligned: list[str] = field(default_factory=list)
+    whole: bool = True
+
+
+@dataclass(frozen=True)
+class Slow:
+    """A reason why a line is slow that its bytes do not show.
+
+    kind    "strided": neighbouring lanes lie in different sectors;  "narrow": lanes move what lies side by side in several
+            instructions;  "conflicts": lanes of a warp want one bank of shared memory
+    times   the sectors, instructions or passes, by those that would do
+
+    >>> Slow("conflicts", "line 4: `tl.store(p, tl.trans(x))`", "store", 8.0, "Lanes want one bank.").times
+    8.0
+    """
+
+    kind: Literal["strided", "narrow", "conflicts"]
+    line: str
+    op: Literal["load", "store", "atomic"]
+    times: float
+    sentence: str
 
 
 @dataclass(kw_only=True)
@@ -393,7 +490,7 @@ class Launch:
     accesses     of each tensor, operation and line;  footprints  of each tensor
     line_flops   of each line that computes, in the order of lines
     phase        0, or 1 in the backward half of a call "forward and backward"
-    simulated    of a kernel in Gluon alone
+    simulated    of a kernel in Gluon alone;  warps  what the compiler told, once it was asked
 
     >>> launch = t.launches[0]
     >>> launch.kernel, launch.grid, launch.programs, launch.flops.total, launch.busiest_bytes
@@ -412,6 +509,7 @@ class Launch:
     # parameters that no line of it uses, constants left out: with the number that each was given, None for what is no number
     unread: dict[str, float | None] = field(default_factory=dict)
     simulated: Simulated | None = None
+    warps: Warps | None = None
     sampled_from: int = 0  # programs, of which `programs` alone ran, and were counted; 0: none was left out
 
     @property
@@ -484,10 +582,6 @@ class Compiled:
         default_factory=dict
     )  # "line 3: `x = tl.load(...)`" -> bits of its narrowest instruction
     stores: dict[str, int] = field(default_factory=dict)
-    # "line 3: `x = tl.load(...)`" -> elements of its block that lie side by side in a warp, along each axis, and the instructions
-    # that move them: where these are several, each touches the sectors of all
-    spans: dict[str, list[int]] = field(default_factory=dict)
-    passes: dict[str, int] = field(default_factory=dict)
     tensor_instructions: list[str] = field(default_factory=list)  # "wgmma.mma_async m64n64k16 f32.f16.f16"
     copies: list[str] = field(
         default_factory=list

@@ -9,7 +9,7 @@ import triton.language as tl
 
 pytest.importorskip("z3")
 
-from tritontrace.proving import formulas, prove, sizes
+from tritontrace.proving import counterexample, formulas, prove, sizes
 from tritontrace.proving.host_runs import sized_launches
 from tritontrace.proving.proofs import proof_of
 from tritontrace.proving.shapes import SizedShapes
@@ -94,6 +94,98 @@ def test_a_constant_that_depends_on_a_size_makes_several_kernels():
     assert proof and len(proof.launches) == 7 and not proof.unseen
 
 
+def test_a_search_for_a_counterexample_ends_with_the_first_way_that_has_one():
+    claim = counterexample(two_ways, torch.randn(96))
+    assert (claim.sizes, claim.shapes, claim.fault.kind) == ({"n": 101}, [(101,)], "out of bounds")
+    assert counterexample(two_ways, torch.randn(96), limit=1).shapes == [(2,)]  # the example's own way
+    assert counterexample(scale, torch.randn(96)) is None
+
+
+@triton.jit
+def gathered(x_ptr, i_ptr, y_ptr, K, N, BLOCK: tl.constexpr, LOAD: tl.constexpr, STORE: tl.constexpr):
+    k, n = tl.arange(0, BLOCK)[:, None] + tl.program_id(0) * BLOCK, tl.arange(0, BLOCK)[None, :]
+    rows = tl.load(i_ptr + k, mask=k < K, other=0)
+    inside = (k < K) & (n < N)
+    x = tl.load(x_ptr + rows * N + n, mask=inside if LOAD == "inside" else k < K, other=0.0)
+    tl.store(y_ptr + k * N + n, x, mask=inside if STORE == "inside" else n < N)
+
+
+def gather(x, index, LOAD="inside", STORE="inside"):
+    K, N = index.numel(), x.shape[1]
+    assert N <= 16
+    gathered[(triton.cdiv(K, 16),)](x, index, torch.empty(K, N), K, N, BLOCK=16, LOAD=LOAD, STORE=STORE)
+
+
+@pytest.mark.parametrize("settings, op, shapes", [
+    ({"LOAD": "rows alone"}, "load", [(1, 1), (1,)]),
+    ({"STORE": "columns alone"}, "store", [(1, 1), (1,)]),
+])  # fmt: skip
+def test_a_missing_mask_beside_loaded_indices_is_refuted_with_indices_of_0(settings, op, shapes):
+    x, index = torch.randn(30, 9), torch.arange(0, 30, 3)
+    claim = counterexample(gather, x, index, **settings)
+    assert (claim.op, claim.shapes) == (op, shapes)
+    assert counterexample(gather, x, index) is None and prove(gather, x, index).outcome == "not decided"
+
+
+@triton.jit
+def part_of_a_column(x_ptr, part_ptr, M, N, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    part, n = tl.program_id(0), tl.arange(0, BLOCK)[None, :]
+    m = part * ROWS + tl.arange(0, ROWS)[:, None]
+    x = tl.load(x_ptr + m * N + n, mask=(m < M) & (n < N), other=0.0)
+    tl.store(part_ptr + part * N + n, tl.sum(x, 0)[None, :], mask=n < N)
+
+
+def parts(x):
+    """A buffer of P rows, as many as there are programs: for some sizes P is N, for others 1."""
+    (M, N), ROWS = x.shape, 4
+    assert N <= 8
+    P = triton.cdiv(M, ROWS)
+    part_of_a_column[(P,)](x, torch.empty((P, N)), M, N, ROWS=ROWS, BLOCK=triton.next_power_of_2(N))
+
+
+def test_numbers_of_a_shape_that_are_equal_for_some_sizes_are_two():
+    proof = prove(parts, torch.randn(18, 7))
+    assert proof and proof.complete and len(proof.launches) == 4
+
+
+def test_products_that_no_tensor_has_are_no_way_through_the_host_code():
+    proof = prove(scale, torch.randn(5, 7))  # the number of all elements fits into 32 bits
+    assert proof and proof.complete and not proof.unseen and len(proof.launches) == 1
+
+
+@triton.jit
+def triangle(x_ptr, y_ptr, N, BLOCK: tl.constexpr, HOW: tl.constexpr):
+    """Row m adds up its first m + 1 numbers; blocks before `whole` need no mask."""
+    m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    sees = N - tl.maximum(N - m - 1, 0) if HOW == "falls" else tl.minimum(m + 1, N)
+    first, stop = tl.min(sees, 0), tl.max(sees, 0)
+    whole = (tl.min(sees * sees, 0) if HOW == "a square" else first) // BLOCK * BLOCK
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, whole, BLOCK):
+        n = start + tl.arange(0, BLOCK)
+        total += tl.sum(tl.load(x_ptr + m[:, None] * N + n[None, :], mask=(m < N)[:, None], other=0.0), 1)
+    for start in range(whole, stop, BLOCK):
+        n = start + tl.arange(0, BLOCK)
+        seen = (m < N)[:, None] & (n[None, :] < sees[:, None])
+        total += tl.sum(tl.load(x_ptr + m[:, None] * N + n[None, :], mask=seen, other=0.0), 1)
+    tl.store(y_ptr + m, total, mask=m < N)
+
+
+def row_sums(x, HOW):
+    N = x.shape[0]
+    assert x.shape[1] == N
+    triangle[(triton.cdiv(N, 16),)](x, torch.empty(N), N, BLOCK=16, HOW=HOW)
+
+
+@pytest.mark.parametrize("how, outcome", [
+    ("rises", "proved"),
+    ("falls", "proved"),
+    ("a square", "not decided"),  # of a product nobody knows whether it rises
+])  # fmt: skip
+def test_the_least_of_some_lanes_is_the_first_or_the_last_where_they_rise_or_fall(how, outcome):
+    assert prove(row_sums, torch.randn(40, 40), HOW=how).outcome == outcome
+
+
 def lost(x):
     """The grid has lost its formula."""
     return scale(x, grid=lambda n, block: int(n) // 32, LOAD="none")
@@ -116,6 +208,10 @@ def test_examples_of_modules_that_are_not_public():
         "both": formulas.both,
         "at_most": formulas.at_most,
         "at_least": formulas.at_least,
+        "smaller": formulas.smaller,
+        "of": formulas.of,
+        "Symbol": formulas.Symbol,
+        "direction": formulas.direction,
     }
     for module in (formulas, sizes):
         assert doctest.testmod(module, extraglobs=names).failed == 0

@@ -5,6 +5,7 @@
 
 import csv
 import os
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -126,10 +127,22 @@ def test_what_is_no_launch_is_a_sentence():
         profile(lambda: torch.ones(3))
 
 
-def test_without_ncu_it_says_what_is_missing(monkeypatch):
+@pytest.mark.parametrize("written, seconds", [(b"[2e-06]\n", 2e-6), (b"[1, 2]\n", None), (b"", None), (None, None)])
+def test_without_ncu_a_launch_is_timed(monkeypatch, written, seconds):
+    def run(command, **more):
+        if written is None:
+            raise subprocess.CalledProcessError(1, command)  # as where the GPU stops it
+        assert command[-1] == "times"
+        return subprocess.CompletedProcess(command, 0, written)
+
     monkeypatch.setattr(bench, "has_gpu", lambda: True)
     monkeypatch.setattr(nsight.shutil, "which", lambda name: None)
-    assert profile(Sum()).not_counted.startswith("Nsight Compute (`ncu`) is not on this machine's PATH: ")
+    monkeypatch.setattr(profiled.subprocess, "run", run)
+    found = profile(Sum())
+    (launch,) = found.launches
+    assert found.not_counted.startswith("Nsight Compute (`ncu`) is not on this machine's PATH: ")
+    assert launch.seconds == seconds and launch.counted is None and launch.limit is None
+    assert ("Took 2 µs, 80.0 times that." in str(found)) == (seconds is not None)
 
 
 # ------------------------------------------------------------------------------------------------- with counters

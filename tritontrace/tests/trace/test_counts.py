@@ -69,6 +69,7 @@ def test_strided_copy(stride, dtype, itemsize):
     assert t.loads.efficiency == itemsize / min(32, step)
     assert t.stores.sectors / t.stores.requests == itemsize
     assert t.stores.efficiency == 1.0
+    assert t.read_counts(x).tolist() == ([1] + [0] * (stride - 1)) * n
 
 
 @triton.jit
@@ -292,6 +293,26 @@ def test_a_descriptor_that_adds():
 
 
 @triton.jit
+def turn_rows(x_ptr, o_ptr, M, ROWS: tl.constexpr, COLS: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [M, 2 * COLS], [2 * COLS, 1], [1, COLS])
+    o = tl.make_tensor_descriptor(o_ptr, [M, 2 * COLS], [2 * COLS, 1], [1, COLS])
+    rows = tl.arange(0, ROWS)
+    o.scatter(x.gather(ROWS - rows, COLS), rows, 0)
+
+
+def test_a_descriptor_gathers_and_scatters_rows():
+    x, o = torch.randn(10, 64), torch.zeros(10, 64)
+    with trace() as t:
+        turn_rows[(1,)](x, o, 10, ROWS=8, COLS=32)
+    assert torch.equal(o[:8, :32], x[1:9, 32:].flip(0)) and not o[8:].any() and not o[:, 32:].any()
+    assert t.loads.described_bytes == t.loads.bytes == t.stores.described_bytes == t.stores.bytes == 8 * 32 * 4
+    assert t.loads.asked_bytes == 0 and t.faults == []
+    with trace() as t:
+        turn_rows[(1,)](torch.empty(10, 64), o, 10, ROWS=8, COLS=32)
+    assert [fault.kind for fault in t.faults] == ["uninitialised"]
+
+
+@triton.jit
 def load_at(pointer, offs):
     value = tl.load(pointer + offs)
     return value
@@ -416,6 +437,41 @@ def test_a_storage_seen_through_two_dtypes():
     assert t.faults == []
 
 
+@triton.jit
+def words_and_halves(x_ptr, o_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    words = tl.load(x_ptr + 2 * i)
+    halves = tl.load(x_ptr.to(tl.pointer_type(tl.int16)) + i)
+    tl.store(o_ptr + i, words + halves + tl.load(x_ptr + 2 * i) + tl.load(x_ptr + i))
+
+
+def test_one_launch_sees_a_storage_through_two_dtypes():
+    x = torch.arange(8, dtype=torch.int32) + 65536
+    o = torch.empty(4, dtype=torch.int32)
+    with trace() as t:
+        words_and_halves[(1,)](x, o, BLOCK=4)
+    assert o.tolist() == [2 * x[2 * i] + x[i] + x.view(torch.int16)[i] for i in range(4)]
+    # words 0, 2, 4, 6 twice, words 0 to 3 once, and the halves of words 0 and 1 once
+    assert t.read_counts(x).tolist() == [4, 2, 3, 1, 2, 0, 2, 0]
+    halves = [4, 4, 2, 2, 3, 3, 1, 1, 2, 2, 0, 0, 2, 2, 0, 0]
+    assert t.read_counts(x.view(torch.int16)).tolist() == halves
+
+
+@triton.jit
+def first_word(x_ptr, o_ptr):
+    words = x_ptr.to(tl.pointer_type(tl.int32))
+    tl.store(o_ptr, tl.load(words))
+
+
+def test_a_storage_that_is_no_whole_number_of_words():
+    x, o = torch.tensor([1, 2, 3], dtype=torch.int16), torch.empty(1, dtype=torch.int32)
+    with trace() as t:
+        first_word[(1,)](x, o)
+    assert o.item() == 1 + 2 * 65536
+    assert t.read_counts(x).tolist() == [1, 1, 0]
+    assert t.read_counts(x[:2].view(torch.int32)).tolist() == [1]
+
+
 def test_names_and_second_tensors_of_one_name():
     x = torch.randn(64)
     with trace() as t:
@@ -429,13 +485,15 @@ def test_names_and_second_tensors_of_one_name():
     assert t.accesses_to(torch.zeros(1)).bytes == 0
 
 
-def test_a_second_look_at_the_same_data_is_counted_over_launches():
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_second_look_at_the_same_data_is_counted_over_launches(stride):
     x = torch.randn(64)
     with trace() as t:
         for _ in range(3):
-            strided_copy[(1,)](x, torch.empty(64), 64, STRIDE=1, BLOCK=64)
+            strided_copy[(1,)](x, torch.empty(32), 32, STRIDE=stride, BLOCK=32)
     assert t.reread(x) == 3.0
-    assert t.footprint(x).read_bytes == 3 * 256
+    assert t.footprint(x).read_bytes == 3 * 128
+    assert t.read_counts(x).tolist() == ([3] * 32 + [0] * 32 if stride == 1 else [3, 0] * 32)
     assert len(t.launches) == 3
 
 

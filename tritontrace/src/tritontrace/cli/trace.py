@@ -51,6 +51,11 @@ def main(arguments: Sequence[str]) -> int:
         metavar="PROGRAMS",
         help="of a launch with more programs, run and count so many alone: the first, the last, and others evenly between",
     )
+    parser.add_argument(
+        "--warps",
+        action="store_true",
+        help="ask the compiler, too: how wide lanes load and store, the sectors of each request, bank conflicts",
+    )
     options = parser.parse_args(arguments)
     if problem := problem_with(options):
         return cannot(problem)
@@ -64,6 +69,8 @@ def main(arguments: Sequence[str]) -> int:
         problem = run(script, options.arguments, options.seconds)
     if not traced.launches and not problem:
         problem = f"{script} launched no kernel, so there is nothing to count. Does it call what it defines?"
+    if options.warps and traced.launches:
+        traced.warps(card.architecture)
     if traced.launches:
         write(options, _report(options, traced, card, problem))
     if problem:

@@ -7,6 +7,8 @@ comes out is read: how wide its loads are, whether it uses tensor cores and in w
     text.py         the front end's text, which is compiled: the very one that a trace evaluates
     places.py       the compiler's lines -> "line 3: `x = tl.load(...)`" of the kernel
     assembly.py     Triton's intermediate code, PTX and machine code -> facts
+    ptx.py          PTX, run for some threads as far as addresses go
+    warps.py        what they load and store -> requests, sectors, bank conflicts
     complaints.py   the compiler's errors -> one sentence
     lower.py        as far as a kernel can be refused
     fits.py         whether it is sure to fit into shared memory, by looking
@@ -26,28 +28,44 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import cache
+from itertools import chain
 from typing import Any
 
+import numpy as np
+import torch
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 
 from tritontrace import no_triton
-from tritontrace.compiled import assembly, lower
+from tritontrace.compiled import assembly, lower, ptx, warps
 from tritontrace.compiled.complaints import complaint, own_failure
 from tritontrace.compiled.launch import resolve, undecorated
-from tritontrace.compiled.limit import Job, in_a_child
+from tritontrace.compiled.limit import Job, answers, in_a_child
 from tritontrace.compiled.places import Places
-from tritontrace.compiled.show import Shown, remarks
+from tritontrace.compiled.show import Shown, ShownWarps, remarks
 from tritontrace.compiled.text import NotThere, Text
 from tritontrace.gpu import NAMES, SHARED_BYTES, datasheet
-from tritontrace.results import Compiled
-from tritontrace.ttir.frontend import OPTIONS, Front, NotAnArgument, front_of
+from tritontrace.results import Compiled, Warps
+from tritontrace.ttir.frontend import ALIGNED, OPTIONS, Front, NotAnArgument, flat_values, front_of
+from tritontrace.ttir.launching import grid_of, is_descriptor, plain
 
-__all__ = ["OPTIONS", "compile_all", "compile_for", "ptx_for", "remarks", "sass_for", "warm_up"]
+__all__ = [
+    "OPTIONS",
+    "compile_all",
+    "compile_for",
+    "ptx_for",
+    "remarks",
+    "sass_for",
+    "warm_up",
+    "warps_all",
+    "warps_for",
+]
 
 OLDEST = 70  # Triton compiles for Volta and newer; the assembler would take older ones too
+PROGRAMS, TOGETHER = 4, 32  # programs of a launch whose threads are looked at, and of these at a time
 SPILL_BYTES = 16  # of a thread: a register or two set aside once costs nothing that could be measured
 
 
@@ -139,6 +157,91 @@ def sass_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
         ) from error
 
 
+def warps_for(
+    kernel: Any, *args: Any, grid: Any = (1,), gpu: str = "sm_90", programs: int | None = PROGRAMS, **kwargs: Any
+) -> ShownWarps:
+    """Count the requests, sectors and bank conflicts of warps, as the compiler lays their lanes out for `gpu`; none needs to be present.
+
+    grid       as at the launch;  programs  how many of it are looked at: the first, the last, and others between. None: all
+    kwargs     as compile_for takes them
+
+    The compiler's PTX is run for these programs' threads as far as addresses go, with these arguments, and with the indices that
+    stand in the tensors now. Returns a Warps, which shows itself. What the compiler refuses comes back as a complaint. Raises TypeError if
+    `kernel` is not a kernel, ValueError if `gpu` is neither an architecture nor a GPU.
+
+    >>> found = warps_for(copy, x, y, 1000, BLOCK=1024)  # 1,000 is no multiple of 16, so that lanes move one element at a time
+    >>> load = found.requests[0]
+    >>> load.line, load.lane_bytes, load.beside_bytes, load.requests, load.sectors, load.needed
+    ('line 3: `x = tl.load(x_ptr + i, mask=i < n)`', 4, 16, 32, 500, 128)
+    """
+    undecorated(kernel)
+    return ShownWarps(**vars(_warps(kernel, args, kwargs, _architecture(gpu), grid, programs)))
+
+
+def warps_all(jobs: Sequence[tuple[Any, tuple, dict[str, Any], str, Any]], seconds: float) -> list[Warps]:
+    """Count for each job (kernel, args, kwargs, gpu, grid) as warps_for does, all within `seconds`, in forked children. A job that
+    crashes costs only itself.
+
+    >>> jobs = [(copy, (x, y, n), {"BLOCK": 1024}, "sm_90", (1,)) for n in (1000, 1024)]
+    >>> [found.requests[0].lane_bytes for found in warps_all(jobs, seconds=60)]
+    [4, 16]
+    """
+    counted: list[Warps] = []
+    jobs = [(*job, _architecture(gpu), grid) for *job, gpu, grid in jobs]
+    deadline = time.monotonic() + seconds
+    while len(counted) < len(jobs):
+        todo = jobs[len(counted) :]
+        counted += map(warps.from_data, answers(lambda *job: asdict(_warps(*job)), todo, deadline))
+        if len(counted) < len(jobs):
+            kernel, _, _, gpu, _ = jobs[len(counted)]
+            why = (
+                "the compiler crashed on it" if time.monotonic() < deadline else f"too slow, the limit is {seconds:g} s"
+            )
+            name = undecorated(kernel).fn.__name__
+            counted.append(Warps(name, gpu, 0, f"kernel `{name}`: {why}."))
+    return counted
+
+
+def _warps(
+    kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str, grid: Any, programs: int | None = PROGRAMS
+) -> Warps:
+    facts, built = _compile(kernel, args, kwargs, gpu)
+    if built is None:
+        return Warps(facts.kernel, gpu, 0, facts.complaint)
+    function, arguments, options = resolve(kernel, args, kwargs)
+    front = kernel if isinstance(kernel, Front) else front_of(function, arguments, options)
+    named, code = list(numbers_of(front, arguments)), ptx.parse(built.asm["ptx"])
+    values = [value for _, value in named]
+    sizes = grid_of(facts.kernel, grid, arguments)
+    chosen = warps.programs_of(sizes, programs)
+    batches = [chosen[first : first + TOGETHER] for first in range(0, len(chosen), TOGETHER)]
+    memory = ptx.Contents(_contents(front, arguments))
+    threads = [ptx.Threads(code, values, batch, sizes, memory) for batch in batches]
+    accesses = chain.from_iterable(each.run() for each in threads)
+    requests, passes = warps.counted(Places(function, arguments), accesses)
+    unaligned = list(dict.fromkeys(name for name, value in named if value is not None and value % ALIGNED))
+    whole = all(each.whole for each in threads)
+    return Warps(facts.kernel, gpu, len(chosen), "", requests, passes, unaligned, whole)
+
+
+def numbers_of(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[str, int | None]]:
+    """The values that the kernel gets, in their order, by name; None for what is neither a whole number nor an address."""
+    for name, value in flat_values(front, arguments):
+        if is_descriptor(value):
+            yield from ((name, None), *((name, int(each)) for each in (*value.shape, *value.strides)))
+        elif hasattr(value, "data_ptr"):
+            yield name, value.data_ptr()
+        else:
+            yield name, int(value) if isinstance(value, int) else None
+
+
+def _contents(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[int, np.ndarray]]:
+    """The address and the bytes of each tensor's storage that lies in this machine's memory."""
+    for _, value in flat_values(front, arguments):
+        if hasattr(value, "data_ptr") and (storage := plain(value).untyped_storage()).device.type == "cpu":
+            yield storage.data_ptr(), torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+
+
 def _assembled(kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str) -> Any:
     """Triton's compiled kernel. Raises ValueError with the compiler's complaint if there is none."""
     undecorated(kernel)
@@ -196,8 +299,6 @@ def _facts(places: Places, gpu: str, built: Any) -> Compiled:
     tensor_instructions = assembly.tensor_instructions(ptx)
     dots = list(assembly.dots(ttir))
     as_tf32 = [dot for dot in dots if dot.tf32] if any("tf32" in text for text in tensor_instructions) else []
-    widths = _narrowest(places, moves)
-    spans = _spans(places, built.asm.get("ttgir", ""))
     found = Compiled(
         places.kernel.name,
         gpu,
@@ -211,8 +312,6 @@ def _facts(places: Places, gpu: str, built: Any) -> Compiled:
         spill_bytes=spill_bytes,
         loads=_narrowest(places, [move for move in moves if move.op == "load"]),
         stores=_narrowest(places, [move for move in moves if move.op == "store"]),
-        spans={place: list(span.elements) for place, span in spans.items()},
-        passes={place: max(1, span.bits // widths.get(place, span.bits)) for place, span in spans.items()},
         tensor_instructions=tensor_instructions,
         copies=assembly.copies(ptx),
         dots=len(dots),
@@ -241,15 +340,6 @@ def _narrowest(places: Places, moves: Sequence[assembly.Move]) -> dict[str, int]
         if place:
             narrowest[place] = min(move.bits, narrowest.get(place, move.bits))
     return {place: narrowest[place] for place in sorted(narrowest, key=Places.line)}
-
-
-def _spans(places: Places, ttgir: str) -> dict[str, assembly.Span]:
-    """The span of the first access at each place, in the order of lines."""
-    known: dict[str, assembly.Span] = {}
-    for span in assembly.spans(ttgir):
-        if place := places.of_lines(span.frames):
-            known.setdefault(place, span)
-    return {place: known[place] for place in sorted(known, key=Places.line)}
 
 
 def _architecture(gpu: str) -> str:

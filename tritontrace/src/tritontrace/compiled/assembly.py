@@ -25,67 +25,22 @@ class Move:
     frames: tuple[Frame, ...]  # innermost call first
 
 
-@dataclass(frozen=True)
-class Span:
-    """The elements of its block that lie side by side in the lanes of a warp in an access, along each axis, and where it was written.
+def located(ptx: str) -> Iterator[tuple[tuple[Frame, ...], str]]:
+    """The lines of a PTX text that are no `.loc`, each with where it was written, innermost call first.
 
-    bits   of what lies side by side in a lane: an instruction that is narrower is one of several, each with gaps between its lanes
+    The `.loc` lines tell; the calls that led there stand in their comments alone: `.loc 1 7 24 // cell.py:7:24 @[ cell.py:17:28 ]`.
+    Within inline assembly newer LLVM counts the lines of the assembly, as if the kernel had them.
     """
-
-    elements: tuple[int, ...]
-    bits: int
-    frames: tuple[Frame, ...]  # innermost call first
-
-
-ACCESS = re.compile(
-    r"\b(?:tt\.load|tt\.store|tt\.atomic_\w+|ttg\.async_copy_global_to_local)\b[^\n]*?"
-    r"tensor<((?:\d+x)+)!tt\.ptr<\D*(\d+)[^>]*>, ([^\n]+?)> (?:-> [^\n]*)?loc\((.*)\)$",
-    re.MULTILINE,
-)
-BLOCKED = re.compile(
-    r"^(#\w+) = #ttg\.blocked<\{sizePerThread = \[(.*?)\], threadsPerWarp = \[(.*?)\], .*?order = \[(.*?)\]",
-    re.MULTILINE,
-)
-WIDEST_BITS = 128  # that a thread moves in one instruction
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """An axis of a layout: elements side by side in a thread, threads of a warp, and its rank among axes, the densest first."""
-
-    elements: int
-    threads: int
-    rank: int
-
-
-def spans(ttgir: str) -> Iterator[Span]:
-    """The span of each access to global memory through pointers, in order. Tiles by TMA have none, nor has a layout of a product."""
-    locations = dict(re.findall(r"^(#loc\d*) = loc\((.*)\)$", ttgir, re.MULTILINE))
-    layouts = {name: _axes(*map(_numbers, rest)) for name, *rest in BLOCKED.findall(ttgir)}
-    for shape, bits, layout, location in ACCESS.findall(ttgir):
-        axes = _layout(layout, layouts)
-        sizes = _numbers(shape.strip("x").replace("x", ","))
-        if len(axes) == len(sizes):
-            densest = min(axes, key=lambda axis: axis.rank)
-            wide = min(densest.elements, max(1, WIDEST_BITS // int(bits)))
-            covered = (axis.threads * (wide if axis is densest else 1) for axis in axes)
-            yield Span(tuple(map(min, covered, sizes)), wide * int(bits), tuple(_frames(location, locations)))
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in text.split(",")]
-
-
-def _axes(elements: list[int], threads: list[int], order: list[int]) -> list[_Axis]:
-    return [_Axis(*each, order.index(axis)) for axis, each in enumerate(zip(elements, threads, strict=True))]
-
-
-def _layout(text: str, known: dict[str, list[_Axis]]) -> list[_Axis]:
-    """The axes of a layout: of a slice, those of its parent without one. [] where it is of another kind."""
-    if part := re.fullmatch(r"#ttg\.slice<\{dim = (\d+), parent = (.*)\}>", text):
-        parent = _layout(part[2], known)
-        return parent[: int(part[1])] + parent[int(part[1]) + 1 :]
-    return known.get(text, [])
+    frames: tuple[Frame, ...] = ()
+    inline = False
+    for line in ptx.splitlines():
+        if "inline asm" in line:
+            inline = "begin" in line
+        elif not line.lstrip().startswith(".loc"):
+            yield frames, line
+        elif not inline:
+            _, _, comment = line.partition("//")
+            frames = tuple((file, int(number)) for file, number in re.findall(r"([^\s@\[\]]+):(\d+):\d+", comment))
 
 
 TMA_BITS = 128  # a bulk copy moves whole tiles, as wide as can be
@@ -94,20 +49,10 @@ TMA_BITS = 128  # a bulk copy moves whole tiles, as wide as can be
 def moves(ptx: str) -> Iterator[Move]:
     """The global loads and stores in a PTX text, in order.
 
-    Its `.loc` lines tell where an instruction was written; the calls that led there stand in their comments alone:
-    `.loc 1 7 24 // cell.py:7:24 @[ cell.py:17:28 ]`. Triton's loads are inline assembly, each after its `.loc`; within
-    it newer LLVM counts the lines of the assembly, as if the kernel had them.
+    Triton's loads are inline assembly, each after its `.loc`.
     """
-    frames: tuple[Frame, ...] = ()
-    inline = False
-    for line in ptx.splitlines():
-        if "inline asm" in line:
-            inline = "begin" in line
-        elif line.lstrip().startswith(".loc"):
-            if not inline:
-                _, _, comment = line.partition("//")
-                frames = tuple((file, int(number)) for file, number in re.findall(r"([^\s@\[\]]+):(\d+):\d+", comment))
-        elif re.search(r"\bld\.global\.nc\b[^{]*$", line):
+    for frames, line in located(ptx):
+        if re.search(r"\bld\.global\.nc\b[^{]*$", line):
             continue  # a table of libdevice's sin and cos, not a tensor
         elif access := re.search(r"\b(ld|st)\.global[.\w:]*?(?:\.v(\d))?\.[bufs](\d+)\b", line):
             kind, vector, bits = access.groups()

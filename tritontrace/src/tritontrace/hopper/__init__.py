@@ -59,7 +59,8 @@ Examples in docstrings here know these as well:
 
 from typing import TYPE_CHECKING
 
-from tritontrace.hopper.banks import BANKS, WORD, bank_conflicts, held_by, offsets_in_shared
+from tritontrace.compiled.warps import BANKS, WORD
+from tritontrace.hopper.banks import bank_conflicts, held_by, offsets_in_shared
 from tritontrace.hopper.faults import Fault, Kind, Spot
 from tritontrace.hopper.orders import ORDERS
 from tritontrace.hopper.report import Report

@@ -1,10 +1,7 @@
 """Bank conflicts in shared memory, counted from layouts: no kernel is run, and no GPU is asked.
 
-Shared memory has 32 banks, each 4 bytes wide, and word w lies in bank w mod 32. A warp reads or writes one word of each bank in a
-pass; of two different words of one bank, the second waits for another pass. CUDA C++ Programming Guide, "Shared Memory".
-
-The count is our own. Triton has one (gl.bank_conflicts), which agrees with it wherever it runs, and ends the whole process on a
-PaddedSharedLayout.
+The count (compiled/warps.py) is our own. Triton has one (gl.bank_conflicts), which agrees with it wherever it runs, and ends the
+whole process on a PaddedSharedLayout.
 """
 
 from __future__ import annotations
@@ -18,8 +15,8 @@ from typing import Any
 import numpy as np
 from triton._C.libtriton import gluon_ir, ir
 
-BANKS, WORD, LANES = 32, 4, 32  # banks, bytes of a word, lanes of a warp
-WIDEST = 16  # bytes that a lane moves in one instruction
+from tritontrace.compiled.warps import LANES, WIDEST, passes_of
+
 GROUP, ROW = 16, 128  # bytes: what a swizzle keeps together, and what all banks hold in a row
 
 
@@ -59,14 +56,8 @@ def bank_conflicts(registers: Any, shared: Any, shape: Sequence[int], itemsize: 
         raise ValueError(f"the layout in registers is for warps of {len(lanes)} lanes, and a warp has {LANES}.")
     places = offsets[tuple(np.moveaxis(values[:, None] ^ lanes[None], -1, 0))]  # (registers, lanes), in elements
     wide = _side_by_side(places, itemsize)
-    together = LANES // max(1, wide * itemsize // WORD)  # lanes whose words fill the banks once
-    passes = needed = 0
-    for instruction in places.reshape(-1, wide, LANES):
-        for part in np.split(instruction, LANES // together, axis=1):
-            words = np.unique(part * itemsize // WORD)
-            passes += int(np.bincount(words % BANKS).max())
-            needed += 1
-    return Banks(passes, needed)
+    first = places[::wide]  # in each instruction of a lane
+    return Banks(*passes_of(first * itemsize, np.ones(first.shape, bool), wide * itemsize))
 
 
 # trap: places in shared memory are written out: Triton's own bank_conflicts and to_linear_layout end the process on

@@ -3,17 +3,21 @@
     profile(lambda: add_kernel[grid](x, y, out, n, BLOCK=1024))
 
 `python -m tritontrace.profiling.profiled FILE` is what runs under `ncu`: a process of its own, in which the launches are rebuilt from
-plain data and run on the tensors as they were when a kernel first got them.
+plain data and run on the tensors as they were when a kernel first got them. With `times` behind FILE it says how long each takes, for a
+GPU whose counters nobody may read.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import statistics
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
@@ -36,6 +40,7 @@ from tritontrace.tracing.traced import Trace
 from tritontrace.ttir.launching import is_descriptor, plain, tensors_in
 
 SECONDS = 300.0  # for all that runs under ncu
+TIMED = 9  # runs, of which the median counts
 DRAM_UNIT = 64  # bytes: the least that DRAM fetches
 BUSY = 60.0  # percent of its peak, from which a part of the GPU is what others wait for
 REACHED = 0.75  # of what the roofline allows: what is that fast has the roofline's own limit
@@ -109,7 +114,7 @@ class Roofline:
 
 @dataclass(frozen=True)
 class Profiled:
-    """One launch. counted, busy, warps and seconds are the GPU's: None where nothing was counted.
+    """One launch. counted, busy and warps are the GPU's: None where nothing was counted. So is seconds: None where none was timed.
 
     predicted   the trace's numbers: sectors, bytes and FLOPs, by the names of nsight.SUMS
     needed_bytes   what must move at least
@@ -133,7 +138,7 @@ class Profiled:
 
     @property
     def reached(self) -> float:
-        """The share of the roofline's speed that it reached; 0 if nothing was counted."""
+        """The share of the roofline's speed that it reached; 0 if nothing was timed."""
         return self.roofline.seconds / self.seconds if self.seconds else 0.0
 
     @property
@@ -193,7 +198,8 @@ def profile(work: Callable[[], object]) -> Profile:
 
     work   a function without parameters, such as lambda: kernel[grid](x, n, BLOCK=64). Its results are those of the trace.
 
-    Without GPU or `ncu` the prediction stands alone, and says so. Raises ValueError if nothing is launched, and what a trace raises.
+    Without `ncu`, or where it may read no counters, each launch is timed. Without a GPU the prediction stands alone, and says so.
+    Raises ValueError if nothing is launched, and what a trace raises.
 
     >>> found = profile(lambda: copy[(4,)](x, y, 1000, BLOCK=256))
     >>> (launch,) = found.launches
@@ -213,7 +219,7 @@ def profile(work: Callable[[], object]) -> Profile:
         raise ValueError(
             "The function launched no kernel, so there is nothing to profile. Does it call what it defines?"
         )
-    found = [
+    foreseen = [
         Profiled(
             launch.kernel,
             launch.grid,
@@ -226,8 +232,11 @@ def profile(work: Callable[[], object]) -> Profile:
     try:
         rows = launches.counted()
     except nsight.NotCounted as error:
-        return Profile(card, found, f"{error}: this is the prediction and the roofline alone.")
-    return Profile(card, [with_counters(*pair) for pair in zip(found, rows, strict=True)])
+        times = launches.timed() if bench.has_gpu() else []
+        known = "the prediction, the roofline and the time" if times else "the prediction and the roofline alone"
+        timed = [replace(launch, seconds=seconds) for launch, seconds in zip(foreseen, times, strict=False)]
+        return Profile(card, timed or foreseen, f"{error}: this is {known}.")
+    return Profile(card, [with_counters(*pair) for pair in zip(foreseen, rows, strict=True)])
 
 
 # ----------------------------------------------------------------------------------------------------- prediction
@@ -341,15 +350,60 @@ class _Launches:
             raise nsight.NotCounted("There is no GPU of sm_80 or newer here to count on")
         if not nsight.is_here():
             raise nsight.NotCounted("Nsight Compute (`ncu`) is not on this machine's PATH")
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "launches"
-            file.write_bytes(self.message())
-            command = [sys.executable, "-m", "tritontrace.profiling.profiled", str(file)]
-            path = os.pathsep.join(p for p in sys.path if p)
-            rows = nsight.counted(command, METRICS, {"PYTHONPATH": path}, SECONDS)
+        with self._in_another_process() as (command, environment):
+            rows = nsight.counted(command, METRICS, environment, SECONDS)
         if len(rows) != len(self.trace.launches):
             raise nsight.NotCounted(f"Nsight Compute counted {len(rows)} of {len(self.trace.launches)} launches")
         return rows
+
+    def timed(self) -> list[float]:
+        """The seconds of each launch; [] if they cannot be repeated, or do not all come to their end."""
+        try:
+            with self._in_another_process() as (command, environment):
+                more = {"env": os.environ | environment, "timeout": SECONDS, "check": True}
+                done = subprocess.run([*command, "times"], capture_output=True, **more)
+                times = json.loads(done.stdout.splitlines()[-1])
+        except (nsight.NotCounted, subprocess.SubprocessError, ValueError, IndexError):
+            return []
+        return times if len(times) == len(self.trace.launches) else []
+
+    @contextmanager
+    def _in_another_process(self) -> Iterator[tuple[list[str], dict[str, str]]]:
+        """The command that launches it again, and the environment that this takes. Raises NotCounted."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "launches"
+            file.write_bytes(self.message())
+            path = os.pathsep.join(p for p in sys.path if p)
+            yield [sys.executable, "-m", "tritontrace.profiling.profiled", str(file)], {"PYTHONPATH": path}
+
+
+class _Timed(Tape):
+    """A tape that takes the time of each launch, with cold caches; `events` are the begin and the end of each."""
+
+    def perform(self, event: Mapping[str, Any]) -> None:
+        if "launch" not in event:
+            return super().perform(event)
+        flush = torch.empty(bench.FLUSH_BYTES, dtype=torch.int8, device=self.device)
+        for _ in range(bench.FLUSHES):
+            flush.zero_()  # the GPU is busy while the host queues the launch
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        super().perform(event)
+        end.record()
+        self.events.append((begin, end))
+
+
+def times_again(message: bytes) -> list[float]:
+    """Seconds of each launch that a message holds, in order: medians of TIMED runs on the same data, after one that compiles."""
+    request, runs = wire.unpack(message), []
+    tape = _Timed(request["log"], "cuda")
+    for _ in range(1 + TIMED):
+        tape.events = []
+        tape.bind(0, {name: tensor.to("cuda", copy=True) for name, tensor in request["given"].items()})
+        tape.run(0)
+        torch.cuda.synchronize()
+        runs.append([begin.elapsed_time(end) / 1e3 for begin, end in tape.events])
+    return [statistics.median(times) for times in zip(*runs[1:], strict=True)]
 
 
 def launch_again(message: bytes, device: str = "cuda") -> None:
@@ -395,6 +449,8 @@ def _text(card: gpu.GPU, launch: Profiled) -> str:
     lines.append(f"  {_allows(card, launch.roofline)}")
     if counted:
         lines += [f"  {sentence}" for sentence in (_took(launch), _limits(launch), *_differences(counted))]
+    elif launch.seconds:
+        lines.append(f"  {_took(launch)}")
     return "\n".join(lines)
 
 
@@ -407,14 +463,10 @@ def _allows(card: gpu.GPU, roofline: Roofline) -> str:
 
 
 def _took(launch: Profiled) -> str:
-    assert launch.busy is not None  # it was counted
-    busy = ", ".join(f"{PARTS[part]} {share:.0f} %" for part, share in launch.busy.items())
-    took = (
-        f"Took {_time(launch.seconds)}, {launch.seconds / launch.roofline.seconds:.1f} times that. "
-        if launch.seconds
-        else ""
-    )
-    return f"{took}Busy, of its peak: {busy}."
+    times = launch.seconds / launch.roofline.seconds if launch.seconds else 0.0
+    took = f"Took {_time(launch.seconds)}, {times:.1f} times that." if launch.seconds else ""
+    shares = ", ".join(f"{PARTS[part]} {share:.0f} %" for part, share in (launch.busy or {}).items())
+    return " ".join(filter(None, [took, shares and f"Busy, of its peak: {shares}."]))
 
 
 def _limits(launch: Profiled) -> str:
@@ -456,4 +508,5 @@ def _time(seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    launch_again(Path(sys.argv[1]).read_bytes())
+    launches = Path(sys.argv[1]).read_bytes()
+    print(json.dumps(times_again(launches))) if sys.argv[2:] == ["times"] else launch_again(launches)

@@ -1,6 +1,7 @@
 """Whether a kernel's accesses are right for all sizes: proved, or refuted by the smallest sizes, which are then launched.
 
 prove(function, *args)
+counterexample(function, *args)
 
 formulas.py      whole numbers that depend on sizes, and conditions on them
 sizes.py         host code's numbers, which remember how they were computed
@@ -17,6 +18,6 @@ host_runs.py     host code, run on an example and on other sizes
 proofs.py        all of it, for one function;  show.py  in words
 """
 
-from tritontrace.proving.proofs import Claim, Proof, ProvedLaunch, prove
+from tritontrace.proving.proofs import Claim, Proof, ProvedLaunch, counterexample, prove
 
-__all__ = ["Claim", "Proof", "ProvedLaunch", "prove"]
+__all__ = ["Claim", "Proof", "ProvedLaunch", "counterexample", "prove"]

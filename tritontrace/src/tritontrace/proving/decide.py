@@ -25,7 +25,8 @@ class Decision:
 
     outcome   "proved", "possible" with sizes for which it goes wrong, or "not decided"
     smallest  whether those are the smallest such sizes
-    place     the number of the place that stands in the way (SizedAccesses.places), -1 if none does
+    place     the number of the place that stands in the way (SizedAccesses.places), -1 if none does; of sizes that go wrong if a loaded
+              number is 0, where that is
     """
 
     outcome: str
@@ -36,10 +37,10 @@ class Decision:
 
 
 class Deciding:
-    """The questions about one launch."""
+    """The questions about one launch. zeros: whether sizes are also looked for that go wrong if numbers that nobody knows are 0."""
 
-    def __init__(self, launch: SizedLaunch, accesses: SizedAccesses):
-        self.launch, self.accesses = launch, within_grid(accesses, launch.grid)
+    def __init__(self, launch: SizedLaunch, accesses: SizedAccesses, zeros: bool = False):
+        self.launch, self.accesses, self.zeros = launch, within_grid(accesses, launch.grid), zeros
         self.tensors = [value if isinstance(value, Tensor) else None for _, value in launch.values]
         self.facts = list(self._facts())
         programs = {p.name + mark: size for p, size in zip(PROGRAMS, launch.grid, strict=True) for mark in ("", "'")}
@@ -96,8 +97,14 @@ class Deciding:
         """Whether what would be wrong never happens, or for which sizes it does."""
         if self._impossible(conditions):
             return Decision("proved")
+        unknown = self._unknown(made_of := list(made_of))
+        if unknown >= 0 and self.zeros:
+            every = {s for one in made_of for s in symbols_of(one) if s.unknown >= 0}
+            none = [formulas.equal(formulas.of(one), 0) for one in every]
+            result, is_smallest = smallest(self._exact, [*self.facts, *conditions, *none], self.sizes, LAST)
+            if result is not None:
+                return Decision("possible", result, is_smallest, unknown)
         result, is_smallest = smallest(self._exact, [*self.facts, *conditions], self.sizes, LAST)
-        unknown = self._unknown(made_of)
         if result is None and self._exact.ask([*self.facts, *conditions])[0] is False:
             return Decision("proved")
         if unknown >= 0:

@@ -371,18 +371,39 @@ class _Evaluation:
         return [SymbolicBlock(at)]
 
     def do_tt_reduce(self, op: ir.Operation, operands: list[SymbolicBlock], scope: Scope) -> list[SymbolicBlock | None]:
-        """The least or the largest of some lanes is the value of one of them; of which one nobody knows."""
+        """The least or the largest of some lanes is the value of one of them: the first or the last one, where values rise or fall along
+        the axis; else nobody knows which."""
         axis, size = op.attributes["axis"], self.shape(op.operands[0])[op.attributes["axis"]]
-        inner = [one.name for block in op.regions[0] for one in block.operations][:-1]
+        inner = self.combined(op.regions[0][0])
         if len(op.results) != 1 or inner not in (["arith.minsi"], ["arith.maxsi"]):
             return []
         one, place = self.symbol("lane", 0, size - 1), self.place(op, _said(op))
 
         def at(index: Index) -> Value:
-            lane = formulas.of(Symbol(one.name, one.low, one.high, place, index))
-            return operands[0].at((*index[:axis], lane, *index[axis:]))
+            def of(lane: SizeFormula) -> Value:
+                return operands[0].at((*index[:axis], lane, *index[axis:]))
+
+            any_lane = Symbol(one.name, one.low, one.high, -1, index)
+            value = of(formulas.of(any_lane))
+            rises = isinstance(value, Number) and formulas.direction(value.formula, any_lane)
+            if rises is None or not isinstance(value, Number):
+                return of(formulas.of(Symbol(one.name, one.low, one.high, place, index)))
+            end = size - 1 if (rises > 0) == (inner == ["arith.maxsi"]) else 0
+            at_end = {any_lane: formulas.whole(end)}
+            return Number(
+                formulas.replaced(value.formula, at_end.get), value.needs
+            )  # of any lane: none may wrap around
 
         return [SymbolicBlock(at)]
+
+    def combined(self, block: ir.Block) -> list[str]:
+        """The names of a block's operations but its last, and of those that it calls."""
+        names: list[str] = []
+        for op in block.operations[:-1]:
+            names += (
+                self.combined(self.module[op.attributes["callee"]].blocks[0]) if op.name == "tt.call" else [op.name]
+            )
+        return names
 
     def do_tt_call(
         self, op: ir.Operation, operands: list[SymbolicBlock], scope: Scope

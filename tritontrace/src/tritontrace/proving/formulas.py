@@ -325,6 +325,39 @@ def _not_below_0(atom: Atom) -> bool:
     return True
 
 
+def direction(formula: SizeFormula, symbol: Symbol) -> int | None:
+    """Say whether a formula rises (1) or falls (-1) with a symbol, as far as its form tells; 0 if it has none of it, None if nobody
+    knows.
+
+    >>> i, n = Symbol("i"), symbol("n")
+    >>> direction(smaller(2 * of(i) + 1, n), i), direction(n - of(i), i), direction(of(i) * n, i)
+    (1, -1, None)
+    """
+    each: set[int | None] = set()
+    for monomial, factor in formula.terms.items():
+        if symbol not in symbols_of(SizeFormula({monomial: 1})):
+            continue
+        one = _direction(monomial[0], symbol) if len(monomial) == 1 else None
+        each.add(one and (one if factor > 0 else -one))
+    each.discard(0)
+    return 0 if not each else each.pop() if len(each) == 1 else None
+
+
+def _direction(atom: Atom, symbol: Symbol) -> int | None:
+    match atom:
+        case Symbol():
+            return 1 if atom == symbol else None
+        case Quotient() if atom.by.constant is not None and atom.by.constant >= 1:
+            return direction(atom.of, symbol)
+        case Choice() if atom.condition in (
+            at_most(atom.yes, atom.no),
+            at_most(atom.no, atom.yes),
+        ):  # the smaller or the larger one
+            each = {direction(atom.yes, symbol), direction(atom.no, symbol)} - {0}
+            return 0 if not each else each.pop() if len(each) == 1 else None
+    return None
+
+
 def _plain(formula: SizeFormula) -> bool:
     return not any(isinstance(atom, Quotient | Choice) for monomial in formula.terms for atom in monomial)
 

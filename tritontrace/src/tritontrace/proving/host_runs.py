@@ -17,10 +17,10 @@ import torch
 from torch.autograd.function import BackwardCFunction
 
 from tritontrace.proving import formulas
-from tritontrace.proving.formulas import Condition, SizeFormula, both, negated, symbols_of
+from tritontrace.proving.formulas import Atom, Condition, Quotient, SizeFormula, Symbol, both, negated, symbols_of
 from tritontrace.proving.launches import SizedLaunch, SizedLauncher, Tensor, with_numbers
 from tritontrace.proving.replayed import filled
-from tritontrace.proving.shapes import SizedShapes, axes
+from tritontrace.proving.shapes import MOST, SizedShapes, axes, product
 from tritontrace.proving.sizes import remembering
 from tritontrace.proving.solver import Translation
 from tritontrace.tracing.as_on_a_gpu import in_mode
@@ -28,6 +28,7 @@ from tritontrace.tracing.opening import opened
 
 WAYS = 40  # through the host code, after which no more are looked for
 ELEMENTS = 1 << 20  # sum of the sizes of a further run
+HANDY = (24, 1 << 10, 1 << 22)  # the most that one of its sizes is tried with, one after another
 
 
 @contextmanager
@@ -57,9 +58,8 @@ class _Run:
 
 
 class SizedHost:
-    """A function with an example of its arguments: what it launches, for all sizes of these.
+    """A function with an example of its arguments: what it launches, for all sizes of these. When all ways were taken:
 
-    launches   of every way through the host code that was found
     unseen     small sizes of which it is not known what is launched; {} if there are none up to ELEMENTS
     complete   whether all ways up to ELEMENTS were found, and z3 did not give up on that
     """
@@ -70,12 +70,17 @@ class SizedHost:
         shapes = SizedShapes(literals=False)
         self._shapes = [shapes.shape(tensor) for tensor in self._tensors]
         self._example = dict(shapes.symbols)
-        run = self._run(self._example, evaluates=True)
-        self.launches, self.unseen = self._looked_at(run, self._example), {}
+        self.unseen: dict[str, int] = {}
         self._solver, self._bound, self._asked, self.complete = Translation(False, {}), 16, 0, True
-        self._others_are: list[Condition] = []
+        self._linear = Translation(True, {})
+        self._others_are = [formulas.at_most(product(shape), MOST) for shape in self._shapes]
         symbols = [formulas.symbol(name, low=1) for name in self._example]
         self._apart = [negated(formulas.equal(a, b)) for a, b in combinations(symbols, 2)]
+
+    def ways(self) -> Iterator[list[SizedLaunch]]:
+        """Take every way through the host code, that of the example first; yield what is launched on each."""
+        run = self._run(self._example, evaluates=True)
+        yield self._looked_at(run, self._example)
         ways = [both(*run.holds)]
         while (sizes := self._without(ways)) is not None:
             run = self._run(sizes)
@@ -83,7 +88,7 @@ class SizedHost:
                 self.unseen, self.complete = sizes, False
                 break
             ways.append(both(*run.holds))
-            self.launches += self._looked_at(run, sizes)
+            yield self._looked_at(run, sizes)
 
     def _run(self, sizes: dict[str, int], evaluates: bool = False) -> _Run:
         """Run the host code on tensors of these sizes. What it raises for the example is raised here."""
@@ -106,7 +111,8 @@ class SizedHost:
         holds = {c: None for launch in launcher.launches for c in launch.holds} | launcher.asked | launcher.refused
         for launch in launcher.launches:
             launch.foreign = sorted(launch.symbols.keys() - self._example.keys())
-        return _Run(launcher.launches, [c for c in with_numbers(list(holds)) if self._is_of_arguments(c)], failed)
+            launch.shapes = self._shapes
+        return _Run(launcher.launches, [c for c in with_numbers(list(holds)) if self._is_asked(c)], failed)
 
     def _looked_at(self, run: _Run, sizes: dict[str, int]) -> list[SizedLaunch]:
         """The launches of a run; each that is another one for other sizes of the same way is in doubt."""
@@ -139,23 +145,66 @@ class SizedHost:
         for condition in map(negated, ways[self._asked :]):
             self._others_are.append(condition)
         self._asked = len(ways)
+        if self._linear.ask(self._others_are)[0] is False:  # whatever products of sizes are: most host code has one way
+            return None
         while self._bound <= ELEMENTS:  # what no sizes up to a bound did will be done by none of them later
             result, known = self._solver.sizes(self._others_are, list(self._example), self._bound)
-            if result is not None:  # a shape that the host code makes of equal sizes could have the formula of either
-                apart, _ = self._solver.sizes([*self._others_are, *self._apart], list(self._example), 4 * self._bound)
-                return apart or result
+            if result is not None:
+                return self._handy(result)
             self._bound *= 4
         self.complete = known  # of the largest bound: what z3 gives up before may be known there
         return None
 
-    def _is_of_arguments(self, condition: Condition) -> bool:
-        return {s.name for s in symbols_of(condition)} <= self._example.keys()
+    def _handy(self, sizes: dict[str, int]) -> dict[str, int]:
+        """Sizes that go the same new way, with as few elements as may be, and as many different sizes: a shape that the host code makes
+        of equal ones could have the formula of either."""
+        for conditions in ([*self._others_are, *self._apart], self._others_are):
+            bounds: list[Condition] = []
+            for name in sizes:
+                for most in HANDY:
+                    small = formulas.at_most(formulas.symbol(name, low=1), most)
+                    outcome, _ = self._solver.sizes([*conditions, *bounds, small], list(sizes), 4 * self._bound)
+                    if outcome is not None:
+                        sizes, bounds = outcome, [*bounds, small]
+                        break
+                else:
+                    break
+            else:
+                return sizes
+        return sizes
+
+    def _is_asked(self, condition: Condition) -> bool:
+        """Whether a condition is one of the arguments' sizes, and not one that all of them meet."""
+        if not {s.name for s in symbols_of(condition)} <= self._example.keys():
+            return False
+        if condition.kind != "<=" or condition.formula is None:
+            return True
+        number = condition.formula.terms.get((), 0)
+        if formulas.never_negative(number - condition.formula):
+            least = any(all(isinstance(a, Symbol) for a in term) for term in condition.formula.terms if term)
+            return number > least  # a product of sizes is 1 or more
+        return number > -MOST or not _is_product(condition.formula - number)
 
     def _filled(self, number: int, sizes: dict[str, int]) -> torch.Tensor:
         """An argument of other sizes with the numbers of the example."""
         tensor = self._tensors[number]
         shape = [formulas.value(size, sizes) for size in self._shapes[number]]
         return filled(tensor, shape, axes(tensor)).requires_grad_(tensor.requires_grad)
+
+
+def _is_product(formula: SizeFormula) -> bool:
+    """Whether it is a product of sizes, cdiv(size, number) among them: as many elements as some tensor has."""
+    ((monomial, factor), *more) = formula.terms.items() or [((), 0)]
+    return factor == 1 and not more and all(isinstance(a, Symbol) or _is_rounded_up(a) for a in monomial)
+
+
+def _is_rounded_up(atom: Atom) -> bool:
+    """Whether it is cdiv(size, number)."""
+    if not isinstance(atom, Quotient):
+        return False
+    rest = atom.of - (atom.by - 1)
+    ((monomial, factor), *more) = rest.terms.items() or [((), 0)]
+    return atom.by.constant is not None and factor == 1 and not more and len(monomial) == 1
 
 
 def differences(launch: SizedLaunch, other: SizedLaunch, sizes: dict[str, int]) -> str:

@@ -47,6 +47,7 @@ class SizedLaunch:
     symbols   the sizes and their numbers;  foreign: those of tensors that torch made, which no argument has
     untold    those of `holds` that fix a size because nothing that the kernel is given says it -> how that is said
     doubt     why the formulas are not those of the host code, if they are not (host_runs.py)
+    shapes    those of the tensors that the host code was called with
     """
 
     front: Front
@@ -61,6 +62,7 @@ class SizedLaunch:
     foreign: list[str] = field(default_factory=list)
     untold: dict[Condition, str] = field(default_factory=dict)
     doubt: str = ""
+    shapes: list[tuple[SizeFormula, ...]] = field(default_factory=list)
 
 
 class SizedLauncher(Launcher):

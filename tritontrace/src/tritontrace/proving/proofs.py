@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import Any, Literal
 
 from tritontrace.proving import formulas
@@ -20,6 +21,7 @@ from tritontrace.results import Fault
 from tritontrace.tracing.sites import Sites
 from tritontrace.ttir.launching import Op, Site
 
+FEW = 3  # ways through the host code, on which a counterexample alone is looked for
 Outcome = Literal["proved", "counterexample", "not decided"]
 Property = Literal["inside its tensor", "one program for each element"]
 
@@ -32,6 +34,7 @@ class Claim:
     sizes     of a counterexample the sizes, by name; `fault` is what a trace of a launch of these sizes found
     smallest  whether no smaller sizes go wrong; False where z3 gave up on them
     because   why it is not decided, with the line that stands in the way
+    shapes    of a counterexample the shapes of the function's tensors, in the order of its arguments; a script has none
 
     >>> def copied(x, n):
     ...     y = torch.empty_like(x)
@@ -50,6 +53,7 @@ class Claim:
     fault: Fault | None = None
     because: str = ""
     smallest: bool = True
+    shapes: list[tuple[int, ...]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def prove(function: Callable, *args: Any, **kwargs: Any) -> Proof:
     'proved'
     """
     host = SizedHost(function, args, kwargs)
-    launches = host.launches
+    launches = [launch for way in host.ways() for launch in way]
     if not launches:
         raise ValueError(
             f"{getattr(function, '__name__', 'the function')} launched no kernel, so there is nothing to prove"
@@ -138,24 +142,45 @@ def prove(function: Callable, *args: Any, **kwargs: Any) -> Proof:
     return proof_of(launches, host.unseen, host.complete)
 
 
-def proof_of(launches: Sequence[SizedLaunch], unseen: dict[str, int] | None = None, complete: bool = True) -> Proof:
-    """The claims of launches; launches that are alike are one."""
+def counterexample(function: Callable, *args: Any, **kwargs: Any) -> Claim | None:
+    """Look for a counterexample alone, on few ways through the host code, and end with the first one that has some: that with the
+    smallest sizes. None if nothing is refuted. Whole numbers that a kernel loads are taken to be 0, which every index may be.
+
+    >>> def copied(x, n):
+    ...     y = torch.empty_like(x)
+    ...     _ = copy[(4,)](x, y, n, BLOCK=256)
+    >>> counterexample(copied, torch.ones(1000), 1000).shapes
+    [(1,)]
+    """
+    for launches in islice(SizedHost(function, args, kwargs).ways(), FEW):
+        refuted = [
+            claim for launch in proof_of(launches, zeros=True).launches for claim in launch.claims if claim.fault
+        ]
+        if refuted:
+            return min(refuted, key=lambda claim: sum(claim.sizes.values()))
+    return None
+
+
+def proof_of(
+    launches: Sequence[SizedLaunch], unseen: dict[str, int] | None = None, complete: bool = True, zeros: bool = False
+) -> Proof:
+    """The claims of launches; launches that are alike are one. zeros: see Deciding."""
     result: dict[Any, ProvedLaunch] = {}
     for launch in launches:
         key = launch.front, tuple(launch.values), launch.grid, tuple(launch.holds)
         if key not in result:
-            result[key] = _of_launch(launch)
+            result[key] = _of_launch(launch, zeros)
     return Proof(list(result.values()), unseen or {}, complete)
 
 
-def _of_launch(launch: SizedLaunch) -> ProvedLaunch:
-    began = time.perf_counter()
+def _of_launch(launch: SizedLaunch, zeros: bool) -> ProvedLaunch:
+    began = time.process_time()
     front = launch.front
     passed = [
         _passed(i, value, one) for i, ((_, value), one) in enumerate(zip(launch.values, launch.examples, strict=True))
     ]
     result = accesses(front.module, Sites(front.sources), passed, launch.grid)
-    deciding = Deciding(launch, result)
+    deciding = Deciding(launch, result, zeros)
     names = _names(launch)
     claims, fine = [], {}
     for access in deciding.accesses.each:
@@ -185,7 +210,7 @@ def _of_launch(launch: SizedLaunch) -> ProvedLaunch:
             for what, number, f in launch.guessed
             if what not in names.values()
         ],
-        time.perf_counter() - began,
+        time.process_time() - began,
     )
 
 
@@ -203,7 +228,7 @@ def _passed(number: int, value: Tensor | SizeFormula | None, example: Any) -> Va
 
 def _claim(access: Access, about: Property, decision: Decision, deciding: Deciding, names: dict[str, str]) -> Claim:
     outcome, because = decision.outcome, decision.why
-    sizes, fault = {}, None
+    sizes, fault, faults = {}, None, None
     if decision.place >= 0:
         site, what = deciding.accesses.places[decision.place]
         because = f"{what} in line {site.line}: `{site.source}`{site.inner}"
@@ -214,13 +239,18 @@ def _claim(access: Access, about: Property, decision: Decision, deciding: Decidi
         fixed = {one.name for condition in deciding.launch.untold for one in formulas.symbols_of(condition)}
         sizes = {names.get(name, name): number for name, number in decision.sizes.items() if name not in fixed}
         kind = "out of bounds" if about == "inside its tensor" else "race"
-        faults = faults_with(deciding.launch, decision.sizes)
         names_there = [
             name for name, one in deciding.launch.values if one is not None and _shares(one, access, deciding)
         ]
-        fault = next((f for f in faults or [] if _is(f, kind, access, names_there)), None)
+        for zeros in (
+            (True,) if deciding.zeros else (False, True)
+        ):  # an index of the example may lie outside a smaller tensor
+            faults = faults_with(deciding.launch, decision.sizes, zeros)
+            fault = next((f for f in faults or [] if _is(f, kind, access, names_there)), None)
+            if fault:
+                break
         outcome = "counterexample" if fault else "not decided"
-        because = "" if fault else f"a launch with {_listed(sizes)}, {_otherwise(faults)}"
+        because = "" if fault else because or f"a launch with {_listed(sizes)}, {_otherwise(faults)}"
     return Claim(
         access.site,
         access.op,
@@ -231,7 +261,13 @@ def _claim(access: Access, about: Property, decision: Decision, deciding: Decidi
         fault,
         because,
         decision.smallest,
+        _shapes(deciding.launch, decision.sizes) if fault and decision.sizes is not None else [],
     )
+
+
+def _shapes(launch: SizedLaunch, sizes: dict[str, int]) -> list[tuple[int, ...]]:
+    """The shapes of the function's tensors; a size that does not matter to the launch is that of the example."""
+    return [tuple(formulas.value(size, {**launch.symbols, **sizes}) for size in shape) for shape in launch.shapes]
 
 
 def _shares(one: Tensor | SizeFormula, access: Access, deciding: Deciding) -> bool:

@@ -20,8 +20,9 @@ from tritontrace.ttir.launching import KernelError, KernelFault
 MOST = 1 << 22  # elements of all tensors, and programs, of a launch that is tried
 
 
-def faults_with(launch: SizedLaunch, sizes: dict[str, int]) -> list[Fault] | None:
-    """The faults of the launch for these sizes; None if it is too large to be tried, or does not run."""
+def faults_with(launch: SizedLaunch, sizes: dict[str, int], zeros: bool = False) -> list[Fault] | None:
+    """The faults of the launch for these sizes; None if it is too large to be tried, or does not run. zeros: whether whole numbers in its
+    tensors are 0."""
     made: dict[int, torch.Tensor] = {}
     new: deque[tuple[Any, Any]] = deque()
     try:
@@ -32,7 +33,8 @@ def faults_with(launch: SizedLaunch, sizes: dict[str, int]) -> list[Fault] | Non
         for (_, value), example in zip(launch.values, launch.examples, strict=True):
             if isinstance(value, Tensor):
                 order = list(value.order) if value.order is not None else None
-                again = made.setdefault(value.storage, filled(example, _sizes(value, sizes), order))
+                numbers = torch.zeros_like(example) if zeros and not example.is_floating_point() else example
+                again = made.setdefault(value.storage, filled(numbers, _sizes(value, sizes), order))
                 new.append((example, again))
             else:
                 new.append((example, formulas.value(value, sizes) if value is not None else example))
@@ -63,7 +65,7 @@ def _sizes(tensor: Tensor, sizes: dict[str, int]) -> list[int]:
     return [formulas.value(size, sizes) for size in tensor.sizes]
 
 
-MOST_FILLED = 1 << 24  # elements
+MOST_FILLED = 1 << 20  # elements
 
 
 def filled(example: torch.Tensor, shape: list[int], order: list[int] | None) -> torch.Tensor:

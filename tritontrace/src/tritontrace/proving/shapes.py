@@ -17,7 +17,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from tritontrace.proving import formulas
 from tritontrace.proving.formulas import SizeFormula, symbol, whole
-from tritontrace.proving.sizes import Size, sized
+from tritontrace.proving.sizes import Size, formula_of, sized
 
 MOST = (
     1 << 30
@@ -116,7 +116,11 @@ class SizedShapes(TorchFunctionMode):
         return self._by_number[number]
 
     def _learn(self, tensor: torch.Tensor, given: list[Any], how: str) -> None:
-        """Find the formulas of a new tensor's sizes among those of what it was made of."""
+        """Find the formulas of a new tensor's sizes: of its shape, where that is given as numbers or as another tensor's, or among those
+        of what it was made of."""
+        if (written := self._as_given(tensor, given)) is not None:
+            self._known[tensor] = written
+            return
         known: dict[int, SizeFormula] = {}
         for one in given:
             if isinstance(one, Size):
@@ -137,6 +141,22 @@ class SizedShapes(TorchFunctionMode):
             else:
                 outcome.append(known[number] if number in known else self._symbol(number))
         self._known[tensor] = tuple(outcome)
+
+    def _as_given(self, tensor: torch.Tensor, given: list[Any]) -> tuple[SizeFormula, ...] | None:
+        """The formulas of a shape that stands among what a tensor was made of, number by number: two of them that are equal for these sizes
+        need not be equal for others, and one of them may be 1."""
+        shape = tuple(tensor.shape)
+        for one in given:
+            if isinstance(one, torch.Tensor) and tuple(one.shape) == shape:
+                return self.shape(one)
+        numbers = [one for one in given if isinstance(one, int)]
+        for first in range(len(numbers) - len(shape) + 1):
+            some = numbers[first : first + len(shape)]
+            if tuple(map(int, some)) == shape and any(isinstance(one, Size) for one in some):
+                return tuple(
+                    formula_of(n) if isinstance(n, Size) or not self.literals else self._symbol(n) for n in some
+                )
+        return None
 
 
 def axes(tensor: torch.Tensor) -> list[int] | None:

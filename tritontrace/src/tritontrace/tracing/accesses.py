@@ -54,9 +54,9 @@ class Instruction:
     by_all: bool = False
     again: bool = False
     unread: bool = False
-    itemsize: int = field(init=False, compare=False)
-    lanes: int = field(init=False, compare=False)
-    layout: tuple[int, ...] = field(init=False, compare=False)
+    itemsize: int = field(init=False)
+    lanes: int = field(init=False)
+    layout: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "itemsize", elements.itemsize(self.element))
@@ -220,7 +220,7 @@ class Accesses:
         bits = spread(self._arithmetic.to_memory(values, at.element), at.axes, len(addresses))
         bits = bits.reshape(len(addresses), at.lanes)
         self.changes += 1
-        self._look_for_poison(hits, values, at)
+        self._look_for_poison(hits, values, at, len(addresses))
         for hit in hits:
             hit.store_from(bits)
         self._kept += values.nbytes
@@ -251,7 +251,6 @@ class Accesses:
         tells_all = at.asks and at.lanes == 1  # one thread does it, and all get its result, by way of shared memory
         if tells_all and (waiting := programs[at.again | _known(self._read, programs, False)]).size:
             self.barrier(waiting)
-        first = self.turn + 1
         hits = self._look(at, programs, addresses, mask)
 
         def in_lanes(x: np.ndarray) -> np.ndarray:
@@ -263,10 +262,10 @@ class Accesses:
             for hit, batch in zip(hits, self.batches[len(self.batches) - len(hits) :], strict=True):
                 batch.puts = partial(_in_lanes, self._arithmetic.to_memory(new, at.element), hit)
         changes = self.changes
-        self._look_for_poison(hits, values, at)
+        self._look_for_poison(hits, values, at, len(addresses))
         for hit in hits:
             self._update(at, hit, kind, before, new, want, at.asks)
-        self._synchronise(at, programs, addresses, mask, sem, first, None if want is None else (before == want).any(1))
+        self._synchronise(at, programs, addresses, mask, sem, None if want is None else (before == want).any(1))
         if tells_all:
             self.meet(programs)
         if self.asked is not None:
@@ -351,11 +350,7 @@ class Accesses:
                 else:
                     mine = _flat(mine)
                     offsets = mine[chosen] - region.start
-                    on = (
-                        on
-                        if on is None or (on.ndim == 2 and len(on) == len(offsets))
-                        else np.broadcast_to(on, mine.shape)[chosen]
-                    )
+                    on = lanes[chosen] if lanes is not None and on is lanes else on
                     lowest = _ends(offsets, on)[0]
                     hit = Hit(region, at.itemsize, _these(rows, chosen), None, lowest, offsets, on)
                 if hit.askew():
@@ -364,20 +359,17 @@ class Accesses:
                     region.change()
                 self._count(at, hit, whose)
                 hits.append(hit)
-        if at.op == "atomic":
-            self.turn += len(programs)
         return hits
 
-    def _look_for_poison(self, hits: Sequence[Hit], values: np.ndarray, at: Instruction) -> None:
-        """Tell of lanes whose values come from a load that left them out, and that reach memory."""
+    def _look_for_poison(self, hits: Sequence[Hit], values: np.ndarray, at: Instruction, rows: int) -> None:
+        """Tell of lanes whose values come from a load that left them out, and that reach memory. rows: of the access."""
         if not self.poisoned or self._zeros:
             return
         lost = self._arithmetic.is_poison(values, at.element)
         if not lost.any():
             return
+        every = spread(lost, at.axes, rows).reshape(-1, at.lanes)
         for hit, batch in zip(hits, self.batches[len(self.batches) - len(hits) :], strict=True):
-            rows = len(hit.lowest) if isinstance(hit.rows, slice) else int(np.max(hit.rows)) + 1
-            every = spread(lost, at.axes, max(rows, len(lost))).reshape(-1, at.lanes)
             elements, programs, mine = batch.of_each(_in_lanes(every, hit))
             if mine.any():
                 self._faults.undefined(batch, elements[mine], programs[mine], sorted(self.poisoned))
@@ -387,7 +379,7 @@ class Accesses:
         Raises KernelFault if a lane lies in none."""
         which = self.arena.which(low)
         if self._in_one(which, high).all():
-            if len(which) == 1 or (which == which[0]).all():
+            if (which == which[0]).all():
                 yield self.arena.regions[int(which[0])], slice(None), lanes
                 return
             for number in np.unique(which):
@@ -457,7 +449,7 @@ class Accesses:
                 at.site,
                 region,
                 numbers,
-                self._turns(at, hit.rows, len(numbers)),
+                np.full(len(numbers), self.turn),
                 of_all(hit.lowest),
                 hit.shape,
                 addresses,
@@ -472,12 +464,6 @@ class Accesses:
             ),
             at.unread,
         )
-
-    def _turns(self, at: Instruction, rows: Any, programs: int) -> np.ndarray:
-        """(programs,) the turn of each program. An operation of all is one turn; an atomic is not, since they do it one after the other."""
-        if at.op == "atomic" and not isinstance(rows, slice):
-            return self.turn + rows
-        return self.turn + (np.arange(programs) if at.op == "atomic" else np.zeros(programs, np.int64))
 
     def _access(self, region: Region, at: Instruction) -> Access:
         key = (region.name, at.op, at.site.kernel, at.site.line)
@@ -512,11 +498,10 @@ class Accesses:
         addresses: np.ndarray,
         mask: np.ndarray | None,
         sem: str,
-        first: int,
         swapped: np.ndarray | None,
     ) -> None:
-        """Note what an atomic orders. first: the turn of the first program; swapped: for atomic_cas, the lanes where it took
-        place. One that did not take place releases nothing."""
+        """Note what an atomic orders. swapped: for atomic_cas, the programs in which it took place. One that did not take place
+        releases nothing."""
         if sem == "relaxed":
             return
         acquire, release = at.asks and sem != "release", sem != "acquire"
@@ -526,7 +511,7 @@ class Accesses:
             told = release and (swapped is None or bool(swapped[row]))
             threads = threads_of(at.layout, None if mask is None else mask[row])
             for address in np.unique(active)[:MAX_SYNCHRONISING].tolist():
-                self.syncs.append(Sync(first + row, number, address, acquire, told, met[row], threads))
+                self.syncs.append(Sync(self.turn, number, address, acquire, told, met[row], threads))
 
 
 class Asked:
@@ -603,7 +588,7 @@ def _alike(
     everyone = slice(None)
     if mask is None:
         yield everyone, addresses, None
-    elif len(mask) == 1 or (mask == mask[0]).all():
+    elif (mask == mask[0]).all():
         if mask[0].any():
             yield everyone, addresses, None if mask[0].all() else mask[0]
     else:

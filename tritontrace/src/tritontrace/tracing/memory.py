@@ -41,16 +41,17 @@ class Region:
     elements   those of the tensor as a kernel was given it last: fewer than the storage holds, or more, if its strides say so
     """
 
+    start: int
+    changed: bool
+    read_only: bool
+    elements: int
+
     def __init__(self, name: str, storage: torch.UntypedStorage, itemsize: int, initialised: bool, base: int):
         self.name = name
         self.storage = storage  # held, so that its address is not given to another tensor during the trace
         self.nbytes = storage.nbytes()
         self.itemsize = itemsize
         self.base = base
-        self.start = 0
-        self.changed = False
-        self.read_only = False
-        self.elements = self.size
         self.reads: np.ndarray | None = None  # until something is loaded
         self.writes: np.ndarray | None = None
         self.loaded: np.ndarray | None = None
@@ -69,8 +70,7 @@ class Region:
         self.changed, self.loaded, self.stored = False, None, None
         self._edges.clear()
         self._single.clear()
-        whole = _bytes_of(self.storage)
-        self._bytes = (whole if self.storage.device.type == "cpu" else whole.cpu()).numpy()
+        self._bytes = _bytes_of(self.storage).cpu().numpy()
         self._before: np.ndarray | None = None
         self._views: dict[tuple[int, int], np.ndarray] = {}
 
@@ -78,9 +78,9 @@ class Region:
         """All of it as integers of that many bytes; with `run`, from each of these on the next `run` of them."""
         view = self._views.get((itemsize, run))
         if view is None:
-            view = self._bytes[: self.nbytes // itemsize * itemsize].view(f"i{itemsize}")
+            view = _integers(self._bytes, itemsize)
             if run:
-                view = np.lib.stride_tricks.as_strided(view, (max(0, view.size - run + 1), run), (itemsize, itemsize))
+                view = np.lib.stride_tricks.sliding_window_view(view, run, writeable=True)
             self._views[itemsize, run] = view
         return view
 
@@ -120,13 +120,11 @@ class Region:
         if counts is None:
             counts = self._single[load] = np.zeros(self.size, np.uint32)
         at = offsets // self.itemsize + more // self.itemsize
-        if at.ndim == 2 and 1 not in at.shape and at[0, 1] - at[0, 0] > at[1, 0] - at[0, 0] > 0:
-            at = (
-                at.T
-            )  # memory in the order in which it lies: a column's lanes are far from one another, its programs are not
+        if at.ndim == 2 and at[0, -1] > at[-1, 0]:  # a column's lanes are far from one another, its programs are not:
+            at = at.T  # memory in the order in which it lies
         at = at.reshape(-1)
         for part in range(itemsize // self.itemsize):
-            np.add.at(counts, at + part if part else at, np.uint32(times))
+            np.add.at(counts[part:], at, np.uint32(times))
 
     def _counted(self, load: bool) -> np.ndarray | None:
         edges, single = self._edges.get(load), self._single.get(load)
@@ -154,14 +152,8 @@ class Region:
 
     def varied(self) -> bool:
         """Whether what this launch loaded, once it has ended, are different values: of equal ones, equal results say nothing."""
-        if self.loaded is None:
-            return False
-        items = (
-            _bytes_of(self.storage)
-            .cpu()
-            .numpy()[: self.nbytes // self.itemsize * self.itemsize]
-            .view(f"i{self.itemsize}")
-        )
+        assert self.loaded is not None
+        items = _integers(_bytes_of(self.storage).cpu().numpy(), self.itemsize)
         items = items[self.loaded[: items.size] > 0]
         return bool((items != items[:1]).any())
 
@@ -185,7 +177,7 @@ class Batch:
     """One load, store or atomic of one place in a kernel, done by several programs together.
 
     programs   (n,) their numbers in start order, x fastest
-    turns      (n,) its turn in this launch: one for all, but of an atomic, which programs do one after the other
+    turns      (n,) its turn in this launch: one for all, since programs that learn of one another run one by one
     lowest     (n,) the address of each program's lowest active lane, in bytes from the start of the region
     shape      how the lanes lie from there, if all do alike; else
     passed     (n,) how many barriers each program has passed
@@ -266,7 +258,7 @@ class Batch:
         else:
             lanes = np.nonzero(self.mask)[1]
         parts = self.itemsize // self.region.itemsize
-        return np.repeat(lanes, parts) if parts > 1 else lanes
+        return np.repeat(lanes, parts)
 
     @property
     def layout(self) -> tuple[int, ...]:
@@ -430,7 +422,7 @@ class Arena:
         return self.regions[i] if i >= 0 and high <= self.ends[i] else None
 
     def nearest(self, address: int) -> Region:
-        return min(self.regions, key=lambda r: max(r.start - address, address - (r.start + r.nbytes - 1), 0))
+        return min(self.regions, key=lambda r: max(r.start - address, address - (r.start + r.nbytes - 1)))
 
     def end_launch(self, completed: bool) -> None:
         for region in self.regions:
@@ -444,6 +436,11 @@ def bytes_behind(tensor: torch.Tensor) -> torch.Tensor:
 
 def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+
+def _integers(raw: np.ndarray, itemsize: int) -> np.ndarray:
+    """Bytes as integers of so many bytes each: those that do not fill one are left out."""
+    return raw[: raw.size // itemsize * itemsize].view(f"i{itemsize}")
 
 
 def quietly() -> ExitStack:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ class Recorded:
     poisoned   (kernel, line) of each load that left lanes out and gave no `other`: NaN or a wild integer came of it
     sources    the text of each kernel, by name;  helpers  by the kernel, of the functions that it calls
     fronts  what the compiler's front end made of each launch
+    compilable each launch that it accepted, with its front and its arguments
     regions    the tensors that kernels were given;  fault_log  what a GPU would get wrong;  watching  by variable
     """
 
@@ -37,6 +39,7 @@ class Recorded:
         self.sources: dict[str, Source] = {}
         self.helpers: dict[str, dict[str, Source]] = {}
         self.fronts: list[Front] = []
+        self.compilable: list[tuple[Launch, Front, dict[str, Any]]] = []
         self.regions = Regions(names or {}, inputs)
         self.fault_log = Faults()
         self.watching: dict[str, list[Watched]] = {}

@@ -64,6 +64,7 @@ def table(trace: Recorded) -> str:
     lines += [*show.summary(trace), faults_in_all(trace.faults)]
     lines += [f"{place(trace, fault.kernel, fault.line)}: {fault.kind}: {fault.sentence}" for fault in trace.faults]
     lines += [f"{place(trace, note.kernel, note.line)}: {note.sentence}" for note in trace.notes]
+    lines += [f"{place(trace, kernel, line)}: {sentence}" for kernel, line, sentence in show.of_warps(trace)]
     if worst:
         lines.append(f"{place(trace, worst.kernel, worst.access.line)}: {worst.sentence}")
     return "\n".join(line.rstrip() for line in lines)

@@ -12,11 +12,13 @@ from dataclasses import asdict, fields
 from importlib.resources import files
 from typing import Any, TypeVar
 
+from tritontrace.compiled.warps import from_data as warps_from_data
 from tritontrace.results import Access, Fault, Flops, Footprint, Launch, LineFlops, Multiplied, Note, Passes, Simulated
 from tritontrace.tracing.faults import Faults
 from tritontrace.tracing.recorded import Recorded
 from tritontrace.tracing.report import place, reads_per_byte
 from tritontrace.tracing.traced import Trace
+from tritontrace.tracing.warps import slow
 from tritontrace.ttir.sources import Source
 
 T = TypeVar("T")
@@ -82,6 +84,7 @@ def _launch(trace: Recorded, number: int, launch: Launch) -> dict[str, Any]:
             for fault in trace.faults_of(number)
         ],
         "simulated": asdict(launch.simulated) if launch.simulated else None,
+        "warps": asdict(launch.warps) | {"slow": [asdict(each) for each in slow(launch)]} if launch.warps else None,
     }
 
 
@@ -168,6 +171,7 @@ def _launched(data: Mapping[str, Any]) -> Launch:
         data["busiest_bytes"],
         tf32=data["tf32"],
         simulated=_simulated(found) if (found := data.get("simulated")) else None,
+        warps=warps_from_data(warps) if (warps := data.get("warps")) else None,
         sampled_from=data.get("sampled_from", 0),
     )
 

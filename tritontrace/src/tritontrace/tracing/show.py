@@ -14,9 +14,11 @@ from functools import reduce
 from html import escape
 from operator import add
 
-from tritontrace.results import COUNTERS, Access, Launch
+from tritontrace.compiled.places import Places
+from tritontrace.results import COUNTERS, Access, Launch, Passes, Requests
 from tritontrace.tracing.pattern import SECTOR
 from tritontrace.tracing.recorded import Recorded
+from tritontrace.tracing.warps import by_line, slow
 from tritontrace.words import plural
 
 COLUMNS = (
@@ -226,7 +228,19 @@ def _remarks(trace: Recorded, worst: Worst | None) -> list[str]:
         *([worst.sentence] if worst else []),
         *(fault.sentence for fault in trace.faults),
         *(note.sentence for note in trace.notes),
+        *(sentence for _, _, sentence in of_warps(trace)),
     ]
+
+
+def of_warps(trace: Recorded) -> list[tuple[str, int, str]]:
+    """(kernel, line, sentence) of each line that is slow by what the compiler made of it, and of each kernel that it refused."""
+    once = {}
+    for launch in trace.launches:
+        if launch.warps and launch.warps.complaint:
+            once[launch.kernel, 1, launch.warps.complaint] = None
+        for each in slow(launch):
+            once[launch.kernel, Places.line(each.line), each.sentence] = None
+    return list(once)
 
 
 # ----------------------------------------------------------------------------------------------------- the table
@@ -332,7 +346,10 @@ class Annotated(str):
 
 @dataclass
 class Line:
-    """A line of a kernel, and what it moved and computed in all launches of the kernel; access is None if it moves nothing."""
+    """A line of a kernel, and what it moved and computed in all launches of the kernel; access is None if it moves nothing.
+
+    warps   what the compiler made of it: bytes of a lane, sectors of a request, passes at shared memory
+    """
 
     number: int
     text: str
@@ -340,6 +357,10 @@ class Line:
     share: float = 0.0  # of the bytes of the line that moves most
     worst: bool = False
     flops: int = 0
+    warps: tuple[str, str, str] = ("", "", "")
+
+
+OF_WARPS = ("lane bytes", "sectors (needed)", "bank conflicts")  # of one request; passes for each that is needed
 
 
 def annotated(trace: Recorded) -> Annotated:
@@ -361,21 +382,43 @@ def _lines(trace: Recorded, kernel: str) -> Iterator[Line]:
     flops = Counter()
     for each in (each for launch in trace.launches if launch.kernel == kernel for each in launch.line_flops):
         flops[each.line] += each.flops.total if each.function == kernel else 0
+    warps = {}
+    for launch in (each for each in trace.launches if each.kernel == kernel):
+        warps |= {line: _of_line(requests, passes) for line, requests, passes in by_line(launch)}
     most = max((access.bytes for access in sums.values()), default=1)
     worst = worst_line(groups(trace))
     for number, text in trace.sources[kernel].numbered():
         access = sums.get(number)
         is_worst = worst is not None and (worst.kernel, worst.access.line) == (kernel, number)
-        yield Line(number, text.rstrip(), access, access.bytes / most if access else 0.0, is_worst, flops[number])
+        share = access.bytes / most if access else 0.0
+        yield Line(number, text.rstrip(), access, share, is_worst, flops[number], warps.get(number, Line.warps))
+
+
+def _of_line(requests: list[Requests], passes: list[Passes]) -> tuple[str, str, str]:
+    """The cells of OF_WARPS: of several accesses the narrowest, and the one that touches most for what it needs."""
+    width = str(min(each.lane_bytes for each in requests)) if requests else ""
+    seen = [each for each in requests if each.requests and not each.by_data]
+    widest = max(seen, key=lambda each: each.spread, default=None)
+    sectors = _of_needed(widest.sectors / widest.requests, widest.needed / widest.requests) if widest else ""
+    conflicts = max((each.conflicts for each in passes), default=1.0)
+    return width, sectors, f"× {conflicts:.3g}" if conflicts > 1 else ""
+
+
+def _of_needed(number: float, needed: float) -> str:
+    """ "32 (4)", and "4" where no fewer would do."""
+    return f"{number:.3g} ({needed:.3g})" if number > needed else f"{number:.3g}"
 
 
 def _source_text(kernel: str, lines: list[Line]) -> str:
-    computes = any(line.flops for line in lines)
-    rows = [f"{'bytes':>14} {'efficiency':>10}" + f" {'FLOPs':>14}" * computes + f"  {kernel}"]
+    computes, asked = any(line.flops for line in lines), any(any(line.warps) for line in lines)
+    head = f"{'bytes':>14} {'efficiency':>10}" + f" {'FLOPs':>14}" * computes
+    rows = [head + "".join(f" {name}" for name in OF_WARPS) * asked + f"  {kernel}"]
     for line in lines:
         note = f"{line.access.bytes:>14,} {percent(line.access.efficiency):>10}" if line.access else " " * 25
         if computes:
             note += f" {line.flops:>14,}" if line.flops else " " * 15
+        if asked:
+            note += "".join(f" {cell:>{len(name)}}" for name, cell in zip(OF_WARPS, line.warps, strict=True))
         rows.append(f"{note}  {line.number:>3} {line.text}" + f"  {WORST}" * line.worst)
     return "\n".join(row.rstrip() for row in rows)
 
@@ -384,8 +427,8 @@ def _source_html(kernel: str, lines: list[Line]) -> str:
     mono = (
         "font-family: var(--jp-code-font-family, monospace); padding: 0 10px; color: inherit; background: transparent"
     )
-    computes = any(line.flops for line in lines)
-    columns = ["bytes", "efficiency", *(["FLOPs"] if computes else []), "line", "source"]
+    computes, asked = any(line.flops for line in lines), any(any(line.warps) for line in lines)
+    columns = ["bytes", "efficiency", *["FLOPs"] * computes, *OF_WARPS * asked, "line", "source"]
     head = "".join(
         f'<th scope="col" style="text-align: {"left" if name == "source" else "right"}; {mono}">{name}</th>'
         for name in columns
@@ -400,7 +443,8 @@ def _source_html(kernel: str, lines: list[Line]) -> str:
             for cell in (
                 moved,
                 efficiency,
-                *([f"{line.flops:,}" if line.flops else ""] if computes else []),
+                *[f"{line.flops:,}" if line.flops else ""] * computes,
+                *line.warps * asked,
                 line.number,
             )
         )

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
+from tritontrace.gpu import planned_for
+from tritontrace.results import Warps
 from tritontrace.tracing import show
 from tritontrace.tracing.launcher import Launcher
 from tritontrace.tracing.opening import opened
 from tritontrace.tracing.recorded import Recorded
+from tritontrace.tracing.warps import ask
 from tritontrace.tracing.work import Work
 from tritontrace.ttir.launching import Order
 
@@ -46,6 +49,22 @@ class Trace(Recorded):
     def source(self) -> show.Annotated:
         """The kernels' source with bytes and efficiency next to each line: text, and HTML where a notebook shows it."""
         return show.annotated(self)
+
+    def warps(self, gpu: str | None = None, seconds: float = 120) -> list[Warps]:
+        """Ask the compiler how the warps of each launch access memory: see compiled.warps_for. None of this is asked by a trace itself.
+
+        gpu   such as "A100 80GB" or "sm_80": by default this one, or an H200;  seconds  for all that must be compiled
+
+        Returns the Warps of each launch. From then on the table names the lines that are slow for what they say, the source has
+        their numbers beside it, and as_data writes them. Raises ValueError for a trace that was read back.
+
+        >>> with trace() as asked:
+        ...     _ = copy[(4,)](x, y, 1000, BLOCK=256)
+        >>> (found,) = asked.warps()
+        >>> [(each.op, each.lane_bytes, each.narrow) for each in found.requests]
+        [('load', 4, False), ('store', 4, False)]
+        """
+        return ask(self, gpu or planned_for().architecture, seconds)
 
     def heatmap(
         self,

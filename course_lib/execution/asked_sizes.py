@@ -1,0 +1,88 @@
+"""The sizes that an exercise asks about, read from its cases: an answer need not be right for others, however many numbers those have.
+
+A size along which some case is no power of two is free: it is any multiple of what divides it in all cases, from the smallest on.
+Others (the width of a head, a row that is one block) have the values that cases have. Where one size is never less than another, it
+never is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import permutations
+from math import gcd
+from typing import Any
+
+import torch
+
+from course_lib.exercise import Case
+
+MOST_ELEMENTS = 100_000  # of all tensors of an example
+Axis = tuple[str, int]  # an argument and one of its axes
+Shapes = Mapping[Axis, int]
+AskedSizes = dict[str, Any]
+"""Plain data. free: [argument, axis, least, step];  ordered: [argument, axis, argument, axis], the first being no less than the second;
+fixed: [argument, axis];  values: for each case, those of the fixed ones."""
+
+
+def example(cases: Sequence[Case], seed: int = 0) -> dict[str, Any] | None:
+    """The smallest arguments, all contiguous, of those whose sizes differ most; None if there are none."""
+    drawn = [case.arguments(seed) for case in cases]
+    handy = [one for one in drawn if 0 < _elements(one) <= MOST_ELEMENTS and all(map(_is_dense, _tensors(one)))]
+    return max(handy, key=lambda one: (len({*sizes(one).values()} - {1}), -_elements(one)), default=None)
+
+
+def asked(cases: Sequence[Case], arguments: Mapping[str, Any], seed: int = 0) -> AskedSizes:
+    """The sizes that cases ask about, of those whose arguments have the axes of these."""
+    axes = sizes(arguments)
+    alike = [shapes for case in cases if (shapes := sizes(case.arguments(seed))).keys() == axes.keys()]
+    free = [axis for axis in axes if any(shapes[axis] & (shapes[axis] - 1) for shapes in alike)]
+    fixed = [axis for axis in axes if axis not in free]
+    return {
+        "free": [[*a, min(s[a] for s in alike), gcd(*(s[a] for s in alike))] for a in free],
+        "ordered": [[*a, *b] for a, b in permutations(free, 2) if all(s[a] >= s[b] for s in alike)],
+        "fixed": [[*axis] for axis in fixed],
+        "values": [list(values) for values in dict.fromkeys(tuple(s[axis] for axis in fixed) for s in alike)],
+    }
+
+
+def within(of: AskedSizes, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, which raises ValueError for arguments of other sizes."""
+
+    def limited(**arguments: Any) -> Any:
+        def size(name: str, axis: int) -> int:
+            return arguments[name].shape[axis]
+
+        fixed = [size(*axis) for axis in of["fixed"]]
+        if not any(all(a == b for a, b in zip(fixed, values, strict=True)) for values in of["values"]):
+            raise ValueError("no case has such sizes")
+        for name, axis, least, step in of["free"]:
+            if (least > 1 and size(name, axis) < least) or (step > 1 and size(name, axis) % step):
+                raise ValueError("no case has such a size")
+        for name, axis, other, of_other in of["ordered"]:
+            if size(name, axis) < size(other, of_other):
+                raise ValueError("no case has such sizes")
+        return function(**arguments)
+
+    return limited
+
+
+def sizes(arguments: Mapping[str, Any]) -> dict[Axis, int]:
+    """The size along each axis of the tensors among arguments."""
+    return {
+        (name, axis): size
+        for name, value in arguments.items()
+        if isinstance(value, torch.Tensor)
+        for axis, size in enumerate(value.shape)
+    }
+
+
+def _tensors(arguments: Mapping[str, Any]) -> list[torch.Tensor]:
+    return [value for value in arguments.values() if isinstance(value, torch.Tensor)]
+
+
+def _elements(arguments: Mapping[str, Any]) -> int:
+    return sum(tensor.numel() for tensor in _tensors(arguments))
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    return tensor.is_contiguous()

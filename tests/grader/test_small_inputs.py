@@ -1,0 +1,21 @@
+"""What the judge says of an answer that reaches outside a tensor, beside what it says of the case: it runs where answers are recorded."""
+
+import pytest
+
+pytest.importorskip("z3")
+
+from course_lib import criteria
+from course_lib.exercises import find
+from grader.audit.variants import of_unit
+
+SHOWN = criteria.ALREADY.partition("{")[0]
+
+
+@pytest.mark.parametrize("name, told", [("no mask on the load", "(1, 1)"), ("one row a program", "")])
+def test_a_small_input_that_shows_a_missing_mask_is_told_and_takes_no_point(judge, name, told):
+    exercise = find("coalescing.transpose")
+    variant = next(v for v in of_unit("coalescing") if (v.exercise, v.name) == (exercise.id, name))
+    verdict = judge.judge(exercise, variant.cells(), 1)
+    before, shown, after = verdict.remark.partition(SHOWN)
+    assert bool(shown) == bool(told) and told in after
+    assert {f.key for f in verdict.findings if f.lost and not f.bonus} == set(variant.loses)
