@@ -1,4 +1,4 @@
-"""How much sooner two GPUs are done with a class than one: `python benchmarks/class_on_gpus.py`, about two minutes on two GPUs.
+"""How much sooner two GPUs are done with a class than one: `python benchmarks/class_on_gpus.py`, two to three minutes on two GPUs.
 
 A class hands in the published answer to one kernel exercise, each student's text another one. It is judged as `grader autograde` judges
 it, by as many workers on the first GPU and then on the first two. Who starts the workers is not in the times: a larger class pays that
@@ -44,16 +44,16 @@ def judged(exercise_id: str, students: int, workers: int) -> dict[str, object]:
 
         list(room.judge(jobs(first, lambda n: small, workers)))  # torch is loaded in each
         class_ = jobs(exercise, lambda n: [*imports, (name, f"{source}\n# {n}")], students)
-        before, found = time.perf_counter(), []
+        before, results = time.perf_counter(), []
         for _, verdicts in room.judge(class_):
-            found += [[v.points, v.bonus > 0, v.gpu] for v in verdicts.values()]
-        return {"seconds": time.perf_counter() - before, "verdicts": sorted(found), "on": room.device}
+            results += [[v.points, v.bonus > 0, v.gpu] for v in verdicts.values()]
+        return {"seconds": time.perf_counter() - before, "verdicts": sorted(results), "on": room.device}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--exercise", default="start.add_one")
-    parser.add_argument("--students", type=int, default=12)
+    parser.add_argument("--students", type=int, default=8)
     parser.add_argument("--workers", type=int, default=4)
     options = parser.parse_args()
     if os.environ.get(ONE_CLASS):
@@ -64,13 +64,13 @@ def main() -> int:
     if torch.cuda.device_count() < 2:
         print("This benchmark needs two NVIDIA GPUs.")
         return 2
-    found = []
+    runs = []
     for gpus in ("0", "0,1"):
         seen = os.environ | {"CUDA_VISIBLE_DEVICES": gpus, ONE_CLASS: "1"}
         done = subprocess.run([sys.executable, __file__, *sys.argv[1:]], env=seen, stdout=subprocess.PIPE, check=True)
-        found.append(json.loads(done.stdout.splitlines()[-1]))
-        print(f"GPUs {gpus}, {found[-1]['on']}: {options.students} answers in {found[-1]['seconds']:.1f} s", flush=True)
-    one, two = found
+        runs.append(json.loads(done.stdout.splitlines()[-1]))
+        print(f"GPUs {gpus}, {runs[-1]['on']}: {options.students} answers in {runs[-1]['seconds']:.1f} s", flush=True)
+    one, two = runs
     share = two["seconds"] / one["seconds"]
     alike = one["verdicts"] == two["verdicts"] and all(gpu for *_, gpu in one["verdicts"])
     print(f"Two GPUs took {share:.2f} of the time of one (goal {GOAL}); verdicts alike: {'yes' if alike else 'no'}.")

@@ -10,12 +10,19 @@ Predicted and counted:
     stores    Access.l2_sectors  |  sectors that L1 sends to L2
     DRAM      distinct 64-byte units loaded  |  bytes read from DRAM, which it fetches 64 at a time
     dots      Flops.dot          |  operations of the tensor cores
+
+And what the compiler says of warps (warps_for), in a table of its own:
+    requests  instructions of warps at global memory  |  requests at L1, for loads (with cp.async) and stores
+    sectors   of these requests                       |  sectors that L1 was asked for
+    passes    at shared memory                        |  wavefronts there;  conflicts  |  bank conflicts
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
 import sys
 from datetime import date
 from pathlib import Path
@@ -32,6 +39,7 @@ from course_lib import trace  # noqa: E402
 from course_lib.figures import counters  # noqa: E402
 from course_lib.figures.counters import TOLERANCE  # noqa: E402
 from course_lib.hardware import measurements  # noqa: E402
+from tritontrace import warps_for  # noqa: E402
 from tritontrace.profiling import nsight, predicted  # noqa: E402
 
 TABLE = ROOT / "benchmarks" / "results" / "trace_vs_counters.md"
@@ -46,8 +54,17 @@ METRICS: dict[str, tuple[str, ...]] = nsight.SUMS | {  # each is the sum of thes
     "fp32_adds": ("smsp__sass_thread_inst_executed_op_fadd_pred_on",),
     "fp32_multiplications": ("smsp__sass_thread_inst_executed_op_fmul_pred_on",),
     "fp32_fmas": ("smsp__sass_thread_inst_executed_op_ffma_pred_on",),
+    "load_requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld",),
+    "store_requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_st",),
+    "shared_load_passes": ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld",),
+    "shared_store_passes": ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st",),
+    "shared_load_conflicts": ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld",),
+    "shared_store_conflicts": ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st",),
 }
-
+# of these the numbers get all that this GPU counts: those of cp.async and ldmatrix have other names on other cards
+MORE = re.compile(
+    r"^(?:l1tex__|smsp__|sm__)\w*(?:bank_conflicts|wavefronts|requests)\w*(?:shared|ldgsts|ldsm)\w*", re.M
+)
 
 NO_LIGER = "liger_kernel cannot be imported here, so Liger's 24 launches are left out: pip install --no-deps liger-kernel==0.8.5"
 
@@ -67,6 +84,33 @@ def predict(launch: Launch) -> dict[str, int]:
     return predicted(t)
 
 
+def of_warps(launch: Launch) -> dict[str, int]:
+    """What all its warps do, as the compiler lays their lanes for this GPU; an sm_90 where there is none."""
+    major, minor = torch.cuda.get_device_capability() if torch.cuda.is_available() else (9, 0)
+    found = warps_for(
+        launch.kernel, *launch.on("cpu"), grid=launch.grid, gpu=f"sm_{major}{minor}", programs=None, **launch.constants
+    )
+    numbers = {"by_data": int(any(each.by_data for each in found.requests)), "whole": int(found.whole)}
+    for op in ("load", "store"):
+        requests = [each for each in found.requests if each.op == op]
+        passes = [each for each in found.passes if each.op == op]
+        numbers |= {
+            f"{op}_requests": sum(each.requests for each in requests),
+            f"l1_{op}_sectors": sum(each.sectors for each in requests),
+            f"shared_{op}_passes": sum(each.passes for each in passes),
+            f"shared_{op}_conflicts": sum(each.passes - each.needed for each in passes),
+        }
+    return numbers
+
+
+def metrics() -> tuple[list[str], list[str]]:
+    """Those of METRICS that this GPU has, and its other counters of shared memory."""
+    text = subprocess.run(["ncu", "--query-metrics"], capture_output=True, text=True).stdout
+    known = set(re.findall(r"^\w+", text, re.M))
+    wanted = [name for name in nsight.names(METRICS) if not known or name.removesuffix(".sum") in known]
+    return wanted, sorted({f"{name}.sum" for name in MORE.findall(text)} - set(wanted))
+
+
 def launch_all() -> None:
     """Launch each kernel twice under Nsight Compute: first uncounted, so that it is compiled, then counted."""
     for launch in [*LAUNCHES, *of_liger("cuda")]:
@@ -82,11 +126,12 @@ def launch_all() -> None:
 
 
 def count(launches: int) -> list[dict[str, float]]:
-    """The counters of each launch, in order."""
-    rows = nsight.counted([sys.executable, __file__, "--launch"], nsight.names(METRICS))
+    """The counters of each launch, in order; those that METRICS does not name by their own names."""
+    wanted, others = metrics()
+    rows = nsight.counted([sys.executable, __file__, "--launch"], wanted + others)
     if len(rows) != launches:
         raise SystemExit(f"Nsight Compute counted {len(rows)} launches, expected {launches}. Is profiling allowed?")
-    return [nsight.added(row, METRICS) for row in rows]
+    return [nsight.added(row, METRICS) | {name: row[name] for name in others if row.get(name)} for row in rows]
 
 
 # ----------------------------------------------------------------------------------------------------- reasons
@@ -169,7 +214,32 @@ def table(numbers: dict) -> str:
         *[f"{i}. {text}" for i, text in enumerate(notes, start=1)],
         "",
     ]
-    return "\n".join([*head, *lines, *tail])
+    return "\n".join([*head, *lines, *tail, *table_of_warps(entries)])
+
+
+OF_WARPS = {
+    "load_requests": "load requests", "l1_load_sectors": "sectors", "store_requests": "store requests",
+    "l1_store_sectors": "sectors", "shared_load_passes": "shared load passes", "shared_load_conflicts": "conflicts",
+    "shared_store_passes": "shared store passes", "shared_store_conflicts": "conflicts",
+}  # fmt: skip
+
+
+def table_of_warps(entries: list[dict]) -> list[str]:
+    """The compiler's warps against the counters, where they were compared; a row for each kernel, "predicted / counted" unless equal."""
+    lines = []
+    for entry in (entry for entry in entries if "warps" in entry):
+        w, c = entry["warps"], entry["counted"]
+        cells = [f"{w[k]:,}" if w[k] == c[k] else f"{w[k]:,} / {c[k]:,.0f}" for k in OF_WARPS]
+        lines.append(f"| {entry['name']}{', addresses by data' * w['by_data']} | {' | '.join(cells)} |")
+    head = [
+        "## Warps, as the compiler lays their lanes",
+        "",
+        "Where both are equal there is one number, else *predicted / counted*.",
+        "",
+        f"| kernel | {' | '.join(OF_WARPS.values())} |",
+        "| --- " * (1 + len(OF_WARPS)) + "|",
+    ]
+    return [*head, *lines, ""] if lines else []
 
 
 def note(name: str, title: str, what: str, predicted: dict, counted: dict) -> str:
@@ -198,7 +268,7 @@ def main() -> int:
             print(NO_LIGER)
         counted = count(len(LAUNCHES) + len(liger))
         rows = [
-            {"name": launch.name, "predicted": predict(launch), "counted": c}
+            {"name": launch.name, "predicted": predict(launch), "warps": of_warps(launch), "counted": c}
             for launch, c in zip([*LAUNCHES, *liger], counted, strict=True)
         ]
         numbers = {

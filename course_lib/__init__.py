@@ -27,6 +27,7 @@ A check
     judging.py        what was observed -> a verdict
     execution/        runs the student's code; what it does to memory tells tritontrace, a library of its own
     criteria/         what was observed -> findings
+    catalogue/        what they say of it: sentences by id
     mistakes.py       where a result is wrong, and the mistake it looks like
     common_mistakes.py  which kind of wrong a result is, by the inputs alone
     render/           a verdict as text and HTML

@@ -139,7 +139,6 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     after = logbook.next_after(exercise) if found.outcome == "right" and not building else ""
     tree = json.dumps(wire.to_tree(found)) if building else ""
     points = Points(found.points, render.text(found, after), render.html(found, after), tree).display_result()
-    _give_back()
     if watched and any(finding.late for finding in found.findings):
         afterwards.go_on(found, partial(_judged_with_patience, exercise, entry, seed))
     for measure in measures:
@@ -172,12 +171,20 @@ def _judged_with_patience(exercise: Exercise, entry: Any, seed: int) -> Verdict:
     return trials if isinstance(trials, Verdict) else criteria.judge(exercise, trials)
 
 
-def _give_back() -> None:
-    """Return to the system what this process has freed: inputs and results of a check are 20 to 60 MB, and the heap would keep them."""
+def _give_back(*_: Any) -> None:
+    """Return to the system what this process has freed: inputs and results of a check are 20 to 60 MB, a drawing 10 to 20, and the heap
+    would keep them."""
     with suppress(OSError, AttributeError):  # not every C library can
         ctypes.CDLL(None).malloc_trim(0)
 
 
+def _give_back_after_each_cell() -> None:
+    notebook = render.shell()
+    if notebook is not None and _give_back not in notebook.events.callbacks["post_run_cell"]:
+        notebook.events.register("post_run_cell", _give_back)
+
+
+_give_back_after_each_cell()
 _hints_given: Counter[str] = Counter()
 _lost_again: Counter[str] = Counter()  # checks of an exercise in a row that gave less than all points
 

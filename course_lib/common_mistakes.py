@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.exercise import Trial
 
 MOST_ELEMENTS = 1 << 18  # of all arguments together: with more, looking would take longer than judging
@@ -25,38 +26,29 @@ def misread(arguments: dict[str, Any], is_result_of: Callable[[dict[str, Any]], 
     if sum(x.numel() for x in tensors.values()) > MOST_ELEMENTS:
         return ""
     for name, x in tensors.items():
-        for what, strides in _other_strides(x):
+        for id, facts, strides in _other_strides(x):
             if (read := _viewed(x, strides)) is not None and is_result_of(arguments | {name: read}):
-                return f"This is the result for `{name}` {what.format(name=name)}"
+                return say(id, name=name, **facts)
     return ""
 
 
-def _other_strides(x: torch.Tensor) -> Iterator[tuple[str, Sequence[int]]]:
-    """Yield what a kernel may take for the strides of a tensor, and how that is said."""
+def _other_strides(x: torch.Tensor) -> Iterator[tuple[str, dict[str, int], Sequence[int]]]:
+    """Yield what a kernel may take for the strides of a tensor: a message's id, its parameters, and the strides."""
     strides = x.stride()
     axes = [axis for axis in range(x.dim()) if x.shape[axis] > 1]
     for i, first in enumerate(axes):
         for second in axes[i + 1 :]:
             swapped = list(strides)
             swapped[first], swapped[second] = strides[second], strides[first]
-            sentence = (
-                f"read with its strides {first} and {second} swapped: does each multiply the index along its own axis?"
-            )
-            yield sentence, swapped
+            yield "criteria.kind.strides_swapped", {"first": first, "second": second}, swapped
     contiguous = torch.empty(x.shape, device="meta").stride()
     if axes and contiguous[axes[-1]] != strides[axes[-1]]:
         unit = [*strides]
         unit[axes[-1]] = 1
-        yield (
-            f"read as if elements along axis {axes[-1]} were neighbours: multiply their index by {{name}}.stride({axes[-1]}).",
-            unit,
-        )
+        yield "criteria.kind.neighbours", {"axis": axes[-1]}, unit
     other = next((axis for axis in axes if contiguous[axis] != strides[axis]), None)
     if other is not None:
-        yield (
-            f"read as if it were contiguous: its elements along axis {other} lie {{name}}.stride({other}) apart. Is that number used?",
-            contiguous,
-        )
+        yield "criteria.kind.contiguous", {"axis": other}, contiguous
 
 
 def _viewed(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor | None:
@@ -66,11 +58,6 @@ def _viewed(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor | None:
         return None
     read = x.as_strided(x.shape, tuple(strides))
     return None if torch.equal(read.nan_to_num(), x.nan_to_num()) else read
-
-
-ACROSS = (
-    "The numbers of the right result, stored where its transpose has them: are the two strides of the store swapped?"
-)
 
 
 def stored_across(seen: torch.Tensor) -> torch.Tensor | None:
@@ -96,8 +83,8 @@ def constant(right: torch.Tensor, seen: torch.Tensor) -> str:
     if off > 2e-3 or abs(times) < 1e-6 or abs(times - 1) < 0.02:
         more = float((seen - right).mean())
         alike = float((seen - right - more).abs().max()) < 2e-3 * abs(more)
-        return f"Each element is {abs(more):.4g} {'more' if more > 0 else 'less'} than the right one." if alike else ""
-    return f"Each element is {times:.4g} times the right one: a factor that is missing, or one too many?"
+        return say(f"criteria.kind.{'more' if more > 0 else 'less'}", difference=abs(more)) if alike else ""
+    return say("criteria.kind.times", factor=times)
 
 
 def rounded(right: torch.Tensor, seen: torch.Tensor) -> str:
@@ -108,8 +95,7 @@ def rounded(right: torch.Tensor, seen: torch.Tensor) -> str:
             continue
         right = right.double()
         if bool(((seen.double() - right).abs() <= 0.51 * finfo.eps * right.abs() + finfo.smallest_normal).all()):
-            name = str(dtype).removeprefix("torch.")
-            return f"Each element is the right one, rounded to {name}: does the kernel convert to it, or a buffer have that dtype?"
+            return say("criteria.kind.rounded", dtype=str(dtype).removeprefix("torch."))
     return ""
 
 
@@ -131,10 +117,11 @@ def unread(trials: Sequence[Trial], wrong: Sequence[Trial]) -> str:
         for launch in t.evidence.launches
         if (unused := [name for name in launch.unread if not lengths[launch.kernel, name]])
     }
-    return " ".join(
-        f"Your kernel `{kernel}` never uses its parameter{'s' * (len(unused) > 1)} {', '.join(f'`{name}`' for name in unused)}."
+    sentences = [
+        say("criteria.kind.unread", kernel=kernel, parameters=len(unused), names=[f"`{name}`" for name in unused])
         for kernel, unused in names.items()
-    )
+    ]
+    return sentences[0] if len(sentences) == 1 else " ".join(sentences)
 
 
 def right_while_short(right: Sequence[Trial], wrong: Sequence[Trial]) -> str:
@@ -153,12 +140,10 @@ def right_while_short(right: Sequence[Trial], wrong: Sequence[Trial]) -> str:
     if len(apart) != 1:
         return ""
     ((lengths, (name, axis)),) = apart.items()
-    which = {1: "last", 2: "last but one"}.get(axis, f"{axis}th from the last")
-    return (
-        f"Right where the {which} axis of `{name}` has at most {max(lengths[: len(right)])} elements, and wrong from "
-        f"{min(lengths[len(right) :])} on: does a loop end before the axis does? Or is something wrong from the second block on: a "
-        "pointer that does not go on by a whole block times its own stride, a mask, or what goes from block to block?"
-    )
+    known = {1: say("criteria.kind.last"), 2: say("criteria.kind.last_but_one")}
+    which = known.get(axis) or say("criteria.kind.from_the_last", axis=axis)
+    short = max(lengths[: len(right)])
+    return say("criteria.kind.short", axis=which, name=name, right=short, wrong=min(lengths[len(right) :]))
 
 
 def _length(trial: Trial, name: str, axis: int) -> int:

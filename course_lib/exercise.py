@@ -336,6 +336,7 @@ class Exercise:
     allows     what torch may do inside the function besides allocations and views, as aten names ("add", "copy_")
     called     how a check calls the function where f(**arguments) will not do: a name in course_lib.execution.calls.CALLS
     given      functions in the exercise's cell that are not the student's to change: the grader puts the course's in their place
+    kernels    those that it asks about: its notebook has a cell of them (grader/building/build.py)
     blank      what is said of the function where a call gives nothing
     wiring     the most that an answer earns with the published functions in place of the student's, if those that it calls have earned
                less themselves; None where the exercise asks for enough besides
@@ -370,6 +371,7 @@ class Exercise:
     without: Sequence[str] = ()
     # trap: what a kernel is judged through is not the student's: provided.py puts the course's in place
     given: Sequence[str] = ()
+    kernels: Sequence[Any] = ()
     mistakes: Sequence[MistakeMatcher] = ()
     twist: str = ""
     asks: str = ""

@@ -60,9 +60,9 @@ def judge(
         on_gpu.run(exercise, logs or record(_other_inputs(trials, seed)), trials, gpu.run)
     except (ChildLost, ValueError) as error:  # it was recorded once, and cannot be again: that is not the kernel's
         on_gpu.note(trials, "failed", str(error))
-    found = criteria.judge(exercise, trials, gpu_counts=gpu.counts)
-    if not found.points or not exercise.bonus:
-        return found
+    untimed = criteria.judge(exercise, trials, gpu_counts=gpu.counts)
+    if not untimed.points or not exercise.bonus:
+        return untimed
     case = exercise.bonus[0].case
     kernels = {key for trial in trials for key in trial.evidence.kernels}
     try:

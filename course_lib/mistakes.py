@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.exercise import Case, ErrorMap, MistakeMatcher, Trial
 from tritontrace.results import Cause
 
@@ -51,31 +52,19 @@ def first_difference(wrong: torch.Tensor, expected: torch.Tensor, seen: torch.Te
     index = tuple(int(i) for i in wrong.nonzero()[0])
     place = "[" + ", ".join(map(str, index)) + "]"
     count, total = int(wrong.sum()), wrong.numel()
-    share = f"{count:,} of {total:,} {'element' if total == 1 else 'elements'} {'differs' if count == 1 else 'differ'}"
+    share = {"wrong": count, "all": total, "place": place}
     if not values:  # 0, inf and nan say what went wrong and nothing of the data
         got = float(seen[index])
-        return f"{share}, first at {place}" + (f": got {got:g}" if got == 0 or not math.isfinite(got) else "")
+        telling = got == 0 or not math.isfinite(got)
+        return (
+            say("criteria.looks.first_telling", **share, got=got)
+            if telling
+            else say("criteria.looks.first_hidden", **share)
+        )
     right, got = (f"{float(x[index]):.6g}" for x in (expected, seen))
     if right == got:
         right, got = (f"{float(x[index]):.9g}" for x in (expected, seen))
-    return f"{share}, first at {place}: expected {right}, got {got}"
-
-
-NOT_STORED = "Your kernel did not store these elements: memory that nobody wrote shows as NaN here."
-STILL_ZERO = "Your kernel did not store these elements: they hold the 0 that was there before."
-LEFT_OUT = "Does a mask leave them out, does a loop end before them, or has the grid too few programs?"
-NO_STORE = "Your kernel stores nothing here: does a mask leave everything out, or does a loop take no turn?"
-ZEROS = (
-    "Your kernel stores 0 everywhere: does a loop take no turn here, does a mask leave everything out, did the numbers under- or "
-    "overflow on the way?"
-)
-ALL_ZERO = "Everything is zero: did the kernel store anything, does a loop take no turn here, did numbers under- or overflow on the way?"
-NO_PROGRAM = "No program ran on this input: has the grid 0 programs here? `//` rounds down, triton.cdiv rounds up."
-NO_KERNEL = "No kernel is launched on this input."
-NO_LAUNCH = (
-    "The last call launches no kernel, and an earlier one does: is a result kept? Each call is given other numbers, in tensors that "
-    "may look the same."
-)
+    return say("criteria.looks.first", **share, right=right, got=got)
 
 
 def looks_like(
@@ -100,28 +89,23 @@ def looks_like(
     bad = seen[wrong].double()
     if kernel and bool(wrong.all()) and bool((seen == 0).all()):
         stored_nothing = unstored == seen.numel() * seen.element_size()
-        return NO_STORE if stored_nothing else ZEROS if unstored == 0 else ALL_ZERO
+        return say(f"criteria.looks.{'no_store' if stored_nothing else 'zeros' if unstored == 0 else 'all_zero'}")
     for name, value in arguments.items():
         if _holds(value, seen):
-            return f"The result equals the input `{name}`: is anything computed, and is it stored?"
+            return say("criteria.looks.input", name=name)
         if isinstance(value, torch.Tensor) and _in_the_same_order(value, seen):
-            return f"The result holds the numbers of `{name}` in the order of `{name}`: does each go where it belongs?"
+            return say("criteria.looks.input_in_order", name=name)
     if seen.dim() == 2 and seen.shape[0] == seen.shape[1] and torch.equal(seen, expected.T.to(seen.dtype)):
-        return "The result is the transpose of the right one: are the two strides swapped?"
+        return say("criteria.looks.transposed")
     if not kernel:
         return ""
     turned = _side_of_turned_tiles(expected, seen)
     if turned:
-        what = f"Each tile of {turned} x {turned} is in its place, and is transposed in itself"
-        if any(_holds(value, expected) for value in arguments.values()):
-            return f"{what}, and nothing is to be turned in a copy: are the two `None`s swapped in the load, or in the store?"
-        return f"{what}: is it turned twice (by tl.trans or permute, and by the offsets of the store), or not at all?"
+        copied = any(_holds(value, expected) for value in arguments.values())
+        return say(f"criteria.looks.tiles_{'of_a_copy' if copied else 'turned'}", side=turned)
     unmoved = _side_of_unmoved_tiles(expected, seen)
     if unmoved:
-        return (
-            f"Each tile of {unmoved} x {unmoved} is right in itself, and lies where the one on the other side of the diagonal belongs: are "
-            "the rows and columns at which a tile begins swapped in the store, too?"
-        )
+        return say("criteria.looks.tiles_unmoved", side=unmoved)
     nan = bool(bad.isnan().all()) and not bool(expected.isnan().any())
     empty = nan or bool((bad == 0).all())
     along = "column" if seen.dim() > 1 else "element"
@@ -132,28 +116,19 @@ def looks_like(
         tail = _tail(some.transpose(0, 1).flatten(1), "row", empty)
     tail = tail or _tail(some.flatten(0, 1).T, along, empty) or _period(columns, along) or _period(rows, "row")
     if empty and unstored == bad.numel() * seen.element_size():  # the kernel stored all elements but these
-        return f"{NOT_STORED if nan else STILL_ZERO} {tail or LEFT_OUT}"
+        one = say(f"criteria.looks.{'not_stored' if nan else 'still_zero'}")
+        return say("criteria.looks.both", one=one, other=tail or say("criteria.looks.left_out"))
     return _of_nan(tail, stored=unstored == 0, poisoned=poisoned) if nan else tail
 
 
 def _of_nan(tail: str, stored: bool, poisoned: Sequence[str]) -> str:
     """Say where NaN comes from. stored: the kernel stored it."""
-    lanes = (
-        f"Masked positions loaded without `other` hold NaN here and anything on a GPU ({', '.join(poisoned)}): do they reach the "
-        "result?"
-        if poisoned
-        else ""
-    )
+    lanes = say("criteria.looks.poisoned", lines=[*poisoned]) if poisoned else ""
     if tail:
-        return f"{tail} {lanes}".rstrip()
-    causes = "inf / inf, inf - inf, 0 / 0, a stride that reads between the rows, or a sum that starts from torch.empty"
+        return say("criteria.looks.both", one=tail, other=lanes) if lanes else tail
     if lanes:
-        return f"{lanes} Other causes of NaN: {causes}."
-    if stored:
-        return f"Your kernel stored every element, and computed or loaded NaN: {causes}?"
-    return (
-        f"Memory that nobody wrote shows as NaN here: did nothing store these elements? Other causes of NaN: {causes}."
-    )
+        return say("criteria.looks.poisoned_or", poisoned=lanes)
+    return say(f"criteria.looks.{'nan_stored' if stored else 'nan'}")
 
 
 def _holds(value: Any, result: torch.Tensor) -> bool:
@@ -202,31 +177,26 @@ def _tail(wrong: torch.Tensor, axis: str, empty: bool) -> str:
     start = int(bad.to(torch.int8).argmax())
     if not bool(bad[start:].all()):
         return ""
-    several = "matrices" if axis == "matrix" else f"{axis}s"
     if start <= bad.numel() // 2:
-        right = f"{several} 0 to {start - 1}" if start > 1 else f"{axis} 0"
+        right = _range(axis, 0, start - 1)
         if float(wrong[start:].double().mean()) < NEARLY_ALL:
             return ""  # elsewhere, too, something is right
         if empty:
-            return (
-                f"Right in {right} alone: does a mask or a loop end too early, has the grid too few programs, or do the offsets not "
-                "move on?"
-            )
+            return say("criteria.looks.right_alone_empty", where=right)
         if axis != "matrix" and start % 8:
             return ""  # no block ends there
-        return (
-            f"Right in {right} alone: do the offsets move on from program to program, by whole blocks and right strides? "
-            "If they do, what is new from there on: a mask, or the bounds of a loop?"
-        )
+        return say("criteria.looks.right_alone", where=right)
     if axis == "column" and start % 8 and not empty:
         return ""  # no block begins there
-    which = f"{several} {start} to {bad.numel() - 1}" if start < bad.numel() - 1 else f"{axis} {start}"
-    if axis == "matrix":
-        return f"Wrong in {which} alone: does a loop end before it, or is something wrong for it that is right for the others?"
-    return (
-        f"Wrong in {which} alone: is the last, partial block missing (triton.cdiv in the grid), its mask wrong, or does another "
-        "program take its place?"
-    )
+    where = _range(axis, start, bad.numel() - 1)
+    return say(f"criteria.looks.wrong_{'matrix' if axis == 'matrix' else 'alone'}", where=where)
+
+
+def _range(axis: str, first: int, last: int) -> str:
+    """Say which indices along an axis."""
+    if first == last:
+        return say(f"criteria.looks.{axis}", first=first)
+    return say(f"criteria.looks.{'matrices' if axis == 'matrix' else f'{axis}s'}", first=first, last=last)
 
 
 def _period(bad: torch.Tensor, axis: str) -> str:
@@ -236,7 +206,7 @@ def _period(bad: torch.Tensor, axis: str) -> str:
         return ""
     steps = where.diff()
     if bool((steps == steps[0]).all()) and int(steps[0]) > 1:
-        return f"Wrong in one of every {int(steps[0])} {axis}s: an offset that is wrong once per block or per program?"
+        return say("criteria.looks.period", period=int(steps[0]), axis=say(f"criteria.looks.every_{axis}s"))
     return ""
 
 
@@ -286,13 +256,10 @@ def on_race(stores: str) -> MistakeMatcher:
 
 
 RACES = {  # by Fault.between, what is most special first
-    "threads": "The threads of a program do not wait for one another: tl.debug_barrier() between a store and a load of the same "
-    "elements, or values that stay in a variable.",
-    "lanes": "Several positions of one block store to the same element: does something, % or tl.minimum, lead positions past the "
-    "end back into the tensor? A mask leaves them out.",
+    "threads": say("criteria.race.threads"),
+    "lanes": say("criteria.race.lanes"),
     "stores": "",
-    "load and store": "A program loads what another one stores in the same launch, and nothing says which comes first: use two "
-    "launches, or another tensor.",
+    "load and store": say("criteria.race.load_and_store"),
 }
 
 
@@ -339,10 +306,7 @@ def row_by_row_into_columns(expected: Callable[..., torch.Tensor]) -> MistakeMat
                 # trap: an input that is read without its strides leads to the same numbers
                 strides_are_read = not any(launch.unread for launch in trial.evidence.launches)
                 if strides_are_read and torch.equal(output, right.reshape(right.shape[::-1]).T):
-                    return (
-                        "Stored row by row into an output that lies column by column: torch.empty_like takes over the strides "
-                        "of what it is given. Is your output contiguous?"
-                    )
+                    return say("criteria.looks.row_by_row")
         return ""
 
     return look

@@ -44,6 +44,11 @@ GPUMode = Literal["none", "shown", "counts"]
 """What a class does with a GPU: nothing; kernels run there, too, and what is wrong there is shown; or it is wrong."""
 
 
+def sources(package: Path) -> list[Path]:
+    """All that a package can do and say: its code, and its catalogue of sentences."""
+    return sorted([*package.rglob("*.py"), *package.glob("catalogue/*.toml")])
+
+
 def exercises(unit: str) -> dict[str, Exercise]:
     """The exercises of a unit such as "04_memory_coalescing", by id. Raises ValueError if there is no such unit."""
     from course_lib.exercises import UNITS

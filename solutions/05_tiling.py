@@ -1007,40 +1007,7 @@ for tile, warp_tile in (((16, 16), (16, 16)), ((64, 64), (32, 32)), ((128, 128),
 # the second, each program computes a strip of a row of `c`. In each step it multiplies one number of `a` by a piece of
 # a row of `b`. In the third, each program computes a tile.
 
-
-# %%
-@triton.jit
-def naive(a_ptr, b_ptr, c_ptr, N, K, BLOCK_K: tl.constexpr):
-    """One element of c for each program: a row of a, times a column of b."""
-    m, n = tl.program_id(0), tl.program_id(1)
-    acc = 0.0
-    for start in range(0, K, BLOCK_K):
-        k = start + tl.arange(0, BLOCK_K)
-        acc += tl.sum(tl.load(a_ptr + m * K + k).to(tl.float32) * tl.load(b_ptr + k * N + n).to(tl.float32))
-    tl.store(c_ptr + m * N + n, acc.to(c_ptr.dtype.element_ty))
-
-
-@triton.jit
-def strip(a_ptr, b_ptr, c_ptr, N, K, BLOCK_N: tl.constexpr):
-    """A strip of a row of c for each program: one number of a, times a piece of a row of b, for each k."""
-    m, cols = tl.program_id(0), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
-    acc = tl.zeros((BLOCK_N,), tl.float32)
-    for k in range(0, K):
-        acc += tl.load(a_ptr + m * K + k).to(tl.float32) * tl.load(b_ptr + k * N + cols).to(tl.float32)
-    tl.store(c_ptr + m * N + cols, acc.to(c_ptr.dtype.element_ty))
-
-
-@triton.jit
-def tile(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr):
-    """A square tile of c for each program."""
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
-    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
-    for start in range(0, K, BLOCK):
-        k = start + tl.arange(0, BLOCK)
-        acc = tl.dot(tl.load(a_ptr + rows * K + k[None, :]), tl.load(b_ptr + k[:, None] * N + cols), acc)
-    tl.store(c_ptr + rows * N + cols, acc.to(c_ptr.dtype.element_ty))
-
+# %% given="tiling.ladder"
 
 # %% [markdown]
 # ## Exercise: predict the ladder

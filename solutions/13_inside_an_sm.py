@@ -428,59 +428,7 @@ for tile, warp_tile, thread_tile in (
 # What does the compiler make of your tiles? `compile_for` says it in a table, and `ptx_for` and `sass_for` show the
 # code. Here are five kernels to read. They are compiled for a GPU that you need not have.
 
-
-# %%
-@triton.jit
-def copy_rows(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
-    """Copy a row in each program."""
-    i = tl.program_id(0) * stride + tl.arange(0, BLOCK)
-    tl.store(out_ptr + i, tl.load(x_ptr + i))
-
-
-@triton.jit
-def one_chain(x_ptr, out_ptr, steps, BLOCK: tl.constexpr):
-    """Compute y = y * x + 1/2 again and again: one chain."""
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + i)
-    y = x
-    for _ in range(0, steps):
-        y = y * x + 0.5
-    tl.store(out_ptr + i, y)
-
-
-@triton.jit
-def two_chains(x_ptr, out_ptr, steps, BLOCK: tl.constexpr):
-    """Compute two such chains, which do not need one another, and add their results."""
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + i)
-    y, z = x, 2 * x
-    for _ in range(0, steps):
-        y = y * x + 0.5
-        z = z * x + 0.25
-    tl.store(out_ptr + i, y + z)
-
-
-@triton.jit
-def by_pointers(a_ptr, b_ptr, c_ptr, N, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Compute a tile of a product, by addresses."""
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
-    cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
-    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
-    for start in range(0, K, BLOCK_K):
-        k = start + tl.arange(0, BLOCK_K)
-        acc = tl.dot(tl.load(a_ptr + rows * K + k[None, :]), tl.load(b_ptr + k[:, None] * N + cols), acc)
-    tl.store(c_ptr + rows * N + cols, acc.to(c_ptr.dtype.element_ty))
-
-
-@triton.jit
-def by_descriptors(a_desc, b_desc, c_desc, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Compute the same tile, by descriptors."""
-    m, n = tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK
-    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
-    for k in range(0, K, BLOCK_K):
-        acc = tl.dot(a_desc.load([m, k]), b_desc.load([k, n]), acc)
-    c_desc.store([m, n], acc.to(c_desc.dtype))
-
+# %% given="sm.machine_code"
 
 # %% [markdown]
 # We begin with the loop of `one_chain`, in PTX and in machine code. PTX is what Triton produces, for an abstract

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from course_lib.catalogue import say
 from course_lib.exercise import Trial
 from tritontrace.results import Access, Cause
-from tritontrace.words import plural
 
 WARP = 32
 SMALL_BLOCKS = "blocks smaller than a warp"
@@ -38,13 +38,4 @@ def _whole(access: Access) -> int:
 def in_words(cause: Cause) -> str:
     """Say what such a kernel does to a GPU, and what to do."""
     elements = int(cause.details["elements"])
-    at_work = f"{elements} of a program's threads {'has' if elements == 1 else 'have'} work"
-    blocks = (
-        "All others of your blocks' positions are masked"
-        if "masked" in cause.details
-        else f"Your blocks have {plural(elements, 'element')}"
-    )
-    return (
-        f"{blocks}: {at_work}, and a program has 128 unless you ask for another number. A program "
-        "is not a thread: give it a block of hundreds of elements, with a larger BLOCK in tl.arange(0, BLOCK)."
-    )
+    return say(f"criteria.blocks.{'masked' if 'masked' in cause.details else 'small'}", elements=elements)

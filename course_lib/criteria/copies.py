@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from course_lib.catalogue import say
 from course_lib.exercise import Trial
 from tritontrace.results import Launch
 
@@ -11,8 +12,8 @@ from tritontrace.results import Launch
 def copied_inputs(trial: Trial) -> tuple[str, str]:
     """(the kernel that copies inputs, a clause about it) of the first launch of a trial that copies some; ("", "")."""
     for launch in trial.evidence.launches:
-        if names := " and ".join(f"`{name}`" for name in copied_by(launch)):
-            return launch.kernel, f"kernel `{launch.kernel}` copies {names}"
+        if names := [f"`{name}`" for name in copied_by(launch)]:
+            return launch.kernel, say("criteria.result.copies", kernel=launch.kernel, inputs=names)
     return "", ""
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria.results import CostCriterion, of_group
 from course_lib.exercise import CodeLine, Exercise, Finding, Request, Spent, Trial
 from tritontrace.results import Access, Cause, Footprint, Launch, Saved, tensors_of
-from tritontrace.words import number, plural, times
+from tritontrace.words import rounded
 
 
 def accesses(trials: Sequence[Trial], op: str) -> list[Access]:
@@ -47,14 +48,14 @@ class Coalesced(CostCriterion):
 
     @property
     def title(self) -> str:
-        return "loads are dense" if self.op == "load" else "stores are dense"
+        return say(f"criteria.dense.title_{self.op}")
 
     @property
     def missed(self) -> str:
-        return f"wasteful {self.op}s"
+        return say(f"criteria.dense.missed_{self.op}")
 
     def count(self, group: Sequence[Trial]) -> Finding:
-        expected = f"at most {self.at_most} times the sectors that the used bytes fill"
+        expected = say("criteria.dense.allowed", at_most=self.at_most)
         counted = self._counted(accesses(group, self.op))
         total = sum(a.bytes for a in counted)
         large = [a for a in counted if a.bytes >= 0.02 * total]
@@ -63,7 +64,7 @@ class Coalesced(CostCriterion):
         if sum(a.bytes for a in small) >= 0.02 * total and self._wastes(small):
             wasteful += [a for a in small if self._wastes([a])]
         sectors, needed = _sectors(counted)
-        seen = f"{number(sectors)} sectors, {number(needed)} needed"
+        seen = say("criteria.dense.sectors", sectors=sectors, needed=needed)
         if not wasteful:
             spent = Spent("sectors", "touched", needed, sectors, self.at_most * needed)
             most = max(large, key=lambda a: a.bytes, default=None)
@@ -74,11 +75,9 @@ class Coalesced(CostCriterion):
         same = (worst.line, worst.tensor, worst.source)
         alike = [a for a in accesses([trial], self.op) if (a.line, a.tensor, a.source) == same]
         sectors, needed = _sectors([a for a in alike if self._wastes([a])])
-        detail = (
-            f"line {worst.line} uses {worst.efficiency * 32:.3g} of every 32 bytes it touches of `{worst.tensor}` "
-            f"(on {trial.case.name})"
-        )
-        seen = f"{number(sectors)} sectors, {number(needed)} needed"
+        used = worst.efficiency * 32
+        detail = say("criteria.dense.line", line=worst.line, used=used, tensor=worst.tensor, case=trial.case.name)
+        seen = say("criteria.dense.sectors", sectors=sectors, needed=needed)
         cause = Cause("waste", f"line {worst.line}", {"op": self.op, "tensor": worst.tensor})
         spent = Spent("sectors", "touched", needed, sectors, self.at_most * needed, trial.case.name)
         request = self._request(worst, group)
@@ -169,15 +168,13 @@ class ParallelWork(CostCriterion):
         programs = max(map(effective_programs, group))
         if programs >= asked:
             return found
-        title = f"at least {asked} programs share the work"
         few = self.lost(
-            f"the work of {plural(programs, 'program')}",
-            expected=f"at least {asked} programs that share {largest.case.name}",
-            detail=_one_by_one(largest.evidence.launches)
-            or _of_copies(largest, asked)
-            or "A program runs on one SM, and a GPU has about a hundred: cut the work into parts, and give each part a program of its own.",
+            say("criteria.programs.work_of", programs=programs),
+            expected=say("criteria.programs.share", programs=asked, case=largest.case.name),
+            detail=_one_by_one(largest.evidence.launches) or _of_copies(largest, asked) or say("criteria.programs.cut"),
         )
-        return replace(few, title=title, missed="too few programs")
+        title = say("criteria.programs.title", programs=asked)
+        return replace(few, title=title, missed=say("criteria.programs.missed"))
 
 
 def _one_by_one(launches: Sequence[Launch]) -> str:
@@ -188,10 +185,7 @@ def _one_by_one(launches: Sequence[Launch]) -> str:
     kernel, most = max(alike.items(), key=lambda item: len(item[1]))
     if len(most) == 1 or passed_on(most) or len({frozenset(f.tensor for f in one.footprints) for one in most}) > 1:
         return ""
-    return (
-        f"Launches follow one another, and `{kernel}` is launched {len(most)} times for parts that do not need one another: launch it "
-        "once, on a grid with programs for all parts, and let tl.program_id tell which part."
-    )
+    return say("criteria.programs.one_by_one", kernel=kernel, launches=len(most))
 
 
 def _of_copies(trial: Trial, asked: int) -> str:
@@ -202,11 +196,7 @@ def _of_copies(trial: Trial, asked: int) -> str:
         return ""
     of_arguments = sum(f.read_bytes for f in _footprints([trial]) if f.tensor in inputs)
     copied = sum(f.read_bytes for f in _footprints([trial]) if f.tensor not in inputs and not _is_result(f.tensor))
-    return (
-        "Your kernels read copies, and hardly any argument: read the arguments where they lie."
-        if copied > of_arguments
-        else ""
-    )
+    return say("criteria.programs.copies") if copied > of_arguments else ""
 
 
 def copy_bytes(x: torch.Tensor, **_: Any) -> int:
@@ -219,27 +209,26 @@ class Traffic(ParallelWork):
     """Many programs move no more bytes than the task needs. needed: the arguments of a call -> bytes read and written at
     best."""
 
-    missed = "too many bytes moved"
+    missed = say("criteria.traffic.missed")
     needed: Callable[..., float]
     points: float = 0.0
     at_most: float = 1.05
     group: str = "performance"
-    title: str = "reads once, writes once"
+    title: str = say("criteria.traffic.title")
     programs: int = MIN_PROGRAMS
 
     def count(self, group: Sequence[Trial]) -> Finding:
         needed, moved = ([count(t) for t in group] for count in (self._needed, _moved_bytes))
         allowed = self.at_most * sum(needed)
-        seen = f"{number(sum(moved))} bytes moved"
         if sum(moved) <= allowed:
             spent = Spent("bytes", "moved", sum(needed), sum(moved), allowed)
-            return self.earned(f"{seen}, {number(allowed)} allowed", spent=spent)
+            return self.earned(say("criteria.traffic.moved_allowed", moved=sum(moved), allowed=allowed), spent=spent)
         # the numbers of one case, the one that is furthest above what is allowed
         worst = max(range(len(group)), key=lambda i: moved[i] / max(1, needed[i]))
         case, allowed = group[worst].case.name, self.at_most * needed[worst]
         return self.lost(
-            f"{number(moved[worst])} bytes moved",
-            expected=f"at most {number(allowed)} on {case}",
+            say("criteria.traffic.moved", moved=moved[worst]),
+            expected=say("criteria.traffic.allowed", allowed=allowed, case=case),
             detail=self._explain(group[worst], moved[worst] - allowed),
             spent=Spent("bytes", "moved", needed[worst], moved[worst], allowed, case),
         )
@@ -251,7 +240,7 @@ class Traffic(ParallelWork):
         """Name what costs most: all of it done twice, a tensor that a launch moves several times, one that is written and read back."""
         launches, inputs = trial.evidence.launches, trial.inputs[-1]
         if twice := _all_again(launches):
-            return f"everything is done {times(twice[1])}: `{twice[0]}` is launched again, and stores all of it again"
+            return say("criteria.traffic.all_again", kernel=twice[0], times=twice[1])
         worst = max(_footprints([trial]), key=_moved_again)
         nbytes, sentence = max(_detours(trial), default=(0, ""))
         if nbytes > _moved_again(worst) and 4 * nbytes > excess:
@@ -259,12 +248,17 @@ class Traffic(ParallelWork):
         reads = worst.read_bytes / max(1, worst.read_distinct_bytes)
         writes = worst.written_bytes / max(1, worst.written_distinct_bytes)
         if max(reads, writes) <= 1.01:
-            return f"in order: {_moves(launches)}"
-        op, often = ("load", f"read {times(reads)}") if reads > writes else ("store", f"written {times(writes)}")
+            return say("criteria.traffic.in_order", launches=[*map(_moves, launches[:6])])
+        op = "load" if reads > writes else "store"
         lines = {(a.line, a.source) for a in accesses([trial], op) if a.tensor == worst.tensor}
         names = _in_one_storage(worst.tensor, inputs)
-        which = f"`{worst.tensor}` is" if len(names) < 2 else f"{' and '.join(f'`{name}`' for name in names)} are"
-        return f"{which} {often}: {'; '.join(f'line {line} `{source}`' for line, source in sorted(lines))}"
+        return say(
+            f"criteria.traffic.{'read' if reads > writes else 'written'}_again",
+            tensors=[f"`{name}`" for name in (names if len(names) > 1 else [worst.tensor])],
+            one=len(names) < 2,
+            times=rounded(max(reads, writes)),
+            lines=[say("criteria.traffic.line", line=line, source=source) for line, source in sorted(lines)],
+        )
 
 
 def _moved_bytes(trial: Trial) -> int:
@@ -302,13 +296,16 @@ def _detours(trial: Trial) -> list[tuple[int, str]]:
             if f.written_bytes:
                 writer[f.tensor] = launch.kernel, writer.get(f.tensor, ("", 0))[1] + f.written_distinct_bytes
             if f.read_bytes and f.tensor in writer and 2 * writer[f.tensor][1] >= f.read_distinct_bytes:
-                lines = "; ".join(
-                    f"line {a.line} `{a.source}`" for a in launch.accesses if a.op == "load" and a.tensor == f.tensor
+                loads = [a for a in launch.accesses if a.op == "load" and a.tensor == f.tensor]
+                lines = [say("criteria.traffic.line", line=a.line, source=a.source) for a in loads]
+                facts = {"tensor": f.tensor, "kernel": writer[f.tensor][0], "any": bool(lines), "lines": lines}
+                alone = launch.kernel == facts["kernel"]
+                sentence = (
+                    say("criteria.traffic.detour", **facts)
+                    if alone
+                    else say("criteria.traffic.detour_of_two", reader=launch.kernel, **facts)
                 )
-                kernel = writer[f.tensor][0]
-                reader = f"`{launch.kernel}` " if launch.kernel != kernel else ""
-                who = f"`{kernel}` writes it and {reader}reads it back"
-                found.append((f.read_bytes, f"a detour through `{f.tensor}`: {who}{', ' if lines else ''}{lines}"))
+                found.append((f.read_bytes, sentence))
     return found
 
 
@@ -322,35 +319,33 @@ def passed_on(launches: Sequence[Launch]) -> bool:
     return False
 
 
-def _moves(launches: Sequence[Launch]) -> str:
-    """Say which launch reads and writes what."""
-    said = []
-    for launch in launches[:6]:
-        reads = ", ".join(f"`{f.tensor}`" for f in launch.footprints if f.read_bytes)
-        writes = ", ".join(f"`{f.tensor}`" for f in launch.footprints if f.written_bytes)
-        said.append(f"`{launch.kernel}` reads {reads or 'nothing'} and writes {writes or 'nothing'}")
-    return "; ".join(said)
+def _moves(launch: Launch) -> str:
+    """Say what a launch reads and writes."""
+    reads = [f"`{f.tensor}`" for f in launch.footprints if f.read_bytes]
+    writes = [f"`{f.tensor}`" for f in launch.footprints if f.written_bytes]
+    none = [say("criteria.traffic.nothing")]
+    return say("criteria.traffic.launch", kernel=launch.kernel, reads=reads or none, writes=writes or none)
 
 
 @dataclass
 class Programs(CostCriterion):
     """Enough programs keep a GPU's SMs busy, and no small part of them does all the work: see `effective_programs`."""
 
-    missed = "too few programs"
+    missed = say("criteria.programs.missed")
     programs: int
     points: float
     group: str = "tall"
 
     @property
     def title(self) -> str:
-        return f"at least {self.programs} programs share the work"
+        return say("criteria.programs.title", programs=self.programs)
 
     def count(self, group: Sequence[Trial]) -> Finding:
         fewest = min(map(effective_programs, group))
-        seen = plural(fewest, "program")
+        seen = say("criteria.programs.count", programs=fewest)
         if fewest >= self.programs:
             return self.earned(seen)
-        return self.lost(seen, detail="Cut the work into parts, and give each part a program.")
+        return self.lost(seen, detail=say("criteria.programs.parts"))
 
 
 @dataclass
@@ -361,7 +356,7 @@ class BuffersBelow(CostCriterion):
     result is no matrix of scores.
     """
 
-    missed = "buffers that are too large"
+    missed = say("criteria.buffers.missed")
     limit: Callable[..., float]
     points: float
     title: str
@@ -372,13 +367,12 @@ class BuffersBelow(CostCriterion):
         for trial in group:
             limit, buffers = self.limit(**trial.inputs[-1]), trial.evidence.buffers
             if buffers >= limit:
-                expected = f"less than {number(limit)} bytes on {trial.case.name}"
-                seen = f"{number(buffers)} bytes of buffers, the largest of {number(trial.evidence.largest_buffer)}"
-                kernels = "Which buffer could a kernel do without: what it can compute again, or keep in registers, or read in place?"
-                detail = kernels if trial.evidence.launches else ""
+                expected = say("criteria.buffers.less", limit=limit, case=trial.case.name)
+                seen = say("criteria.buffers.bytes", bytes=buffers, largest=trial.evidence.largest_buffer)
+                detail = say("criteria.buffers.which") if trial.evidence.launches else ""
                 return self.lost(seen, expected=expected, detail=detail)
         most = max((t.evidence.buffers for t in group), default=0)
-        return self.earned(f"at most {number(most)} bytes of buffers")
+        return self.earned(say("criteria.buffers.at_most", bytes=most))
 
 
 @dataclass
@@ -386,7 +380,7 @@ class Launches(ParallelWork):
     """A call makes at most `at_most` kernel launches. phase 0 or 1: in its forward or its backward half alone.
     programs: those that share the work of the whole call."""
 
-    missed = "too many launches"
+    missed = say("criteria.launches.missed")
     at_most: int
     points: float
     group: str = "performance"
@@ -399,25 +393,29 @@ class Launches(ParallelWork):
 
     @property
     def title(self) -> str:
-        half = {None: "", 0: " forward", 1: " backward"}[self.phase]
-        return f"one launch{half}" if self.at_most == 1 else f"at most {self.at_most} launches{half}"
+        half = {None: "", 0: "_forward", 1: "_backward"}[self.phase]
+        return say(f"criteria.launches.title{half}", launches=self.at_most)
 
     def count(self, group: Sequence[Trial]) -> Finding:
         names: list[str] = []
         for trial in group:
             own = [la.kernel for la in trial.evidence.launches if self.phase in (None, la.phase)]
             names = max(names, own, key=len)
-        seen = plural(len(names), "launch", "launches")
+        seen = say("criteria.launches.count", launches=len(names))
         if 0 < len(names) <= self.at_most:
             return self.earned(seen)
-        return self.lost(seen, detail=f"in order: {_in_a_row(names)}" if names else "")
+        return self.lost(seen, detail=_in_a_row(names) if names else "")
 
 
 def _in_a_row(names: Sequence[str]) -> str:
     """Name kernels in the order of their launches, the first eight that differ from the one before: "`a`, `b` 7 times"."""
     runs = [(name, len([*same])) for name, same in groupby(names)]
-    shown = ", ".join(f"`{name}`" if count == 1 else f"`{name}` {times(count)}" for name, count in runs[:8])
-    return shown if len(runs) <= 8 else f"{shown}, and {sum(count for _, count in runs[8:])} more"
+    shown = [
+        f"`{name}`" if count == 1 else say("criteria.launches.often", kernel=name, count=count)
+        for name, count in runs[:8]
+    ]
+    more = [say("criteria.launches.more", count=sum(count for _, count in runs[8:]))] if len(runs) > 8 else []
+    return say("criteria.launches.in_order", kernels=shown, more=more)
 
 
 @dataclass
@@ -438,7 +436,7 @@ class Rereads(ParallelWork):
 
     @property
     def missed(self) -> str:
-        return f"{self.tensor} is read too often"
+        return say("criteria.reads.missed", tensor=self.tensor)
 
     def count(self, group: Sequence[Trial]) -> Finding:
         read = allowed = 0.0
@@ -452,22 +450,19 @@ class Rereads(ParallelWork):
             read = (sum(f.read_bytes for f in own) + copies) / max(1, loaded)
             if read > 1.02 * allowed:
                 return self._read_too_often(trial, read, allowed, copies > 0)
-        return self.earned(f"`{self.tensor}` is read {times(read)}, {allowed:.3g} allowed")
+        return self.earned(say("criteria.reads.times", tensor=self.tensor, times=rounded(read), allowed=allowed))
 
     def _read_too_often(self, trial: Trial, read: float, allowed: float, copied: bool) -> Finding:
         counted = [a for a in accesses([trial], "load") if a.tensor == self.tensor]
         counted += _read_back(trial) if copied else []
-        lines = "; ".join(
-            dict.fromkeys(
-                f"line {a.line} `{a.source}` loads {number(a.bytes)} bytes of `{a.tensor}`"
-                for a in sorted(counted, key=lambda a: a.line)
-            )
-        )
-        expected = f"`{self.tensor}` read at most {times(allowed)} on {trial.case.name}"
-        through = ", buffers included" if copied else ""
-        seen = f"`{self.tensor}` is read {times(read)}{through}"
+        lines = [
+            say("criteria.reads.line", line=a.line, source=a.source, bytes=a.bytes, tensor=a.tensor)
+            for a in sorted(counted, key=lambda a: a.line)
+        ]
+        expected = say("criteria.reads.allowed", tensor=self.tensor, times=rounded(allowed), case=trial.case.name)
+        seen = say("criteria.reads.too_often", tensor=self.tensor, times=rounded(read), buffers=copied)
         spent = Spent(f"times the bytes of `{self.tensor}`", "read", allowed, read, 1.02 * allowed, trial.case.name)
-        return self.lost(seen, expected=expected, detail=lines, spent=spent)
+        return self.lost(seen, expected=expected, detail="; ".join(dict.fromkeys(lines)), spent=spent)
 
 
 def _read_back(trial: Trial) -> list[Access]:
@@ -490,7 +485,7 @@ class DotFlops(CostCriterion):
     at_least   likewise, of all launches; or of those of the forward and of the backward half
     """
 
-    missed = "too many products, or too few"
+    missed = say("criteria.products.missed")
     at_most: Callable[..., float]
     at_least: Callable[..., float | Sequence[float]]
     points: float
@@ -500,11 +495,12 @@ class DotFlops(CostCriterion):
     def count(self, group: Sequence[Trial]) -> Finding:
         done = allowed = 0.0
         for trial in group:
-            launches, halves = trial.evidence.launches, (" forward", " backward")
+            launches = trial.evidence.launches
+            halves = say("criteria.products.forward"), say("criteria.products.backward")
             done, allowed = sum(launch.flops.dot for launch in launches), self.at_most(**trial.inputs[-1])
             if done > allowed:
-                expected = f"at most {number(allowed)} on {trial.case.name}"
-                return self.lost(f"{number(done)} FLOPs in tl.dot", expected=expected)
+                expected = say("criteria.products.at_most", flops=allowed, case=trial.case.name)
+                return self.lost(say("criteria.products.done", flops=done, half=""), expected=expected)
             least = self.at_least(**trial.inputs[-1])
             parts: list[tuple[Sequence[Launch], float, str]]
             if isinstance(least, Sequence):
@@ -514,26 +510,30 @@ class DotFlops(CostCriterion):
             for some, needed, half in parts:
                 own = sum(launch.flops.dot for launch in some)
                 if some and own < needed:  # a half without a launch is torch's, and other criteria say so
-                    expected = f"at least {number(needed)}{half} on {trial.case.name}"
-                    detail = "Products of tiles are for tl.dot: sums of products that are written out leave tensor cores idle."
-                    return self.lost(f"{number(own)} FLOPs in tl.dot{half}", expected=expected, detail=detail)
-        return self.earned(f"{number(done)} FLOPs in tl.dot, {number(allowed)} allowed")
+                    expected = say("criteria.products.at_least", flops=needed, half=half, case=trial.case.name)
+                    seen = say("criteria.products.done", flops=own, half=half)
+                    return self.lost(seen, expected=expected, detail=say("criteria.products.written_out"))
+        return self.earned(say("criteria.products.allowed", flops=done, allowed=allowed))
 
 
 @dataclass
 class NoAtomics(CostCriterion):
     """No sum is added up in an order that changes from run to run."""
 
-    missed = "atomics: other bits in another run"
+    missed = say("criteria.atomics.missed")
     about = "result"
     points: float
     group: str = "performance"
-    title: str = "no atomics: the same bits in every run"
+    title: str = say("criteria.atomics.title")
 
     def count(self, group: Sequence[Trial]) -> Finding:
         found = [a for t in group for launch in t.evidence.launches for a in launch.accesses if a.op == "atomic"]
-        lines = "; ".join(dict.fromkeys(f"line {a.line} `{a.source}`" for a in found))
-        return self.lost(lines) if lines else self.earned("none")
+        lines = dict.fromkeys(say("criteria.traffic.line", line=a.line, source=a.source) for a in found)
+        return (
+            self.lost(say("criteria.atomics.lines", lines=[*lines]))
+            if lines
+            else self.earned(say("criteria.atomics.none"))
+        )
 
 
 @dataclass
@@ -544,7 +544,7 @@ class Saves(CostCriterion):
     but never read is not seen. The first `outputs` results must be there when the backward half begins.
     """
 
-    missed = "too much kept for the backward pass"
+    missed = say("criteria.saves.missed")
     at_most: Callable[..., float]
     points: float
     title: str
@@ -556,24 +556,23 @@ class Saves(CostCriterion):
         for trial in group:
             evidence, inputs = trial.evidence, _labels(trial.inputs[-1])
             if evidence.saved is None or not set(range(self.outputs)) <= set(evidence.ready):
-                return self.lost("no forward half that ends with its result")
+                return self.lost(say("criteria.saves.no_forward"))
             own = [s for s in evidence.saved if s.tensor not in inputs]
             kept, limit = sum(s.nbytes for s in own), self.at_most(**trial.inputs[-1])
             if kept > limit:
-                expected = f"at most {number(limit)} bytes beside the inputs on {trial.case.name}"
-                detail = f"backward reads what forward keeps: {kept_tensors(own)}; {number(limit)} bytes would do"
-                return self.lost(f"{number(kept)} bytes kept", expected=expected, detail=detail)
-        return self.earned(f"backward reads {number(kept)} bytes of forward's beside the inputs")
+                expected = say("criteria.saves.at_most", limit=limit, case=trial.case.name)
+                detail = say("criteria.saves.reads", tensors=kept_tensors(own), limit=limit)
+                return self.lost(say("criteria.saves.kept", bytes=kept), expected=expected, detail=detail)
+        return self.earned(say("criteria.saves.few", bytes=kept))
 
 
 def kept_tensors(saved: Sequence[Saved]) -> str:
     """Name tensors that forward made and backward reads, the largest first. What a buffer is called here no student knows."""
-    largest = sorted(saved, key=lambda s: -s.nbytes)
     return ", ".join(
-        f"a result of {number(s.nbytes)} bytes"
+        say("criteria.saves.result", bytes=s.nbytes)
         if _is_result(s.tensor)
-        else f"a tensor of shape {tuple(s.shape)}, {number(s.nbytes)} bytes"
-        for s in largest
+        else say("criteria.saves.tensor", shape=tuple(s.shape), bytes=s.nbytes)
+        for s in sorted(saved, key=lambda s: -s.nbytes)
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import torch
 
 from course_lib import common_mistakes, mistakes
+from course_lib.catalogue import say
 from course_lib.criteria import blocks
 from course_lib.criteria.copies import copied_inputs
 from course_lib.evidence import Evidence
@@ -18,13 +19,8 @@ from course_lib.exercise import Criterion, Exercise, Finding, Status, Trial
 from course_lib.words import as_written, in_words, is_answer
 from tritontrace.compiled import remarks
 from tritontrace.results import Cause, Compiled
-from tritontrace.words import plural
 
-NOTHING_HERE = "returns nothing (is a `return` missing?)"
 MOSTLY = 0.9  # of the elements: a map of more says nothing
-LAUNCHED_AND_NOTHING = (
-    "returns nothing: end it with `return` and the tensor that the kernel stores to (a launch itself returns None)"
-)
 
 
 SomeTrial = TypeVar("SomeTrial", bound=Trial)
@@ -58,19 +54,19 @@ class GradedTrial(Trial):
     def stopped(self) -> str:
         """A sentence if there is no result for each call: such evidence proves nothing, whatever it holds."""
         results, calls = len(self.evidence.outputs), len(self.inputs)
-        too_few = "" if results == calls else f"{results} results of {calls} calls"
+        too_few = "" if results == calls else say("criteria.result.too_few", results=results, calls=calls)
         return self._error or self.evidence.refused or too_few
 
     def _tuned(self, call: int) -> str:
         """Tell with which configuration of its tuner a kernel ran in a call, unless with the first one."""
         chosen = self.evidence.configurations
-        return f"That was {chosen[call]}, which its autotuner may choose." if any(chosen) and chosen[call] else ""
+        return say("criteria.result.tuned", configuration=chosen[call]) if any(chosen) and chosen[call] else ""
 
     @property
     def _error(self) -> str:
         """The error of the run. A formula's may quote the hidden numbers it was given, in an exception's name too."""
         return (
-            f"raised an exception on {self.case.name}"
+            say("criteria.result.raised", case=self.case.name)
             if self.evidence.error and self._is_redacted
             else self.evidence.error
         )
@@ -83,7 +79,7 @@ class GradedTrial(Trial):
     @cached_property
     def difference(self) -> Finding | None:
         """None if all is right here; else what is not. Of values (a dict) always a Finding: the share of them that is right."""
-        wrong = Finding("", 0, 1, "failed", expected="right", on=self.case.name, cause=self.cause)
+        wrong = Finding("", 0, 1, "failed", expected=say("criteria.result.right"), on=self.case.name, cause=self.cause)
         wrong.seen = self.stopped
         if self.stopped and not (self.evidence.refused and self.evidence.outputs):
             wrong.detail = self._tuned(-1) if self.evidence.error else ""
@@ -92,17 +88,21 @@ class GradedTrial(Trial):
         for call, (arguments, output) in enumerate(zip(self.inputs, self.evidence.outputs, strict=not self.stopped)):
             values = self.exercise.kind == "values"
             expected = _values(self.exercise.oracle) if values else self.exercise.oracle(**arguments)
-            again = " in the second call" if call else ""
             if isinstance(expected, dict):
                 return wrong if self.stopped else share(expected, output)
             for part, (got, right, name) in enumerate(_pairs(output, expected)):
                 label = f"out[{part}]" if name else "out"
                 missing = got is None and not _nothing(output)
                 problem = (
-                    "None, and the others are not" if missing else self._compare(arguments, got, right, wrong, label)
+                    say("criteria.result.none_of_several")
+                    if missing
+                    else self._compare(arguments, got, right, wrong, label)
                 )
                 if problem:
-                    wrong.seen = f"{name}{problem}{again}"
+                    both = name or call
+                    wrong.seen = (
+                        say("criteria.result.part", part=name, problem=problem, again=not call) if both else problem
+                    )
                     wrong.cause = Cause("wrong", self.case.name) if missing else self._why(got)
                     # a fault is what happened; what wrong elements look like is a guess
                     happened = self.evidence.faults[0].sentence if self.evidence.faults else ""
@@ -114,7 +114,9 @@ class GradedTrial(Trial):
                     )
                     if self.evidence.formula and self.evidence.formula.right:
                         wrong.detail = happened  # the guesses are about formulas
-                    wrong.detail = f"{self._tuned(call)} {wrong.detail}".strip()
+                    if tuned := self._tuned(call):
+                        both = {"one": tuned, "other": wrong.detail}
+                        wrong.detail = say("criteria.looks.both", **both) if wrong.detail else tuned
                     return wrong
         if self.evidence.faults and not self.stopped:
             wrong.seen, wrong.cause = self.evidence.faults[0].sentence, self.evidence.faults[0].cause
@@ -162,10 +164,8 @@ class GradedTrial(Trial):
 
         for other, (got, right, name) in enumerate(_pairs(output, expected)):
             if name and other != part and fits(output[part], right):
-                is_other = f"Result {part + 1} is what result {other + 1} should be"
-                if fits(got, right):
-                    return f"{is_other}, and so is result {other + 1}: is one of them stored, or returned, twice?"
-                return f"{is_other}: are they swapped?"
+                name = "twice" if fits(got, right) else "swapped"
+                return say(f"criteria.result.{name}", part=part + 1, other=other + 1)
         return ""
 
     def _computed(self, arguments: dict[str, Any], got: Any, part: int, right: Any) -> str:
@@ -195,7 +195,7 @@ class GradedTrial(Trial):
             return misreading
         meant = common_mistakes.stored_across(got)
         if meant is not None and is_like(meant, right, arguments):
-            return common_mistakes.ACROSS
+            return say("criteria.kind.across")
         reference = self._reference(arguments, right)
         return common_mistakes.rounded(reference, got) or common_mistakes.constant(reference, got)
 
@@ -216,41 +216,41 @@ class GradedTrial(Trial):
     def _compare(self, arguments: dict[str, Any], got: Any, expected: Any, finding: Finding, label: str) -> str:
         """ "" if `got` is right, else what is wrong with it; the picture and the likely mistake go into `finding`."""
         if got is None:
-            return f"{self.exercise.entry} {self.exercise.blank}"
+            return _blank(self.exercise)
         if self._is_redacted and (isinstance(expected, tuple) or type(got) not in (int, float, bool)):
             # not even how many results there are, or of what type
-            return "not a result as it is asked for, with numbers that stay hidden"
+            return say("criteria.result.hidden_kind")
         if isinstance(expected, tuple):
-            return f"expected {len(expected)} results, got {_kind(got)}"
+            return say("criteria.result.several", results=len(expected), got=_kind(got))
         if not isinstance(expected, torch.Tensor):
             if type(got) not in (int, float, bool):
-                return f"expected {'True or False' if isinstance(expected, bool) else 'a number'}, got {_kind(got)}"
+                return say(f"criteria.result.{'truth' if isinstance(expected, bool) else 'number'}", got=_kind(got))
             close = got == expected or (
                 isinstance(expected, float)
                 and abs(got) < 1e300
                 and math.isclose(got, expected, rel_tol=self.exercise.rel_tol, abs_tol=1e-12)
             )
             if self.case.hidden and not close:
-                return "not right for numbers that stay hidden; try the formula on some of your own"
-            numbers = {k: v for k, v in arguments.items() if not isinstance(v, torch.Tensor)}
-            shown = ", ".join(f"{k} = {in_words(v)}" for k, v in numbers.items())
-            return "" if close else f"for {shown}: expected {expected!r}, got {in_words(got)}"
+                return say("criteria.result.hidden_number")
+            if close:
+                return ""
+            given = [f"{k} = {in_words(v)}" for k, v in arguments.items() if not isinstance(v, torch.Tensor)]
+            return say("criteria.result.wrong_number", numbers=given, right=repr(expected), got=in_words(got))
         if not isinstance(got, torch.Tensor):
-            return f"expected a tensor, got {_kind(got)}"
+            return say("criteria.result.no_tensor", got=_kind(got))
         if got.shape != expected.shape:
             sizes = {n for v in [expected, *arguments.values()] if isinstance(v, torch.Tensor) for n in v.shape}
             if self.case.hidden and not set(got.shape) <= sizes:  # a size may be a number that was hidden
-                return f"expected shape {tuple(expected.shape)}, got another"
-            turned = " Is the output transposed?" if tuple(got.shape) == tuple(expected.shape)[::-1] else ""
-            return f"expected shape {tuple(expected.shape)}, got {tuple(got.shape)}.{turned}"
+                return say("criteria.result.hidden_shape", right=tuple(expected.shape))
+            shapes = {"right": tuple(expected.shape), "got": tuple(got.shape)}
+            return say("criteria.result.shape", **shapes, turned=shapes["got"] == shapes["right"][::-1])
         dtype = _expected_dtype(arguments, expected)
         if got.dtype != dtype:
             if expected.dtype == torch.float64:
                 name = next(n for n, v in arguments.items() if isinstance(v, torch.Tensor))
-                by_kernels = f"allocate it with dtype={name}.dtype"
-                how = by_kernels if self.evidence.launches else f"cast it once, at the end, by .to({name}.dtype)"
-                finding.detail = f"A result has the dtype of `{name}`: {how}."
-            return f"expected {dtype}, got {got.dtype}"
+                where = "of_allocation" if self.evidence.launches else "at_the_end"
+                finding.detail = say(f"criteria.result.dtype_{where}", name=name)
+            return say("criteria.result.dtype", right=str(dtype), got=str(got.dtype))
         wrong = self._wrong(arguments, got, expected)
         if not bool(wrong.any()):
             return ""
@@ -258,7 +258,7 @@ class GradedTrial(Trial):
             finding.error_map = mistakes.error_map(wrong)
         reference = self._reference(arguments, expected)
         if self.evidence.kernels and not self.evidence.launches:
-            finding.detail = mistakes.NO_PROGRAM if self.evidence.idle else mistakes.NO_LAUNCH
+            finding.detail = say(f"criteria.looks.no_{'program' if self.evidence.idle else 'launch'}")
         else:
             finding.detail = mistakes.looks_like(
                 wrong,
@@ -270,7 +270,7 @@ class GradedTrial(Trial):
                 poisoned=self.evidence.poisoned,
             )
         if not finding.detail and not self.evidence.launches and TritonDidTheWork in map(type, self.exercise.gates):
-            finding.detail = mistakes.NO_KERNEL
+            finding.detail = say("criteria.looks.no_kernel")
         return mistakes.first_difference(wrong, reference, got, values=not self.case.hidden)
 
 
@@ -287,11 +287,18 @@ def share(expected: dict[str, Any], output: Any) -> Finding:
         for k in expected
         if k not in rights
     ]
-    wrongs += [f"{key}: not one of the questions" for key in output if key not in expected]
-    seen = f"{len(rights)} of {len(expected)} right" + (f"; not right: {', '.join(wrongs)}" if wrongs else "")
+    wrongs += [say("criteria.result.no_question", question=key) for key in output if key not in expected]
+    counts = {"right": len(rights), "questions": len(expected)}
+    seen = (
+        say("criteria.result.shares_wrong", **counts, wrong=wrongs)
+        if wrongs
+        else say("criteria.result.shares", **counts)
+    )
     cause = None if any(is_answer(output.get(key)) for key in expected) else Cause("blank")
     status: Status = "failed" if wrongs else "passed"
-    return Finding("", len(rights) / len(expected), 1, status, seen=seen[:400], cause=cause)
+    return Finding(
+        "", len(rights) / len(expected), 1, status, seen=seen if len(seen) <= 400 else seen[:400], cause=cause
+    )
 
 
 def _written(answer: Any, expected: Any) -> str:
@@ -305,6 +312,10 @@ def _meant(answer: Any, expected: Any) -> str:
     if type(answer) is int and type(expected) is bool:
         return "; True or False is meant"
     return "; a number is meant" if type(answer) is bool and type(expected) is int else ""
+
+
+def _blank(exercise: Exercise) -> str:
+    return say("criteria.result.blank", entry=exercise.entry, blank=exercise.blank)
 
 
 def _pairs(output: Any, expected: Any) -> Iterable[tuple[Any, Any, str]]:
@@ -348,11 +359,13 @@ class Correct(Criterion):
     uncopied: bool = False  # kernels must take views as they are, and copy no input
 
     def __post_init__(self) -> None:
-        self.title = self.title or f"right on {self.group} inputs"
+        self.title = self.title or say("criteria.result.right_on", group=self.group)
 
     @property
     def missed(self) -> str:
-        return f"wrong {self.title[6:]}" if self.title.startswith("right ") else f"wrong: {self.title}"
+        if self.title.startswith("right "):
+            return say("criteria.result.missed_on", on=self.title[6:])
+        return say("criteria.result.missed", title=self.title)
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         group = of_group(trials, self.group)
@@ -360,31 +373,31 @@ class Correct(Criterion):
         for trial in group if exercise.kind == "kernel" else sorted(group, key=_size):
             found = GradedTrial.of(exercise, trial).difference
             if found is not None and self._left_to_the_compiler(exercise, trial.evidence):
-                return self.left_open("not run")
+                return self.left_open(say("criteria.result.not_run"))
             if found is not None:
                 others = [o for t in trials if t.case is not trial.case for o in t.evidence.outputs]
                 if found.cause == Cause("blank") and any(o is not None for o in others):
                     here = Cause("wrong", trial.case.name)
-                    found = replace(found, seen=f"on {trial.case.name}: {exercise.entry} {NOTHING_HERE}", cause=here)
+                    nothing = say("criteria.result.nothing_here", case=trial.case.name, entry=exercise.entry)
+                    found = replace(found, seen=nothing, cause=here)
                 points = round(self.points * found.points, 2)
                 return replace(found, title=self.title, points=points, out_of=self.points)
         refused = next(
             (f for f in _facts(trials) if self.compiles and _refused(f) and _of_groups(f, trials, [self.group])), None
         )
         if refused is not None:
-            seen, cause = f"on {refused.cases[0]}: {refused.complaint}", _compilers(refused)
-            return self.lost(seen, expected="accepted by the compiler", cause=cause)
+            seen = say("criteria.result.on_case", case=refused.cases[0], problem=refused.complaint)
+            return self.lost(seen, expected=say("criteria.compiler.accepted"), cause=_compilers(refused))
         for trial in group if self.uncopied else ():
             kernel, copies = copied_inputs(trial)
             if copies:
                 return self.lost(
-                    f"on {trial.case.name}: {copies}",
-                    expected="kernels that take views as they are",
+                    say("criteria.result.on_case", case=trial.case.name, problem=copies),
+                    expected=say("criteria.result.uncopied"),
                     cause=Cause("waste", kernel, {"copies": copies}),
-                    detail="Strides tell a kernel where elements lie: hand each tensor over as it is.",
+                    detail=say("criteria.result.hand_over"),
                 )
-        names = plural(len(group), "case")
-        return self.earned(f"right in {names}", expected="right")
+        return self.earned(say("criteria.result.right_in", cases=len(group)), expected=say("criteria.result.right"))
 
     def _left_to_the_compiler(self, exercise: Exercise, evidence: Evidence) -> bool:
         """Whether this is a gate, a kernel did not run because the compiler refuses it, and the gate on that says so."""
@@ -429,16 +442,16 @@ class Holds(Criterion):
     points: float
     title: str
     group: str = "plain"
-    told: Callable[..., str] = lambda *_, **__: "holds"
+    told: Callable[..., str] = lambda *_, **__: say("criteria.result.holds")
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        told = "holds"
+        told = say("criteria.result.holds")
         for trial in of_group(trials, self.group):
             judged = GradedTrial.of(exercise, trial)
             seen, cause = judged.stopped, judged.cause
             for arguments, output in trial.calls:
                 if not seen and output is None:
-                    seen, cause = f"{exercise.entry} {exercise.blank}", Cause("blank")
+                    seen, cause = _blank(exercise), Cause("blank")
                 elif not seen:
                     seen = self._problem(trial, output, arguments)
                     wrong = Cause("wrong", trial.case.name, {"criterion": self.key})
@@ -450,7 +463,7 @@ class Holds(Criterion):
 
     def _problem(self, trial: Trial, output: Any, arguments: dict[str, Any]) -> str:
         problem = self.problem(output, **arguments)
-        return f"does not hold on {trial.case.name}" if problem and trial.case.hidden else problem
+        return say("criteria.result.does_not_hold", case=trial.case.name) if problem and trial.case.hidden else problem
 
 
 class CostCriterion(Criterion):
@@ -465,11 +478,12 @@ class CostCriterion(Criterion):
         for trial in group:
             wrong = GradedTrial.of(exercise, trial).difference
             if wrong is not None and not wrong.passed:
-                return self.lost(f"not right on {trial.case.name}: {wrong.seen}", cause=wrong.cause)
+                seen = say("criteria.result.not_right", case=trial.case.name, seen=wrong.seen)
+                return self.lost(seen, cause=wrong.cause)
         for trial in group if self.about == "cost" else []:
             if small := blocks.small_blocks(trial):
-                seen = f"blocks of {plural(int(small.details['elements']), 'element')} on {trial.case.name}"
-                return self.lost(seen, expected="blocks of hundreds of elements", cause=small)
+                seen = say("criteria.blocks.seen", elements=int(small.details["elements"]), case=trial.case.name)
+                return self.lost(seen, expected=say("criteria.blocks.expected"), cause=small)
         return self.count(group)
 
     def count(self, group: Sequence[Trial]) -> Finding:
@@ -483,12 +497,12 @@ class CostCriterion(Criterion):
 class TritonDidTheWork(Criterion):
     """Kernels of the student's wrote every output; torch did nothing but what the exercise allows."""
 
-    missed = "not computed by a Triton kernel"
+    missed = say("criteria.triton.missed")
     points: float = 0
-    title: str = "computed by your Triton kernel"
+    title: str = say("criteria.triton.title")
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
-        expected = "a kernel of yours writes the result; torch allocates and makes views"
+        expected = say("criteria.triton.expected")
         for trial in trials:
             problem = self._problem(exercise, trial.evidence, trial.case.group)
             if problem:  # what is refused says by itself what is allowed
@@ -497,14 +511,14 @@ class TritonDidTheWork(Criterion):
                 return self.lost(problem, expected="" if says_all else expected, cause=cause)
         launches = max((len(t.evidence.launches) for t in trials), default=0)
         if not launches and any(t.evidence.error for t in trials):
-            return self.left_open("stopped by an error", expected=expected)
+            return self.left_open(say("criteria.triton.stopped"), expected=expected)
         if not launches and any(t.evidence.idle for t in trials):
-            return self.lost(f"a kernel is launched, and stores nothing. {mistakes.NO_PROGRAM}")
+            return self.lost(say("criteria.triton.stores_nothing", why=say("criteria.looks.no_program")))
         if not launches and any(t.evidence.kernels for t in trials):
-            return self.lost(mistakes.NO_LAUNCH)
+            return self.lost(say("criteria.looks.no_launch"))
         if not launches:
-            return self.lost("no Triton kernel was launched", expected=expected)
-        return self.earned(plural(launches, "launch", "launches"), expected=expected)
+            return self.lost(say("criteria.triton.no_launch"), expected=expected)
+        return self.earned(say("criteria.triton.launches", launches=launches), expected=expected)
 
     def _why(self, evidence: Evidence) -> Cause | None:
         """The cause of what _problem says, where nothing was refused. Whoever launches a kernel and returns nothing has begun."""
@@ -518,13 +532,14 @@ class TritonDidTheWork(Criterion):
         if evidence.error:
             return ""  # the result is judged by Correct, in its own words
         if all(output is None for output in evidence.outputs):
-            return f"{exercise.entry} {LAUNCHED_AND_NOTHING if evidence.launches else exercise.blank}"
+            launched = say("criteria.result.launched_and_nothing", entry=exercise.entry)
+            return launched if evidence.launches else _blank(exercise)
         if not evidence.launches or (group != "plain" and not evidence.operations):
             return ""  # no whole tile in a small input: wrong or right, that is for Correct to say
         written = {f.tensor for launch in evidence.launches for f in launch.footprints if f.written_bytes}
         if not any(name == "out" or name.startswith("out[") for name in written):
-            others = f": what it wrote to is {' and '.join(f'`{name}`' for name in sorted(written))}" if written else ""
-            return f"no kernel wrote to what the function returns{others}"
+            names = [f"`{name}`" for name in sorted(written)]
+            return say("criteria.triton.written", tensors=names) if names else say("criteria.triton.not_written")
         return ""
 
 
@@ -536,9 +551,9 @@ class Compiles(Criterion):
     which then has `compiles`.
     """
 
-    missed = "does not compile"
+    missed = say("criteria.compiler.missed")
     points: float = 0
-    title: str = "compiles for a GPU"
+    title: str = say("criteria.compiler.title")
     apart: Sequence[str] = ()
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
@@ -548,13 +563,13 @@ class Compiles(Criterion):
         facts = [fact for fact in facts if fact.gpu or _of_groups(fact, trials, asked)]
         for fact in facts:
             if _refused(fact):
-                return self.lost(fact.complaint, expected="accepted by the compiler", cause=_compilers(fact))
+                return self.lost(fact.complaint, expected=say("criteria.compiler.accepted"), cause=_compilers(fact))
         newest = {fact.kernel: fact for fact in sorted(facts, key=lambda fact: fact.gpu) if fact.accepted}
         # spills, and fp32 dots that a GPU would run as TF32
         sentences = [sentence for fact in newest.values() for sentence in remarks(fact)]
         complaints = [fact.complaint for fact in facts if fact.crashed or fact.left_out]
         if any(fact.left_out for fact in facts):
-            sentences = ["Triton's tuner leaves such a configuration out.", *sentences]
+            sentences = [say("criteria.compiler.left_out"), *sentences]
         detail = " ".join(dict.fromkeys([*complaints, *sentences]))
         seen = ", ".join(sorted({fact.gpu for fact in facts if fact.accepted}))
         late = [f"`{fact.kernel}` for {fact.gpu}" for fact in facts if fact.too_slow]
@@ -563,4 +578,4 @@ class Compiles(Criterion):
             seen = f"{seen} ({asked})" if seen else asked
         if {fact.kernel for fact in facts if fact.too_slow or fact.crashed} - newest.keys():
             return self.left_open(f"{seen}. {detail}".strip(". "), late=bool(late))
-        return self.earned(seen, expected="accepted by the compiler", detail=detail, late=bool(late))
+        return self.earned(seen, expected=say("criteria.compiler.accepted"), detail=detail, late=bool(late))

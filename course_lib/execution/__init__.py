@@ -29,10 +29,9 @@ import torch
 
 from course_lib.evidence import Evidence
 from course_lib.execution import relays
-from course_lib.execution.calls import BACKWARD, CALLS
+from course_lib.execution.calls import BACKWARD, CALLS, COMPARES_SHAPES, WITHOUT_DATA
 from course_lib.execution.progress import CaseCounter
 from course_lib.exercise import Case, Exercise, Trial
-from course_lib.workloads.gradients import COMPARES_SHAPES
 from tritontrace import compiled, gpu
 from tritontrace.replay import HOSTS, child, compile_every, compile_launched, record, replay, steps, take_away, wire
 from tritontrace.results import Cause, tensors_of
@@ -250,7 +249,7 @@ def warm_up(exercise: Exercise) -> None:
         compiled.warm_up()
     if exercise.language == "Gluon":
         importlib.import_module("tritontrace.hopper")
-    if exercise.called in BACKWARD or exercise.called in relays.RELAYS:
+    if exercise.called in WITHOUT_DATA:
         importlib.import_module(COMPARES_SHAPES)
 
 

@@ -307,6 +307,11 @@ BACKWARD = frozenset(REHEARSALS) | {
     "on work",
 }
 """Of CALLS, those that may use autograd's engine."""
+WITHOUT_DATA = frozenset({"as an operator"})
+"""Of CALLS, those that ask a function for tensors without data as well."""
+COMPARES_SHAPES = (
+    "torch.fx.experimental.symbolic_shapes"  # which such tensors load, and SymPy with it: a third of a second
+)
 CALLS: dict[str, Caller] = {
     "": by_name,
     "on work": on_work,

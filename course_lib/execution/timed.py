@@ -58,8 +58,8 @@ def measure(
         return problem(exercise, "not measured: others kept the GPU busy", by_machine=True)
     except wire.WireError:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-        told = next((line for line in reversed(lines) if re.match(r"[\w.]+: ", line)), lines[-1])  # SomeError: ...
-        return problem(exercise, f"not measured: the run on the GPU failed ({told[:200]})")
+        sentence = next((line for line in reversed(lines) if re.match(r"[\w.]+: ", line)), lines[-1])  # SomeError: ...
+        return problem(exercise, f"not measured: the run on the GPU failed ({sentence[:200]})")
 
 
 def problem(exercise: Exercise, sentence: str, by_machine: bool = False) -> Timing:
@@ -93,36 +93,34 @@ def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
     def differences() -> list[str]:
         """Differences in a few runs, each on other inputs. Raises torch.AcceleratorError if the kernels stop the GPU:
         nobody else can be blamed."""
-        found = []
+        reports = []
         for _ in range(TRIED):
             prepare()
             result = tape.run(0)
             torch.cuda.synchronize()
-            found.append(difference(exercise, given, result))
-        return [what for what in found if what]
+            reports.append(difference(exercise, given, result))
+        return [what for what in reports if what]
 
     wrong_there = f"the compiled kernel's result is wrong on the GPU, on {speed.case.name}"
     try:
-        if found := differences():
-            return problem(exercise, f"{wrong_there}: {found[0]}")
+        if reports := differences():
+            return problem(exercise, f"{wrong_there}: {reports[0]}")
     except torch.AcceleratorError as error:
         return problem(exercise, f"on {speed.case.name} {bench.stopped(error)}")
     others = speed.case.draw(generator)  # the baseline's, which leaves its results in memory, too
     nbytes = int(speed.needed(**others))
     baseline = speed.baseline(**others) if speed.baseline else bench.copy_of(nbytes)
     started = time.monotonic()
-    found = bench.ratio(lambda: tape.run(0), baseline, prepare=prepare, inspect=inspect)
+    took = bench.ratio(lambda: tape.run(0), baseline, prepare=prepare, inspect=inspect)
     seconds = time.monotonic() - started
     if wrong := wrong or differences():
         return problem(exercise, f"{wrong_there}, when it is run again: {wrong[0]}")
-    claimed = found.pairs * (found.own_ms + found.baseline_ms) / 1000
+    claimed = took.pairs * (took.own_ms + took.baseline_ms) / 1000
     sheet = gpu.current()
-    if claimed > seconds or (sheet and found.own_ms / 1000 < nbytes / sheet.hbm_bandwidth / 2):
+    if claimed > seconds or (sheet and took.own_ms / 1000 < nbytes / sheet.hbm_bandwidth / 2):
         return problem(exercise, "not measured: the times do not fit the clock, or are more than memory can deliver")
-    microseconds = 1000 * found.own_ms
-    return Timing(
-        speed.case.name, speed.vs, found.speedup, found.spread, torch.cuda.get_device_name(), "", microseconds
-    )
+    microseconds = 1000 * took.own_ms
+    return Timing(speed.case.name, speed.vs, took.speedup, took.spread, torch.cuda.get_device_name(), "", microseconds)
 
 
 def difference(exercise: Exercise, arguments: dict[str, Any], results: Any) -> str:

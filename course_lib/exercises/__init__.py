@@ -40,7 +40,8 @@ UNITS = {
     "13_inside_an_sm": "sm",
     "14_hopper_by_hand": "hopper",
 }
-"""The unit's folder in notebooks/ and solutions/ -> its module here, and in figures/, grader/judging/hidden and grader/audit/variants."""
+"""The unit's folder in notebooks/ and solutions/ -> its module here, its page in hints/, and its module in figures/,
+grader/judging/hidden and grader/audit/variants."""
 
 BEYOND = ("11_training_a_model", "12_serving_a_model", "13_inside_an_sm", "14_hopper_by_hand")
 """Units behind the main path, which each stand alone: what counts there is the unit's own."""

@@ -47,9 +47,11 @@ def cases_of(**groups: Sequence[Drawing]) -> list[Case]:
 
 
 def against_copy(
-    drawing: Drawing, needed: Callable[..., float], *, full: float = 0.8, none: float = 0.5, points: float = 2
+    drawing: Drawing, needed: Callable[..., float], *, full: float = 0.8, none: float | None = None, points: float = 2
 ) -> Speed:
-    """Extra credit: all points at the share `full` of the speed of a device copy of the needed bytes, and some from `none` on."""
+    """Extra credit: all points at the share `full` of the speed of a device copy of the needed bytes, and some from `none` on,
+    which is 0.3 less unless it is given."""
+    none = full - 0.3 if none is None else none
     return Speed("copy", Case(drawing.name, "speed", drawing), needed, full=full, none=none, points=points)
 
 

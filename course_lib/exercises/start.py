@@ -11,6 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.catalogue import say
 from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
 from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
 from course_lib.exercises import sealed
@@ -19,7 +20,6 @@ from course_lib.mistakes import MistakeMatcher, every, miscounted, on_exception,
 from course_lib.words import as_written, is_answer
 from tritontrace.results import Cause
 from tritontrace.tracing import trace
-from tritontrace.words import plural
 
 # ------------------------------------------------------------------------------------------------ inputs
 
@@ -279,13 +279,10 @@ def ends_early(expected: Callable[..., torch.Tensor]) -> MistakeMatcher:
             return ""
         lengths, _, counts = map(set, zip(*runs, strict=True))
         if len(counts) == 1 < len(lengths):
-            grid = plural(counts.pop(), "program")
-            return (
-                f"The grid is {grid} for every n, so the end of a longer x is never reached. Let the grid grow with n."
-            )
+            return say("start.kernel.fixed_grid", programs=counts.pop())
         if all((n - stored) * programs <= stored for n, stored, programs in cut):  # less than a block is missing
-            return "The end of x is never reached where blocks do not divide n. Does the grid round up?"
-        return "The end of x is never reached. Does the grid have a program for each block of x?"
+            return say("start.add_one.only_whole_blocks")
+        return say("start.kernel.too_few_programs")
 
     return look
 
@@ -301,17 +298,15 @@ def same_elements(trials: Sequence[Trial]) -> str:
         if footprint.tensor == fault.tensor
     ]
     if stored and all(written == all_alike for written, all_alike in stored):
-        stores = "All programs store to the same elements. Does `i` begin with tl.program_id(0) * BLOCK?"
+        stores = say("start.add_one.every_program_does_it_all")
     else:
-        stores = (
-            "Programs store to each other's elements. Does each program begin BLOCK elements after the one before it?"
-        )
+        stores = say("start.fixed_copy.blocks_overlap")
     return on_race(stores)(trials)
 
 
 WITHOUT_A_GRID = on_exception(
     "Cannot call @triton.jit'd",
-    "Launch a kernel with its grid in square brackets: kernel[(programs,)](arguments).",
+    say("start.kernel.no_grid"),
 )
 
 # ------------------------------------------------------------------------------------------------ numbers
@@ -342,11 +337,11 @@ warps_needed = Exercise(
     mistakes=[
         every(
             lambda out, latency, work: out == -(-latency // work),
-            "This many warps fill the wait. Have you counted the warp that waits?",
+            say("start.warps_needed.forgets_the_one_that_waits"),
         ),
         every(
             lambda out, latency, work: out == 1 + latency // work,
-            "If a part of the wait that is shorter than `work` remains, it needs one more warp.",
+            say("start.warps_needed.rounds_down"),
         ),
     ],
 )
@@ -378,11 +373,11 @@ num_programs = Exercise(
     mistakes=[
         every(
             lambda out, n, block: out == n // block,
-            "`n // block` counts full blocks. What becomes of the elements after the last full block?",
+            say("start.num_programs.rounds_down"),
         ),
         every(
             lambda out, n, block: out == n // block + 1,
-            "Where `block` divides n, this is one program too many. It has nothing to do.",
+            say("start.num_programs.one_too_many"),
         ),
     ],
 )
@@ -400,12 +395,12 @@ predictions = Exercise(
     mistakes=[
         miscounted(
             {
-                ("programs", 4): "programs: that is the number of full blocks. Who does the rest?",
-                ("masked_positions", 1144): "masked_positions: as many as in one program more than there is.",
+                ("programs", 4): say("start.predictions.full_blocks_alone"),
+                ("masked_positions", 1144): say("start.predictions.masks_one_program_too_many"),
                 ("bytes_loaded", 10_240): "bytes_loaded: what is masked moves no byte.",
-                ("bytes_loaded", 20_000): "bytes_loaded: the elements of x have 2 bytes each.",
+                ("bytes_loaded", 20_000): say("start.predictions.one_dtype_for_both"),
                 ("bytes_stored", 20_480): "bytes_stored: what is masked moves no byte.",
-                ("bytes_stored", 10_000): "bytes_stored: the elements of the result are floats of 4 bytes.",
+                ("bytes_stored", 10_000): say("start.predictions.bytes_of_a_float"),
             }
         )
     ],

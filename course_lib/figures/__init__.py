@@ -1,6 +1,7 @@
 """One module or package of pictures per unit: figures.coalescing.lanes_over_memory(stride=4).
 
-counters.py belongs to no unit: what a trace predicts next to what a GPU's counters said. widgets.py has controls above pictures.
+Two belong to no unit. counters.py: what a trace predicts next to what a GPU's counters said; timed.py: your kernels on your card.
+widgets.py has controls above pictures.
 
 A module is imported when it is first asked for, so that `from course_lib import figures` does not wait for matplotlib.
 """

@@ -13,7 +13,7 @@ from course_lib.exercise import Exercise
 from course_lib.hardware.measurements import measured, whose
 from course_lib.render.cells import KEEP_VERDICTS
 from tritontrace.colours import EDGE, FAINT, INK, LIBRARIES, OURS
-from tritontrace.picture import WIDTH, Picture, bare, on_white
+from tritontrace.picture import SMALLEST, WIDTH, Picture, bare, on_white
 
 
 @on_white
@@ -54,9 +54,8 @@ def _row(ax, row: int, exercise: Exercise, yours: Timing | None) -> list[float]:
         ax.plot([0, yours.ratio], [row, row], color=OURS, linewidth=2)
         ax.plot(yours.ratio, row, "o", color=OURS, markersize=7)
         microseconds = yours.microseconds
-    against = "a copy of the bytes that must move" if bonus.vs == "copy" else bonus.vs
-    words = f"{bonus.case.name}: {microseconds:,.0f} µs, against {against}"
-    ax.text(0.01, row - 0.36, words, transform=ax.get_yaxis_transform(), va="center", color=INK)
+    words = f"{microseconds:,.0f} µs, against {'a copy' if bonus.vs == 'copy' else bonus.vs}"
+    ax.text(0.01, row - 0.36, words, transform=ax.get_yaxis_transform(), va="center", color=INK, fontsize=SMALLEST)
     return [published["ratio"], yours.ratio if yours else 0.0, bonus.full]
 
 

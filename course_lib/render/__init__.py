@@ -1,7 +1,7 @@
 """Verdicts as people see them, and what else a cell shows.
 
 verdicts.py   a verdict as text;  verdict_card.py  as HTML
-afterwards.py what the compiler was not asked in time, asked in the background and shown below the verdict
+afterwards.py what a verdict does not wait for, shown below it
 drawings.py   its small drawings: bars, lanes, the map of what is wrong
 cells.py      HTML where there is a notebook, text elsewhere; the points of a check; what is added below them later
 """

@@ -1,4 +1,4 @@
-"""What a verdict does not wait for, shown below it when it is there: what the compiler was not asked in time, and times on a GPU."""
+"""Shows below a verdict what it does not wait for: what the compiler was not asked in time, and times on a GPU."""
 
 from __future__ import annotations
 

@@ -5,8 +5,6 @@ Where torch.autograd.grad, or backward, is given a gradient, torch compares shap
 
 import torch
 
-COMPARES_SHAPES = "torch.fx.experimental.symbolic_shapes"
-
 
 def dotted(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
     """Return sum(y * dy), a scalar: its gradients are those of y where the gradient of y is dy, to the last bit."""

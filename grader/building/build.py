@@ -6,7 +6,7 @@ The source is a jupytext percent script. Short cell keys become nbgrader's metad
     # %% check="coalescing.transpose"        the cell that holds the points
     # %% predict="coalescing.guess"          a cell to fill in, without points
     # %% gpu="coalescing.speeds"             a cell that shows on a GPU what it cannot show without one
-    # %% given="coalescing.break_transpose"  empty: it becomes the kernel that the exercise gives
+    # %% given="coalescing.break_transpose"  empty: it becomes the kernels that the exercise asks about
     # {{exercise coalescing.transpose}}       in Markdown: the line that announces it (see announce.py)
 
 The student's notebook is made by nbgrader's own generate_assignment.
@@ -18,6 +18,7 @@ The student's notebook is made by nbgrader's own generate_assignment.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import re
 import tempfile
 from collections import Counter
@@ -166,7 +167,9 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
         where = f"{source.parent.name}/{source.name}:{line}"
         if "given" in cell.metadata:
             cell.source = _given(cell, known, where)
-        cell.source = re.sub(r"[ \t]*# (noqa\b.*|fmt: skip)", "", cell.source)  # for our tools, not for readers
+        cell.source = re.sub(
+            r"[ \t]*# (noqa\b.*|fmt: skip|pyright: ignore.*)", "", cell.source
+        )  # for our tools, not for readers
         keys = [(key, cell.metadata[key]) for key in KEYS if key in cell.metadata]
         cell.metadata = NotebookNode()
         if cell.cell_type == "code":
@@ -203,14 +206,13 @@ def instructors_notebook(source: Path, unit: str) -> NotebookNode:
 
 
 def _given(cell: NotebookNode, known: Mapping[str, Exercise], where: str) -> str:
-    """The kernel that an exercise gives, which stands there and nowhere else."""
+    """The kernels that an exercise asks about, or wants broken, which stand there and nowhere else."""
     exercise = known.get(cell.metadata["given"])
-    kernels = [
-        criterion.given.text for criterion in (exercise.criteria if exercise else ()) if isinstance(criterion, Kills)
-    ]
+    kernels = [inspect.getsource(kernel.fn) for kernel in exercise.kernels] if exercise else []
+    kernels += [each.given.text for each in (exercise.criteria if exercise else ()) if isinstance(each, Kills)]
     if not kernels or cell.source:
-        raise BuildError(f"{where}: an empty cell, and the name of an exercise that gives a kernel to break.")
-    return kernels[0].strip()
+        raise BuildError(f"{where}: an empty cell, and the name of an exercise that asks about kernels.")
+    return "\n\n\n".join(text.strip() for text in kernels)
 
 
 def _announce(nb: NotebookNode, lines: list[int], unit: str, known: Mapping[str, Exercise], name: str) -> None:

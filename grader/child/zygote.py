@@ -55,13 +55,13 @@ class Zygote:
         A request has a role, "record", "replay", "evaluate", "look" or "warm" (see WarmReplayer), seconds of CPU, compile_seconds on the
         clock if it is to replay, and parts: what record_all, replay_all, exactly.evaluated or smallest.looked_for takes for each answer.
         """
-        from course_lib.execution.calls import BACKWARD
+        from course_lib.execution.calls import WITHOUT_DATA
         from tritontrace.replay import child, wire
         from tritontrace.results import Cause
 
         order = {name: value for name, value in request.items() if name != "parts"}
         order["without"] = sorted({module for part in request["parts"] for module in part.get("without", ())})
-        order["backward"] = any(part.get("called") in BACKWARD for part in request["parts"])
+        order["without_data"] = any(part.get("called") in WITHOUT_DATA for part in request["parts"])
         parts = wire.pack(request["parts"])
         for attempt in (1, 2):
             process, deadline = self._started(), time.monotonic() + child.PATIENCE * request["seconds"] + GRACE
@@ -235,10 +235,10 @@ def answer(order: dict[str, Any], parts: bytes | bytearray) -> tuple[dict[str, A
     """
     from course_lib import execution
     from course_lib.execution import exactly
-    from course_lib.workloads.gradients import COMPARES_SHAPES
+    from course_lib.execution.calls import COMPARES_SHAPES
     from tritontrace.replay import child, wire
 
-    if order["backward"]:  # here, once, and not in each child that goes back from a gradient
+    if order["without_data"]:  # here, once, and not in each child
         importlib.import_module(COMPARES_SHAPES)
     folder = tempfile.mkdtemp(prefix="exercise-")
     seconds, within = order["seconds"], order.get("compile_seconds", 0.0)

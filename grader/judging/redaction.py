@@ -22,6 +22,8 @@ import course_lib
 import tritontrace
 from course_lib.evidence import Evidence
 from course_lib.exercise import Exercise
+from grader import sources
+from tritontrace.messages import Message
 from tritontrace.results import Cause
 
 WORD = re.compile(r"\w*[^\W\d]\w*")  # a name, or an English word; a number is none: shapes and places are told
@@ -67,6 +69,8 @@ class Redactor:
 
     def _hidden(self, value: Any) -> Any:
         match value:
+            case Message():
+                return Message(self._redacted(value), self._redacted(value.id), self._hidden({**value.parameters}))
             case str():
                 return self._redacted(value)
             case list():
@@ -119,7 +123,7 @@ def _squeezed(line: str) -> str:
 def _ours() -> str:
     """All that the course's allowed code, and the engine's, can say."""
     folders = [Path(str(package.__file__)).parent for package in (course_lib, tritontrace)]
-    return "\n".join(path.read_text("utf-8") for folder in folders for path in sorted(folder.rglob("*.py")))
+    return "\n".join(path.read_text("utf-8") for folder in folders for path in sources(folder))
 
 
 @functools.cache

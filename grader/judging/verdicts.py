@@ -1,6 +1,6 @@
 """Verdicts on disk, each under a hash of all that it depends on.
 
-    exercise, its twist, the answer's cells, the hidden seed ─────┐
+    exercise, its twist, the cells as they are run, the seed ─────┐
     engine, torch, Triton; what our code does, not how it reads ──┼─▶ key ─▶ verdicts/KEY.json
     where Python and its packages lie, and the sandbox ───────────┤
     the GPU, where an answer has kernels, and whether it counts ──┘
@@ -25,12 +25,14 @@ import torch
 import triton
 
 from course_lib.exercise import Exercise, Verdict
-from grader import ENGINE, ROOT, GPUMode, disk
+from grader import ENGINE, ROOT, GPUMode, disk, sources
 from grader.child import sandbox
+from grader.judging.provided import with_provided
 from tritontrace.profiling import bench
 from tritontrace.replay import wire
 
 NO_GPU = "no GPU"
+OF_ALL = ("__init__", "criteria")  # what exercises and catalogues of all units share
 JUDGING = ("judging", "child")  # rooms of grader/; a change in the others changes no verdict
 HIDDEN = Path("judging", "hidden")
 SHOWING = ("figures", "jupyter", "render")  # rooms of course_lib/ that show what was found
@@ -61,7 +63,8 @@ def key_of(exercise: Exercise, cells: Sequence[tuple[str, str]], seed: int, devi
     """The name of the verdict on an answer. `device` is device() of the process that judges."""
     unit = exercise.id.split(".")[0]
     on = device if exercise.kind == "kernel" else ""  # the other exercises get the same verdict everywhere
-    what = [exercise.id, [list(cell) for cell in cells], seed, code_version(unit), _environment(), on]
+    run = [list(cell) for cell in with_provided(exercise, cells)]
+    what = [exercise.id, run, seed, code_version(unit), _environment(), on]
     content = json.dumps([*what, exercise.twist] if exercise.twist else what)
     return hashlib.sha256(content.encode()).hexdigest()[:40]
 
@@ -105,15 +108,16 @@ def code_version(unit: str = "") -> str:
     """A hash of torch, Triton and all our code that a verdict of this unit (a module's name) depends on; "": of any unit."""
     digest = hashlib.sha256(f"{torch.__version__} {triton.__version__}".encode())
     course, grading = ROOT / "course_lib", ROOT / "grader"
-    for path in sorted([*(ENGINE / "tritontrace").rglob("*.py"), *(course / "hardware" / "measured").glob("*.json")]):
+    for path in sorted([*sources(ENGINE / "tritontrace"), *(course / "hardware" / "measured").glob("*.json")]):
         _add(digest, path, path.read_bytes())  # oracles read what was measured
     hidden = [path for path in (grading / HIDDEN).rglob("*.py") if unit in ("", _unit_of(path))]
     judging = [path for room in JUDGING for path in (grading / room).glob("*.py")]
     with one_at_a_time:
-        units = (*_imported(unit), "__init__", None)
-        for path in sorted([*course.rglob("*.py"), *judging, *hidden]):
+        units = (*_imported(unit), *OF_ALL, None)
+        for path in sorted([*sources(course), *judging, *hidden]):
             if not (unit and _unit_of(path) not in units) and _name(path).parts[1] not in SHOWING:
-                _add(digest, path, _meaning(path.read_bytes()))
+                content = path.read_bytes()
+                _add(digest, path, _meaning(content) if path.suffix == ".py" else content)
     return digest.hexdigest()
 
 
@@ -144,8 +148,10 @@ def _imported(unit: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
 
 
 def _unit_of(path: Path) -> str | None:
-    """The unit whose exercises or hidden cases a file has, or the module that units share; None for a file from elsewhere."""
-    match = re.match(r"(?:course_lib/exercises|grader/judging/hidden)/(\w+)", _name(path).as_posix())
+    """The unit whose exercises, sentences or hidden cases a file has, or the module that units share; None for a file from elsewhere."""
+    match = re.match(
+        r"(?:course_lib/exercises|course_lib/catalogue|grader/judging/hidden)/(\w+)", _name(path).as_posix()
+    )
     return match and match[1]
 
 

@@ -103,7 +103,7 @@ def course_files(unit: str) -> Iterator[Path]:
         rooms = [room for room in rooms if room.name != "audit"]
         kept = [*package.glob("*.py"), *(path for room in rooms for path in room.rglob("*") if path.is_file())]
         yield from sorted(path for path in kept if path.suffix in (".py", ".json", ".toml"))
-    yield from sorted(path for path in (ENGINE / "tritontrace").rglob("*.py"))
+    yield from grader.sources(ENGINE / "tritontrace")
     yield from (ROOT / "tritontrace" / name for name in ("pyproject.toml", "README.md", "LICENSE"))
     for folder in (ROOT / "course_lib" / "jupyter", ROOT / "grader" / "templates"):
         yield from sorted(path for path in folder.rglob("*") if path.is_file())

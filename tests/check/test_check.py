@@ -401,6 +401,16 @@ def shell():
     InteractiveShell.clear_instance()
 
 
+def test_each_cell_of_a_notebook_ends_by_giving_memory_back(shell, monkeypatch):
+    given_back = []
+    monkeypatch.setattr(checking, "_give_back", lambda result: given_back.append(result.execution_count))
+    monkeypatch.setattr(render, "shell", lambda: shell)
+    checking._give_back_after_each_cell()
+    checking._give_back_after_each_cell()
+    shell.run_cell("1 + 1", store_history=True)
+    assert len(given_back) == 1
+
+
 RIGHT = "def padded_stride(n, itemsize):\n    return -(-n * itemsize // 32) * 32 // itemsize\n"
 
 

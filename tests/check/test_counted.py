@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from sentences import says
 
 from course_lib import criteria
+from course_lib.catalogue import say
 from course_lib.criteria import Coalesced, DotFlops, Programs, Rereads, Speed, Traffic, blocks
 from course_lib.criteria.memory import effective_programs
 from course_lib.evidence import Evidence, Timing
@@ -69,9 +71,9 @@ def test_dense_stores(op):
 
 def test_the_wasteful_line_is_named():
     finding = Coalesced("load", 2).judge(EXERCISE, [trial(load(line=3), load("y", sectors=1024, line=7))])
-    assert finding.detail == "line 7 uses 4 of every 32 bytes it touches of `y` (on a case)"
+    assert says(finding.detail, "criteria.dense.line", line=7, used=4, tensor="y", case="a case")
     assert finding.at == CodeLine(7, "line 7")
-    assert finding.seen == "1,024 sectors, 128 needed", "of that line"
+    assert says(finding.seen, "criteria.dense.sectors", sectors=1024, needed=128), "of that line"
 
 
 def test_what_is_shown_is_of_the_case_that_fails():
@@ -100,7 +102,7 @@ def test_nothing_is_credited_where_the_result_is_wrong(criterion, evidence):
     assert criterion.judge(EXERCISE, [trial(load(), **good)]).passed
     finding = criterion.judge(EXERCISE, [trial(load(), **good), trial(load(), **good, **evidence)])
     assert (finding.passed, finding.points) == (False, 0)
-    assert any(text in finding.seen for text in ("raised", "it also uses add", "not right on a case"))
+    assert says(finding.seen, "criteria.result.not_right", case="a case")
 
 
 # ------------------------------------------------------------------------------------------------ small blocks
@@ -124,6 +126,15 @@ def test_blocks_smaller_than_a_warp_save_nothing(elements, masked, instructions,
 # ------------------------------------------------------------------------------------------------ traffic, programs
 
 
+LINE = say("criteria.traffic.line", line=3, source="line 3")
+BACK = Footprint("buffer 1", 4096, 4096, 4096, 4096, 4096)
+
+
+def again(done, tensor, times, *lines):
+    facts = {"tensors": [f"`{tensor}`"], "one": True, "times": times, "lines": [*lines]}
+    return say(f"criteria.traffic.{done}_again", **facts)
+
+
 def moved(read, written, distinct=4096):
     return [
         Footprint("x", 4096, read, min(read, distinct)),
@@ -136,17 +147,21 @@ def moved(read, written, distinct=4096):
     [
         (moved(4096, 4096), ""),
         (moved(4500, 4096), ""),  # 1.049
-        (moved(4600, 4096), "`x` is read 1.12 times: line 3 `line 3`"),
-        (moved(8192, 4096), "`x` is read 2 times: line 3 `line 3`"),
-        (moved(4096, 12288), "`out` is written 3 times"),
-        ([*moved(4096, 4096), Footprint("buffer 1", 4096, 4096, 4096, 4096, 4096)], "a detour through"),
+        (moved(4600, 4096), again("read", "x", 1.12, LINE)),
+        (moved(8192, 4096), again("read", "x", 2, LINE)),
+        (moved(4096, 12288), again("written", "out", 3)),
+        (
+            [*moved(4096, 4096), BACK],
+            say("criteria.traffic.detour", tensor="buffer 1", kernel="k", any=False, lines=[]),
+        ),
     ],
 )
 def test_traffic(footprints, detail):
     finding = Traffic(lambda x: 2 * x.numel() * 4, 1).judge(EXERCISE, [trial(load(), footprints=footprints)])
     assert finding.passed == (detail == "")
-    assert detail in finding.detail
-    assert "8,602" in (finding.seen if finding.passed else finding.expected), "what is allowed: 1.05 x 8192"
+    assert finding.detail == detail
+    allowed = (finding.seen if finding.passed else finding.expected).parameters["allowed"]
+    assert allowed == 1.05 * 8192
 
 
 def test_traffic_blames_what_is_written_and_read_back_by_another_kernel():
@@ -159,32 +174,36 @@ def test_traffic_blames_what_is_written_and_read_back_by_another_kernel():
     ]
     found.evidence.launches.append(Launch("back", (1, 1, 1), 1, forward.accesses, back))
     finding = Traffic(lambda x: 2 * x.numel() * 4, 1).judge(EXERCISE, [found])
-    assert finding.detail.startswith(
-        f"a detour through `out`: `{forward.kernel}` writes it and `back` reads it back, line 4"
-    )
-    assert finding.expected.endswith("on a case")
+    facts = {"tensor": "out", "kernel": forward.kernel, "reader": "back"}
+    assert says(finding.detail, "criteria.traffic.detour_of_two", **facts)
+    assert finding.detail.parameters["lines"][0].parameters["line"] == 4
+    assert finding.expected.parameters["case"] == "a case"
 
 
 def test_traffic_without_a_detour_tells_who_moves_what():
     found = trial(load(), footprints=moved(4096, 4096))
     found.evidence.launches += [replace(found.evidence.launches[0], kernel="another")]
     detail = Traffic(lambda x: 2 * x.numel() * 4, 1).judge(EXERCISE, [found]).detail
-    assert detail.startswith("in order: ") and detail.count("reads `x` and writes `out`") == 2
+    launches = [say("criteria.traffic.launch", kernel=k, reads=["`x`"], writes=["`out`"]) for k in ("k", "another")]
+    assert says(detail, "criteria.traffic.in_order", launches=launches)
 
 
 def test_traffic_says_that_all_is_done_twice_and_is_silent_on_parts():
     found = trial(load(), footprints=moved(4096, 4096))
     found.evidence.launches *= 2
-    assert "everything is done 2 times" in Traffic(lambda x: 8 * x.numel(), 1).judge(EXERCISE, [found]).detail
+    twice = Traffic(lambda x: 8 * x.numel(), 1).judge(EXERCISE, [found]).detail
+    assert says(twice, "criteria.traffic.all_again", kernel="k", times=2)
     parts = trial(load(), footprints=moved(4096, 2048, 2048))
     parts.evidence.launches *= 3
-    assert "everything is done" not in Traffic(lambda x: 8 * x.numel(), 1).judge(EXERCISE, [parts]).detail
+    detail = Traffic(lambda x: 8 * x.numel(), 1).judge(EXERCISE, [parts]).detail
+    assert getattr(detail, "id", "") != "criteria.traffic.all_again"
 
 
 def test_a_cache_to_which_a_token_is_added_is_no_detour():
     cache = [Footprint("buffer 1", 1 << 20, 1 << 20, 1 << 20, 64, 64)]
     found = trial(load(), footprints=[*moved(4096, 4096), *cache])
-    assert "detour" not in Traffic(lambda x: 8 * x.numel(), 1).judge(EXERCISE, [found]).detail
+    detail = Traffic(lambda x: 8 * x.numel(), 1).judge(EXERCISE, [found]).detail
+    assert "detour" not in getattr(detail, "id", "")
 
 
 def test_arguments_that_share_a_storage_are_named_together():
@@ -194,7 +213,8 @@ def test_arguments_that_share_a_storage_are_named_together():
     )
     found.inputs[:] = [{"q": both[0], "do": both[1]}]
     of_two = replace(EXERCISE, oracle=lambda q, do: q.double())
-    assert Traffic(lambda **_: 8192, 1).judge(of_two, [found]).detail.startswith("`q` and `do` are read 3 times")
+    detail = Traffic(lambda **_: 8192, 1).judge(of_two, [found]).detail
+    assert says(detail, "criteria.traffic.read_again", tensors=["`q`", "`do`"], times=3)
 
 
 @pytest.mark.parametrize("programs, passed", [(1, False), (7, False), (8, True), (1000, True)])
@@ -251,9 +271,10 @@ def test_traffic_is_spared_by_many_programs(programs, passed):
     finding = Traffic(lambda x: 2 * size, 1).judge(EXERCISE, [few, found])
     assert finding.passed == passed
     if not passed:
-        assert finding.seen == f"the work of {max(4, programs)} programs"
-        assert finding.expected == "at least 32 programs that share a case"
-        assert (finding.title, finding.missed) == ("at least 32 programs share the work", "too few programs")
+        assert says(finding.seen, "criteria.programs.work_of", programs=max(4, programs))
+        assert says(finding.expected, "criteria.programs.share", programs=32, case="a case")
+        assert says(finding.title, "criteria.programs.title", programs=32)
+        assert says(finding.missed, "criteria.programs.missed")
 
 
 @pytest.mark.parametrize("programs, passed", [(1, False), (7, False), (16, True)])
@@ -278,24 +299,24 @@ def test_a_copy_that_is_read_counts_as_the_tensor(back, times):
     reads = [load(useful=8192), *([load("buffer 1", useful=back, line=4)] if back else [])]
     found = trial(*reads, footprints=[Footprint("x", 4096, 8192, 4096)])
     finding = Rereads("x", lambda x: 2, 1, "x is read twice").judge(EXERCISE, [found])
-    assert finding.seen.startswith(f"`x` is read {times} times") and finding.passed == (times == 2)
-    assert finding.passed or ("line 4" in finding.detail and "buffers included" in finding.seen)
+    assert finding.seen.parameters["times"] == times and finding.passed == (times == 2)
+    assert finding.passed or ("line 4" in finding.detail and finding.seen.parameters["buffers"])
 
 
 @pytest.mark.parametrize(
-    "forward, backward, least, seen",
+    "forward, backward, least, flops, half",
     [
-        (2, 5, [2, 5], ""),
-        (1, 6, [2, 5], "1 FLOPs in tl.dot forward"),
-        (2, 4, [2, 5], "4 FLOPs in tl.dot backward"),
-        (None, 5, [2, 5], ""),  # torch's forward
-        (2, 9, [2, 5], "11 FLOPs in tl.dot"),
-        (2, 1, 3, ""),
-        (2, 0, 3, "2 FLOPs in tl.dot"),
-        (0, 0, 3, "0 FLOPs in tl.dot"),
+        (2, 5, [2, 5], None, ""),
+        (1, 6, [2, 5], 1, say("criteria.products.forward")),
+        (2, 4, [2, 5], 4, say("criteria.products.backward")),
+        (None, 5, [2, 5], None, ""),  # torch's forward
+        (2, 9, [2, 5], 11, ""),
+        (2, 1, 3, None, ""),
+        (2, 0, 3, 2, ""),
+        (0, 0, 3, 0, ""),
     ],
 )
-def test_products_have_bounds_on_both_sides(forward, backward, least, seen):
+def test_products_have_bounds_on_both_sides(forward, backward, least, flops, half):
     found = trial()
     found.evidence.launches[:] = [
         Launch("k", (1, 1, 1), 1, line_flops=[LineFlops("k", 2, "", Flops(dot=dot))], phase=phase)
@@ -303,8 +324,8 @@ def test_products_have_bounds_on_both_sides(forward, backward, least, seen):
         if dot is not None
     ]
     finding = DotFlops(lambda x: 10, lambda x: least, 1, "products").judge(EXERCISE, [found])
-    assert finding.passed == (not seen)
-    assert finding.passed or finding.seen == seen
+    assert finding.passed == (flops is None)
+    assert finding.passed or says(finding.seen, "criteria.products.done", flops=flops, half=half)
 
 
 def test_the_sides_of_products():

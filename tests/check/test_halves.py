@@ -6,7 +6,9 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from sentences import says
 
+from course_lib.catalogue import say
 from course_lib.checking import verdict
 from course_lib.criteria import Correct, DotFlops, Launches, NoAtomics, Rereads, Saves, TritonDidTheWork, judge
 from course_lib.execution import calls, draw, record_all, replay_all, trials
@@ -144,12 +146,17 @@ def test_each_criterion_sees_its_own(entry, expected):
 
 def test_what_was_kept_is_named():
     (finding,) = [f for f in verdict(cube, KeepsTheSlope).findings if f.title == "nothing kept"]
-    assert finding.seen == "800 bytes kept" and "a tensor of shape (200,), 800 bytes" in finding.detail
+    kept = say("criteria.saves.tensor", shape=(200,), bytes=800)
+    assert says(finding.seen, "criteria.saves.kept", bytes=800) and says(
+        finding.detail, "criteria.saves.reads", tensors=kept
+    )
 
 
 def test_reading_twice_names_the_lines():
     (finding,) = [f for f in verdict(cube, Atomic).findings if f.title == "x read once each way"]
-    assert finding.seen == "`x` is read 3 times" and "line 3 `x = tl.load" in finding.detail
+    assert (
+        says(finding.seen, "criteria.reads.too_often", tensor="x", times=3) and "line 3 `x = tl.load" in finding.detail
+    )
 
 
 class Wrong(Cube):
@@ -161,7 +168,7 @@ class Wrong(Cube):
 def test_a_wrong_gradient_is_the_second_output():
     found = verdict(dataclasses.replace(cube, allows=frozenset(["mul"])), Wrong)
     (finding,) = [f for f in found.findings if not f.passed and f.judged]
-    assert finding.seen.startswith("result 2 of ")
+    assert finding.seen.parameters["part"].startswith("result 2 ")
 
 
 def forged(entry, move):

@@ -128,6 +128,8 @@ def test_a_busy_gpu_is_not_waited_for(monkeypatch, tmp_path):
 
     on_gpu.run(EXERCISE, [{}] * len(held), held, busy)
     assert {(trial.evidence.on_gpu.not_run, trial.evidence.on_gpu.waiting) for trial in held} == {("busy", 3)}
+    line = criteria.RightOnGPU().judge(EXERCISE, held)
+    assert line.status == "not_judged" and "3 other checks" in line.seen
     assert alone.value.waiting == 0
 
 

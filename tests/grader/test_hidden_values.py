@@ -9,6 +9,7 @@ from course_lib.exercises import find
 from grader.judging import judge as judging
 from grader.judging import redaction
 from grader.published import answer, solution_cell
+from tritontrace.messages import Message
 from tritontrace.replay.wire import to_tree
 from tritontrace.results import Cause, Fault
 
@@ -182,6 +183,12 @@ def test_untold_keeps_what_somebody_wrote_down():
     told.redact(evidence)
     assert (evidence.refused, evidence.kernels) == (kept, ["drop_kernel-1f2e"])
     assert evidence.faults[0].sentence == "kernel `...` and `out[1]`"
+    message = Message("HIDDEN_137 stores", "trace.HIDDEN_137", {"tensor": "`made_137`", "lines": ["HIDDEN_137", 4]})
+    evidence = Evidence("a case", faults=[Fault("race", message)])
+    told.redact(evidence)
+    message = evidence.faults[0].sentence
+    assert (message, message.id) == ("... stores", "trace....")
+    assert message.parameters == {"tensor": "`...`", "lines": ["...", 4]}
     evidence = Evidence(
         "a case", error="the function uses a __main__.V137x", refused="`buffer 137` `y = 137` other HIDDEN_1"
     )

@@ -2,19 +2,26 @@
 
 import json
 import shutil
+from base64 import b64decode
+from io import BytesIO
 
 import nbformat
+import numpy as np
 import pytest
 import torch
 import toy
+from matplotlib.image import imread
 from toy import UNIT
 
+from course_lib import metadata
 from course_lib.exercise import Verdict
 from course_lib.exercises import UNITS
+from course_lib.hardware.measurements import measured
+from course_lib.metadata import CellRun
 from course_lib.render.cells import VERDICT
 from grader import ROOT, exercises
 from grader import __main__ as command_line
-from grader.building import build, outputs
+from grader.building import build, drawings, outputs
 from tritontrace.replay import wire
 
 SOURCE = """\
@@ -306,6 +313,44 @@ def test_published_verdicts_are_drawn_as_they_would_be_now(unit):
     drawn = {name: (data["text/html"], data["text/plain"]) for name, (data,) in shown.items()}
     outputs.redraw(notebook)
     assert drawn == {name: (data["text/html"], data["text/plain"]) for name, (data,) in shown.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", UNITS)
+def test_published_pictures_are_drawn_as_they_would_be_now(unit):
+    """Each picture of the instructor's notebook that takes no run says and shows what today's code draws from today's data."""
+    notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+    saved = {cell.id: pictures_of(cell)[-1] for cell in notebook.cells if pictures_of(cell)}
+    drawings.renew(notebook)
+    drawn = {cell.id: pictures_of(cell)[-1] for cell in notebook.cells if pictures_of(cell)}
+    assert {name for name, (words, _) in drawn.items() if words != saved[name][0]} == set()
+    assert {name for name, (_, pixels) in drawn.items() if apart(pixels, saved[name][1]) > 1e-3} == set()
+
+
+def test_published_outputs_are_of_one_card():
+    cards = set()
+    for unit in UNITS:
+        notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+        cards |= {ran.gpu for cell in notebook.cells if (ran := metadata.read(cell.metadata, CellRun))}
+    assert cards - {""} == {measured("answers")["machine"]}
+
+
+def pictures_of(cell):
+    """(words, pixels) of each picture below a cell."""
+    found = [output.data for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
+    return [(data["text/plain"], imread(BytesIO(b64decode(data["image/png"])))) for data in found]
+
+
+def apart(one, other):
+    """The mean difference of two pictures; infinite where their sizes differ."""
+    return float(np.abs(one - other).mean()) if one.shape == other.shape else np.inf
+
+
+def test_another_picture_is_noticed():
+    white = np.ones((90, 90, 4))
+    dot = white.copy()
+    dot[:6, :6, :3] = 0
+    assert apart(white, white) == 0 and apart(white, dot) > 1e-3 and apart(white, white[1:]) == np.inf
 
 
 def test_a_verdict_of_before_a_field_was_there_is_drawn():

@@ -1,4 +1,4 @@
-"""What can change a verdict changes its key, and nothing else does: a class is judged anew for the one and not for the other."""
+"""A verdict's key changes with what can change the verdict, for which a class is judged anew, and with nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 import grader
 from course_lib.exercises import find
-from grader.judging import verdicts
+from grader.judging import provided, verdicts
 
 UNIT = "coalescing"
 EXERCISES, HIDDEN = f"course_lib/exercises/{UNIT}", f"grader/judging/hidden/{UNIT}.py"
@@ -24,6 +24,7 @@ MATTERS = {
     "an allowance": (f"{EXERCISES}/formulas.py", "rel_tol=1e-6", "rel_tol=1e-5"),
     "an oracle": (f"{EXERCISES}/kernels.py", "x.T.contiguous().double()", "x.T.contiguous().float()"),
     "how a remark is chosen": (f"{EXERCISES}/mistakes.py", "\nfrom ", "\nassert True\nfrom "),
+    "what a criterion says": ("course_lib/catalogue/criteria.toml", "sectors", "sector"),
     "what an oracle reads": ("course_lib/hardware/measured/mystery_plot.json", "{", "{ "),
     "what decides what is observed": ("course_lib/checking.py", "\nfrom ", "\nassert True\nfrom "),
     "how an answer is run": ("grader/child/sandbox.py", "\nfrom ", "\nassert True\nfrom "),
@@ -38,6 +39,7 @@ SHOWN = {
     "a module's docstring": (f"{EXERCISES}/kernels.py", '"""Kernels', '"""Some kernels'),
     "a hidden case of another unit": ("grader/judging/hidden/flops.py", "\nfrom ", "\nassert True\nfrom "),
     "an exercise of another unit": ("course_lib/exercises/flops/cases.py", "\nfrom ", "\nassert True\nfrom "),
+    "what is said in another unit": ("course_lib/catalogue/flops.toml", "elements", "numbers"),
     "a picture": ("course_lib/figures/coalescing.py", "\nfrom ", "\nassert True\nfrom "),
     "how a verdict is shown": ("course_lib/render/verdict_card.py", "\nfrom ", "\nassert True\nfrom "),
 }
@@ -91,10 +93,24 @@ def test_what_is_shown_alone_judges_nothing_anew(course, key, what):
     assert not changed(course, key, *SHOWN[what])
 
 
-def test_hidden_cases_in_a_package_and_those_that_they_are_drawn_with_count(course, key):
+def test_what_an_exercise_gives_in_place_of_the_answer_s_counts(monkeypatch):
+    def key():
+        return verdicts.key_of(find("tiling.tune"), [("<cell>", "def configuration(): ...")], 1, verdicts.NO_GPU)
+
+    before = key()
+    definitions = provided.definitions("tiling.tune")
+    monkeypatch.setattr(
+        provided, "definitions", lambda exercise_id: definitions | {"tuned_matmul": "def tuned_matmul(): ..."}
+    )
+    assert key() != before
+
+
+def test_hidden_cases_count_for_their_unit_and_what_they_are_drawn_with(course, key):
     def version():
         verdicts.code_version.cache_clear()
         return verdicts.code_version("hopper")
 
-    for file in ("grader/judging/hidden/hopper/pipelines.py", "course_lib/exercises/sm/cases.py"):
-        assert changed(course, version, file, "\nfrom ", "\nassert True\nfrom ")
+    more = ("\nfrom ", "\nassert True\nfrom ")
+    assert changed(course, version, "grader/judging/hidden/hopper/pipelines.py", *more), "they are a package"
+    assert changed(course, version, "course_lib/exercises/sm/cases.py", *more), "they take it from there"
+    assert not changed(course, version, "grader/judging/hidden/sm.py", *more)

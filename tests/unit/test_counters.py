@@ -31,6 +31,46 @@ def test_the_trace_still_predicts_all_that_was_compared(comparison):
         assert comparison.predict(launch) == entries()[launch.name]["predicted"], launch.name
 
 
+DOOR = ("l1_load_sectors", "l1_store_sectors")  # what L1 was asked for, hits included: as lanes lie, not as blocks do
+NARROW = (
+    "copy, stride 4",
+    "copy, shifted by one",
+    "transpose, tile 64",
+    "gather rows",
+    "gather elements",
+    "matmul fp32 as tf32, tile 64",
+)
+
+
+def at_the_door(comparison, launch):
+    """What warps ask L1 for by the compiler's layout, and what the GPU counted."""
+    warps, counted = comparison.of_warps(launch), entries()[launch.name]["counted"]
+    assert warps["whole"] and not warps["by_data"]
+    return {name: (warps[name], counted[name]) for name in DOOR}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_the_compilers_warps_ask_for_the_sectors_that_a_gpu_counted(comparison, name):
+    launch = next(launch for launch in comparison.LAUNCHES if launch.name == name)
+    assert [predicted == counted for predicted, counted in at_the_door(comparison, launch).values()] == [True, True]
+
+
+@pytest.mark.slow
+def test_the_compilers_warps_ask_for_the_sectors_of_every_launch(comparison):
+    for launch in comparison.LAUNCHES:
+        for name, (predicted, counted) in at_the_door(comparison, launch).items():
+            assert predicted == counted, (launch.name, name)  # of TMA, which goes another way, both are 0
+
+
+def test_warps_beside_counters_have_a_table_of_their_own(comparison):
+    launch = next(launch for launch in comparison.LAUNCHES if launch.name == "column sums")
+    warps = comparison.of_warps(launch)
+    counted = {**warps, "shared_load_conflicts": 7.0}
+    row = comparison.table_of_warps([{"name": launch.name, "warps": warps, "counted": counted}, {"name": "older"}])[-2]
+    assert row.count(" / ") == 1 and f"{warps['shared_load_conflicts']:,} / 7 |" in row
+    assert comparison.table_of_warps([{"name": "older"}]) == []
+
+
 def test_every_launch_of_the_benchmark_was_measured(comparison):
     assert [launch.name for launch in comparison.LAUNCHES] == list(entries())
 

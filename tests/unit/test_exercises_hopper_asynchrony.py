@@ -219,7 +219,10 @@ def remark_on(exercise_id, outputs):
 
 def test_remarks_on_parities():
     assert remark_on("hopper.phase_of", asynchrony.turns) == ""
-    assert "flips when the ring" in remark_on("hopper.phase_of", lambda i, SIZE: (i % SIZE, i % 2, (i + 1) % 2))
+    assert (
+        remark_on("hopper.phase_of", lambda i, SIZE: (i % SIZE, i % 2, (i + 1) % 2)).id
+        == "hopper.phase_of.parity_of_the_tile"
+    )
     swapped = remark_on("hopper.phase_of", lambda i, SIZE: (lambda s, f, e: (s, e, f))(*asynchrony.turns(i, SIZE)))
     assert "swapped" in swapped
 

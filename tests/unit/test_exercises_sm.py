@@ -147,14 +147,6 @@ def test_loops_and_chains_of_machine_code():
     assert len(ffmas) == 3 and machine_code.longest_chain(ffmas) == 2
 
 
-def test_the_notebook_shows_the_kernels_that_are_read():
-    source = (ROOT / "solutions" / "13_inside_an_sm.py").read_text()
-    for kernel in ("copy_rows", "one_chain", "two_chains", "by_pointers", "by_descriptors"):
-        own = getattr(machine_code, kernel).src
-        (shown,) = re.findall(rf"^@triton\.jit\n(def {kernel}\(.*?\n)(?=\n\n)", source, re.M | re.S)
-        assert own.strip() == shown.strip()
-
-
 def test_the_compiler_tells_of_copies():
     x, halves = torch.empty(4096), [torch.empty(64, 64, dtype=torch.float16) for _ in range(3)]
     assert machine_code.compile_for(machine_code.copy_rows, x, x, 1024, BLOCK=512).copies == []

@@ -102,7 +102,7 @@ def test_a_wrong_formula_is_named_when_every_result_is_its():
         lambda n, block: n // block + 1,
         lambda n, block: -(-n // block),
     )]  # fmt: skip
-    assert "full blocks" in said[0] and "one program too many" in said[1] and said[2] == ""
+    assert "full blocks" in said[0] and said[1].id == "start.num_programs.one_too_many" and said[2] == ""
 
 
 def test_a_power_of_two_of_programs_is_too_many(answered):
@@ -126,7 +126,10 @@ def test_a_result_that_ends_early_is_told_from_one_that_is_wrong():
     cut[4096:], holed[:1024] = torch.nan, torch.nan
     look = start.ends_early(lambda x: x.double() + 1)
     right = kernel_trial(x[:4096], whole, programs=4)
-    assert "Does the grid round up?" in look([right, kernel_trial(x, cut, programs=4), kernel_trial(x[:1], x[:1] + 1)])
+    assert (
+        look([right, kernel_trial(x, cut, programs=4), kernel_trial(x[:1], x[:1] + 1)]).id
+        == "start.add_one.only_whole_blocks"
+    )
     assert look([right]) == look([right, kernel_trial(x, holed)]) == look([]) == ""
     assert look([right, kernel_trial(x, cut, faults=["a race"])]) == ""
 
@@ -139,25 +142,25 @@ PLACE = "tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
 @pytest.mark.parametrize(
     "patches, said",
     [
-        ([(GRID, "64,")], "The grid is 64 programs for every n"),
-        ([(GRID, "8,")], "The grid is 8 programs for every n"),
-        ([(GRID, "1,"), ("1024", "65536")], "The grid is 1 program for every n"),
-        ([(GRID, "max(1, n // BLOCK),")], "Does the grid round up?"),
-        ([(GRID, "max(1, min(n // BLOCK, 16)),")], "Does the grid have a program for each block of x?"),
-        ([(PLACE, "tl.arange(0, BLOCK)")], "All programs store to the same elements"),
-        ([(PLACE, "tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)")], "All programs store to the same elements"),
-        ([(PLACE, "tl.program_id(0) + tl.arange(0, BLOCK)")], "Does each program begin BLOCK elements after"),
+        ([(GRID, "64,")], "start.kernel.fixed_grid"),
+        ([(GRID, "8,")], "start.kernel.fixed_grid"),
+        ([(GRID, "1,"), ("1024", "65536")], "start.kernel.fixed_grid"),
+        ([(GRID, "max(1, n // BLOCK),")], "start.add_one.only_whole_blocks"),
+        ([(GRID, "max(1, min(n // BLOCK, 16)),")], "start.kernel.too_few_programs"),
+        ([(PLACE, "tl.arange(0, BLOCK)")], "start.add_one.every_program_does_it_all"),
+        ([(PLACE, "tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)")], "start.add_one.every_program_does_it_all"),
+        ([(PLACE, "tl.program_id(0) + tl.arange(0, BLOCK)")], "start.fixed_copy.blocks_overlap"),
         (
             [(PLACE, "tl.program_id(0) // 2 * BLOCK + tl.arange(0, BLOCK)")],
-            "Does each program begin BLOCK elements after",
+            "start.fixed_copy.blocks_overlap",
         ),
-        ([(PLACE, f"({PLACE}) % n")], "Several positions of one block"),
-        ([(PLACE, f"tl.minimum({PLACE}, n - 1)")], "Several positions of one block"),
+        ([(PLACE, f"({PLACE}) % n")], "criteria.race.lanes"),
+        ([(PLACE, f"tl.minimum({PLACE}, n - 1)")], "criteria.race.lanes"),
     ],
 )
 def test_what_is_said_of_a_kernel_and_its_grid_is_so(spoiled, exercise, patches, said):
     found = spoiled(exercise, *patches)
-    assert said in found.remark and found.points < found.out_of
+    assert found.remark.id == said and found.points < found.out_of
 
 
 def test_a_launch_without_a_grid_is_named():

@@ -22,7 +22,7 @@ FLOORS = {
         {"criteria"},
         {"common_mistakes", "mistakes", "workloads"},
         {"exercise", "hardware"},
-        {"content", "evidence", "metadata", "version", "words"},
+        {"catalogue", "content", "evidence", "metadata", "version", "words"},
     ],
     "grader": [
         {"__main__"},

@@ -1,26 +1,87 @@
-"""The words of docs/measured.md about speed are those of the tables in benchmarks/results."""
+"""The words of README.md and docs/measured.md about a GPU are those of the tables in benchmarks/results, and these are those of
+the data from which units take their numbers."""
 
 from __future__ import annotations
 
+import re
+from itertools import takewhile
 from pathlib import Path
+
+from course_lib.hardware.measurements import measured
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MEASURED = " ".join((ROOT / "docs" / "measured.md").read_text("utf-8").split())
+README = " ".join((ROOT / "README.md").read_text("utf-8").split())
 
 
 def table(page: str, first_column: str = "D") -> list[dict[str, str]]:
     """Return the rows of a page's table that begins with this column, by the names of its columns."""
-    lines = (ROOT / "benchmarks" / "results" / page).read_text("utf-8").splitlines()
+    return _rows((ROOT / "benchmarks" / "results" / page).read_text("utf-8"), first_column)
+
+
+def _rows(text: str, first_column: str = "D") -> list[dict[str, str]]:
+    lines = text.splitlines()
     first = next(number for number, line in enumerate(lines) if line.startswith(f"| {first_column} "))
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[first:] if line.startswith("|")]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in takewhile(lambda line: line.startswith("|"), lines[first:])
+    ]
     until = next((number for number, row in enumerate(rows[2:], 2) if len(row) != len(rows[0])), len(rows))
     return [dict(zip(rows[0], row, strict=True)) for row in rows[2:until]]
+
+
+def attention() -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """The rows of the page on attention: forward, and backward."""
+    page = (ROOT / "benchmarks" / "results" / "attention.md").read_text("utf-8")
+    return tuple(_rows(page.partition(f"## {way}")[2]) for way in ("Forward", "Backward"))  # pyright: ignore[reportReturnType]
 
 
 def span(rows: list[dict[str, str]], column: str, which: int) -> str:
     """Say from which to which number a column goes. which: of the kernels whose ratios a cell holds."""
     ratios = sorted(float(row[column].split(" / ")[which]) for row in rows)
     return f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+
+
+def test_readme_page_and_table_say_the_same_of_attention():
+    forward, backward = attention()
+    own, fastest = (span(forward, "of FA-2", which) for which in (0, 1))
+    assert len(forward) == len(backward) == 12
+    assert f"The kernel that unit 09 ends with runs at {own} times the speed of torch 2.11's FlashAttention-2" in README
+    assert f"runs at {own} times the speed of torch's FlashAttention-2" in MEASURED
+    assert f"The faster variants of this forward run at {fastest} times that speed" in MEASURED
+    assert f"backward of unit 10 runs at {span(backward, 'of FA-2', 0)} times" in MEASURED
+    long = [[row for row in rows if int(row["length"]) >= 4096] for rows in (forward, backward)]
+    for rows, which, whose in ((long[0], 1, "fastest forward"), (long[1], 0, "backward")):
+        cudnn, fa4 = (span(rows, column, which) for column in ("of cuDNN", "of FA-4"))
+        assert re.search(rf"{whose} has {cudnn} of cuDNN's speed and {fa4} of FlashAttention-4's", MEASURED)
+
+
+def test_the_table_on_attention_is_of_the_data_that_units_cite():
+    for rows, key in zip(attention(), ("forward", "backward"), strict=True):
+        recorded = {
+            (str(e["d"]), str(e["length"]), "causal" if e["causal"] else "full"): e for e in measured("attention")[key]
+        }
+        shown = {(row["D"], row["length"], row["mask"]): row for row in rows}
+        assert shown.keys() == recorded.keys()
+        for which, row in shown.items():
+            for name, found in recorded[which]["contenders"].items():
+                assert row[name] in ("", f"{found['tflops']:.0f}"), (which, name)
+
+
+def test_as_many_kernels_were_counted_as_the_pages_say():
+    count = len(measured("trace_vs_counters")["launches"])
+    assert f"{count} kernels were traced on a CPU and run on an H200" in README
+    assert f"{count} kernels of the course were traced on a CPU and run on an H200" in MEASURED
+
+
+def test_the_table_of_answers_is_of_the_data_that_verdicts_cite():
+    rows = {row["exercise"]: row for row in table("answers.md", "exercise")}
+    recorded = measured("answers")["answers"]
+    assert rows.keys() == recorded.keys()
+    for name, entry in recorded.items():
+        ratio = f"{entry['ratio']:.2f} ± {entry['spread']:.2f}" if "ratio" in entry and "problem" not in entry else ""
+        assert rows[name]["ratio"] == (ratio or entry.get("problem", "")), name
+        assert rows[name]["microseconds"] == (f"{entry['microseconds']:,.1f}" if "ratio" in entry else ""), name
 
 
 def test_the_forward_pass_has_the_speed_that_the_page_says():

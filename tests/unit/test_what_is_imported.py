@@ -67,11 +67,11 @@ def test_the_gradebook_builds_no_parser_for_addresses():
     assert "lark" in loaded("import rfc3987_syntax"), "it is cheap now: the lines in grader/__init__.py can go"
 
 
-def test_a_zygote_loads_algebra_when_a_gradient_is_asked_for():
-    """Most units ask for none, and a class waits for its zygotes."""
+def test_a_zygote_loads_algebra_when_tensors_without_data_are_asked_for():
+    """One exercise asks for them, and a class waits for its zygotes."""
     answer = (
         "from tritontrace.replay import child, wire; from grader.child import zygote; child.message = lambda *a, **k: b''; "
-        "order = {'role': 'record', 'seconds': 1, 'without': [], 'backward': %s}; zygote.answer(order, wire.pack([]))"
+        "order = {'role': 'record', 'seconds': 1, 'without': [], 'without_data': %s}; zygote.answer(order, wire.pack([]))"
     )
     assert "sympy" not in loaded(answer % False)
     assert "sympy" in loaded(answer % True)

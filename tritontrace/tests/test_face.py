@@ -19,6 +19,7 @@ BUILDERS = [
     "tritontrace.compiled",
     "tritontrace.exact",
     "tritontrace.hopper",
+    "tritontrace.messages",
     "tritontrace.no_triton",
     "tritontrace.picture",
     "tritontrace.profiling",

@@ -20,13 +20,13 @@ ROOMS = [
     {"tracing"},
     {"compiled"},
     {"ttir"},
-    {"results", "gpu", "colours", "picture", "words", "threads", "lazily", "no_triton"},
+    {"results", "gpu", "colours", "picture", "words", "messages", "threads", "lazily", "no_triton"},
 ]
 TRACING = [
     {"saved"},
     {"traced", "report", "show", "draw"},  # views
     {"warps"},
-    {"opening", "interception", "as_on_a_gpu", "no_gpu", "launcher", "tuning", "modes"},
+    {"opening", "interception", "as_on_a_gpu", "no_gpu", "launcher", "tuning", "modes", "light"},
     {
         "evaluate",
         "control",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.dtypes.cases import drawn_patterns, numbers_of, patterns, specials
@@ -69,12 +70,12 @@ ulp = Exercise(
     mistakes=[
         times(
             2,
-            "This is twice the gap. math.frexp writes 8 as 0.5 * 2 ** 4, so its exponent is one larger than the field says.",
+            say("dtypes.ulp.frexp_s_exponent"),
             gap,
         ),
         times(
             0.5,
-            "Half of it is right: this is how far a number may be off after rounding. The gap is twice as large.",
+            say("dtypes.ulp.half_of_it_as_for_rounding"),
             gap,
         ),
     ],
@@ -112,7 +113,7 @@ relu_intensity = Exercise(
     mistakes=[
         times(
             2,
-            "This is twice too much. There is one operation on each element, and it crosses the bus twice: it is read and written.",
+            say("dtypes.relu_intensity.a_comparison_and_a_product"),
             traced_intensity,
         ),
         upside_down,

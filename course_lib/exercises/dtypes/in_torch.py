@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import BuffersBelow, Correct, Holds, sum_budget
 from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.cases import ARITHMETIC, INTEGERS
@@ -48,9 +49,7 @@ def loses_nan(trials: Sequence[Trial]) -> str:
     pairs = bits_in_and_out(trials)
     lost = any(bool((is_nan(x) & ~is_nan(out)).any()) for x, out in pairs)
     else_right = all(bool(((out == rounded(x)) | is_nan(x)).all()) for x, out in pairs)
-    sentence = (
-        "A NaN went in, and an infinity or a number came out, because rounding changed the bits that made it a NaN."
-    )
+    sentence = say("dtypes.round_to_bf16.nan_runs_over")
     return sentence if lost and else_right else ""
 
 
@@ -62,9 +61,7 @@ def infinity_is_nan(trials: Sequence[Trial]) -> str:
     else_right = all(
         bool(((out == rounded(x)) | inf | is_nan(x)).all()) for inf, (x, out) in zip(infinite, pairs, strict=True)
     )
-    sentence = (
-        "An infinity went in, and a NaN came out. 0x7F800000 itself is infinity, and only what is above it is NaN."
-    )
+    sentence = say("dtypes.round_to_bf16.infinity_is_nan")
     return sentence if became and else_right else ""
 
 
@@ -72,11 +69,7 @@ def shifted_down(trials: Sequence[Trial]) -> str:
     """Say that the results are the upper halves, shifted down, if they are."""
     pairs = bits_in_and_out(trials)
     below = pairs and all(bool((((out << 16) == rounded(x)) | is_nan(x)).all()) for x, out in pairs)
-    return (
-        "These are the upper halves, shifted down. Leave them where they are, with 0 in the lower 16 bits."
-        if below
-        else ""
-    )
+    return say("dtypes.round_to_bf16.the_upper_half_shifted_down") if below else ""
 
 
 def rounds_as(added: int, sentence: str, less_where_odd: int = 0) -> MistakeMatcher:
@@ -117,23 +110,23 @@ round_to_bf16 = Exercise(
     mistakes=[
         on_exception(
             "without overflow",
-            "An int32 ends at 0x7FFFFFFF: a pattern with its highest bit set is that number - 2 ** 32.",
+            say("dtypes.round_to_bf16.no_int32"),
         ),
         torch_did(
             ["lift_fresh"],
-            "`r[mask] = number` makes a tensor of the number, but torch.where(mask, number, r) does not.",
+            say("dtypes.round_to_bf16.number_in_place"),
         ),
         shifted_down,
         loses_nan,
         infinity_is_nan,
         rounds_as(
             0x8000,
-            "Your ties go to the neighbour whose lowest bit that stays is 1. They should go to the one where it is 0.",
+            say("dtypes.round_to_bf16.ties_to_odd"),
             less_where_odd=1,
         ),
-        rounds_as(0, "You always cut the lower 16 bits off. What lies more than halfway should go up."),
-        rounds_as(0x8000, "All your ties go up. A tie goes to the neighbour whose lowest bit that stays is 0."),
-        rounds_as(0x7FFF, "All your ties go towards 0. A tie goes to the neighbour whose lowest bit that stays is 0."),
+        rounds_as(0, say("dtypes.round_to_bf16.cuts_off")),
+        rounds_as(0x8000, say("dtypes.round_to_bf16.ties_up")),
+        rounds_as(0x7FFF, say("dtypes.round_to_bf16.ties_towards_zero")),
     ],
 )
 
@@ -144,11 +137,7 @@ def rounded_at_the_end(trials: Sequence[Trial]) -> str:
     rounded = sums and all(
         o.dtype == torch.float32 and o.numel() > 1 and torch.equal(o, o.half().float()) for o in sums
     )
-    return (
-        "Each result is a float16 in a float32, because the sum was rounded to float16 before the cast."
-        if rounded
-        else ""
-    )
+    return say("dtypes.half_sum.adds_in_float16") if rounded else ""
 
 
 half_sum = Exercise(
@@ -179,12 +168,12 @@ half_sum = Exercise(
         any_of(
             torch.isinf,
             ("large",),
-            "A sum is infinite, because float16 ends at 65,504, and a part of the sum passed this limit.",
+            say("dtypes.half_sum.infinite"),
         ),
         any_of(
             torch.isnan,
             ("large",),
-            "A sum is NaN, because one part became infinity, and another became minus infinity.",
+            say("dtypes.half_sum.nan"),
         ),
     ],
 )
@@ -225,7 +214,7 @@ stable_logsumexp = Exercise(
         any_of(
             torch.isinf,
             ("large",),
-            "Infinite results: exp overflowed (or all terms became 0) before log could bring it back.",
+            say("dtypes.stable_logsumexp.no_maximum"),
         ),
         nan_where_all_is_masked,
     ],
@@ -258,7 +247,7 @@ quantize_rows = Exercise(
         cut_off,
         on_exception(
             "The size of tensor a",
-            "scale has one number for each row. To divide (M, N) by it, use scale[:, None], which is (M, 1).",
+            say("dtypes.quantize_rows.scale_by_row"),
         ),
     ],
 )

@@ -6,8 +6,10 @@ from typing import Any
 
 import torch
 
-from course_lib.criteria import Compiles, Correct, Speed, Traffic, TritonDidTheWork, copy_bytes
+from course_lib.catalogue import say
+from course_lib.criteria import Compiles, Correct, Traffic, TritonDidTheWork, copy_bytes
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import Drawing, against_copy
 from course_lib.exercises.dtypes.cases import sizes
 from course_lib.exercises.dtypes.mistakes import any_of, if_plain_is_right
 
@@ -43,29 +45,20 @@ scaled_square = Exercise(
         Correct("tiny", 2, "squares below float16"),
         Traffic(copy_bytes, 2),
     ],
-    bonus=[
-        Speed(
-            "copy",
-            Case("2^27, float16", "speed", sizes(1 << 27, 0.5, 2, torch.float16, 0.5)),
-            copy_bytes,
-            full=0.8,
-            none=0.5,
-            points=2,
-        )
-    ],
+    bonus=[against_copy(Drawing("2^27, float16", sizes(1 << 27, 0.5, 2, torch.float16, 0.5)), copy_bytes)],
     mistakes=[
         if_plain_is_right(
             any_of(
                 torch.isinf,
                 ("large",),
-                "Infinite results: x * x was computed in float16, and 300 * 300 is more than it holds.",
+                say("dtypes.scaled_square.casts_after_the_square"),
             )
         ),
         if_plain_is_right(
             any_of(
                 lambda o: o == 0,
                 ("tiny",),
-                "Some results are 0, because x * x was computed in float16, where 1e-8 is 0.",
+                say("dtypes.scaled_square.zeros"),
             )
         ),
     ],

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.exercise import Trial
 from course_lib.exercises.dtypes.oracles import quantized, same, traced_intensity, truth
 from course_lib.mistakes import MistakeMatcher, every, on_exception
@@ -52,12 +53,10 @@ def upside_down(trials: Sequence[Trial]) -> str:
     """Say that the intensity is upside down, if it is so in each result."""
     pairs = [(c, o) for t in trials for c, o in t.calls]
     turned = pairs and all(type(o) in (int, float) and o * traced_intensity(**c) == 1 for c, o in pairs)
-    return "These are bytes for each operation, so turn it round." if turned else ""
+    return say("dtypes.relu_intensity.bytes_per_operation") if turned else ""
 
 
-renamed = on_exception(
-    "unexpected keyword argument", "Keep the parameter's name: the check calls relu_intensity(dtype=...)."
-)
+renamed = on_exception("unexpected keyword argument", say("dtypes.relu_intensity.another_name"))
 
 
 def no_hidden_one(trials: Sequence[Trial]) -> str:
@@ -70,7 +69,7 @@ def no_hidden_one(trials: Sequence[Trial]) -> str:
                 for pattern, number in zip(call["patterns"], out, strict=True):
                     power = read(pattern >> call["mantissa_bits"] << call["mantissa_bits"])  # the same with mantissa 0
                     found.append(same(number, read(pattern) - power))
-    return "The 1 before the mantissa is missing. It is not stored, but it counts." if found and all(found) else ""
+    return say("dtypes.decode_float.forgets_the_hidden_1") if found and all(found) else ""
 
 
 def wraps_around(trials: Sequence[Trial]) -> str:
@@ -84,8 +83,7 @@ def wraps_around(trials: Sequence[Trial]) -> str:
                 if bool((steps < 0.51).double().mean() > 0.5) and bool(((steps - 256).abs() < 2).any()):
                     largest = call["x"].abs().amax(1).double()
                     by_128 = torch.allclose(found[1].double() * 128, largest, rtol=1e-3)
-                    what = "Divide the largest |x| of a row by 127." if by_128 else "Look for the largest |x| of a row."
-                    return f"A number beyond 127 wraps around in int8: 128 becomes −128. {what}"
+                    return say("dtypes.quantize_rows.by_128" if by_128 else "dtypes.quantize_rows.not_the_largest")
     return ""
 
 
@@ -94,11 +92,7 @@ def nan_where_all_is_masked(trials: Sequence[Trial]) -> str:
     masked = [p for t in trials if t.case.group == "masked" for p in t.calls]
     empty = [(call["x"].isneginf().all(1), out) for call, out in masked]
     found = empty and all(isinstance(out, torch.Tensor) and torch.equal(out.isnan(), rows) for rows, out in empty)
-    return (
-        "The result is NaN, because in a row of -inf the maximum is -inf, too, and -inf - -inf is not a number."
-        if found
-        else ""
-    )
+    return say("dtypes.stable_logsumexp.a_masked_row_is_nan") if found else ""
 
 
 def cut_off(trials: Sequence[Trial]) -> str:
@@ -111,4 +105,4 @@ def cut_off(trials: Sequence[Trial]) -> str:
                 steps = call["x"] / found[1][:, None]
                 cut.append(bool((steps.abs() < 128).all()) and torch.equal(found[0], steps.trunc().to(torch.int8)))
                 matters |= not torch.equal(steps.trunc(), steps.round())
-    return "A cast to int8 cuts off what is behind the point. Round before the cast." if matters and all(cut) else ""
+    return say("dtypes.quantize_rows.cuts_off") if matters and all(cut) else ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, NoAtomics, Rereads, Speed, Traffic
+from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, NoAtomics, Rereads, Traffic
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import BF16, FP16, FP32
+from course_lib.exercises.cases import BF16, FP16, FP32, Drawing, against_copy
 from course_lib.exercises.flash.cases import each_in_its_order
 from course_lib.exercises.flash.criteria import GATES, TILE
 from course_lib.exercises.flash.mistakes import RACE, VIEWS, unstored
@@ -69,12 +69,9 @@ delta = Exercise(
         Coalesced("load", 1),
     ],
     bonus=[
-        Speed(
-            "copy",
-            Case("64 heads of 8192 x 128, bfloat16", "speed", outputs(64, 8192, 128, dtype=BF16)),
+        against_copy(
+            Drawing("64 heads of 8192 x 128, bfloat16", outputs(64, 8192, 128, dtype=BF16)),
             lambda o, do: o.nbytes + do.nbytes,
-            full=0.8,
-            none=0.5,
             points=1,
         )
     ],

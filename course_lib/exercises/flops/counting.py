@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed, integer
@@ -42,7 +43,7 @@ matmul_cost = Exercise(
     criteria=[Correct("square", 2, "square matrices"), Correct("other", 2, "any other sizes")],
     mistakes=[
         swapped(product_cost),
-        times(0.5, "A multiplication and an addition are two operations: 2 m n k.", product_cost, part=0),
+        times(0.5, say("flops.matmul_cost.multiplications_alone"), product_cost, part=0),
         one_addition_less,
         elements(product_cost),
     ],
@@ -63,7 +64,10 @@ intensity = Exercise(
     oracle=lambda cost: None,
     criteria=[Holds(gives_back_the_flops, 2, "FLOPs for each byte")],
     mistakes=[
-        every(lambda out, cost: math.isclose(out * cost[0], cost[1], rel_tol=1e-9), "These are bytes for each FLOP."),
+        every(
+            lambda out, cost: math.isclose(out * cost[0], cost[1], rel_tol=1e-9),
+            say("flops.intensity.the_wrong_way_round"),
+        ),
     ],
 )
 
@@ -174,24 +178,23 @@ count_flops = Exercise(
         Correct("whole programs", 3, "loops, a backward pass, no product at all"),
     ],
     mistakes=[
-        times(0.5, "Half of what torch counts: a multiplication and an addition are two operations.", torch_count),
+        times(0.5, say("flops.count_flops.multiplications_alone"), torch_count),
         times(
             0,
-            "Nothing is counted: either `fn(*args)` does not run inside `with`, where the mode sees it, or no operation is "
-            "recognised. Compare `function.overloadpacket`: `function` is one of its variants.",
+            say("flops.count_flops.calls_without_the_mode"),
             torch_count,
         ),
         on_exception(
             "NotImplementedError",
-            "Does the mode have its __torch_dispatch__ yet? Torch calls this method for each operation.",
+            say("flops.count_flops.no_torch_dispatch"),
         ),
         on_exception(
             "takes from",
-            "__torch_dispatch__ is a method: its parameters are (self, function, types, args=(), kwargs=None).",
+            say("flops.count_flops.parameters_of_the_method"),
         ),
         on_exception(
             "Tensor but got None",
-            "__torch_dispatch__ stands between torch and the operation: it must return what the operation gave.",
+            say("flops.count_flops.returns_nothing_from_the_mode"),
         ),
     ],
 )

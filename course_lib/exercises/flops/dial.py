@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, Correct, CostCriterion, Traffic, copy_bytes, roundings
 from course_lib.exercise import Case, Exercise, Finding, Trial
 from course_lib.exercises.cases import BF16, FP32
@@ -87,16 +88,16 @@ dial = Exercise(
         Traffic(copy_bytes, 2),
     ],
     mistakes=[
-        Misconception(off_by(-1), "That is one step too few: y begins as x, and then come n steps.", steps, each=True),
-        Misconception(off_by(1), "That is one step too many: range(n) makes n steps.", steps, each=True),
+        Misconception(off_by(-1), say("flops.dial.one_step_too_few"), steps, each=True),
+        Misconception(off_by(1), say("flops.dial.one_step_too_many"), steps, each=True),
         Misconception(
             lambda x, n: FACTOR**n * x.double(),
-            "x is never added: each step is y = y * 0.75 + x.",
+            say("flops.dial.x_is_never_added"),
             steps,
         ),
         Misconception(
             lambda x, n: (1 + FACTOR) ** n * x.double(),
-            "Each step must add the x of the call, and here it adds the y before it.",
+            say("flops.dial.a_launch_for_each_step"),
             steps,
         ),
     ],

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from course_lib import mistakes
+from course_lib.catalogue import say
 from course_lib.exercise import Trial
 from course_lib.exercises.flops.oracles import Cost, block_flops, counted, is_number, meta, two_layers_backward
 from course_lib.mistakes import MistakeMatcher
@@ -53,7 +54,7 @@ as_if_fused = mistakes.every(
     lambda out, batch, heads, n_q, n_k, d, itemsize: (
         is_pair(out) and out[1] == batch * heads * 2 * (n_q + n_k) * d * itemsize
     ),
-    "These are the bytes of a single kernel. Here S and P are written to memory and read again.",
+    say("flops.attention_cost.as_if_fused"),
 )
 
 
@@ -61,7 +62,7 @@ without_softmax = mistakes.every(
     lambda out, batch, heads, n_q, n_k, d, itemsize: (
         is_pair(out) and out[1] == batch * heads * (2 * (n_q + n_k) * d + 2 * n_q * n_k) * itemsize
     ),
-    "The softmax is an operation of its own, which reads S and writes P. These bytes are missing.",
+    say("flops.attention_cost.without_the_softmax"),
 )
 
 
@@ -69,7 +70,7 @@ def swapped(oracle: Callable[..., Cost]) -> MistakeMatcher:
     """Make the mistake that bytes come before FLOPs."""
     return mistakes.every(
         lambda out, /, **a: is_pair(out) and out == list(oracle(**a))[::-1],
-        "These are the bytes and the FLOPs, in this order: the FLOPs come first.",
+        say("flops.cost.turned_round"),
     )
 
 
@@ -78,7 +79,7 @@ with_forward = every(
         out - two_layers_backward(batch, d_in, d_hidden, d_out, input_needs_grad)
         == counted(lambda: meta(batch, d_in) @ meta(d_in, d_hidden) @ meta(d_hidden, d_out))
     ),
-    "This includes the forward pass, but its two products are not asked for.",
+    say("flops.backward_flops.with_the_forward_pass"),
 )
 
 
@@ -89,20 +90,20 @@ def one_product_less(trials: Sequence[Trial]) -> str:
         return counted(lambda: meta(batch, tokens, inner) @ meta(inner, columns))
 
     sizes = {
-        "that for queries, or the last of the attention": lambda d_model, **_: (d_model, d_model),
-        "that for keys or that for values": lambda d_model, heads, kv_heads, **_: (
+        say("flops.block_cost.without_queries"): lambda d_model, **_: (d_model, d_model),
+        say("flops.block_cost.without_keys"): lambda d_model, heads, kv_heads, **_: (
             d_model // heads * kv_heads,
             d_model,
         ),
-        "up or down, of the MLP": lambda d_model, d_ff, **_: (d_ff, d_model),
-        "S, or o": lambda d_model, tokens, **_: (tokens, d_model),
+        say("flops.block_cost.without_the_mlp"): lambda d_model, d_ff, **_: (d_ff, d_model),
+        say("flops.block_cost.without_scores"): lambda d_model, tokens, **_: (tokens, d_model),
     }
-    for name, size in sizes.items():
+    for sentence, size in sizes.items():
         less = every(
             lambda out, size=size, **block: math.isclose(
                 block_flops(**block) - out, product(block["batch"], block["tokens"], *size(**block)), rel_tol=1e-6
             ),
-            f"One product is missing: {name}.",
+            sentence,
         )
         if told := less(trials):
             return told
@@ -113,17 +114,17 @@ def elements(oracle: Callable[..., Cost]) -> MistakeMatcher:
     """Say so if the second number of a cost counts elements."""
     return mistakes.every(
         lambda out, /, **a: is_pair(out) and is_number(out[1]) and out[1] * a["itemsize"] == oracle(**a).bytes,
-        "These are elements, not bytes: each takes `itemsize` bytes.",
+        say("flops.matmul_cost.elements_not_bytes"),
     )
 
 
 def above_the_peak(trials: Sequence[Trial]) -> str:
     """Say that an MFU above 1 is impossible, if there is one."""
     shares = [o[0] for t in trials for o in t.evidence.outputs if isinstance(o, list) and o and is_number(o[0])]
-    return "An MFU above 1: no run does more than the peak of all its GPUs." if any(s > 1 for s in shares) else ""
+    return say("flops.utilisation.mfu_counts_the_second_forward_pass") if any(s > 1 for s in shares) else ""
 
 
 one_addition_less = mistakes.every(
     lambda out, m, n, k, itemsize: is_pair(out) and out[0] == m * n * (2 * k - 1),
-    "These are k - 1 additions for each element. Torch counts k, as hardware does: its sum starts at 0.",
+    say("flops.matmul_cost.k_1_additions"),
 )

@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed, integer
@@ -61,12 +62,12 @@ backward_flops = Exercise(
         Correct("without", 2, "where x is data"),
     ],
     mistakes=[
-        times(0.5, "Half of it: a multiplication and an addition are two operations, in each product.", two_layers_backward),
+        times(0.5, say("flops.backward_flops.multiplications_alone"), two_layers_backward),
         every(
             lambda out, batch, d_hidden, d_out, **sizes:
                 out + 2 * batch * d_hidden * d_out
                 == two_layers_backward(batch=batch, d_hidden=d_hidden, d_out=d_out, **sizes),
-            "The second layer does two products, one for its weights and one for its input: one of them is missing.",
+            say("flops.backward_flops.as_much_as_forward"),
         ),
         with_forward,
     ],
@@ -98,7 +99,7 @@ attention_cost = Exercise(
         as_if_fused,
         without_softmax,
         elements(attention),
-        times(0.5, "Half of the FLOPs: there are two products, q @ k.T and P @ v, and 2 FLOPs for each multiply-add.",
+        times(0.5, say("flops.attention_cost.one_product"),
               attention, part=0),
     ],
 )  # fmt: skip
@@ -131,16 +132,16 @@ block_cost = Exercise(
         Holds(within_a_percent, 2, "where heads share keys and values", group="shared keys"),
     ],
     mistakes=[
-        times(0.5, "Half of it: a multiplication and an addition are two operations.", block_flops),
+        times(0.5, say("flops.block_cost.multiplications_alone"), block_flops),
         every(
             lambda out, kv_heads, **block: math.isclose(
                 out, block_flops(kv_heads=block["heads"], **block), rel_tol=0.01
             ),
-            "Keys and values have kv_heads heads, not `heads`: their weight matrices are narrower where heads share them.",
+            say("flops.block_cost.every_head_has_keys"),
         ),
         every(
             lambda out, **block: math.isclose(out, block_flops(**block) - products_of_tokens(**block), rel_tol=0.01),
-            "These are the products with weights. S and o, which grow with the square of the tokens, are missing.",
+            say("flops.block_cost.no_attention"),
         ),
         one_product_less,
     ],
@@ -167,9 +168,9 @@ utilisation = Exercise(
         Correct("recompute", 1, "HFU where the forward pass is done twice"),
     ],
     mistakes=[
-        times(1 / 3, "This is the forward pass alone: training takes 6 FLOPs for each parameter and token.",
+        times(1 / 3, say("flops.training_days.forward_alone"),
               lambda **run: second_by_second(**run), part=0),
-        times(100, "These are percent: return shares of 1.", lambda **run: second_by_second(**run), part=0),
+        times(100, say("flops.utilisation.percent"), lambda **run: second_by_second(**run), part=0),
         above_the_peak,
     ],
 )  # fmt: skip
@@ -231,9 +232,9 @@ training_days = Exercise(
     mistakes=[
         every(lambda out, factor=factor, **run: math.isclose(work_done(out, **run), factor, rel_tol=1e-6), sentence)
         for factor, sentence in (
-            (24, "These are hours."),
+            (24, say("flops.training_days.hours")),
             (86400, "These are seconds."),
-            (1 / 3, "This is the forward pass alone: training takes 6 FLOPs for each parameter and token."),
+            (1 / 3, say("flops.training_days.forward_alone")),
         )
     ],
 )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds, roundings
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import ARITHMETIC, operations
@@ -56,24 +57,24 @@ truncated_init = Exercise(
     mistakes=[
         Misconception(
             lambda noise, fan_in: noise[0].double() * fan_in**-0.5,
-            "Nothing is cut off: numbers beyond 3 standard deviations are still there. Compare with 3 before you scale.",
+            say("flops.truncated_init.nothing_is_cut"),
             first_within,
             times=1000,
         ),
         Misconception(
             lambda noise, fan_in: noise[0].double().clamp(-3, 3) * fan_in**-0.5,
-            "This moves what lies outside to ±3, so two values come up far too often. A truncated distribution draws such a number again.",
+            say("flops.truncated_init.moved_to_the_bound"),
             first_within,
             times=1000,
         ),
         Misconception(
             lambda noise, fan_in: first_within(noise, 1),
-            "The numbers are the right ones, with a standard deviation of 1: scale them by fan_in**-0.5.",
+            say("flops.truncated_init.not_scaled"),
             first_within,
         ),
         Misconception(
             lambda noise, fan_in: first_within(noise, fan_in, 2.0),
-            "This cuts at 2 standard deviations, but the exercise says 3.",
+            say("flops.truncated_init.cut_at_2"),
             first_within,
             times=4,
         ),
@@ -205,6 +206,6 @@ deep_linear = Exercise(
         Holds(starts_fresh, 1, "weights begin at random, at the right scale", group="other"),
     ],
     mistakes=[
-        on_exception("before Module.__init__()", "super().__init__() comes first: a module keeps its lists of parameters there."),
+        on_exception("before Module.__init__()", say("flops.dial.super_first")),
     ],
 )  # fmt: skip

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Exercise, Trial
 from course_lib.exercises.flops.cases import timed
@@ -105,11 +106,7 @@ def as_if_many_runs(trials: Sequence[Trial]) -> str:
     pairs = [p for t in trials for p in t.calls]
     wrong = [(case, out) for case, out in pairs if near_the_truth(out, **case)]
     found = wrong and all(case["stamina"] and isinstance(out, float) and near(out / 2, **case) for case, out in wrong)
-    return (
-        "The more runs, the longer is this time. Call work() `warm_up` times, then `runs` times, and no more."
-        if found
-        else ""
-    )
+    return say("flops.measure.more_runs_than_asked") if found else ""
 
 
 measure = Exercise(
@@ -140,27 +137,25 @@ measure = Exercise(
         Timed(near_the_truth, 2, "starts from a cold cache", group="cold"),
     ],
     mistakes=[
-        every(lambda out, **_: out < 0, "Negative: take the clock at the end minus the clock at the start."),
-        every(is_launches, "These are launches: the clock stops before the device is done."),
+        every(lambda out, **_: out < 0, say("flops.measure.negative")),
+        every(is_launches, say("flops.measure.does_not_wait_for_the_work")),
         every(
             lambda out, **_: 0 < out < 20e-6 and not is_launches(out),
-            "This time is too short for any work here. Do you read Python's clock instead of gpu.clock()?",
+            say("flops.measure.another_clock"),
         ),
-        every(lambda out, **case: near(out / 1e6, **case), "These are microseconds: return seconds."),
+        every(lambda out, **case: near(out / 1e6, **case), say("flops.measure.microseconds")),
         as_if(
             "steady",
-            "These times include the flush. It is queued, too, so wait for it before you start the clock.",
+            say("flops.measure.times_the_flush"),
             wait=False,
         ),
-        as_if("median", "This is the mean: one disturbed run spoils it. Take the median.", pick=statistics.mean),
-        as_if("median", "This is the shortest run: some runs are too fast. Take the median.", pick=min),
-        as_if("median", "This is the longest run, which was disturbed. Take the median.", pick=max),
-        as_if(
-            "median", "This is the first timed run, and others were not asked. Take the median.", pick=lambda t: t[0]
-        ),
-        as_if("median", "This is the run in the middle of a list that is not sorted.", pick=lambda t: t[len(t) // 2]),
-        as_if("cold", "These runs found their data in the cache: flush before each.", flush=False),
-        every(lambda out, **case: near(out / 1e3, **case), "These are milliseconds: return seconds."),
+        as_if("median", say("flops.measure.the_mean"), pick=statistics.mean),
+        as_if("median", say("flops.measure.the_least"), pick=min),
+        as_if("median", say("flops.measure.the_greatest"), pick=max),
+        as_if("median", say("flops.measure.the_first_timed_run"), pick=lambda t: t[0]),
+        as_if("median", say("flops.measure.the_middle_of_an_unsorted_list"), pick=lambda t: t[len(t) // 2]),
+        as_if("cold", say("flops.measure.a_warm_cache"), flush=False),
+        every(lambda out, **case: near(out / 1e3, **case), say("flops.measure.milliseconds")),
         as_if_many_runs,
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Traffic, copy_bytes
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, fixed
@@ -48,20 +49,19 @@ phase_of = Exercise(
     mistakes=[
         every(
             lambda output, i, SIZE: tuple(output)[1] == i % 2,
-            "A parity flips when the ring has gone round once, not with each tile.",
+            say("hopper.phase_of.parity_of_the_tile"),
         ),
         every(
             lambda output, i, SIZE: tuple(output)[1:] == turns(i, SIZE)[:0:-1],
-            "Reader and writer are swapped. In the first round the reader must wait, and the writer must not.",
+            say("hopper.phase_of.reader_and_writer_swapped"),
         ),
         every(
             lambda output, i, SIZE: tuple(output)[1:] == 2 * turns(i, SIZE)[1:2],
-            "The writer waits for another phase than the reader. It waits for the phase before, since the slot's last tile must have been "
-            "read. In the first round there is no such tile, so its wait must pass at once.",
+            say("hopper.phase_of.one_parity_for_both"),
         ),
         every(
             lambda output, i, SIZE: tuple(output)[1:] == (i // SIZE, i // SIZE + 1),
-            "These are the numbers of the phases, or of their successors. A wait takes a parity, which is one bit: & 1.",
+            say("hopper.phase_of.numbers_of_phases"),
         ),
     ],
 )

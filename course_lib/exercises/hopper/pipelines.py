@@ -9,6 +9,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Numbers, Speed, Traffic, Truths
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16, given
@@ -66,17 +67,15 @@ def against_cublas(full: float, none: float, **more: Any) -> Speed:
 
 EARLY = meets(
     "overwritten while it is read",
-    "A slot of the ring is free when every product that reads it has ended, and a product has ended when mma_wait has waited for it. "
-    "Count how many partitions read this slot, and how many of their products may still be under way after their mma_wait.",
+    say("hopper.overlapped_attention.keys_are_released_too_early"),
 )
 READ_BY_TWO = meets(
     "overwritten while it is read",
-    "A tile may be written again when its reads have ended: that of a product when mma_wait has waited for it, that of a TMA store when "
-    "store_wait has. Which of the two reads the tile that is named below, and where do you wait for it?",
+    say("hopper.persistent_matmul.released_before_the_product_has_ended"),
 )
 AGAIN = meets(
     "too many arrivals",
-    "The ring does not begin anew with a tile of c. Slots and parities follow a count that goes on from tile to tile.",
+    say("hopper.persistent_matmul.both_begin_anew_with_each_tile"),
 )
 
 pipelined_matmul = Exercise(
@@ -261,7 +260,7 @@ overlapped_attention = Exercise(
         lesson,
         Misconception(
             _uncorrected,
-            "acc is not brought to the new maxima. Compute acc * alpha[:, None] after the wait for the product that adds to acc.",
+            say("hopper.overlapped_attention.acc_is_not_corrected"),
             attention,
         ),
     ],

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from course_lib.criteria import CostCriterion, Speed
-from course_lib.exercise import Case, Finding, Trial
-
-
-def against_copy(name: str, draw: Callable, needed: Callable, full: float) -> Speed:
-    """Extra credit: all points at the share `full` of the speed of a device copy of the needed bytes."""
-    return Speed("copy", Case(name, "speed", draw), needed, full=full, none=full - 0.3, points=2)
+from course_lib.criteria import CostCriterion
+from course_lib.exercise import Finding, Trial
 
 
 @dataclass

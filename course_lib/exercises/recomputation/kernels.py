@@ -7,8 +7,9 @@ from torch.nn.functional import cross_entropy, gelu
 
 from course_lib.criteria import GATES, BuffersBelow, Coalesced, Correct, Launches, NoAtomics, Programs, Saves, Traffic
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import Drawing, against_copy
 from course_lib.exercises.recomputation.cases import dropped, dropped_at, elementwise, logits, normed, times, traffic
-from course_lib.exercises.recomputation.criteria import KeepsNothing, against_copy
+from course_lib.exercises.recomputation.criteria import KeepsNothing
 from course_lib.exercises.recomputation.mistakes import (
     FLOAT32,
     GELUS,
@@ -87,7 +88,7 @@ sigmoid3 = Exercise(
         Launches(1, 1, phase=1),
         Traffic(times(5), 2, title="five memory operations"),
     ],
-    bonus=[against_copy("8192 x 8192", elementwise((8192, 8192)), times(5), full=0.85)],
+    bonus=[against_copy(Drawing("8192 x 8192", elementwise((8192, 8192))), times(5), full=0.85)],
     mistakes=[
         *SIGMOIDS,
         FLOAT32,
@@ -137,7 +138,7 @@ recomputed_gelu = Exercise(
         Launches(1, 1, phase=1),
         Traffic(times(8), 2, title="eight memory operations"),
     ],
-    bonus=[against_copy("8192 x 4096", elementwise((8192, 4096), names="x gate dy"), times(8), full=0.85)],
+    bonus=[against_copy(Drawing("8192 x 4096", elementwise((8192, 4096), names="x gate dy")), times(8), full=0.85)],
     mistakes=[
         *GELUS,
         FLOAT32,
@@ -183,7 +184,7 @@ cross_entropy_backward = Exercise(
         Coalesced("load", 1),
         BuffersBelow(lambda x, target, lse, dloss: x.nbytes / 8, 1, "no table of probabilities"),
     ],
-    bonus=[against_copy("8192 rows of 8192", logits(8192, 8192), times(2), full=0.8)],
+    bonus=[against_copy(Drawing("8192 rows of 8192", logits(8192, 8192)), times(2), full=0.8)],
     mistakes=[
         *LOGITS,
         FLOAT32,
@@ -224,7 +225,7 @@ rmsnorm_backward = Exercise(
         Programs(8, 1, group="performance"),
         Coalesced("load", 1),
     ],
-    bonus=[against_copy("8192 rows of 4096", normed(8192, 4096), times(3), full=0.7)],
+    bonus=[against_copy(Drawing("8192 rows of 4096", normed(8192, 4096)), times(3), full=0.7)],
     mistakes=[
         *RMSNORMS,
         lambda trials: (
@@ -270,7 +271,7 @@ seeded_dropout = Exercise(
         KeepsNothing(3),
         Traffic(times(4), 2),
     ],
-    bonus=[against_copy("8192 x 8192", dropped((8192, 8192), 0.2, 42), times(4), full=0.5)],
+    bonus=[against_copy(Drawing("8192 x 8192", dropped((8192, 8192), 0.2, 42)), times(4), full=0.5)],
     mistakes=[
         UPSIDE_DOWN,
         SAME_MASK,

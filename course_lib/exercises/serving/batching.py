@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct
 from course_lib.exercise import Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed
@@ -32,7 +33,7 @@ def counted(config: dict[str, Any], tokens: int, memory: int, bandwidth: float) 
     return of_text, texts, (weights + texts * of_text) / bandwidth
 
 
-NO_WINDOW = "The window is forgotten. A cache keeps only the last `window` tokens of a text."
+NO_WINDOW = say("serving.capacity.the_window_forgotten")
 
 
 def _without_a_window(output: Any, config: dict[str, Any], **run: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import EPS32, Correct, Numbers
 from course_lib.criteria.results import CostCriterion
 from course_lib.exercise import Case, Exercise, Finding, Trial
@@ -151,12 +152,10 @@ mended = Exercise(
         NoRepeats(1),
     ],
     mistakes=[
-        Misconception(
-            but(mask=lambda given: None), "The mask is dropped. If there is one, it says what a query sees.", trained
-        ),
+        Misconception(but(mask=lambda given: None), say("serving.mended.the_mask_dropped"), trained),
         Misconception(
             but(scale=lambda given: given["q"].shape[-1] ** -0.5),
-            "The model's scale is ignored, and 1 / sqrt(D) is used instead.",
+            say("serving.mended.the_scale_ignored"),
             trained,
         ),
     ],

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, GradedTrial, Launches, Traffic, roundings
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.mistakes import nan_in
@@ -99,22 +100,21 @@ kv_cache = Exercise(
     mistakes=[
         of_a_length(
             lambda k, slots, pieces: slots,
-            "append returns slots that no token has come to. Return only the first min(length, slots) slots of the cache.",
+            say("serving.kv_cache.returns_the_whole_cache"),
         ),
         of_a_length(
             lambda k, slots, pieces: pieces[-1],
-            "append returns the new tokens alone. A query reads all tokens that are kept, so return views of the cache.",
+            say("serving.kv_cache.returns_the_new_tokens"),
             newest=True,
         ),
         of_a_length(
             lambda k, slots, pieces: pieces[-1],
-            "append returns only as many tokens as came last. self.length counts all tokens so far, so add to it.",
+            say("serving.kv_cache.length_not_counted"),
             newest=False,
         ),
         Misconception(
             in_order,
-            "The ring is sorted by age, so old tokens move whenever a new one comes. Leave them where they are: token t stays in slot t % "
-            "slots. Attention with one query gives the same sum in any order of the keys.",
+            say("serving.kv_cache.concatenates_the_newest_alone"),
             appended,
         ),
     ],
@@ -165,7 +165,7 @@ def reads_empty_slots(trials: Sequence[GradedTrial]) -> str:
         filled = cache.nbytes // cache.shape[2] * min(tokens, cache.shape[2])
         footprints = [f for launch in t.evidence.launches for f in launch.footprints if f.nbytes == cache.nbytes]
         if any(f.read_distinct_bytes > filled for f in footprints) and any(nan_in(out) for _, out in t.calls):
-            return "NaN comes from slots that hold no token yet. Read only the first min(position + 1, slots) of them."
+            return say("serving.decode_step.reads_all_slots")
     return ""
 
 
@@ -224,30 +224,29 @@ decode_step = Exercise(
         reads_empty_slots,
         Misconception(
             turned_by(lambda rows: rows * 0, of="q"),
-            "q is not turned, or is turned as if it stood at position 0. Turn it as k is, by row `position` of the tables.",
+            say("serving.decode_step.q_not_turned"),
             place=-1,
             each=True,
         ),
         Misconception(
             turned_by(lambda rows: rows * 0, of="k"),
-            "The new k is not turned, or is turned as if it stood at position 0. Turn it as q is, by row `position` of the tables, and "
-            "then put it into the cache.",
+            say("serving.decode_step.k_not_turned"),
             place=-1,
             each=True,
         ),
         Misconception(
             turned_by(lambda rows: rows * 0),
-            "New tokens are turned as if they stood at position 0. Take row `position` of the tables.",
+            say("serving.decode_step.position_0_for_every_token"),
             full_pass,
         ),
         Misconception(
             turned_by(lambda rows: (rows - 1).clamp(min=0)),
-            "New tokens are turned by the position before theirs. The first token is number 0, and `position` is this token's own.",
+            say("serving.decode_step.positions_one_late"),
             full_pass,
         ),
         Misconception(
             turned_by(lambda rows: rows, own=False),
-            "A token does not see its own key. With it there are position + 1 keys, or as many as the cache has slots.",
+            say("serving.decode_step.its_own_key_is_not_seen"),
             full_pass,
         ),
     ],
@@ -328,16 +327,13 @@ paged_decode = Exercise(
     mistakes=[
         Misconception(
             in_order_of_memory,
-            "The table is not used. A text's pages may lie anywhere, and table[b, i] says where its i-th page is.",
+            say("serving.paged_decode.pages_as_they_lie"),
             gathered,
         ),
-        Misconception(
-            of_whole_pages, "The last page of a text is left out where it is not full. Go on to tl.cdiv(length, PAGE)."
-        ),
-        Misconception(of_one_length, "Every text is given the length of the first. Load lengths[b]."),
+        Misconception(of_whole_pages, say("serving.paged_decode.only_whole_pages")),
+        Misconception(of_one_length, say("serving.paged_decode.the_length_of_the_first_text")),
         lambda trials: (
-            "NaN comes from places that hold no token. Mask them in the loads of k and of v, with other=0, and in the scores. A "
-            "probability of 0 times NaN is NaN."
+            say("serving.paged_decode.lengths_rounded_up")
             if any(nan_in(out) for t in failing(trials)[:1] for _, out in t.calls)
             else ""
         ),

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, DotFlops, Launches, roundings
 from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.attention.mistakes import has_nan
@@ -54,7 +55,7 @@ def laid_out_as_q(trials: Sequence[Trial]) -> str:
         for call, out in trial.calls:
             q, o = call["q"], nth(out, 0)
             if isinstance(o, torch.Tensor) and o.shape == q.shape != q.transpose(1, 2).shape:
-                return "The result is laid out as q is, but the layer wants (B, Nq, Hq, D): all heads of one token, then those of the next."
+                return say("serving.attention_for.its_memory_laid_out_as_q")
     return ""
 
 
@@ -110,33 +111,28 @@ attention_for = Exercise(
         has_nan(["window", "mask"], SEEN_NOTHING),
         Misconception(
             but(mask=None),
-            "The mask is dropped. If attention_mask is not None, it alone says what a query sees.",
+            say("serving.attention_for.the_mask_dropped"),
             attended,
         ),
         Misconception(
             but(top_left=True),
-            "The queries are the last of the keys' positions, but the mask is aligned at the top left. Use position = row + Nk - Nq.",
+            say("serving.attention_for.top_left_where_bottom_right_is_meant"),
             attended,
         ),
         Misconception(
             but(top_left=False),
-            "With top_left the queries are the first of the keys' positions, but the mask is aligned at the bottom right. Use position = "
-            "row.",
+            say("serving.attention_for.bottom_right_where_top_left_is_meant"),
             attended,
         ),
         Misconception(
             but(window=None),
-            "The window is ignored. A query sees the last `sliding_window` keys, its own included.",
+            say("serving.attention_for.the_window_ignored"),
             attended,
         ),
-        Misconception(
-            but(scaling=None), "The model's `scaling` is ignored, and 1 / sqrt(D) is used instead.", attended
-        ),
+        Misconception(but(scaling=None), say("serving.attention_for.the_scale_ignored"), attended),
         Misconception(
             in_turn,
-            (
-                "A head of q reads the wrong head of k and v. Head h of q reads head h // group: the heads of a group are neighbours."
-            ),
+            (say("serving.attention_for.heads_dealt_out_in_turn")),
             attended,
         ),
     ],

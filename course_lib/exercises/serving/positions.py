@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import (
     EPS32,
     GATES,
@@ -79,12 +80,10 @@ sinusoidal = Exercise(
             lambda positions, D: (
                 (found := waves(positions, D)) is not None and torch.cat([found[:, ::2], found[:, 1::2]], 1)
             ),
-            "Here all sines come first, and then all cosines. But they must take turns: sin in even columns, and cos in odd ones.",
+            say("serving.sinusoidal.all_sines_first"),
             waves,
         ),
-        Misconception(
-            lambda positions, D: waves(positions + 1, D), "Positions count from 0 already. Add nothing to them.", waves
-        ),
+        Misconception(lambda positions, D: waves(positions + 1, D), say("serving.sinusoidal.positions_from_1"), waves),
     ],
 )
 
@@ -174,43 +173,42 @@ rotary = Exercise(
     mistakes=[
         Misconception(
             lambda x, positions, base: rotated(x, positions, base, -1.0),
-            "The pairs are turned the wrong way round. (a, b) becomes (a cos - b sin, b cos + a sin).",
+            say("serving.rotary.the_other_way"),
             rotated,
         ),
         Misconception(
             neighbours,
-            "Neighbours are turned as pairs. But here number i of the first half makes a pair with number i of the second half.",
+            say("serving.rotary.neighbours_as_pairs"),
             rotated,
         ),
         Misconception(
             lambda x, positions, base: rotated(x, positions - positions.min(), base) if positions.min() else None,
-            "Rows are turned by where they lie in x. Instead, take positions[n]: while a text is written, the only row is not token "
-            "number 0.",
+            say("serving.rotary.by_the_row_not_the_position"),
             rotated,
         ),
         Misconception(
             one_after_another,
-            "Positions are taken to follow one another from positions[0] on. But they come in any order: load positions[n] for each row.",
+            say("serving.rotary.from_the_first_position_on"),
         ),
         Misconception(
             lambda x, positions, base: torch.cat(
                 [*rotated(x, positions, base).chunk(2, -1)[:1], x.chunk(2, -1)[1]], -1
             ),
-            "The first half of each row is right, but the second half is left as it was. It becomes b cos + a sin.",
+            say("serving.rotary.the_first_half_alone"),
         ),
         Misconception(
             by_power(0.5),
-            "The exponents are half of what they should be. Pair i is turned by positions[n] / base^(2 i / D), where i counts pairs.",
+            say("serving.rotary.exponents_of_i_d"),
             rotated,
         ),
         Misconception(
             lambda x, positions, base: rotated(x, positions, 10000.0) if base != 10000.0 else None,
-            "`base` is ignored, and 10000 is used instead.",
+            say("serving.rotary.the_base_ignored"),
             rotated,
         ),
         Misconception(
             [by_power(math.log(2)), by_power(1 / math.log(2))],
-            "The logarithm and the power have different bases: tl.exp2 wants math.log2(base), and tl.exp wants math.log(base).",
+            say("serving.rotary.a_power_of_e_for_one_of_2"),
             rotated,
         ),
     ],
@@ -269,22 +267,22 @@ alibi = Exercise(
     mistakes=[
         Misconception(
             biased(-1.0),
-            "The sign is wrong. Scores of keys that lie further back become smaller, so biases are negative.",
+            say("serving.alibi.positive"),
             biased(),
         ),
         Misconception(
             biased(early=True),
-            "Slopes begin one head early. The first slope is 2^(-8 / heads), and the last one is 2^-8.",
+            say("serving.alibi.slopes_one_early"),
             biased(),
         ),
         Misconception(
             biased(top_left=True),
-            "The queries are taken for the first positions, but they are the last: query i stands at i + nk - nq.",
+            say("serving.alibi.aligned_at_the_top_left"),
             biased(),
         ),
         Misconception(
             biased(ahead=True),
-            "The scores of keys that lie ahead are raised, since their distance is negative. Their bias should be 0: clamp(min=0).",
+            say("serving.alibi.keys_ahead_raised"),
             biased(),
         ),
     ],

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Traffic, copy_bytes, sum_budget
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import FP32, fixed
@@ -102,14 +103,14 @@ holder = Exercise(
         Correct("columns", 2, "right if the order is [0, 1]"),
     ],
     mistakes=[
-        every(_swapped, "order[0] is the axis that changes fastest, not the slowest."),
+        every(_swapped, say("sm.holder.axes_swapped")),
         every(
             _repetitions_first,
-            "The registers are numbered the other way. The elements that lie together come first, and each repetition adds as many.",
+            say("sm.holder.repetitions_before_what_lies_together"),
         ),
         every(
             _no_repetitions,
-            "If the layout is repeated, a lane holds a piece for each repetition, in further registers.",
+            say("sm.holder.no_repetitions"),
         ),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds, Truths
 from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.cases import fixed, given
@@ -75,27 +76,27 @@ speed_of_light = Exercise(
         guessed(
             lambda sms, macs, clock, **_: sms * macs * clock,
             lambda **chip: two_peaks(**chip)[0],
-            "This counts a multiply-add as one operation. FLOP/s counts its multiplication and its addition.",
+            say("sm.speed_of_light.one_operation_for_a_multiply_add"),
             0,
         ),
         slowed(
             lambda idle, switching, limit: (limit / (idle + switching)) ** (1 / 3),
-            "The idle watts do not fall with the clock. Subtract them from the limit first.",
+            say("sm.speed_of_light.idle_watts_throttle_too"),
         ),
         slowed(
             lambda idle, switching, limit: (limit - idle) / switching,
-            "Watts grow with the cube of the clock. A slightly lower clock saves a lot of power, so the clock falls only by a cube root.",
+            say("sm.speed_of_light.a_straight_line"),
         ),
         slowed(
             lambda idle, switching, limit: ((limit - idle) / switching) ** 0.5,
-            "This is a square root. The voltage counts twice and the clock once, so take a cube root.",
+            say("sm.speed_of_light.a_square_root"),
         ),
         guessed(
             lambda sms, macs, clock, idle, switching, limit: (
                 2 * sms * macs * clock * ((limit - idle) / switching) ** (1 / 3)
             ),
             lambda **chip: two_peaks(**chip)[1],
-            "Power that is not needed makes nothing faster. The clock never exceeds the given one.",
+            say("sm.speed_of_light.faster_than_the_clock"),
             1,
             "peak",
         ),
@@ -273,24 +274,22 @@ occupancy = Exercise(
     mistakes=[
         each_is(
             _one_file,
-            "The registers of an SM are not one pool. All registers of a warp lie in one of four partitions, and what is left over in "
-            "each partition is too little for a warp.",
+            say("sm.occupancy.one_pool_of_registers"),
             "registers",
         ),
         each_is(
             _no_units,
-            "A warp gets its registers in units of 256. Round 32 * registers up before you divide.",
+            say("sm.occupancy.registers_without_units"),
             "registers",
         ),
         each_is(
             _evenly_dealt,
-            "A program need not have as many warps in one partition as in another. Count the warps that fit into all four together, and "
-            "divide by the warps of a program.",
+            say("sm.occupancy.warps_of_programs_are_not_dealt_out"),
             "registers",
         ),
         each_is(
             _no_shared_unit,
-            "Shared memory is handed out in units, too. Round the bytes up to a multiple of `shared_unit`, the reserved ones included.",
+            say("sm.occupancy.shared_memory_without_units"),
             "shared memory",
         ),
     ],
@@ -377,20 +376,19 @@ chains = Exercise(
     mistakes=[
         timed(
             lambda warps, chains, steps, latency, interval: warps * chains * steps * latency,
-            "Here each instruction waits for the one before. But chains that do not depend on each other overlap.",
+            say("sm.chains.one_after_the_other"),
         ),
         timed(
             lambda warps, chains, steps, latency, interval: steps * max(latency, warps * chains * interval),
-            "This is nearly right: only the last round is wrong. The last one ends with its last result, `latency` cycles after its last "
-            "instruction began.",
+            say("sm.chains.whole_rounds"),
         ),
         needed(
             lambda chains, latency, interval: -(-latency // interval),
-            "This is the number of instructions that must be in flight. A warp with several chains has several of them in flight.",
+            say("sm.chains.chains_do_not_help"),
         ),
         needed(
             lambda chains, latency, interval: latency // (interval * chains),
-            "The number of warps is rounded down, so in some cycles no instruction is ready. Round up.",
+            say("sm.chains.rounded_down"),
         ),
     ],
 )

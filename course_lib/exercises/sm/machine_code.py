@@ -128,6 +128,7 @@ machine_code = Exercise(
     minutes=15,
     difficulty=3,
     lines=10,
+    kernels=[copy_rows, one_chain, two_chains, by_pointers, by_descriptors],
     cases=[Case("five kernels", "plain", given())],
     oracle=lambda: READ,
     criteria=[Numbers(4, "as in the compiler's code")],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from course_lib.catalogue import say
 from course_lib.exercise import MistakeMatcher, Trial
 from tritontrace.hopper import Kind
 
@@ -13,14 +14,8 @@ LESSONS = {
         "A barrier opens when exactly the expected bytes have come, so some copy must name it. TMA delivers whole tiles, with zeros "
         "outside of the tensor, and the bytes of every copy that names this barrier count."
     ),
-    Kind.READ_EARLY: (
-        "What this tile should hold has not yet come when it is read. If a copy brings it, first wait for the barrier that the copy names, "
-        "or for the group into which commit_group() has put it. If threads store it, they must do so first."
-    ),
-    Kind.OVERWRITTEN: (
-        "A tile may be filled again only when all its readers are done. The partition that fills it must know this, by a barrier or by "
-        "its own wait, before it begins the next copy."
-    ),
+    Kind.READ_EARLY: (say("sm.async_column_sum.commits_with_copies_alone")),
+    Kind.OVERWRITTEN: (say("sm.async_column_sum.started_before_the_place_is_free")),
     Kind.PHASE: (
         "A wait names the parity of the phase that it waits for: 0 for a barrier's first phase, 1 for its second. So the parity flips each "
         "time that this barrier is used again: with each step if one barrier serves all steps, and once a round if each slot of a ring "

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import GATES, Correct, CostCriterion, Launches, Rereads, Traffic, accesses, sum_budget
 from course_lib.exercise import Case, Exercise, Finding, Trial
 from course_lib.exercises.cases import BF16, FP16
@@ -68,20 +69,18 @@ descriptor_matmul = Exercise(
     mistakes=[
         on_exception(
             "strides must be 16-byte aligned",
-            "Rows of a tensor with a descriptor must begin at multiples of 16 bytes, which is 8 half-precision numbers. Contiguous rows "
-            "of K or N numbers do. Which tensor of yours has other rows?",
+            say("sm.descriptor_matmul.rows_padded_to_3"),
         ),
         Misconception(
             lambda a, b: (
                 product(a[:, : a.shape[1] // 32 * 32], b[: a.shape[1] // 32 * 32]) if a.shape[1] % 32 else None
             ),
-            "The last, partial step along K is missing. Load it like any other, with range(0, K, BLOCK_K): beyond the edge a descriptor "
-            "gives zeros, which add nothing.",
+            say("sm.descriptor_matmul.whole_steps_alone"),
             product,
         ),
         on_fault(
             "race",
-            "Several programs store the same elements: their tiles overlap. Does each begin at pid * BLOCK, and not at pid?",
+            say("sm.descriptor_matmul.tiles_by_number"),
         ),
     ],
 )
@@ -159,28 +158,24 @@ linear_silu = Exercise(
         Traffic(layer_traffic, 2, title="no more bytes than the product and the bias"),
     ],
     mistakes=[
-        Misconception(_another(lambda y, bias: silu(y)), "The bias is missing.", linear),
+        Misconception(_another(lambda y, bias: silu(y)), say("sm.linear_silu.no_bias"), linear),
         Misconception(
             _another(lambda y, bias: silu(y + bias[:, None]) if y.shape[0] == y.shape[1] else None),
-            "The bias has a number for each column of the result, not for each row. Use bias[None, :].",
+            say("sm.linear_silu.bias_of_the_rows"),
             linear,
         ),
         Misconception(
             _another(lambda y, bias: silu(y) + bias),
-            "The bias comes after the activation. It belongs before it.",
+            say("sm.linear_silu.bias_last"),
             linear,
         ),
         Misconception(
             _another(lambda y, bias: torch.sigmoid(y + bias)),
-            "This is sigmoid(y) alone, and silu(y) = y * sigmoid(y).",
+            say("sm.linear_silu.the_sigmoid_alone"),
             linear,
         ),
-        Misconception(
-            _another(lambda y, bias: torch.relu(y + bias)), "This is a ReLU, and silu(y) = y * sigmoid(y).", linear
-        ),
-        Misconception(
-            _another(lambda y, bias: y + bias), "The activation is missing: silu(y) = y * sigmoid(y).", linear
-        ),
+        Misconception(_another(lambda y, bias: torch.relu(y + bias)), say("sm.linear_silu.a_relu"), linear),
+        Misconception(_another(lambda y, bias: y + bias), say("sm.linear_silu.no_activation"), linear),
         lambda trials: _rounded_first(trials),
     ],
 )
@@ -195,10 +190,7 @@ def _rounded_first(trials: Any) -> str:
                 continue
             y = (call["x"].double() @ call["w"].double()).to(out.dtype).double() + call["bias"].double()
             if (out.double() - silu(y)).norm() < 0.3 * (out.double() - right).norm():
-                return (
-                    "The product is rounded to half precision before the bias is added. If the bias nearly cancels it, mostly the "
-                    "rounding error is left. Add the bias to the float32 sums, and round once, at the store."
-                )
+                return say("sm.linear_silu.rounded_before_the_bias")
     return ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
@@ -108,24 +109,22 @@ warp_tile_bytes = Exercise(
     mistakes=[
         fetches(
             _once,
-            "At each level these are the bytes that the program fetches. But warps do not share registers: two warps next to each other "
-            "each fetch the same rows of a.",
+            say("sm.warp_tile_bytes.all_share_registers"),
         ),
-        fetches(_results, "Sums stay in registers during the whole loop. A step fetches only a and b."),
+        fetches(_results, say("sm.warp_tile_bytes.sums_as_well")),
         fetches(
             _products,
-            "A thread keeps what it has fetched. From a column of a and a row of b it computes a whole block of products, an outer "
-            "product.",
+            say("sm.warp_tile_bytes.two_loads_for_each_product"),
             2,
         ),
-        fetches(_one_k, "This counts a single k. A step has bk of them."),
+        fetches(_one_k, say("sm.warp_tile_bytes.one_k")),
         fetches(
             _by_area,
             "You divided by the area of a part. But a part that reaches past the right edge does not help at the bottom, so round up in "
             "each direction.",
             1,
         ),
-        fetches(_whole_parts, "A part that is cut off at an edge fetches, too. So round up, with triton.cdiv.", 1),
+        fetches(_whole_parts, say("sm.warp_tile_bytes.rounded_down"), 1),
     ],
 )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
@@ -129,16 +130,15 @@ persistent_order = Exercise(
     mistakes=[
         every(
             lists_are(_in_rows),
-            "This is row order. The tiles of one round lie in long rows, and need all columns of b.",
+            say("sm.persistent_order.rows"),
         ),
         every(
             lists_are(_in_pieces),
-            "Each program has a piece of the order for itself. Then the tiles of one round lie far apart, and the last programs may have "
-            "none. Take every sms-th tile.",
+            say("sm.persistent_order.a_piece_each"),
         ),
         every(
             lists_are(_full_groups),
-            "The last group may have fewer rows than `group`. How many are left?",
+            say("sm.persistent_order.the_last_group_is_full"),
         ),
         every(
             lists_are(_whole_rounds),
@@ -249,16 +249,15 @@ balanced_walk = Exercise(
     mistakes=[
         every(
             lists_are(_whole_tiles),
-            "These are whole tiles. With 140 of them on 132 SMs there are two rounds, and the second is nearly empty. Cut along K.",
+            say("sm.balanced_walk.whole_tiles"),
         ),
         every(
             _loads_are(_rest_to_the_last),
-            "The last program gets all steps that the division left. Shares from pid * total // sms to (pid + 1) * total // sms differ by "
-            "at most one.",
+            say("sm.balanced_walk.the_last_one_gets_the_rest"),
         ),
         every(
             _loads_are(_rounded_down),
-            "Each program has total // sms steps, and nobody has the steps that the division left over.",
+            say("sm.balanced_walk.rounded_down"),
         ),
     ],
 )

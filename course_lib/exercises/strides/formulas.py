@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import given
@@ -37,14 +38,14 @@ flat_index = Exercise(
     ],
     oracle=position,
     criteria=[
-        Correct("plain", 2, "matrices and three axes"),
-        Correct("offset", 1, "slices and expanded rows"),
-        Correct("any rank", 1, "any number of axes"),
+        Correct("plain", 2, say("strides.flat_index.title_plain")),
+        Correct("offset", 1, say("strides.flat_index.title_offset")),
+        Correct("any rank", 1, say("strides.flat_index.title_any_rank")),
     ],
     mistakes=[
         gives(
             lambda index, strides, offset: sum(i * s for i, s in zip(index, strides, strict=True)),
-            "The walk starts at the offset, not at the first element of the storage.",
+            say("strides.flat_index.forgets_the_offset"),
         ),
     ],
 )
@@ -68,17 +69,17 @@ row_major_strides = Exercise(
     ],
     oracle=lambda shape: torch.empty(shape, device="meta").stride(),
     criteria=[
-        Holds(strides_of_a_new_tensor, 2, "two, three and four axes"),
-        Holds(strides_of_a_new_tensor, 2, "any number of axes, axes of size 1", "any rank"),
+        Holds(strides_of_a_new_tensor, 2, say("strides.row_major_strides.title_plain")),
+        Holds(strides_of_a_new_tensor, 2, say("strides.row_major_strides.title_any_rank"), "any rank"),
     ],
     mistakes=[
         gives(
             lambda shape: [math.prod(shape[:axis]) for axis in range(len(shape))],
-            "These are the strides of column-major order, where the first axis has stride 1. In torch the last axis has stride 1.",
+            say("strides.row_major_strides.column_major"),
         ),
         gives(
             lambda shape: [math.prod(shape[axis:]) for axis in range(len(shape))],
-            "A step along an axis skips what lies to the right of this axis, so its own size does not count.",
+            say("strides.row_major_strides.its_own_size_counts"),
         ),
     ],
 )
@@ -109,26 +110,25 @@ is_contiguous = Exercise(
     ],
     oracle=lambda shape, strides: torch.empty_strided(shape, strides, device="meta").is_contiguous(),
     criteria=[
-        Correct("plain", 2, "matrices and three axes"),
-        Correct("size 1", 2, "axes of size 1"),
-        Correct("empty", 1, "tensors without elements"),
+        Correct("plain", 2, say("strides.is_contiguous.title_plain")),
+        Correct("size 1", 2, say("strides.is_contiguous.title_size_1")),
+        Correct("empty", 1, say("strides.is_contiguous.title_empty")),
     ],
     mistakes=[
-        on_exception("NoneType", "If you call row_major_strides: is it solved? It returns None as long as it is not."),
+        on_exception("NoneType", say("strides.is_contiguous.unsolved_strides")),
         gives(
             lambda shape, strides: False,
-            "Is no tensor contiguous? A list does not equal a tuple, whatever is in them. Is one of the two that you compare a tuple? And "
-            "if you call row_major_strides: is it solved?",
+            say("strides.is_contiguous.never"),
             besides="empty",
         ),
         gives(
             lambda shape, strides: list(strides) == list(torch.empty(shape, device="meta").stride()),
-            "Equal strides are enough, but they are not needed. Along which axis does the stride not matter, because nobody takes a step?",
+            say("strides.is_contiguous.equal_strides"),
             besides="empty",
         ),
         gives(
             lambda shape, strides: list(strides) == sorted(strides, reverse=True),
-            "Falling strides are not enough. The slice x[:, :2] has them, too, but it skips elements.",
+            say("strides.is_contiguous.falling_strides"),
             besides="empty",
         ),
     ],
@@ -143,7 +143,7 @@ predictions = Exercise(
     lines=10,
     cases=[Case("ten expressions", "plain", lambda g: {})],
     oracle=lambda: {name: new_bytes(make) for name, make in VIEWS.items()},
-    criteria=[Correct("plain", 5, "new bytes, as torch allocates them")],
+    criteria=[Correct("plain", 5, say("strides.predictions.title_plain"))],
 )
 
 tensor_bytes = Exercise(
@@ -166,14 +166,14 @@ tensor_bytes = Exercise(
     ],
     oracle=lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, dtype), device="meta").nbytes,
     criteria=[
-        Correct("float32", 2, "any shape in float32"),
-        Correct("dtypes", 2, "other dtypes"),
+        Correct("float32", 2, say("strides.tensor_bytes.title_float32")),
+        Correct("dtypes", 2, say("strides.tensor_bytes.title_dtypes")),
     ],
     mistakes=[
         gives(
             lambda shape, dtype: 4 * math.prod(shape),
-            "Not every element takes 4 bytes: ask the dtype for its itemsize.",
+            say("strides.tensor_bytes.always_4"),
         ),
-        gives(lambda shape, dtype: math.prod(shape), "That is the number of elements; each takes `itemsize` bytes."),
+        gives(lambda shape, dtype: math.prod(shape), say("strides.tensor_bytes.elements")),
     ],
 )

@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.exercise import Trial
 from course_lib.mistakes import MistakeMatcher, every, for_cases
+from tritontrace.results import Fault
 
 
 def gives(wrong: Callable[..., Any], sentence: str, besides: str = "") -> MistakeMatcher:
@@ -28,17 +30,19 @@ def contiguous_alone(trials: Sequence[Trial]) -> str:
         contiguous = all(arguments["x"].is_contiguous() for arguments in t.inputs)
         same = [torch.equal(output, arguments["x"]) for arguments, output in _copies(t)]
         right[contiguous].append(bool(same) and all(same) and not t.evidence.faults)
-        outside[contiguous] += [f.sentence for f in t.evidence.faults if f.kind == "out of bounds"]
+        outside[contiguous] += [f for f in t.evidence.faults if f.kind == "out of bounds"]
     if any(right[True]) and outside[True]:
-        return (
-            "The kernel reaches out of bounds where tiles do not divide x. Do the load and the store both have both halves of the mask, "
-            "(rows < M) & (cols < N)?"
-        )
+        return say("strides.strided_copy.half_of_the_mask")
     if not right[True] or not all(right[True]) or all(right[False]):
         return ""
-    if any("stores to" in sentence for sentence in outside[False]):
-        return "Does the store use the strides of the output, N and 1, or those of x?"
-    return "The copy is right where x is contiguous. Does each load use both of x's own strides, x.stride(0) and x.stride(1)?"
+    if any(map(_is_of_a_store, outside[False])):
+        return say("strides.strided_copy.out_has_the_strides_of_x")
+    return say("strides.strided_copy.takes_x_for_contiguous")
+
+
+def _is_of_a_store(fault: Fault) -> bool:
+    does = getattr(fault.sentence, "parameters", {}).get("does")
+    return getattr(does, "id", "") == "trace.verb.store"
 
 
 def diagonals_alone(trials: Sequence[Trial]) -> str:
@@ -52,10 +56,7 @@ def diagonals_alone(trials: Sequence[Trial]) -> str:
     sides = [2**power for power in range(1, 12)]
     if not any(same and all(torch.equal(s, diagonals(s.shape, side)) for s in same) for side in sides):
         return ""
-    return (
-        "Only a diagonal of each tile is copied, because offsets of one dimension pair row 0 with column 0 and row 1 with column 1. "
-        "rows[:, None] and cols[None, :] make all pairs."
-    )
+    return say("strides.strided_copy.offsets_of_one_dimension")
 
 
 def _copies(trial: Trial) -> list[tuple[dict[str, Any], torch.Tensor]]:

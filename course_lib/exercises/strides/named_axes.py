@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, sum_budget
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import ARITHMETIC, FP16, given, laid_out
@@ -74,7 +75,7 @@ einsum_predictions = Exercise(
     lines=9,
     cases=[Case("nine numbers", "plain", given())],
     oracle=einsum_counted,
-    criteria=[Correct("plain", 9, "products, copies, elements and FLOPs, as torch counts them")],
+    criteria=[Correct("plain", 9, say("strides.einsum_predictions.title_plain"))],
 )
 
 # ------------------------------------------------------------------------------------------------ by name
@@ -124,15 +125,14 @@ grouped_scores = Exercise(
     budget=sum_budget(lambda q, k: scores_of_each_head(q.abs(), k.abs()), lambda q, k: q.shape[-1]),
     allows=SUM,
     gates=[Correct("plain")],
-    criteria=[Correct("grouped", 3, "where several heads of queries share keys")],
+    criteria=[Correct("grouped", 3, say("strides.grouped_scores.title_grouped"))],
     mistakes=[
         Misconception(
             with_neighbours_apart,
-            "Here query head h uses the keys of head h % G. But neighbours share keys: heads 0 to R - 1 use key head 0. So write (g r), "
-            "not (r g).",
+            say("strides.grouped_scores.h_modulo_g"),
             scores_of_each_head,
         ),
-        on_exception("EinopsError", "einops says which axis does not divide: H is made of G groups of R heads."),
+        on_exception("EinopsError", say("strides.grouped_scores.does_not_divide")),
     ],
 )
 
@@ -176,17 +176,16 @@ mean_pool = Exercise(
     budget=sum_budget(lambda x, width: window_by_window(x.abs(), width), lambda x, width: x.shape[1]),
     allows=SUM,
     gates=[Correct("plain")],
-    criteria=[Correct("other", 2, "windows of one token and of all, views, float16")],
+    criteria=[Correct("other", 2, say("strides.mean_pool.title_other"))],
     mistakes=[
         Misconception(
             every_nth,
-            "These windows are made of tokens that lie far apart. The tokens of a window lie side by side, so they are the last part of S: "
-            "write (n w), not (w n).",
+            say("strides.mean_pool.windows_of_tokens_far_apart"),
             window_by_window,
         ),
         Misconception(
             lambda x, width: window_by_window(x, width) * width,
-            "These are sums, but the exercise asks for means.",
+            say("strides.mean_pool.sums"),
             window_by_window,
         ),
     ],

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.words import in_words
 
 MAX_RANK, MAX_SIZE = 8, 1 << 22  # axes, and sizes and strides, of what a check believes
@@ -27,8 +28,9 @@ def strides_of_a_new_tensor(output: Any, shape: list[int]) -> str:
     """A test for Holds: "" if these are the strides that torch gives a new tensor, otherwise a sentence."""
     expected = list(torch.empty(shape, device="meta").stride())
     if not _is_sizes(output):
-        return f"for shape {shape}: expected a list of {len(shape)} whole numbers, got {in_words(output)}"
-    return "" if list(output) == expected else f"for shape {shape}: expected {expected}, got {list(output)}"
+        return say("strides.row_major_strides.no_list", shape=str(shape), axes=len(shape), got=in_words(output))
+    facts = {"shape": str(shape), "right": str(expected), "got": str(list(output))}
+    return "" if list(output) == expected else say("strides.row_major_strides.others", **facts)
 
 
 def recipe_of(view: Callable[..., torch.Tensor]) -> Callable[..., tuple]:
@@ -45,32 +47,28 @@ def reads_like(view: Callable[..., torch.Tensor]) -> Callable[..., str]:
     """Make a test for Holds: "" if the recipe reads the elements that torch's view reads, otherwise a sentence."""
 
     def problem(output: Any, shape: list[int], strides: list[int], **options: Any) -> str:
-        said = ", ".join(f"{k} {v}" for k, v in {"shape": shape, "strides": strides, **options}.items())
+        given = [f"{name} {value}" for name, value in {"shape": shape, "strides": strides, **options}.items()]
         storage = storage_for(shape, strides)
         expected = view(storage.as_strided(shape, strides), **options)
         if not (isinstance(output, (list, tuple)) and len(output) == 2 and all(map(_is_sizes, output))):
-            return (
-                f"for {said}: expected (shape, strides), two lists of whole numbers from 0 up, got {in_words(output)}"
-            )
+            return say("strides.recipe.no_recipe", given=given, got=in_words(output))
         new_shape, new_strides = map(list, output)
         if new_shape != list(expected.shape):
-            return f"for {said}: expected shape {list(expected.shape)}, got {new_shape}"
+            return say("strides.recipe.shape", given=given, right=str(list(expected.shape)), got=str(new_shape))
         if len(new_strides) != len(new_shape):
-            return f"for {said}: {len(new_shape)} sizes need as many strides, got {new_strides}"
+            return say("strides.recipe.count", given=given, sizes=len(new_shape), got=str(new_strides))
         last = sum((n - 1) * s for n, s in zip(new_shape, new_strides, strict=True))
         if last >= len(storage):
-            way = " + ".join(f"{n - 1} * {s}" for n, s in zip(new_shape, new_strides, strict=True))
-            return (
-                f"for {said}: with strides {new_strides} the last element would lie at {way} = {last}, and x's storage "
-                f"ends at {len(storage) - 1}"
-            )
+            way = [f"{n - 1} * {s}" for n, s in zip(new_shape, new_strides, strict=True)]
+            facts = {"strides": str(new_strides), "way": way, "last": last, "end": len(storage) - 1}
+            return say("strides.recipe.beyond", given=given, **facts)
         got = storage.as_strided(new_shape, new_strides)
         wrong = (got != expected).nonzero()
         if not len(wrong):
             return ""
         place = tuple(wrong[0].tolist())
-        there = f"element {list(place)} lies at position {int(expected[place])}"
-        return f"for {said}: {there}, and with strides {new_strides} it is {int(got[place])}"
+        places = {"right": int(expected[place]), "got": int(got[place])}
+        return say("strides.recipe.element", given=given, element=str(list(place)), strides=str(new_strides), **places)
 
     return problem
 

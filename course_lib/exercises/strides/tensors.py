@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Compiles, Correct, Traffic, TritonDidTheWork, copy_bytes
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.misconceptions import Misconception
@@ -36,26 +37,25 @@ split_heads = Exercise(
     oracle=lambda x, heads: torch.stack(x.double().chunk(heads, dim=-1), dim=1),
     allows=frozenset(["clone", "copy_"]),
     criteria=[
-        Correct("plain", 4, "each head gets its own channels of each token"),
-        Correct("strided", 2, "the same where x is a view"),
+        Correct("plain", 4, say("strides.split_heads.title_plain")),
+        Correct("strided", 2, say("strides.split_heads.title_strided")),
     ],
     mistakes=[
         equals(
             cut_in_the_wrong_order,
-            "This cuts the numbers in the order in which they lie, and so mixes tokens. Cut the last axis, and then swap two axes.",
+            say("strides.split_heads.cut_in_the_order_of_storage"),
         ),
         equals(
             channels_before_heads,
-            "Here every head gets each `heads`-th channel. But the D channels of a head lie side by side, so they are the last part of the "
-            "axis: write (h d), not (d h).",
+            say("strides.split_heads.channels_before_heads"),
         ),
         equals(
             channels_last_but_one,
-            "The axes of this result are (B, S, D, heads). They should be (B, heads, S, D): b h s d in einops' words.",
+            say("strides.split_heads.the_wrong_two_swapped"),
         ),
         Misconception(
             as_if_contiguous,
-            "Right where x is contiguous. A view has other strides: take x.stride(), or let .reshape or rearrange do so.",
+            say("strides.split_heads.contiguous_x_alone"),
             each=True,
         ),
     ],
@@ -84,9 +84,9 @@ strided_copy = Exercise(
     oracle=lambda x: x.double(),
     gates=(TritonDidTheWork(), Correct("plain"), Compiles()),
     criteria=[
-        Correct("ragged", 2, "right on any size, in float16 as well"),
-        Correct("strided", 3, "right on transposed and sliced inputs"),
-        Correct("zero strides", 1, "right on expanded inputs"),
+        Correct("ragged", 2, say("strides.strided_copy.title_ragged")),
+        Correct("strided", 3, say("strides.strided_copy.title_strided")),
+        Correct("zero strides", 1, say("strides.strided_copy.title_zero_strides")),
         Traffic(copy_bytes, 2),
     ],
     mistakes=[row_by_row_into_columns(lambda x: x), diagonals_alone, contiguous_alone],

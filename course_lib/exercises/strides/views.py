@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import given
@@ -36,13 +37,13 @@ transpose_view = Exercise(
     ],
     oracle=recipe_of(transposed),
     criteria=[
-        Holds(reads_like(transposed), 2, "reads like x.transpose(i, j)"),
-        Holds(reads_like(transposed), 1, "the same where x is a view itself", "strided"),
+        Holds(reads_like(transposed), 2, say("strides.transpose_view.title_plain")),
+        Holds(reads_like(transposed), 1, say("strides.transpose_view.title_strided"), "strided"),
     ],
     mistakes=[
         gives(
             lambda shape, strides, i, j: [list(torch.empty(shape, device="meta").transpose(i, j).shape), strides],
-            "You swapped the sizes and not the strides. The stride belongs to its axis, so the two travel together.",
+            say("strides.transpose_view.sizes_alone"),
         ),
     ],
 )
@@ -73,14 +74,14 @@ broadcast_view = Exercise(
     ],
     oracle=recipe_of(broadcast),
     criteria=[
-        Holds(reads_like(broadcast), 2, "sizes of 1 are repeated"),
-        Holds(reads_like(broadcast), 1, "new axes in front", "leading"),
-        Holds(reads_like(broadcast), 1, "the same where x is a view itself", "strided"),
+        Holds(reads_like(broadcast), 2, say("strides.broadcast_view.title_plain")),
+        Holds(reads_like(broadcast), 1, say("strides.broadcast_view.title_leading"), "leading"),
+        Holds(reads_like(broadcast), 1, say("strides.broadcast_view.title_strided"), "strided"),
     ],
     mistakes=[
         gives(
             lambda shape, strides, target: [target, torch.empty(target, device="meta").stride()],
-            "These are the strides of a real copy. A step along a repeated axis stays where it is, so its stride is 0.",
+            say("strides.broadcast_view.strides_of_a_copy"),
         ),
     ],
 )
@@ -103,8 +104,8 @@ tile_view = Exercise(
     ],
     oracle=recipe_of(tiles),
     criteria=[
-        Holds(reads_like(tiles), 3, "tiles of a contiguous matrix"),
-        Holds(reads_like(tiles), 2, "tiles of any matrix", "strided"),
+        Holds(reads_like(tiles), 3, say("strides.tile_view.title_plain")),
+        Holds(reads_like(tiles), 2, say("strides.tile_view.title_strided"), "strided"),
     ],
     mistakes=[
         gives(
@@ -112,8 +113,7 @@ tile_view = Exercise(
                 [shape[0] // bm, shape[1] // bn, bm, bn],
                 torch.empty([shape[0] // bm, shape[1] // bn, bm, bn], device="meta").stride(),
             ],
-            "These strides walk through storage from its start to its end, so the first tile would be the first bm * bn numbers. Are the "
-            "numbers of a tile's second row among these?",
+            say("strides.tile_view.strides_of_a_copy"),
         ),
     ],
 )
@@ -144,8 +144,8 @@ sliding_windows = Exercise(
     ],
     oracle=recipe_of(windows),
     criteria=[
-        Holds(reads_like(windows), 2, "windows over a row of numbers"),
-        Holds(reads_like(windows), 2, "windows over a batch, and over views", "batch"),
+        Holds(reads_like(windows), 2, say("strides.sliding_windows.title_plain")),
+        Holds(reads_like(windows), 2, say("strides.sliding_windows.title_batch"), "batch"),
     ],
     mistakes=[
         gives(
@@ -153,7 +153,7 @@ sliding_windows = Exercise(
                 list(torch.empty(shape, device="meta").unfold(-1, width, step).shape),
                 [*strides[:-1], step, 1],
             ],
-            "A step along x is strides[-1] elements, which need not be 1.",
+            say("strides.sliding_windows.stride_1"),
         ),
     ],
 )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 
 from course_lib.criteria import GATES, Coalesced, Correct, Programs, Traffic, sum_budget
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import FP16, given, laid_out
+from course_lib.exercises.cases import FP16, FP32, Drawing, cases_of, given
+from course_lib.exercises.coalescing import cases as coalescing
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.tiling.cases import factors
 from course_lib.exercises.tiling.oracles import in_float32, product
@@ -18,9 +21,10 @@ from tritontrace.tracing import Trace, trace
 # ------------------------------------------------------------------------------------------------ the loop along K
 
 
-def matrix(M: int, K: int, dtype: torch.dtype = torch.float32, layout: str = "rows", mean: float = 0.0):
-    """Return a function that draws a (M, K)."""
-    return lambda g: {"a": laid_out((torch.randn(M, K, generator=g) + mean).to(dtype), layout)}
+def matrix(M: int, K: int, dtype: torch.dtype = FP32, **how: Any) -> Drawing:
+    """Draw a (M, K) as unit 04 draws x."""
+    drawing = coalescing.matrix(M, K, dtype, **how)
+    return Drawing(drawing.name, lambda g: {"a": drawing(g)["x"]})
 
 
 def sums(a: torch.Tensor) -> torch.Tensor:
@@ -39,16 +43,12 @@ row_sums = Exercise(
     minutes=15,
     difficulty=2,
     lines=9,
-    cases=[
-        Case("64 x 512", "plain", matrix(64, 512)),
-        Case("1 x 1", "ragged", matrix(1, 1)),
-        Case("37 x 300", "ragged", matrix(37, 300)),
-        Case("5 x 5001", "ragged", matrix(5, 5001)),
-        Case("130 x 77, a window", "ragged", matrix(130, 77, layout="window")),
-        Case("40 x 3001 around 1, float16", "float16", matrix(40, 3001, FP16, mean=1.0)),
-        Case("512 x 1024", "performance", matrix(512, 1024)),
-        Case("256 x 2048, float16", "performance", matrix(256, 2048, FP16)),
-    ],
+    cases=cases_of(
+        plain=[matrix(64, 512)],
+        ragged=[matrix(1, 1), matrix(37, 300), matrix(5, 5001), matrix(130, 77, layout="window")],
+        float16=[matrix(40, 3001, FP16, mean=1.0)],
+        performance=[matrix(512, 1024), matrix(256, 2048, FP16)],
+    ),
     oracle=sums,
     budget=sum_budget(lambda a: a.double().abs().sum(1), lambda a: a.shape[1]),
     gates=GATES,
@@ -176,6 +176,7 @@ ladder = Exercise(
     difficulty=3,
     track="more",
     lines=7,
+    kernels=[naive, strip, tile],
     cases=[Case("three rungs", "plain", given())],
     oracle=ladder_counted,
     criteria=[Correct("plain", 7, "as the trace counts them")],

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
@@ -134,28 +135,27 @@ training_memory = Exercise(
     mistakes=[
         every(
             off_by(lambda vocab, batch, n, **_: -2 * batch * n * vocab, 2),
-            "The logits are missing: the loss keeps two bytes for each token and each word of the vocabulary for its backward pass.",
+            say("training.training_memory.logits_forgotten"),
         ),
         every(
             off_by(lambda layers, heads, batch, n, **_: -4 * layers * batch * n * heads, 2),
-            "lse is missing: four bytes for each query of each head.",
+            say("training.training_memory.lse_forgotten"),
         ),
         every(
             off_by(_q_and_k, 2),
-            "The numbers of q and k are missing once. Both are kept turned, and v, a view, also keeps the q and k of qkv's result alive: "
-            "q and k have to be counted twice.",
+            say("training.training_memory.v_alone_not_all_of_qkv"),
         ),
         every(
             off_by(lambda width, heads, n, **_: -2 * n * (width // heads), 2),
-            "One table of angles is missing. There are two, cos and sin, of n * D / 2 float32 numbers each.",
+            say("training.training_memory.one_table_of_angles"),
         ),
         every(
             off_by(lambda batch, n, **_: -8 * batch * n, 2),
-            "8 bytes per token are missing. The token and its target are both kept, and an int64 has 8 bytes.",
+            say("training.training_memory.targets_forgotten"),
         ),
         every(
             off_by(lambda vocab, width, **_: -vocab * width, 0),
-            "Either the embedding or the head is missing. Here embedding and head are two matrices, vocab x width each.",
+            say("training.training_memory.one_matrix_for_embedding_and_head"),
         ),
     ],
 )
@@ -250,11 +250,11 @@ run_cost = Exercise(
     mistakes=[
         every(
             _first_is(with_the_embedding),
-            "6 N D counts matrices that multiply. The embedding is looked up, and norms have no products: leave both out of N.",
+            say("training.run_cost.6_n_d_with_all_parameters"),
         ),
         every(
             _first_is(whole_square),
-            "Attention is causal: of the n² pairs, only n (n + 1) / 2 count. A kernel skips the other pairs, and gets no credit for them.",
+            say("training.run_cost.all_pairs_not_half"),
         ),
     ],
 )

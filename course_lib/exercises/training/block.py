@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
@@ -161,40 +162,37 @@ swap_in = Exercise(
     mistakes=[
         every(
             lambda output, **_: output["returned"] and not output["launches"],
-            "The model does not learn of slots that are returned. Put them into the model: model.ops = replace(model.ops, norm=..., ...).",
+            say("training.swap_in.slots_that_are_returned"),
         ),
         every(
             _a_sum,
-            "The slot `loss` gives the sum of the rows' losses, but the model's loss is their mean.",
+            say("training.swap_in.a_sum_in_place_of_the_mean"),
         ),
         every(
             _undivided,
-            "All gradients are as many times too large as there are targets. `loss` is a mean, so its backward must divide by their "
-            "number.",
+            say("training.swap_in.the_loss_is_not_divided_on_the_way_back"),
         ),
         lambda trials: (
-            "A norm's weight gets no gradient, because backward returned None for it. The model goes on training, but its norms never do."
+            say("training.swap_in.none_for_a_norm_s_weight")
             if any(_norms_alone(o) for t in trials for o in t.evidence.outputs)
             else ""
         ),
         lambda trials: (
-            "Most parameters get no gradient: a launch makes new tensors, and autograd does not know of them. Put it into the forward of a "
-            "torch.autograd.Function."
+            say("training.swap_in.a_raw_launch_in_place_of_attention")
             if any(_cut(o) for t in trials for o in t.evidence.outputs)
             else ""
         ),
         on_exception(
             "cannot assign to field",
-            "The slots are frozen. Make new ones, and put them into the model: model.ops = replace(model.ops, norm=..., ...).",
+            say("training.swap_in.slots_that_are_frozen"),
         ),
         on_exception(
             "returned an incorrect number of gradients",
-            "backward returns one value for each argument of forward but ctx: None for `kernels` and for `targets`.",
+            say("training.swap_in.the_gradient_of_lse_s_place"),
         ),
         on_exception(
             "does not require grad and does not have a grad_fn",
-            "The loss has no history: a launch makes new tensors, and autograd does not know of them. Put it into the forward of a "
-            "torch.autograd.Function.",
+            say("training.swap_in.raw_launches_everywhere"),
         ),
     ],
 )

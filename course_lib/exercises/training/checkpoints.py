@@ -7,6 +7,7 @@ from functools import cache
 from itertools import combinations
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise, Trial
 from course_lib.exercises.cases import fixed
@@ -137,12 +138,11 @@ checkpoint = Exercise(
         missing_parts,
         every(
             _moments,
-            "The first loss is right, and the second is not: between them the optimizer steps. Its moments are not those that it had "
-            "before the stop.",
+            say("training.checkpoint.optimizer_not_saved"),
         ),
         on_exception(
             "Weights only load failed",
-            "The file holds objects of classes. Save only state_dict()s, tensors and numbers, because loading an object runs its code.",
+            say("training.checkpoint.the_run_as_an_object"),
         ),
     ],
 )

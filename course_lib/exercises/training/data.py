@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
@@ -154,20 +155,20 @@ get_batch = Exercise(
     mistakes=[
         in_small(
             lambda output, **_: output["targets"] == output["rows"],
-            "The targets are the tokens themselves, so a model that copies would be perfect. Shift the targets by one.",
+            say("training.get_batch.targets_are_the_tokens"),
         ),
         in_small(
             lambda output, **_: (
                 output["targets"] == [[token - 1 for token in row] for row in output["rows"]]
                 or output["targets"] == [[token + 2 for token in row] for row in output["rows"]]
             ),
-            "The targets are shifted by the wrong number. The target of token i is token i + 1.",
+            say("training.get_batch.targets_overlap_by_one_too_few"),
         ),
         in_small(
             lambda output, context, **_: (
                 output["targets"] == [list(range(r[-1] + 1, r[-1] + 1 + context)) for r in output["rows"]]
             ),
-            "The targets are the next window. A causal model predicts at each place, so shift by one token, not by a whole window.",
+            say("training.get_batch.targets_are_the_window_behind"),
         ),
     ],
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, Correct, Launches, Saves, roundings
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP32, operations
@@ -87,7 +88,7 @@ operator_norm = Exercise(
     ],
     mistakes=[
         lambda trials: (
-            "The weight has no gradient. backward must return one for each input: with None for the weight, it would never learn."
+            say("training.operator_norm.none_for_the_weight")
             if any(
                 isinstance(out, list) and len(out) > 2 and out[0] is not None and out[2] is None
                 for t in trials
@@ -96,8 +97,7 @@ operator_norm = Exercise(
             else ""
         ),
         lambda trials: (
-            "Without data the function fails, or gives other shapes or dtypes. Does it go through your two operators, and is register_fake "
-            "there, and right, for both? torch.compile calls it before it ever runs a kernel."
+            say("training.operator_norm.an_autograd_function_no_operator")
             if any(
                 isinstance(out, list) and len(out) > 3 and list(out[3:]) != list(with_gradients(**call)[3:])
                 for t in trials
@@ -108,7 +108,7 @@ operator_norm = Exercise(
         ),
         Misconception(
             without("dy"),
-            "The gradient of the output, dy, is not used. Both results of backward depend on it.",
+            say("training.operator_norm.the_gradient_of_a_sum"),
             with_gradients,
             place=1,
         ),

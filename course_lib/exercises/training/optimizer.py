@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, Launches, Traffic, roundings
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed, operations
@@ -118,17 +119,17 @@ update = Exercise(
         of_rule(
             "adam",
             alike(uncorrected),
-            "This is Adam without bias correction. m and v begin at 0, and are too small unless you divide them by 1 - beta**t.",
+            say("training.update.adam_without_bias_correction"),
         ),
         of_rule(
             "adam",
             alike(outside),
-            "The correction of v stands outside of the root. Divide v by 1 - 0.999**t, and not its root.",
+            say("training.update.adam_corrects_the_root_of_v"),
         ),
         of_rule(
             "momentum",
             alike(averaged),
-            "torch's momentum is a sum, 0.9 m + g, and no mean. With 0.1 g the steps are a tenth as long.",
+            say("training.update.momentum_as_a_mean"),
         ),
     ],
 )
@@ -251,37 +252,34 @@ adamw_step = Exercise(
     ],
     mistakes=[
         slip(
-            "This is a step without bias corrections. Divide m by 1 - beta1**step, and v by 1 - beta2**step.",
+            say("training.adamw_step.bias_corrections_forgotten"),
             corrected="",
         ),
-        slip("Only m is corrected. Divide v by 1 - beta2**step, too.", corrected="m"),
-        slip("Only v is corrected. Divide m by 1 - beta1**step, too.", corrected="v"),
-        slip("The step goes up the gradient, and should go down: p -= lr * ...", sign=-1),
+        slip(say("training.adamw_step.only_m_is_corrected"), corrected="m"),
+        slip(say("training.adamw_step.only_v_is_corrected"), corrected="v"),
+        slip(say("training.adamw_step.goes_up"), sign=-1),
         slip(
-            "The bias corrections are those of the next step. The first step is step 1, and its exponent is 1.",
+            say("training.adamw_step.t_one_too_large"),
             exponent=1,
         ),
         slip(
-            "The bias corrections are those of the step before. The exponent is `step` itself, which begins at 1.",
+            say("training.adamw_step.t_one_too_small"),
             exponent=-1,
         ),
         slip(
-            "The decay went into the gradient, and so into m and v. Decoupled decay does not: p *= 1 - lr * weight_decay.",
+            say("training.adamw_step.decay_coupled_to_the_gradient"),
             coupled=True,
         ),
+        slip(say("training.adamw_step.decay_not_times_the_rate"), by_rate=False),
+        slip(say("training.adamw_step.eps_under_the_root"), inside=True),
         slip(
-            "The decay is not multiplied by the learning rate. It should be p *= 1 - lr * weight_decay.", by_rate=False
-        ),
-        slip("eps stands under the root. AdamW adds it to the root.", inside=True),
-        slip(
-            "eps is corrected with the root, because you add it to sqrt(v). AdamW adds it to sqrt(v / (1 - beta2**step)), whatever the "
-            "step is.",
+            say("training.adamw_step.eps_corrected_with_the_root"),
             folded=True,
         ),
         slip(
-            "The step begins from the rounded weights `low`. `p` is the master: read it, and round only what goes to `low`.",
+            say("training.adamw_step.starts_from_the_rounded_weights"),
             from_the_rounded,
         ),
-        on_fault("out of bounds", "The last program reaches past the end. Mask loads and stores with i < n."),
+        on_fault("out of bounds", say("training.adamw_step.no_mask")),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import EPS32, GATES, BuffersBelow, Correct, DotFlops, Launches, NoAtomics, Traffic, roundings
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP32, operations
@@ -229,31 +230,31 @@ grouped_backward = Exercise(
     mistakes=[
         Misconception(
             mean_of_heads,
-            "dk and dv are the mean over the heads of a group. The gradient is their sum.",
+            say("training.grouped_backward.the_mean_over_a_group"),
             shared_gradients,
             each=True,
         ),
-        Misconception(without_mask, "These are the gradients without the causal mask.", shared_gradients, each=True),
+        Misconception(without_mask, say("training.grouped_backward.not_causal"), shared_gradients, each=True),
         Misconception(
             of_one_head(0),
-            "dk and dv are those of the first head of each group alone. Sum over all heads of q that read this head of k and v.",
+            say("training.grouped_backward.the_first_head_of_each_group"),
             shared_gradients,
             each=True,
         ),
         Misconception(
             of_one_head(-1),
-            "dk and dv are those of the last head of each group alone. Sum over all heads of q that read this head of k and v.",
+            say("training.grouped_backward.the_last_head_of_each_group"),
             shared_gradients,
             each=True,
         ),
         Misconception(
             at_the_top_left,
-            "The mask is aligned at the top left. The queries are the last positions: query i sees keys up to i + Nk - Nq.",
+            say("training.grouped_backward.aligned_at_the_top_left"),
             shared_gradients,
         ),
         Misconception(
             unscaled,
-            "dk lacks the factor scale. The scores are scale times q k, so their derivative by k has this factor, too.",
+            say("training.grouped_backward.dk_not_scaled"),
             shared_gradients,
         ),
     ],

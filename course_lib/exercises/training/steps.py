@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
@@ -142,8 +143,7 @@ accumulate = Exercise(
     mistakes=[
         every(
             by_parts,
-            "Gradients are summed over the micro-batches, not averaged. AdamW hides such a factor, but clipping and SGD do not. Divide "
-            "the loss.",
+            say("training.accumulate.summed_not_averaged"),
         ),
         lambda trials: (
             MEANS
@@ -153,7 +153,7 @@ accumulate = Exercise(
     ],
 )
 
-MEANS = "This is a mean of means: micro-batches with few targets count as much as full ones. Weigh each by its number of targets."
+MEANS = say("training.accumulate.a_mean_of_means")
 
 
 def _pairs(trial: Any) -> list[tuple[dict[str, Any], Any]]:
@@ -237,12 +237,12 @@ clip = Exercise(
     ],
     mistakes=[
         lambda trials: (
-            "The gradients are as they were. Change the tensors in place, as g.mul_(...) does: `g = g * ...` makes a new tensor."
+            say("training.clip.copies_are_scaled")
             if any(_untouched(o, c) for t in trials for c, o in _pairs(t))
             else ""
         ),
         lambda trials: (
-            "Each tensor was scaled by its own norm, which changes the direction of the step. Take one norm of all tensors together."
+            say("training.clip.each_tensor_by_itself")
             if any(_each_by_itself(o, c) for t in trials for c, o in _pairs(t))
             else ""
         ),
@@ -302,7 +302,7 @@ def of_step(change: int) -> Callable[..., bool]:
     return matches
 
 
-TO_ZERO = "The cosine goes down to 0, but it must end at a tenth of the peak. So its height is nine tenths of the peak."
+TO_ZERO = say("training.learning_rate.down_to_zero")
 
 
 def _to_zero(output: Any, step: int, steps: int, peak: float, warm_up: int) -> bool:
@@ -341,10 +341,9 @@ learning_rate = Exercise(
     mistakes=[
         every(
             of_step(-1),
-            "This is the rate of the step before. The first step, step 0, must have peak / warm_up: with a rate of 0 its gradient is "
-            "thrown away.",
+            say("training.learning_rate.a_step_late"),
         ),
         for_cases(lambda case: case.group == "cosine", every(_to_zero, TO_ZERO)),
-        every(of_step(1), "This is the rate of the next step. Steps count from 0, and step 0 has peak / warm_up."),
+        every(of_step(1), say("training.learning_rate.a_step_early")),
     ],
 )

@@ -6,11 +6,7 @@ wrong, honest = kinds("attention")
 
 PLAIN = ["correct.plain"]
 TRUTHS, COUNTED = ["truths.plain"], ["numbers.plain"]
-SHAPES, ANYWHERE, ANGLES = (
-    "correct.shapes",
-    "correct.anywhere",
-    "correct.half",
-)
+SHAPES, ANYWHERE, ANGLES = ("correct.shapes", "correct.anywhere", "correct.half")
 ANY, CAUSAL, NOTHING, FAR, HALF = (
     "correct.ragged",
     "correct.causal",
@@ -18,11 +14,7 @@ ANY, CAUSAL, NOTHING, FAR, HALF = (
     "correct.hard",
     "correct.half",
 )
-EMPTY, BOTH, APART = (
-    "correct.identity",
-    "correct.nothing",
-    "correct.large",
-)
+EMPTY, BOTH, APART = ("correct.identity", "correct.nothing", "correct.large")
 WHOLE, SHORT, MORE_KEYS, MORE_QUERIES = (
     "holds.right_tiles.plain",
     "holds.right_tiles.ragged",
@@ -101,22 +93,14 @@ WRONG = [
         "attention", "no scale", PLAIN, ("(D**-0.5 if scale is None else scale)", "(1.0 if scale is None else scale)")
     ),
     wrong("attention", "a scale of 1 / D", PLAIN, ("D**-0.5", "D**-1.0")),
-    wrong(
-        "attention",
-        "ignores the scale it is given",
-        [ANY],
-        ("(D**-0.5 if scale is None else scale)", "D**-0.5"),
-    ),
+    wrong("attention", "ignores the scale it is given", [ANY], ("(D**-0.5 if scale is None else scale)", "D**-0.5")),
     wrong("attention", "sqrt of Nq", PLAIN, ("D**-0.5", "Nq**-0.5")),
     wrong("attention", "aligned at the top left", [CAUSAL, NOTHING], ("tril(Nk - Nq)", "tril()")),
     wrong("attention", "off by one", [CAUSAL, NOTHING], ("tril(Nk - Nq)", "tril(Nk - Nq - 1)")),
     wrong("attention", "sees one more", [CAUSAL, NOTHING], ("tril(Nk - Nq)", "tril(Nk - Nq + 1)")),
     wrong("attention", "no mask", [CAUSAL, NOTHING], ("if causal:", "if False:")),
     wrong(
-        "attention",
-        "a mask of zeros",
-        [CAUSAL, NOTHING],
-        ("torch.where(sees, s, -inf)", "torch.where(sees, s, 0.0)"),
+        "attention", "a mask of zeros", [CAUSAL, NOTHING], ("torch.where(sees, s, -inf)", "torch.where(sees, s, 0.0)")
     ),
     wrong("attention", "NaN where nothing is seen", [NOTHING], ("torch.where(lse == -inf, 0, lse)", "lse")),
     wrong("attention", "a mean of all where nothing is seen", [NOTHING], ("s, -inf)", "s, -1e30)")),
@@ -128,17 +112,9 @@ WRONG = [
         ("torch.exp(s - base[..., None])", "torch.softmax(s, -1)"),
     ),
     wrong(
-        "attention",
-        "a softmax along the queries",
-        PLAIN,
-        ("torch.exp(s - base[..., None])", "torch.softmax(s, -2)"),
+        "attention", "a softmax along the queries", PLAIN, ("torch.exp(s - base[..., None])", "torch.softmax(s, -2)")
     ),
-    wrong(
-        "attention",
-        "no maximum",
-        [FAR, HALF],
-        ("lse = torch.logsumexp(s, -1)", "lse = torch.exp(s).sum(-1).log()"),
-    ),
+    wrong("attention", "no maximum", [FAR, HALF], ("lse = torch.logsumexp(s, -1)", "lse = torch.exp(s).sum(-1).log()")),
     wrong("attention", "scores in half precision", [HALF], ("q.float() @ k.float().mT", "(q @ k.mT).float()")),
     wrong("attention", "a product with v in half precision", [HALF], ("(p @ v.float())", "(p.to(v.dtype) @ v)")),
     wrong("attention", "o in float32", [HALF], (".to(q.dtype), lse", ", lse")),
@@ -167,12 +143,7 @@ WRONG = [
         ("x[..., 0::2].float(), x[..., 1::2].float()", "(t.float() for t in x.chunk(2, -1))"),
         ("torch.stack(turned, -1).flatten(-2)", "torch.cat(turned, -1)"),
     ),
-    wrong(
-        "rotary",
-        "the other way round",
-        PLAIN,
-        ("angle = positions", "angle = -positions"),
-    ),
+    wrong("rotary", "the other way round", PLAIN, ("angle = positions", "angle = -positions")),
     wrong("rotary", "all pairs alike", PLAIN, ("(-torch.arange(0, D, 2,", "(-torch.zeros(D // 2,")),
     wrong("rotary", "counts pairs by one", PLAIN, ("/ D)  #", "/ D / 2)  #")),
     wrong(
@@ -226,12 +197,7 @@ WRONG = [
     wrong("merge", "acc is not corrected", PLAIN, ("acc_a * alpha_a[..., None]", "acc_a")),
     wrong("merge", "l is not corrected", PLAIN, ("l_a * alpha_a", "l_a")),
     wrong("merge", "l_b is not corrected", PLAIN, ("l_b * alpha_b", "l_b")),
-    wrong(
-        "merge",
-        "neither l is corrected",
-        PLAIN,
-        ("l_a * alpha_a + l_b * alpha_b", "l_a + l_b"),
-    ),
+    wrong("merge", "neither l is corrected", PLAIN, ("l_a * alpha_a + l_b * alpha_b", "l_a + l_b")),
     wrong("merge", "no maximum", PLAIN, ("torch.maximum(m_a, m_b)", "m_a")),
     wrong(
         "merge",
@@ -239,12 +205,7 @@ WRONG = [
         PLAIN,
         ("torch.exp(m_a - base), torch.exp(m_b - base)", "torch.exp(m_b - base), torch.exp(m_a - base)"),
     ),
-    wrong(
-        "merge",
-        "upside down",
-        PLAIN,
-        ("torch.exp(m_a - base)", "torch.exp(base - m_a)"),
-    ),
+    wrong("merge", "upside down", PLAIN, ("torch.exp(m_a - base)", "torch.exp(base - m_a)")),
     wrong(
         "merge",
         "a base of 0 beside an empty state",
@@ -434,12 +395,7 @@ WRONG = [
         PLAIN,
         ("        m, l, acc = state\n", "        m, _, acc = state\n        l = p.sum(-1)\n"),
     ),
-    wrong(
-        "tiled_attention",
-        "never divides",
-        PLAIN,
-        ("acc / torch.where(l == 0, 1, l)[..., None]", "acc"),
-    ),
+    wrong("tiled_attention", "never divides", PLAIN, ("acc / torch.where(l == 0, 1, l)[..., None]", "acc")),
     wrong(
         "tiled_attention",
         "whole rows of scores",
@@ -464,11 +420,7 @@ WRONG = [
         ("torch.maximum(m, s.amax(-1))", "s.amax(-1)"),
         ("factor = torch.exp(m - base)", "factor = torch.ones_like(m)"),
     ),
-    online(
-        "no rescaling",
-        PLAIN,
-        ("factor = torch.exp(m - base)", "factor = torch.ones_like(m)"),
-    ),
+    online("no rescaling", PLAIN, ("factor = torch.exp(m - base)", "factor = torch.ones_like(m)")),
     online("acc is not rescaled", PLAIN, ("acc * factor[..., None]", "acc")),
     online("l is not rescaled", PLAIN, ("l * factor", "l")),
     online("rescales upside down", PLAIN, ("torch.exp(m - base)", "torch.exp(torch.where(m == -inf, m, base - m))")),
@@ -578,12 +530,7 @@ WRONG = [
         ("dk[..., j : j + B, :] +=", "dk[..., j : j + B, :] ="),
     ),
     wrong("attention_backward", "NaN where nothing is seen", [NOTHING], ("torch.where(lse == -inf, 0, lse)", "lse")),
-    wrong(
-        "attention_backward",
-        "no mask",
-        [CAUSAL, NOTHING],
-        ("            if causal:\n", "            if False:\n"),
-    ),
+    wrong("attention_backward", "no mask", [CAUSAL, NOTHING], ("            if causal:\n", "            if False:\n")),
     wrong(
         "attention_backward",
         "no mask, and all tiles",
@@ -648,12 +595,7 @@ WRONG = [
         [HALF],
         ("dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)", "dq, dk, dv"),
     ),
-    wrong(
-        "attention_backward",
-        "one large tile",
-        [NEVER],
-        ("B = D**-0.5, 64", "B = D**-0.5, 1024"),
-    ),
+    wrong("attention_backward", "one large tile", [NEVER], ("B = D**-0.5, 64", "B = D**-0.5, 1024")),
     wrong(
         "attention_backward",
         "a mask of Nq x Nk",

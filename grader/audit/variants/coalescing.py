@@ -6,157 +6,94 @@ from grader.audit.variants.forms import KILLS, breaking, logging, naming
 
 wrong, honest = kinds("coalescing")
 
+STRIDES, ORDER, STRADDLING = "correct.strides", "correct.order", "correct.straddling"
+FLOAT32, OTHERS = "correct.float32", "correct.other dtypes"
+WHOLE, SHORT = "correct.whole warps", "correct.short warps"
+PLAIN, RAGGED, APART, FLOAT16 = "correct.plain", "correct.ragged", "correct.strided", "correct.float16"
+LOADS, STORES, ONCE = "coalesced.load.performance", "coalesced.store.performance", "traffic.performance"
+STARTS, TALL, TRITON = "holds.starts_sectors.plain", "programs.tall", "triton_did_the_work"
+
+COUNTED = "len({sector for first, last in first_and_last for sector in range(first, last + 1)})"
+RATIO = "return 32 * itemsize / (32 * sectors_touched(addresses, itemsize))"
+
 WRONG = [
     # -------------------- sectors_touched
+    wrong("sectors_touched", "ignores the end of an element", [STRADDLING], ("(a + itemsize - 1) // 32", "a // 32")),
     wrong(
-        "sectors_touched",
-        "ignores the end of an element",
-        ["correct.straddling"],
-        ("(a + itemsize - 1) // 32", "a // 32"),
-    ),
-    wrong(
-        "sectors_touched",
-        "one byte too far",
-        ["correct.strides", "correct.order", "correct.straddling"],
-        ("(a + itemsize - 1)", "(a + itemsize)"),
+        "sectors_touched", "one byte too far", [STRIDES, ORDER, STRADDLING], ("(a + itemsize - 1)", "(a + itemsize)")
     ),
     wrong(
         "sectors_touched",
         "counts 128-byte lines",
-        ["correct.order", "correct.strides", "correct.straddling"],
+        [ORDER, STRIDES, STRADDLING],
         ("(a // 32, (a + itemsize - 1) // 32)", "(a // 128, (a + itemsize - 1) // 128)"),
     ),
     wrong(
         "sectors_touched",
         "counts repeats",
-        ["correct.order", "correct.strides", "correct.straddling"],
-        (
-            "len({sector for first, last in first_and_last for sector in range(first, last + 1)})",
-            "len([sector for first, last in first_and_last for sector in range(first, last + 1)])",
-        ),
+        [ORDER, STRIDES, STRADDLING],
+        (COUNTED, "len([sector for first, last in first_and_last for sector in range(first, last + 1)])"),
     ),
     wrong(
         "sectors_touched",
         "the span from first to last",
-        ["correct.strides", "correct.order", "correct.straddling"],
-        (
-            "len({sector for first, last in first_and_last for sector in range(first, last + 1)})",
-            "max(b for _, b in first_and_last) - min(a for a, _ in first_and_last) + 1",
-        ),
+        [STRIDES, ORDER, STRADDLING],
+        (COUNTED, "max(b for _, b in first_and_last) - min(a for a, _ in first_and_last) + 1"),
     ),
     wrong(
         "sectors_touched",
         "trusts the order",
-        ["correct.order", "correct.straddling"],
-        (
-            "len({sector for first, last in first_and_last for sector in range(first, last + 1)})",
-            "1 + sum(a != b for (a, _), (b, _) in zip(first_and_last, first_and_last[1:]))",
-        ),
+        [ORDER, STRADDLING],
+        (COUNTED, "1 + sum(a != b for (a, _), (b, _) in zip(first_and_last, first_and_last[1:]))"),
     ),
     wrong(
         "sectors_touched",
         "sectors of 64 bytes",
-        ["correct.order", "correct.strides", "correct.straddling"],
+        [ORDER, STRIDES, STRADDLING],
         ("(a // 32, (a + itemsize - 1) // 32)", "(a // 64, (a + itemsize - 1) // 64)"),
     ),
     # -------------------- strided_efficiency
+    wrong("strided_efficiency", "one over the stride", [FLOAT32, OTHERS], (RATIO, "return 1 / stride")),
+    wrong("strided_efficiency", "always 4 bytes apart", [OTHERS], ("lane * stride * itemsize", "lane * stride * 4")),
+    wrong("strided_efficiency", "float32 alone", [OTHERS], (RATIO, "return 1 / min(stride, 8)")),
     wrong(
-        "strided_efficiency",
-        "one over the stride",
-        ["correct.float32", "correct.other dtypes"],
-        ("return 32 * itemsize / (32 * sectors_touched(addresses, itemsize))", "return 1 / stride"),
-    ),
-    wrong(
-        "strided_efficiency",
-        "always 4 bytes apart",
-        ["correct.other dtypes"],
-        ("lane * stride * itemsize", "lane * stride * 4"),
-    ),
-    wrong(
-        "strided_efficiency",
-        "float32 alone",
-        ["correct.other dtypes"],
-        ("return 32 * itemsize / (32 * sectors_touched(addresses, itemsize))", "return 1 / min(stride, 8)"),
-    ),
-    wrong(
-        "strided_efficiency",
-        "addresses in elements",
-        ["correct.float32", "correct.other dtypes"],
-        ("lane * stride * itemsize", "lane * stride"),
+        "strided_efficiency", "addresses in elements", [FLOAT32, OTHERS], ("lane * stride * itemsize", "lane * stride")
     ),
     wrong(
         "strided_efficiency",
         "upside down",
-        ["correct.float32", "correct.other dtypes"],
+        [FLOAT32, OTHERS],
         (
             "32 * itemsize / (32 * sectors_touched(addresses, itemsize))",
             "32 * sectors_touched(addresses, itemsize) / (32 * itemsize)",
         ),
     ),
-    wrong(
-        "strided_efficiency",
-        "31 lanes",
-        ["correct.float32", "correct.other dtypes"],
-        ("range(32)", "range(31)"),
-    ),
+    wrong("strided_efficiency", "31 lanes", [FLOAT32, OTHERS], ("range(32)", "range(31)")),
     wrong(
         "strided_efficiency",
         "lines of 128 bytes",
-        ["correct.float32", "correct.other dtypes"],
-        (
-            "return 32 * itemsize / (32 * sectors_touched(addresses, itemsize))",
-            "return itemsize * 32 / (128 * len({a // 128 for a in addresses}))",
-        ),
+        [FLOAT32, OTHERS],
+        (RATIO, "return itemsize * 32 / (128 * len({a // 128 for a in addresses}))"),
     ),
     # -------------------- predictions
-    wrong(
-        "predictions",
-        "requests, not sectors",
-        ["correct.plain"],
-        ('"neighbours": 128', '"neighbours": 32'),
-    ),
-    wrong(
-        "predictions",
-        "every fourth float",
-        ["correct.plain"],
-        ('"every_fourth": 256', '"every_fourth": 512'),
-    ),
-    wrong(
-        "predictions",
-        "a shift costs one sector in all",
-        ["correct.plain"],
-        ('"shifted": 160', '"shifted": 129'),
-    ),
-    wrong(
-        "predictions",
-        "a mask saves half",
-        ["correct.plain"],
-        ('"half_masked": 128', '"half_masked": 64'),
-    ),
-    wrong(
-        "predictions",
-        "a column is one request",
-        ["correct.plain"],
-        ('"column": 64', '"column": 2'),
-    ),
-    wrong("predictions", "a text", ["correct.plain"], ('"column": 64', '"column": "64"')),
+    wrong("predictions", "requests, not sectors", [PLAIN], ('"neighbours": 128', '"neighbours": 32')),
+    wrong("predictions", "every fourth float", [PLAIN], ('"every_fourth": 256', '"every_fourth": 512')),
+    wrong("predictions", "a shift costs one sector in all", [PLAIN], ('"shifted": 160', '"shifted": 129')),
+    wrong("predictions", "a mask saves half", [PLAIN], ('"half_masked": 128', '"half_masked": 64')),
+    wrong("predictions", "a column is one request", [PLAIN], ('"column": 64', '"column": 2')),
+    wrong("predictions", "a text", [PLAIN], ('"column": 64', '"column": "64"')),
     # -------------------- divergence_passes
-    wrong(
-        "divergence_passes",
-        "every warp twice",
-        ["correct.short warps", "correct.whole warps"],
-        ("len(set(taken[start : start + warp]))", "2"),
-    ),
+    wrong("divergence_passes", "every warp twice", [SHORT, WHOLE], ("len(set(taken[start : start + warp]))", "2")),
     wrong(
         "divergence_passes",
         "forgets the short warp",
-        ["correct.short warps"],
+        [SHORT],
         ("range(0, len(taken), warp)", "range(0, len(taken) - warp + 1, warp)"),
     ),
     wrong(
         "divergence_passes",
         "always 32",
-        ["correct.short warps"],
+        [SHORT],
         (
             "taken[start : start + warp])) for start in range(0, len(taken), warp)",
             "taken[start : start + 32])) for start in range(0, len(taken), 32)",
@@ -165,25 +102,25 @@ WRONG = [
     wrong(
         "divergence_passes",
         "missing lanes say no",
-        ["correct.short warps"],
+        [SHORT],
         ("set(taken[start : start + warp])", "set((taken[start : start + warp] + [False] * warp)[:warp])"),
     ),
     wrong(
         "divergence_passes",
         "all threads in one warp",
-        ["correct.short warps", "correct.whole warps"],
+        [SHORT, WHOLE],
         ("sum(len(set(taken[start : start + warp])) for start in range(0, len(taken), warp))", "len(set(taken))"),
     ),
     wrong(
         "divergence_passes",
         "only the if",
-        ["correct.short warps", "correct.whole warps"],
+        [SHORT, WHOLE],
         ("len(set(taken[start : start + warp]))", "any(taken[start : start + warp])"),
     ),
     wrong(
         "divergence_passes",
         "at least one pass",
-        ["correct.short warps"],
+        [SHORT],
         (
             "sum(len(set(taken[start : start + warp])) for start in range(0, len(taken), warp))",
             "max(1, sum(len(set(taken[start : start + warp])) for start in range(0, len(taken), warp)))",
@@ -193,159 +130,75 @@ WRONG = [
     wrong(
         "padded_stride",
         "always pads",
-        ["correct.plain"],
+        [PLAIN],
         ("triton.cdiv(n, per_sector) * per_sector", "(n // per_sector + 1) * per_sector"),
     ),
-    wrong(
-        "padded_stride",
-        "rounds down",
-        ["holds.starts_sectors.plain", "correct.plain"],
-        ("triton.cdiv(n, per_sector)", "(n // per_sector)"),
-    ),
-    wrong(
-        "padded_stride",
-        "32 elements",
-        ["correct.plain"],
-        ("32 // itemsize", "32"),
-    ),
-    wrong(
-        "padded_stride",
-        "pads to lines",
-        ["correct.plain"],
-        ("32 // itemsize", "128 // itemsize"),
-    ),
-    wrong(
-        "padded_stride",
-        "float32 alone",
-        ["holds.starts_sectors.plain", "correct.plain"],
-        ("32 // itemsize", "8"),
-    ),
-    wrong(
-        "padded_stride",
-        "in bytes",
-        ["correct.plain"],
-        ("* per_sector\n", "* 32\n"),
-    ),
+    wrong("padded_stride", "rounds down", [STARTS, PLAIN], ("triton.cdiv(n, per_sector)", "(n // per_sector)")),
+    wrong("padded_stride", "32 elements", [PLAIN], ("32 // itemsize", "32")),
+    wrong("padded_stride", "pads to lines", [PLAIN], ("32 // itemsize", "128 // itemsize")),
+    wrong("padded_stride", "float32 alone", [STARTS, PLAIN], ("32 // itemsize", "8")),
+    wrong("padded_stride", "in bytes", [PLAIN], ("* per_sector\n", "* 32\n")),
     wrong(
         "padded_stride",
         "a power of two",
-        ["correct.plain"],
+        [PLAIN],
         ("triton.cdiv(n, per_sector) * per_sector", "triton.next_power_of_2(n)"),
     ),
     # -------------------- row_copy
-    wrong(
-        "row_copy",
-        "no row mask",
-        ["correct.ragged", "correct.strided"],
-        ("inside = (rows < M) & (cols < N)", "inside = cols < N"),
-    ),
-    wrong(
-        "row_copy",
-        "no column mask",
-        ["correct.ragged", "correct.strided"],
-        ("inside = (rows < M) & (cols < N)", "inside = rows < M"),
-    ),
-    wrong("row_copy", "ignores the row stride", ["correct.strided"], ("rows * row_stride", "rows * N")),
-    wrong(
-        "row_copy",
-        "output strided like the input",
-        ["correct.strided"],
-        ("out_ptr + rows * N", "out_ptr + rows * row_stride"),
-    ),
-    wrong(
-        "row_copy",
-        "one column a program",
-        ["coalesced.load.performance", "coalesced.store.performance"],
-        ("min(1024, triton.next_power_of_2(N))", "1"),
-    ),
-    wrong(
-        "row_copy",
-        "runs of four",
-        ["coalesced.load.performance", "coalesced.store.performance"],
-        ("min(1024, triton.next_power_of_2(N))", "4"),
-    ),
+    wrong("row_copy", "no row mask", [RAGGED, APART], ("inside = (rows < M) & (cols < N)", "inside = cols < N")),
+    wrong("row_copy", "no column mask", [RAGGED, APART], ("inside = (rows < M) & (cols < N)", "inside = rows < M")),
+    wrong("row_copy", "ignores the row stride", [APART], ("rows * row_stride", "rows * N")),
+    wrong("row_copy", "output strided like the input", [APART], ("out_ptr + rows * N", "out_ptr + rows * row_stride")),
+    wrong("row_copy", "one column a program", [LOADS, STORES], ("min(1024, triton.next_power_of_2(N))", "1")),
+    wrong("row_copy", "runs of four", [LOADS, STORES], ("min(1024, triton.next_power_of_2(N))", "4")),
     wrong(
         "row_copy",
         "reads twice",
-        ["traffic.performance"],
+        [ONCE],
         (
             "tile = tl.load(x_ptr + rows * row_stride + cols, mask=inside)",
             "tile = tl.load(x_ptr + rows * row_stride + cols, mask=inside)\n    tile = tl.load(x_ptr + rows * row_stride + cols, mask=inside)",
         ),
     ),
-    wrong(
-        "row_copy",
-        "always float32",
-        [
-            "correct.ragged",
-            "correct.strided",
-            "coalesced.load.performance",
-            "coalesced.store.performance",
-            "traffic.performance",
-        ],
-        ("dtype=x.dtype, ", ""),
-    ),
-    wrong("row_copy", "torch copies", ["triton_did_the_work"], ("return out", "return x.clone()")),
-    wrong("row_copy", "second block of columns lost", ["correct.ragged"], ("tl.program_id(1) * BLOCK_N + ", "")),
+    wrong("row_copy", "always float32", [RAGGED, APART, LOADS, STORES, ONCE], ("dtype=x.dtype, ", "")),
+    wrong("row_copy", "torch copies", [TRITON], ("return out", "return x.clone()")),
+    wrong("row_copy", "second block of columns lost", [RAGGED], ("tl.program_id(1) * BLOCK_N + ", "")),
     # -------------------- gather_rows
     wrong(
         "gather_rows",
         "ignores the index",
-        ["correct.plain"],
+        [PLAIN],
         ("rows = tl.load(index_ptr + k, mask=k < K, other=0)[:, None]", "rows = k[:, None]"),
     ),
     wrong(
         "gather_rows",
         "no column mask",
-        ["correct.ragged", "correct.strided"],
+        [RAGGED, APART],
         ("inside = (k[:, None] < K) & (cols < N)", "inside = k[:, None] < K"),
     ),
     wrong(
-        "gather_rows",
-        "no row mask",
-        ["correct.ragged", "correct.strided"],
-        ("inside = (k[:, None] < K) & (cols < N)", "inside = cols < N"),
+        "gather_rows", "no row mask", [RAGGED, APART], ("inside = (k[:, None] < K) & (cols < N)", "inside = cols < N")
     ),
-    wrong(
-        "gather_rows",
-        "ignores the row stride",
-        ["correct.strided"],
-        ("rows * row_stride", "rows * N"),
-    ),
-    wrong(
-        "gather_rows",
-        "row numbers in one byte",
-        ["correct.plain"],
-        ("other=0)[:, None]", "other=0).to(tl.int8)[:, None]"),
-    ),
-    wrong(
-        "gather_rows",
-        "one column a program",
-        ["coalesced.load.performance", "coalesced.store.performance", "traffic.performance"],
-        ("min(1024, triton.next_power_of_2(N))", "1"),
-    ),
-    wrong(
-        "gather_rows",
-        "runs of four",
-        ["coalesced.load.performance", "coalesced.store.performance", "traffic.performance"],
-        ("min(1024, triton.next_power_of_2(N))", "4"),
-    ),
+    wrong("gather_rows", "ignores the row stride", [APART], ("rows * row_stride", "rows * N")),
+    wrong("gather_rows", "row numbers in one byte", [PLAIN], ("other=0)[:, None]", "other=0).to(tl.int8)[:, None]")),
+    wrong("gather_rows", "one column a program", [LOADS, STORES, ONCE], ("min(1024, triton.next_power_of_2(N))", "1")),
+    wrong("gather_rows", "runs of four", [LOADS, STORES, ONCE], ("min(1024, triton.next_power_of_2(N))", "4")),
     wrong(
         "gather_rows",
         "reads twice",
-        ["traffic.performance"],
+        [ONCE],
         (
             "tile = tl.load(x_ptr + rows * row_stride + cols, mask=inside)",
             "tile = tl.load(x_ptr + rows * row_stride + cols, mask=inside)\n    tile = tl.load(x_ptr + rows * row_stride + cols, mask=inside)",
         ),
     ),
-    wrong("gather_rows", "torch gathers", ["triton_did_the_work"], ("return out", "return x[index]")),
-    wrong("gather_rows", "stores at the source row", ["correct.plain"], ("k[:, None] * N", "rows * N")),
+    wrong("gather_rows", "torch gathers", [TRITON], ("return out", "return x[index]")),
+    wrong("gather_rows", "stores at the source row", [PLAIN], ("k[:, None] * N", "rows * N")),
     # -------------------- transpose
     wrong(
         "transpose",
         "one row a program",
-        ["coalesced.store.performance"],
+        [STORES],
         (
             "rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]",
             "rows = tl.program_id(0) + tl.arange(0, 1)[:, None]",
@@ -356,7 +209,7 @@ WRONG = [
     wrong(
         "transpose",
         "one column a program",
-        ["coalesced.load.performance"],
+        [LOADS],
         (
             "cols = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]",
             "cols = tl.program_id(1) + tl.arange(0, 1)[None, :]",
@@ -364,131 +217,77 @@ WRONG = [
         (", triton.cdiv(N, BLOCK))", ", N)"),
         ("BLOCK = 64", "BLOCK = 512"),
     ),
-    wrong(
-        "transpose",
-        "tiles of four",
-        ["coalesced.load.performance", "coalesced.store.performance", "traffic.performance"],
-        ("BLOCK = 64", "BLOCK = 4"),
-    ),
-    wrong(
-        "transpose",
-        "tiles of eight",
-        ["coalesced.load.performance", "coalesced.store.performance"],
-        ("BLOCK = 64", "BLOCK = 8"),
-    ),
-    wrong(
-        "transpose",
-        "no mask on the load",
-        ["correct.ragged", "correct.strided"],
-        ("cols * stride_n, mask=inside)", "cols * stride_n)"),
-    ),
-    wrong(
-        "transpose",
-        "mask of the other shape",
-        ["correct.plain"],
-        ("(rows < M) & (cols < N)", "(rows < N) & (cols < M)"),
-    ),
+    wrong("transpose", "tiles of four", [LOADS, STORES, ONCE], ("BLOCK = 64", "BLOCK = 4")),
+    wrong("transpose", "tiles of eight", [LOADS, STORES], ("BLOCK = 64", "BLOCK = 8")),
+    wrong("transpose", "no mask on the load", [RAGGED, APART], ("cols * stride_n, mask=inside)", "cols * stride_n)")),
+    wrong("transpose", "mask of the other shape", [PLAIN], ("(rows < M) & (cols < N)", "(rows < N) & (cols < M)")),
     wrong(
         "transpose",
         "x taken as contiguous",
-        ["correct.strided"],
+        [APART],
         ("rows * stride_m + cols * stride_n", "rows * N + cols"),
         tells="if it were contiguous",
     ),
-    wrong("transpose", "column stride taken as 1", ["correct.strided"], ("cols * stride_n", "cols")),
+    wrong("transpose", "column stride taken as 1", [APART], ("cols * stride_n", "cols")),
     wrong(
         "transpose",
         "reads twice",
-        ["traffic.performance"],
+        [ONCE],
         ("    tl.store(", "    tile = tl.load(x_ptr + rows * stride_m + cols * stride_n, mask=inside)\n    tl.store("),
     ),
-    wrong(
-        "transpose",
-        "always float32",
-        ["correct.ragged", "coalesced.load.performance", "coalesced.store.performance", "traffic.performance"],
-        ("dtype=x.dtype, ", ""),
-    ),
-    wrong("transpose", "torch turns", ["triton_did_the_work"], ("return out", "return x.T.contiguous()")),
+    wrong("transpose", "always float32", [RAGGED, LOADS, STORES, ONCE], ("dtype=x.dtype, ", "")),
+    wrong("transpose", "torch turns", [TRITON], ("return out", "return x.T.contiguous()")),
     wrong(
         "transpose",
         "only whole tiles",
-        ["correct.ragged", "correct.strided"],
+        [RAGGED, APART],
         ("(triton.cdiv(M, BLOCK), triton.cdiv(N, BLOCK))", "(max(1, M // BLOCK), max(1, N // BLOCK))"),
     ),
     wrong(
         "transpose",
         "out has the strides of a view",
-        ["correct.plain"],
+        [PLAIN],
         ("torch.empty((N, M), dtype=x.dtype, device=x.device)", "torch.empty_like(x.T)"),
     ),
     # -------------------- column_sum
-    wrong("column_sum", "one column a program", ["coalesced.load.performance"], ("512, 128, 64", "512, 512, 1")),
-    wrong("column_sum", "bands of four", ["coalesced.load.performance"], ("512, 128, 64", "512, 512, 4")),
+    wrong("column_sum", "one column a program", [LOADS], ("512, 128, 64", "512, 512, 1")),
+    wrong("column_sum", "bands of four", [LOADS], ("512, 128, 64", "512, 512, 4")),
     wrong(
-        "column_sum",
-        "one program a band",
-        ["programs.tall"],
-        ("ROWS, BLOCK_M, BLOCK_N = 512", "ROWS, BLOCK_M, BLOCK_N = 1 << 20"),
+        "column_sum", "one program a band", [TALL], ("ROWS, BLOCK_M, BLOCK_N = 512", "ROWS, BLOCK_M, BLOCK_N = 1 << 20")
     ),
     wrong(
         "column_sum",
         "parts overwrite each other",
-        [
-            "correct.ragged",
-            "correct.float16",
-            "coalesced.load.performance",
-            "traffic.performance",
-            "programs.tall",
-        ],
+        [RAGGED, FLOAT16, LOADS, ONCE, TALL],
         ("tl.atomic_add(", "tl.store("),
     ),
-    wrong("column_sum", "adds to what was there", ["correct.plain"], ("torch.zeros(N", "torch.empty(N")),
+    wrong("column_sum", "adds to what was there", [PLAIN], ("torch.zeros(N", "torch.empty(N")),
     wrong(
         "column_sum",
         "adds in float16",
-        ["correct.float16", "coalesced.load.performance", "traffic.performance"],
+        [FLOAT16, LOADS, ONCE],
         ("dtype=tl.float32)\n    for", "dtype=x_ptr.dtype.element_ty)\n    for"),
         ("total += tile.to(tl.float32)", "total += tile"),
     ),
-    wrong(
-        "column_sum",
-        "no row mask",
-        ["correct.float16", "correct.ragged"],
-        ("(rows < M) & (cols < N)", "cols < N"),
-    ),
-    wrong(
-        "column_sum",
-        "masked positions unset",
-        ["correct.float16", "correct.ragged"],
-        (", other=0)", ")"),
-    ),
-    wrong(
-        "column_sum",
-        "ignores the row stride",
-        ["correct.ragged"],
-        ("rows * row_stride", "rows * N"),
-    ),
-    wrong(
-        "column_sum",
-        "parts overlap",
-        ["correct.plain"],
-        ("ROWS, BLOCK_M, BLOCK_N = 512", "ROWS, BLOCK_M, BLOCK_N = 500"),
-    ),
+    wrong("column_sum", "no row mask", [FLOAT16, RAGGED], ("(rows < M) & (cols < N)", "cols < N")),
+    wrong("column_sum", "masked positions unset", [FLOAT16, RAGGED], (", other=0)", ")")),
+    wrong("column_sum", "ignores the row stride", [RAGGED], ("rows * row_stride", "rows * N")),
+    wrong("column_sum", "parts overlap", [PLAIN], ("ROWS, BLOCK_M, BLOCK_N = 512", "ROWS, BLOCK_M, BLOCK_N = 500")),
     wrong(
         "column_sum",
         "reads twice",
-        ["traffic.performance"],
+        [ONCE],
         (
             "        total += tile.to(tl.float32)",
             "        tile = tl.load(x_ptr + rows * row_stride + cols, mask=(rows < M) & (cols < N), other=0)\n        total += tile.to(tl.float32)",
         ),
     ),
-    wrong("column_sum", "torch sums", ["triton_did_the_work"], ("return out", "return x.float().sum(0)")),
+    wrong("column_sum", "torch sums", [TRITON], ("return out", "return x.float().sum(0)")),
     # -------------------- deinterleave
     wrong(
         "deinterleave",
         "two strided loads",
-        ["coalesced.load.performance"],
+        [LOADS],
         (
             "pairs = tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (BLOCK, 2))\n    even, odd = tl.split(pairs)\n    i = pid * BLOCK + tl.arange(0, BLOCK)  # pairs",
             "i = pid * BLOCK + tl.arange(0, BLOCK)\n    even = tl.load(x_ptr + 2 * i, mask=i < N)\n    odd = tl.load(x_ptr + 2 * i + 1, mask=i < N)",
@@ -497,23 +296,18 @@ WRONG = [
     wrong(
         "deinterleave",
         "reads twice",
-        ["traffic.performance"],
+        [ONCE],
         (
             "even, odd = tl.split(pairs)",
             "even, _ = tl.split(pairs)\n    pairs = tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (BLOCK, 2))\n    _, odd = tl.split(pairs)",
         ),
     ),
-    wrong("deinterleave", "half of the input", ["correct.plain"], ("mask=j < 2 * N", "mask=j < N")),
-    wrong(
-        "deinterleave",
-        "no mask on the load",
-        ["correct.float16", "correct.ragged"],
-        (", mask=j < 2 * N)", ")"),
-    ),
+    wrong("deinterleave", "half of the input", [PLAIN], ("mask=j < 2 * N", "mask=j < N")),
+    wrong("deinterleave", "no mask on the load", [FLOAT16, RAGGED], (", mask=j < 2 * N)", ")")),
     wrong(
         "deinterleave",
         "halves, not pairs",
-        ["correct.plain"],
+        [PLAIN],
         (
             "tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (BLOCK, 2))",
             "tl.trans(tl.reshape(tl.load(x_ptr + j, mask=j < 2 * N), (2, BLOCK)))",
@@ -522,34 +316,29 @@ WRONG = [
     wrong(
         "deinterleave",
         "a mask of values that were left out",
-        ["correct.ragged", "correct.float16"],
+        [RAGGED, FLOAT16],
         ("odd, mask=i < N", "odd, mask=odd < N"),
     ),
-    wrong("deinterleave", "swapped", ["correct.plain"], ("even, odd = tl.split", "odd, even = tl.split")),
-    wrong(
-        "deinterleave",
-        "only whole blocks",
-        ["correct.ragged"],
-        ("triton.cdiv(N, BLOCK)", "max(1, N // BLOCK)"),
-    ),
+    wrong("deinterleave", "swapped", [PLAIN], ("even, odd = tl.split", "odd, even = tl.split")),
+    wrong("deinterleave", "only whole blocks", [RAGGED], ("triton.cdiv(N, BLOCK)", "max(1, N // BLOCK)")),
     wrong(
         "deinterleave",
         "no mask on the stores",
-        ["correct.float16", "correct.ragged"],
+        [FLOAT16, RAGGED],
         ("even, mask=i < N)", "even)"),
         ("odd, mask=i < N)", "odd)"),
     ),
     wrong(
         "deinterleave",
         "always float32",
-        ["correct.float16", "coalesced.load.performance", "coalesced.store.performance", "traffic.performance"],
+        [FLOAT16, LOADS, STORES, ONCE],
         ("even = torch.empty(N, dtype=x.dtype, ", "even = torch.empty(N, "),
         ("odd = torch.empty(N, dtype=x.dtype, ", "odd = torch.empty(N, "),
     ),
     wrong(
         "deinterleave",
         "torch takes every other",
-        ["triton_did_the_work"],
+        [TRITON],
         ("return even, odd", "return x[0::2].contiguous(), x[1::2].contiguous()"),
     ),
 ]
@@ -569,10 +358,7 @@ HONEST = [
     honest(
         "strided_efficiency",
         "in float32",
-        (
-            "return 32 * itemsize / (32 * sectors_touched(addresses, itemsize))",
-            "return (torch.tensor(32.0 * itemsize) / (32 * sectors_touched(addresses, itemsize))).item()",
-        ),
+        (RATIO, "return (torch.tensor(32.0 * itemsize) / (32 * sectors_touched(addresses, itemsize))).item()"),
     ),
     honest(
         "padded_stride",

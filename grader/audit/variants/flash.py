@@ -22,13 +22,7 @@ def with_update(entry: str, name: str, loses: list[str], *patches: tuple[str, st
 # keys of criteria
 COUNTED = ["correct.plain"]
 PLAIN, KERNEL, COMPILES = "correct.plain", "triton_did_the_work", "compiles"
-RAGGED, HARD, LATE, HALF, SINGLE = (
-    "correct.ragged",
-    "correct.hard",
-    "correct.late",
-    "correct.half",
-    "correct.float32",
-)
+RAGGED, HARD, LATE, HALF, SINGLE = ("correct.ragged", "correct.hard", "correct.late", "correct.half", "correct.float32")
 READ, LAUNCH, LOADS, STORES = (
     "rereads.k.performance",
     "launches.performance",
@@ -44,11 +38,7 @@ LEADING, VIEWS, DIMS, CAUSAL, NOTHING, HALVES, SCALE = (
     "correct.half",
     "correct.scale",
 )
-BYTES, PRODUCTS, BUFFER = (
-    "traffic.performance",
-    "dot_flops.performance",
-    "buffers_below.performance",
-)
+BYTES, PRODUCTS, BUFFER = ("traffic.performance", "dot_flops.performance", "buffers_below.performance")
 COSTS = [BYTES, PRODUCTS, LAUNCH, BUFFER, LOADS, STORES]
 LONGER = "correct.longer"
 IN_WINDOW, FEW = "traffic.performance", "dot_flops.performance"

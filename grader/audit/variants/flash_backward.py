@@ -11,11 +11,7 @@ wrong, honest = kinds("flash_backward")
 # keys of criteria
 COUNTED = ["correct.plain"]
 COMPILES = "compiles"
-PLAIN, KERNEL, GRADIENTS = (
-    "correct.plain",
-    "triton_did_the_work",
-    "kernels_made_the_gradients",
-)
+PLAIN, KERNEL, GRADIENTS = ("correct.plain", "triton_did_the_work", "kernels_made_the_gradients")
 SIZES, VIEWS, HALF_IN, ONCE, DENSE = (
     "correct.ragged",
     "correct.strided",
@@ -50,11 +46,7 @@ BOTH_VIEWS, BOTH_CAUSAL, ALONE, KEEPS, FORWARD, BACKWARD, EIGHTEEN, NINE = (
     "dot_flops.performance",
     "dot_flops.half of it",
 )
-FLASH_TOKENS, SCORE_TOKENS, TOKENS = (
-    "holds.fits.flash",
-    "holds.fits.scores",
-    "holds.fits.edges",
-)
+FLASH_TOKENS, SCORE_TOKENS, TOKENS = ("holds.fits.flash", "holds.fits.scores", "holds.fits.edges")
 
 # patches that both gradient kernels take
 TF32 = (', input_precision="ieee"', "")

@@ -511,12 +511,7 @@ WRONG = [
     wrong("bias_gelu", "always float32", [HALF, LAUNCH, ONCE, "coalesced.load.performance"], FLOAT32_RESULT),
     wrong("bias_gelu", "torch adds the bias", [TRITON], ("](x, bias,", "](x + bias, bias,")),
     # -------------------- softmax
-    wrong(
-        "softmax",
-        "rows as if they followed one another",
-        [APART],
-        ("row * row_stride", "row * N"),
-    ),
+    wrong("softmax", "rows as if they followed one another", [APART], ("row * row_stride", "row * N")),
     wrong("softmax", "two kernels that read twice", [LAUNCH, ONCE], source=TWO_STAGE_SOFTMAX),
     wrong("softmax", "no maximum", [SOFTMAX], ("tl.exp(x - tl.max(x, axis=0))", "tl.exp(x)")),
     wrong(
@@ -655,33 +650,13 @@ WRONG = [
     wrong("add_rmsnorm", "torch adds", [TRITON], ("return out, h", "return out, x + residual")),
     # -------------------- cross_entropy
     wrong("cross_entropy", "stores the probabilities", [LOGITS, PROBABILITIES], source=STORES_PROBABILITIES),
-    wrong(
-        "cross_entropy",
-        "no maximum",
-        [LOSS],
-        ("m_new = tl.maximum(m, tl.max(x, axis=0))", "m_new = m * 0.0"),
-    ),
+    wrong("cross_entropy", "no maximum", [LOSS], ("m_new = tl.maximum(m, tl.max(x, axis=0))", "m_new = m * 0.0")),
     wrong("cross_entropy", "starts at -inf", [LOSS], ("m, l = -3.4e38, 0.0", 'm, l = -float("inf"), 0.0')),
-    wrong(
-        "cross_entropy",
-        "the old sum uncorrected",
-        [RAGGED, LOSS, LOGITS, PROBABILITIES],
-        ("l * alpha", "l"),
-    ),
-    wrong(
-        "cross_entropy",
-        "forgets the maximum",
-        [PLAIN],
-        ("m + tl.log(l) - right", "tl.log(l) - right"),
-    ),
+    wrong("cross_entropy", "the old sum uncorrected", [RAGGED, LOSS, LOGITS, PROBABILITIES], ("l * alpha", "l")),
+    wrong("cross_entropy", "forgets the maximum", [PLAIN], ("m + tl.log(l) - right", "tl.log(l) - right")),
     wrong("cross_entropy", "base two", [PLAIN], ("tl.log(l)", "tl.log2(l)")),
     wrong("cross_entropy", "the first class", [PLAIN], (" + tl.load(target_ptr + row))", ")")),
-    wrong(
-        "cross_entropy",
-        "masked positions hold 0",
-        [PLAIN],
-        ('other=-float("inf")', "other=0"),
-    ),
+    wrong("cross_entropy", "masked positions hold 0", [PLAIN], ('other=-float("inf")', "other=0")),
     wrong(
         "cross_entropy",
         "the logarithm of the softmax",

@@ -9,12 +9,7 @@ PLAIN = ["correct.plain"]
 WORK = ["triton_did_the_work"]
 
 KEPT = ["correct.plain"]
-BYTES, INPUTS, SHARED, OTHERS = (
-    "correct.plain",
-    "correct.inputs",
-    "correct.shared",
-    "correct.others",
-)
+BYTES, INPUTS, SHARED, OTHERS = ("correct.plain", "correct.inputs", "correct.shared", "correct.others")
 STORED, AGAIN = "correct.stored", "correct.recomputed"
 RAGGED, LARGE = "correct.ragged", "correct.hard"
 ONLY_X, FORWARD, BACKWARD, FIVE = (
@@ -271,12 +266,7 @@ WRONG = [
         ("    kept = {}", "    own = {t.untyped_storage().data_ptr() for t in inputs}\n    kept = {}"),
         ("if address not in own", "if True"),
     ),
-    wrong(
-        "saved_bytes",
-        "elements, not bytes",
-        [BYTES, INPUTS, SHARED, OTHERS],
-        ("= storage.nbytes()", "= t.numel()"),
-    ),
+    wrong("saved_bytes", "elements, not bytes", [BYTES, INPUTS, SHARED, OTHERS], ("= storage.nbytes()", "= t.numel()")),
     wrong(
         "saved_bytes", "float32 alone", [OTHERS], ("= storage.nbytes()", "= 4 * (storage.nbytes() // t.element_size())")
     ),
@@ -333,12 +323,7 @@ WRONG = [
     wrong("sigmoid3", "two sigmoids", PLAIN, ("tl.sigmoid(tl.sigmoid(tl.sigmoid(x)))", "tl.sigmoid(tl.sigmoid(x))")),
     wrong("sigmoid3", "a factor is missing", PLAIN, (" * s1 * (1 - s1)", "")),
     wrong("sigmoid3", "forgets dy", PLAIN, ("dx = dy * s3", "dx = s3")),
-    wrong(
-        "sigmoid3",
-        "no mask on the stores",
-        [RAGGED, LARGE],
-        ("tl.sigmoid(x))), mask=i < n)", "tl.sigmoid(x))))"),
-    ),
+    wrong("sigmoid3", "no mask on the stores", [RAGGED, LARGE], ("tl.sigmoid(x))), mask=i < n)", "tl.sigmoid(x))))")),
     wrong("sigmoid3", "whole blocks only", [RAGGED, LARGE], ("triton.cdiv(n, 1024)", "max(1, n // 1024)")),
     wrong(
         "sigmoid3",
@@ -352,12 +337,7 @@ WRONG = [
         [RAGGED, LARGE, ONLY_X, FORWARD, BACKWARD, FIVE],
         ("other=0).to(tl.float32)", "other=0)"),
     ),
-    wrong(
-        "sigmoid3",
-        "forward twice",
-        [FORWARD, FIVE],
-        (SIGMOID_CALL, SIGMOID_CALL + SIGMOID_CALL),
-    ),
+    wrong("sigmoid3", "forward twice", [FORWARD, FIVE], (SIGMOID_CALL, SIGMOID_CALL + SIGMOID_CALL)),
     wrong(
         "sigmoid3",
         "keeps the result, too, and reads it",
@@ -375,27 +355,16 @@ WRONG = [
         ),
         tells="backward reads what forward keeps",
     ),
+    wrong("sigmoid3", "keeps a copy of x", WORK, ("ctx.save_for_backward(x)", "ctx.save_for_backward(x.clone())")),
     wrong(
-        "sigmoid3",
-        "keeps a copy of x",
-        WORK,
-        ("ctx.save_for_backward(x)", "ctx.save_for_backward(x.clone())"),
-    ),
-    wrong(
-        "sigmoid3",
-        "torch computes",
-        WORK,
-        ("        return out\n", "        return x.sigmoid().sigmoid().sigmoid()\n"),
+        "sigmoid3", "torch computes", WORK, ("        return out\n", "        return x.sigmoid().sigmoid().sigmoid()\n")
     ),
     # -------------------- recomputed_gelu
     wrong(
         "recomputed_gelu",
         "the tanh approximation",
         PLAIN,
-        (
-            "0.5 * (1 + tl.erf(x * 0.7071067811865476))",
-            "tl.sigmoid(1.5957691216 * (x + 0.044715 * x * x * x))",
-        ),
+        ("0.5 * (1 + tl.erf(x * 0.7071067811865476))", "tl.sigmoid(1.5957691216 * (x + 0.044715 * x * x * x))"),
     ),
     wrong("recomputed_gelu", "the density forgotten", PLAIN, ("(F + x * density)", "F")),
     wrong("recomputed_gelu", "density without its root", PLAIN, ("0.3989422804014327 * ", "")),
@@ -450,10 +419,7 @@ WRONG = [
     wrong("cross_entropy_backward", "dloss forgotten", PLAIN, (" * dloss\n", "\n")),
     wrong("cross_entropy_backward", "the mean over rows", PLAIN, (" * dloss\n", " * dloss / tl.num_programs(0)\n")),
     wrong(
-        "cross_entropy_backward",
-        "exponentials that overflow",
-        [LOGITS],
-        ("tl.exp(x - lse)", "tl.exp(x) / tl.exp(lse)"),
+        "cross_entropy_backward", "exponentials that overflow", [LOGITS], ("tl.exp(x - lse)", "tl.exp(x) / tl.exp(lse)")
     ),
     wrong(
         "cross_entropy_backward",
@@ -523,18 +489,8 @@ WRONG = [
         ("partial = torch.empty((P, N)", "partial = torch.zeros((1, N)"),
         ("(partial, dweight, P, N,", "(partial, dweight, 1, N,"),
     ),
-    wrong(
-        "rmsnorm_backward",
-        "one program",
-        [PROGRAMS],
-        ("max(16, triton.cdiv(M, 256))", "1024"),
-    ),
-    wrong(
-        "rmsnorm_backward",
-        "a partial sum for every row",
-        [NORM_TRAFFIC],
-        ("max(16, triton.cdiv(M, 256))", "1"),
-    ),
+    wrong("rmsnorm_backward", "one program", [PROGRAMS], ("max(16, triton.cdiv(M, 256))", "1024")),
+    wrong("rmsnorm_backward", "a partial sum for every row", [NORM_TRAFFIC], ("max(16, triton.cdiv(M, 256))", "1")),
     wrong(
         "rmsnorm_backward",
         "adds in half precision",
@@ -635,12 +591,7 @@ WRONG = [
         [AFTER],
         ("with torch.random.fork_rng(devices=[]), torch.enable_grad():", "with torch.enable_grad():"),
     ),
-    wrong(
-        "checkpoint",
-        "a seed of its own",
-        [DROPOUT],
-        ("torch.set_rng_state(ctx.rng)", "torch.manual_seed(0)"),
-    ),
+    wrong("checkpoint", "a seed of its own", [DROPOUT], ("torch.set_rng_state(ctx.rng)", "torch.manual_seed(0)")),
     wrong(
         "checkpoint",
         "the gradient that arrives is forgotten",
@@ -693,10 +644,7 @@ WRONG = [
     ),
     # -------------------- segments_for
     wrong(
-        "segments_for",
-        "the square root",
-        [LEAST],
-        ("best = min(peaks, key=peaks.get)", "best = round(layers**0.5)"),
+        "segments_for", "the square root", [LEAST], ("best = min(peaks, key=peaks.get)", "best = round(layers**0.5)")
     ),
     wrong("segments_for", "one segment", [LEAST], ("best = min(peaks, key=peaks.get)", "best = 1")),
     wrong("segments_for", "a segment a layer", [LEAST], ("best = min(peaks, key=peaks.get)", "best = layers")),

@@ -13,22 +13,14 @@ TRACE = "correct.whole"
 LARGE, OTHER = "holds.fits_and_moves_least.large", "holds.fits_and_moves_least.other shapes"
 RAGGED, STRIDED, BATCHED = "correct.ragged", "correct.strided", "correct.batched"
 LONG, SINGLE = "correct.long", "correct.float32"
-READ_A, READ_B, DETOUR = (
-    "rereads.a.performance",
-    "rereads.b.performance",
-    "traffic.performance",
-)
+READ_A, READ_B, DETOUR = ("rereads.a.performance", "rereads.b.performance", "traffic.performance")
 LOADS, STORES = "coalesced.load.performance", "coalesced.store.performance"
 PERFORMANCE = [READ_A, READ_B, DETOUR, LOADS, STORES]
 WHOLE, CLIFFS = "correct.whole", "correct.cliffs"
 SMALL_SIZES, WAVES = "holds.follows_the_model.roofline", "holds.follows_the_model.waves"
 SLOWER, RANKS = "holds.slows_down.alignment", "holds.ranks_the_measured.measured"
 ONCE, GROUPS, LAST = "holds.is_an_order.plain", "holds.finishes_groups.plain", "holds.finishes_groups.ragged"
-CACHE, BESIDE, SQUARES = (
-    "holds.saves_traffic.cache",
-    "holds.touches.plain",
-    "holds.stays_near.plain",
-)
+CACHE, BESIDE, SQUARES = ("holds.saves_traffic.cache", "holds.touches.plain", "holds.stays_near.plain")
 PADS = "holds.pads_least.plain"
 
 SMALL = "dict(BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, num_warps=4, num_stages=3)"
@@ -212,12 +204,7 @@ WRONG = [
         ["correct.plain"],
         source="def outer_product_matmul(a, b):\n    return a @ b\n",
     ),
-    wrong(
-        "outer_product_matmul",
-        "one k too few",
-        ["correct.plain"],
-        ("range(a.shape[1])", "range(a.shape[1] - 1)"),
-    ),
+    wrong("outer_product_matmul", "one k too few", ["correct.plain"], ("range(a.shape[1])", "range(a.shape[1] - 1)")),
     wrong("outer_product_matmul", "loops over rows", ["correct.plain"], ("range(a.shape[1])", "range(a.shape[0])")),
     wrong(
         "outer_product_matmul",
@@ -226,12 +213,7 @@ WRONG = [
         ("torch.outer(a[:, k], b[k, :])", "torch.outer(b[k, :], a[:, k])"),
     ),
     wrong("outer_product_matmul", "keeps the last", ["correct.plain"], ("c += ", "c = ")),
-    wrong(
-        "outer_product_matmul",
-        "adds in float16",
-        ["correct.plain"],
-        ("dtype=a.dtype", "dtype=torch.float16"),
-    ),
+    wrong("outer_product_matmul", "adds in float16", ["correct.plain"], ("dtype=a.dtype", "dtype=torch.float16")),
     wrong(
         "outer_product_matmul",
         "each twice",
@@ -245,18 +227,10 @@ WRONG = [
         "outer_product_matmul",
         "element by element",
         [ANY, OUTER],
-        (
-            "c += torch.outer(a[:, k], b[k, :])",
-            "for m in range(a.shape[0]):\n            c[m] += a[m, k] * b[k, :]",
-        ),
+        ("c += torch.outer(a[:, k], b[k, :])", "for m in range(a.shape[0]):\n            c[m] += a[m, k] * b[k, :]"),
     ),
     # -------------------- tiled_matmul
-    wrong(
-        "tiled_matmul",
-        "one product",
-        [TRIPLES],
-        source="def tiled_matmul(a, b, bm, bn, bk):\n    return a @ b\n",
-    ),
+    wrong("tiled_matmul", "one product", [TRIPLES], source="def tiled_matmul(a, b, bm, bn, bk):\n    return a @ b\n"),
     wrong(
         "tiled_matmul",
         "whole bands of K",
@@ -265,18 +239,8 @@ WRONG = [
         ("k : k + bk]", "k : k + K]"),
         ("[k : k + bk,", "[k : k + K,"),
     ),
-    wrong(
-        "tiled_matmul",
-        "only whole tiles",
-        [CUT],
-        ("range(0, M, bm)", "range(0, M - bm + 1, bm)"),
-    ),
-    wrong(
-        "tiled_matmul",
-        "only whole pieces of K",
-        [CUT],
-        ("range(0, K, bk)", "range(0, K - bk + 1, bk)"),
-    ),
+    wrong("tiled_matmul", "only whole tiles", [CUT], ("range(0, M, bm)", "range(0, M - bm + 1, bm)")),
+    wrong("tiled_matmul", "only whole pieces of K", [CUT], ("range(0, K, bk)", "range(0, K - bk + 1, bk)")),
     wrong("tiled_matmul", "keeps the last piece", ["correct.plain"], ("] += a[", "] = a[")),
     wrong("tiled_matmul", "sides swapped", [CUT], ("range(0, M, bm)", "range(0, M, bn)")),
     wrong(
@@ -312,10 +276,7 @@ WRONG = [
     wrong("matmul_bytes", "each once", [TRACE, CUT], (" * triton.cdiv(n, bn)", ""), (" * triton.cdiv(m, bm)", "")),
     # -------------------- predictions
     wrong(
-        "predictions",
-        "tiles in all",
-        ["correct.plain"],
-        ('"a, tiles of 64 x 64": 4,', '"a, tiles of 64 x 64": 16,'),
+        "predictions", "tiles in all", ["correct.plain"], ('"a, tiles of 64 x 64": 4,', '"a, tiles of 64 x 64": 16,')
     ),
     wrong(
         "predictions",
@@ -324,19 +285,9 @@ WRONG = [
         ('"a, tiles of 32 x 128": 2,', '"a, tiles of 32 x 128": 8,'),
         ('"b, tiles of 32 x 128": 8,', '"b, tiles of 32 x 128": 2,'),
     ),
-    wrong(
-        "predictions",
-        "longer pieces halve it",
-        ["correct.plain"],
-        ('twice as large": 4,', 'twice as large": 2,'),
-    ),
+    wrong("predictions", "longer pieces halve it", ["correct.plain"], ('twice as large": 4,', 'twice as large": 2,')),
     wrong("predictions", "one left out", ["correct.plain"], ('    "b, tiles of 64 x 64": 4,\n', "")),
-    wrong(
-        "predictions",
-        "words",
-        ["correct.plain"],
-        ('"b, tiles of 64 x 64": 4,', '"b, tiles of 64 x 64": "four",'),
-    ),
+    wrong("predictions", "words", ["correct.plain"], ('"b, tiles of 64 x 64": 4,', '"b, tiles of 64 x 64": "four",')),
     wrong(
         "predictions",
         "nothing saved",
@@ -446,10 +397,7 @@ WRONG = [
         ("b_ptrs += BLOCK_K * stride_bk", "b_ptrs += BLOCK_K * stride_bn"),
     ),
     wrong(
-        "matmul",
-        "strides of b swapped",
-        ["correct.plain"],
-        ("*b.stride()", "b.stride(0), b.stride(2), b.stride(1)"),
+        "matmul", "strides of b swapped", ["correct.plain"], ("*b.stride()", "b.stride(0), b.stride(2), b.stride(1)")
     ),
     wrong("matmul", "the first of each batch", [BATCHED], ("b_ptr + batch * stride_bb", "b_ptr + 0 * stride_bb")),
     wrong(
@@ -470,12 +418,7 @@ WRONG = [
             "acc = tl.load(c_ptr + batch * M * N + rows * N + cols, mask=(rows < M) & (cols < N), other=0).to(tl.float32)",
         ),
     ),
-    wrong(
-        "matmul",
-        "steps of 8",
-        ["compiles"],
-        *tiles((64, 64, 8, 4, 2), (128, 128, 8, 4, 2)),
-    ),
+    wrong("matmul", "steps of 8", ["compiles"], *tiles((64, 64, 8, 4, 2), (128, 128, 8, 4, 2))),
     # -------------------- tiles_and_waves
     wrong(
         "tiles_and_waves",
@@ -496,12 +439,7 @@ WRONG = [
         [CLIFFS],
         ("triton.cdiv(m, bm) * triton.cdiv(n, bn)", "triton.cdiv(m, bn) * triton.cdiv(n, bm)"),
     ),
-    wrong(
-        "tiles_and_waves",
-        "a wave too many",
-        [WHOLE, CLIFFS],
-        ("triton.cdiv(tiles, sms)", "tiles // sms + 1"),
-    ),
+    wrong("tiles_and_waves", "a wave too many", [WHOLE, CLIFFS], ("triton.cdiv(tiles, sms)", "tiles // sms + 1")),
     wrong(
         "tiles_and_waves",
         "turned",

@@ -46,6 +46,7 @@ Modules:
     profiling/       timed ratios, counters
     gpu.py           which GPU this is, and datasheets
     colours.py       the palette;  picture.py  what pictures are made of
+    messages.py      sentences as ids with parameters; catalogue/ has the words
     words.py         how numbers are said;  threads.py  torch without threads of its own
     testing.py       assertions for tests;  pytest_plugin.py  the fixture `traced`
     lazily.py        names that are loaded when they are first used;  no_triton.py  Triton's names where Triton has no build

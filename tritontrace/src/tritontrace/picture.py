@@ -19,6 +19,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 from PIL import Image
 
 from tritontrace.colours import DARK, EDGE, FAINT, GREEN_INK, INK, PAPER, RED_INK
@@ -239,6 +240,7 @@ class Picture(Figure):
     def _repr_png_(self) -> bytes:
         drawn, small = io.BytesIO(), io.BytesIO()
         self.savefig(drawn, format="png", facecolor="white", dpi=SHARP * DPI)
+        self._forget_drawing()
         Image.open(drawn).convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
             small, format="png"
         )
@@ -267,6 +269,7 @@ class Picture(Figure):
             FigureCanvasSVG(self).print_svg(
                 drawn, metadata={"Date": None}
             )  # savefig would draw it twice, once to lay it out
+        self._forget_drawing()
         self.set_dpi(DPI)
         if self.places is not None and not known:
             title = self._suptitle and self._suptitle.get_position()
@@ -285,6 +288,11 @@ class Picture(Figure):
             f'<figure class="tritontrace-picture" style="{card}">{shown}'
             f'<figcaption style="max-width:{width}px">{html.escape(said)}</figcaption></figure>'
         )
+
+    def _forget_drawing(self) -> None:
+        """Let go of what drew it last, which every text holds: of a bitmap that is 6 MB, and a notebook keeps its pictures."""
+        for text in self.findobj(Text):
+            text.__dict__["_renderer"] = None  # as matplotlib does before it pickles one
 
     def _make_up(self) -> tuple:
         """Tell what decides where axes lie: the figure's size, and of each axes what is written around it."""

@@ -171,7 +171,7 @@ Between = Literal["", "stores", "load and store", "lanes", "threads"]
 
 @dataclass
 class Fault:
-    """A fault: something that a GPU would get wrong, or might. `sentence` says what, where and what to do.
+    """A fault: something that a GPU would get wrong, or might. `sentence` says what, where and what to do; it is a Message.
 
     between  who races: programs that store to one element ("stores"), a program that loads what another one stores, lanes of
              one store, or threads of one program, of which one loads what another one has stored
@@ -344,7 +344,7 @@ class Requests:
     requests, sectors   in the programs that were looked at; 32-byte sectors, counted for each request
     needed         sectors if the bytes of each request lay side by side
     apart          bytes from lane to lane, most often; 0 where all lanes want one address
-    by_data        whether some addresses depend on data: then sectors are those of the others
+    by_data        whether some addresses depend on what was computed: then sectors are those of the others
 
     >>> column = Requests("line 3: `x = tl.load(p)`", "load", 4, 4, requests=32, sectors=1024, needed=128, apart=4096)
     >>> column.sectors // column.requests, column.spread, column.narrow  # each lane in a sector of its own

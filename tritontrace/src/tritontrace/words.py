@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "number",
     "plural",
+    "rounded",
     "times",
 ]
 
@@ -18,13 +19,23 @@ def number(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def rounded(count: float) -> float:
+    """Return a ratio as it is said: with three digits, or with all before the point.
+
+    >>> rounded(2.5042), rounded(2.001), rounded(2048.4)
+    (2.5, 2, 2048)
+    """
+    value = float(f"{count:.3g}") if count < 1000 else round(count)
+    return int(value) if value == int(value) else value
+
+
 def times(count: float) -> str:
     """Return how many times, with three digits, or with all before the point.
 
     >>> times(2.5), times(2048)
     ('2.5 times', '2,048 times')
     """
-    return f"{count:.3g} times" if count < 1000 else f"{count:,.0f} times"
+    return f"{rounded(count):,} times"
 
 
 def plural(count: int, one: str, several: str = "") -> str:

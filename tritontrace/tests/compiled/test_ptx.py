@@ -21,8 +21,10 @@ HEAD = """
 LANE = np.arange(64)
 
 
-def run(body, values=(4096, 5), programs=((0, 0, 0),), grid=(1, 1, 1)):
-    threads = ptx.Threads(ptx.parse(HEAD + body + "\tret;\n}\n"), values, np.array(programs), grid)
+def run(body, values=(4096, 5), programs=((0, 0, 0),), grid=(1, 1, 1), memory=()):
+    threads = ptx.Threads(
+        ptx.parse(HEAD + body + "\tret;\n}\n"), values, np.array(programs), grid, ptx.Contents(memory)
+    )
     return list(threads.run()), threads
 
 
@@ -109,8 +111,7 @@ $L__BB0_3:
     assert (every.addresses.reshape(-1) - 4096).tolist() == np.where(LANE < 10, 4, 8).tolist()
 
 
-def test_what_was_loaded_is_unknown_and_so_is_what_it_makes():
-    body = """
+LOADED = """
 	ld.global.b32 %r3, [%rd1];
 	setp.eq.b32 %p1, %r3, 0;
 	@%p1 bra $L__BB0_1;
@@ -121,9 +122,34 @@ $L__BB0_1:
 	cvt.rzi.s32.f32 %r4, %f1;
 	st.global.b32 [%rd1], %r4;
 """
-    found, _ = run(body)
+
+
+def test_what_was_loaded_from_elsewhere_is_unknown_and_so_is_what_it_makes():
+    found, _ = run(LOADED)
     assert [access.addresses is None for access in found] == [False, True, False]
     assert all(access.active.all() for access in found)
+
+
+def test_what_stands_in_a_tensor_is_known():
+    for first, ends in ((0, [4096]), (-5, [4096 - 20, 4096]), (9, [4096 + 36, 4096])):
+        (_, *stores), _ = run(
+            LOADED, memory=[(0, np.zeros(8, np.uint8)), (4096, np.array([first], np.int32).view(np.uint8))]
+        )
+        assert [int(access.addresses[0, 0]) for access in stores] == ends
+
+
+def test_lanes_that_load_nothing_keep_what_they_have():
+    body = """
+	setp.lt.u32 %p1, %r2, 4;
+	mul.wide.u32 %rd3, %r2, 2;
+	add.s64 %rd3, %rd3, %rd1;
+	mov.u32 %r3, 0x3;
+	@%p1 ld.global.v2.b8 {%r4, %r3}, [%rd3];
+	mad.wide.u32 %rd4, %r3, 1, %rd1;
+	st.global.b8 [%rd4], %r2;
+"""
+    (_, store), _ = run(body, memory=[(4096, np.arange(8, dtype=np.uint8) + 10)])
+    assert (store.addresses.reshape(-1) - 4096).tolist() == [11, 13, 15, 17, *[3] * 60]
 
 
 def test_copies_and_matrices():

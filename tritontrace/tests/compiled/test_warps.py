@@ -12,6 +12,7 @@ from tritontrace import warps_for
 from tritontrace.compiled import warps_all
 from tritontrace.compiled.warps import from_data, passes_of, programs_of
 from tritontrace.tracing import KernelError, trace
+from tritontrace.tracing.pattern import LAST_OF_EQUALS
 
 X = torch.zeros(1 << 18)
 ARCHITECTURES = ["sm_80", "sm_90"]
@@ -65,6 +66,10 @@ def branches(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
     if tl.program_id(0) < n:
         x = tl.load(x_ptr + i)
         tl.store(o_ptr + i, x)
+
+
+# of axes that the compiler does not see to be contiguous, it lays lanes along the last, or the first before Triton 3.7
+SEEN, UNSEEN = ((512, 1), (1, 512)) if LAST_OF_EQUALS else ((1, 512), (512, 1))
 
 
 def counts(kernel, *args, **more):
@@ -145,29 +150,48 @@ def test_a_transpose_that_the_compiler_sees_through_is_quiet(gpu):
 @pytest.mark.parametrize("gpu", ARCHITECTURES)
 def test_a_transpose_whose_strides_the_compiler_does_not_see_is_named(gpu):
     """Each lane stores to a row of its own, 2,048 bytes apart. The block as a whole fills its sectors: a trace says 100%."""
-    found = warps_for(transpose_unseen, X, X, 512, 1, 1, 512, BLOCK=64, gpu=gpu)
+    found = warps_for(transpose_unseen, X, X, *SEEN, *UNSEEN, BLOCK=64, gpu=gpu)
     load, store = found.requests
     assert (load.requests, load.sectors, load.needed, load.apart) == (128, 512, 512, 4)
     assert (store.requests, store.sectors, store.needed, store.apart) == (128, 4096, 512, 2048)
     assert slow(found) == [("strided", 5, "store", 8.0)]
     with trace() as t:
-        transpose_unseen[(1,)](X, torch.empty(1 << 18), 512, 1, 1, 512, BLOCK=64)
+        transpose_unseen[(1,)](X, torch.empty(1 << 18), *SEEN, *UNSEEN, BLOCK=64)
     assert t.stores.efficiency == 1.0
 
 
 def test_columns_are_strided_and_a_vector_of_them_does_not_hide_it():
-    found = warps_for(transpose_unseen, X, X, 512, 1, 512, 1, BLOCK=64)
+    found = warps_for(transpose_unseen, X, X, *SEEN, *SEEN, BLOCK=64)
     assert slow(found) == []
-    assert [kind for kind, *_ in slow(warps_for(transpose_unseen, X, X, 1, 512, 1, 512, BLOCK=64))] == ["strided"] * 2
+    assert [kind for kind, *_ in slow(warps_for(transpose_unseen, X, X, *UNSEEN, *UNSEEN, BLOCK=64))] == ["strided"] * 2
 
 
-def test_addresses_that_depend_on_data_are_said_to_and_atomics_are_counted():
-    found = warps_for(gather, X, X.long(), X, BLOCK=1024)
+@triton.jit
+def computed(x_ptr, y_ptr, o_ptr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at = (tl.load(y_ptr + i) * 7).to(tl.int32)
+    tl.store(o_ptr + i, tl.load(x_ptr + at))
+
+
+@pytest.mark.parametrize("step, sectors", [(0, 1), (8, 32)])
+def test_an_index_is_what_stands_in_its_tensor(step, sectors):
+    """32 lanes in one sector, or in one each; atomics are counted as well."""
+    found = warps_for(gather, X, step * torch.arange(1024, dtype=torch.int32), X, BLOCK=1024)
     index, data, update = found.requests
-    assert (index.lane_bytes, index.requests, index.sectors) == (16, 16, 512) and not index.by_data
-    assert data.by_data and data.requests == 32 and data.sectors == 0
+    assert (index.lane_bytes, index.requests, index.sectors) == (16, 8, 128)
+    assert (data.lane_bytes, data.requests, data.by_data, data.sectors) == (
+        4,
+        32,
+        False,
+        32 * sectors,
+    )
     assert (update.op, update.requests, update.by_data) == ("atomic", 32 // (update.lane_bytes // 4), False)
-    assert slow(found) == []
+
+
+def test_addresses_that_depend_on_floats_are_said_to_be_unknown():
+    data = next(each for each in warps_for(computed, X, X, X, BLOCK=1024).requests if each.by_data)
+    assert (data.op, data.requests, data.sectors) == ("load", 32, 0)
+    assert "to addresses that are not known" in str(warps_for(computed, X, X, X, BLOCK=1024))
 
 
 @pytest.mark.parametrize("gpu", ARCHITECTURES)

@@ -40,6 +40,7 @@ def test_counts_and_bytes():
     assert (counts.barriers, counts.tma_loads, counts.tma_stores, counts.wgmma, counts.fences) == (4, 5, 5, 0, 5)
     assert counts.bytes_to_shared == counts.bytes_from_shared == report.trace.loads.bytes == 5 * 64 * 64 * 2
     assert report.trace.stores.bytes == 5 * 64 * 64 * 2
+    assert (report.trace.loads.described_bytes, report.trace.stores.described_bytes) == (5 * 64 * 64 * 2,) * 2
     assert report.shared_bytes == 3 * 64 * 64 * 2 + 4 * 8
     assert report.run("eager").counts == counts
     # of a partition its own lines count, in a cell, too: the kernel's is but the `def`
@@ -47,6 +48,9 @@ def test_counts_and_bytes():
         ("load", "fetch_tiles"),
         ("store", "double_tiles"),
     }
+
+    report, _ = by_cp_async(MODULE, orders=("lazy",))
+    assert report.trace.loads.bytes > 0 == report.trace.loads.described_bytes, "threads copy by pointers"
 
     report, _ = specialised(MODULE, orders=("lazy",))
     assert (report.counts.wgmma, report.counts.tma_loads, report.instructions["TMA load"]) == (10, 15, 3)

@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 import torch
 import triton
@@ -104,24 +105,42 @@ def test_each_program_loads_from_one_of_two_tensors(programs, lanes):
 
 
 @triton.jit
-def from_both(x_ptr, y_ptr, o_ptr, n, ALIKE: tl.constexpr, B: tl.constexpr):
+def from_both(x_ptr, y_ptr, o_ptr, n, PARTED: tl.constexpr, LESS: tl.constexpr, B: tl.constexpr):
     p, i = tl.program_id(0), tl.arange(0, B)
-    left = n if ALIKE else n - p
-    tl.store(o_ptr + p * B + i, tl.load(tl.where(i % 2 == 0, x_ptr, y_ptr) + i, mask=i < left, other=-1.0))
+    of_x = i < 4 * p if PARTED else i % 2 == 0
+    tl.store(o_ptr + p * B + i, tl.load(tl.where(of_x, x_ptr, y_ptr) + i, mask=i < n - LESS * p, other=-1.0))
 
 
-@pytest.mark.parametrize("alike", [True, False])
-def test_one_block_from_two_tensors(alike):
+@pytest.mark.parametrize("less", [0, 1])  # active lanes that a program has less than the one before
+@pytest.mark.parametrize("parted", [False, True])
+def test_one_block_from_two_tensors(parted, less):
+    """Every other lane looks at each of them; or those of program 0 all look at `y`, half of those of program 1, and none of 2."""
     x, y, o = torch.arange(8.0), 10 + torch.arange(8.0), torch.zeros(3, 8)
     with trace({"x": x, "y": y}) as t:
-        from_both[(3,)](x, y, o, 7, ALIKE=alike, B=8)
-    left = [7, 7, 7] if alike else [7, 6, 5]
-    assert o.tolist() == [[i + 10.0 * (i % 2) if i < n else -1.0 for i in range(8)] for n in left]
-    for values, odd in ((x, 0), (y, 1)):
-        assert t.read_counts(values).tolist() == [sum(i % 2 == odd and i < n for n in left) for i in range(8)]
-    loads = [(s.program, s.region.name, s.elements.tolist()) for s in t.steps[0] if s.op == "load"]
-    assert loads == [(p, name, list(range(odd, n, 2))) for p, n in enumerate(left) for odd, name in enumerate("xy")]
-    assert t.steps[0].bytes_by_program().tolist() == [32 + 4 * n for n in left]
+        from_both[(3,)](x, y, o, 7, PARTED=parted, LESS=less, B=8)
+    looked = [["xy"[i >= 4 * p if parted else i % 2] for i in range(7 - less * p)] for p in range(3)]
+    assert o.tolist() == [[i + 10.0 * (row[i] == "y") if i < len(row) else -1.0 for i in range(8)] for row in looked]
+    for values, name in ((x, "x"), (y, "y")):
+        assert t.read_counts(values).tolist() == [sum(row[i : i + 1] == [name] for row in looked) for i in range(8)]
+    loads = [(s.program, s.region.name, np.arange(8)[s.elements].tolist()) for s in t.steps[0] if s.op == "load"]
+    places = [[[i for i, one in enumerate(row) if one == name] for name in "xy"] for row in looked]
+    assert loads == [(p, name, at) for p, row in enumerate(places) for name, at in zip("xy", row, strict=True) if at]
+    assert t.steps[0].bytes_by_program().tolist() == [32 + 4 * len(row) for row in looked]
+
+
+@triton.jit
+def some_of_a_tile(x_ptr, o_ptr, N: tl.constexpr):
+    p, i = tl.program_id(0), tl.arange(0, N)
+    offs = i[:, None] * N + i[None, :]
+    tl.store(o_ptr + p, tl.sum(tl.load(x_ptr + offs, mask=offs < 300 * p, other=0.0)))
+
+
+def test_each_program_takes_more_of_one_tile():
+    x, o = torch.ones(64 * 64), torch.zeros(12)
+    with trace() as t:
+        some_of_a_tile[(12,)](x, o, N=64)
+    assert o.tolist() == [300.0 * p for p in range(12)]
+    assert t.read_counts(x).tolist() == [sum(e < 300 * p for p in range(12)) for e in range(64 * 64)]
 
 
 @triton.jit

@@ -1,5 +1,7 @@
 """Where the tensors of a launch lie, and to which of them an address belongs. All by hand."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -21,7 +23,7 @@ def test_tensors_lie_far_apart_on_boundaries(arena):
     assert starts == [region.start for region in arena.regions] == sorted(starts)
     assert arena.ends.tolist() == [start + size for start, size in zip(starts, SIZES, strict=True)]
     assert all(start % ALIGNMENT == 0 for start in starts)
-    assert [later - earlier for earlier, later in zip(starts, starts[1:], strict=False)] == [
+    assert [later - earlier for earlier, later in pairwise(starts)] == [
         (3 << 20) + GUARD, GUARD + ALIGNMENT, GUARD,
     ]  # fmt: skip
 

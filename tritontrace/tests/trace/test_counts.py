@@ -293,6 +293,26 @@ def test_a_descriptor_that_adds():
 
 
 @triton.jit
+def turn_rows(x_ptr, o_ptr, M, ROWS: tl.constexpr, COLS: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [M, 2 * COLS], [2 * COLS, 1], [1, COLS])
+    o = tl.make_tensor_descriptor(o_ptr, [M, 2 * COLS], [2 * COLS, 1], [1, COLS])
+    rows = tl.arange(0, ROWS)
+    o.scatter(x.gather(ROWS - rows, COLS), rows, 0)
+
+
+def test_a_descriptor_gathers_and_scatters_rows():
+    x, o = torch.randn(10, 64), torch.zeros(10, 64)
+    with trace() as t:
+        turn_rows[(1,)](x, o, 10, ROWS=8, COLS=32)
+    assert torch.equal(o[:8, :32], x[1:9, 32:].flip(0)) and not o[8:].any() and not o[:, 32:].any()
+    assert t.loads.described_bytes == t.loads.bytes == t.stores.described_bytes == t.stores.bytes == 8 * 32 * 4
+    assert t.loads.asked_bytes == 0 and t.faults == []
+    with trace() as t:
+        turn_rows[(1,)](torch.empty(10, 64), o, 10, ROWS=8, COLS=32)
+    assert [fault.kind for fault in t.faults] == ["uninitialised"]
+
+
+@triton.jit
 def load_at(pointer, offs):
     value = tl.load(pointer + offs)
     return value

@@ -1,14 +1,19 @@
-"""A fault that a GPU would get wrong is told in a sentence, and the process lives on."""
+"""A fault that a GPU would get wrong is told as data, with a sentence, and the process lives on."""
 
-from contextlib import nullcontext
+import re
+from contextlib import contextmanager, nullcontext
 
 import pytest
 import torch
 import triton
 import triton.language as tl
+from sentences import says
 from triton.language.extra.cuda import libdevice
 
+from tritontrace.messages import say
 from tritontrace.tracing import KernelError, KernelFault, trace
+
+OUTSIDE, STORES = "trace.out_of_bounds.outside", "trace.race.stores"
 
 
 @triton.jit
@@ -22,11 +27,19 @@ def test_out_of_bounds_load():
     o = torch.zeros(100)
     with pytest.raises(KernelFault) as raised, trace() as t:
         increment[(2,)](torch.randn(100), o, 100, BLOCK=64)
-    sentence = str(raised.value)
-    assert sentence == (
-        "kernel `increment`, line 3: `x = tl.load(x_ptr + offs)`: program 1 loads from element 100 of `x_ptr`, which "
-        "has 100 elements (28 of 64 positions are outside). Is a mask missing, or a stride or an offset wrong?"
-    )
+    sentence = raised.value.fault.sentence
+    assert (str(raised.value), sentence.id) == (sentence, OUTSIDE)
+    assert sentence.parameters == {
+        "site": "kernel `increment`, line 3: `x = tl.load(x_ptr + offs)`",
+        "program": say("trace.program", index=1),
+        "does": say("trace.verb.load"),
+        "element": 100,
+        "tensor": "`x_ptr`",
+        "whole": True,
+        "size": 100,
+        "outside": 28,
+        "positions": 64,
+    }
     assert raised.value.fault.kind == "out of bounds"
     assert (raised.value.fault.line, raised.value.fault.tensor) == (3, "x_ptr")
     assert t.faults == [raised.value.fault]
@@ -34,8 +47,16 @@ def test_out_of_bounds_load():
     assert (o == 0).all()  # a launch that would have crashed wrote nothing
 
 
+@contextmanager
+def stopped(id, **parameters):
+    """A launch must be stopped here by a fault whose sentence has this id, and these parameters."""
+    with pytest.raises(KernelFault) as raised:
+        yield
+    assert says(raised.value.fault.sentence, id, **parameters)
+
+
 def test_one_lane_is_outside_of_one_element():
-    with pytest.raises(KernelFault, match=r"which has 1 element \(1 of 1 position is outside\)"), trace():
+    with stopped(OUTSIDE, size=1, outside=1, positions=1), trace():
         store_at[(1,)](torch.zeros(1), 1, BLOCK=1)
 
 
@@ -44,9 +65,9 @@ def store_at(o_ptr, start, BLOCK: tl.constexpr):
     tl.store(o_ptr + start + tl.arange(0, BLOCK), 1.0)
 
 
-@pytest.mark.parametrize("start, element", [(-1, "element -1 "), (10**9, "element 1000000000 "), (2**40, "element 10")])
-def test_out_of_bounds_store_anywhere(start, element):
-    with pytest.raises(KernelFault, match=f"stores to {element}"), trace():
+@pytest.mark.parametrize("start, id", [(-1, "outside"), (10**9, "outside"), (2**40, "wrapped")])
+def test_out_of_bounds_store_anywhere(start, id):
+    with stopped(f"trace.out_of_bounds.{id}", does=say("trace.verb.store"), element=start), trace():
         store_at[(1,)](torch.zeros(16), start, BLOCK=16)
 
 
@@ -58,7 +79,7 @@ def store_beside(o_ptr, x_ptr, start, BLOCK: tl.constexpr):
 def test_beyond_one_tensor_into_the_next_is_out_of_bounds():
     x, o = torch.zeros(64), torch.zeros(64)
     for start in (64, 128, *range(4064, 40000, 4000)):
-        with pytest.raises(KernelFault, match="`o_ptr`, which has 64 elements"), trace():
+        with stopped(OUTSIDE, whole=True, size=64, tensor="`o_ptr`"), trace():
             store_beside[(1,)](o, x, start, BLOCK=64)
     assert (x == 0).all()
 
@@ -143,13 +164,15 @@ def wild(x_ptr, y_ptr, z_ptr, at):
 
 
 def test_a_wild_access_is_booked_on_the_tensor_of_its_line():
-    with pytest.raises(KernelFault, match=r"line 3: .* stores to element 999999999 of `y_ptr`, which has 4"), trace():
+    with pytest.raises(KernelFault) as raised, trace():
         wild[(1,)](torch.zeros(4), torch.zeros(4), torch.zeros(4), 999999999)
+    fault = raised.value.fault
+    assert (fault.line, fault.tensor) == (3, "y_ptr") and says(fault.sentence, OUTSIDE, element=999999999, size=4)
 
 
 @pytest.mark.parametrize("view", [torch.zeros(16)[:4], torch.zeros(16, 1).expand(16, 3)])
 def test_of_a_view_the_memory_behind_it_counts(view):
-    with pytest.raises(KernelFault, match="`o_ptr`, whose memory holds 16 elements"), trace():
+    with stopped(OUTSIDE, whole=False, size=16, tensor="`o_ptr`"), trace():
         store_at[(1,)](view, 16, BLOCK=16)
 
 
@@ -159,9 +182,9 @@ def store_to_the_last(x_ptr, y_ptr, z_ptr):
 
 
 def test_an_empty_tensor_has_no_element():
-    with pytest.raises(KernelFault, match="element 0 of `o_ptr`, which has 0 elements"), trace():
+    with stopped(OUTSIDE, element=0, size=0, tensor="`o_ptr`"), trace():
         store_at[(1,)](torch.zeros(0), 0, BLOCK=16)
-    with pytest.raises(KernelFault, match="element 0 of `z_ptr`, which has 0 elements"), trace():
+    with stopped(OUTSIDE, element=0, size=0, tensor="`z_ptr`"), trace():
         store_to_the_last[(1,)](torch.zeros(0), torch.zeros(0), torch.zeros(0))
 
 
@@ -178,7 +201,7 @@ def atomic_at(o_ptr, at):
 
 
 def test_out_of_bounds_atomic():
-    with pytest.raises(KernelFault, match="updates element 4 of `o_ptr`"), trace():
+    with stopped(OUTSIDE, does=say("trace.verb.atomic"), element=4, tensor="`o_ptr`"), trace():
         atomic_at[(1,)](torch.zeros(4), 4)
 
 
@@ -192,11 +215,9 @@ def test_two_programs_store_to_one_element():
         ignores_its_program[(3,)](torch.zeros(16, dtype=torch.int32), BLOCK=16)
     (fault,) = t.faults
     assert fault.kind == "race"
-    assert fault.sentence == (
-        "kernel `ignores_its_program`, line 2: `tl.store(o_ptr + tl.arange(0, BLOCK), tl.program_id(0))`: program 1 "
-        "stores to element 0 of `o_ptr`, and so does program 0 (16 elements in all). On a GPU nobody knows which comes "
-        "last: give each program its own elements, or use an atomic."
-    )
+    assert (fault.line, fault.between) == (2, "stores")
+    first, second = (say("trace.program", index=index) for index in (0, 1))
+    assert says(fault.sentence, STORES, program=second, other=first, element=0, elements=16)
 
 
 def test_one_result_of_several_is_called_as_the_kernel_calls_it_too():
@@ -204,7 +225,7 @@ def test_one_result_of_several_is_called_as_the_kernel_calls_it_too():
         out = torch.zeros(16, dtype=torch.int32)
         t.name("out[1]", out)
         ignores_its_program[(3,)](out, BLOCK=16)
-    assert "stores to element 0 of `out[1]` (`o_ptr`), and so does" in t.faults[0].sentence
+    assert says(t.faults[0].sentence, STORES, tensor="`out[1]` (`o_ptr`)")
     assert t.faults[0].tensor == "out[1]"
 
 
@@ -215,7 +236,7 @@ def test_an_element_counts_once_and_calls_are_not_added_up():
             t.name("out", out)
             ignores_its_program[(3,)](out, BLOCK=size)
     (fault,) = t.faults
-    assert "of `out`, and so does program 0 (32 elements in all)" in fault.sentence
+    assert says(fault.sentence, STORES, tensor="`out`", elements=32)
 
 
 @triton.jit
@@ -226,15 +247,13 @@ def shift_in_place(x_ptr, by, n, BLOCK: tl.constexpr):
     tl.store(x_ptr + offs, x, mask=mask)
 
 
-@pytest.mark.parametrize(
-    "by, said", [(-1, "loads element 15 of `x_ptr`, to which program 0 stores"), (1, "which program 0 loads")]
-)
-def test_one_program_loads_what_another_stores(by, said):
+@pytest.mark.parametrize("by, race, element", [(-1, "loads_stored", 15), (1, "writes_loaded", 16)])
+def test_one_program_loads_what_another_stores(by, race, element):
     with trace() as t:
         shift_in_place[(4,)](torch.randn(64), by, 64, BLOCK=16)
     assert [fault.kind for fault in t.faults] == ["race"]
-    assert said in t.faults[0].sentence
-    assert "(3 elements in all)" in t.faults[0].sentence
+    other = say("trace.program", index=0)
+    assert says(t.faults[0].sentence, f"trace.race.{race}", element=element, other=other, elements=3)
 
 
 def test_in_place_on_its_own_elements_is_no_race():
@@ -253,13 +272,14 @@ def all_lanes_to_one(o_ptr, BLOCK: tl.constexpr):
 def test_one_store_writes_an_element_twice():
     with trace() as t:
         all_lanes_to_one[(1,)](torch.zeros(16, dtype=torch.int32), BLOCK=32)
-    assert "from several positions of a block at once (16 elements in all)" in t.faults[0].sentence
+    assert t.faults[0].between == "lanes" and says(t.faults[0].sentence, "trace.race.lanes", elements=16)
 
 
 def test_programs_are_named_by_their_coordinates():
     with trace() as t:
         ignores_its_program[(2, 2)](torch.zeros(16, dtype=torch.int32), BLOCK=16)
-    assert "program (1, 0) stores" in t.faults[0].sentence and "so does program (0, 0)" in t.faults[0].sentence
+    first, second = (say("trace.program", index=index) for index in ((0, 0), (1, 0)))
+    assert says(t.faults[0].sentence, STORES, program=second, other=first)
 
 
 @pytest.mark.parametrize(
@@ -277,8 +297,7 @@ def test_reading_what_nobody_wrote(empty):
         increment[(1,)](empty(), torch.empty(64), 64, BLOCK=64)
     (fault,) = t.faults
     assert (fault.kind, fault.line, fault.tensor) == ("uninitialised", 3, "x_ptr")
-    assert "program 0 loads element 0 of `x_ptr`, which torch.empty made and nothing has written" in fault.sentence
-    assert "(64 elements in all)" in fault.sentence
+    assert says(fault.sentence, "trace.value.uninitialised", element=0, elements=64)
 
 
 @pytest.mark.parametrize(
@@ -477,8 +496,6 @@ CHAINS = pytest.mark.skipif(TRITON >= (3, 9), reason="comparisons may be chained
     ],
 )
 def test_errors_are_one_sentence_with_the_line(kernel, arguments, said):
-    import re
-
     pattern = said if "\\" in said or ".*" in said else re.escape(said)
     with pytest.raises(KernelError, match=pattern), trace():
         kernel[(1,)](torch.zeros(16), *arguments, BLOCK=16)
@@ -526,8 +543,12 @@ def helper_load(x_ptr, BLOCK: tl.constexpr):
 
 
 def test_a_fault_in_a_helper_names_both_lines():
-    with pytest.raises(KernelFault, match=r"line 2: `tl.store.*`, in `helper_load`, line 3: `return tl.load"), trace():
+    with pytest.raises(KernelFault) as raised, trace():
         out_of_bounds_in_helper[(1,)](torch.zeros(16), BLOCK=32)
+    assert re.search(
+        r"line 2: `tl.store.*`, in `helper_load`, line 3: `return tl.load",
+        raised.value.fault.sentence.parameters["site"],
+    )
 
 
 def test_order_of_programs():
@@ -548,7 +569,4 @@ def test_a_store_to_an_input_is_named():
         increment[(2,)](x, o[:], 64, BLOCK=32)
     (fault,) = t.faults
     assert (fault.kind, fault.tensor, fault.line) == ("input changed", "o_ptr", 4)
-    assert fault.sentence == (
-        "kernel `increment`, line 4: `tl.store(o_ptr + offs, x + 1, mask=offs < n)`: program 0 stores to `o_ptr`, which is "
-        "an input (64 elements in all). Write to a tensor of your own."
-    )
+    assert says(fault.sentence, "trace.value.input_changed", program=say("trace.program", index=0), elements=64)

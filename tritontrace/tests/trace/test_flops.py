@@ -133,6 +133,21 @@ def test_reductions():
 
 
 @triton.jit
+def computes_in_vain(x_ptr, o_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x, y = tl.load(x_ptr + i), tl.load(x_ptr + N + i)
+    _ = y * y - x
+    tl.store(o_ptr + i, x + 1.0)  # N
+
+
+def test_what_nobody_uses_is_not_computed_and_what_nobody_uses_is_loaded():
+    x, o = torch.rand(32), torch.zeros(16)
+    with trace() as t:
+        computes_in_vain[(1,)](x, o, N=16)
+    assert t.flops == Flops(float=16) and t.loads.elements == 32
+
+
+@triton.jit
 def softmax(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
     offs = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + tl.program_id(0) * n + offs, mask=offs < n, other=-float("inf"))

@@ -14,7 +14,7 @@ from triton.language.extra.cuda import libdevice as cuda_libdevice
 from triton.language.extra.cuda.libdevice import tanh as hyperbolic_tangent
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from tritontrace.tracing import KernelError, KernelFault, trace
+from tritontrace.tracing import KernelError, KernelFault, blocks, trace
 
 SIZES = tl.constexpr(16)
 TRITON = tuple(map(int, triton.__version__.split(".")[:2]))
@@ -474,6 +474,51 @@ def test_what_has_no_meaning_on_a_gpu_is_said_with_its_line():
             run(counted_down, torch.zeros(16), 10, 0, step)
 
 
+def test_an_operation_that_has_no_version_here_is_named_with_its_line(monkeypatch):
+    monkeypatch.delitem(blocks.OPERATIONS, "tt.join")
+    with pytest.raises(KernelError, match=r"`joined`, line 3: .*Triton's `join` operation has no version"):
+        run(joined, torch.zeros(8), torch.zeros(16), N=8)
+
+
+@triton.jit
+def joined(x_ptr, o_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.join(tl.load(x_ptr + i), tl.load(x_ptr + i))
+    tl.store(o_ptr + 2 * i[:, None] + tl.arange(0, 2)[None, :], x)
+
+
+# ----------------------------------------------------------------------------------------------------- early returns
+
+
+@triton.jit
+def sign_of(x):
+    if x > 0:
+        return 1
+    return -1
+
+
+@triton.jit
+def some_end_early(x_ptr, o_ptr, N: tl.constexpr):
+    """A sign for all. Of those that are left where the branches meet, some have multiplied their element."""
+    p = tl.program_id(0)
+    x = tl.load(x_ptr + p)
+    tl.store(o_ptr + N + p, sign_of(x))
+    if x > 0:
+        if x > 1:
+            return
+        x = x * 3
+    tl.store(o_ptr + p, x)
+
+
+@pytest.mark.parametrize("elements", [[1, 1, 1], [-1, -1, -1], [2, 2, 2], [1, -1, 2], [2, 1, 1]])
+def test_programs_that_go_one_way_or_several(elements):
+    x, o = torch.tensor(elements, dtype=torch.float32), torch.zeros(6)
+    t = run(some_end_early, x, o, grid=(3,), N=3)
+    left = {1: 3, -1: -1, 2: 0}
+    assert o.tolist() == [left[each] for each in elements] + [1 if each > 0 else -1 for each in elements]
+    assert (t.loads.elements, t.stores.elements) == (3, 3 + sum(each < 2 for each in elements))
+
+
 # ----------------------------------------------------------------------------------------------------- reductions
 
 
@@ -540,6 +585,19 @@ def test_a_number_wins_over_nan():
 
 
 # ----------------------------------------------------------------------------------------------------- integers
+
+
+@triton.jit
+def truths(x_ptr, o_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    tl.store(o_ptr + i, ((x > 0) + (x > 1)).to(tl.int32))
+
+
+def test_a_sum_of_two_bits_is_one_bit():
+    o = torch.zeros(4, dtype=torch.int32)
+    run(truths, torch.tensor([0.0, 1.0, 2.0, 3.0]), o, N=4)
+    assert o.tolist() == [0, 1, 0, 0]
 
 
 @triton.jit

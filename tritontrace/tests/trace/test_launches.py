@@ -241,6 +241,20 @@ def test_autotuned_kernels_run_their_first_configuration():
     assert tuned.cache == {}  # nothing was measured: a GPU should choose for itself
 
 
+@triton.autotune([triton.Config({}), triton.Config({}, num_warps=2)], key=[], reset_to_zero=["o_ptr"])
+@triton.jit
+def tuned_sum(x_ptr, o_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.atomic_add(o_ptr + offs, tl.load(x_ptr + offs))
+
+
+def test_a_tensor_with_a_gradient_may_be_reset():
+    x, o = torch.randn(16), torch.zeros(16, requires_grad=True)
+    with trace() as t:
+        tuned_sum[(1,)](x, o, BLOCK=16)
+    assert torch.equal(o, x) and t.faults == []
+
+
 def test_heuristics():
     x, o = torch.randn(100), torch.empty(100)
     with trace() as t:

@@ -408,6 +408,46 @@ def test_order_goes_through_several_addresses(right, racing):
     assert racing or (x == 2 and o == 6)
 
 
+@triton.jit
+def told_by_a_swap(x_ptr, flag_ptr, o_ptr, WAS: tl.constexpr):
+    """Program 0 tells by a swap that takes place, or by one that does not; its flag is raised all the same."""
+    if tl.program_id(0) == 0:
+        tl.store(x_ptr, 7.0)
+        tl.atomic_cas(flag_ptr, WAS, 1)
+        tl.atomic_xchg(flag_ptr, 1, sem="relaxed")
+    else:
+        while tl.atomic_add(flag_ptr, 0) != 1:
+            pass
+        tl.store(o_ptr, tl.load(x_ptr))
+
+
+@pytest.mark.parametrize("was, racing", [(0, []), (3, ["x_ptr"])])
+def test_a_swap_tells_of_what_was_stored_if_it_takes_place(was, racing):
+    with trace() as t:
+        told_by_a_swap[(2,)](torch.zeros(1), zeros(1), torch.zeros(1), WAS=was)
+    assert [tensor for tensor in races(t) if tensor != "flag_ptr"] == racing
+
+
+def one_of_many_flags(x_ptr, flag_ptr, FLAGS: tl.constexpr, AT: tl.constexpr):
+    """Program 0 raises all flags in one atomic; program 1 waits for one of them."""
+    if tl.program_id(0) == 0:
+        tl.store(x_ptr, 1)
+        tl.atomic_add(flag_ptr + tl.arange(0, 32), 1, mask=tl.arange(0, 32) < FLAGS)
+    else:
+        while tl.atomic_add(flag_ptr + AT, 0) == 0:
+            pass
+        tl.store(x_ptr + 1, tl.load(x_ptr))
+
+
+@pytest.mark.parametrize("flags, at, racing", [(16, 15, []), (17, 15, []), (17, 16, ["x_ptr"])])
+def test_the_first_sixteen_addresses_of_an_atomic_order(flags, at, racing):
+    """More are a sum into many elements, and no flags."""
+    x = zeros(2)
+    with trace() as t:
+        one_of_many_flags[(2,)](x, zeros(32), FLAGS=flags, AT=at)
+    assert races(t) == racing and x.tolist() == [1, 1]
+
+
 # ----------------------------------------------------------------------------------------------------- a barrier
 
 

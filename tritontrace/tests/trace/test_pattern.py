@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tritontrace.tracing import pattern
 from tritontrace.tracing.pattern import LAST_OF_EQUALS, Shape, Shapes, count_each
 
 AXES = st.lists(st.sampled_from([1, 2, 4, 8, 16, 64]), min_size=0, max_size=3).map(tuple)
@@ -132,6 +133,18 @@ def test_a_shape_is_known_again_wherever_it_lies_and_no_other_is_taken_for_it():
     assert shapes.of("b", lanes * 2, None, 4, (8,)).extent == 60
     assert shapes.of("c", lanes, None, 4, (2, 4)).axes == (2, 4)
     assert shapes.of("d", lanes, None, 2, (8,)).itemsize == 2
+
+
+def test_shapes_are_forgotten_when_their_lanes_are_many(monkeypatch):
+    """At most 64 lanes are remembered, and one shape more: the third one is alone, and the fifth one comes to 63."""
+    monkeypatch.setattr(pattern, "MAX_LANES", 64)
+    monkeypatch.setattr(pattern, "_seen", {})
+    monkeypatch.setattr(Shapes, "lanes", 0)
+    shapes, remembered = Shapes(), []
+    for number, lanes in enumerate((32, 32, 32, 31, 5)):
+        shapes.of("a", np.arange(lanes) * 4 * (number + 1), None, 4, (lanes,))
+        remembered.append(len(pattern._seen))
+    assert remembered == [1, 2, 1, 2, 3]
 
 
 @pytest.mark.parametrize("lanes, aligned", [([0, 4, 8], True), ([0, 4, 6], False)])

@@ -4,7 +4,9 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from sentences import says
 
+from tritontrace.messages import say
 from tritontrace.tracing import KernelError, trace
 from tritontrace.ttir.hints import CONTIGUOUS, MULTIPLE, Promise, without
 from tritontrace.ttir.ir import Type
@@ -33,9 +35,8 @@ def rows_hinted(x_ptr, o_ptr, n, stride, BLOCK: tl.constexpr):
 def test_a_multiple_that_is_none_and_makes_loads_wider():
     (fault,) = faults_of(rows_hinted, 1031, grid=(3,))
     assert (fault.kind, fault.line) == ("hint", 2)
-    assert (
-        "program 1 computes 1031, which is no multiple of 16, against the hint `tl.multiple_of` of 16" in fault.sentence
-    )
+    facts = {"program": say("trace.program", index=1), "computed": say("trace.hint.number", value=1031, size=16)}
+    assert says(fault.sentence, "trace.hint.broken", function="tl.multiple_of", size=16, **facts)
     assert faults_of(rows_hinted, 1040, grid=(3,)) == []
 
 
@@ -79,17 +80,21 @@ def assumes(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize(
-    "kernel, said",
+    "kernel, id, parameters",
     [
-        (neighbours_hinted, "elements that do not follow one another, against the hint `tl.max_contiguous` of 16"),
-        (masks_hinted, "elements that differ, against the hint `tl.max_constancy` of 16"),
-        (length_hinted, "computes 1001, which is no multiple of 16"),
-        (assumes, "finds what `tl.assume` says to be false"),
+        (
+            neighbours_hinted,
+            "broken",
+            {"computed": say("trace.hint.follow"), "function": "tl.max_contiguous", "size": 16},
+        ),
+        (masks_hinted, "broken", {"computed": say("trace.hint.differ"), "function": "tl.max_constancy", "size": 16}),
+        (length_hinted, "broken", {"computed": say("trace.hint.number", value=1001, size=16)}),
+        (assumes, "assume", {}),
     ],
 )
-def test_other_hints_that_do_not_hold(kernel, said):
+def test_other_hints_that_do_not_hold(kernel, id, parameters):
     (fault,) = faults_of(kernel)
-    assert fault.kind == "hint" and said in fault.sentence
+    assert fault.kind == "hint" and says(fault.sentence, f"trace.hint.{id}", **parameters)
 
 
 @triton.jit
@@ -138,11 +143,8 @@ def turned(x_ptr, o_ptr, n, BARRIER: tl.constexpr, BLOCK: tl.constexpr):
 def test_a_load_of_what_other_threads_stored():
     (fault,) = faults_of(turned, False)
     assert (fault.kind, fault.between, fault.line) == ("race", "threads", 6)
-    assert fault.sentence.endswith(
-        "program 0 loads element 32 of `o_ptr`, which another of its threads may store in line 3, and no barrier stands between the "
-        "two (992 elements in all). The compiler chooses who holds what; on a GPU the load may come first: keep the values in a "
-        "variable, or write tl.debug_barrier() between the two, and in a loop behind the load, too."
-    )
+    stored = say("trace.line", line="3")
+    assert says(fault.sentence, "trace.race.threads", element=32, tensor="`o_ptr`", stored=stored, elements=992)
     assert faults_of(turned, True) == []
     assert faults_of(turned, False, num_warps=1) == []  # a warp's threads go step by step
 
@@ -243,8 +245,7 @@ def tuned(kernel, configs=TWO, start=0.0, **options):
 def test_a_tuned_launch_that_would_leave_other_numbers(kernel, start, options):
     found, out = tuned(kernel, start=start, **options)
     assert {fault.kind for fault in found} == {"tuning"}
-    zeroed = bool(options) and "though it does not start as zeros"
-    assert (zeroed or "runs all configurations on the same tensors") in found[0].sentence
+    assert found[0].sentence.id == f"trace.tuning.{'no_zeros' if options else 'other_numbers'}"
     with trace():
         alone = torch.full((100,), start)
         kernel[(2,)](torch.arange(100.0), alone, 100, BLOCK=64)
@@ -272,7 +273,8 @@ def test_a_tuned_launch_that_resets(kernel, start, options):
 
 def test_a_tuned_launch_that_ends_the_second_time():
     (fault,) = tuned(takes_a_ticket)[0]
-    assert fault.kind == "tuning" and "a second run ends in an error (kernel `takes_a_ticket`" in fault.sentence
+    assert fault.kind == "tuning" and fault.sentence.id == "trace.tuning.error"
+    assert fault.sentence.parameters["error"].startswith("kernel `takes_a_ticket`")
 
 
 @pytest.mark.parametrize("warps", [0, -4, 3, 48, 2.0, "4"])

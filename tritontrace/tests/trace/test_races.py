@@ -5,9 +5,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sentences import says
 
+from tritontrace.messages import Message, say
 from tritontrace.tracing import ordering, races
 from tritontrace.tracing.faults import Faults
+from tritontrace.tracing.memory import FIRST_WARP
 from tritontrace.tracing.ordering import Ordering, Sync
 from tritontrace.ttir.launching import Site
 
@@ -39,7 +42,8 @@ class Batch:
     duplicates: bool = False
     volatile: bool = False
     asked: bool = False
-    puts: np.ndarray | None = None  # (programs,) what each of them exchanges its elements for
+    puts: np.ndarray | None = None  # (programs, lanes) what elements are exchanged for
+    by: int = FIRST_WARP  # the threads that do it
 
     @property
     def turns(self) -> np.ndarray:
@@ -50,15 +54,17 @@ class Batch:
         return self.lanes[active], np.nonzero(active)[0]
 
     def exchanged(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        elements, rows = self.touched()
-        return elements, rows, self.puts[rows]
+        return *self.touched(), self.puts[self.lanes >= 0]
+
+    def threads(self) -> np.ndarray:
+        return np.full(self.programs.size, self.by)
 
 
 @dataclass
 class Launch:
     """Notes what is done, one thing after another; each operation is a line of its own unless one is given."""
 
-    turn: int = 0
+    turn: int = -1  # of what was done last
     regions: list[Region] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
     syncs: list[Sync] = field(default_factory=list)
@@ -67,17 +73,20 @@ class Launch:
         self.regions.append(Region(name, size))
         return self.regions[-1]
 
-    def do(self, op: str, region: Region, line: int, programs, lanes, duplicates: bool = False, puts=None) -> None:
+    def do(
+        self, op, region: Region, line: int, programs, lanes, duplicates: bool = False, puts=None, by=FIRST_WARP
+    ) -> None:
         """programs: one or several; lanes: elements that all of them touch, or (programs, lanes). "poll" is a volatile load,
-        "asked" an atomic whose result is used. puts: what each program exchanges its elements for."""
+        "asked" an atomic whose result is used. puts: what each program exchanges its elements for, or (programs, lanes)."""
         asked, volatile = op == "asked", op == "poll"
         op = {"poll": "load", "asked": "atomic"}.get(op, op)
         programs, lanes = np.atleast_1d(programs), np.atleast_1d(lanes)
         lanes = np.broadcast_to(lanes, (programs.size, lanes.shape[-1]))
         self.turn += 1
-        puts = None if puts is None else np.broadcast_to(puts, programs.size)
+        if puts is not None:
+            puts = np.broadcast_to(puts if np.ndim(puts) == 2 else np.reshape(puts, (-1, 1)), lanes.shape)
         site = Site("kernel", line, "source")
-        batch = Batch(op, site, region, programs, self.turn, lanes, duplicates, volatile, asked, puts)
+        batch = Batch(op, site, region, programs, self.turn, lanes, duplicates, volatile, asked, puts, by)
         self.batches.append(batch)
         self.turn += programs.size if op == "atomic" else 0
         np.add.at(region.loaded if op == "load" else region.stored, batch.touched()[0], 1)
@@ -91,19 +100,21 @@ class Launch:
     def exchange(self, region: Region, line: int, programs, lanes, puts) -> None:
         self.do("atomic", region, line, programs, lanes, puts=puts)
 
-    def sync(self, program: int, *addresses: int, acquire: bool = True, release: bool = True) -> None:
+    def sync(
+        self, program: int, *addresses: int, acquire: bool = True, release: bool = True, by: int = FIRST_WARP
+    ) -> None:
         self.turn += 1
-        self.syncs += [Sync(self.turn, program, address, acquire, release) for address in addresses]
+        self.syncs += [Sync(self.turn, program, address, acquire, release, threads=by) for address in addresses]
 
     def acquire(self, program: int, *addresses: int) -> None:
         self.sync(program, *addresses, release=False)
 
-    def release(self, program: int, *addresses: int) -> None:
-        self.sync(program, *addresses, acquire=False)
+    def release(self, program: int, *addresses: int, by: int = FIRST_WARP) -> None:
+        self.sync(program, *addresses, acquire=False, by=by)
 
-    def races(self, position=None) -> list[races.Race]:
+    def races(self, position=None, threads: bool = False) -> list[races.Race]:
         position = None if position is None else np.array(position)
-        return races.find(self.regions, self.batches, self.syncs, position)
+        return races.find(self.regions, self.batches, self.syncs, position, threads)
 
     def told(self, position=None) -> list[tuple]:
         """(line, who, element, the other one and what it did, all elements) of each race."""
@@ -188,6 +199,28 @@ def test_exchanges_that_an_order_holds_apart(launch, x):
 def test_only_elements_with_different_values_are_told(launch, x):
     launch.exchange(x, 1, [0, 1, 2], [[0, 1, 2], [2, 3, 4], [5, 6, 0]], [7, 7, 8])
     assert launch.told() == [(1, 2, 0, 0, "atomic", [0])]
+
+
+@pytest.mark.parametrize("differing", [3, 4])
+def test_elements_that_are_exchanged_for_different_values_are_told_apart(launch, x, differing):
+    """Two programs store to both elements, and let two others exchange them, one of the elements for different values."""
+    launch.store(x, 1, [0, 1], [3, 4])
+    for program in (0, 1):
+        launch.release(program, FLAG)
+    for program in (2, 3):
+        launch.acquire(program, FLAG)
+    launch.exchange(x, 2, [2, 3], [3, 4], np.where(np.array([[3, 4]]) == differing, [[5], [6]], 5))
+    assert launch.told() == [(1, 1, 3, 0, "store", [3, 4]), (2, 3, differing, 2, "atomic", [differing])]
+
+
+@pytest.mark.parametrize("differing", [3, 4])
+def test_stores_alike_and_exchanges_alike_are_told_apart(launch, x, differing):
+    """Two programs store to both elements, the same value to `differing` alone; two exchange them, and there for different values."""
+    one = np.array([[3, 4]]) == differing
+    launch.do("store", x, 1, [0, 1], [3, 4], False, np.where(one, 7, [[7], [8]]))
+    launch.exchange(x, 2, [2, 3], [3, 4], np.where(one, [[5], [6]], 5))
+    (stores, alike), (exchanges, _) = [(race.elements.tolist(), race.alike) for race in launch.races()][:2]
+    assert (stores, alike, exchanges) == ([7 - differing], False, [3, 4])
 
 
 def test_lanes_of_one_exchange(launch, x):
@@ -478,6 +511,95 @@ def test_a_barrier_of_all_programs(launch, x):
     assert {told[0] for told in launch.told()} == {2, 3}
 
 
+# ----------------------------------------------------------------------------------------------------- threads that lag behind
+
+
+@pytest.mark.parametrize("program", [0, 1])
+@pytest.mark.parametrize("released, hasty", [(True, True), (False, False)])
+def test_who_tells_of_an_access_before_its_threads_have_made_it(launch, x, program, released, hasty):
+    """Threads 7 of `program` store, and threads 9 release a flag. Without the release there is a race as ever."""
+    other = 1 - program
+    launch.do("store", x, 1, program, 3, by=7)
+    if released:
+        launch.release(program, FLAG, by=9)
+    launch.acquire(other, FLAG)
+    launch.do("load", x, 2, other, 3, by=7)
+    assert bool(launch.races()) == (not released)  # if all threads were one
+    (race,) = launch.races(threads=True)
+    assert (race.site.line, race.program, race.other) == (2 - program, 1, 0) if program else (2, 1, 0)
+    assert race.hasty == ((program, "store", 1) if hasty else None)
+
+
+@pytest.mark.parametrize("lanes", [[3, 4], [4, 3]])
+@pytest.mark.parametrize("hasty", [True, False])
+def test_what_is_said_of_a_race_is_true_of_its_element(launch, x, lanes, hasty):
+    """Program 0 stores to element 3 and program 1 adds to element 4; program 2 loads both, and the first lane is named."""
+    launch.do("store", x, 1, 0, 3, by=7)
+    launch.do("atomic", x, 2, 1, 4, by=8)
+    for program in (0, 1) if hasty else (2,):
+        launch.release(program, FLAG, by=9)
+    launch.acquire(2, FLAG)
+    launch.load(x, 3, 2, lanes)
+    (race,) = launch.races(threads=True)
+    first = {3: (0, "store", 1), 4: (1, "atomic", 2)}[lanes[0]]
+    assert (race.element, race.other, race.updated) == (lanes[0], first[0], lanes[0] == 4)
+    assert race.elements.tolist() == [3, 4] and race.hasty == (first if hasty else None)
+
+
+def test_the_access_that_is_named_is_the_hasty_one(launch, x):
+    """Two programs store to one element, one after the other, and both tell a third one too early: the later one is named."""
+    for program in (1, 0):
+        launch.do("store", x, program, program, 3, by=7)
+        launch.release(program, FLAG, by=9)
+        launch.acquire(1 - program, FLAG)
+    launch.acquire(2, FLAG)
+    launch.load(x, 3, 2, 3)
+    race = launch.races(threads=True)[-1]
+    assert (race.site.line, race.other, race.hasty) == (3, 1, (1, "store", 1))
+
+
+# ----------------------------------------------------------------------------------------------------- far-off atomics
+
+
+def test_of_every_other_program_the_atomic_nearest_to_a_load_is_compared(launch, x):
+    """Programs 2 to 5 add to elements twice, in lines 20 and 21, 30 and 31, ... and then program 1, which lets program 0 load. So
+    the atomics beside the load are in order, and of each of the others the second one is told."""
+    for program in (2, 3, 4, 5, 1):
+        for line in (10 * program, 10 * program + 1):
+            launch.do("atomic", x, line, program, [2, 3] if program != 4 else [2])
+    launch.release(1, FLAG)
+    launch.acquire(0, FLAG)
+    launch.load(x, 1, 0, [2, 3])
+    assert launch.told() == [
+        (21, 2, 2, 0, "load", [2, 3]),
+        (31, 3, 2, 0, "load", [2, 3]),
+        (41, 4, 2, 0, "load", [2]),
+        (51, 5, 2, 0, "load", [2, 3]),
+    ]
+
+
+@pytest.mark.parametrize("program", [0, 2])
+def test_the_first_atomic_of_all_is_compared(launch, x, program):
+    """It is far from a load, and no other one is out of order."""
+    launch.do("atomic", x, 1, program, 3)
+    launch.do("atomic", x, 2, 1, 3)
+    launch.release(1, FLAG)
+    launch.acquire(3, FLAG)
+    launch.load(x, 3, 3, 3)
+    assert launch.told() == [(3, 3, 3, program, "store", [3])]
+
+
+def test_far_off_atomics_of_elements_that_race_anyway_are_passed_over(launch, x):
+    """Program 2 adds to both elements, far from the loads. Of element 2 a race is told already: program 4 stores to it."""
+    launch.do("atomic", x, 1, 2, [2, 3])
+    launch.do("atomic", x, 2, 1, [2, 3])
+    launch.release(1, FLAG)
+    launch.acquire(0, FLAG)
+    launch.load(x, 3, 0, [2, 3])
+    launch.store(x, 4, 4, 2)
+    assert launch.told() == [(1, 2, 3, 0, "load", [3]), (4, 4, 2, 2, "store", [2])]
+
+
 # ----------------------------------------------------------------------------------------------------- against brute force
 
 
@@ -525,7 +647,7 @@ def all_races(launch: Launch, position) -> dict[tuple[str, int], set[int]]:
     contested = {}  # what atomics do to each element, if nobody asks: one value that they put there, or several, or more than that
     for batch, program, _, elements in events:
         for element in elements if batch.op == "atomic" and not batch.asked else ():
-            does = None if batch.puts is None else int(batch.puts[batch.programs.tolist().index(program)])
+            does = None if batch.puts is None else int(batch.puts[batch.programs.tolist().index(program), 0])
             contested.setdefault((batch.region.name, element), set()).add(does)
     for number, one in enumerate(events):
         for other in events[number + 1 :]:
@@ -613,6 +735,8 @@ class Untouched(Batch):
     def touched(self):
         raise AssertionError("nobody needs to look")
 
+    turns = property(touched)
+
 
 @pytest.fixture
 def work(monkeypatch) -> dict[str, int]:
@@ -646,10 +770,12 @@ def work(monkeypatch) -> dict[str, int]:
 
 
 def test_where_no_element_is_touched_twice_nobody_looks(launch, work):
-    x, o = launch.tensor("x", 1024), launch.tensor("o", 1024)
-    launch.load(x, 1, np.arange(4), np.arange(1024).reshape(4, 256))
-    launch.load(x, 2, np.arange(4), np.arange(1024))
+    x, y, o = launch.tensor("x", 1024), launch.tensor("y", 1024), launch.tensor("o", 1024)
+    for tensor in (x, y):
+        launch.load(tensor, 1, np.arange(4), np.arange(1024).reshape(4, 256))
+        launch.load(tensor, 2, np.arange(4), np.arange(1024))
     launch.store(o, 3, np.arange(4), np.arange(1024).reshape(4, 256))
+    y.stored = None  # nobody counted
     for batch in launch.batches:
         batch.__class__ = Untouched
     assert launch.races() == []
@@ -661,9 +787,22 @@ def test_in_place_compares_nothing(launch, work):
     launch.load(x, 1, np.arange(1024), lanes)
     launch.store(x, 2, np.arange(1024), lanes)
     launch.do("atomic", launch.tensor("count", 1), 3, np.arange(1024), [0])
+    sums = launch.tensor("sums", 1024)
+    launch.do("atomic", sums, 4, np.arange(1024), np.arange(1024)[:, None])
+    launch.load(sums, 5, np.arange(1024), np.arange(1024)[:, None])
     launch.syncs += [Sync(launch.turn + i, i, FLAG, True, True) for i in range(1024)]
     assert launch.races() == []
     assert not any(work.values())
+
+
+def test_accesses_are_looked_at_some_at_a_time(launch, x, monkeypatch):
+    """Never more than AT_ONCE and one batch: of batches of 3, 1, 3, 1 and 2 accesses, two together make 4."""
+    monkeypatch.setattr(races, "AT_ONCE", 4)
+    for lanes in (3, 1, 3, 1, 2):
+        launch.load(x, 1, 0, np.arange(lanes))
+    history = races.History(x, launch.batches, None, False)
+    assert [elements.tolist() for elements, _ in history.touched()] == [[0, 1, 2, 0], [0, 1, 2, 0], [0, 1]]
+    assert [rows.tolist() for _, rows in history.touched()] == [[0, 0, 0, 1], [2, 2, 2, 3], [4, 4]]
 
 
 def test_elements_with_the_same_accesses_are_compared_once(launch, work):
@@ -727,6 +866,8 @@ def test_programs_that_spin_make_no_new_clocks(launch, work):
 
 # ----------------------------------------------------------------------------------------------------- sentences
 
+UNINITIALISED = "trace.value.uninitialised"
+
 
 @pytest.fixture
 def faults(launch, x) -> Faults:
@@ -743,8 +884,8 @@ def begin(faults: Faults, launch: Launch, parameters: dict, grid=(4, 2, 1), posi
     faults.begin_launch(number, grid, arena, parameters, position)
 
 
-def said(faults: Faults) -> list[str]:
-    return [fault.sentence.removeprefix("kernel `kernel`, ") for fault in faults.report()]
+def program(*index: int) -> Message:
+    return say("trace.program", index=index)
 
 
 def test_sentences_of_races(launch, x, faults):
@@ -756,18 +897,25 @@ def test_sentences_of_races(launch, x, faults):
     launch.do("atomic", x, 6, 3, 1)
     launch.exchange(x, 7, [0, 1], 3, [1, 2])
     faults.races(launch.batches, launch.syncs)
-    unknown = "On a GPU nobody knows which comes first: use two launches, or another output tensor."
-    last = "On a GPU nobody knows which comes last: give each program its own elements, or use an atomic."
-    assert said(faults) == [
-        "line 7: `source`: program (1, 0) updates element 3 of `x`, and so does program (0, 0); one of the two replaces what is there, "
-        "as a store does. On a GPU nobody knows which comes last: give each program its own elements, or add with tl.atomic_add.",
-        "line 5: `source`: program (3, 0) stores to element 4 of `x` from several positions of a block at once. Only one of the "
-        "values stays: give each its own element, or reduce first.",
-        f"line 6: `source`: program (3, 0) stores to element 1 of `x`, and so does program (0, 0). {last}",
-        f"line 1: `source`: program (1, 1) stores to element 1 of `x`, and so does program (3, 0) (2 elements in all). {last}",
-        f"line 2: `source`: program (2, 1) loads element 2 of `x`, to which program (1, 1) stores in the same launch. {unknown}",
-        "line 4: `source`: program (3, 1) stores to element 7 of `x`, which more than one other program loads in the same "
-        f"launch. {unknown}",
+    races = [
+        (7, "replaces", 3),
+        (5, "lanes", 4),
+        (6, "stores", 1),
+        (1, "stores", 1),
+        (2, "loads_stored", 2),
+        (4, "writes_loaded", 7),
+    ]
+    assert [
+        (fault.line, fault.sentence.id.removeprefix("trace.race."), fault.sentence.parameters["element"])
+        for fault in faults.report()
+    ] == races
+    parameters = [fault.sentence.parameters for fault in faults.report()]
+    assert [each["elements"] for each in parameters] == [1, 1, 1, 2, 1, 1]
+    assert [each["program"] for each in parameters] == [
+        *(program(1, 0), program(3, 0), program(3, 0), program(1, 1), program(2, 1), program(3, 1))
+    ]
+    assert [each.get("other") for each in parameters] == [
+        *(program(0, 0), None, program(0, 0), program(3, 0), program(1, 1), say("trace.several"))
     ]
     assert {(fault.kind, fault.tensor, fault.kernel) for fault in faults.report()} == {("race", "x", "kernel")}
 
@@ -780,8 +928,9 @@ def test_a_fault_is_told_once_for_all_launches(launch, x, faults):
     begin(faults, again, {"x_ptr": longer}, number=1)
     again.store(longer, 1, [0, 1], [1, 2, 3])
     faults.races(again.batches, [])
-    (sentence,) = said(faults)
-    assert "program (3, 0) stores to element 1 of `x`, and so does program (2, 0) (3 elements in all)" in sentence
+    (fault,) = faults.report()
+    facts = {"program": program(3, 0), "element": 1, "other": program(2, 0), "elements": 3}
+    assert says(fault.sentence, "trace.race.stores", **facts)
 
 
 def test_what_nobody_wrote_is_told_of_the_first_program(launch, x, faults):
@@ -789,14 +938,12 @@ def test_what_nobody_wrote_is_told_of_the_first_program(launch, x, faults):
     for programs, elements in (([5, 3], [0, 1]), ([2, 6], [5, 6]), ([4, 7], [5, 7])):
         batch = Batch("load", site, x, np.array(programs), 1, np.array(elements)[:, None])
         faults.uninitialised(batch, *batch.touched())
-    assert said(faults) == [
-        "line 1: `source`: program (2, 0) loads element 5 of `x`, which torch.empty made and nothing has written (5 elements in "
-        "all). Write it first, or start from torch.zeros."
-    ]
+    (fault,) = faults.report()
+    assert says(fault.sentence, UNINITIALISED, program=program(2, 0), element=5, elements=5)
     faults = Faults()
     begin(faults, launch, {"x_ptr": x}, position=np.arange(8)[::-1])
     faults.uninitialised(batch, *batch.touched())
-    assert "program (3, 1) loads element 7" in said(faults)[0]
+    assert says(faults.report()[0].sentence, UNINITIALISED, program=program(3, 1), element=7)
 
 
 def test_elements_that_become_smaller_in_between(launch, x, faults):
@@ -805,26 +952,22 @@ def test_elements_that_become_smaller_in_between(launch, x, faults):
     x.refine(2)
     batch = Batch("load", Site("kernel", 1, "source"), x, np.array([0]), 1, np.array([[0, 15]]))
     faults.uninitialised(batch, *batch.touched())
-    assert "(5 elements in all)" in said(faults)[0]
+    assert says(faults.report()[0].sentence, UNINITIALISED, elements=5)
 
 
 def test_an_input_that_is_stored_to(launch, x, faults):
     batch = Batch("store", Site("kernel", 1, "source"), x, np.array([4, 1]), 1, np.array([[1], [2]]))
     faults.input_changed(batch)
-    assert said(faults) == [
-        "line 1: `source`: program (1, 0) stores to `x`, which is an input (2 elements in all). Write to a tensor of your own."
-    ]
+    (fault,) = faults.report()
+    assert says(fault.sentence, "trace.value.input_changed", program=program(1, 0), tensor="`x`", elements=2)
 
 
-@pytest.mark.parametrize("op, does", [("load", "loads from"), ("store", "stores to"), ("atomic", "updates")])
-def test_misaligned(x, faults, op, does):
+@pytest.mark.parametrize("op", ["load", "store", "atomic"])
+def test_misaligned(x, faults, op):
     fault = faults.misaligned(op, Site("kernel", 1, "source"), x, 2, 12, 8)
     assert (fault.kind, fault.line, fault.tensor) == ("misaligned", 1, "x")
-    assert fault.sentence == (
-        f"kernel `kernel`, line 1: `source`: program (2, 0) {does} an element of 8 bytes at byte 12 of `x`, which is no multiple "
-        'of 8: a GPU stops with "misaligned address". Is a pointer cast to a wider type? It may move by multiples of 8 bytes '
-        "alone."
-    )
+    facts = {"program": program(2, 0), "does": say(f"trace.verb.{op}"), "itemsize": 8, "byte": 12}
+    assert says(fault.sentence, "trace.out_of_bounds.misaligned", **facts)
     assert faults.report() == [fault]
 
 
@@ -833,14 +976,12 @@ def test_a_wild_access_is_booked_on_the_tensor_of_its_line(launch, x, faults):
     x.start, y.start = 4096, 8192
     wild, site = np.array([10**9, 10**9 + 4]), Site("kernel", 7, "tl.load(p)")
     launch.load(y, 7, 0, 2)
-    assert (
-        "of `x`, which has 8 elements (2 of 2 positions are outside)"
-        in faults.out_of_bounds("load", site, wild, 4, 6).sentence
-    )
+    fault = faults.out_of_bounds("load", site, wild, 4, 6)
+    assert says(fault.sentence, "trace.out_of_bounds.outside", tensor="`x`", size=8, outside=2, positions=2)
     fault = faults.out_of_bounds("load", site, wild, 4, 6, launch.batches)
-    assert fault.tensor == "y" and "program (2, 1) loads from element" in fault.sentence
+    assert fault.tensor == "y" and fault.sentence.parameters["program"] == program(2, 1)
     named = faults.out_of_bounds("load", Site("kernel", 8, "tl.load(x_ptr + 3)"), wild, 4, 6, launch.batches)
     assert named.tensor == "x"
     none = Launch()
     begin(faults, none, {})
-    assert "was given no tensor" in faults.out_of_bounds("load", site, wild, 4, 0).sentence
+    assert says(faults.out_of_bounds("load", site, wild, 4, 0).sentence, "trace.out_of_bounds.no_tensor")

@@ -649,6 +649,13 @@ def test_a_live_notebook_gets_a_drawing_and_its_caption_as_text(multiplied, monk
     assert figure._repr_mimebundle_()[0]["image/png"] == before, "the caption is drawn again"
 
 
+def test_what_was_shown_holds_no_bitmap(multiplied, monkeypatch):
+    monkeypatch.setattr("tritontrace.picture.live", lambda: True)
+    figure = multiplied[3].heatmap(multiplied[0])
+    shown = figure._repr_mimebundle_(), figure._repr_png_()  # as IPython asks for both
+    assert all(shown) and {id(text._renderer) for text in figure.findobj(Text)} == {id(None)}
+
+
 def test_long_captions_are_wrapped():
     figure = Picture(4, 3)
     figure.subplots()

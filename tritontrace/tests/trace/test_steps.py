@@ -88,10 +88,10 @@ def through_memory(order_ptr, x_ptr, o_ptr, AGAIN: tl.constexpr, MASKED: tl.cons
 def test_lanes_that_lie_anyhow_read_what_they_have_stored(again, masked):
     """Programs whose lanes lie in different ways; in each, a lane loads its own element, or another lane's."""
     g = torch.Generator().manual_seed(0)
-    order = torch.cat([torch.randperm(128, generator=g) for _ in range(2)]).int()
-    x, o = torch.zeros(256, dtype=torch.int32), torch.empty(256, dtype=torch.int32)
+    order = torch.cat([torch.randperm(128, generator=g) for _ in range(10)]).int()
+    x, o = torch.zeros(1280, dtype=torch.int32), torch.empty(1280, dtype=torch.int32)
     with trace({"x": x}) as t:
-        through_memory[(2,)](order, x, o, AGAIN=again, MASKED=masked, BLOCK=128)
+        through_memory[(10,)](order, x, o, AGAIN=again, MASKED=masked, BLOCK=128)
     assert {fault.between for fault in t.faults} == (set() if again else {"threads"})
 
 

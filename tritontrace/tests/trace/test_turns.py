@@ -1,5 +1,7 @@
 """Programs that wait for one another take turns; who waits for what nobody does is told so."""
 
+import contextlib
+
 import pytest
 import torch
 import triton
@@ -77,6 +79,34 @@ def test_two_that_wait_for_each_other():
         trace(),
     ):
         each_waits_for_the_other[(2,)](torch.zeros(2, dtype=torch.int32))
+
+
+@triton.jit
+def counts_while_another_waits(flag_ptr, count_ptr, o_ptr, HOW: tl.constexpr):
+    """The loop of program 1 carries nothing: that it gets on shows in memory alone."""
+    i = tl.arange(0, 512)
+    if tl.program_id(0) == 0:
+        while tl.atomic_add(flag_ptr, 0) == 0:
+            pass
+        tl.store(o_ptr, tl.load(count_ptr))
+    else:
+        while tl.load(count_ptr, volatile=True) < 512 * 20:
+            if HOW == "store":
+                tl.store(count_ptr, tl.load(count_ptr) + 512)
+            if HOW == "one atomic":
+                tl.atomic_add(count_ptr, 512)
+            if HOW == "many lanes":
+                tl.atomic_add(count_ptr + 0 * i, 1)
+        tl.debug_barrier()
+        tl.atomic_xchg(flag_ptr, 1)
+
+
+@pytest.mark.parametrize("how", ["store", "one atomic", "many lanes"])
+def test_whoever_changes_memory_gets_on(how):
+    flag, count, o = (torch.zeros(1, dtype=torch.int32) for _ in range(3))
+    with trace():
+        counts_while_another_waits[(2,)](flag, count, o, HOW=how)
+    assert o.item() == 512 * 20
 
 
 @triton.jit
@@ -174,3 +204,101 @@ def test_atomics_that_change_nothing_for_long_are_no_waiting():
     with trace():
         running_maximum[(4,)](x, maximum, rises, 500)
     assert maximum.item() == x.max() and rises.sum() >= 1
+
+
+# ----------------------------------------------------------------------------------------------------- who takes turns
+
+
+@triton.jit
+def adds_unasked(c_ptr, x_ptr):
+    tl.atomic_add(c_ptr, 1)
+
+
+@triton.jit
+def adds_and_asks(c_ptr, x_ptr):
+    tl.store(x_ptr + tl.program_id(0), tl.atomic_add(c_ptr, 1))
+
+
+@triton.jit
+def adds_in_a_while(c_ptr, x_ptr):
+    i = 0
+    while i < tl.load(x_ptr):
+        tl.atomic_add(c_ptr, 1)
+        i += 1
+
+
+@triton.jit
+def adds_in_a_for(c_ptr, x_ptr):
+    for _ in range(2):
+        tl.atomic_add(c_ptr, 1)
+
+
+@triton.jit
+def looks(c_ptr, x_ptr):
+    tl.store(x_ptr + tl.program_id(0), tl.load(c_ptr, volatile=True))
+
+
+@triton.jit
+def looks_and_adds(c_ptr, x_ptr):
+    tl.store(x_ptr + tl.program_id(0), tl.load(c_ptr, volatile=True))
+    tl.atomic_add(c_ptr, 1)
+
+
+@triton.jit
+def adds_and_looks(c_ptr, x_ptr):
+    tl.atomic_add(c_ptr, 1)
+    tl.store(x_ptr + tl.program_id(0), tl.load(c_ptr, volatile=True))
+
+
+@triton.jit
+def counts_in_a_while(c_ptr, x_ptr):
+    i = 0
+    while i < tl.load(x_ptr):
+        i += tl.load(c_ptr + 1)
+
+
+@triton.jit
+def looks_in_a_while(c_ptr, x_ptr):
+    i = 0
+    while i < tl.load(c_ptr, volatile=True):
+        i += 1
+    tl.store(x_ptr + tl.program_id(0), i)
+
+
+@triton.jit(noinline=True)
+def looked_up(c_ptr):
+    return tl.load(c_ptr, volatile=True)
+
+
+@triton.jit
+def has_it_looked_up_in_a_while(c_ptr, x_ptr):
+    i = 0
+    while i < looked_up(c_ptr):
+        i += 1
+    tl.store(x_ptr + tl.program_id(0), i)
+
+
+@pytest.mark.parametrize(
+    "kernel, waits",
+    [
+        (adds_unasked, False),
+        (adds_and_asks, True),
+        (adds_in_a_while, True),
+        (adds_in_a_for, False),
+        (looks, False),
+        (looks_and_adds, True),
+        (adds_and_looks, True),
+        (counts_in_a_while, False),
+        (looks_in_a_while, True),
+        (has_it_looked_up_in_a_while, True),
+    ],
+)
+def test_who_may_learn_of_others_takes_turns(kernel, waits):
+    """Of programs that do, no sample is taken."""
+    c, x = torch.ones(2, dtype=torch.int32), torch.ones(4, dtype=torch.int32)
+    with contextlib.ExitStack() as stack:
+        if waits:
+            stack.enter_context(pytest.raises(KernelError, match="wait for one another"))
+        t = stack.enter_context(trace(sample=2))
+        kernel[(4,)](c, x)
+    assert t.launches[0].sampled_from == (0 if waits else 4)

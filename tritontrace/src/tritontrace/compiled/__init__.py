@@ -33,6 +33,8 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
+import numpy as np
+import torch
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
@@ -48,7 +50,7 @@ from tritontrace.compiled.text import NotThere, Text
 from tritontrace.gpu import NAMES, SHARED_BYTES, datasheet
 from tritontrace.results import Compiled, Warps
 from tritontrace.ttir.frontend import ALIGNED, OPTIONS, Front, NotAnArgument, flat_values, front_of
-from tritontrace.ttir.launching import grid_of, is_descriptor
+from tritontrace.ttir.launching import grid_of, is_descriptor, plain
 
 __all__ = [
     "OPTIONS",
@@ -63,7 +65,7 @@ __all__ = [
 ]
 
 OLDEST = 70  # Triton compiles for Volta and newer; the assembler would take older ones too
-PROGRAMS, TOGETHER = 4, 16  # programs of a launch whose threads are looked at, and of these at a time
+PROGRAMS, TOGETHER = 4, 32  # programs of a launch whose threads are looked at, and of these at a time
 SPILL_BYTES = 16  # of a thread: a register or two set aside once costs nothing that could be measured
 
 
@@ -163,8 +165,8 @@ def warps_for(
     grid       as at the launch;  programs  how many of it are looked at: the first, the last, and others between. None: all
     kwargs     as compile_for takes them
 
-    The compiler's PTX is run for these programs' threads as far as addresses go, with these arguments. Addresses and loops that depend
-    on data are unknown. Returns a Warps, which shows itself. What the compiler refuses comes back as a complaint. Raises TypeError if
+    The compiler's PTX is run for these programs' threads as far as addresses go, with these arguments, and with the indices that
+    stand in the tensors now. Returns a Warps, which shows itself. What the compiler refuses comes back as a complaint. Raises TypeError if
     `kernel` is not a kernel, ValueError if `gpu` is neither an architecture nor a GPU.
 
     >>> found = warps_for(copy, x, y, 1000, BLOCK=1024)  # 1,000 is no multiple of 16, so that lanes move one element at a time
@@ -184,40 +186,42 @@ def warps_all(jobs: Sequence[tuple[Any, tuple, dict[str, Any], str, Any]], secon
     >>> [found.requests[0].lane_bytes for found in warps_all(jobs, seconds=60)]
     [4, 16]
     """
-    found: list[Warps] = []
+    counted: list[Warps] = []
+    jobs = [(*job, _architecture(gpu), grid) for *job, gpu, grid in jobs]
     deadline = time.monotonic() + seconds
-    while len(found) < len(jobs):
-        todo = jobs[len(found) :]
-        found += map(warps.from_data, answers(lambda *job: asdict(_warps(*job)), todo, deadline))
-        if len(found) < len(jobs):
-            kernel, _, _, gpu, _ = jobs[len(found)]
+    while len(counted) < len(jobs):
+        todo = jobs[len(counted) :]
+        counted += map(warps.from_data, answers(lambda *job: asdict(_warps(*job)), todo, deadline))
+        if len(counted) < len(jobs):
+            kernel, _, _, gpu, _ = jobs[len(counted)]
             why = (
                 "the compiler crashed on it" if time.monotonic() < deadline else f"too slow, the limit is {seconds:g} s"
             )
             name = undecorated(kernel).fn.__name__
-            found.append(Warps(name, gpu, 0, f"kernel `{name}`: {why}."))
-    return found
+            counted.append(Warps(name, gpu, 0, f"kernel `{name}`: {why}."))
+    return counted
 
 
 def _warps(
     kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str, grid: Any, programs: int | None = PROGRAMS
 ) -> Warps:
-    found, built = _compile(kernel, args, kwargs, gpu)
+    facts, built = _compile(kernel, args, kwargs, gpu)
     if built is None:
-        return Warps(found.kernel, gpu, 0, found.complaint)
+        return Warps(facts.kernel, gpu, 0, facts.complaint)
     function, arguments, options = resolve(kernel, args, kwargs)
     front = kernel if isinstance(kernel, Front) else front_of(function, arguments, options)
     named, code = list(numbers_of(front, arguments)), ptx.parse(built.asm["ptx"])
     values = [value for _, value in named]
-    sizes = grid_of(found.kernel, grid, arguments)
+    sizes = grid_of(facts.kernel, grid, arguments)
     chosen = warps.programs_of(sizes, programs)
     batches = [chosen[first : first + TOGETHER] for first in range(0, len(chosen), TOGETHER)]
-    threads = [ptx.Threads(code, values, batch, sizes) for batch in batches]
+    memory = ptx.Contents(_contents(front, arguments))
+    threads = [ptx.Threads(code, values, batch, sizes, memory) for batch in batches]
     accesses = chain.from_iterable(each.run() for each in threads)
     requests, passes = warps.counted(Places(function, arguments), accesses)
     unaligned = list(dict.fromkeys(name for name, value in named if value is not None and value % ALIGNED))
     whole = all(each.whole for each in threads)
-    return Warps(found.kernel, gpu, len(chosen), "", requests, passes, unaligned, whole)
+    return Warps(facts.kernel, gpu, len(chosen), "", requests, passes, unaligned, whole)
 
 
 def numbers_of(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[str, int | None]]:
@@ -229,6 +233,13 @@ def numbers_of(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[str, i
             yield name, value.data_ptr()
         else:
             yield name, int(value) if isinstance(value, int) else None
+
+
+def _contents(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[int, np.ndarray]]:
+    """The address and the bytes of each tensor's storage that lies in this machine's memory."""
+    for _, value in flat_values(front, arguments):
+        if hasattr(value, "data_ptr") and (storage := plain(value).untyped_storage()).device.type == "cpu":
+            yield storage.data_ptr(), torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
 
 
 def _assembled(kernel: Any, args: tuple, kwargs: dict[str, Any], gpu: str) -> Any:

@@ -1,14 +1,16 @@
 """PTX, run for the threads of some programs as far as addresses go: where each thread loads and stores.
 
-Whole numbers, comparisons and branches are computed for all threads at once. What was loaded and what is a float stays unknown,
-and so does all that is made of it. An unknown branch is not taken, and an unknown mask lets every thread through.
+Whole numbers, comparisons and branches are computed for all threads at once. What is loaded of tensors, such as an index, is what
+stands there now. What is a float, or comes from elsewhere, stays unknown, and so does all that is made of it. An unknown branch is not
+taken, and an unknown mask lets every thread through.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -47,14 +49,18 @@ class _Instruction:
     guard: str  # the predicate that lets it run, with "!" before it if it must be false; "" for always
     frames: tuple[Frame, ...]
 
-    @property
+    @cached_property
+    def parts(self) -> list[str]:
+        return self.name.split(".")
+
+    @cached_property
     def moves(self) -> bool:
         """Whether it loads from global or shared memory, or stores to it."""
         if self.is_table or self.parts[0] not in MOVING:
             return self.copies
         return any(part.partition("::")[0] in ("global", "shared") for part in self.parts)
 
-    @property
+    @cached_property
     def copies(self) -> bool:
         return self.name.startswith(("cp.async.ca.", "cp.async.cg."))
 
@@ -63,11 +69,12 @@ class _Instruction:
         """Whether it loads from a table of libdevice's sin and cos."""
         return self.name.startswith("ld.global.nc") and not self.operands[0].startswith("{")
 
-    @property
-    def parts(self) -> list[str]:
-        return self.name.split(".")
+    @cached_property
+    def leads_on(self) -> bool:
+        """Whether it says what runs next."""
+        return self.parts[0] in ("bra", "ret", "exit")
 
-    @property
+    @cached_property
     def written(self) -> list[str]:
         if self.parts[0] in ("st", "red", "stmatrix", "bra") or self.copies or not self.operands:
             return []
@@ -91,11 +98,12 @@ OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*")
 
 @dataclass
 class Code:
-    """The instructions of a kernel that addresses depend on. threads: of a program."""
+    """The instructions of a kernel that addresses depend on, and the registers. threads: of a program."""
 
-    instructions: list[_Instruction] = field(default_factory=list)
-    labels: dict[str, int] = field(default_factory=dict)
-    threads: int = 128
+    instructions: list[_Instruction]
+    labels: dict[str, int]
+    registers: set[str]
+    threads: int
 
 
 def parse(ptx: str) -> Code:
@@ -113,19 +121,20 @@ def parse(ptx: str) -> Code:
                 every.append(
                     _Instruction(name, tuple(OPERAND.findall(operands or "")), (negated or "") + (guard or ""), frames)
                 )
-    wanted = _needed(every)
+    wanted, registers = _needed(every)
     at = np.concatenate([[0], np.cumsum(wanted)]).astype(int)  # of a place among all, its place among the wanted
     threads = re.search(r"\.(?:reqntid|maxntid) (\d+)", ptx)
     return Code(
         [each for each, want in zip(every, wanted, strict=True) if want],
         {label: int(at[place]) for label, place in labels.items()},
+        registers,
         int(threads[1]) if threads else 128,
     )
 
 
-def _needed(every: Sequence[_Instruction]) -> list[bool]:
-    """Which instructions have a say in where a load, a store or a branch goes."""
-    wanted = [each.moves or each.parts[0] in ("bra", "ret", "exit") for each in every]
+def _needed(every: Sequence[_Instruction]) -> tuple[list[bool], set[str]]:
+    """Which instructions have a say in where a load, a store or a branch goes, and which registers."""
+    wanted = [each.moves or each.leads_on for each in every]
     registers = {name for each, want in zip(every, wanted, strict=True) if want for name in each.read}
     more = True
     while more:
@@ -134,7 +143,24 @@ def _needed(every: Sequence[_Instruction]) -> list[bool]:
             if not wanted[i] and registers.intersection(each.written):
                 wanted[i] = more = True
                 registers.update(each.read)
-    return wanted
+    return wanted, registers
+
+
+class Contents:
+    """What stands in tensors now. parts: the address of each storage, and its bytes."""
+
+    def __init__(self, parts: Iterable[tuple[int, np.ndarray]]):
+        self._parts = list(parts)
+
+    def at(self, addresses: np.ndarray, active: np.ndarray, size: int) -> Known:
+        """The whole numbers of `size` bytes that the active threads load; None if one of them lies outside of all."""
+        numbers, missing = np.zeros(addresses.shape, np.uint64), active.copy()
+        for start, content in self._parts:
+            inside = missing & (addresses >= start) & (addresses + size <= start + len(content))
+            for byte in range(size):
+                numbers[inside] |= content[addresses[inside] - start + byte].astype(np.uint64) << np.uint64(8 * byte)
+            missing &= ~inside
+        return None if missing.any() else numbers.view(np.int64)
 
 
 # ----------------------------------------------------------------------------------------------------- running
@@ -144,12 +170,14 @@ class Threads:
     """The threads of some programs, which run the same code.
 
     values     of the kernel's arguments, in their order; None for what is no whole number
-    programs   (n, 3): their places in the grid
+    programs   (n, 3): their places in the grid;  memory  of the tensors
     whole      whether every loop came to its end
     """
 
-    def __init__(self, code: Code, values: Sequence[int | None], programs: np.ndarray, grid: Sequence[int]):
-        self.code, self.values, self.whole = code, values, True
+    def __init__(
+        self, code: Code, values: Sequence[int | None], programs: np.ndarray, grid: Sequence[int], memory: Contents
+    ):
+        self.code, self.values, self.memory, self.whole = code, values, memory, True
         self._count = code.threads * len(programs)
         thread = np.tile(np.arange(code.threads), len(programs))
         places = np.repeat(programs, code.threads, 0).T
@@ -177,7 +205,7 @@ class Threads:
                 instruction = self.code.instructions[at]
                 self._at, steps = at, steps + 1
                 taking_part = self._taking_part(instruction.guard, active)
-                if instruction.parts[0] in ("bra", "ret", "exit"):
+                if instruction.leads_on:
                     goal = self.code.labels.get(instruction.operands[0], end) if instruction.operands else end
                     gone = active & taking_part if taking_part is not None else np.zeros_like(active)
                     if goal <= at and steps > MOST:
@@ -215,8 +243,6 @@ class Threads:
             yield self._access("load", "global", size, others[0], fetching, instruction)
             yield self._access("store", "shared", size, first, active, instruction)
             return
-        for name in instruction.written:
-            self._registers[name] = None
         space = "global" if "global" in parts else "shared"
         if "matrix" in parts[0]:
             count = int(next(part for part in parts if re.fullmatch(r"x\d", part))[1])
@@ -224,11 +250,16 @@ class Threads:
             op = "load" if parts[0] == "ldmatrix" else "store"
             yield self._access(op, space, 16, first, active, instruction)
             return
+        bytes_ = _bits(parts[-1]) // 8
         vector = next((int(part[1:]) for part in parts if re.fullmatch(r"v\d", part)), 1)
-        size = vector * _bits(parts[-1]) // 8
-        yield self._access(
-            {"ld": "load", "st": "store"}.get(parts[0], "atomic"), space, size, first, active, instruction
-        )
+        op = {"ld": "load", "st": "store"}.get(parts[0], "atomic")
+        access = self._access(op, space, vector * bytes_, first, active, instruction)
+        yield access
+        for i, name in enumerate(instruction.written):
+            value = None
+            if op == "load" and space == "global" and name in self.code.registers and access.addresses is not None:
+                value = self.memory.at(access.addresses.reshape(-1) + i * bytes_, active, bytes_)
+            self._set(name, value, active)
 
     def _access(self, op, space, size: int, where: str, active: np.ndarray, by: _Instruction) -> Access:
         address = self._address(where)
@@ -238,9 +269,9 @@ class Threads:
 
     def _address(self, operand: str) -> Known:
         """The sum in brackets: a register, and perhaps an offset."""
-        total: Known = np.zeros(1, np.int64)
-        for part in re.findall(r"[%\w$.]+|-\s*\d+", operand):
-            value = self._value(part.replace(" ", ""), 64)
+        total = np.zeros(1, np.int64)
+        for part in _summands(operand):
+            value = self._value(part, 64)
             if value is None:
                 return None
             total = total + value
@@ -256,15 +287,19 @@ class Threads:
     def _compute(self, instruction: _Instruction, active: np.ndarray) -> None:
         result = self._results(instruction)
         for name, value in zip(instruction.written, result, strict=False):
-            before = self._registers.get(name)
-            if value is not None and before is not None and not active.all():
-                value = np.where(active, value, before)
-            self._registers[name] = value
+            self._set(name, value, active)
+
+    def _set(self, name: str, value: Known, active: np.ndarray) -> None:
+        before = self._registers.get(name)
+        if value is not None and before is not None and not active.all():
+            value = np.where(active, value, before)
+        self._registers[name] = value
 
     def _results(self, instruction: _Instruction) -> list[Known]:
         """What it writes to each of its registers."""
         base, *rest = instruction.parts
-        operands, unknown = instruction.operands[1:], [None] * len(instruction.written)
+        operands = instruction.operands[1:]
+        unknown: list[Known] = [None] * len(instruction.written)
         kind = rest[-1] if rest else ""
         if base == "ld":  # of an argument
             number = re.search(r"_param_(\d+)", operands[0])
@@ -281,12 +316,10 @@ class Threads:
             return [None if value is None else _cut(_signed(value, source), _bits(kind))]
         if base == "shfl" and rest[1] == "idx":
             return [self._from_lane(*(self._value(each, 32) for each in operands[:2]))]
-        if kind[:1] not in ("b", "s", "u", "p") or base not in OPERATIONS:
-            return unknown
         values = [self._value(each, 1 if each.startswith(("%p", "!")) else _bits(kind)) for each in operands]
         if base == "selp":
             return [_chosen(*values)]
-        if any(value is None for value in values):
+        if kind[:1] not in ("b", "s", "u", "p") or base not in OPERATIONS or any(value is None for value in values):
             return unknown
         with np.errstate(all="ignore"):
             result = OPERATIONS[base](rest, kind, *values)
@@ -327,6 +360,21 @@ class Threads:
         )  # where shared memory begins
 
 
+@lru_cache(maxsize=4096)
+def _constant(operand: str, bits: int) -> Known:
+    if re.fullmatch(r"-?(0x[\da-fA-F]+|\d+)U?", operand):
+        number = int(operand.rstrip("U"), 0) & ((1 << bits) - 1)
+        return np.array([number != 0]) if bits == 1 else np.array([number], np.uint64).view(np.int64)
+    return np.zeros(1, np.int64) if re.fullmatch(r"[A-Za-z$_][\w$]*", operand) else None  # where shared memory begins
+
+
+@lru_cache(maxsize=4096)
+def _summands(operand: str) -> list[str]:
+    """A register, and perhaps an offset, of an operand in brackets."""
+    return [part.replace(" ", "") for part in re.findall(r"[%\w$.]+|-\s*\d+", operand)]
+
+
+@lru_cache
 def _bits(kind: str) -> int:
     """Of "s32", and 32 of "f16x2", too."""
     number = re.search(r"(\d+)(?:x(\d+))?$", kind)
@@ -460,7 +508,6 @@ OPERATIONS: dict[str, Operation] = {
     "shl": _shifted_left,
     "shr": _shifted_right,
     "setp": _compared,
-    "selp": _plain(_chosen),
     "bfe": _field,
     "bfi": _inserted,
     "lop3": _looked_up,

@@ -151,7 +151,7 @@ def _of_warps(found: Warps) -> tuple[str, list[Row], list[str]]:
 def _how(each: Requests) -> str:
     width = f"{each.lane_bytes} bytes per lane, {plural(each.requests, 'request')}"
     if each.by_data:
-        return f"{width}, to addresses that depend on data"
+        return f"{width}, to addresses that are not known"
     needed = f", {each.needed / each.requests:.3g} needed" if each.spread > 1 else ""
     return f"{width} of {each.sectors / max(1, each.requests):.3g} sectors{needed}"
 

@@ -8,10 +8,11 @@ waits for another pass. CUDA C++ Programming Guide, "Shared Memory".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -49,33 +50,70 @@ def _fresh(numbers: np.ndarray) -> np.ndarray:
 # ----------------------------------------------------------------------------------------------------- of a kernel
 
 
+def _touched(access: ptx.Access) -> tuple[int, int, dict[int, int]]:
+    """The sectors of an access, those that would hold its bytes, and how often lanes are so many bytes apart."""
+    at, active = access.addresses, access.active
+    assert at is not None
+    ends = np.concatenate([at, at + access.bytes - 1], 1) // SECTOR  # what is aligned lies in no more than two
+    sectors = _fresh(np.where(np.tile(active, 2), ends, -1)).sum()
+    lanes = _fresh(np.where(active, at // access.bytes, -1)).sum(1)
+    steps, times = np.unique(abs(np.diff(at, axis=1))[active[:, 1:] & active[:, :-1]], return_counts=True)
+    needed = (-(-lanes * access.bytes // SECTOR)).sum()
+    return int(sectors), int(needed), dict(zip(steps.tolist(), times.tolist(), strict=True))
+
+
+def _passed(access: ptx.Access) -> tuple[int, int]:
+    assert access.addresses is not None
+    return passes_of(access.addresses, access.active, access.bytes)
+
+
+T = TypeVar("T")
+
+
+class _Seen:
+    """What was found of the last access of each instruction, which the next turn of a loop makes again, a little further on."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[int, str], tuple[ptx.Access, Any]] = {}
+
+    def of(self, access: ptx.Access, unit: int, look: Callable[[ptx.Access], T]) -> T:
+        """What `look` finds, which is the same if each warp's addresses are so many whole units further on."""
+        key = access.number, access.space
+        last, result = self._last.get(key, (None, None))
+        if last is None or not self._alike(last, access, unit):
+            result = look(access)
+            self._last[key] = access, result
+        return result  # pyright: ignore[reportReturnType] - what `look` returned
+
+    @staticmethod
+    def _alike(a: ptx.Access, b: ptx.Access, unit: int) -> bool:
+        assert a.addresses is not None and b.addresses is not None
+        if not np.array_equal(a.active, b.active):
+            return False
+        further = b.addresses - a.addresses
+        return bool((further == further[:, :1]).all() and not (further[:, 0] % unit).any())
+
+
 class _Line:
     """The requests of one line and operation, and how wide its instructions could be."""
 
     def __init__(self, line: str, first: ptx.Access) -> None:
         self.counted = Requests(line, first.op, first.bytes, first.bytes)
         self._apart: Counter[int] = Counter()  # distances from lane to lane
-        self._runs: Counter[tuple[int, bool]] = (
-            Counter()
-        )  # bytes side by side in a lane, and whether one instruction could move them
+        self._runs: Counter[int] = Counter()  # bytes that lie side by side in each lane
         self._run: list[ptx.Access] = []  # the last instructions, each of which goes on where the one before ended
 
-    def add(self, access: ptx.Access) -> None:
+    def add(self, access: ptx.Access, seen: _Seen) -> None:
         counted = self.counted
         counted.lane_bytes = min(counted.lane_bytes, access.bytes)
         counted.requests += int(access.active.any(1).sum())
         if access.addresses is None:
             counted.by_data = True
         elif access.active.any():
-            at, active = access.addresses, access.active
-            ends = np.concatenate([at, at + access.bytes - 1], 1) // SECTOR  # what is aligned lies in no more than two
-            counted.sectors += int(_fresh(np.where(np.tile(active, 2), ends, -1)).sum())
-            lanes = _fresh(np.where(active, at // access.bytes, -1)).sum(1)
-            counted.needed += int((-(-lanes * access.bytes // SECTOR)).sum())
-            steps = abs(np.diff(at, axis=1))[active[:, 1:] & active[:, :-1]]
-            self._apart.update(
-                dict(zip(*(each.tolist() for each in np.unique(steps, return_counts=True)), strict=True))
-            )
+            sectors, needed, apart = seen.of(access, SECTOR, _touched)
+            counted.sectors += sectors
+            counted.needed += needed
+            self._apart.update(apart)
             if not self._goes_on(access):
                 self._end()
             self._run.append(access)
@@ -113,13 +151,14 @@ def counted(places: Places, accesses: Iterable[ptx.Access]) -> tuple[list[Reques
     """The requests and the passes of each line, in the order of lines; "" is a line that the compiler does not name."""
     lines: dict[tuple[str, str], _Line] = {}
     shared: dict[tuple[str, str], Passes] = {}
+    seen, known = _Seen(), cache(places.of_lines)
     for access in accesses:
-        place = places.of_lines(access.frames)
+        place = known(access.frames)
         key = place, access.op
         if access.space == "global":
-            lines.setdefault(key, _Line(place, access)).add(access)
+            lines.setdefault(key, _Line(place, access)).add(access, seen)
         elif access.op != "atomic" and access.addresses is not None:
-            passes, needed = passes_of(access.addresses, access.active, access.bytes)
+            passes, needed = seen.of(access, WORD, _passed)
             before = shared.setdefault(key, Passes(place, access.op, 0, 0))
             before.passes += passes
             before.needed += needed
@@ -129,10 +168,10 @@ def counted(places: Places, accesses: Iterable[ptx.Access]) -> tuple[list[Reques
 
 def from_data(data: Mapping[str, Any]) -> Warps:
     """The Warps that dataclasses.asdict made this of."""
-    found = Warps(**{each.name: data[each.name] for each in fields(Warps) if each.name in data})
-    found.requests = [Requests(**each) for each in data["requests"]]
-    found.passes = [Passes(**each) for each in data["passes"]]
-    return found
+    made = Warps(**{each.name: data[each.name] for each in fields(Warps) if each.name in data})
+    made.requests = [Requests(**each) for each in data["requests"]]
+    made.passes = [Passes(**each) for each in data["passes"]]
+    return made
 
 
 def programs_of(grid: Sequence[int], most: int | None) -> np.ndarray:

@@ -14,7 +14,7 @@ class Barrier:
 
     pending     arrivals that the current phase still wants;  bytes  bytes that it still expects
     completed   phases that are over: its parity is what a wait asks for
-    clock       what is known to whoever has waited;  gathering  to those who have arrived in the current phase
+    clock       what is known to whoever has waited;  gathering  to those who have arrived, in the current phase, too
     copies      under way that will tell it, by number
     made        the line of its mbarrier.init
     """
@@ -60,12 +60,11 @@ class Barrier:
     def advance(self, time: float) -> None:
         if self.pending:
             return
+        if self.bytes < 0 and not self.copies:
+            raise self.too_many_bytes()
         if self.bytes == 0:
             self.completed, self.pending, self.opened_at = self.completed + 1, self.count, time
             join(self.clock, self.gathering)
-            self.gathering = {}
-        elif self.bytes < 0 and not self.copies:
-            raise self.too_many_bytes()
 
     def too_many_bytes(self) -> Mistake:
         who, spot = next(reversed(self.arrivals), ("nobody", None))

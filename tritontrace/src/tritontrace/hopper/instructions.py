@@ -239,7 +239,7 @@ def _wait(body: Body, op: ir.Operation, spot: Spot) -> Act:
 
 def _tma_load(body: Body, op: ir.Operation, spot: Spot) -> Act:
     described = body.type_of(op.operands[0])
-    at = Instruction("load", body.site(op.place), described.pointee, described.shape)
+    at = Instruction("load", body.site(op.place), described.pointee, described.shape, described=True)
     size, rank = itemsize(described.pointee), len(described.shape)
 
     def act(programs: Partition, values: list) -> None:
@@ -298,7 +298,7 @@ def _tma_store(body: Body, op: ir.Operation, spot: Spot) -> Act:
     """TMA out of shared memory: a copy, or an update of what is there."""
     described = body.type_of(op.operands[0])
     kind, size = op.attributes.get("kind"), itemsize(described.pointee)
-    at = Instruction("atomic" if kind else "store", body.site(op.place), described.pointee, described.shape)
+    at = Instruction("atomic" if kind else "store", body.site(op.place), described.pointee, described.shape, True)
     if kind == "add" and described.pointee.startswith(("f", "bf")):
         kind = "fadd"
 

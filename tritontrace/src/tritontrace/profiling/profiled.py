@@ -219,7 +219,7 @@ def profile(work: Callable[[], object]) -> Profile:
         raise ValueError(
             "The function launched no kernel, so there is nothing to profile. Does it call what it defines?"
         )
-    found = [
+    foreseen = [
         Profiled(
             launch.kernel,
             launch.grid,
@@ -234,9 +234,9 @@ def profile(work: Callable[[], object]) -> Profile:
     except nsight.NotCounted as error:
         times = launches.timed() if bench.has_gpu() else []
         known = "the prediction, the roofline and the time" if times else "the prediction and the roofline alone"
-        timed = [replace(launch, seconds=seconds) for launch, seconds in zip(found, times, strict=False)]
-        return Profile(card, timed or found, f"{error}: this is {known}.")
-    return Profile(card, [with_counters(*pair) for pair in zip(found, rows, strict=True)])
+        timed = [replace(launch, seconds=seconds) for launch, seconds in zip(foreseen, times, strict=False)]
+        return Profile(card, timed or foreseen, f"{error}: this is {known}.")
+    return Profile(card, [with_counters(*pair) for pair in zip(foreseen, rows, strict=True)])
 
 
 # ----------------------------------------------------------------------------------------------------- prediction

@@ -18,6 +18,7 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tritontrace.compiled import OPTIONS, compile_all, fits
+from tritontrace.messages import say
 from tritontrace.replay import kernels, layouts
 from tritontrace.replay.names import DECORATORS
 from tritontrace.replay.wire import DTYPES, WireError, storage_bytes, view
@@ -461,7 +462,7 @@ def replay(
         for index, call in enumerate(inputs):
             for name, value in call.items():
                 if _bytes(value) != untouched[index][name]:
-                    sentence = f"the function changed its input `{name}`; write to a tensor of its own"
+                    sentence = say("trace.value.input_changed_by_torch", tensor=name)
                     evidence.faults.append(Fault("input changed", sentence, tensor=name))
         evidence.poisoned = [f"kernel `{kernel}`, line {line}" for kernel, line in sorted(t.poisoned)]
         evidence.kernels = sorted(kernels.with_helpers(tape.keys, log["kernels"]))

@@ -2,7 +2,7 @@
 
 A tree is made of dicts with string keys, lists, strings, numbers, booleans, None and torch tensors; tensors travel as the
 bytes of their storage with dtype, size, stride and offset, so that views stay views. Dataclasses of plain data travel
-as trees: `to_tree`, `from_tree`.
+as trees: `to_tree`, `from_tree`. A Message travels with its id and its parameters, wherever a string may stand.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import Any, TypeGuard
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
+
+from tritontrace.messages import Message
 
 __all__ = [
     "DTYPES",
@@ -241,9 +243,25 @@ def to_tree(value: Any) -> Any:
         return [to_tree(v) for v in value]
     if isinstance(value, dict):
         return {k: to_tree(v) for k, v in value.items()}
+    if isinstance(value, Message):
+        return {"text": str(value), "id": value.id, "parameters": to_tree(value.parameters)}
     if isinstance(value, numbers.Integral):
         return int(value)  # counts may be numpy's
     return value
+
+
+def _message(tree: dict[str, Any]) -> Message:
+    match tree:
+        case {"text": str(text), "id": str(id), "parameters": dict(parameters)} if len(tree) == 3:
+            return Message(text, id, {name: _parameter(value) for name, value in parameters.items()})
+    raise WireError("not a message")
+
+
+def _parameter(value: Any) -> Any:
+    """A parameter as it was given: it may be a message itself, or a list."""
+    if isinstance(value, list):
+        return [_parameter(each) for each in value]
+    return _message(value) if isinstance(value, dict) else value
 
 
 _hints = functools.cache(typing.get_type_hints)  # it evaluates strings
@@ -258,6 +276,8 @@ def from_tree(cls: Any, tree: Any) -> Any:
     """
     if cls is Any or (type(tree) is cls and cls in PLAIN):
         return tree
+    if cls is str and isinstance(tree, dict):
+        return _message(tree)
     origin, arguments = typing.get_origin(cls), typing.get_args(cls)
     if isinstance(cls, type) and dataclasses.is_dataclass(cls):
         hints = _hints(cls)

@@ -25,7 +25,7 @@ data           recorded.py  launches, steps, traffic, FLOPs, and their sums;  re
                faults.py  what a GPU would get wrong;  races.py, ordering.py  programs that disturb one another, and what orders them
                cas_loads.py  loads that are compared again;  wraps.py  products that are too large for int32
                threads.py  threads of one program;  watched.py  values of a variable;  cache.py  the L2 model
-               work.py  how much a trace may do;  modes.py  torch modes that load nothing more of torch
+               work.py  how much a trace may do;  modes.py, light.py  torch loads nothing more of itself
 views          show.py  tables and annotated source;  draw.py  heat maps, order, timelines
 elsewhere      __main__.py  a script, from the command line;  as_on_a_gpu.py  what host code asks of a GPU, answered without one
                report.py  table and page with lines of files;  saved.py  a trace as JSON, there and back
@@ -46,7 +46,8 @@ registers. compiled/ asks it how much shared memory and how many registers a ker
 from tritontrace.tracing import no_gpu
 from tritontrace.tracing.cache import MissCurve, grouped, hilbert, matmul_tiles, row_major
 from tritontrace.tracing.interception import launches_go_to
-from tritontrace.tracing.modes import Mode, keep_it_light
+from tritontrace.tracing.light import keep_it_light
+from tritontrace.tracing.modes import Mode
 from tritontrace.tracing.opening import is_open, opened
 from tritontrace.tracing.saved import as_data, from_data, schema
 from tritontrace.tracing.traced import Trace, trace

@@ -1,8 +1,8 @@
 """Faults, which a GPU would get wrong: accesses outside tensors, races, values that nobody wrote, promises that are not kept.
 
 Nothing of it goes wrong here by itself. When a launch has ended, races.py finds races between programs (ordering.py what atomics
-order), threads.py those within one, hints.py what was promised; tuning.py runs an autotuned launch again. Here it is put into
-sentences, and each fault is told once.
+order), threads.py those within one, hints.py what was promised; tuning.py runs an autotuned launch again. Here each fault is told
+once, in a sentence of catalogue/trace.toml.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from tritontrace.messages import Message, say
 from tritontrace.results import Between, Fault, FaultKind, Launch, Note, NoteKind
 from tritontrace.tracing import races, threads
 from tritontrace.tracing.memory import Arena, Batch, Region
@@ -21,11 +23,7 @@ from tritontrace.tracing.races import NOBODY, SEVERAL, Hasty, Race
 from tritontrace.ttir.hints import ASSUME, CONSTANT, CONTIGUOUS, FUNCTIONS, MULTIPLE, Promise
 from tritontrace.ttir.launching import Grid, Op, Site
 
-VERB = {"load": "loads from", "store": "stores to", "atomic": "updates"}
-DONE = {"load": "loaded", "store": "stored", "atomic": "updated"}
-HARMLESS = "and all the same value: harmless here"
-NO_ORDER = "On a GPU nobody knows which comes first: use two launches, or another output tensor."
-
+BLOCKS = {MULTIPLE: "begins", CONTIGUOUS: "follow", CONSTANT: "differ"}  # what is told of a block, by the promise
 FAR = 1 << 44  # bytes from a tensor: no offset that is merely wrong goes there, and addresses of real memory do
 
 
@@ -33,12 +31,14 @@ FAR = 1 << 44  # bytes from a tensor: no offset that is merely wrong goes there,
 class _Sighting:
     """A fault as first seen, and how many elements of a tensor it concerned, at most, in all programs.
 
-    seen      in which launch, and in which place of its programs
-    harmless  whether all that was stored each time was the same value
+    id, parameters   of its sentence, the number of elements left out
+    seen             in which launch, and in which place of its programs
+    harmless         whether all that was stored each time was the same value
     """
 
     fault: Fault
-    advice: str
+    id: str
+    parameters: dict[str, Any]
     seen: tuple[int, int]
     region: Region | None = None  # the last one in which it was seen: each call has tensors of its own
     concerned: np.ndarray | None = None  # of its elements, each once
@@ -60,8 +60,8 @@ class _Sighting:
         return self.most if self.concerned is None else max(self.most, int(np.count_nonzero(self.concerned)))
 
     def report(self) -> Fault:
-        in_all = f" ({self._elements} elements in all)" if self._elements > 1 else ""
-        return replace(self.fault, sentence=f"{self.fault.sentence}{in_all}. {self.advice}")
+        elements = {} if self.region is None else {"elements": self._elements}
+        return replace(self.fault, sentence=say(self.id, **self.parameters, **elements))
 
 
 class Faults:
@@ -79,9 +79,10 @@ class Faults:
         """`report`, and the races of stores that all left the same value: with other data they may not."""
         return [sighting.report() for sighting in self._sightings.values()]
 
-    def remark(self, kind: NoteKind, site: Site, what: str) -> None:
+    def remark(self, kind: NoteKind, site: Site, **parameters: Any) -> None:
         """Note once what is no fault."""
-        note = Note(kind, f"{site}: {what}.", site.kernel, site.line)
+        sentence = say(f"trace.note.{kind.replace(' ', '_')}", site=str(site), **parameters)
+        note = Note(kind, sentence, site.kernel, site.line)
         if note not in self.notes:
             self.notes.append(note)
 
@@ -105,99 +106,67 @@ class Faults:
         for race in races.find(self._arena.regions, batches, syncs, self._position, threads):
             harmless = race.alike and self._by_their_data()
             if harmless:
-                who = "several positions of a block" if race.other == NOBODY else "several programs"
-                self.remark("same values", race.site, f"{who} store to one element of `{race.region.name}`, {HARMLESS}")
-            between, what, advice = self._race(race)
-            self._see("race", race.site, race.region, race.elements, race.program, what, advice, between, harmless)
+                self.remark("same values", race.site, lanes=race.other == NOBODY, tensor=race.region.name)
+            between, name, parameters = self._race(race)
+            self._see(
+                "race",
+                f"race.{name}",
+                race.site,
+                race.region,
+                race.elements,
+                race.program,
+                between,
+                harmless,
+                **parameters,
+            )
 
     def _by_their_data(self) -> bool:
         """Whether equal results are more than chance: what the launch loaded, if anything, was not one value."""
         loaded = [region for region in self._arena.regions if region.loaded is not None]
         return not loaded or any(region.varied() for region in loaded)
 
-    def _race(self, race: Race) -> tuple[Between, str, str]:
-        """(Fault.between, what, advice)"""
-        element = f"element {race.element} of {self._called(race.region)}"
-        other = "more than one other program" if race.other == SEVERAL else self.who(race.other)
+    def _race(self, race: Race) -> tuple[Between, str, dict[str, Any]]:
+        """(Fault.between, the sentence's name, its parameters)"""
         if race.other == NOBODY:
-            return (
-                "lanes",
-                f"stores to {element} from several positions of a block at once",
-                "Only one of the values stays: give each its own element, or reduce first.",
-            )
+            return "lanes", "lanes", {"element": race.element}
+        other = say("trace.several") if race.other == SEVERAL else self.who(race.other)
+        facts = {"element": race.element, "other": other}
         if race.hasty:
-            return self._hasty(race, race.hasty, element, other)
+            return self._hasty(race, race.hasty, facts)
         if race.op == "load":
-            does = f"which {other} updates" if race.updated else f"to which {other} stores"
-            return "load and store", f"loads {element}, {does} in the same launch", NO_ORDER
+            return "load and store", "loads_updated" if race.updated else "loads_stored", facts
         if race.other_op == "load":
-            return "load and store", f"{VERB[race.op]} {element}, which {other} loads in the same launch", NO_ORDER
-        if race.other_op == "atomic":
-            return (
-                "stores",
-                f"updates {element}, and so does {other}; one of the two replaces what is there, as a store does",
-                "On a GPU nobody knows which comes last: give each program its own elements, or add with tl.atomic_add.",
-            )
-        return (
-            "stores",
-            f"stores to {element}, and so does {other}",
-            "On a GPU nobody knows which comes last: give each program its own elements, or use an atomic.",
-        )
+            return "load and store", "writes_loaded", {**facts, "does": _verb(race.op)}
+        return "stores", "replaces" if race.other_op == "atomic" else "stores", facts
 
-    def _hasty(self, race: Race, hasty: Hasty, element: str, other: str) -> tuple[Between, str, str]:
+    def _hasty(self, race: Race, hasty: Hasty, facts: dict[str, Any]) -> tuple[Between, str, dict[str, Any]]:
         """The same of a race that an atomic would order if it were a barrier."""
         between: Between = "load and store" if "load" in (race.op, race.other_op) else "stores"
-        early = f"tells other programs so, by an atomic, before all of its threads have {DONE[hasty.op]}"
+        done = {"done": say(f"trace.done.{hasty.op}"), "line": hasty.line}
         if hasty.program == race.program:
-            what = f"{VERB[hasty.op]} {element}, and {early}; then {other} touches it"
-        else:
-            what = f"{VERB[race.op]} {element}, which {self.who(hasty.program)} {DONE[hasty.op]} in line {hasty.line}; that one {early}"
-        return (
-            between,
-            what,
-            f"An atomic is no barrier: write tl.debug_barrier() between line {hasty.line} and the atomic.",
-        )
+            return between, "hasty", {**facts, **done, "does": _verb(hasty.op)}
+        return between, "hasty_other", {**facts, **done, "does": _verb(race.op), "other": self.who(hasty.program)}
 
     # ------------------------------------------------------------------------------------------------- within a program
 
     def early_loads(self, batches: Sequence[Batch]) -> None:
         """Look, when a launch has ended, for what one thread of a program stores and another one loads."""
         for early in threads.find(self._arena.regions, batches, self._position):
-            line = f"line {early.stored.line}{early.stored.inner}" if early.stored != early.site else "this line"
-            what = (
-                f"loads element {early.element} of {self._called(early.region)}, which another of its threads may store in {line}, "
-                "and no barrier stands between the two"
+            elsewhere = early.stored != early.site
+            stored = (
+                say("trace.line", line=f"{early.stored.line}{early.stored.inner}")
+                if elsewhere
+                else say("trace.this_line")
             )
-            advice = (
-                "The compiler chooses who holds what; on a GPU the load may come first: keep the values in a variable, or write "
-                "tl.debug_barrier() between the two, and in a loop behind the load, too."
-            )
-            self._see("race", early.site, early.region, early.elements, early.program, what, advice, "threads")
+            facts = {"element": early.element, "stored": stored}
+            where = (early.site, early.region, early.elements, early.program)
+            self._see("race", "race.threads", *where, "threads", **facts)
 
     def not_kept(self, broken: Mapping[Promise, tuple[int, int]]) -> None:
         """Tell of false promises that the compiler makes use of, each with the first program that breaks it, and a value."""
         for promise, (program, value) in broken.items():
-            what, advice = self._not_kept(promise, value)
-            self._stops("hint", promise.site, "", program, what, advice)
-
-    def _not_kept(self, promise: Promise, value: int) -> tuple[str, str]:
-        advice = "The compiler takes hints at their word, and its code then stops a GPU or reaches other elements: leave it out."
-        if promise.kind == ASSUME:
-            return "finds what `tl.assume` says to be false", advice
-        along = f" along axis {promise.axis}" if len(promise.type.shape) > 1 else ""
-        size, hint = promise.size, f"the hint `{FUNCTIONS[promise.kind]}` of {promise.size}{along}"
-        if promise.kind == MULTIPLE and not promise.type.shape:
-            what = f"{value}, which is no multiple of {size}"
-            if promise.type.element == "ptr":
-                what = f"an address that is no multiple of {size} bytes"
-        else:
-            fails = {
-                MULTIPLE: "runs that begin elsewhere",
-                CONTIGUOUS: "elements that do not follow one another",
-                CONSTANT: "elements that differ",
-            }[promise.kind]
-            what = f"a block with {fails}"
-        return f"computes {what}, against {hint}", advice
+            name, parameters = _not_kept(promise, value)
+            self._stops("hint", f"hint.{name}", promise.site, "", program, **parameters)
 
     def not_repeated(self, launch: Launch, error: str, region: Region | None = None, zeroed: bool = False) -> None:
         """Tell of an autotuned launch that leaves other numbers in a tensor when it runs once more, or ends in an error.
@@ -209,71 +178,39 @@ class Faults:
             mine or launch.accesses, key=lambda access: (["atomic", "store", "load"].index(access.op), access.line)
         )
         site = Site(launch.kernel, at.line, at.source)
-        found = (
-            f"leaves other numbers in {self._called(region)}" if region is not None else f"ends in an error ({error})"
+        parameters = {"error": error} if region is None else {"tensor": self._called(region)}
+        message = "error" if region is None else "no_zeros" if zeroed else "other_numbers"
+        self._sightings["tuning", site.kernel, site.line, name] = _Sighting(
+            Fault("tuning", "", site.kernel, site.line, name),
+            f"trace.tuning.{message}",
+            {"site": str(site), **parameters},
+            (self._launch, 0),
         )
-        fault = Fault(
-            "tuning",
-            f"{site}: the first call of an autotuned kernel runs all configurations on the same tensors, and a second run {found}",
-            site.kernel,
-            site.line,
-            name,
-        )
-        advice = "Name each tensor that a run changes for the next one in reset_to_zero, if it starts as zeros, or in restore_value."
-        if zeroed and region is not None:
-            what = f"an autotuned kernel runs all configurations first, and reset_to_zero sets {self._called(region)} to 0 before each"
-            fault = replace(fault, sentence=f"{site}: {what}, though it does not start as zeros")
-            advice = "Name there only what starts as zeros and a run adds to; what else a run changes belongs in restore_value."
-        self._sightings["tuning", site.kernel, site.line, name] = _Sighting(fault, advice, (self._launch, 0))
 
     # ------------------------------------------------------------------------------------------------- batch by batch
 
     def uninitialised(self, batch: Batch, elements: np.ndarray, rows: np.ndarray) -> None:
         """Tell of elements that a batch loads and nobody wrote. rows: positions in batch.programs."""
-        row = self._first(batch, rows)
-        self._see(
-            "uninitialised",
-            batch.site,
-            batch.region,
-            elements,
-            int(batch.programs[row]),
-            f"loads element {int(elements[rows == row][0])} of {self._called(batch.region)}, which torch.empty made and "
-            "nothing has written",
-            "Write it first, or start from torch.zeros.",
-        )
+        program, element = self._first(batch, elements, rows)
+        self._see("uninitialised", "value.uninitialised", batch.site, batch.region, elements, program, element=element)
 
     def undefined(self, batch: Batch, elements: np.ndarray, rows: np.ndarray, loads: Sequence[tuple[str, int]]) -> None:
         """Tell of elements to which a batch stores what a load left undefined. loads: (kernel, line) of those without `other`."""
-        row = self._first(batch, rows)
-        lines = ", ".join(str(line) for _, line in loads)
-        self._see(
-            "undefined",
-            batch.site,
-            batch.region,
-            elements,
-            int(batch.programs[row]),
-            f"{VERB[batch.op]} element {int(elements[rows == row][0])} of {self._called(batch.region)} what comes of masked positions, "
-            f"which line {lines} loads without `other`",
-            "On a GPU they hold anything: give the load an `other` (a block pointer a padding_option), or mask the store.",
-        )
+        program, element = self._first(batch, elements, rows)
+        facts = {"does": _verb(batch.op), "element": element, "lines": [line for _, line in loads]}
+        self._see("undefined", "value.undefined", batch.site, batch.region, elements, program, **facts)
 
     def input_changed(self, batch: Batch) -> None:
         """Tell of a batch that stores to an input."""
         elements, rows = batch.touched()
-        self._see(
-            "input changed",
-            batch.site,
-            batch.region,
-            elements,
-            int(batch.programs[self._first(batch, rows)]),
-            f"stores to {self._called(batch.region)}, which is an input",
-            "Write to a tensor of your own.",
-        )
+        program, _ = self._first(batch, elements, rows)
+        self._see("input changed", "value.input_changed", batch.site, batch.region, elements, program)
 
-    def _first(self, batch: Batch, rows: np.ndarray) -> int:
-        """The one of these rows whose program runs first."""
+    def _first(self, batch: Batch, elements: np.ndarray, rows: np.ndarray) -> tuple[int, int]:
+        """Of these elements, each in the row of its program: the program that runs first, and the first element of its."""
         places = batch.programs if self._position is None else self._position[batch.programs]
-        return int(rows[np.argmin(places[rows])])
+        row = rows[np.argmin(places[rows])]
+        return int(batch.programs[row]), int(elements[rows == row][0])
 
     # ------------------------------------------------------------------------------------------------- what stops a GPU
 
@@ -291,42 +228,42 @@ class Faults:
         on the way to some address."""
         region = self._meant(op, site, active, itemsize, batches)
         wild = int(active[0])
-        if region is not None and abs(wild - region.start) > FAR:
-            what = f"{VERB[op]} address {wild:#x}, where none of the tensors lies that it was given"
-            advice = "An address that comes as a number leads nowhere here: pass the tensor itself, and offsets in it."
-            return self._stops("out of bounds", site, "", program, what, advice)
-        wrap, advice = "", "Is a mask missing, or a stride or an offset wrong?"
         if region is None:
-            what, name = f"{VERB[op]} memory, but was given no tensor", ""
-        else:
-            outside = (active < region.start) | (active > region.start + region.nbytes - itemsize)
-            first = (int(active[outside][0]) - region.start) // itemsize
-            name = region.name
-            if wrapped or _wrapped(first, region.nbytes // itemsize):
-                where = "".join(f" in line {each.line}" for each in wrapped)
-                wrap = f"; the offset is a product or a sum of int32 that wrapped around{where}"
-                advice = "Convert a factor to int64 before the multiplication: x.to(tl.int64)."
-            elements, positions = region.nbytes // itemsize, f"{active.size} position{'s' * (active.size != 1)}"
-            held = "which has" if region.elements == region.size else "whose memory holds"
-            what = (
-                f"{VERB[op]} element {first} of {self._called(region)}, {held} {elements} element{'s' * (elements != 1)} "
-                f"({outside.sum()} of {positions} {'is' if outside.sum() == 1 else 'are'} outside){wrap}"
+            return self._stops("out of bounds", "out_of_bounds.no_tensor", site, "", program, does=_verb(op))
+        if abs(wild - region.start) > FAR:
+            return self._stops("out of bounds", "out_of_bounds.far", site, "", program, does=_verb(op), address=wild)
+        outside = (active < region.start) | (active > region.start + region.nbytes - itemsize)
+        facts = {
+            "does": _verb(op),
+            "element": (int(active[outside][0]) - region.start) // itemsize,
+            "tensor": self._called(region),
+            "whole": region.elements == region.size,
+            "size": region.nbytes // itemsize,
+            "outside": int(outside.sum()),
+            "positions": active.size,
+        }
+        message = "out_of_bounds.outside"
+        if wrapped or _wrapped(facts["element"], facts["size"]):
+            message, facts["products"] = (
+                "out_of_bounds.wrapped",
+                [say("trace.in_line", line=each.line) for each in wrapped],
             )
-        return self._stops("out of bounds", site, name, program, what, advice)
+        return self._stops("out of bounds", message, site, region.name, program, **facts)
 
     def misaligned(self, op: Op, site: Site, region: Region, program: int, offset: int, itemsize: int) -> Fault:
         """Tell of an access of `itemsize` bytes whose offset from the start of a region is not a multiple of that."""
-        what = (
-            f"{VERB[op]} an element of {itemsize} bytes at byte {offset} of {self._called(region)}, which is no "
-            f'multiple of {itemsize}: a GPU stops with "misaligned address"'
-        )
-        advice = f"Is a pointer cast to a wider type? It may move by multiples of {itemsize} bytes alone."
-        return self._stops("misaligned", site, region.name, program, what, advice)
+        facts = {"does": _verb(op), "itemsize": itemsize, "byte": offset, "tensor": self._called(region)}
+        return self._stops("misaligned", "out_of_bounds.misaligned", site, region.name, program, **facts)
 
-    def _stops(self, kind: FaultKind, site: Site, tensor: str, program: int, what: str, advice: str) -> Fault:
-        fault = Fault(kind, f"{site}: {self.who(program)} {what}", site.kernel, site.line, tensor)
-        sighting = _Sighting(fault, advice, (self._launch, self._place(program)))
-        self._sightings[kind, site.kernel, site.line, tensor] = sighting
+    def _stops(self, kind: FaultKind, message: str, site: Site, name: str, program: int, **parameters: Any) -> Fault:
+        """name: the tensor's, if there is one."""
+        sighting = _Sighting(
+            Fault(kind, "", site.kernel, site.line, name),
+            f"trace.{message}",
+            {"site": str(site), "program": self.who(program), **parameters},
+            (self._launch, self._place(program)),
+        )
+        self._sightings[kind, site.kernel, site.line, name] = sighting
         return sighting.report()
 
     def _meant(self, op: Op, site: Site, active: np.ndarray, itemsize: int, batches: Sequence[Batch]) -> Region | None:
@@ -346,14 +283,14 @@ class Faults:
     def _see(
         self,
         kind: FaultKind,
+        message: str,
         site: Site,
         region: Region,
         places: np.ndarray,
         program: int,
-        what: str,
-        advice: str,
         between: Between = "",
         harmless: bool = False,
+        **parameters: Any,
     ) -> None:
         """Note a fault once for each kind, line and tensor, and the elements that it concerns."""
         key, seen = (kind, site.kernel, site.line, region.name), (self._launch, self._place(program))
@@ -361,10 +298,11 @@ class Faults:
         if sighting is not None and sighting.harmless and not harmless:
             sighting = None
         if sighting is None or seen < sighting.seen:  # of the programs of a launch, the first one is told of
-            fault = Fault(kind, f"{site}: {self.who(program)} {what}", site.kernel, site.line, region.name, between)
+            fault = Fault(kind, "", site.kernel, site.line, region.name, between)
+            facts = {"site": str(site), "program": self.who(program), "tensor": self._called(region), **parameters}
             if sighting is None:
-                sighting = self._sightings[key] = _Sighting(fault, advice, seen, harmless=harmless)
-            sighting.fault, sighting.advice, sighting.seen = fault, advice, seen
+                sighting = self._sightings[key] = _Sighting(fault, "", {}, seen, harmless=harmless)
+            sighting.fault, sighting.id, sighting.parameters, sighting.seen = fault, f"trace.{message}", facts, seen
         sighting.note(region, places)
 
     def _place(self, program: int) -> int:
@@ -377,11 +315,29 @@ class Faults:
             return f"`{region.name}`{''.join(mine[:1])}"
         return f"`{region.name}`"
 
-    def who(self, program: int) -> str:
+    def who(self, program: int) -> Message:
         columns, rows, _ = self._grid
         index = (program % columns, program // columns % rows, program // (columns * rows))
         used = max([1] + [axis + 1 for axis in range(3) if self._grid[axis] > 1])
-        return f"program {index[0] if used == 1 else index[:used]}"
+        return say("trace.program", index=index[0] if used == 1 else index[:used])
+
+
+def _verb(op: Op) -> Message:
+    return say(f"trace.verb.{op}")
+
+
+def _not_kept(promise: Promise, value: int) -> tuple[str, dict[str, Any]]:
+    """(the sentence's name, its parameters)"""
+    if promise.kind == ASSUME:
+        return "assume", {}
+    size, shape = promise.size, promise.type.shape
+    if promise.kind == MULTIPLE and not shape:
+        address = promise.type.element == "ptr"
+        computed = say("trace.hint.address", size=size) if address else say("trace.hint.number", value=value, size=size)
+    else:
+        computed = say(f"trace.hint.{BLOCKS[promise.kind]}")
+    along = say("trace.hint.axis", axis=promise.axis) if len(shape) > 1 else ""
+    return "broken", {"computed": computed, "function": FUNCTIONS[promise.kind], "size": size, "along": along}
 
 
 def _wrapped(element: int, elements: int) -> bool:

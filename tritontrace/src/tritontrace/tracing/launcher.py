@@ -50,8 +50,6 @@ from tritontrace.ttir.parse import Unparsed
 from tritontrace.ttir.sources import jit_function, source_of, unread
 
 KNOWN_TRITONS = "The trace reads what the front ends of Triton 3.4 to 3.9 write"
-INT32 = "multiplies int32 on the way to an address, and the product wraps around: convert a factor to int64 first, x.to(tl.int64)"
-TF32 = 'float32 is multiplied as TF32, which keeps 10 bits of a factor\'s fraction; `input_precision="ieee"` multiplies float32'
 WAITING = (
     "kernel `{kernel}`: its programs wait for one another, so a sample of them might wait for ever: trace all of them."
 )
@@ -126,7 +124,7 @@ class Launcher:
             del self.seen.launches[-1], self.seen.steps[-1]  # whoever asks may take another configuration
             raise uncompilable(refusal(Places(kernel, arguments), error), kernel.fn.__name__, error) from None
         self.seen.fronts.append(front)
-        self.seen.arguments.append(arguments)
+        self.seen.compilable.append((self.seen.launches[-1], front, arguments))
         kernel_source, *called = front.sources
         self.seen.helpers.setdefault(kernel_source.name, {}).update({s.name: s for s in called if not s.library})
         self.seen.launches[-1].tf32 = front.tf32
@@ -158,7 +156,7 @@ class Launcher:
             numbers = np.asarray(numbers)[np.linspace(0, len(numbers) - 1, self.sample).astype(np.int64)]
         found.begin_launch(len(seen.launches) - 1, grid, arena, parameters, steps.position)
         for site in code.tf32:
-            found.remark("tf32", site, TF32)
+            found.remark("tf32", site)
         memory = self._accesses(arena)
         promises = Promises()
         steps.batches = memory.batches
@@ -196,7 +194,7 @@ class Launcher:
             launch.footprints = [_footprint(region, launch) for region in arena.regions]
             found.races(memory.batches, memory.syncs, front.warps > 1 and not is_gluon(front))
             for site, program in memory.wrapped.items():
-                found.remark("int32", site, f"{found.who(program)} {INT32}")
+                found.remark("int32", site, program=found.who(program))
             for batch in memory.batches:
                 batch.puts = None
             if front.warps > 1:

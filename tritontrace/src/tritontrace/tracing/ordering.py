@@ -40,7 +40,7 @@ class Sync(NamedTuple):
 
 
 class Ordering:
-    """Order between the turns of a launch. `ordered` is asked once all syncs are known.
+    """Order between the turns of a launch. `ordered` is asked once all syncs are known; they are given in the order of their turns.
 
     A turn is what one program does at one time: an atomic with all of its addresses. Turns are numbered by time; there are
     `turns` of them at which programs can meet.
@@ -49,10 +49,9 @@ class Ordering:
     def __init__(self, syncs: Sequence[Sync]):
         table = np.array(syncs, np.int64).reshape(-1, len(Sync._fields))
         table = table[_met_by_several(table[:, 2], table[:, 1])]
-        table = table[np.lexsort((table[:, 1], table[:, 0]))]
         when, program, self._address, self._acquire, self._release, met, threads = table.T
         begins = np.ones(len(table), bool)
-        begins[1:] = (when[1:] != when[:-1]) | (program[1:] != program[:-1])
+        begins[1:] = when[1:] != when[:-1]
         self._starts = np.flatnonzero(begins)
         self._when, self._program = when[begins], program[begins]
         self.turns = self._when.size
@@ -145,8 +144,8 @@ class Ordering:
         programs, at, passed = self._program.tolist(), at.tolist(), passed.tolist()
         starts = [*self._starts.tolist(), self._address.size]
         address, acquire, release = self._address.tolist(), self._acquire.tolist(), self._release.tolist()
-        clocks: dict[int, np.ndarray] = {}  # what each program knows
-        left: dict[int, np.ndarray] = {}  # what was left at each address
+        clocks: dict[int, np.ndarray | None] = {}  # what each program knows
+        left: dict[int, np.ndarray | None] = {}  # what was left at each address
         for turn in range(last):
             mine = after = clocks.pop(programs[turn], None)
             theirs = both = said = None
@@ -159,12 +158,12 @@ class Ordering:
                     found = said
                 if acquire[i]:
                     after = _joined(after, both if said is None else said)
-                if found is not None and not forgotten[i]:
+                if not forgotten[i]:
                     left[address[i]] = found
             chosen = order[asked[turn] : asked[turn + 1]]
             if chosen.size and after is not None:
                 known[chosen] = after[column[chosen]] >= stamp[chosen]
-            if after is not None and not leaves[turn]:
+            if not leaves[turn]:
                 clocks[programs[turn]] = after
         return known
 

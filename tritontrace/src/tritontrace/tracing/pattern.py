@@ -225,7 +225,7 @@ def count_each(
         requests[chosen] = active.any(2).sum(1)
         sectors[chosen] = _fresh(np.sort(np.where(active, lanes // SECTOR, inactive), axis=2)).sum((1, 2))
         if duplicates[chosen].any():
-            useful[chosen] = _fresh(np.sort(np.where(active, lanes // itemsize, inactive), axis=2)).sum((1, 2))
+            useful[chosen] = _fresh(np.sort(np.where(active, lanes, inactive), axis=2)).sum((1, 2))
     size = max(1, SECTOR // itemsize)
     units = np.where(items >= 0, items // size, inactive)
     counted = Counted(elements, requests, sectors, _fresh(units).sum(1), useful * itemsize)

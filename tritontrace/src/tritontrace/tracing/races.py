@@ -372,7 +372,7 @@ def _unordered(history: History, groups: Groups, ordering: Ordering) -> Iterator
     if ordering.turns:
         quiet = np.ones(groups.examples.size, bool)
         quiet[group] = False
-        more = [_racing(history, ordering, pairs) for pairs in _far_off(history, events, quiet, orders[-1])]
+        more = [_racing(history, ordering, pairs) for pairs in _far_off(history, events, quiet, orders[1])]
         group, first, second = _put_together([(group, first, second), *more])
     stores = (history.kind[first] == STORE) & (history.kind[second] == STORE)
     alike = stores & ~history.unlike[groups.examples[group]]
@@ -411,18 +411,20 @@ def _told(history: History, groups: Groups, ordering: Ordering, pairs: Pairs) ->
     mine = stored if stored.any() else mine
     lanes = history.lanes(row)
     element = int(lanes[np.isin(groups.of[lanes], pairs.group[mine])][0])
-    others = pairs.first[mine & (pairs.group == groups.of[element])]
-    others = history.program[others[history.in_order(others)]]
+    mine &= pairs.group == groups.of[element]  # from here on, what is said is true of this element
+    firsts = pairs.first[mine]
+    firsts = firsts[history.in_order(firsts)]
+    others, first = history.program[firsts], int(firsts[-1])
     other = int(others[-1]) if stored.any() or (others == others[0]).all() else SEVERAL
     batch = history.batches[history.batch[row]]
-    hasty, updated = None, bool(np.isin(history.kind[pairs.first[mine]], UPDATES).all())
-    if history.threads is not None and _ordered(history, ordering, pairs.first[mine][:1], pairs.second[mine][:1]).all():
-        early = min(int(pairs.first[mine][0]), row, key=lambda one: history.when[one])
+    hasty, updated = None, bool(np.isin(history.kind[firsts], UPDATES).all())
+    if history.threads is not None and _ordered(history, ordering, *np.array([[first], [row]])).all():
+        early = min(first, row, key=lambda one: history.when[one])
         did = history.batches[history.batch[early]]
         hasty = Hasty(int(history.program[early]), did.op, did.site.line)
     if not stored.any():
         other_op = "load"
-    elif batch.op == "atomic" and np.isin(history.kind[pairs.first[mine]], UPDATES).all():
+    elif batch.op == "atomic" and updated:
         other_op = "atomic"
     else:
         other_op = "store"

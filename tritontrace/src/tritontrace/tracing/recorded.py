@@ -27,7 +27,8 @@ class Recorded:
     steps      for each launch every access that it made, in the order of execution
     poisoned   (kernel, line) of each load that left lanes out and gave no `other`: NaN or a wild integer came of it
     sources    the text of each kernel, by name;  helpers  by the kernel, of the functions that it calls
-    fronts  what the compiler's front end made of each launch;  arguments  that it was given, by name
+    fronts  what the compiler's front end made of each launch
+    compilable each launch that it accepted, with its front and its arguments
     regions    the tensors that kernels were given;  fault_log  what a GPU would get wrong;  watching  by variable
     """
 
@@ -38,7 +39,7 @@ class Recorded:
         self.sources: dict[str, Source] = {}
         self.helpers: dict[str, dict[str, Source]] = {}
         self.fronts: list[Front] = []
-        self.arguments: list[dict[str, Any]] = []
+        self.compilable: list[tuple[Launch, Front, dict[str, Any]]] = []
         self.regions = Regions(names or {}, inputs)
         self.fault_log = Faults()
         self.watching: dict[str, list[Watched]] = {}

@@ -171,7 +171,7 @@ def _launched(data: Mapping[str, Any]) -> Launch:
         data["busiest_bytes"],
         tf32=data["tf32"],
         simulated=_simulated(found) if (found := data.get("simulated")) else None,
-        warps=warps_from_data(found) if (found := data.get("warps")) else None,
+        warps=warps_from_data(warps) if (warps := data.get("warps")) else None,
         sampled_from=data.get("sampled_from", 0),
     )
 

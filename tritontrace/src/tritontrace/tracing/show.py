@@ -234,13 +234,13 @@ def _remarks(trace: Recorded, worst: Worst | None) -> list[str]:
 
 def of_warps(trace: Recorded) -> list[tuple[str, int, str]]:
     """(kernel, line, sentence) of each line that is slow by what the compiler made of it, and of each kernel that it refused."""
-    told = {}
+    once = {}
     for launch in trace.launches:
         if launch.warps and launch.warps.complaint:
-            told[launch.kernel, 1, launch.warps.complaint] = None
+            once[launch.kernel, 1, launch.warps.complaint] = None
         for each in slow(launch):
-            told[launch.kernel, Places.line(each.line), each.sentence] = None
-    return list(told)
+            once[launch.kernel, Places.line(each.line), each.sentence] = None
+    return list(once)
 
 
 # ----------------------------------------------------------------------------------------------------- the table
@@ -384,7 +384,7 @@ def _lines(trace: Recorded, kernel: str) -> Iterator[Line]:
         flops[each.line] += each.flops.total if each.function == kernel else 0
     warps = {}
     for launch in (each for each in trace.launches if each.kernel == kernel):
-        warps |= {line: _of_line(*found) for line, *found in by_line(launch)}
+        warps |= {line: _of_line(requests, passes) for line, requests, passes in by_line(launch)}
     most = max((access.bytes for access in sums.values()), default=1)
     worst = worst_line(groups(trace))
     for number, text in trace.sources[kernel].numbered():

@@ -53,7 +53,7 @@ class Trace(Recorded):
     def warps(self, gpu: str | None = None, seconds: float = 120) -> list[Warps]:
         """Ask the compiler how the warps of each launch access memory: see compiled.warps_for. None of this is asked by a trace itself.
 
-        gpu   the architecture, such as "sm_90": by default of this GPU, or of an H200;  seconds  for all that must be compiled
+        gpu   such as "A100 80GB" or "sm_80": by default this one, or an H200;  seconds  for all that must be compiled
 
         Returns the Warps of each launch. From then on the table names the lines that are slow for what they say, the source has
         their numbers beside it, and as_data writes them. Raises ValueError for a trace that was read back.

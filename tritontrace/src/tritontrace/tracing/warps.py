@@ -15,18 +15,19 @@ from tritontrace.tracing.recorded import Recorded
 
 def ask(trace: Recorded, gpu: str, seconds: float) -> list[Warps]:
     """Give each launch its Warps, and return them. Launches that are alike are compiled once. ValueError if there are no kernels."""
-    if len(trace.fronts) < len(trace.launches):
+    if len(trace.compilable) < len(trace.launches) and not trace.fronts:
         raise ValueError("A trace that was read back has no kernels to compile: ask before it is saved.")
     jobs, keys = {}, []
-    for launch, front, arguments in zip(trace.launches, trace.fronts, trace.arguments, strict=True):
+    for launch, front, arguments in trace.compilable:
         numbers: list[Hashable] = []
         for name, value in numbers_of(front, arguments):
-            pointer = value is not None and hasattr(arguments[name], "data_ptr")
-            numbers.append(value % SECTOR if pointer else value)
+            if value is not None and hasattr(arguments[name], "data_ptr"):
+                value %= SECTOR
+            numbers.append(value)
         keys.append((front, launch.grid, *numbers))
         jobs.setdefault(keys[-1], (front, (), arguments, gpu, launch.grid))
     known = dict(zip(jobs, warps_all(list(jobs.values()), seconds), strict=True))
-    for launch, key in zip(trace.launches, keys, strict=True):
+    for (launch, *_), key in zip(trace.compilable, keys, strict=True):
         launch.warps = known[key]
     return [known[key] for key in keys]
 
