@@ -127,8 +127,9 @@ def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = Tru
     # what other wasteful kernels do is not what one with such blocks does
     remark = next((blocks.in_words(cause) for cause in told if cause.where == blocks.SMALL_BLOCKS), "")
     if points < exercise.points and not remark:
-        smallest = next((t.evidence.smallest for t in trials if t.evidence.smallest), None)
-        remark = f"{_remark(exercise, shown)} {_already(smallest) if smallest else ''}".strip()
+        remark = _remark(exercise, shown)
+        if smallest := next((t.evidence.smallest for t in trials if t.evidence.smallest), None):
+            remark = f"{remark} {_already(smallest)}".strip()
     printed = _once(next((t.evidence.printed for t in trials if t.evidence.printed), ""))
     if printed and any(t.evidence.launches for t in trials):
         printed = f"{printed.rstrip()}\n{NOT_YET}"

@@ -76,9 +76,9 @@ def read(tree: Any) -> SmallestFault:
 
 def _shaped(arguments: Mapping[str, Any], shapes: list[tuple[int, ...]]) -> dict[str, Any]:
     """The arguments with their numbers in tensors of these shapes; whole numbers are 0, which every index may be."""
-    from tritontrace.proving.replayed import filled
+    from tritontrace.proving import filled
 
     tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
     numbers = {n: value if value.is_floating_point() else torch.zeros_like(value) for n, value in tensors.items()}
-    small = {name: filled(numbers[name], [*shape], None) for name, shape in zip(tensors, shapes, strict=True)}
+    small = {name: filled(numbers[name], shape) for name, shape in zip(tensors, shapes, strict=True)}
     return {**arguments, **small}
