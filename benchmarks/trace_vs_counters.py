@@ -85,7 +85,7 @@ def predict(launch: Launch) -> dict[str, int]:
 
 
 def of_warps(launch: Launch) -> dict[str, int]:
-    """What all its warps do, as the compiler lays their lanes for this GPU; an sm_90 where there is none."""
+    """All that its warps do, as the compiler lays their lanes for this GPU; an sm_90 where there is none."""
     major, minor = torch.cuda.get_device_capability() if torch.cuda.is_available() else (9, 0)
     found = warps_for(
         launch.kernel, *launch.on("cpu"), grid=launch.grid, gpu=f"sm_{major}{minor}", programs=None, **launch.constants
@@ -104,7 +104,7 @@ def of_warps(launch: Launch) -> dict[str, int]:
 
 
 def metrics() -> tuple[list[str], list[str]]:
-    """Those of METRICS that this GPU has, and its other counters of shared memory."""
+    """The METRICS that this GPU has, and its other counters of shared memory."""
     text = subprocess.run(["ncu", "--query-metrics"], capture_output=True, text=True).stdout
     known = set(re.findall(r"^\w+", text, re.M))
     wanted = [name for name in nsight.names(METRICS) if not known or name.removesuffix(".sum") in known]

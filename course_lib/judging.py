@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -51,9 +51,10 @@ def judge(
     graded = [criteria.GradedTrial.of(exercise, trial) for trial in trials]
     traced = criteria.judge(exercise, graded)
     if evaluate and traced.points < exercise.points and wrong_formulas.add(exercise, graded, evaluate):
-        traced = criteria.judge(exercise, trials)  # the graded ones keep the differences that they have found
+        # the graded ones keep the differences that they have found
+        traced = criteria.judge(exercise, [replace(trial) for trial in graded])
     if look and traced.points < exercise.points and _add_smallest(exercise, trials, look):
-        traced = criteria.judge(exercise, trials)
+        traced = criteria.judge(exercise, [replace(trial) for trial in graded])
     if not gpu or not traced.points or not on_gpu.can_run(exercise):
         return traced
     try:

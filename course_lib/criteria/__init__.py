@@ -128,9 +128,10 @@ def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = Tru
     # what other wasteful kernels do is not what one with such blocks does
     remark = next((blocks.in_words(cause) for cause in told if cause.where == blocks.SMALL_BLOCKS), "")
     if points < exercise.points and not remark:
-        smallest = next((t.evidence.smallest for t in trials if t.evidence.smallest), None)
-        remark, already = _remark(exercise, shown), _already(smallest) if smallest else ""
-        remark = say("criteria.looks.both", one=remark, other=already) if remark and already else remark or already
+        remark = _remark(exercise, shown)
+        if smallest := next((t.evidence.smallest for t in trials if t.evidence.smallest), None):
+            already = _already(smallest)
+            remark = say("criteria.looks.both", one=remark, other=already) if remark else already
     printed = _once(next((t.evidence.printed for t in trials if t.evidence.printed), ""))
     if printed and any(t.evidence.launches for t in trials):
         printed = f"{printed.rstrip()}\n{NOT_YET}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
@@ -45,6 +45,14 @@ class GradedTrial(Trial):
     """A trial of an exercise. What is wrong with it is worked out once, however many criteria ask."""
 
     exercise: Exercise
+    known: dict[tuple[int, ...], tuple[tuple, Any]] = field(default_factory=dict, compare=False, repr=False)
+
+    def once(self, work: Callable[[], Any], *of: Any) -> Any:
+        """The result of some work, done once for the very same objects: a copy of this trial (dataclasses.replace) knows it, too."""
+        key = tuple(map(id, of))
+        if key not in self.known:
+            self.known[key] = of, work()  # while they are held here, no other object has their numbers
+        return self.known[key][1]
 
     @classmethod
     def of(cls, exercise: Exercise, trial: Trial) -> GradedTrial:

@@ -7,6 +7,7 @@ never is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from math import gcd
@@ -25,10 +26,16 @@ fixed: [argument, axis];  values: for each case, those of the fixed ones."""
 
 
 def example(cases: Sequence[Case], seed: int = 0) -> dict[str, Any] | None:
-    """The smallest arguments, all contiguous, of those whose sizes differ most; None if there are none."""
+    """Arguments, all contiguous, of as many axes as most cases have: of those whose sizes differ most the smallest. None if there are
+    none."""
     drawn = [case.arguments(seed) for case in cases]
+    alike = Counter(frozenset(sizes(one)) for one in drawn)
     handy = [one for one in drawn if 0 < _elements(one) <= MOST_ELEMENTS and all(map(_is_dense, _tensors(one)))]
-    return max(handy, key=lambda one: (len({*sizes(one).values()} - {1}), -_elements(one)), default=None)
+
+    def worth(one: dict[str, Any]) -> tuple[int, ...]:
+        return alike[frozenset(sizes(one))], len({*sizes(one).values()} - {1}), -_elements(one)
+
+    return max(handy, key=worth, default=None)
 
 
 def asked(cases: Sequence[Case], arguments: Mapping[str, Any], seed: int = 0) -> AskedSizes:

@@ -54,8 +54,11 @@ class Interruptible:
         return self._over.is_set()
 
     def __call__(self, message: bytes, seconds: float) -> subprocess.CompletedProcess:
-        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        with alone(PATIENCE), subprocess.Popen(COMMAND, **pipes, env=_environment()) as process:
+        pipe, environment = subprocess.PIPE, _environment()
+        with (
+            alone(PATIENCE),
+            subprocess.Popen(COMMAND, stdin=pipe, stdout=pipe, stderr=pipe, env=environment) as process,
+        ):
             deadline, rest = time.monotonic() + seconds, message
             while True:
                 try:

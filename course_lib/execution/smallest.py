@@ -25,7 +25,7 @@ Tree = Mapping[str, Any]
 
 
 def asked_of(exercise: Exercise) -> dict[str, Any] | None:
-    """What `looked_for` is asked of an answer, as plain data; None of an exercise whose answers it says nothing of."""
+    """Questions to `looked_for` about an answer, as plain data; None of an exercise whose answers it says nothing of."""
     if exercise.kind != "kernel" or exercise.language != "Triton" or exercise.called in (*relays.RELAYS, *relays.ONCE):
         return None
     arguments = asked_sizes.example(exercise.cases)
@@ -65,7 +65,7 @@ def looked_for_apart(entry: Any, asked: Mapping[str, Any]) -> Tree | None:
 
 
 def read(tree: Any) -> SmallestFault:
-    """What `looked_for` gave, in a process that knows nothing of it. ValueError, KeyError or TypeError if it is something else."""
+    """Read what `looked_for` gave, in a process that knows nothing of it. ValueError, KeyError or TypeError if it is something else."""
     shapes = [(str(name), tuple(map(int, shape))) for name, shape in tree["shapes"]]
     fault = SmallestFault(shapes, int(tree["line"]), str(tree["tensor"]), str(tree["op"]))
     names = [fault.tensor, *(name for name, _ in shapes)]
@@ -76,9 +76,9 @@ def read(tree: Any) -> SmallestFault:
 
 def _shaped(arguments: Mapping[str, Any], shapes: list[tuple[int, ...]]) -> dict[str, Any]:
     """The arguments with their numbers in tensors of these shapes; whole numbers are 0, which every index may be."""
-    from tritontrace.proving.replayed import filled
+    from tritontrace.proving import filled
 
     tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
     numbers = {n: value if value.is_floating_point() else torch.zeros_like(value) for n, value in tensors.items()}
-    small = {name: filled(numbers[name], [*shape], None) for name, shape in zip(tensors, shapes, strict=True)}
+    small = {name: filled(numbers[name], shape) for name, shape in zip(tensors, shapes, strict=True)}
     return {**arguments, **small}

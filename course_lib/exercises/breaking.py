@@ -21,7 +21,7 @@ import torch
 
 from course_lib.criteria import GradedTrial, of_group
 from course_lib.exercise import MOST_NUMBERS, Case, Criterion, ErrorBudget, Exercise, Finding, Trial
-from course_lib.exercises.cases import given
+from course_lib.exercises.cases import fixed
 from course_lib.words import in_words
 from tritontrace.results import Cause
 from tritontrace.tracing import KernelError, KernelFault, Work, trace
@@ -236,7 +236,7 @@ def _problem(what: Given, written: str) -> str:
 
 def mutant(name: str, *changes: tuple[str, str]) -> Case:
     """Make a case of a mutant."""
-    return Case(name, "mutants", given(changes=[list(change) for change in changes]))
+    return fixed(name, "mutants", changes=[list(change) for change in changes])
 
 
 def near_as(magnitude: Callable[..., Any], times: float = 64) -> ErrorBudget:

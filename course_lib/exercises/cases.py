@@ -20,11 +20,6 @@ def integer(g: torch.Generator, low: int, high: int) -> int:
     return int(torch.randint(low, high + 1, (), generator=g))
 
 
-def given(**arguments: Any) -> Callable[[torch.Generator], dict[str, Any]]:
-    """A drawing that is always the same."""
-    return lambda g: dict(arguments)
-
-
 @dataclass(frozen=True)
 class Drawing:
     """A drawing whose name says what is drawn."""
@@ -57,7 +52,7 @@ def against_copy(
 
 def fixed(name: str, group: str, /, **arguments: Any) -> Case:
     """A case of plain numbers, the same for every seed."""
-    return Case(name, group, given(**arguments))
+    return Case(name, group, lambda g: dict(arguments))
 
 
 LAYOUTS = ("rows", "columns", "heads", "window", "apart", "steps")

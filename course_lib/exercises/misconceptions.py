@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -83,12 +84,16 @@ class Misconception:
 
     def _looks(self, trial: GradedTrial, call: dict[str, Any], found: torch.Tensor) -> bool | None:
         """Whether a result of a trial looks like the mistake; None if it could not be seen there."""
+        return trial.once(partial(self._compared, trial, call, found), self, call, found)
+
+    def _compared(self, trial: GradedTrial, call: dict[str, Any], found: torch.Tensor) -> bool | None:
         wrongs = several(self.wrong)
         guesses = [nth(one(**call), self.place) for one in wrongs]
         given = [guess for guess in guesses if guess is not None]
         if not given:
             return None if guesses else False
-        right = nth((self.right or trial.exercise.oracle)(**call), self.place)
+        right_of = self.right or trial.exercise.oracle
+        right = nth(trial.once(partial(right_of, **call), right_of, call), self.place)
         if any(is_closer_to(found, guess, right, self.times) for guess in given):
             return True
         harmless = any(_near(guess, right) for guess in given) and (len(wrongs) > 1 or _near(found, right))

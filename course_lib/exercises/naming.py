@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.criteria import GradedTrial, of_group
-from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
-from course_lib.exercises.cases import given
+from course_lib.exercise import Criterion, Exercise, Finding, Trial
+from course_lib.exercises.cases import fixed
 from course_lib.exercises.sealed import opened
 from course_lib.words import as_written, is_answer
 from tritontrace.results import Cause
@@ -87,7 +87,7 @@ def name_pictures(
         difficulty=3,
         track="more",
         lines=6,
-        cases=[Case(pictures, "plain", given())],
+        cases=[fixed(pictures, "plain")],
         oracle=lambda: {},  # each answer is judged by its seal
         criteria=[Names(sealed, causes, 3)],
     )

@@ -15,7 +15,7 @@ from course_lib.catalogue import say
 from course_lib.criteria import GATES, Correct, Programs, Traffic, copy_bytes
 from course_lib.exercise import Case, Criterion, Exercise, Finding, Trial
 from course_lib.exercises import sealed
-from course_lib.exercises.cases import given
+from course_lib.exercises.cases import fixed
 from course_lib.mistakes import MistakeMatcher, every, miscounted, on_exception, on_race
 from course_lib.words import as_written, is_answer
 from tritontrace.results import Cause
@@ -320,13 +320,13 @@ warps_needed = Exercise(
     track="more",
     lines=1,
     cases=[
-        Case("400 and 40", "even", given(latency=400, work=40)),
-        Case("480 and 32", "even", given(latency=480, work=32)),
-        Case("10 and 10", "even", given(latency=10, work=10)),
-        Case("480 and 40 and a bit", "ragged", given(latency=481, work=40)),
-        Case("399 and 40", "ragged", given(latency=399, work=40)),
-        Case("a short wait", "ragged", given(latency=1, work=100)),
-        Case("no wait", "no wait", given(latency=0, work=5)),
+        fixed("400 and 40", "even", latency=400, work=40),
+        fixed("480 and 32", "even", latency=480, work=32),
+        fixed("10 and 10", "even", latency=10, work=10),
+        fixed("480 and 40 and a bit", "ragged", latency=481, work=40),
+        fixed("399 and 40", "ragged", latency=399, work=40),
+        fixed("a short wait", "ragged", latency=1, work=100),
+        fixed("no wait", "no wait", latency=0, work=5),
     ],
     oracle=fewest_warps,
     criteria=[
@@ -355,14 +355,14 @@ num_programs = Exercise(
     track="more",
     lines=1,
     cases=[
-        Case("4096 in blocks of 1024", "whole", given(n=4096, block=1024)),
-        Case("64 in blocks of 64", "whole", given(n=64, block=64)),
-        Case("1000 in blocks of 256", "ragged", given(n=1000, block=256)),
-        Case("1025 in blocks of 1024", "ragged", given(n=1025, block=1024)),
-        Case("2047 in blocks of 1024", "ragged", given(n=2047, block=1024)),
-        Case("600 in blocks of 128", "ragged", given(n=600, block=128)),
-        Case("1 in a block of 128", "small", given(n=1, block=128)),
-        Case("none", "small", given(n=0, block=128)),
+        fixed("4096 in blocks of 1024", "whole", n=4096, block=1024),
+        fixed("64 in blocks of 64", "whole", n=64, block=64),
+        fixed("1000 in blocks of 256", "ragged", n=1000, block=256),
+        fixed("1025 in blocks of 1024", "ragged", n=1025, block=1024),
+        fixed("2047 in blocks of 1024", "ragged", n=2047, block=1024),
+        fixed("600 in blocks of 128", "ragged", n=600, block=128),
+        fixed("1 in a block of 128", "small", n=1, block=128),
+        fixed("none", "small", n=0, block=128),
     ],
     oracle=lambda n, block: len(range(0, n, block)),  # where each program starts
     criteria=[
@@ -389,7 +389,7 @@ predictions = Exercise(
     minutes=5,
     difficulty=1,
     lines=4,
-    cases=[Case("one launch", "plain", given())],
+    cases=[fixed("one launch", "plain")],
     oracle=traced_doubling,
     criteria=[Correct("plain", 4, "as the trace counts them")],
     mistakes=[
@@ -425,7 +425,7 @@ myths = Exercise(
     minutes=8,
     difficulty=2,
     lines=10,
-    cases=[Case("the statements", "plain", given())],
+    cases=[fixed("the statements", "plain")],
     oracle=lambda: {},  # each statement is judged by its seal
     criteria=[Statement(key) for key in SEALED if key in FIRST],
 )
@@ -438,7 +438,7 @@ more_myths = Exercise(
     difficulty=2,
     lines=24,
     track="more",
-    cases=[Case("the statements", "plain", given())],
+    cases=[fixed("the statements", "plain")],
     oracle=lambda: {},
     criteria=[Statement(key) for key in SEALED if key not in FIRST],
 )

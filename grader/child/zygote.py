@@ -299,7 +299,7 @@ def _recorded(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _looked_for(part: dict[str, Any]) -> Any:
-    """What smallest.looked_for gives of one answer; None of one that cannot be loaded."""
+    """Answer of smallest.looked_for for one answer; None of one that cannot be loaded."""
     from course_lib.execution import smallest
     from tritontrace.replay import load, take_away
 

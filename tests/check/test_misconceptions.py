@@ -1,6 +1,7 @@
 """A slip is data: what the mistake gives, and what is said of it. One matcher finds it in results."""
 
 import itertools
+from dataclasses import replace
 
 import torch
 
@@ -42,6 +43,18 @@ def test_one_result_is_enough_unless_each_must_be_so():
     everywhere = Misconception(thrice, "Three times.", twice, each=True)
     assert THRICE([judged(3 * X, 7 * X)]) and not everywhere([judged(3 * X, 7 * X)])
     assert everywhere([judged(3 * X, 3 * X)])
+
+
+def test_a_trial_is_compared_with_a_slip_once_and_so_is_its_copy():
+    asked = []
+
+    def counted(x):
+        asked.append(x)
+        return thrice(x)
+
+    slip, trial = Misconception(counted, "Three times.", twice), judged(7 * X)
+    assert [slip([again]) for again in (trial, trial, replace(trial))] == ["", "", ""] and len(asked) == 1
+    assert slip([judged(3 * X)]) and len(asked) == 2, "another trial is another matter"
 
 
 def test_a_right_result_tells_nothing_where_the_slip_gives_the_same():

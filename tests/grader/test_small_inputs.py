@@ -1,4 +1,4 @@
-"""What the judge says of an answer that reaches outside a tensor, beside what it says of the case: it runs where answers are recorded."""
+"""Sentences of the judge of an answer that reaches outside a tensor: it runs where answers are recorded."""
 
 import pytest
 

@@ -43,7 +43,7 @@ NARROW = (
 
 
 def at_the_door(comparison, launch):
-    """What warps ask L1 for by the compiler's layout, and what the GPU counted."""
+    """Requests of warps to L1 by the compiler's layout, and what the GPU counted."""
     warps, counted = comparison.of_warps(launch), entries()[launch.name]["counted"]
     assert warps["whole"] and not warps["by_data"]
     return {name: (warps[name], counted[name]) for name in DOOR}

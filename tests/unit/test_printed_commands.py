@@ -82,7 +82,7 @@ def parsing_alone(monkeypatch):
 
 
 def asked(line: str) -> None:
-    """Have a command's program read its arguments. Raises Refused, or AssertionError."""
+    """Let a command's program read its arguments. Raises Refused, or AssertionError."""
     program, *words = [
         STANDS_FOR.get(word, word) for word in shlex.split(line, comments=True) if word not in ("...", ">")
     ]

@@ -35,7 +35,7 @@ from course_lib.exercises.attention.oracles import (
     rotated,
     seen,
 )
-from course_lib.exercises.cases import operations
+from course_lib.exercises.cases import fixed, operations
 from course_lib.exercises.misconceptions import Misconception
 
 # ------------------------------------------------------------------------------------------------ what attention is
@@ -77,7 +77,7 @@ claims = Exercise(
     difficulty=2,
     track="more",
     lines=10,
-    cases=[Case("ten claims", "plain", lambda g: {})],
+    cases=[fixed("ten claims", "plain")],
     oracle=claims_checked,
     criteria=[Truths(4, "true and false claims told apart"), Numbers(1, "pairs and queries, counted")],
 )

@@ -12,7 +12,7 @@ from course_lib.criteria import (
     Holds,
 )
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import integer
+from course_lib.exercises.cases import fixed, integer
 from course_lib.exercises.coalescing.oracles import passes, starts_sectors, traced
 from course_lib.mistakes import miscounted, on_exception
 
@@ -60,12 +60,9 @@ strided_efficiency = Exercise(
     track="more",
     lines=3,
     cases=[
+        *(fixed(f"float32, stride {s}", "float32", stride=s, itemsize=4) for s in (1, 2, 4, 8, 32)),
         *(
-            Case(f"float32, stride {s}", "float32", lambda g, s=s: {"stride": s, "itemsize": 4})
-            for s in (1, 2, 4, 8, 32)
-        ),
-        *(
-            Case(f"stride {s}, {b} bytes", "other dtypes", lambda g, s=s, b=b: {"stride": s, "itemsize": b})
+            fixed(f"stride {s}, {b} bytes", "other dtypes", stride=s, itemsize=b)
             for s, b in ((3, 4), (5, 2), (7, 1), (33, 1), (3, 8), (16, 2))
         ),
         Case("a drawn stride", "other dtypes", lambda g: {"stride": integer(g, 1, 40), "itemsize": 2}),
@@ -94,7 +91,7 @@ predictions = Exercise(
     minutes=5,
     difficulty=2,
     lines=5,
-    cases=[Case("five kernels", "plain", lambda g: {})],
+    cases=[fixed("five kernels", "plain")],
     oracle=lambda: {name: traced(**options).sectors for name, options in PROBES.items()},
     criteria=[Correct("plain", 5, "sectors, as the trace counts them")],
     mistakes=[
@@ -134,7 +131,7 @@ padded_stride = Exercise(
     lines=2,
     cases=[
         *(
-            Case(f"{n} elements of {b} bytes", "plain", lambda g, n=n, b=b: {"n": n, "itemsize": b})
+            fixed(f"{n} elements of {b} bytes", "plain", n=n, itemsize=b)
             for n, b in ((1001, 4), (1000, 4), (1, 4), (17, 2), (20, 1), (31, 1), (13, 8), (64, 2))
         ),
         Case("a drawn length", "plain", lambda g: {"n": integer(g, 1, 600), "itemsize": 4}),

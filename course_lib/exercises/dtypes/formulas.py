@@ -5,6 +5,7 @@ from __future__ import annotations
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
+from course_lib.exercises.cases import fixed
 from course_lib.exercises.dtypes.cases import drawn_patterns, numbers_of, patterns, specials
 from course_lib.exercises.dtypes.mistakes import no_hidden_one, renamed, times, upside_down
 from course_lib.exercises.dtypes.oracles import decoded, gap, is_gap, outcomes, traced_intensity, truth
@@ -47,19 +48,19 @@ ulp = Exercise(
     track="more",
     lines=4,
     cases=[
-        *(Case(f"1.0 in {d}", "plain", lambda g, d=d: {"x": 1.0, "dtype": d}) for d in ("float16", "bfloat16")),
+        *(fixed(f"1.0 in {d}", "plain", x=1.0, dtype=d) for d in ("float16", "bfloat16")),
         Case("a float16", "plain", numbers_of("float16", 2.0**-10, 2.0**14)),
         Case("a bfloat16", "plain", numbers_of("bfloat16", 2.0**-60, 2.0**60)),
         Case("a float32", "plain", numbers_of("float32", 2.0**-60, 2.0**60)),
-        Case("-3.0 in bfloat16", "plain", lambda g: {"x": -3.0, "dtype": "bfloat16"}),
-        Case("2048 in float16", "powers", lambda g: {"x": 2048.0, "dtype": "float16"}),
-        Case("2047 in float16", "powers", lambda g: {"x": 2047.0, "dtype": "float16"}),
-        Case("0.5 in float8_e4m3fn", "powers", lambda g: {"x": 0.5, "dtype": "float8_e4m3fn"}),
+        fixed("-3.0 in bfloat16", "plain", x=-3.0, dtype="bfloat16"),
+        fixed("2048 in float16", "powers", x=2048.0, dtype="float16"),
+        fixed("2047 in float16", "powers", x=2047.0, dtype="float16"),
+        fixed("0.5 in float8_e4m3fn", "powers", x=0.5, dtype="float8_e4m3fn"),
         Case("a float8_e5m2", "powers", numbers_of("float8_e5m2", 2.0**-10, 2.0**10)),
-        Case("0.0 in float16", "tiny", lambda g: {"x": 0.0, "dtype": "float16"}),
-        Case("2 ** -20 in float16", "tiny", lambda g: {"x": 2.0**-20, "dtype": "float16"}),
-        Case("2 ** -14 in float16", "tiny", lambda g: {"x": 2.0**-14, "dtype": "float16"}),
-        Case("2 ** -130 in bfloat16", "tiny", lambda g: {"x": 2.0**-130, "dtype": "bfloat16"}),
+        fixed("0.0 in float16", "tiny", x=0.0, dtype="float16"),
+        fixed("2 ** -20 in float16", "tiny", x=2.0**-20, dtype="float16"),
+        fixed("2 ** -14 in float16", "tiny", x=2.0**-14, dtype="float16"),
+        fixed("2 ** -130 in bfloat16", "tiny", x=2.0**-130, dtype="bfloat16"),
     ],
     oracle=gap,
     criteria=[
@@ -88,7 +89,7 @@ predictions = Exercise(
     minutes=10,
     difficulty=2,
     lines=6,
-    cases=[Case("six programs", "plain", lambda g: {})],
+    cases=[fixed("six programs", "plain")],
     oracle=outcomes,
     criteria=[Correct("plain", 6, "results, as torch computes them")],
 )
@@ -102,8 +103,8 @@ relu_intensity = Exercise(
     track="more",
     lines=2,
     cases=[
-        *(Case(d, "plain", lambda g, d=d: {"dtype": d}) for d in ("float32", "float16", "bfloat16")),
-        *(Case(d, "small", lambda g, d=d: {"dtype": d}) for d in ("float8_e4m3fn", "float8_e5m2")),
+        *(fixed(d, "plain", dtype=d) for d in ("float32", "float16", "bfloat16")),
+        *(fixed(d, "small", dtype=d) for d in ("float8_e4m3fn", "float8_e5m2")),
     ],
     oracle=traced_intensity,
     criteria=[

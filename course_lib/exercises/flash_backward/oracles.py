@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -46,21 +46,20 @@ def joined(found: Sequence[Sequence[torch.Tensor]], *like: torch.Tensor) -> tupl
 
 
 def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function so that it computes nothing anew for the very same arguments as the last time: several
+    """Decorate a function so that it computes nothing anew for the very same arguments as the last time, by place or by name: several
     results of one call are compared with what the same inputs give."""
-    last: list[tuple[tuple, dict[str, Any], Any]] = []
+    last: list[tuple[dict[str, Any], Any]] = []
+    names = [*inspect.signature(function).parameters]
 
     @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:
-        if last:
-            before, before_named, result = last[0]
-            same = len(before) == len(given) and before_named.keys() == named.keys()
-            if same and all(
-                map(operator.is_, [*before, *before_named.values()], [*given, *(named[n] for n in before_named)])
-            ):
+        asked = dict(zip(names, given, strict=False)) | named
+        if last and last[0][0].keys() == asked.keys():
+            before, result = last[0]
+            if all(before[name] is value for name, value in asked.items()):
                 return result
-        last[:] = [(given, named, function(*given, **named))]
-        return last[0][2]
+        last[:] = [(asked, function(**asked))]
+        return last[0][1]
 
     return call
 

@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Numbers, Speed, Traffic, Truths
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import BF16, FP16, given
+from course_lib.exercises.cases import BF16, FP16, fixed
 from course_lib.exercises.flash.oracles import kernel_budget
 from course_lib.exercises.hopper.overlaps import (
     Ahead,
@@ -168,7 +168,7 @@ predict_overlap = Exercise(
     minutes=10,
     difficulty=3,
     lines=9,
-    cases=[Case("six statements, three counters", "plain", given())],
+    cases=[fixed("six statements, three counters", "plain")],
     oracle=overlaps,
     criteria=[Truths(2, "true and false told apart"), Numbers(1, "counters matched")],
 )
@@ -275,7 +275,7 @@ name_races = Exercise(
     minutes=15,
     difficulty=4,
     lines=9,
-    cases=[Case("eight rings", "plain", given())],
+    cases=[fixed("eight rings", "plain")],
     oracle=lambda: {},  # each answer is compared with what the simulator says
     criteria=[NamesRaces(RINGS, CAUSES, 4)],
 )

@@ -13,7 +13,7 @@ from course_lib.catalogue import say
 from course_lib.criteria import EPS32, Correct, Numbers
 from course_lib.criteria.results import CostCriterion
 from course_lib.exercise import Case, Exercise, Finding, Trial
-from course_lib.exercises.cases import ARITHMETIC, operations
+from course_lib.exercises.cases import ARITHMETIC, fixed, operations
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.serving.cases import projected, seen_by, tables, turned
 from course_lib.exercises.training.shared_heads import sees
@@ -35,7 +35,7 @@ name_it = Exercise(
     minutes=5,
     difficulty=2,
     lines=6,
-    cases=[Case("six causes", "plain", lambda g: {})],
+    cases=[fixed("six causes", "plain")],
     oracle=lambda: dict(NAMED),
     criteria=[Numbers(3, "the cause of each")],
 )

@@ -22,7 +22,7 @@ from course_lib.criteria import (
     roundings,
 )
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import ARITHMETIC, BF16, FP32, operations
+from course_lib.exercises.cases import ARITHMETIC, BF16, FP32, fixed, operations
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.serving.cases import projected, seen_by
 from course_lib.exercises.training.shared_heads import sees
@@ -320,7 +320,7 @@ touches = Exercise(
     minutes=5,
     difficulty=2,
     lines=12,
-    cases=[Case("twelve times True or False", "plain", lambda g: {})],
+    cases=[fixed("twelve times True or False", "plain")],
     oracle=touched,
     criteria=[Truths(3, "what each way touches")],
 )
@@ -365,7 +365,7 @@ which_rows = Exercise(
     minutes=6,
     difficulty=2,
     lines=9,
-    cases=[Case("nine numbers", "plain", lambda g: {})],
+    cases=[fixed("nine numbers", "plain")],
     oracle=keys_seen,
     criteria=[Numbers(3, "keys that are seen")],
 )

@@ -9,7 +9,7 @@ from typing import Any
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds, Truths
 from course_lib.exercise import Case, Exercise, Trial
-from course_lib.exercises.cases import fixed, given
+from course_lib.exercises.cases import fixed
 from course_lib.exercises.sm.wrong_numbers import guessed
 from course_lib.hardware.measurements import measured
 from course_lib.mistakes import MistakeMatcher
@@ -129,7 +129,7 @@ power = Exercise(
     minutes=8,
     difficulty=2,
     lines=6,
-    cases=[Case("six statements", "plain", given())],
+    cases=[fixed("six statements", "plain")],
     oracle=facts_of_power,
     criteria=[Truths(2, "true or false")],
 )

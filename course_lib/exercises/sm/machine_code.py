@@ -12,8 +12,8 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.criteria import Numbers
-from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import FP16, given
+from course_lib.exercise import Exercise
+from course_lib.exercises.cases import FP16, fixed
 from tritontrace.compiled import compile_for, sass_for
 
 
@@ -129,7 +129,7 @@ machine_code = Exercise(
     difficulty=3,
     lines=10,
     kernels=[copy_rows, one_chain, two_chains, by_pointers, by_descriptors],
-    cases=[Case("five kernels", "plain", given())],
+    cases=[fixed("five kernels", "plain")],
     oracle=lambda: READ,
     criteria=[Numbers(4, "as in the compiler's code")],
 )

@@ -9,7 +9,7 @@ import torch
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, Holds
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import given
+from course_lib.exercises.cases import fixed
 from course_lib.exercises.strides.cases import integers
 from course_lib.exercises.strides.mistakes import gives
 from course_lib.exercises.strides.oracles import VIEWS, new_bytes, position, strides_of_a_new_tensor
@@ -23,13 +23,13 @@ flat_index = Exercise(
     difficulty=1,
     lines=1,
     cases=[
-        Case("a matrix", "plain", given(index=[2, 3], strides=[4, 1], offset=0)),
-        Case("a transposed matrix", "plain", given(index=[3, 2], strides=[1, 4], offset=0)),
-        Case("three axes", "plain", given(index=[1, 2, 3], strides=[20, 5, 1], offset=0)),
-        Case("a slice", "offset", given(index=[1, 2], strides=[6, 2], offset=9)),
-        Case("an expanded row", "offset", given(index=[5, 3], strides=[0, 1], offset=12)),
-        Case("no axis", "any rank", given(index=[], strides=[], offset=7)),
-        Case("one axis", "any rank", given(index=[11], strides=[3], offset=2)),
+        fixed("a matrix", "plain", index=[2, 3], strides=[4, 1], offset=0),
+        fixed("a transposed matrix", "plain", index=[3, 2], strides=[1, 4], offset=0),
+        fixed("three axes", "plain", index=[1, 2, 3], strides=[20, 5, 1], offset=0),
+        fixed("a slice", "offset", index=[1, 2], strides=[6, 2], offset=9),
+        fixed("an expanded row", "offset", index=[5, 3], strides=[0, 1], offset=12),
+        fixed("no axis", "any rank", index=[], strides=[], offset=7),
+        fixed("one axis", "any rank", index=[11], strides=[3], offset=2),
         Case(
             "five drawn axes",
             "any rank",
@@ -58,13 +58,13 @@ row_major_strides = Exercise(
     difficulty=2,
     lines=5,
     cases=[
-        Case("3 x 4", "plain", given(shape=[3, 4])),
-        Case("5 x 5", "plain", given(shape=[5, 5])),
-        Case("2 x 3 x 4", "plain", given(shape=[2, 3, 4])),
-        Case("8 x 16 x 128 x 64", "plain", given(shape=[8, 16, 128, 64])),
-        Case("no axis", "any rank", given(shape=[])),
-        Case("one axis", "any rank", given(shape=[7])),
-        Case("axes of size 1", "any rank", given(shape=[1, 5, 1, 3, 1])),
+        fixed("3 x 4", "plain", shape=[3, 4]),
+        fixed("5 x 5", "plain", shape=[5, 5]),
+        fixed("2 x 3 x 4", "plain", shape=[2, 3, 4]),
+        fixed("8 x 16 x 128 x 64", "plain", shape=[8, 16, 128, 64]),
+        fixed("no axis", "any rank", shape=[]),
+        fixed("one axis", "any rank", shape=[7]),
+        fixed("axes of size 1", "any rank", shape=[1, 5, 1, 3, 1]),
         Case("six drawn axes", "any rank", lambda g: {"shape": integers(g, 1, 6, 6)}),
     ],
     oracle=lambda shape: torch.empty(shape, device="meta").stride(),
@@ -92,21 +92,21 @@ is_contiguous = Exercise(
     difficulty=2,
     lines=6,
     cases=[
-        Case("3 x 4", "plain", given(shape=[3, 4], strides=[4, 1])),
-        Case("its transpose", "plain", given(shape=[4, 3], strides=[1, 4])),
-        Case("a slice of columns", "plain", given(shape=[3, 2], strides=[4, 1])),
-        Case("every other column", "plain", given(shape=[3, 2], strides=[4, 2])),
-        Case("an expanded row", "plain", given(shape=[3, 4], strides=[0, 1])),
-        Case("2 x 3 x 4", "plain", given(shape=[2, 3, 4], strides=[12, 4, 1])),
-        Case("the last two swapped", "plain", given(shape=[2, 3, 4], strides=[12, 1, 3])),
-        Case("the middle sliced", "plain", given(shape=[2, 2, 4], strides=[12, 4, 1])),
-        Case("one row of a wide matrix", "size 1", given(shape=[1, 4], strides=[99, 1])),
-        Case("one column", "size 1", given(shape=[5, 1], strides=[1, 7])),
-        Case("one column of a matrix", "size 1", given(shape=[5, 1], strides=[4, 1])),
-        Case("a size of 1 in the middle", "size 1", given(shape=[3, 1, 4], strides=[4, 0, 1])),
-        Case("no axis", "size 1", given(shape=[], strides=[])),
-        Case("no rows", "empty", given(shape=[0, 4], strides=[1, 9])),
-        Case("no columns", "empty", given(shape=[3, 0], strides=[5, 5])),
+        fixed("3 x 4", "plain", shape=[3, 4], strides=[4, 1]),
+        fixed("its transpose", "plain", shape=[4, 3], strides=[1, 4]),
+        fixed("a slice of columns", "plain", shape=[3, 2], strides=[4, 1]),
+        fixed("every other column", "plain", shape=[3, 2], strides=[4, 2]),
+        fixed("an expanded row", "plain", shape=[3, 4], strides=[0, 1]),
+        fixed("2 x 3 x 4", "plain", shape=[2, 3, 4], strides=[12, 4, 1]),
+        fixed("the last two swapped", "plain", shape=[2, 3, 4], strides=[12, 1, 3]),
+        fixed("the middle sliced", "plain", shape=[2, 2, 4], strides=[12, 4, 1]),
+        fixed("one row of a wide matrix", "size 1", shape=[1, 4], strides=[99, 1]),
+        fixed("one column", "size 1", shape=[5, 1], strides=[1, 7]),
+        fixed("one column of a matrix", "size 1", shape=[5, 1], strides=[4, 1]),
+        fixed("a size of 1 in the middle", "size 1", shape=[3, 1, 4], strides=[4, 0, 1]),
+        fixed("no axis", "size 1", shape=[], strides=[]),
+        fixed("no rows", "empty", shape=[0, 4], strides=[1, 9]),
+        fixed("no columns", "empty", shape=[3, 0], strides=[5, 5]),
     ],
     oracle=lambda shape, strides: torch.empty_strided(shape, strides, device="meta").is_contiguous(),
     criteria=[
@@ -141,7 +141,7 @@ predictions = Exercise(
     minutes=10,
     difficulty=2,
     lines=10,
-    cases=[Case("ten expressions", "plain", lambda g: {})],
+    cases=[fixed("ten expressions", "plain")],
     oracle=lambda: {name: new_bytes(make) for name, make in VIEWS.items()},
     criteria=[Correct("plain", 5, say("strides.predictions.title_plain"))],
 )
@@ -155,12 +155,12 @@ tensor_bytes = Exercise(
     track="more",
     lines=4,
     cases=[
-        Case("3 x 4 floats", "float32", given(shape=[3, 4], dtype="float32")),
-        Case("GPT-3's matrix", "float32", given(shape=[12288, 49152], dtype="float32")),
-        Case("one number", "float32", given(shape=[], dtype="float32")),
-        Case("none at all", "float32", given(shape=[5, 0], dtype="float32")),
+        fixed("3 x 4 floats", "float32", shape=[3, 4], dtype="float32"),
+        fixed("GPT-3's matrix", "float32", shape=[12288, 49152], dtype="float32"),
+        fixed("one number", "float32", shape=[], dtype="float32"),
+        fixed("none at all", "float32", shape=[5, 0], dtype="float32"),
         *(
-            Case(name, "dtypes", given(shape=[7, 11, 13], dtype=name))
+            fixed(name, "dtypes", shape=[7, 11, 13], dtype=name)
             for name in ("bfloat16", "float16", "int64", "bool", "float8_e4m3fn", "float64")
         ),
     ],

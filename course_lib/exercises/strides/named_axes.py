@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from course_lib.catalogue import say
 from course_lib.criteria import Correct, sum_budget
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import ARITHMETIC, FP16, given, laid_out
+from course_lib.exercises.cases import ARITHMETIC, FP16, fixed, laid_out
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.mistakes import on_exception
 from tritontrace.tracing import Mode
@@ -73,7 +73,7 @@ einsum_predictions = Exercise(
     difficulty=3,
     track="more",
     lines=9,
-    cases=[Case("nine numbers", "plain", given())],
+    cases=[fixed("nine numbers", "plain")],
     oracle=einsum_counted,
     criteria=[Correct("plain", 9, say("strides.einsum_predictions.title_plain"))],
 )

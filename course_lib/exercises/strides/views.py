@@ -6,8 +6,8 @@ import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Holds
-from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import given
+from course_lib.exercise import Exercise
+from course_lib.exercises.cases import fixed
 from course_lib.exercises.strides.mistakes import gives
 from course_lib.exercises.strides.oracles import reads_like, recipe_of, tiles
 
@@ -26,14 +26,14 @@ transpose_view = Exercise(
     track="more",
     lines=4,
     cases=[
-        Case("a matrix", "plain", given(shape=[3, 4], strides=[4, 1], i=0, j=1)),
-        Case("the last two of three", "plain", given(shape=[2, 3, 4], strides=[12, 4, 1], i=1, j=2)),
-        Case("the outer two of three", "plain", given(shape=[2, 3, 4], strides=[12, 4, 1], i=2, j=0)),
-        Case("an axis with itself", "plain", given(shape=[2, 3], strides=[3, 1], i=1, j=1)),
-        Case("a matrix with gaps", "strided", given(shape=[3, 5], strides=[20, 2], i=0, j=1)),
-        Case("a transposed one", "strided", given(shape=[4, 3], strides=[1, 4], i=1, j=0)),
-        Case("an expanded one", "strided", given(shape=[6, 2, 3], strides=[0, 3, 1], i=0, j=2)),
-        Case("a slice of three axes", "strided", given(shape=[2, 3, 4], strides=[30, 6, 1], i=0, j=1)),
+        fixed("a matrix", "plain", shape=[3, 4], strides=[4, 1], i=0, j=1),
+        fixed("the last two of three", "plain", shape=[2, 3, 4], strides=[12, 4, 1], i=1, j=2),
+        fixed("the outer two of three", "plain", shape=[2, 3, 4], strides=[12, 4, 1], i=2, j=0),
+        fixed("an axis with itself", "plain", shape=[2, 3], strides=[3, 1], i=1, j=1),
+        fixed("a matrix with gaps", "strided", shape=[3, 5], strides=[20, 2], i=0, j=1),
+        fixed("a transposed one", "strided", shape=[4, 3], strides=[1, 4], i=1, j=0),
+        fixed("an expanded one", "strided", shape=[6, 2, 3], strides=[0, 3, 1], i=0, j=2),
+        fixed("a slice of three axes", "strided", shape=[2, 3, 4], strides=[30, 6, 1], i=0, j=1),
     ],
     oracle=recipe_of(transposed),
     criteria=[
@@ -62,15 +62,15 @@ broadcast_view = Exercise(
     difficulty=2,
     lines=4,
     cases=[
-        Case("one row", "plain", given(shape=[1, 4], strides=[4, 1], target=[3, 4])),
-        Case("one column", "plain", given(shape=[3, 1], strides=[1, 1], target=[3, 5])),
-        Case("nothing to do", "plain", given(shape=[3, 4], strides=[4, 1], target=[3, 4])),
-        Case("a bias over a batch", "leading", given(shape=[4], strides=[1], target=[2, 3, 4])),
-        Case("one number", "leading", given(shape=[], strides=[], target=[3, 2])),
-        Case("matrices over a batch", "leading", given(shape=[3, 1], strides=[1, 1], target=[5, 3, 2])),
-        Case("every other element", "strided", given(shape=[4], strides=[2], target=[3, 4])),
-        Case("one column of a matrix", "strided", given(shape=[3, 1], strides=[7, 1], target=[3, 4])),
-        Case("a transposed matrix", "strided", given(shape=[4, 3], strides=[1, 4], target=[2, 4, 3])),
+        fixed("one row", "plain", shape=[1, 4], strides=[4, 1], target=[3, 4]),
+        fixed("one column", "plain", shape=[3, 1], strides=[1, 1], target=[3, 5]),
+        fixed("nothing to do", "plain", shape=[3, 4], strides=[4, 1], target=[3, 4]),
+        fixed("a bias over a batch", "leading", shape=[4], strides=[1], target=[2, 3, 4]),
+        fixed("one number", "leading", shape=[], strides=[], target=[3, 2]),
+        fixed("matrices over a batch", "leading", shape=[3, 1], strides=[1, 1], target=[5, 3, 2]),
+        fixed("every other element", "strided", shape=[4], strides=[2], target=[3, 4]),
+        fixed("one column of a matrix", "strided", shape=[3, 1], strides=[7, 1], target=[3, 4]),
+        fixed("a transposed matrix", "strided", shape=[4, 3], strides=[1, 4], target=[2, 4, 3]),
     ],
     oracle=recipe_of(broadcast),
     criteria=[
@@ -94,13 +94,13 @@ tile_view = Exercise(
     difficulty=3,
     lines=3,
     cases=[
-        Case("4 x 6 in tiles of 2 x 3", "plain", given(shape=[4, 6], strides=[6, 1], bm=2, bn=3)),
-        Case("8 x 8 in tiles of 4 x 2", "plain", given(shape=[8, 8], strides=[8, 1], bm=4, bn=2)),
-        Case("one tile", "plain", given(shape=[3, 5], strides=[5, 1], bm=3, bn=5)),
-        Case("tiles of one element", "plain", given(shape=[3, 5], strides=[5, 1], bm=1, bn=1)),
-        Case("a transposed matrix", "strided", given(shape=[6, 4], strides=[1, 6], bm=3, bn=2)),
-        Case("a matrix with gaps", "strided", given(shape=[6, 8], strides=[40, 3], bm=2, bn=4)),
-        Case("an expanded row", "strided", given(shape=[4, 6], strides=[0, 1], bm=2, bn=2)),
+        fixed("4 x 6 in tiles of 2 x 3", "plain", shape=[4, 6], strides=[6, 1], bm=2, bn=3),
+        fixed("8 x 8 in tiles of 4 x 2", "plain", shape=[8, 8], strides=[8, 1], bm=4, bn=2),
+        fixed("one tile", "plain", shape=[3, 5], strides=[5, 1], bm=3, bn=5),
+        fixed("tiles of one element", "plain", shape=[3, 5], strides=[5, 1], bm=1, bn=1),
+        fixed("a transposed matrix", "strided", shape=[6, 4], strides=[1, 6], bm=3, bn=2),
+        fixed("a matrix with gaps", "strided", shape=[6, 8], strides=[40, 3], bm=2, bn=4),
+        fixed("an expanded row", "strided", shape=[4, 6], strides=[0, 1], bm=2, bn=2),
     ],
     oracle=recipe_of(tiles),
     criteria=[
@@ -133,14 +133,14 @@ sliding_windows = Exercise(
     track="more",
     lines=3,
     cases=[
-        Case("10 numbers, 4 at a time", "plain", given(shape=[10], strides=[1], width=4, step=1)),
-        Case("10 numbers, 4 at a time, step 2", "plain", given(shape=[10], strides=[1], width=4, step=2)),
-        Case("9 numbers, 3 at a time, step 3", "plain", given(shape=[9], strides=[1], width=3, step=3)),
-        Case("11 numbers: the last do not fit", "plain", given(shape=[11], strides=[1], width=4, step=3)),
-        Case("one window", "plain", given(shape=[5], strides=[1], width=5, step=2)),
-        Case("a batch", "batch", given(shape=[3, 8], strides=[8, 1], width=3, step=2)),
-        Case("every other number", "batch", given(shape=[8], strides=[2], width=3, step=1)),
-        Case("down the columns", "batch", given(shape=[4, 6], strides=[1, 4], width=2, step=2)),
+        fixed("10 numbers, 4 at a time", "plain", shape=[10], strides=[1], width=4, step=1),
+        fixed("10 numbers, 4 at a time, step 2", "plain", shape=[10], strides=[1], width=4, step=2),
+        fixed("9 numbers, 3 at a time, step 3", "plain", shape=[9], strides=[1], width=3, step=3),
+        fixed("11 numbers: the last do not fit", "plain", shape=[11], strides=[1], width=4, step=3),
+        fixed("one window", "plain", shape=[5], strides=[1], width=5, step=2),
+        fixed("a batch", "batch", shape=[3, 8], strides=[8, 1], width=3, step=2),
+        fixed("every other number", "batch", shape=[8], strides=[2], width=3, step=1),
+        fixed("down the columns", "batch", shape=[4, 6], strides=[1, 4], width=2, step=2),
     ],
     oracle=recipe_of(windows),
     criteria=[

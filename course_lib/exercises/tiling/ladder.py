@@ -11,7 +11,7 @@ import triton.language as tl
 from course_lib.catalogue import say
 from course_lib.criteria import GATES, Coalesced, Correct, Programs, Traffic, sum_budget
 from course_lib.exercise import Case, Exercise
-from course_lib.exercises.cases import FP16, FP32, Drawing, cases_of, given
+from course_lib.exercises.cases import FP16, FP32, Drawing, cases_of, fixed
 from course_lib.exercises.coalescing import cases as coalescing
 from course_lib.exercises.misconceptions import Misconception
 from course_lib.exercises.tiling.cases import factors
@@ -178,7 +178,7 @@ ladder = Exercise(
     track="more",
     lines=7,
     kernels=[naive, strip, tile],
-    cases=[Case("three rungs", "plain", given())],
+    cases=[fixed("three rungs", "plain")],
     oracle=ladder_counted,
     criteria=[Correct("plain", 7, "as the trace counts them")],
 )

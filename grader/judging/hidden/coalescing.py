@@ -6,7 +6,7 @@ import random
 
 from course_lib.exercise import Case
 from course_lib.exercises.breaking import mutant
-from course_lib.exercises.cases import FP16, Drawing, cases_of
+from course_lib.exercises.cases import FP16, Drawing, cases_of, fixed
 from course_lib.exercises.coalescing.cases import matrix, matrix_and_index, pairs
 from course_lib.exercises.rounds import versions
 
@@ -37,16 +37,16 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             at = [offset + itemsize * rng.randrange(500) for _ in range(32)]
             run = list(range(0, 32 * stride * 4, stride * 4))
             return [
-                Case("a hidden stride", "strides", lambda g: {"addresses": run, "itemsize": 4}),
-                Case("hidden addresses", "straddling", lambda g: {"addresses": at, "itemsize": itemsize + 3}),
+                fixed("a hidden stride", "strides", addresses=run, itemsize=4),
+                fixed("hidden addresses", "straddling", addresses=at, itemsize=itemsize + 3),
             ]
         case "strided_efficiency":
-            return [Case("a hidden stride", "other dtypes", lambda g: {"stride": stride, "itemsize": itemsize})]
+            return [fixed("a hidden stride", "other dtypes", stride=stride, itemsize=itemsize)]
         case "divergence_passes":
             taken = [rng.random() < 0.9 for _ in range(M)]
-            return [Case("hidden lanes", "short warps", lambda g: {"taken": taken, "warp": warp})]
+            return [fixed("hidden lanes", "short warps", taken=taken, warp=warp)]
         case "padded_stride":
-            return [Case("a hidden length", "plain", lambda g: {"n": N, "itemsize": itemsize})]
+            return [fixed("a hidden length", "plain", n=N, itemsize=itemsize)]
         case "row_copy":
             return cases_of(
                 ragged=[Drawing(f"{M} x {small}", matrix(M, small, FP16))],

@@ -7,6 +7,7 @@ import random
 import torch
 
 from course_lib.exercise import Case
+from course_lib.exercises.cases import fixed
 from course_lib.exercises.dtypes import cases as D
 
 
@@ -41,9 +42,9 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             return [
                 Case("a hidden bfloat16", "plain", D.numbers_of("bfloat16", 2.0**-100, 2.0**100)),
                 Case("a hidden float32", "plain", D.numbers_of("float32", 2.0**-100, 2.0**100)),
-                Case("a hidden power of two", "powers", lambda g: {"x": power, "dtype": "float16"}),
+                fixed("a hidden power of two", "powers", x=power, dtype="float16"),
                 Case("a hidden float8_e4m3fn", "powers", D.numbers_of("float8_e4m3fn", 2.0**-5, 2.0**7)),
-                Case("a hidden subnormal", "tiny", lambda g: {"x": tiny, "dtype": "float16"}),
+                fixed("a hidden subnormal", "tiny", x=tiny, dtype="float16"),
             ]
         case "round_to_bf16":
             return [
@@ -64,7 +65,7 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
             ]
         case "relu_intensity":
             dtype = rng.choice(("float16", "bfloat16"))
-            return [Case("a hidden dtype", "plain", lambda g: {"dtype": dtype})]
+            return [fixed("a hidden dtype", "plain", dtype=dtype)]
         case "scaled_square":
             return [
                 Case(f"{9 * N}", "ragged", D.sizes(9 * N, 0.1, 3, torch.bfloat16, 1.25)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 
 from course_lib.exercise import Case
-from course_lib.exercises.cases import given
+from course_lib.exercises.cases import fixed
 from course_lib.exercises.sealed import sealed as seal
 from course_lib.exercises.start import vector
 
@@ -168,9 +168,9 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     large = rng.randrange(70_001, 140_000)  # more than a grid that was made for the public cases reaches
     match exercise_id.split(".")[1]:
         case "num_programs":
-            return [Case("a hidden n", "ragged", given(n=n * block + 1 + rng.randrange(block - 1), block=block))]
+            return [fixed("a hidden n", "ragged", n=n * block + 1 + rng.randrange(block - 1), block=block)]
         case "warps_needed":
-            return [Case("a hidden wait", "ragged", given(latency=latency, work=work))]
+            return [fixed("a hidden wait", "ragged", latency=latency, work=work)]
         case "add_one":
             return [
                 Case(f"{n} elements", "ragged", vector(n)),

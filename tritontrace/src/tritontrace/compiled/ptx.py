@@ -133,7 +133,7 @@ def parse(ptx: str) -> Code:
 
 
 def _needed(every: Sequence[_Instruction]) -> tuple[list[bool], set[str]]:
-    """Which instructions have a say in where a load, a store or a branch goes, and which registers."""
+    """Find which instructions have a say in where a load, a store or a branch goes, and which registers."""
     wanted = [each.moves or each.leads_on for each in every]
     registers = {name for each, want in zip(every, wanted, strict=True) if want for name in each.read}
     more = True
@@ -147,7 +147,7 @@ def _needed(every: Sequence[_Instruction]) -> tuple[list[bool], set[str]]:
 
 
 class Contents:
-    """What stands in tensors now. parts: the address of each storage, and its bytes."""
+    """Contents of tensors now. parts: the address of each storage, and its bytes."""
 
     def __init__(self, parts: Iterable[tuple[int, np.ndarray]]):
         self._parts = list(parts)
@@ -296,7 +296,7 @@ class Threads:
         self._registers[name] = value
 
     def _results(self, instruction: _Instruction) -> list[Known]:
-        """What it writes to each of its registers."""
+        """Values that it writes to each of its registers."""
         base, *rest = instruction.parts
         operands = instruction.operands[1:]
         unknown: list[Known] = [None] * len(instruction.written)
@@ -376,7 +376,7 @@ def _summands(operand: str) -> list[str]:
 
 @lru_cache
 def _bits(kind: str) -> int:
-    """Of "s32", and 32 of "f16x2", too."""
+    """Bits of a type: 32 of "s32", and of "f16x2", too."""
     number = re.search(r"(\d+)(?:x(\d+))?$", kind)
     return int(number[1]) * int(number[2] or 1) if number else 1 if kind == "pred" else 32
 

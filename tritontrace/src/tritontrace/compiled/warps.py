@@ -71,13 +71,13 @@ T = TypeVar("T")
 
 
 class _Seen:
-    """What was found of the last access of each instruction, which the next turn of a loop makes again, a little further on."""
+    """Result for the last access of each instruction, which the next turn of a loop makes again, a little further on."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[int, str], tuple[ptx.Access, Any]] = {}
 
     def of(self, access: ptx.Access, unit: int, look: Callable[[ptx.Access], T]) -> T:
-        """What `look` finds, which is the same if each warp's addresses are so many whole units further on."""
+        """Result of `look`, which is the same if each warp's addresses are so many whole units further on."""
         key = access.number, access.space
         last, result = self._last.get(key, (None, None))
         if last is None or not self._alike(last, access, unit):

@@ -380,6 +380,8 @@ class _Launches:
 class _Timed(Tape):
     """A tape that takes the time of each launch, with cold caches; `events` are the begin and the end of each."""
 
+    events: list[tuple[torch.cuda.Event, torch.cuda.Event]]
+
     def perform(self, event: Mapping[str, Any]) -> None:
         if "launch" not in event:
             return super().perform(event)

@@ -2,6 +2,7 @@
 
 prove(function, *args)
 counterexample(function, *args)
+filled(example, shape)
 
 formulas.py      whole numbers that depend on sizes, and conditions on them
 sizes.py         host code's numbers, which remember how they were computed
@@ -19,5 +20,6 @@ proofs.py        all of it, for one function;  show.py  in words
 """
 
 from tritontrace.proving.proofs import Claim, Proof, ProvedLaunch, counterexample, prove
+from tritontrace.proving.replayed import filled
 
-__all__ = ["Claim", "Proof", "ProvedLaunch", "counterexample", "prove"]
+__all__ = ["Claim", "Proof", "ProvedLaunch", "counterexample", "filled", "prove"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -68,8 +69,11 @@ def _sizes(tensor: Tensor, sizes: dict[str, int]) -> list[int]:
 MOST_FILLED = 1 << 20  # elements
 
 
-def filled(example: torch.Tensor, shape: list[int], order: list[int] | None) -> torch.Tensor:
-    """A tensor of this shape with an example's numbers, again and again; order: of its axes, from the outermost in memory.
+def filled(example: torch.Tensor, shape: Sequence[int], order: list[int] | None = None) -> torch.Tensor:
+    """Make a tensor of this shape with an example's numbers, again and again; order: of its axes, from the outermost in memory.
+
+    >>> filled(torch.tensor([1, 2, 3]), (2, 2)).tolist()
+    [[1, 2], [3, 1]]
 
     trap: sizes that are tried may be large, all at once. Memory that nobody touches costs nothing: so much has no numbers.
     """

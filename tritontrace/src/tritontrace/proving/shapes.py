@@ -51,7 +51,7 @@ class SizedShapes(TorchFunctionMode):
         if function is torch.Tensor.__len__:
             return int(args[0].size(0))  # Python's len makes an int of it
         if function is torch.Tensor.stride:
-            strides = [sized(n, f) for n, f in zip(args[0].stride(), self.strides(args[0]), strict=True)]
+            strides = [sized(formulas.value(one, self.symbols), one) for one in self.strides(args[0])]
             axis = args[1] if len(args) > 1 else kwargs.get("dim")
             return tuple(strides) if axis is None else strides[axis]
         result = function(*args, **kwargs)
@@ -75,13 +75,14 @@ class SizedShapes(TorchFunctionMode):
         self._known[tensor] = shape
 
     def strides(self, tensor: torch.Tensor) -> tuple[SizeFormula, ...]:
-        """The formulas of its strides: those of a dense tensor with the axes in this order; of another one, numbers."""
+        """The formulas of its strides: those of a dense tensor with the axes in this order; of another one, numbers. Along an axis of one
+        element torch may have any number, and nobody goes that way."""
         order = axes(tensor)
         outcome = [whole(stride) for stride in tensor.stride()]
         if order is not None:
             after = whole(1)
             for axis in reversed(order):
-                if formulas.value(after, self.symbols) == tensor.stride(axis):  # an axis of one element may have any
+                if tensor.shape[axis] == 1 or formulas.value(after, self.symbols) == tensor.stride(axis):
                     outcome[axis] = after
                 after = after * self.shape(tensor)[axis]
         return tuple(outcome)

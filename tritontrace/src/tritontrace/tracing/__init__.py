@@ -27,6 +27,7 @@ data           recorded.py  launches, steps, traffic, FLOPs, and their sums;  re
                threads.py  threads of one program;  watched.py  values of a variable;  cache.py  the L2 model
                work.py  how much a trace may do;  modes.py, light.py  torch loads nothing more of itself
 views          show.py  tables and annotated source;  draw.py  heat maps, order, timelines
+               warps.py  how warps access memory, of which the compiler is asked
 elsewhere      __main__.py  a script, from the command line;  as_on_a_gpu.py  what host code asks of a GPU, answered without one
                report.py  table and page with lines of files;  saved.py  a trace as JSON, there and back
 

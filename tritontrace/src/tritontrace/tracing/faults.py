@@ -207,7 +207,7 @@ class Faults:
         self._see("input changed", "value.input_changed", batch.site, batch.region, elements, program)
 
     def _first(self, batch: Batch, elements: np.ndarray, rows: np.ndarray) -> tuple[int, int]:
-        """Of these elements, each in the row of its program: the program that runs first, and the first element of its."""
+        """Find, of these elements, each in the row of its program, the program that runs first, and the first element of its."""
         places = batch.programs if self._position is None else self._position[batch.programs]
         row = rows[np.argmin(places[rows])]
         return int(batch.programs[row]), int(elements[rows == row][0])

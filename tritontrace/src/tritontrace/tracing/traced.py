@@ -61,8 +61,8 @@ class Trace(Recorded):
         >>> with trace() as asked:
         ...     _ = copy[(4,)](x, y, 1000, BLOCK=256)
         >>> (found,) = asked.warps()
-        >>> [(each.op, each.lane_bytes, each.narrow) for each in found.requests]
-        [('load', 4, False), ('store', 4, False)]
+        >>> [(each.op, each.lane_bytes, each.beside_bytes) for each in found.requests]  # since 1,000 is no multiple of 16
+        [('load', 4, 8), ('store', 4, 8)]
         """
         return ask(self, gpu or planned_for().architecture, seconds)
 
