@@ -389,10 +389,8 @@ class _Evaluation:
             if rises is None or not isinstance(value, Number):
                 return of(formulas.of(Symbol(one.name, one.low, one.high, place, index)))
             end = size - 1 if (rises > 0) == (inner == ["arith.maxsi"]) else 0
-            at_end = {any_lane: formulas.whole(end)}
-            return Number(
-                formulas.replaced(value.formula, at_end.get), value.needs
-            )  # of any lane: none may wrap around
+            there = formulas.replaced(value.formula, lambda atom: formulas.whole(end) if atom == any_lane else None)
+            return Number(there, value.needs)  # of any lane: none may wrap around
 
         return [SymbolicBlock(at)]
 

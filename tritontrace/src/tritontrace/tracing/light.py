@@ -17,8 +17,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 # Torch's own: what keeps torch.compile away from a function, and the name under which its answer is remembered at the function; what
 # looks at given gradients; what stands around each step of an optimizer
 DISABLED, REMEMBERED = vars(torch)["_disable_dynamo"], "__dynamo_disable"
-GRADIENTS = getattr(torch.autograd, "_make_grads", None)
-BRACKETED = getattr(sys.modules["torch.optim.optimizer"], "_use_grad_for_differentiable", None)
+GRADIENTS: Any = getattr(torch.autograd, "_make_grads", None)
+BRACKETED: Any = getattr(sys.modules["torch.optim.optimizer"], "_use_grad_for_differentiable", None)
 
 
 def keep_it_light() -> None:
@@ -35,7 +35,7 @@ def keep_it_light() -> None:
             _lighten(function)
     for optimizer in _derived(torch.optim.Optimizer):
         step = vars(optimizer).get("step")
-        if BRACKETED and getattr(step, "__code__", None) is BRACKETED(_nothing).__code__:
+        if BRACKETED and step is not None and getattr(step, "__code__", None) is BRACKETED(_nothing).__code__:
             optimizer.step = _step(step)
     if GRADIENTS:
         torch.autograd.__dict__["_make_grads"] = _gradients
