@@ -175,6 +175,7 @@ ALLOWED = {  # what the recorder has although an oracle uses it, and why it is n
     "course_lib.workloads.rehearsals": "calls the function that is judged",
     "course_lib.workloads.checkpointed": "calls the function that is judged, which knows no seed",
     "course_lib.workloads.counted": "is what the function is asked to count",
+    "tritontrace.messages": "says a sentence about an answer",
 }
 OF_ONE = {
     ("flops.training_memory", "torch.optim"): "an optimizer for a model, which is to be written first",

@@ -80,7 +80,7 @@ def test_what_is_heard_is_what_is_seen_and_in_that_order():
             "passed | your kernel does it | passed | right | 2 / 2 | not judged | speed: not measured",
             "what was seen where they hold",
             "passed | your kernel does it | 1 launch | passed | right | 2 / 2 | equal",
-            verdicts.not_on_gpu(VERDICT),
+            verdicts.gpu_line(VERDICT),
             "what your code printed | <hello>",
         ]
     )

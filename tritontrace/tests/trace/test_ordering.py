@@ -428,6 +428,7 @@ def test_a_swap_tells_of_what_was_stored_if_it_takes_place(was, racing):
     assert [tensor for tensor in races(t) if tensor != "flag_ptr"] == racing
 
 
+@triton.jit
 def one_of_many_flags(x_ptr, flag_ptr, FLAGS: tl.constexpr, AT: tl.constexpr):
     """Program 0 raises all flags in one atomic; program 1 waits for one of them."""
     if tl.program_id(0) == 0:
