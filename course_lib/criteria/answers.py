@@ -40,7 +40,7 @@ class Numbers(Criterion):
 
     @staticmethod
     def worth(expected: dict[str, object], answers: dict[str, object]) -> float:
-        """The share of the points, 0 to 1."""
+        """The share of the points that these answers earn, 0 to 1."""
         return share(expected, answers).points
 
 

@@ -92,7 +92,7 @@ def lanes(request: Request) -> str:
 
 
 def of_request(request: Request) -> str:
-    """The drawing of `lanes` in a sentence."""
+    """Say in a sentence what the drawing of a request shows: its lanes, its sectors, and how many of their bytes are used."""
     lanes, sectors = len(request.offsets), len(request.sectors)
     used = request.itemsize * len(set(request.offsets))
     what = "reads" if request.op == "load" else "writes" if request.op == "store" else "updates"

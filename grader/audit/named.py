@@ -256,7 +256,8 @@ def drawn(causes: dict[str, tuple[str, str]], maps: dict[str, torch.Tensor]) -> 
 
 
 def as_code(maps: dict[str, list[str]], seals: dict[str, str]) -> str:
-    """MAPS and SEALED as they stand in an exercise's module: a row that comes again at once is written once."""
+    """Python source of the tables MAPS (maps of errors, as rows of text) and SEALED (their causes, encrypted) for an exercise's module;
+    equal rows below one another are written as `n * [row]`."""
     lines = ["MAPS = {"]
     for picture, rows in maps.items():
         runs = [(row, len(list(same))) for row, same in itertools.groupby(rows)]

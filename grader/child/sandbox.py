@@ -3,7 +3,7 @@
     bubblewrap   around the zygote: no network, a read-only system, a private home and /tmp, nobody else's processes
     Landlock     in each child: one folder to write to, the course and the system to read, and no other file
     seccomp      in each child: computing, reading and writing; no sockets, no processes, no signals to others
-    limits       in each child: time, memory, files, processes; it is no longer root if it was
+    limits       in each child: time, memory (MEMORY of zygote.py), files, processes; it is no longer root if it was
 
 Each holds without the others. bubblewrap, or Landlock and seccomp together, are enough to grade with; with less,
 grading is refused unless the instructor accepts the risk.

@@ -3,8 +3,9 @@
     how the points are distributed, in all and per exercise     the mistakes that most students made, in the words they saw
     submissions for a person to look at, and why                sources that look alike, or like the published solution
 
-Plots are SVG within the page, drawn in the page's own ink so that light, dark and paper all suit. Whatever comes from a
-student is text: the template escapes by itself, and the plots hold only names of exercises.
+The order on the page is that of grader/templates/report.html.j2. Plots are SVG within the page, drawn in the page's own ink so that
+light, dark and paper all suit. Whatever comes from a student is text: the template escapes by itself, and the plots hold only names
+of exercises.
 """
 
 from __future__ import annotations

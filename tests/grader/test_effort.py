@@ -44,7 +44,9 @@ def shared(checks, hints, unit=UNIT):
 
 def test_checks_and_hints_are_counted_beside_the_points(student, monkeypatch, capsys):
     monkeypatch.setattr(
-        checking, "verdict", lambda exercise, entry, seed, later=None: checking.criteria.refused(exercise, "no", "blank")
+        checking,
+        "verdict",
+        lambda exercise, entry, seed, later=None: checking.criteria.refused(exercise, "no", "blank"),
     )
     for _ in range(3):
         course_lib.check(FIRST, None)

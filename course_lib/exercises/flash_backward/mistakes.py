@@ -255,7 +255,7 @@ def multiplied(a: torch.Tensor, b: torch.Tensor, tf32: bool) -> torch.Tensor:
 
 
 def like_tf32(name: str, place: int) -> MistakeMatcher:
-    """Make the mistake that products in TF32 make dq, dk or dv (`name`), which is result number `place`."""
+    """Make a matcher of the mistake that dq, dk or dv (`name`) is multiplied in TF32; the answer's result `place` is looked at."""
     which, guesses = ("dq", "dk", "dv").index(name), with_tf32(name)
     return multiplied_in_tf32(
         lambda **call: guesses(**with_do_named(call)),

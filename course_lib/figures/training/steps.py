@@ -248,7 +248,7 @@ def memory_of_a_model(layers: int = 22, width: int = 2048, batch: int = 4, conte
 
 
 def explore_memory() -> Sliders | Figure:
-    """The same with sliders in a notebook; the picture alone where there is none."""
+    """The memory of a model that trains, with sliders in a notebook; the picture alone where there is none."""
     if not live():
         return memory_of_a_model()
     from ipywidgets import IntSlider, SelectionSlider

@@ -191,7 +191,7 @@ class _Simulation(Launcher):
         self._first = 0  # the number of the first launch in this order
 
     def begin(self, before: dict[int, tuple[torch.Tensor, torch.Tensor]]) -> None:
-        """Begin with tensors as they were before the orders that came earlier."""
+        """Begin one more order of events: each tensor holds what it held before the first order was simulated."""
         self.before, self._given, self._first = before, {}, len(self.trace.launches)
         self._earlier = {key: bytes_behind(tensor).clone() for key, (tensor, _) in before.items()}
         for tensor, held in before.values():

@@ -110,7 +110,7 @@ class Hit:
             bits[lanes] = self.region.items(self.itemsize).take(places)
 
     def store_from(self, bits: np.ndarray) -> None:
-        """bits: (rows of the access, lanes)."""
+        """Write the lanes that hit this tensor into it. bits: (rows of the access, lanes), as integers of the item's size."""
         shape = self.shape
         if shape is not None and shape.run > 1:
             runs = self._runs()

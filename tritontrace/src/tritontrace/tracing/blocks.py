@@ -215,7 +215,7 @@ def reduction(op: ir.Operation, kinds: Sequence[ir.Type], fold: operations.Fold 
 
 
 def scan(op: ir.Operation, kinds: Sequence[ir.Type], accumulate: operations.Fold | None) -> Whole:
-    """tl.associative_scan, likewise."""
+    """Make the function that does a tl.associative_scan for whole blocks of several programs."""
     axis, shape, backward = op.attributes["axis"] + 1, kinds[0].shape, bool(op.attributes.get("reverse"))
 
     def prefixes(combine: Combine, *values: np.ndarray) -> list[np.ndarray]:

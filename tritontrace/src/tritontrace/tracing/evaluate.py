@@ -75,7 +75,7 @@ class Code:
         return Body(self, function, way)
 
     def run(self, arguments: list, programs: Programs) -> None:
-        """arguments: a value for each of the kernel's."""
+        """Evaluate the kernel for a batch of programs. arguments: a value for each of the kernel's parameters."""
         self._run(arguments, programs)
 
     def _may_ask(self) -> bool:

@@ -57,7 +57,7 @@ def read(function: ir.Function, module: ir.Module) -> set[str]:
 
 
 def passed_on(blocks: list[ir.Block]) -> set[str]:
-    """Names of the values that go where others may come instead: out of a region, into a loop, a function or a block."""
+    """Names of the values that operations pass to block arguments: results of a region, arguments of a loop, a call or a branch."""
     passed: set[str] = set()
     for op in ir.walk(blocks):
         if op.name in TERMINATORS or op.name == "tt.call" or op.regions:
