@@ -61,11 +61,11 @@ def test_what_is_no_message_is_refused(forged):
 
 def test_another_language_is_another_folder(tmp_path):
     (tmp_path / "tritontrace").mkdir()
-    (tmp_path / "tritontrace" / "trace.toml").write_text("program = 'PROGRAMM {index}'\n")
+    (tmp_path / "tritontrace" / "trace.toml").write_text("program = 'PROGRAMA {index}'\n")
     asked = "from tritontrace.messages import say; print(say('trace.program', index=3), say('trace.several') != '', sep=',')"
     environment = {**os.environ, LANGUAGE: str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, env=environment)
-    assert done.stdout == "PROGRAMM 3,True\n"
+    assert done.stdout == "PROGRAMA 3,True\n"
 
 
 # ------------------------------------------------------------------------------------------------- the engine's catalogue
