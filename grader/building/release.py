@@ -70,7 +70,7 @@ def newest(folder: Path) -> Version:
 def agree(source: Path, engine: Version) -> None:
     """Raise NotReady where the course asks for another version of the engine, or the engine says of itself that it is another."""
     named = {
-        Path("pyproject.toml"): f"{ENGINE}[pictures]=={engine.number}",
+        Path("pyproject.toml"): f"{ENGINE}[pictures,prove]=={engine.number}",
         Path(ENGINE, "src", ENGINE, "__init__.py"): f'__version__ = "{engine.number}"',
     }
     for path, version in named.items():

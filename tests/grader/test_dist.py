@@ -67,7 +67,7 @@ def test_what_is_not_of_one_version_is_no_release(tmp_path, changes, version):
 def test_both_projects_name_one_engine(tmp_path):
     """Else pip finds no engine for the wheel of the course."""
     source = project(tmp_path, "")
-    (source / "pyproject.toml").write_text('dependencies = ["tritontrace[pictures]==0.3.0"]')
+    (source / "pyproject.toml").write_text('dependencies = ["tritontrace[pictures,prove]==0.3.0"]')
     package = source / "tritontrace" / "src" / "tritontrace" / "__init__.py"
     package.parent.mkdir(parents=True)
     package.write_text('__version__ = "0.3.0"\n')
