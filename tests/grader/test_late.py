@@ -177,13 +177,14 @@ def test_a_changed_hidden_case_judges_its_unit_anew_and_no_other_without_a_new_r
     assert before["coalescing.padded_stride"] == 4 and before["strides.row_major_strides"] > 0
     page = (copy / "class" / "feedback" / "ada" / other / f"{other}.html").stat().st_mtime_ns
 
-    hidden.write_text(right.replace('{"n": N, "itemsize": itemsize}', '{"n": N, "itemsize": 0}'))
+    assert right.count("n=N, itemsize=itemsize") == 1
+    hidden.write_text(right.replace("n=N, itemsize=itemsize", "n=N, itemsize=0"))
     stopped = autograde(copy, changed)
     said = " ".join(stopped.stdout.split())
     assert stopped.returncode == 1 and "the published solution of coalescing.padded_stride earns 0 of 4 points" in said
     assert {e.scores["coalescing.padded_stride"] for e in results.gradebook(copy / "class", changed)} == {4}
 
-    hidden.write_text(right + "\n# another\n")
+    hidden.write_text(right + "\nANOTHER = True\n")  # a comment alone would judge nothing anew
     assert graded(copy, changed, other) == before
     kept = len(set((copy / "class" / "verdicts").glob("*.json")) - judged)
     assert kept >= 2 + len(exercises(changed))  # ada's, and the published ones
