@@ -9,10 +9,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tritontrace.messages import message_of
 
-def says(message: str, id: str, **parameters: Any) -> bool:
-    """Whether it is a message with this id, and these are among its parameters."""
+
+def says(what: str | BaseException, id: str, **parameters: Any) -> bool:
+    """Whether it is a message with this id, or an error that says one, and these are among its parameters."""
+    message = message_of(what) if isinstance(what, BaseException) else what
     return getattr(message, "id", "") == id and message.parameters.items() >= parameters.items()
+
+
+def mentions(what: str | BaseException, id: str, **parameters: Any) -> bool:
+    """Whether it says that itself, or in one of its parameters."""
+    message = message_of(what) if isinstance(what, BaseException) else what
+    parts = getattr(message, "parameters", {}).values()
+    return says(message, id, **parameters) or any(mentions(part, id, **parameters) for part in parts)
 
 
 def misfits(sentences: Mapping[str, str], files: Iterable[Path]) -> list[str]:
