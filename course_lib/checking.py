@@ -15,7 +15,7 @@ from typing import Any
 
 from course_lib import criteria, judging, logbook, render
 from course_lib.evidence import Evidence
-from course_lib.execution import derived, exactly, gpu_lock, observe, progress, record_apart, smallest, timed
+from course_lib.execution import derived, exactly, gpu_lock, observe, on_gpu, progress, record_apart, smallest, timed
 from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import find, wrong_formulas
 from course_lib.exercises.hints import hints_on
@@ -117,6 +117,8 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
         print(error)
         return 0.0
     _timing.end()
+    if on_gpu.can_run(exercise):
+        gpu_lock.prepare()
     watched = bool(render.shell()) and progress.is_watched()
     if timed.can_time(exercise) and not watched:
         print("It runs on the GPU, too, and is timed there: ten to twenty seconds.", flush=True)

@@ -81,7 +81,7 @@ def build(
             outputs.renew(nb, root, _need_gpu(nb, unit), again=again)
         except outputs.Failed as failed:
             raise BuildError(f"{_places(nb, unit, root, [failed.cell])} fails: {failed}") from None
-    outputs.redraw(nb)
+    outputs.redraw(nb, unit)
     if pictures:
         drawings.renew(nb)
     for path, text in ((instructors, _text(nb)), (students, released)):

@@ -1,5 +1,6 @@
 """Outputs belong to cells: what a change of the source does to those that are there."""
 
+import copy
 import json
 import shutil
 from base64 import b64decode
@@ -301,7 +302,7 @@ def test_it_runs_in_a_folder_of_its_own_and_the_other_units_lie_beside(tmp_path)
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_published_verdicts_are_drawn_as_they_would_be_now(unit):
-    """Each check of the instructor's notebook keeps its verdict as data, and looks as today's code draws it."""
+    """Each check of the instructor's notebook keeps its verdict as data, and looks as today's code draws it; so does progress."""
     notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
     checks = {exercise.check_id for exercise in exercises(unit).values()}
     shown = {
@@ -310,9 +311,13 @@ def test_published_verdicts_are_drawn_as_they_would_be_now(unit):
         if cell.id in checks
     }
     assert [name for name, found in shown.items() if len(found) != 1] == [] and shown.keys() == checks
-    drawn = {name: (data["text/html"], data["text/plain"]) for name, (data,) in shown.items()}
-    outputs.redraw(notebook)
-    assert drawn == {name: (data["text/html"], data["text/plain"]) for name, (data,) in shown.items()}
+    saved = copy.deepcopy(notebook)
+    outputs.redraw(notebook, unit)
+    assert notebook == saved
+    tables = [
+        o.data for cell in notebook.cells for o in cell.get("outputs", ()) if "minutes left" in str(o.get("data"))
+    ]
+    assert tables and all(each in table["text/plain"] for table in tables for each in UNITS)
 
 
 @pytest.mark.slow
@@ -358,5 +363,5 @@ def test_a_verdict_of_before_a_field_was_there_is_drawn():
     del tree["on"], tree["rests_on"]
     shown = nbformat.v4.new_output("execute_result", {VERDICT: json.dumps(tree), "text/plain": "7"})
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("check(1)", id="one", outputs=[shown])])
-    outputs.redraw(notebook)
+    outputs.redraw(notebook, UNIT)
     assert "start.add_one" in notebook.cells[0].outputs[0].data["text/plain"]

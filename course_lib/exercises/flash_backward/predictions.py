@@ -56,7 +56,7 @@ def costs_counted() -> dict[str, int]:
         "products of a tile, dkdv": counted(dkdv_tile),
         "products of a tile, dq": counted(dq_tile),
         "products of a tile, if one kernel made all three gradients": counted(all_at_once),
-        "FLOPs of forward and backward, over B N N D": 2 * both,
+        "FLOPs of forward and backward, divided by B N² D": 2 * both,
         "bytes of lse, 2 x 8 heads of 512 queries": forward[1].nbytes,
     }
 
