@@ -157,6 +157,12 @@ def test_refused(function, id, parameters):
     assert mentions(evidence.refused, f"replay.{id}", **parameters)
 
 
+def test_what_a_formula_returns_and_no_log_holds_is_a_text():
+    (tree,) = replay_all(record_all(lambda x: x.stride, [inputs(0)]), [inputs(0)], ["c"], kernel=False)
+    (result, _) = from_tree(Evidence, tree).outputs
+    assert type(result["unsupported"]) is str and "x.stride(0)" in result["unsupported"]
+
+
 def test_what_the_compiler_would_refuse():
     evidence = evidence_of(lambda x: of_a_block[(1,)](x))
     assert says(evidence.error, "compiler.refusal.at", kernel="of_a_block") and evidence.outputs == []

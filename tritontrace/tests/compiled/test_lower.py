@@ -4,7 +4,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from sentences import says
+from sentences import refusing, says
 from test_compiled import COMPLAINTS, FLOAT, HALF, O, X, copy, matmul
 
 from tritontrace.compiled import compile_all, compile_for, fits, lower
@@ -213,6 +213,5 @@ def test_an_option_that_is_a_parameter_comes_with_the_launch_of_what_warmup_retu
 
 def test_what_cannot_be_warmed_up_is_told_in_the_words_of_the_compiler():
     kernel = COMPLAINTS[0][0]
-    with pytest.raises(KernelError) as refused:
+    with refusing("compiler.refusal.of_a_gpu", KernelError, gpu="sm_90"):
         warmed(kernel, tuple((X, 7, 64)[: len(kernel.arg_names)]), {}, print)
-    assert says(refused.value, "compiler.refusal.of_a_gpu", gpu="sm_90")

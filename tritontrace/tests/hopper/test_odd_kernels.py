@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from sentences import mentions, says
+from sentences import mentions, refusing
 
 from tritontrace.hopper import simulate
 from tritontrace.hopper.faults import Kind
@@ -190,6 +190,5 @@ def test_an_index_outside_of_a_ring_is_a_mistake_once_it_is_used():
 
 
 def test_a_cluster_is_refused_by_name():
-    with pytest.raises(KernelError) as refused:
+    with refusing("launch.run.clusters", KernelError, ctas=2):
         simulate(arrivals_behind[(1,)], torch.empty(128), 2, 1, False, num_warps=4, num_ctas=2)
-    assert says(refused.value, "launch.run.clusters", ctas=2)

@@ -6,7 +6,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from sentences import mentions, says
+from sentences import mentions, refusing, says
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tritontrace import compiled
@@ -405,9 +405,8 @@ def test_what_does_not_compile_in_time_is_not_wrong_in_a_notebook_and_refused_by
 def test_what_does_not_compile_in_time_in_company_is_to_be_judged_alone():
     launched = []
     evidence_of(two_launches, launched=launched)
-    with pytest.raises(ValueError) as late:  # noqa: PT011  its message says which
+    with refusing("compiler.failure.too_slow_together", seconds=0.0):
         compile_every([[], launched], ["sm_90"], 0.0)
-    assert says(late.value, "compiler.failure.too_slow_together", seconds=0.0)
 
 
 def test_a_tape_run_twice_starts_from_fresh_allocations():
@@ -422,10 +421,9 @@ def test_a_tape_run_twice_starts_from_fresh_allocations():
 def test_load_runs_cells_in_order():
     cells = [("<cell 1>", "import torch\nBASE = 2"), ("<cell 2>", "def f(x):\n    return BASE * x")]
     assert load(cells, "f")(4) == 8
-    with pytest.raises(ValueError) as failed:  # noqa: PT011  its message says which
+    with refusing("replay.record.no_entry", name="g"):
         load(cells, "g")
-    assert says(failed.value, "replay.record.no_entry", name="g")
-    with pytest.raises(ValueError) as failed:  # noqa: PT011
+    with pytest.raises(ValueError) as failed:  # noqa: PT011  its message says which
         load([("<cell 2>", "y = BASE")], "y")
     assert says(failed.value, "replay.record.cell", cell="cell 2")
     assert mentions(failed.value, "replay.raised.error_with", exception="NameError")

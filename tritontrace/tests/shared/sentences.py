@@ -6,8 +6,11 @@ import ast
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tritontrace.messages import Message, message_of
 
@@ -22,6 +25,14 @@ def mentions(what: str | BaseException, id: str, /, **parameters: Any) -> bool:
     """Whether it says that itself, or in one of its parameters."""
     message = message_of(what) if isinstance(what, BaseException) else what
     return any(says(part, id, **parameters) for part in parts(message))
+
+
+@contextmanager
+def refusing(id: str, kind: Any = ValueError, /, **parameters: Any) -> Iterator[None]:
+    """Demand that the block ends with an error of this kind, or of these, which mentions that."""
+    with pytest.raises(kind) as raised:
+        yield
+    assert mentions(raised.value, id, **parameters), [*parts(message_of(raised.value))]
 
 
 def parts(message: Any) -> Iterator[Message]:

@@ -216,7 +216,7 @@ def refusal(places: Places, error: BaseException | None, diagnostics: str = "") 
     if not place and (name := re.search(PYTHON_FUNCTION, message) or re.search(TL_LACKS, message)):
         # found before compiling, without a place
         place = places.of_text(f".{name.group(1)}") or places.of_text(f"{name.group(1)}(")
-    return refused(places, place, message if getattr(message, "id", "") else readable(message, place))
+    return refused(places, place, message if isinstance(message, Message) else readable(message, place))
 
 
 def refused(places: Places, place: str, problem: Message) -> Message:

@@ -49,13 +49,15 @@ def in_a_child(
 
 
 def _as_data(found: Compiled) -> dict[str, Any]:
-    message = isinstance(found.complaint, Message)
-    return asdict(found) | ({"complaint": found.complaint.as_data()} if message else {})
+    complaint = found.complaint
+    return asdict(found) | {"complaint": complaint.as_data() if isinstance(complaint, Message) else complaint}
 
 
 def _from_data(facts: dict[str, Any]) -> Compiled:
-    complaint = facts["complaint"]
-    return Compiled(**facts | {"complaint": Message.from_data(complaint) if isinstance(complaint, dict) else complaint})
+    found = Compiled(**facts)
+    if isinstance(facts["complaint"], dict):
+        found.complaint = Message.from_data(facts["complaint"])
+    return found
 
 
 def answers(work: Callable[..., Any], jobs: Sequence[tuple], deadline: float) -> Iterator[Any]:

@@ -63,7 +63,7 @@ def simulate(
     ValueError: orders is empty: name one at least.
     """
     if not orders:
-        raise ValueError("orders is empty: name one at least.")
+        raise ValueError(say("asked.simulation.no_orders"))
 
     def start(simulation: _Simulation) -> None:
         with launches_go_to(simulation.launch, assemble=True):

@@ -50,7 +50,7 @@ ALLOCATIONS = frozenset(
         "new_full",
     ]
 )
-IN_WORDS = {  # torch's operations by their aten names, as authors know them
+IN_WORDS: dict[str, str] = {  # torch's operations by their aten names, as authors know them
     "_to_copy": say("replay.operation.to_copy"),
     "clone": say("replay.operation.clone"),
     "copy_": say("replay.operation.copy"),
@@ -329,7 +329,7 @@ class Tape:
         own = [a for a in event["args"][:1] if isinstance(a, dict) and ":" not in a.get("tensor", ":")]
         fills = event["op"] in FILLS and own
         if namespace != "aten" or not (name in ALLOCATIONS | self.allows or fills):
-            raise Refused.of(name, self._may_not(IN_WORDS.get(name, name)))
+            raise Refused.of(name, self._may_not(IN_WORDS[name] if name in IN_WORDS else name))
         operation = getattr(getattr(torch.ops.aten, name), overload, None)
         if not isinstance(operation, torch._ops.OpOverload):
             raise Refused(say("replay.log.no_operation", operation=event["op"]))
