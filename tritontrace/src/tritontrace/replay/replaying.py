@@ -329,7 +329,7 @@ class Tape:
         own = [a for a in event["args"][:1] if isinstance(a, dict) and ":" not in a.get("tensor", ":")]
         fills = event["op"] in FILLS and own
         if namespace != "aten" or not (name in ALLOCATIONS | self.allows or fills):
-            raise Refused.of(name, self._may_not(IN_WORDS[name] if name in IN_WORDS else name))
+            raise Refused.of(name, self._may_not(name))
         operation = getattr(getattr(torch.ops.aten, name), overload, None)
         if not isinstance(operation, torch._ops.OpOverload):
             raise Refused(say("replay.log.no_operation", operation=event["op"]))
@@ -337,14 +337,14 @@ class Tape:
             raise Refused(say("replay.log.into", operation=name))
         return name, operation
 
-    def _may_not(self, what: str) -> Message:
-        """Say what this function may ask of torch, and that it asks for something else."""
+    def _may_not(self, name: str) -> Message:
+        """Say what this function may ask of torch, and that it asks for an operation besides."""
+        what = IN_WORDS.get(name, name)
         if len(self.allows) > 3:
             return say("replay.log.allows_many", what=what)
         if self.allows:
-            return say(
-                "replay.log.allows", allowed=[IN_WORDS.get(name, name) for name in sorted(self.allows)], what=what
-            )
+            allowed = [IN_WORDS.get(each, each) for each in sorted(self.allows)]
+            return say("replay.log.allows", allowed=allowed, what=what)
         return say("replay.log.allocates", what=what)
 
     def decode(self, value: Any) -> Any:
