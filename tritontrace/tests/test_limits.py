@@ -13,6 +13,7 @@ from sentences import mentions
 
 from tritontrace import KernelError, KernelFault, simulate, trace
 from tritontrace.cli import main
+from tritontrace.messages import say
 from tritontrace.testing import as_on_a_gpu
 
 
@@ -106,7 +107,7 @@ def test_a_graph_ends_a_script(tmp_path, capsys):
     script = tmp_path / "script.py"
     script.write_text("import torch\ntorch.cuda.CUDAGraph()\n")
     assert main([str(script)]) == 2
-    assert "a CUDA graph is not captured here" in capsys.readouterr().err
+    assert say("launch.run.graph") in capsys.readouterr().err
 
 
 def test_clusters(x):

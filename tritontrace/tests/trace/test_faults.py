@@ -152,7 +152,8 @@ def test_words_at_odd_halves_are_told_with_their_byte(how, by, fault, op):
     program, tensor, byte = fault
     (told,) = t.faults
     assert (told.kind, told.tensor) == ("misaligned", tensor)
-    assert f"program {program} " in told.sentence and f" of 4 bytes at byte {byte} of `{tensor}`" in told.sentence
+    facts = {"program": say("trace.program", index=program), "itemsize": 4, "byte": byte, "tensor": f"`{tensor}`"}
+    assert says(told.sentence, "trace.out_of_bounds.misaligned", **facts)
     assert str(raised.value) == told.sentence
     assert not x.any() and not y.any()
 
