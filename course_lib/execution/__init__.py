@@ -216,6 +216,8 @@ def plain(value: Any) -> Any:
             return float(text)
         case {"tensor": _}:
             return {"unsupported": "a tensor"}
+        case {"unsupported": str(what)}:
+            return {"unsupported": str(what)}
     return value
 
 
