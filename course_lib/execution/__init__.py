@@ -209,13 +209,15 @@ def plain(value: Any) -> Any:
     """A logged result as plain numbers, lists and dicts; anything else as a sentence in {"unsupported": ...}."""
     match value:
         case {"tuple": list(items)} | {"list": list(items)}:
-            return [plain(v) for v in items]
+            return [*items] if wire.PLAIN.issuperset(map(type, items)) else [plain(v) for v in items]
         case {"dict": dict(items)}:
             return {k: plain(v) for k, v in items.items()}
         case {"float": str(text)}:
             return float(text)
         case {"tensor": _}:
             return {"unsupported": "a tensor"}
+        case {"unsupported": str(what)}:
+            return {"unsupported": str(what)}
     return value
 
 

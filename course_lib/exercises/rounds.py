@@ -13,7 +13,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
+
+import torch
 
 from course_lib.catalogue import say
 from course_lib.criteria import Compiles, GradedTrial, TritonDidTheWork
@@ -75,10 +78,23 @@ class Task:
     sizes: Callable[..., dict[str, int]]
 
     def traced(self, name: str, arguments: dict[str, Any]) -> OnOneSize:
-        """Trace the first version."""
-        with trace() as seen:
-            self.first(**arguments)
-        return OnOneSize(name, self.sizes(**arguments), {0: counted(seen.launches)})
+        """Trace the first version: once for inputs of these shapes, for no address of it is among their numbers."""
+        kinds = [(v.shape, v.stride(), v.dtype) if isinstance(v, torch.Tensor) else v for v in arguments.values()]
+        return OnOneSize(
+            name, self.sizes(**arguments), {0: _counted(self.first, tuple(zip(arguments, kinds, strict=True)))}
+        )
+
+
+@lru_cache(256)
+def _counted(first: Callable[..., Any], kinds: Sequence[tuple[str, Any]]) -> dict[str, int]:
+    """counted() of a call with inputs of these shapes, strides and dtypes."""
+
+    def zeros(shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty_strided(shape, stride, dtype=dtype).zero_()
+
+    with trace() as seen:
+        first(**{name: zeros(*kind) if isinstance(kind, tuple) else kind for name, kind in kinds})
+    return counted(seen.launches)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 import shutil
 from base64 import b64decode
 from io import BytesIO
@@ -330,6 +331,33 @@ def test_published_pictures_are_drawn_as_they_would_be_now(unit):
     drawn = {cell.id: pictures_of(cell)[-1] for cell in notebook.cells if pictures_of(cell)}
     assert {name for name, (words, _) in drawn.items() if words != saved[name][0]} == set()
     assert {name for name, (_, pixels) in drawn.items() if apart(pixels, saved[name][1]) > 1e-3} == set()
+
+
+MEASURED = re.compile(r"seconds|\b[mnµ]s\b|\btimes as|TFLOP/s|[TGM]B/s|a batch read, or took")
+
+
+def printed(cell):
+    """The lines that a cell printed, without what differs from run to run: times, speeds and numbers with decimals, of random data."""
+    shown = [o.text if o.output_type == "stream" else o.get("data", {}).get("text/plain", "") for o in cell.outputs]
+    lines = []
+    for line in re.sub(r"[─━░█]+|-{2,}|In\[\d+\]", "", "\n".join(shown)).splitlines():
+        line = re.sub(r"-?(\d[\d,]*\.\d+(e[-+]?\d+)?|\d+e[-+]?\d+)", "#", line)
+        lines.append(" ".join((re.sub(r"\d[\d,]*", "#", line) if MEASURED.search(line) else line).split()))
+    return list(filter(None, lines))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(torch.cuda.is_available(), reason="cells say there what they measured")
+@pytest.mark.parametrize("unit", UNITS)
+def test_published_texts_are_what_a_run_prints_now(unit):
+    """Each cell that needs no GPU says what today's code says."""
+    notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+    on_gpu = build.need_gpu(notebook, unit)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.id not in on_gpu]
+    published = {cell.id: printed(cell) for cell in cells}
+    outputs.renew(notebook, ROOT, on_gpu, again=True)
+    outputs.redraw(notebook, unit)
+    assert {cell.id: printed(cell) for cell in cells} == published
 
 
 def test_published_outputs_are_of_one_card():
