@@ -22,6 +22,7 @@ from course_lib.catalogue import say
 from course_lib.criteria import Compiles, GradedTrial, TritonDidTheWork
 from course_lib.exercise import Case, Criterion, ErrorBudget, Exercise, Finding, Trial
 from course_lib.workloads.stated import CALLED, COUNTED, MOST_ROUNDS, evaluated, written
+from tritontrace.messages import message_of
 from tritontrace.results import Cause, Launch
 from tritontrace.tracing import trace
 
@@ -57,7 +58,7 @@ def off(stated: Mapping[str, str], number: int, on: Sequence[OnOneSize]) -> str:
             try:
                 value = evaluated(stated[name], size.sizes)
             except ValueError as clause:
-                return say("criteria.rounds.no_number", name=name, problem=clause.args[0])
+                return say("criteria.rounds.no_number", name=name, problem=message_of(clause))
             seen = size.counts[number][name]
             if not abs(value - seen) <= ALLOWED * seen:
                 facts = {"name": name, "stated": stated[name], "value": value, "size": size.name}

@@ -76,7 +76,7 @@ def judged() -> list[dict]:
         trees.append(wire.to_tree(criteria.judge(asked, trials, gpu_counts=False)))
     with pytest.raises(Problem) as problem:
         submission.load(Path("nowhere.ipynb"))
-    return [*trees, wire.to_tree(criteria.refused(exercise, problem.value.sentence))]
+    return [*trees, wire.to_tree(criteria.refused(exercise, problem.value.message))]
 
 
 @pytest.fixture(scope="module")
