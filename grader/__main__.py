@@ -8,14 +8,13 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from typer.core import TyperGroup
@@ -28,11 +27,8 @@ from grader.gradebook import dates
 from grader.lms import FORMS
 
 if TYPE_CHECKING:
-    from course_lib.exercise import Exercise
     from course_lib.exercises.twists import Draw, Twist
     from grader.cohort.workers import Workers
-    from grader.gradebook.counts import ExerciseCounts
-    from grader.gradebook.results import Entry
 
 
 class Commands(TyperGroup):
@@ -107,7 +103,6 @@ def _file(named: Path | None) -> Path | None:
 
 Unit = Annotated[str, typer.Argument(help="Such as 04_memory_coalescing.", callback=_unit)]
 CORES = len(os.sched_getaffinity(0))
-COLUMN = 7  # letters of a table's column for one exercise
 Fields = Annotated[
     list[str] | None,
     typer.Option("--field", help="A roster's column that is not known by its name: 'name=Volledige naam'. Repeat it."),
@@ -400,29 +395,14 @@ def term(
     student: Annotated[str, typer.Option(help="This one through all units, here; the page has everybody.")] = "",
 ) -> None:
     """Show a class over all units that have been graded: who falls behind, which exercises cost most, each student."""
+    from grader.reporting import in_a_terminal
     from grader.reporting import term as terms
 
     try:
         whole = terms.of_class(grader.home())
-        standings = [whole.of(student)] if student else whole.behind
+        console.print(in_a_terminal.term(whole, student))
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
-    if student:
-        table = Table("unit", "points", "late", "behind", "checks, hints", title=f"{standings[0].name} ({student})")
-        for unit in whole.units:
-            entry, share = standings[0].entries.get(unit), standings[0].shares[unit]
-            points = "-" if entry is None else "?" if share is None else f"{entry.score:g} ({100 * share:.0f} %)"
-            late = f"{entry.hours_late:.1f} h" if entry and entry.hours_late else ""
-            why, asked = (
-                "; ".join(terms.WORDS[r] for r in standings[0].behind.get(unit, ())),
-                standings[0].effort.get(unit),
-            )
-            table.add_row(unit, points, late, why, f"{asked.checks:g}, {asked.hints:g}" if asked else "")
-    else:
-        table = Table("student", "why", title=f"behind in {whole.latest}: {len(standings)} of {len(whole.standings)}")
-        for one in standings:
-            table.add_row(escape(one.student), "; ".join(terms.WORDS[r] for r in one.behind[whole.latest]))
-    console.print(table)
     for costly in whole.costly[whole.latest]:
         lost = f"{100 * costly.lost:.0f} % of the points lost, by {costly.students} students"
         console.print(f"{costly.exercise}: {lost}", markup=False)
@@ -430,88 +410,15 @@ def term(
 
 
 def show_gradebook(home: Path, unit: str) -> None:
-    """A row per student, a column per exercise that counts; those of More stand behind the path's, with a + before their points."""
-    from grader.gradebook import counts, requests, results
-    from grader.lms import enrolled
+    """Print the gradebook of a unit, and what else a person should know of it."""
+    from grader.reporting import in_a_terminal
 
     try:
-        entries, counting = results.gradebook(home, unit), counts.of(home, unit)
+        table, lines = in_a_terminal.gradebook(home, unit, console.width)
     except ValueError as error:
         raise typer.Exit(_say(str(error))) from None
-    exercises = [counting.exercises[id] for id in (*counting.ids("path"), *counting.ids("more"))]
-    wide = max(len(entry.student) for entry in entries) + COLUMN * len(exercises) + 20 > console.width
-    late, letters = any(entry.penalty for entry in entries), results.places(entries)
-    table = Table(title=unit)
-    table.add_column("student", no_wrap=True)
-    for number, exercise in enumerate([] if wide else exercises, 1):
-        sign = "/" if counting.ways[exercise.id] == "path" else "+"
-        table.add_column(f"{number}\n{sign}{exercise.points:g}", justify="right", no_wrap=True)
-    for title in ["on"] * bool(letters) + ["late"] * late + [f"total\n/{counting.out_of:g}"]:
-        table.add_column(title, justify="right", no_wrap=True)
-    if wide:
-        table.add_column("points lost, by number")
-    for entry in entries:
-        row = (
-            [] if wide else [_cell(entry.scores[e.id], entry.extra.get(e.id), e.id in entry.by_hand) for e in exercises]
-        )
-        penalty = [f"-{entry.penalty:g}" if entry.penalty else ""] * late
-        lost, on = [_lost(entry, exercises, counting)] * wide, [letters.get(entry.on, "")] * bool(letters)
-        table.add_row(escape(entry.student), *row, *on, *penalty, _cell(entry.score), *lost)
     console.print(table)
-    console.print(", ".join(f"{number} {exercise.entry}" for number, exercise in enumerate(exercises, 1)))
-    for on in letters or {entry.on: "" for entry in entries if entry.on}:
-        console.print(f"{letters.get(on, '')} judged on {'; '.join(on)}".lstrip(), markup=False, soft_wrap=True)
-    if absent := enrolled.missing(home, unit, entries):
-        names = "; ".join(one.student if one.name == one.student else f"{one.name} ({one.student})" for one in absent)
-        console.print(f"handed in nothing ({len(absent)}): {names}", markup=False, soft_wrap=True)
-    for entry in entries:
-        if entry.hours_late:
-            cost = "" if entry.penalty else "; it cost nothing (c.ByTheDay in grader/nbgrader_config.py)"
-            console.print(f"late: {entry.student}, by {entry.hours_late:.1f} hours{cost}", markup=False)
-    for student, words in requests.of_unit(home, unit).items():
-        console.print(f"asks to look again: {student}: {words}", markup=False, soft_wrap=True)
-    for note in _by_hand(home, unit, entries):
-        console.print(note, markup=False, soft_wrap=True)
-
-
-def _lost(entry: Entry, exercises: Sequence[Exercise], counting: ExerciseCounts) -> str:
-    """The path's exercises with points lost, for a table with no room for a column each: "3 -2, 7 ?"."""
-    parts = []
-    for number, exercise in enumerate(exercises, 1):
-        points, hand = entry.scores[exercise.id], "*" * (exercise.id in entry.by_hand)
-        if counting.ways[exercise.id] == "path" and (points is None or points < exercise.points or hand):
-            parts.append(f"{number} {'?' if points is None else f'{points - exercise.points:g}'}{hand}")
-    return ", ".join(parts)
-
-
-def _cell(points: float | None, extra: float | None = None, by_hand: bool = False) -> str:
-    return "?" if points is None else f"{points:g}" + (f" +{extra:g}" if extra else "") + "*" * by_hand
-
-
-def _by_hand(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
-    """List what was given by hand, and what of it a person should look at."""
-
-    for entry in entries:
-        for id, fields in entry.by_hand.items():
-            judged = "nothing" if fields.judged is None else f"{fields.judged:g}"
-            given = [f"{fields.points:g} points, {judged} by the judge"] if fields.points is not None else []
-            given += ["a comment"] if fields.comment else []
-            yield f"* by hand: {entry.student}: {id}: {'; '.join(given)}"
-    for entry in entries:
-        for id, fields in entry.by_hand.items():
-            if fields.review:
-                stands = "they stand until you change them, or choose Resolve in formgrader"
-                yield f"to look at: {entry.student}: {id}: the points by hand are for an earlier answer; {stands}"
-    yield from _behind(home, unit, entries)
-
-
-def _behind(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
-    """Say who was given something by hand that their page does not show yet."""
-    from grader.gradebook import results
-
-    if students := results.behind(home, unit, entries):
-        late = f"feedback and penalty for lateness follow with the next `autograde {unit}`"
-        yield f"by hand since the last autograde: {', '.join(students)}: {late}"
+    _say_all(lines)
 
 
 @app.command()
@@ -539,6 +446,7 @@ def export(
     from grader.cohort import frozen
     from grader.gradebook import results
     from grader.lms import exports
+    from grader.reporting import in_a_terminal
 
     if form == "feedback":
         return _hand_back(unit, to)
@@ -552,8 +460,7 @@ def export(
     exports.write(done.rows, path)
     frozen.note_export(grader.home(), unit)
     console.print(_maximum(unit), soft_wrap=True)
-    for note in _by_hand(grader.home(), unit, results.gradebook(grader.home(), unit)):
-        console.print(note, markup=False, soft_wrap=True)
+    _say_all(in_a_terminal.by_hand(grader.home(), unit, results.gradebook(grader.home(), unit)))
     if done.made:
         console.print(
             f"Canvas would make a new assignment {unit!r}. The roster has: {', '.join(done.made)}; --column names one of them.",
@@ -582,6 +489,7 @@ def _hand_back(unit: str, to: Path | None) -> None:
     from grader.cohort import frozen
     from grader.gradebook import results
     from grader.lms import feedback_export
+    from grader.reporting import in_a_terminal
 
     path = to or grader.home() / "reports" / f"{unit}_feedback.zip"
     try:
@@ -591,8 +499,7 @@ def _hand_back(unit: str, to: Path | None) -> None:
     disk.write({path: packed})
     frozen.note_export(grader.home(), unit)
     with suppress(results.NotGraded):
-        for note in _behind(grader.home(), unit, results.gradebook(grader.home(), unit)):
-            console.print(note, markup=False, soft_wrap=True)
+        _say_all(in_a_terminal.behind(grader.home(), unit, results.gradebook(grader.home(), unit)))
     for student in without:
         told = "has a page and no file that the LMS would know: hand this page back by itself"
         console.print(f"{student} {told}.", markup=False, soft_wrap=True)
@@ -1046,6 +953,12 @@ def demo(
 def _say(sentence: str) -> int:
     console.print(sentence, markup=False)  # a student's name may look like markup
     return 1
+
+
+def _say_all(lines: Iterable[str]) -> None:
+    """Print lines that a terminal, not Python, breaks: what is copied from one is whole."""
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":
