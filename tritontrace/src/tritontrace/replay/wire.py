@@ -155,6 +155,8 @@ def pack(tree: Any) -> bytes:
             value = value.detach().cpu()
             index, _ = storages.setdefault(value.untyped_storage()._cdata, (len(storages), value.untyped_storage()))
             return {"$tensor": layout(value) | {"storage": index}}
+        if type(value) is Message:
+            return {"$message": value.as_data()}
         raise TypeError(f"{type(value).__name__} cannot travel")
 
     body = encode(tree)
@@ -219,6 +221,8 @@ def unpack(message: bytes | bytearray) -> Any:
         if isinstance(value, dict):
             if "$tensor" in value:
                 return tensor(value["$tensor"])
+            if "$message" in value:
+                return _message(value["$message"])
             return {k: v if type(v) in PLAIN else decode(v, depth + 1) for k, v in value.items()}
         return value
 
@@ -244,24 +248,17 @@ def to_tree(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: to_tree(v) for k, v in value.items()}
     if isinstance(value, Message):
-        return {"text": str(value), "id": value.id, "parameters": to_tree(value.parameters)}
+        return value.as_data()
     if isinstance(value, numbers.Integral):
         return int(value)  # counts may be numpy's
     return value
 
 
-def _message(tree: dict[str, Any]) -> Message:
-    match tree:
-        case {"text": str(text), "id": str(id), "parameters": dict(parameters)} if len(tree) == 3:
-            return Message(text, id, {name: _parameter(value) for name, value in parameters.items()})
-    raise WireError("not a message")
-
-
-def _parameter(value: Any) -> Any:
-    """A parameter as it was given: it may be a message itself, or a list."""
-    if isinstance(value, list):
-        return [_parameter(each) for each in value]
-    return _message(value) if isinstance(value, dict) else value
+def _message(tree: Any) -> Message:
+    try:
+        return Message.from_data(tree)
+    except ValueError as error:
+        raise WireError(str(error)) from None
 
 
 @functools.cache
