@@ -76,10 +76,8 @@ def _unit(named: str) -> str:
 
 def _date(named: str) -> str:
     """The date that somebody named, if it is one."""
-    try:
+    with in_a_sentence():
         dates.utc(named)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     return named
 
 
@@ -127,6 +125,15 @@ def loading(context: typer.Context) -> None:
 
 
 @contextmanager
+def in_a_sentence(kinds: type[Exception] | tuple[type[Exception], ...] = ValueError) -> Iterator[None]:
+    """End the command with the sentence of an exception of these kinds."""
+    try:
+        yield
+    except kinds as error:
+        raise typer.Exit(_say(str(error))) from None
+
+
+@contextmanager
 def progress_bar(what: str) -> Iterator:
     """Yields a function (done, total) that moves a bar."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
@@ -169,10 +176,8 @@ def build(
             for sentence in [] if found else building.waiting(unit, grader.ROOT):
                 console.print(sentence, markup=False, soft_wrap=True)
             continue
-        try:
+        with in_a_sentence(building.BuildError):
             built = building.build(unit, execute=execute, root=grader.ROOT, again=again, pictures=pictures)
-        except building.BuildError as error:
-            raise typer.Exit(_say(str(error))) from None
         for path in built:
             console.print(f"{path.relative_to(grader.ROOT)}")
         for sentence in building.missing(unit, grader.ROOT) + building.waiting(unit, grader.ROOT):
@@ -208,11 +213,9 @@ def autograde(
     from grader.child import sandbox
     from grader.cohort.workers import Dask, WorkersLost
 
-    try:
+    with in_a_sentence((ValueError, sandbox.NoSandbox, WorkersLost)):
         console.print(f"sandbox: {sandbox.require(accept_risk)}")
         chosen = Dask(scheduler, accept_risk=accept_risk) if scheduler else workers
-    except (ValueError, sandbox.NoSandbox, WorkersLost) as error:
-        raise typer.Exit(_say(str(error))) from None
     if accept_risk:
         os.environ["GRADER_ACCEPT_RISK"] = "1"
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the end of a job is as orderly as Ctrl-C
@@ -290,7 +293,7 @@ def _grade(
         for note in unentered:
             console.print(note, markup=False)
         raise typer.Exit(_say(_nothing_to_grade(home, unit)))
-    try:
+    with in_a_sentence():
         room = ClassGrader(home, workers=workers, accept_risk=accept_risk, again=again, gpu=gpu)
         plan = regrade.planned(books_at, unit, found, only, room.device, room.workers.places(gpu))
         for sentence in plan.said:
@@ -298,8 +301,6 @@ def _grade(
         if not rehearsed and (snapshot := plan.snapshot()):
             console.print(f"The gradebook as it was: {snapshot}", markup=False, soft_wrap=True)
         books = Books(books_at, unit, root=root, device=room.device)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     notes += books.changes
     if room.device != NO_GPU:
         console.print(f"GPU: {room.device}")
@@ -365,10 +366,8 @@ def freeze(
     """Keep the marks of everybody who has been graded in a unit, whatever changes in the course."""
     from grader.cohort import frozen
 
-    try:
+    with in_a_sentence():
         grader.exercises(unit)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     (frozen.thaw if thaw else frozen.freeze)(grader.home(), unit)
     kept = (
         "may change again" if thaw else "stay as they are; who has not been graded yet still is, at the next autograde"
@@ -383,10 +382,8 @@ def report(unit: Unit) -> None:
     from grader.reporting import report as reporting
 
     show_gradebook(grader.home(), unit)
-    try:
+    with in_a_sentence(results.NotGraded):
         path = reporting.write(grader.home(), unit)
-    except results.NotGraded as error:
-        raise typer.Exit(_say(str(error))) from None
     console.print(f"class report: {path}", soft_wrap=True)
 
 
@@ -398,11 +395,9 @@ def term(
     from grader.reporting import in_a_terminal
     from grader.reporting import term as terms
 
-    try:
+    with in_a_sentence():
         whole = terms.of_class(grader.home())
         console.print(in_a_terminal.term(whole, student))
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     for costly in whole.costly[whole.latest]:
         lost = f"{100 * costly.lost:.0f} % of the points lost, by {costly.students} students"
         console.print(f"{costly.exercise}: {lost}", markup=False)
@@ -413,10 +408,8 @@ def show_gradebook(home: Path, unit: str) -> None:
     """Print the gradebook of a unit, and what else a person should know of it."""
     from grader.reporting import in_a_terminal
 
-    try:
+    with in_a_sentence():
         table, lines = in_a_terminal.gradebook(home, unit, console.width)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     console.print(table)
     _say_all(lines)
 
@@ -451,12 +444,10 @@ def export(
     if form == "feedback":
         return _hand_back(unit, to)
     path = to or grader.home() / "reports" / f"{unit}_{form}.csv"
-    try:
+    with in_a_sentence():
         done = exports.export(
             grader.home(), unit, form, roster=roster, fields=field or (), column=column, out_of=out_of
         )
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     exports.write(done.rows, path)
     frozen.note_export(grader.home(), unit)
     console.print(_maximum(unit), soft_wrap=True)
@@ -492,10 +483,8 @@ def _hand_back(unit: str, to: Path | None) -> None:
     from grader.reporting import in_a_terminal
 
     path = to or grader.home() / "reports" / f"{unit}_feedback.zip"
-    try:
+    with in_a_sentence():
         packed, without = feedback_export.pack(grader.home(), unit)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     disk.write({path: packed})
     frozen.note_export(grader.home(), unit)
     with suppress(results.NotGraded):
@@ -526,12 +515,10 @@ def import_submissions(
     """Put the submissions that an LMS has exported where they are graded."""
     from grader.lms import imports, rosters
 
-    try:
+    with in_a_sentence():
         grader.exercises(unit)
         when = rosters.read(times).times() if times else {}
         done = imports.collect(source, unit, grader.home(), dry_run=dry_run, times=when)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     for remark in done.remarks:
         console.print(remark, markup=False)
     what = "would be imported" if dry_run else f"imported to {grader.home()}/submitted"
@@ -553,10 +540,8 @@ def roster(
     """Say who is in the class, with sections and groups: who hands in nothing is then named."""
     from grader.lms import enrolled, rosters
 
-    try:
+    with in_a_sentence():
         people = rosters.read(file, field or ()).people()
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     done = enrolled.enrol(grader.home(), people, by_login=by_login, replace=replace)
     for remark in done.remarks:
         console.print(remark, markup=False, soft_wrap=True)
@@ -584,7 +569,7 @@ def twists(
     from grader.lms import codes
 
     home = grader.home()
-    try:
+    with in_a_sentence():
         now = {*of_class.units(home)}
         if off or units:
             now = codes.switch(home, (now - {*(units or now)}) if off else now | {*(units or ())})
@@ -602,8 +587,6 @@ def twists(
                 {row.student: of_class.of_student(home, row.student) for row in codes.table(home)}, notebooks
             )
             console.print(f"{notebooks}: {count} notebooks.", soft_wrap=True)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
 
 
 def _show_tasks(student: str, drawn: Draw, source: Callable[[str, Twist], str] | None) -> None:
@@ -637,10 +620,8 @@ def grade_one(
         raise typer.Exit(
             _say("This class asks each student for tasks of their own: --student says whose notebook it is.")
         )
-    try:
+    with in_a_sentence((ValueError, submission.Problem, sandbox.NoSandbox, canary.Broken)):
         graded = single.grade(notebook, student or notebook.stem, unit=unit, accept_risk=accept_risk)
-    except (submission.Problem, ValueError, sandbox.NoSandbox, canary.Broken) as error:
-        raise typer.Exit(_say(str(error))) from None
     if html:
         html.write_text(graded.html())
     typer.echo(json.dumps(graded.tree(), indent=1) if as_json else graded.text())
@@ -704,10 +685,8 @@ def release(folder: Annotated[Path, typer.Argument(help="A new folder, which stu
     from grader.building import student_copy as releasing
     from grader.judging import twists as of_class
 
-    try:
+    with in_a_sentence():
         files = releasing.copy(grader.ROOT, folder, of_class.units(grader.home()))
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     console.print(
         f"{folder}: {files} files, no solutions. Hand out this folder, as a zip or as a repository of its own."
     )
@@ -718,10 +697,8 @@ def slides(unit: Unit, to: Annotated[Path, typer.Option(help="An HTML file.")] =
     """Write a unit's pictures as slides: title, question, picture, three lines."""
     from grader.building import slides as writing
 
-    try:
+    with in_a_sentence():
         shown = writing.write(unit, grader.ROOT, to)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     console.print(f"{to}: {shown} slides. Open it in a browser; it prints one slide on each sheet.")
 
 
@@ -740,7 +717,7 @@ def due(
     """Set the date a unit is due, and what lateness costs in it; else grader/nbgrader_config.py says that."""
     from grader.gradebook import late
 
-    try:
+    with in_a_sentence():
         grader.exercises(unit)
         if {percent, grace, at_most} != {None}:
             late.set_rules(grader.home(), unit, percent=percent, grace_minutes=grace, at_most=at_most)
@@ -751,8 +728,6 @@ def due(
                 "`import --times` reads it from Moodle's grading worksheet.",
                 soft_wrap=True,
             )
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
 
 
 @app.command()
@@ -770,13 +745,11 @@ def counts(
     """Show which exercises of a unit count in the class, or say it; the next autograde follows."""
     from grader.gradebook import counts as counting
 
-    try:
+    with in_a_sentence():
         found = counting.of(grader.home(), unit)
         if path or more or drop or above is not None:
             ways: dict[counting.Counting, list[str]] = {"path": path or [], "more": more or [], "dropped": drop or []}
             found = counting.set_rules(grader.home(), unit, ways, above)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     table = Table("exercise", "counts as", "points", title=unit)
     for way in counting.WAYS:
         for id in found.ids(way):
@@ -804,12 +777,10 @@ def extend(
     """Give one student more time."""
     from grader.gradebook import late
 
-    try:
+    with in_a_sentence():
         grader.exercises(unit)
         doubt = late.unheard_of(grader.home(), student) if days else ""
         until = late.extend(grader.home(), unit, student, days)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     console.print(f"{student}: {unit} is due on {until:%Y-%m-%d %H:%M} UTC" if until else f"{unit} has no due date yet")
     if doubt:
         console.print(doubt, markup=False)
@@ -915,10 +886,8 @@ def doctor(
     """Say what this machine offers for grading, and what to do about each gap; judge published solutions for a proof."""
     from grader import doctor as checks
 
-    try:
+    with in_a_sentence():
         rows = [*checks.examine(accept_risk=accept_risk), *checks.prove(units, accept_risk=accept_risk)]
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     console.print(checks.table(rows))
     raise typer.Exit(1 if any(row.stops for row in rows) else 0)
 
