@@ -79,19 +79,21 @@ class Task:
     sizes: Callable[..., dict[str, int]]
 
     def traced(self, name: str, arguments: dict[str, Any]) -> OnOneSize:
-        """Trace the first version: once for inputs of these shapes, for no address of it is among their numbers."""
-        kinds = [(v.shape, v.stride(), v.dtype) if isinstance(v, torch.Tensor) else v for v in arguments.values()]
-        return OnOneSize(
-            name, self.sizes(**arguments), {0: _counted(self.first, tuple(zip(arguments, kinds, strict=True)))}
-        )
+        """Trace the first version: once for tensors of one layout, for it reads no address from them."""
+        kinds = {n: _layout(v) if isinstance(v, torch.Tensor) else v for n, v in arguments.items()}
+        return OnOneSize(name, self.sizes(**arguments), {0: _counted(self.first, tuple(kinds.items()))})
+
+
+def _layout(x: torch.Tensor) -> tuple[Any, ...]:
+    return x.shape, x.stride(), x.dtype, x.device
 
 
 @lru_cache(256)
 def _counted(first: Callable[..., Any], kinds: Sequence[tuple[str, Any]]) -> dict[str, int]:
-    """counted() of a call with inputs of these shapes, strides and dtypes."""
+    """counted() of a call with numbers of these values and tensors of these layouts."""
 
-    def zeros(shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        return torch.empty_strided(shape, stride, dtype=dtype).zero_()
+    def zeros(shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        return torch.empty_strided(shape, stride, dtype=dtype, device=device).zero_()
 
     with trace() as seen:
         first(**{name: zeros(*kind) if isinstance(kind, tuple) else kind for name, kind in kinds})
