@@ -22,7 +22,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from PIL import Image
 
-from tritontrace.colours import DARK, EDGE, FAINT, GREEN_INK, INK, PAPER, RED_INK
+from tritontrace.colours import DARK, EDGE, GREEN_INK, INK, PAPER, RED_INK, THINNED
 
 __all__ = [
     "CARD",
@@ -84,13 +84,14 @@ def contrast(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def ink_on(ground: str | Sequence[float]) -> str:
-    """Dark or white, for text on a ground of this colour: what stands out more. On white it is INK, and follows the page.
+    """Dark or white, for text on a ground of this colour: what stands out more. On white and on pale colours, which follow the
+    page, it is INK, which does so, too.
 
     >>> from tritontrace.colours import INK
     >>> ink_on("white") == INK, ink_on("black")
     (True, 'white')
     """
-    if to_hex(ground) in (PAPER, FAINT):
+    if to_hex(ground) == PAPER or THINNED.get(to_hex(ground), ("", 1))[1] < 0.5:
         return INK
     return max((DARK, "white"), key=lambda ink: contrast(to_rgb(ink), to_rgb(ground)))
 
@@ -207,7 +208,7 @@ def _themed(svg: str, words: str, width: int) -> str:
     drawing = re.sub(r"\s*\n\s*(<?)", lambda at: "\n<" if at[1] else " ", drawing).replace(
         ' "', '"'
     )  # an element a line
-    drawing = drawing.replace(INK, "currentColor").replace(FAINT, f"color-mix(in srgb, {EDGE} 10%, var(--ground))")
+    drawing = re.sub(r"#[0-9a-f]{6}\b", _on_the_page, drawing.replace(INK, "currentColor"))
     for ink in (RED_INK, GREEN_INK):
         drawing = drawing.replace(ink.lower(), f"color-mix(in srgb, {ink} 60%, currentColor)")
     drawing = re.sub(rf"(<(?:path|use|rect)\b[^>]*){PAPER}", r"\1var(--ground)", drawing)
@@ -216,6 +217,12 @@ def _themed(svg: str, words: str, width: int) -> str:
         f'<svg role="img" aria-label="{html.escape(words)}" {box and box[0]} width="{width}" '
         f'style="--ground:{GROUND};max-width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt">{drawing}</svg>'
     )
+
+
+def _on_the_page(colour: re.Match[str]) -> str:
+    """What `paler` made lets the page's ground through, in any theme."""
+    whole, share = THINNED.get(colour[0], (colour[0], 1.0))
+    return colour[0] if share == 1 else f"color-mix(in srgb,{whole} {100 * share:.3g}%,var(--ground))"
 
 
 class Picture(Figure):
