@@ -285,7 +285,9 @@ def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> F
     titles = ["forward", "recomputed,\nthe state put back", "recomputed,\nthe state left alone"]
     for ax, again, title in zip(figure.subplots(1, 3), (forward, careful, careless), titles, strict=True):
         wrong = again != forward
-        ax.imshow(np.where(wrong, 2, again), cmap=ListedColormap([sheer(IDLE), ONE, TWO]), vmin=0, vmax=2, aspect="auto")
+        ax.imshow(
+            np.where(wrong, 2, again), cmap=ListedColormap([sheer(IDLE), ONE, TWO]), vmin=0, vmax=2, aspect="auto"
+        )
         ax.plot(*wrong.nonzero()[::-1], "x", color=INK, markersize=4, markeredgewidth=0.8)
         differ = "the reference" if title == "forward" else f"{int(wrong.sum())} of {wrong.size} elements differ"
         ax.set(xticks=[], yticks=[], xlabel=differ)

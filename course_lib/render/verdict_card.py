@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html as _html
 
+from course_lib import titles
 from course_lib.exercise import CodeLine, Finding, Verdict
 from course_lib.exercises import find
 from course_lib.exercises.hints import hints_on
@@ -68,7 +69,7 @@ def _head(verdict: Verdict) -> str:
     large = "font-size:1.3em;font-weight:bold"
     return (
         f'<div style="{line}"><span style="{large}"><span aria-hidden="true" style="{CHIP}background:{tone}">{sign}</span> '
-        f'{words}</span> <span style="font-family:monospace">{_html.escape(verdict.exercise)}</span> '
+        f"{words}</span> <span>{_html.escape(titles.title(verdict.exercise))}</span> "
         f'<span style="margin-left:auto"><span style="{large}">{earned(verdict)}</span> points{bonus} {_pips(verdict)}</span></div>'
     )
 

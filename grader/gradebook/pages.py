@@ -132,6 +132,32 @@ def highlighted(source: str, language: str | None = None, metadata: dict | None 
     return _page("code", source)
 
 
+def numbered(source: str, verdict: dict | None) -> str:
+    """Python with its colours and the cell's own numbers of lines; the lines that lost points are lit.
+
+    verdict    the tree of what the judge said of it
+    """
+    before, pre, rest = highlighted(source).partition("<pre>")
+    code, end, after = rest.rpartition("</pre>")
+    first = len(source) - len(source.lstrip("\n")) if "<span></span>" in code else 0  # which the colours leave out
+    code, lit = code.replace("<span></span>", "", 1).rstrip("\n").split("\n"), _lines_of(verdict)
+    lines = [f'<span class="line{" lit" * (n in lit)}">{line}</span>' for n, line in enumerate(code, first + 1)]
+    return f'<div style="--first:{first + 1}">{before}{pre}{"".join(lines)}{end}{after}</div>'
+
+
+def _lines_of(verdict: dict | None) -> set[int]:
+    """Lines of the cell that a verdict's tree blames."""
+    blamed = set()
+    for finding in (verdict or {}).get("findings", []):
+        cause = finding.get("cause") or {}
+        if finding.get("status") in ("failed", "partial"):
+            blamed.add((finding.get("at") or {}).get("number"))
+            line = str(cause.get("where", "")).rpartition(":")[2]
+            if cause.get("kind") == "fault" and line.isdecimal():
+                blamed.add(int(line))
+    return blamed
+
+
 class FeedbackPage(HTMLExporter):
     """HTMLExporter without its last step, which reads the whole page again to give images without an `alt` one: that takes
     longer than all the others together."""
