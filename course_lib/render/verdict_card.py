@@ -1,7 +1,8 @@
 """A verdict as an HTML card without scripts, the same in a notebook, on a feedback page and on the site.
 
 The outcome is largest, the score stands at one place, then what helps most. What lost points follows with its line and what it spent;
-all criteria are chips, and what was seen of those that hold is folded. Everything is escaped, and readable in light and dark themes.
+where others hold, all criteria are chips, and what was seen of those that hold is folded. Everything is escaped, and readable in light
+and dark themes.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def html(verdict: Verdict, after: str = "") -> str:
         _hints(verdict),
         *map(_block, told),
         _picture(findings) if verdict.outcome == "right" else "",
-        _chips(findings),
+        _chips(findings) if len(told) < len(findings) else "",
         _folded([f for f in findings if f not in told and f.judged]),
         _quiet(gpu_line(verdict)),
         f'<div style="margin-top:6px">{code(after)}</div>' if after else "",

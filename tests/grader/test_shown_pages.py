@@ -52,6 +52,24 @@ def test_a_long_cell_is_cut_and_says_so():
     assert "... and 1 more characters" in pages.highlighted("#" * (pages.MAX_RENDERED + 1))
 
 
+def test_code_has_the_cell_s_numbers_and_the_lines_that_lost_points_are_lit():
+    def finding(status, **more):
+        return {"status": status, "at": None, "cause": None} | more
+
+    fault = {"kind": "fault", "where": "kernel:3"}
+    verdict = {
+        "findings": [
+            finding("failed", at={"number": 4}),
+            finding("failed", cause=fault),
+            finding("passed", cause=fault | {"where": "k:5"}),
+        ]
+    }
+    page = pages.numbered("\n\na = 1\nb = '''two\n\nlines'''\n", verdict)
+    lines = re.findall(r'<span class="line( lit)?">', page)
+    assert lines == [" lit", " lit", "", ""] and "--first:3" in page, "two empty lines stand above"
+    assert "lit" not in pages.numbered("a = 1", None)
+
+
 def test_what_concerns_the_file_is_said_once_and_the_student_is_called_by_name(tmp_path, monkeypatch):
     """And three criteria that are not begun are one word."""
     why = "90_toy.ipynb is not a notebook: line 7 of the file is the marker of a merge conflict."
@@ -73,4 +91,4 @@ def test_what_concerns_the_file_is_said_once_and_the_student_is_called_by_name(t
     assert ben.count("<section") == 1 and ">toy.root</span>" in ben and 'id="file"' not in ben, (
         "what is not begun is a line"
     )
-    assert re.findall(r'<td class="quiet">(.*?)</td>', ben) == ["does not run", "not begun"]
+    assert re.findall(r'<td class="quiet">(.*?)</td>', ben) == ["does not run"]

@@ -79,6 +79,13 @@ def test_paler_goes_towards_white():
     assert colours.paler("#000000", 0.2) == "#cccccc"
 
 
+def test_a_drawing_leaves_out_what_is_empty_above_and_below():
+    picture = Picture(4, 3)
+    picture.subplots().set(aspect="equal", xlim=(0, 4), ylim=(0, 1))
+    width, height = map(float, re.findall(r'viewBox="0 [\d.]+ ([\d.]+) ([\d.]+)"', picture.html())[0])
+    assert width == 4 * 72 and height < 0.6 * 3 * 72
+
+
 def test_what_was_made_pale_is_pale_on_any_ground():
     """On a dark page, pale colours and greys that stayed as they are on white would be the loudest."""
     half = colours.paler(colours.WASTE, 0.5)

@@ -70,7 +70,7 @@ def test_what_is_heard_is_what_is_seen_and_in_that_order():
     hints = [f"hint {n} of 3 | {hint}" for n, hint in enumerate(hints_on(VERDICT.exercise), 1)]
     assert said == " | ".join(
         [
-            "partly right | coalescing.transpose | 3 / 9 | points | The tail is missing.",
+            "partly right | transpose, dense on both sides | 3 / 9 | points | The tail is missing.",
             *hints,
             "failed | right on ragged shapes | 0 / 3 | out | is wrong | on <7 x 5> | first at [9, 3]",
             "Map of the wrong elements, all of them in rows 10 to 25, columns 4 to 6",
