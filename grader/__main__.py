@@ -21,7 +21,7 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 import grader
-from course_lib import content
+from course_lib import content, titles
 from course_lib.exercises import UNITS
 from grader import disk
 
@@ -431,7 +431,7 @@ def show_gradebook(home: Path, unit: str) -> None:
         lost, on = [_lost(entry, exercises, counting)] * wide, [letters.get(entry.on, "")] * bool(letters)
         table.add_row(escape(entry.student), *row, *on, *penalty, _cell(entry.score), *lost)
     console.print(table)
-    console.print(", ".join(f"{number} {exercise.entry}" for number, exercise in enumerate(exercises, 1)))
+    console.print(", ".join(f"{number} {titles.title(exercise.id)}" for number, exercise in enumerate(exercises, 1)))
     for on in letters or {entry.on: "" for entry in entries if entry.on}:
         console.print(f"{letters.get(on, '')} judged on {'; '.join(on)}".lstrip(), markup=False, soft_wrap=True)
     if absent := enrolled.missing(home, unit, entries):

@@ -242,7 +242,7 @@ def test_progress_is_heard_row_by_row_with_its_heads(monkeypatch, tmp_path):
         "points",
         "minutes left",
         "More",
-        "00 start here",
+        "00 · Start here",
     ]
     assert all(named.get("scope") in ("col", "row") for tag, named in heard.tags if tag == "th")
     assert all(named.get("aria-hidden") for tag, named in heard.tags if tag == "meter")  # the numbers stand next to it
