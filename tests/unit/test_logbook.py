@@ -82,10 +82,8 @@ def test_in_a_unit_its_own_next_exercise_is_told_first(monkeypatch):
         entered(exercise.id, exercise.points)
     following = list(progress().units)[5]
     first = progress().units[following][0]
-    assert (
-        progress().next
-        == f'All of {titles.of(unit)} is done. Next: "{titles.title(first.id)}" in {titles.of(following)}, about {first.minutes} minutes.'
-    )
+    told = f'"{titles.title(first.id)}" in {titles.of(following)}, about {first.minutes} minutes.'
+    assert progress().next == f"All of {titles.of(unit)} is done. Next: {told}"
     monkeypatch.setenv("JPY_SESSION_NAME", "")
     assert progress().next.startswith("Next: ")
 
