@@ -8,8 +8,10 @@ import toy
 import toyclass
 
 from course_lib import criteria
+from course_lib.exercise import CodeLine, Finding, Verdict
 from grader.gradebook import pages, results
 from grader.judging import bounded
+from tritontrace.results import Cause
 
 
 @pytest.mark.parametrize(
@@ -53,18 +55,11 @@ def test_a_long_cell_is_cut_and_says_so():
 
 
 def test_code_has_the_cell_s_numbers_and_the_lines_that_lost_points_are_lit():
-    def finding(status, **more):
-        return {"status": status, "at": None, "cause": None} | more
+    def finding(status, at=None, where=""):
+        return Finding("t", 0, 1, status, at=at and CodeLine(at, ""), cause=Cause("fault", where) if where else None)
 
-    fault = {"kind": "fault", "where": "kernel:3"}
-    verdict = {
-        "findings": [
-            finding("failed", at={"number": 4}),
-            finding("failed", cause=fault),
-            finding("passed", cause=fault | {"where": "k:5"}),
-        ]
-    }
-    page = pages.numbered("\n\na = 1\nb = '''two\n\nlines'''\n", verdict)
+    findings = [finding("failed", at=4), finding("failed", where="kernel:3"), finding("passed", where="kernel:5")]
+    page = pages.numbered("\n\na = 1\nb = '''two\n\nlines'''\n", Verdict("toy.double", 0, 3, findings))
     lines = re.findall(r'<span class="line( lit)?">', page)
     assert lines == [" lit", " lit", "", ""] and "--first:3" in page, "two empty lines stand above"
     assert "lit" not in pages.numbered("a = 1", None)
