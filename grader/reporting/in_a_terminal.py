@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
+from course_lib import titles
 from course_lib.exercise import Exercise
 from grader.gradebook import counts, requests, results
 from grader.gradebook.counts import ExerciseCounts
@@ -46,7 +47,7 @@ def gradebook(home: Path, unit: str, width: int) -> tuple[Table, list[str]]:
 
 def _below(home: Path, unit: str, entries: list[Entry], exercises: Sequence[Exercise]) -> Iterator[str]:
     letters = results.places(entries)
-    yield ", ".join(f"{number} {exercise.entry}" for number, exercise in enumerate(exercises, 1))
+    yield ", ".join(f"{number} {titles.title(exercise.id)}" for number, exercise in enumerate(exercises, 1))
     for on in letters or {entry.on: "" for entry in entries if entry.on}:
         yield f"{letters.get(on, '')} judged on {'; '.join(on)}".lstrip()
     if absent := enrolled.missing(home, unit, entries):
