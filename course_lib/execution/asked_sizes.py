@@ -1,7 +1,7 @@
 """The sizes that an exercise asks about, read from its cases: an answer need not be right for others, however many numbers those have.
 
 A size along which some case is no power of two is free: it is any multiple of what divides it in all cases, from the smallest on.
-Others (the width of a head, a row that is one block) have the values that cases have. Where one size is never less than another, it
+Others (the width of a head, which is a multiple of 8, and a row that is one block) have the values that cases have. Where one size is never less than another, it
 never is.
 """
 
@@ -18,6 +18,7 @@ import torch
 from course_lib.exercise import Case
 
 MOST_ELEMENTS = 100_000  # of all tensors of an example
+WIDEST_HEAD, HEADS_STEP = 256, 8
 Axis = tuple[str, int]  # an argument and one of its axes
 Shapes = Mapping[Axis, int]
 AskedSizes = dict[str, Any]
@@ -42,7 +43,7 @@ def asked(cases: Sequence[Case], arguments: Mapping[str, Any], seed: int = 0) ->
     """The sizes that cases ask about, of those whose arguments have the axes of these."""
     axes = sizes(arguments)
     alike = [shapes for case in cases if (shapes := sizes(case.arguments(seed))).keys() == axes.keys()]
-    free = [axis for axis in axes if any(shapes[axis] & (shapes[axis] - 1) for shapes in alike)]
+    free = [axis for axis in axes if _is_free([shapes[axis] for shapes in alike])]
     fixed = [axis for axis in axes if axis not in free]
     return {
         "free": [[*a, min(s[a] for s in alike), gcd(*(s[a] for s in alike))] for a in free],
@@ -81,6 +82,11 @@ def sizes(arguments: Mapping[str, Any]) -> dict[Axis, int]:
         if isinstance(value, torch.Tensor)
         for axis, size in enumerate(value.shape)
     }
+
+
+def _is_free(some: Sequence[int]) -> bool:
+    head = max(some) <= WIDEST_HEAD and not any(size % HEADS_STEP for size in some)
+    return not head and any(size & (size - 1) for size in some)
 
 
 def _tensors(arguments: Mapping[str, Any]) -> list[torch.Tensor]:

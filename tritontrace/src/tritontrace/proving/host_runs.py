@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations
+from operator import getitem
 from typing import Any
 
 import torch
@@ -226,23 +228,13 @@ def _pairs(launch: SizedLaunch, other: SizedLaunch) -> Iterator[tuple[str, SizeF
     """(what it is, its formula, the number that it has in the other launch)."""
     for axis, (mine, yours) in enumerate(zip(launch.grid, other.grid, strict=True)):
         yield f"grid[{axis}]", mine, formulas.value(yours, other.symbols)
-    theirs = iter(_numbers(tuple(other.arguments[name] for name in launch.front.values)))
-    for (name, mine), example in zip(launch.values, launch.examples, strict=True):
+    for (name, mine), example, (parameter, at) in zip(launch.values, launch.examples, launch.places, strict=True):
         if not isinstance(example, (torch.Tensor, int)) or isinstance(example, bool):
             continue
-        yours = next(theirs)
+        yours = reduce(getitem, at, other.arguments[parameter])
         if isinstance(mine, Tensor):
             yield f"{name}.stride()", formulas.whole(mine.order == (tuple(axes(yours) or ()) or None)), 1
             for axis, (size, number) in enumerate(zip(mine.sizes, yours.shape, strict=True)):
                 yield f"{name}.shape[{axis}]", size, number
         elif mine is not None:
             yield name, mine, int(yours)
-
-
-def _numbers(value: Any) -> Iterator[Any]:
-    """Tensors and whole numbers in nested tuples."""
-    if isinstance(value, tuple):
-        for one in value:
-            yield from _numbers(one)
-    elif isinstance(value, (torch.Tensor, int)) and not isinstance(value, bool):
-        yield value
