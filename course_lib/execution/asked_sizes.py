@@ -60,15 +60,15 @@ def within(of: AskedSizes, function: Callable[..., Any]) -> Callable[..., Any]:
         def size(name: str, axis: int) -> int:
             return arguments[name].shape[axis]
 
-        fixed = [size(*axis) for axis in of["fixed"]]
-        if not any(all(a == b for a, b in zip(fixed, values, strict=True)) for values in of["values"]):
-            raise ValueError("no case has such sizes")
         for name, axis, least, step in of["free"]:
             if (least > 1 and size(name, axis) < least) or (step > 1 and size(name, axis) % step):
                 raise ValueError("no case has such a size")
         for name, axis, other, of_other in of["ordered"]:
             if size(name, axis) < size(other, of_other):
                 raise ValueError("no case has such sizes")
+        fixed = [size(*axis) for axis in of["fixed"]]
+        if not any(all(a == b for a, b in zip(fixed, values, strict=True)) for values in of["values"]):
+            raise ValueError("no case has such sizes")
         return function(**arguments)
 
     return limited
