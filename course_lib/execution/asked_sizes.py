@@ -1,8 +1,8 @@
 """The sizes that an exercise asks about, read from its cases: an answer need not be right for others, however many numbers those have.
 
 A size along which some case is no power of two is free: it is any multiple of what divides it in all cases, from the smallest on.
-Others (the width of a head, which is a multiple of 8, and a row that is one block) have the values that cases have. Where one size is never less than another, it
-never is.
+Others (the width of a head, which is a multiple of 8, and a row that is one block) have the values that cases have. Where one size is
+never less than another, it never is.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ class SizedHost:
             least = any(all(isinstance(a, Symbol) for a in term) for term in condition.formula.terms if term)
             return number > least  # a product of sizes is 1 or more
         part = condition.formula - number
-        return not (_is_product(part) and MOST <= -number) and not any(_is_part(part, t, -number) for t in tensors)
+        return not (_is_product(part) and -number >= MOST) and not any(_is_part(part, t, -number) for t in tensors)
 
     def _filled(self, number: int, sizes: dict[str, int]) -> torch.Tensor:
         """An argument of other sizes with the numbers of the example."""
