@@ -27,14 +27,15 @@ fixed: [argument, axis];  values: for each case, those of the fixed ones."""
 
 
 def example(cases: Sequence[Case], seed: int = 0) -> dict[str, Any] | None:
-    """Arguments, all contiguous, of as many axes as most cases have: of those whose sizes differ most the smallest. None if there are
-    none."""
+    """Arguments, all contiguous, of as many axes as most cases have: of those whose sizes differ most and are least often powers of two
+    the smallest. None if there are none."""
     drawn = [case.arguments(seed) for case in cases]
     alike = Counter(frozenset(sizes(one)) for one in drawn)
     handy = [one for one in drawn if 0 < _elements(one) <= MOST_ELEMENTS and all(map(_is_dense, _tensors(one)))]
 
     def worth(one: dict[str, Any]) -> tuple[int, ...]:
-        return alike[frozenset(sizes(one))], len({*sizes(one).values()} - {1}), -_elements(one)
+        some = [size for size in sizes(one).values() if size > 1]
+        return alike[frozenset(sizes(one))], len({*some}), sum(is_ragged(size) for size in some), -_elements(one)
 
     return max(handy, key=worth, default=None)
 
@@ -84,9 +85,14 @@ def sizes(arguments: Mapping[str, Any]) -> dict[Axis, int]:
     }
 
 
+def is_ragged(size: int) -> bool:
+    """Whether a block is larger than that, as the sides of a block are powers of two."""
+    return size & (size - 1) != 0
+
+
 def _is_free(some: Sequence[int]) -> bool:
     head = max(some) <= WIDEST_HEAD and not any(size % HEADS_STEP for size in some)
-    return not head and any(size & (size - 1) for size in some)
+    return not head and any(map(is_ragged, some))
 
 
 def _tensors(arguments: Mapping[str, Any]) -> list[torch.Tensor]:

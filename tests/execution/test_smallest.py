@@ -90,6 +90,42 @@ def changed(exercise, old, new):
             "",
             [["q", [1, 32]], ["k", [1, 32]], ["v", [1, 32]]],
         ),
+        (
+            "flash.flash_attention_forward",
+            "inside & (rows < N)[:, None]",
+            "inside & (rows <= N)[:, None]",
+            [["q", [1, 1, 32]], ["k", [1, 3, 32]], ["v", [1, 3, 32]]],
+        ),
+        (
+            "flash.flash_attention_forward",
+            "whole, stop = tl.min(sees, 0) // BLOCK_N * BLOCK_N",
+            "whole, stop = tl.cdiv(tl.min(sees, 0), BLOCK_N) * BLOCK_N",
+            [["q", [1, 1, 32]], ["k", [1, 3, 32]], ["v", [1, 3, 32]]],
+        ),
+        (
+            "flash_backward.delta",
+            "o = load_rows(o_ptr, o_strides, batch, head, offs_m, N,",
+            "o = load_rows(o_ptr, o_strides, batch, head, offs_m, N + 1,",
+            [["o", [2, 50, 128]], ["do", [2, 50, 128]]],
+        ),
+        (
+            "flash_backward.dkdv",
+            "lse = tl.load(lse_ptr + offs_m, mask=offs_m < Nq, other=0.0)",
+            "lse = tl.load(lse_ptr + offs_m)",
+            [[name, [2, 1, 16]] for name in ("q", "k", "v", "do")] + [["lse", [2, 1]], ["delta", [2, 1]]],
+        ),
+        (
+            "flash_backward.dkdv",
+            "do = load_rows(do_ptr, do_strides, batch, head, offs_m, Nq, D, BLOCK_D)",
+            "do = load_rows(do_ptr, do_strides, batch, head, offs_m, Nq, BLOCK_D, BLOCK_D)",
+            [[name, [2, 1, 24]] for name in ("q", "k", "v", "do")] + [["lse", [2, 1]], ["delta", [2, 1]]],
+        ),
+        (
+            "flash_backward.dq",
+            "v = load_rows(v_ptr, v_strides, batch, head, offs_n, Nk,",
+            "v = load_rows(v_ptr, v_strides, batch, head, offs_n, Nk + 1,",
+            [[name, [2, 1, 16]] for name in ("q", "k", "v", "do")] + [["lse", [2, 1]], ["delta", [2, 1]]],
+        ),
     ],
 )
 def test_a_missing_mask_is_told_by_a_small_input_of_the_exercise(exercise, old, new, shapes):
@@ -102,7 +138,9 @@ def proved(exercise):
     """What is said of the published answer, for all sizes that the exercise asks about."""
     of = smallest.asked_of(find(exercise))
     entry = published(exercise)
-    return prove(asked_sizes.within(of["sizes"], lambda **given: CALLS[of["called"]](entry, given, str)), **of["arguments"])
+    return prove(
+        asked_sizes.within(of["sizes"], lambda **given: CALLS[of["called"]](entry, given, str)), **of["arguments"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from tritontrace.proving.values import Truth
 from tritontrace.ttir.launching import MOST_PROGRAMS_X, MOST_PROGRAMS_YZ
 
 LAST = 1 << 14  # sum of sizes up to which a counterexample is looked for
+TRIED = 4  # sizes with which a question is asked before it is asked of all
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,10 @@ class Deciding:
         if unknown >= 0 and self.zeros:
             every = {s for one in made_of for s in symbols_of(one) if s.unknown >= 0}
             none = [formulas.equal(formulas.of(one), 0) for one in every]
-            result, is_smallest = smallest(self._exact, [*self.facts, *conditions, *none], self.sizes, LAST)
+            result, is_smallest = self._smallest([*conditions, *none])
             if result is not None:
                 return Decision("possible", result, is_smallest, unknown)
-        result, is_smallest = smallest(self._exact, [*self.facts, *conditions], self.sizes, LAST)
+        result, is_smallest = self._smallest(conditions)
         if result is None and self._exact.ask([*self.facts, *conditions])[0] is False:
             return Decision("proved")
         if unknown >= 0:
@@ -130,6 +131,28 @@ class Deciding:
         if result is None:
             return Decision("not decided", why="a question that z3 gives up")
         return Decision("possible", result, is_smallest)
+
+    def _smallest(self, conditions: Sequence[Condition]) -> tuple[dict[str, int] | None, bool]:
+        """The smallest sizes for which all of it holds, as solver.smallest finds them: with numbers for sizes no product is of unknowns, so
+        those are tried first that are the smallest whatever products are."""
+        every, tried = [*self.facts, *conditions], []
+        least = 0
+        for _ in range(TRIED):
+            sizes, sure = smallest(self._linear, [*every, *tried], self.sizes, LAST)
+            if sizes is None:
+                break
+            least = least or sum(sizes.values())
+            numbers = {name: formulas.whole(number) for name, number in sizes.items()}
+            put = [
+                formulas.replaced_in(c, lambda a, of=numbers: of.get(a.name) if isinstance(a, Symbol) else None)
+                for c in every
+            ]
+            if self._exact.ask(put)[0]:
+                return sizes, sure and sum(sizes.values()) == least
+            tried.append(
+                negated(both(*(formulas.equal(formulas.symbol(n, low=1), number) for n, number in sizes.items())))
+            )
+        return smallest(self._exact, every, self.sizes, LAST)
 
     def _as_computed(self, access: Access) -> Decision:
         """Whether all numbers of the access are what their formulas say: nothing wraps around, no divisor is 0."""
