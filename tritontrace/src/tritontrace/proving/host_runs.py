@@ -166,25 +166,28 @@ class SizedHost:
         """Translation.sizes, of tensors that are not too large. That is a question of products, which is asked only where it matters."""
         names = list(self._example)
         result, known = self._solver.sizes(conditions, names, most)
-        if known and (result is None or all(formulas.holds(c, result) for c in self._fit)):
+        if known and (result is None or self._fits(result)):
             return result, True
         return self._solver.sizes([*conditions, *self._fit], names, most)
+
+    def _fits(self, sizes: dict[str, int]) -> bool:
+        return all(formulas.holds(condition, sizes) for condition in self._fit)
 
     def _handy(self, sizes: dict[str, int]) -> dict[str, int]:
         """Sizes that go the same new way, with as few elements as may be. As many as can be are different and none is 1: a shape that the
         host code makes of equal ones could have the formula of either."""
         conditions, most = list(self._others_are), 4 * self._bound
         for plain in (both(*self._plain), *self._plain):
-            outcome, _ = self._sizes([*conditions, plain], most)
-            if outcome is not None:
+            outcome, _ = self._solver.sizes([*conditions, plain], list(sizes), most)
+            if outcome is not None and self._fits(outcome):
                 sizes, conditions = outcome, [*conditions, plain]
                 if plain.kind == "and":
                     break
         for name in sizes:
             for size in HANDY:
                 small = formulas.at_most(formulas.symbol(name, low=1), size)
-                outcome, _ = self._sizes([*conditions, small], most)
-                if outcome is not None:
+                outcome, _ = self._solver.sizes([*conditions, small], list(sizes), most)
+                if outcome is not None and self._fits(outcome):
                     sizes, conditions = outcome, [*conditions, small]
                     break
         return sizes
