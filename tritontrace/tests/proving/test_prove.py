@@ -186,6 +186,38 @@ def test_the_least_of_some_lanes_is_the_first_or_the_last_where_they_rise_or_fal
     assert prove(row_sums, torch.randn(40, 40), HOW=how).outcome == outcome
 
 
+@triton.jit
+def of_heads(x_ptr, y_ptr, strides, H, N, D: tl.constexpr, BLOCK: tl.constexpr, HOW: tl.constexpr):
+    """Row sums of heads of (1, H, N, D), some rows for each program: a program's number is divided twice."""
+    tiles = tl.cdiv(N, BLOCK)
+    tile, head = tl.program_id(0) % tiles, tl.program_id(0) // tiles
+    n = tile * BLOCK + tl.arange(0, BLOCK)
+    x_ptr += (head // H) * strides[0] + (head % H) * strides[1]
+    rows = n <= N if HOW == "one row too many" else n < N
+    at = n[:, None] * strides[2] + tl.arange(0, D)[None, :] * strides[3]
+    x = tl.load(x_ptr + at, mask=rows[:, None], other=0.0)
+    tl.store(y_ptr + (0 if HOW == "one head" else head) * N + n, tl.sum(x, 1), mask=n < N)
+
+
+def head_sums(x, HOW="right"):
+    y, x = torch.empty(x.shape[:-1]), x[None]
+    B, H, N, D = x.shape
+    assert D == 8
+    of_heads[(triton.cdiv(N, 16) * B * H,)](x, y, x.stride(), H, N, D=D, BLOCK=16, HOW=HOW)
+
+
+@pytest.mark.parametrize("how, wrong", [
+    ("right", set()),
+    ("one row too many", {("load", INSIDE, 2)}),
+    ("one head", {("store", ALONE, 3)}),
+])  # fmt: skip
+def test_strides_in_a_tuple_are_followed_and_so_is_a_head_s_number(how, wrong):
+    """The last of them is a constant of the kernel, and no number of the launch."""
+    proof = prove(head_sums, torch.randn(3, 20, 8), HOW=how)
+    assert {(op, about, sizes["H"] + sizes["N"]) for op, about, sizes, _ in refuted(proof)} == wrong
+    assert bool(proof) == (not wrong)
+
+
 def lost(x):
     """The grid has lost its formula."""
     return scale(x, grid=lambda n, block: int(n) // 32, LOAD="none")

@@ -21,7 +21,7 @@ from tritontrace.results import Fault
 from tritontrace.tracing.sites import Sites
 from tritontrace.ttir.launching import Op, Site
 
-FEW = 3  # ways through the host code, on which a counterexample alone is looked for
+FEW = 3  # ways through the host code that launch something, on which a counterexample alone is looked for
 Outcome = Literal["proved", "counterexample", "not decided"]
 Property = Literal["inside its tensor", "one program for each element"]
 
@@ -152,7 +152,7 @@ def counterexample(function: Callable, *args: Any, **kwargs: Any) -> Claim | Non
     >>> counterexample(copied, torch.ones(1000), 1000).shapes
     [(1,)]
     """
-    for launches in islice(SizedHost(function, args, kwargs).ways(), FEW):
+    for launches in islice(filter(None, SizedHost(function, args, kwargs).ways()), FEW):
         refuted = [
             claim for launch in proof_of(launches, zeros=True).launches for claim in launch.claims if claim.fault
         ]
