@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
 
 from course_lib.criteria import EPS32, roundings
 from course_lib.exercises.attention.oracles import Forward, seen
+from course_lib.exercises.remembered import remembered
 
 # ------------------------------------------------------------------------------------------------ oracles
 
@@ -54,18 +54,11 @@ class Bounds(NamedTuple):
     weights: torch.Tensor
 
 
+@remembered
 def bounds(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None
 ) -> Bounds:
     """Compute them for q (..., Nq, D), or (heads, D) of one query each; k, v (..., Nk, D), of fewer heads or as many."""
-    return _bounds(q, k, v, causal, scale, window, tuple(x._version for x in (q, k, v)))
-
-
-@lru_cache(
-    maxsize=1
-)  # the results of a call and the budget of each are asked for one after another, of the same tensors
-def _bounds(q, k, v, causal, scale, window, versions: tuple[int, ...]) -> Bounds:
-    """versions: of the three tensors, which count how often each was written to."""
     rows = q[:, None] if q.dim() == k.dim() - 1 else q
     q, k, v = (x.reshape(-1, *x.shape[-2:]) for x in (rows, k, v))
     found = []
