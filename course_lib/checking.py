@@ -14,8 +14,9 @@ from functools import partial
 from typing import Any
 
 from course_lib import criteria, judging, logbook, render
+from course_lib.catalogue import one_by_one, say
 from course_lib.evidence import Evidence
-from course_lib.execution import derived, exactly, gpu_lock, observe, progress, record_apart, smallest, timed
+from course_lib.execution import derived, exactly, gpu_lock, observe, on_gpu, progress, record_apart, smallest, timed
 from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import find, wrong_formulas
 from course_lib.exercises.hints import hints_on
@@ -73,7 +74,9 @@ def observed(exercise: Exercise, entry: Any, seed: int, compile_seconds: float |
     try:
         return observe(exercise, entry, seed, seconds=_seconds(exercise, seed), compile_seconds=compile_seconds)
     except child.ChildLost as lost:
-        return criteria.refused(exercise, f"{exercise.entry} {lost}", lost.cause)
+        return criteria.refused(
+            exercise, say("criteria.entry.stopped", name=exercise.entry, what=str(lost)), lost.cause
+        )
     except (ValueError, no_triton.TritonMissing) as error:
         return criteria.refused(exercise, str(error))
 
@@ -117,6 +120,8 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
         print(error)
         return 0.0
     _timing.end()
+    if on_gpu.can_run(exercise):
+        gpu_lock.prepare()
     watched = bool(render.shell()) and progress.is_watched()
     if timed.can_time(exercise) and not watched:
         print("It runs on the GPU, too, and is timed there: ten to twenty seconds.", flush=True)
@@ -134,7 +139,7 @@ def check(exercise_id: str = _NOTHING, entry: Any = _NOTHING) -> float:
     tried = found.points < exercise.points and found.outcome != "not_begun"
     _lost_again[exercise_id] = _lost_again[exercise_id] + 1 if tried else 0
     if _lost_again[exercise_id] > 1 and _hints_given[exercise_id] < len(hints_on(exercise.id)):
-        found.remark = f'{found.remark} `hint("{exercise_id}")` gives a hint.'.strip()
+        found.remark = one_by_one([found.remark, say("criteria.entry.hint", exercise=exercise_id)])
     building = bool(os.environ.get(cells.KEEP_VERDICTS))
     after = logbook.next_after(exercise) if found.outcome == "right" and not building else ""
     tree = json.dumps(wire.to_tree(found)) if building else ""
@@ -225,17 +230,17 @@ def _is_blank(exercise: Exercise, entry: Any) -> bool:
 
 def _not_an_entry(exercise: Exercise, entry: Any) -> str:
     if os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
-        return "the variable TRITON_INTERPRET is set: unset it and restart the kernel; traces need plain kernels"
+        return say("criteria.entry.interpreted")
     if tracing.is_open():
-        return "a trace is open: check outside of `with trace()`, since a check traces by itself"
+        return say("criteria.entry.in_a_trace")
     if _is_blank(exercise, entry):
-        return f"`{exercise.entry}` is not {'filled in' if type(entry) is dict else 'solved'} yet"
+        return say(f"criteria.entry.not_{'filled_in' if type(entry) is dict else 'solved'}", name=exercise.entry)
     if exercise.kind == "values":
-        return "" if type(entry) is dict else f"`{exercise.entry}` must be a dict, not {_a(entry)}"
+        return "" if type(entry) is dict else say("criteria.entry.no_dict", name=exercise.entry, kind=_a(entry))
     if type(entry).__name__ in ("JITFunction", "GluonJITFunction", "Autotuner", "Heuristics"):
-        return f"this is the kernel; check the function that launches it: check({exercise.id!r}, {exercise.entry})"
+        return say("criteria.entry.kernel", exercise=repr(exercise.id), name=exercise.entry)
     if not callable(entry):
-        return f"`{exercise.entry}` must be a function, not {_a(entry)}"
+        return say("criteria.entry.no_function", name=exercise.entry, kind=_a(entry))
     return ""
 
 

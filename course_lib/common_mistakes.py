@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from course_lib.catalogue import say
+from course_lib.catalogue import one_by_one, say
 from course_lib.exercise import Trial
 
 MOST_ELEMENTS = 1 << 18  # of all arguments together: with more, looking would take longer than judging
@@ -121,7 +121,7 @@ def unread(trials: Sequence[Trial], wrong: Sequence[Trial]) -> str:
         say("criteria.kind.unread", kernel=kernel, parameters=len(unused), names=[f"`{name}`" for name in unused])
         for kernel, unused in names.items()
     ]
-    return sentences[0] if len(sentences) == 1 else " ".join(sentences)
+    return one_by_one(sentences)
 
 
 def right_while_short(right: Sequence[Trial], wrong: Sequence[Trial]) -> str:

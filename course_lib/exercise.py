@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.evidence import Evidence, Timing
 from course_lib.version import VERSION
 from tritontrace import results
@@ -366,7 +367,7 @@ class Exercise:
     rel_tol: float = 1e-9
     allows: frozenset[str] = frozenset()
     called: str = ""
-    blank: str = "returns nothing yet (is a `return` missing?)"
+    blank: str = say("criteria.result.returns_nothing")
     wiring: float | None = None
     without: Sequence[str] = ()
     # trap: what a kernel is judged through is not the student's: provided.py puts the course's in place

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from course_lib import criteria
+from course_lib.catalogue import say
 from course_lib.evidence import Timing
 from course_lib.execution import gpu_lock, on_gpu, smallest, timed
 from course_lib.exercise import Exercise, Trial, Verdict
@@ -19,7 +20,6 @@ Logs = Sequence[Mapping[str, Any]]
 Look = Callable[[Mapping[str, Any]], Any]
 Measure = Callable[[gpu_lock.Runner], Timing]
 """What measures the times of an answer in the process to which a runner takes its message: nothing of the student's runs."""
-LATER = "stands below as soon as it is measured"
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,14 @@ def judge(
     try:
         (log,) = record([[case.arguments(seed)]])
     except (ChildLost, ValueError) as error:
-        timing = timed.problem(exercise, f"not measured: on {case.name} the function {error}")
+        timing = timed.problem(exercise, say("criteria.speed.stopped", case=case.name, error=str(error)))
     else:
         measure = partial(timed.measure, exercise, log, seed, kernels)
         if gpu.later:
             gpu.later(measure)
-        timing = timed.problem(exercise, LATER, by_machine=True) if gpu.later else measure(gpu.run)
+            timing = timed.problem(exercise, say("criteria.speed.later"), by_machine=True)
+        else:
+            timing = measure(gpu.run)
     trials[0].evidence.timing = timing
     return criteria.judge(exercise, trials, gpu_counts=gpu.counts)
 

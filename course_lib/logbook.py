@@ -13,6 +13,7 @@ import html
 import json
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -162,9 +163,13 @@ def record_best(verdict: Verdict) -> None:
             everything = _by_exercise(_times_path())
             _write(_times_path(), everything | {verdict.exercise: asdict(verdict.timing)})
         kept = best()
-        found = {verdict.exercise: verdict.points, _extra(verdict.exercise): verdict.bonus}
-        if better := {key: points for key, points in found.items() if points > kept.get(key, 0.0)}:
+        if better := {key: points for key, points in points_of(verdict).items() if points > kept.get(key, 0.0)}:
             _write(path(), kept | better)
+
+
+def points_of(verdict: Verdict) -> dict[str, float]:
+    """The points and the extra credit of a verdict, as best() has them."""
+    return {verdict.exercise: verdict.points, _extra(verdict.exercise): verdict.bonus}
 
 
 def time_of(exercise_id: str) -> Timing | None:
@@ -201,11 +206,13 @@ class Progress:
     """Exercises and points by unit, as text and as HTML.
 
     units    folder of the unit -> its exercises
+    kept     the points of each exercise, as best() has them
     here     the unit of the notebook that asks; "" if it cannot be told
+    where    a sentence on the file in which they are kept
     """
 
-    def __init__(self, units: dict[str, list[Exercise]], kept: dict[str, float], here: str = "") -> None:
-        self.units, self.kept, self.here = units, kept, here
+    def __init__(self, units: dict[str, list[Exercise]], kept: Mapping[str, float], here: str, where: str = "") -> None:
+        self.units, self.kept, self.here, self.where = units, kept, here, where
 
     def points(self, exercise: Exercise) -> float:
         return min(self.kept.get(exercise.id, 0.0), exercise.points)
@@ -278,7 +285,7 @@ class Progress:
             f"{unit:<{wide}}  {done:>2} of {count:>2} exercises  {points:>4g} of {out_of:>3g} points  {_bar(points / out_of)}{extra}"
             for unit, done, count, points, out_of, extra in self.rows()
         ]
-        return "\n".join([self.next, *lines, self.total, whereabouts()])
+        return "\n".join([self.next, *lines, self.total, self.where])
 
     def _repr_html_(self) -> str:
         heads = "".join(
@@ -291,7 +298,7 @@ class Progress:
             f"<td {LEFT}>{html.escape(extra.removeprefix(', ').removeprefix(' and '))}</td></tr>"
             for unit, _, _, points, out_of, extra in self.rows()
         )
-        below = html.escape(f"{self.total} {whereabouts()}")
+        below = html.escape(f"{self.total} {self.where}")
         return f"<p><b>{html.escape(self.next)}</b></p><table><tr>{heads}</tr>{body}</table><p>{below}</p>"
 
 
@@ -310,10 +317,15 @@ def _bar(share: float) -> str:
 
 def progress() -> Progress:
     """Your points and what is next: the best that `check` has given you on this machine, whatever notebook it was in."""
+    return progress_with(best(), unit_here(), whereabouts())
+
+
+def progress_with(kept: Mapping[str, float], here: str, where: str) -> Progress:
+    """Progress over all units, with these points."""
     units = {
         unit: list(import_module(f"course_lib.exercises.{module}").EXERCISES.values()) for unit, module in UNITS.items()
     }
-    return Progress(units, best(), unit_here())
+    return Progress(units, kept, here, where)
 
 
 def next_after(exercise: Exercise) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from course_lib.catalogue import say
+from course_lib.catalogue import one_by_one, say
 from course_lib.exercise import Case, ErrorMap, MistakeMatcher, Trial
 from tritontrace.results import Cause
 
@@ -235,7 +235,7 @@ def miscounted(reasons: Mapping[tuple[str, object], str]) -> MistakeMatcher:
     def look(trials: Sequence[Trial]) -> str:
         answers = [output for t in trials for output in t.evidence.outputs if isinstance(output, dict)]
         given = {(question, answer) for one in answers for question, answer in one.items() if isinstance(answer, int)}
-        return " ".join(dict.fromkeys(sentence for miscount, sentence in reasons.items() if miscount in given))
+        return one_by_one(sentence for miscount, sentence in reasons.items() if miscount in given)
 
     return look
 

@@ -14,6 +14,7 @@
     disk.py              what a full or read-only disk refuses
     doctor.py            what this machine offers for all that
     nbgrader_config.py   switches nbgrader's part on; nbgrader reads it in the folder of a class
+    catalogue/           the sentences of grading that a student reads
     templates/           pages of feedback and reports
 
 course_lib never imports this package, and this package never imports a solution.

@@ -24,6 +24,8 @@ import grader
 from course_lib import content
 from course_lib.exercises import UNITS
 from grader import disk
+from grader.gradebook import dates
+from grader.lms import FORMS
 
 if TYPE_CHECKING:
     from course_lib.exercise import Exercise
@@ -74,6 +76,26 @@ def _unit(named: str) -> str:
     """The unit that somebody named, if it exists: a slip is told before the libraries are loaded."""
     _units([named])
     return named
+
+
+def _date(named: str) -> str:
+    """The date that somebody named, if it is one."""
+    try:
+        dates.utc(named)
+    except ValueError as error:
+        raise typer.Exit(_say(str(error))) from None
+    return named
+
+
+def _one_of(*known: str, what: str) -> Callable[[str], str]:
+    """A callback that takes one of the known words; `what` says in a sentence what there is not."""
+
+    def check(named: str) -> str:
+        if named not in known:
+            raise typer.Exit(_say(f"{what} {named!r}. There are: {', '.join(known)}."))
+        return named
+
+    return check
 
 
 def _file(named: Path | None) -> Path | None:
@@ -186,11 +208,12 @@ def autograde(
 
     Stopped at any moment, it goes on from there the next time: only what is missing or has changed is judged.
     """
+    if not any(grader.home().glob(f"submitted/*/{unit}")):
+        raise typer.Exit(_say(_nothing_to_grade(grader.home(), unit)))
     from grader.child import sandbox
     from grader.cohort.workers import Dask, WorkersLost
 
     try:
-        grader.exercises(unit)
         console.print(f"sandbox: {sandbox.require(accept_risk)}")
         chosen = Dask(scheduler, accept_risk=accept_risk) if scheduler else workers
     except (ValueError, sandbox.NoSandbox, WorkersLost) as error:
@@ -241,6 +264,10 @@ def grade(
         _grade(home, at, unit, workers=workers, accept_risk=accept_risk, root=root, again=again, only=only, gpu=gpu)
 
 
+def _nothing_to_grade(home: Path, unit: str) -> str:
+    return f"No submissions: expected {home}/submitted/STUDENT/{unit}/{unit}.ipynb"
+
+
 def _grade(
     home: Path,
     books_at: Path,
@@ -267,7 +294,7 @@ def _grade(
     if not found:
         for note in unentered:
             console.print(note, markup=False)
-        raise typer.Exit(_say(f"No submissions: expected {home}/submitted/STUDENT/{unit}/{unit}.ipynb"))
+        raise typer.Exit(_say(_nothing_to_grade(home, unit)))
     try:
         room = ClassGrader(home, workers=workers, accept_risk=accept_risk, again=again, gpu=gpu)
         plan = regrade.planned(books_at, unit, found, only, room.device, room.workers.places(gpu))
@@ -490,7 +517,13 @@ def _behind(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
 @app.command()
 def export(
     unit: Unit,
-    form: Annotated[str, typer.Argument(help="exercises, criteria, canvas, moodle or feedback.")] = "exercises",
+    form: Annotated[
+        str,
+        typer.Argument(
+            help="exercises, criteria, canvas, moodle or feedback.",
+            callback=_one_of(*FORMS, "feedback", what="There is no export"),
+        ),
+    ] = "exercises",
     to: Annotated[Path | None, typer.Option(help="The file to write; else reports/UNIT_FORM.csv.")] = None,
     roster: Annotated[
         Path | None, typer.Option(help="The CSV that Canvas or Moodle exports: its students, its ids.", callback=_file)
@@ -676,7 +709,7 @@ def _show_tasks(student: str, drawn: Draw, source: Callable[[str, Twist], str] |
 
 @app.command(name="grade")
 def grade_one(
-    notebook: Path,
+    notebook: Annotated[Path, typer.Argument(callback=_file)],
     student: Annotated[
         str, typer.Option(help="Whose hidden inputs are drawn; the same as in the class for the same verdict.")
     ] = "",
@@ -709,8 +742,15 @@ def grade_one(
 
 @app.command()
 def pack(
-    grader_of: Annotated[str, typer.Argument(metavar="GRADER", help="gradescope or github.")],
-    unit: str,
+    grader_of: Annotated[
+        str,
+        typer.Argument(
+            metavar="GRADER",
+            help="gradescope or github.",
+            callback=_one_of("gradescope", "github", what="There is no pack for"),
+        ),
+    ],
+    unit: Unit,
     to: Annotated[Path | None, typer.Option(help="The zip; else packs/GRADER_UNIT.zip in the class's folder.")] = None,
     repository: Annotated[
         str, typer.Option(help="For github: OWNER/NAME, from which students' workflows install the course.")
@@ -718,14 +758,13 @@ def pack(
     accept_risk: Risk = False,
 ) -> None:
     """Pack a unit for another grader: the zip of Gradescope's autograder, or a template repository for GitHub Classroom."""
+    if to and not to.parent.is_dir():
+        raise typer.Exit(_say(f"There is no folder {to.parent} to write {to.name} to."))
+    if grader_of == "github" and not repository:
+        raise typer.Exit(_say("Name the course's repository on GitHub: --repository OWNER/NAME."))
     from grader.judging import twists as of_class
     from grader.packing import github, gradescope
 
-    _units([unit])
-    if grader_of not in ("gradescope", "github"):
-        raise typer.Exit(_say(f"There is no pack for {grader_of!r}. There are: gradescope, github."))
-    if to and not to.parent.is_dir():
-        raise typer.Exit(_say(f"There is no folder {to.parent} to write {to.name} to."))
     home = grader.home()
     if grader_of == "github" and unit in of_class.units(home):
         raise typer.Exit(
@@ -748,8 +787,6 @@ def pack(
             soft_wrap=True,
         )
         return
-    if not repository:
-        raise typer.Exit(_say("Name the course's repository on GitHub: --repository OWNER/NAME."))
     github.pack(unit, home, to, repository)
     console.print(f"{to}: unpack it into the template repository of the assignment.")
 
@@ -784,7 +821,7 @@ def slides(unit: Unit, to: Annotated[Path, typer.Option(help="An HTML file.")] =
 @app.command()
 def due(
     unit: Unit,
-    when: Annotated[str, typer.Argument(help="2026-11-30T23:59+01:00; local time without a zone.")],
+    when: Annotated[str, typer.Argument(help="2026-11-30T23:59+01:00; local time without a zone.", callback=_date)],
     percent: Annotated[
         float | None, typer.Option(min=0, max=100, help="What each day begun costs, of the points earned.")
     ] = None,

@@ -544,9 +544,10 @@ figures.start.thread_hierarchy()
 @triton.jit
 def broken_copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     """out[i] = x[i], or at least that was the idea."""
-    i = tl.arange(0, BLOCK)
+    lanes = tl.arange(0, BLOCK)
+    i = tl.program_id(0) * BLOCK + lanes
     x = tl.load(x_ptr + i, mask=i < n)
-    tl.store(out_ptr + i, x, mask=i < n)
+    tl.store(out_ptr + lanes, x, mask=i < n)
 
 
 def broken_copy(x):
@@ -570,13 +571,14 @@ for fault in t.faults:
 
 # %% [markdown]
 # In a **race** two programs touch the same element, at least one of them writes to it, and nothing decides which one
-# comes last. So the result may depend on chance. (Here the values are wrong every time: nobody wrote elements 1024 to
-# 4999.) The race itself does no harm here, because all the programs that write to an element happen to write the same
-# number. So no test of the values can find it. The trace finds it, because it remembers which program wrote each
-# element. (The *atomics* that the report mentions are for programs that must share an element; unit 04 explains them.)
+# comes last. Here all programs store to the first 1024 elements of `out`, and each stores other numbers. Whoever comes
+# last decides what stays. In a trace, which runs on the CPU, the programs run one after the other, so you always see the
+# numbers of the last program. On a GPU they run in any order, and the result may change from one run to the next.
 #
-# Because of races, "it worked when I tried it" says little about a kernel. In a trace, which runs on the CPU, the
-# programs run one after the other. On a GPU they do not.
+# The trace finds a race even if the result looks right, because it remembers which program wrote each element. So "it
+# worked when I tried it" says little about a kernel, and a trace without a race says more. (Programs that all store the
+# *same* number to an element do no harm. The trace only notes them. And the *atomics* that the report mentions are for
+# programs that must share an element; unit 04 explains them.)
 #
 # ## Exercise: repair the copy
 #

@@ -36,8 +36,8 @@ from course_lib.workloads import RealGPU, SimulatedGPU, workload
 # trillion **tokens**. A token is a piece of text, a little shorter than a word on average. You have 1024 H100 GPUs. How
 # long will the training take?
 #
-# To answer, you need no model, no data and no cluster. This unit counts the operations, and in *More* the answer takes
-# one line.
+# To answer, you need no model, no data and no cluster. This unit counts the operations, and then the answer takes one
+# line.
 
 # %% predict="flops.guess_days"
 # How many days? Write a number before you go on; it earns no points.
@@ -515,10 +515,21 @@ for dtype in ("fp32", "tf32", "fp16", "bf16"):
         print(f"{dtype}: {reached / 1e12:4.0f} of {most / 1e12:4.0f} TFLOP/s, MFU {reached / most:.0%}   ({whose})")
 
 # %% [markdown]
-# For a training run, the FLOPs that the model needs are 6 × parameters × tokens: for the model of the beginning, the
-# 6.3 × 10²⁴ of the first table. (This leaves out S and o of the attention. *More* says when you may do so. The PaLM
-# paper, which introduced MFU, includes S and o, so it would give the same run a slightly higher MFU.)
-#
+# For a training run, the FLOPs that the model needs are 6 × parameters × tokens. (This leaves out S and o of the
+# attention. *More* says when you may do so. The PaLM paper, which introduced MFU, includes S and o, so it would give
+# the same run a slightly higher MFU.) Now you can answer the question of the beginning. An MFU of 0.5 is good for so
+# many GPUs:
+
+# %%
+needed = 6 * 70e9 * 15e12
+h100 = gpu.datasheet("H100 SXM").bf16_flops
+cluster = 1024 * h100 * 0.5
+print(f"FLOPs needed: 6 × 70e9 × 15e12 = {needed:.2e}")
+print(f"1024 H100s at {h100 / 1e12:.0f} TFLOP/s and an MFU of 0.5: {cluster:.2e} FLOP/s")
+print(f"{needed / cluster:.3g} seconds = {needed / cluster / 86400:.0f} days")
+print("you guessed", "nothing" if guess_days is ... else guess_days)
+
+# %% [markdown]
 # Some runs do more FLOPs than the model needs. To save memory they throw away what layers computed, and run the forward
 # pass again when the backward pass needs it (unit 07). Then the hardware does 2 + 2 + 4 = 8 FLOPs for each parameter
 # and token. **HFU**, *hardware* FLOPs utilisation, counts all of these. A run cannot raise its MFU by doing more work
@@ -1072,10 +1083,6 @@ def utilisation(
 check("flops.utilisation", utilisation)
 
 # %% [markdown]
-# ## On a napkin: days
-#
-# Now you can answer the question from the beginning.
-#
 # ## Exercise: how long?
 #
 # {{exercise flops.training_days}}
@@ -1097,13 +1104,6 @@ def training_days(parameters: float, tokens: float, gpus: int, peak_flops: float
 check("flops.training_days", training_days)
 
 # %%
-needed = 6 * 70e9 * 15e12
-h100 = gpu.datasheet("H100 SXM").bf16_flops
-cluster = 1024 * h100 * 0.5
-print(f"FLOPs needed: 6 × 70e9 × 15e12 = {needed:.2e}")
-print(f"1024 H100s at {h100 / 1e12:.0f} TFLOP/s and an MFU of 0.5: {cluster:.2e} FLOP/s")
-print(f"{needed / cluster:.3g} seconds = {needed / cluster / 86400:.0f} days")
-print("you guessed", "nothing" if guess_days is ... else guess_days)
 hours, price = 1024 * needed / cluster / 3600, 2.0  # dollars for an H100 and hour: an assumption, ask your provider
 print(
     f"{hours / 1e6:.2f} million GPU hours, {hours * price / 1e6:.1f} million dollars; 1 % faster saves {hours * price / 100:,.0f}"
@@ -1118,8 +1118,6 @@ for name, flops in {
     print(f"{name:20} {flops:.1e} FLOPs, {flops / week:8,.0f} such weeks")
 
 # %% [markdown]
-# An MFU of 0.5 would be good: above, even a single product on one GPU reached only about two thirds.
-#
 # Laws count FLOPs, too. The EU's AI Act presumes a *systemic risk* in a model that took more than 10²⁵ FLOPs to train
 # (article 51). An executive order of the United States (14110, of 2023, revoked in 2025) asked for reports above 10²⁶.
 # GPT-3's number is from its paper, and GPT-4's is an estimate by Epoch AI. Why does anybody spend so much? Because the

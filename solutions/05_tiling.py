@@ -32,16 +32,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 # %% [markdown]
 # ## The question
 #
-# Unit 03 ended with a mystery. The plot below shows how fast a GPU multiplies two (N, N) matrices in bfloat16, for 230
-# sizes N.
-
-# %% gpu="tiling.mystery_plot"
-figures.flops.mystery_plot()
-
-# %% [markdown]
-# The points form branches, and along a branch the speed often drops from one size to the next. (In *More*, at the end,
-# ten lines of your own code predict this plot.) Before its details comes the question behind the speed of every matrix
-# product: how many times is each element *read*?
+# How many times does a matrix product *read* each element? This question is behind the speed of every product.
 #
 # The product `c` of two 4096 by 4096 matrices `a` and `b` takes 2 × 4096³ FLOPs. In bfloat16 each of `a` and `b` takes
 # 32 MiB. Suppose that a kernel computes each element of `c` separately. For each element it reads a row of `a` and a
@@ -288,15 +279,6 @@ for num_warps in (4, 8):
 # again and again. The result is still right, and a trace does not count these bytes. Neither the result nor the trace
 # shows the spill, so look at what `compile_for` says, and give large tiles 8 warps.
 #
-# **Any strides.** `x.T`, a slice, and a head of an attention layer are views, with strides of their own (unit 01). If a
-# kernel takes both strides of each matrix as arguments, it can read all of these views without a copy. `.contiguous()`
-# would launch another kernel, with its own traffic, so it is not allowed here.
-#
-# **Batches.** If `a` has the shape (B, M, K) and `b` has (B, K, N), there are B products to compute. `a` and `b` have
-# the same number of dimensions, two or three. Use the second axis of the grid, `tl.program_id(1)`, to say which product
-# of the batch a program works on, and pass one more stride for each matrix. A single product is a batch of one, and
-# `a[None]` gives such a batch, as a view.
-#
 # ## Exercise: one step
 #
 # {{exercise tiling.one_step}}
@@ -340,6 +322,19 @@ def one_step(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 check("tiling.one_step", one_step)
 
 # %% [markdown]
+# ## Any strides, and batches
+#
+# A matmul that others can use takes more than two contiguous matrices.
+#
+# **Any strides.** `x.T`, a slice, and a head of an attention layer are views, with strides of their own (unit 01). If a
+# kernel takes both strides of each matrix as arguments, it can read all of these views without a copy. `.contiguous()`
+# would launch another kernel, with its own traffic, so it is not allowed here.
+#
+# **Batches.** If `a` has the shape (B, M, K) and `b` has (B, K, N), there are B products to compute. `a` and `b` have
+# the same number of dimensions, two or three. Use the second axis of the grid, `tl.program_id(1)`, to say which product
+# of the batch a program works on, and pass one more stride for each matrix. A single product is a batch of one, and
+# `a[None]` gives such a batch, as a view.
+#
 # ## Exercise: matmul
 #
 # {{exercise tiling.matmul}}
@@ -1318,7 +1313,16 @@ for n in (1792, 1793, 1794):
 #
 # ## The branches
 #
-# Where do the branches of the mystery plot come from? It matters whether N is divisible by 8, by 4, by 2, or by none of
+# Unit 03 ended with a mystery: the plot below shows how fast a GPU multiplies two (N, N) matrices in bfloat16, for 230
+# sizes N.
+
+# %% gpu="tiling.mystery_plot"
+figures.flops.mystery_plot()
+
+# %% [markdown]
+# The points form branches, and along a branch the speed often drops from one size to the next: these are the cliffs.
+#
+# Where do the branches come from? It matters whether N is divisible by 8, by 4, by 2, or by none of
 # these. A row of N bfloat16 numbers is 2 N bytes long. When tiles are copied into shared memory, each thread can copy
 # 16 bytes at a time, if these bytes begin at a multiple of 16 bytes. If N is divisible by 8, every row begins at such a
 # multiple: the rows are **aligned**. If N is 4 times an odd number, only every second row is aligned. Then the compiler

@@ -295,9 +295,9 @@ figures.fusion.softmax_passes()
 # {{exercise fusion.softmax}}
 #
 # Write `softmax(x)` along the rows of an (M, N) matrix. N is at most 32768, and there may be gaps between the rows. A
-# block of `triton.next_power_of_2(N)` holds a row. (The next section says how many warps a long row needs.) For masked
-# positions use `other=-float("inf")`. This value is never the maximum, and exp(-inf) = 0 adds nothing to the sum. Full
-# marks require
+# block of `triton.next_power_of_2(N)` holds a row. A long row needs more than the 4 warps of the default: launch with
+# `num_warps=min(32, max(4, BLOCK // 1024))`. (The next section shows why.) For masked positions use
+# `other=-float("inf")`. This value is never the maximum, and exp(-inf) = 0 adds nothing to the sum. Full marks require
 # * the right result for ragged sizes ({{correct.ragged}}) and rows that lie apart ({{correct.strided}}),
 # * the right result for large, very negative and partly masked (-inf) logits ({{correct.hard}}),
 # * one launch ({{launches.performance}}), every element read once and written once, by at least 32 programs where the
@@ -375,10 +375,9 @@ for N, num_warps in ((1024, 4), (8192, 4), (32768, 4), (32768, 16), (32768, 32),
 # spill moves bytes to memory and back, and your source does not show this. (Moreover, a block can have at most 2²⁰
 # elements.) So give a long row more warps, and for rows of any length find another way.
 #
-# Now go back to your softmax. The number of warps is an argument of the launch, `kernel[grid](..., num_warps=...)`. By
-# default there are 4 warps, so the third line above shows what happens to your row of 32768. With `min(32, max(4, BLOCK
-# // 1024))` warps, a thread holds 32 elements of a long row. A trace does not show the difference, because it does not
-# count spills. `compile_for` counts them.
+# That is why your softmax takes more warps for a long row. The third line above shows what the default of 4 warps does to
+# a row of 32768. With `min(32, max(4, BLOCK // 1024))` warps, a thread holds 32 elements of it. A trace does not show the
+# difference, because it does not count spills. `compile_for` counts them.
 #
 # ## The online softmax
 #

@@ -29,9 +29,10 @@ from course_lib import check, figures, gpu, hint, progress  # noqa: F401 (hint i
 # %% [markdown]
 # ## The question
 #
-# A layer of a language model compares all tokens (pieces of text) with one another, in several ways. Each of these
-# comparisons is called a **head**. With n tokens, each head has a matrix of n × n **scores**. Take 32 heads, 2 bytes
-# for each score, and a text of 32,768 tokens.
+# A language model cuts a text into **tokens**, words or pieces of words, and has a vector of numbers for each. A layer
+# compares all tokens with one another, in several ways. Each of these comparisons is called a **head**. With n tokens,
+# each head has a matrix of n × n **scores**, one for each pair. Take 32 heads, 2 bytes for each score, and a text of
+# 32,768 tokens.
 
 # %% predict="attention.guess_scores"
 # How many GB do the scores of one layer take? Write a number before you run the next cell; it earns no points.
@@ -158,8 +159,8 @@ check("attention.attention", attention)
 # %% [markdown]
 # Where do q, k and v come from? A text takes this path:
 #
-# 1. A **tokenizer** cuts the text into **tokens**, which are words or pieces of words, and looks up the number of each
-#    token in a vocabulary. The vocabulary is made before training, and has no gradients.
+# 1. A **tokenizer** cuts the text into tokens and looks up the number of each token in a vocabulary. The vocabulary is
+#    made before training, and has no gradients.
 # 2. The **embedding** is a table with one vector for each token of the vocabulary, and `table[tokens]` picks a row for
 #    each token of the text. The rows begin as random numbers and are learned with all other weights of the model.
 #    (Word2Vec is an older method that learns such vectors on their own; a language model does not need it.)

@@ -41,7 +41,8 @@ from course_lib.hardware.measurements import measured
 guess_times = ...
 
 # %% [markdown]
-# Here is the chain rule of unit 08, for one tile. S is scale · Q Kᵀ. Q, K, V, O, dO and lse are in memory.
+# Here is the chain rule of unit 08, for one tile. S is scale · Q Kᵀ. Q, K, V, O, dO and lse are in memory. (Formulas write
+# matrices in capitals; in code the same tensors are called q, k, v, o and do.)
 #
 # | | what | shape of the tile |
 # | --- | --- | --- |
@@ -98,7 +99,7 @@ costs = {
     "products of a tile, dkdv": ...,
     "products of a tile, dq": ...,
     "products of a tile, if one kernel made all three gradients": ...,
-    "FLOPs of forward and backward, over B N N D": ...,
+    "FLOPs of forward and backward, divided by B N² D": ...,
     "bytes of lse, 2 x 8 heads of 512 queries": ...,
 }
 ### BEGIN SOLUTION
@@ -107,7 +108,7 @@ costs = {
     "products of a tile, dkdv": 4,  # S, dP, dV, dK
     "products of a tile, dq": 3,  # S, dP, dQ
     "products of a tile, if one kernel made all three gradients": 5,  # S and dP once
-    "FLOPs of forward and backward, over B N N D": 18,  # 2 * (2 + 4 + 3)
+    "FLOPs of forward and backward, divided by B N² D": 18,  # 2 * (2 + 4 + 3)
     "bytes of lse, 2 x 8 heads of 512 queries": 32768,  # 4 * 2 * 8 * 512
 }
 ### END SOLUTION

@@ -78,9 +78,8 @@ __all__ = [
 GATES = (TritonDidTheWork(), Correct("plain"), Compiles())
 """The gates of an exercise that asks for a kernel, where it names no others."""
 
-NOT_YET = (
-    "(in every call of the check; kernels run after your function has returned, so their results are not there yet)"
-)
+NOT_YET = say("criteria.seen.not_yet")
+"""A line below what was printed where kernels are launched."""
 
 
 def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = True) -> Verdict:
@@ -116,7 +115,7 @@ def judge(exercise: Exercise, trials: Sequence[Trial], *, gpu_counts: bool = Tru
         if finding.status == "failed" and finding.points:
             finding.status = "partial"
         if finding.cause and finding.cause in told:  # one cause is told once
-            finding.status, finding.seen = "same_cause", SEEN["same_cause"]
+            finding.status, finding.seen = "same_cause", say("criteria.seen.same_cause")
             finding.detail, finding.expected, finding.on, finding.error_map = "", "", "", None
             finding.spent = finding.request = None
         elif finding.cause:
@@ -158,16 +157,6 @@ def of_speed(exercise: Exercise, measured: Sequence[Trial]) -> list[Finding]:
     return [replace(finding, bonus=True) for finding in findings]
 
 
-RIGHT_FORMULA = (
-    'Your formula is right: where nothing is rounded, it gives the right result in the case "{case}". The numbers are too large or '
-    "too coarse for it: what overflows, what is rounded to a coarser dtype, which nearly equal numbers are subtracted?"
-)
-OTHER_FORMULA = (
-    'Rounding is not the cause: in the case "{case}" the result would be wrong even if nothing were rounded. Is something else '
-    "computed, or do numbers stand in each other's places?"
-)
-
-
 def _remark(exercise: Exercise, shown: Sequence[GradedTrial]) -> str:
     """The sentence that says most of a loss: of the mistake that it is, of one that it looks like, of its kind."""
     trial = next((t for t in shown if t.evidence.formula), None)
@@ -179,20 +168,16 @@ def _remark(exercise: Exercise, shown: Sequence[GradedTrial]) -> str:
         return names.pop()
     likely = next(filter(None, (m(shown) for m in exercise.mistakes)), "")
     if formula.right:
-        return likely or RIGHT_FORMULA.format(case=trial.case.name)
+        return likely or say("criteria.formula.right", case=trial.case.name)
     detail = trial.difference.detail if trial.difference else ""
     # of bits that must be equal, none may be rounded: nothing is said of rounding
-    unlike = "" if detail or exercise.budget is None else OTHER_FORMULA
-    return likely or _kind(shown) or unlike.format(case=trial.case.name)
-
-
-ALREADY = "A small input that shows it: {shapes}. There line {line} {does} an element outside `{tensor}`."
-DOES = {"load": "loads", "store": "stores to", "atomic": "changes"}
+    unlike = "" if detail or exercise.budget is None else say("criteria.formula.wrong", case=trial.case.name)
+    return likely or _kind(shown) or unlike
 
 
 def _already(smallest: SmallestFault) -> str:
-    shapes = ", ".join(f"`{name}` of shape {shape}" for name, shape in smallest.shapes)
-    return ALREADY.format(shapes=shapes, line=smallest.line, does=DOES[smallest.op], tensor=smallest.tensor)
+    shapes = [say("criteria.smallest.shape", name=name, shape=str(shape)) for name, shape in smallest.shapes]
+    return say(f"criteria.smallest.{smallest.op}", shapes=shapes, line=smallest.line, tensor=smallest.tensor)
 
 
 def _once(printed: str) -> str:
@@ -221,28 +206,24 @@ def _kind(trials: Sequence[GradedTrial]) -> str:
     )
 
 
-SEEN = {"same_cause": "as above", "not_judged": "not judged", "not_measured": "not measured: needs a GPU"}
-"""Words for a finding that brings none of its own, by its status."""
-NOT_BEGUN = "not begun"
-"""Words for a finding that is lost because nothing was written yet."""
-
-
 def _named(criterion: Criterion, finding: Finding) -> Finding:
     """The finding with what its criterion says of itself."""
     title_of_loss = finding.missed if finding.missed != finding.title else ""
-    missed = NOT_BEGUN if finding.blank else title_of_loss or criterion.missed or f"not so: {criterion.title}"
+    missed = title_of_loss or criterion.missed or say("criteria.seen.not_so", title=criterion.title)
+    missed = say("criteria.seen.not_begun") if finding.blank else missed
     return replace(finding, key=criterion.key, missed=missed, about=criterion.about)
 
 
 def _unknown(criterion: Criterion, status: Status) -> Finding:
-    return _named(criterion, Finding(criterion.title, 0, criterion.points, status, seen=SEEN[status]))
+    return _named(criterion, Finding(criterion.title, 0, criterion.points, status, seen=say(f"criteria.seen.{status}")))
 
 
 def refused(exercise: Exercise, sentence: str, cause: CauseKind | Cause = "refused") -> Verdict:
     """The verdict on something that could not be observed at all, for this cause, or one of this kind; `sentence` tells it."""
     cause = Cause(cause) if isinstance(cause, str) else cause
-    missed = NOT_BEGUN if cause.kind == "blank" else "does not run"
-    findings = [Finding("runs", 0, 0, "failed", seen=sentence, cause=cause, key="runs", gate=True, missed=missed)]
+    missed = say(f"criteria.seen.{'not_begun' if cause.kind == 'blank' else 'does_not_run'}")
+    title = say("criteria.seen.runs")
+    findings = [Finding(title, 0, 0, "failed", seen=sentence, cause=cause, key="runs", gate=True, missed=missed)]
     findings += [_unknown(criterion, "not_judged") for criterion in exercise.criteria]
     return Verdict(exercise.id, 0.0, exercise.points, findings, asked=exercise.asks)
 

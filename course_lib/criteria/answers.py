@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from course_lib.catalogue import say
 from course_lib.criteria.results import GradedTrial, of_group, share
 from course_lib.exercise import Criterion, Exercise, Finding, Trial
 
@@ -19,7 +20,7 @@ class Numbers(Criterion):
 
     @property
     def missed(self) -> str:
-        return f"wrong: {self.title}"
+        return say("criteria.result.missed", title=self.title)
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         (trial, *_) = of_group(trials, self.group)

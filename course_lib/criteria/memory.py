@@ -66,7 +66,9 @@ class Coalesced(CostCriterion):
         sectors, needed = _sectors(counted)
         seen = say("criteria.dense.sectors", sectors=sectors, needed=needed)
         if not wasteful:
-            spent = Spent("sectors", "touched", needed, sectors, self.at_most * needed)
+            spent = Spent(
+                say("criteria.spent.sectors"), say("criteria.spent.touched"), needed, sectors, self.at_most * needed
+            )
             most = max(large, key=lambda a: a.bytes, default=None)
             return self.earned(seen, expected=expected, spent=spent, request=most and self._request(most, group))
         worst = min(wasteful, key=lambda a: a.efficiency * 1e9 - a.sectors)
@@ -79,7 +81,14 @@ class Coalesced(CostCriterion):
         detail = say("criteria.dense.line", line=worst.line, used=used, tensor=worst.tensor, case=trial.case.name)
         seen = say("criteria.dense.sectors", sectors=sectors, needed=needed)
         cause = Cause("waste", f"line {worst.line}", {"op": self.op, "tensor": worst.tensor})
-        spent = Spent("sectors", "touched", needed, sectors, self.at_most * needed, trial.case.name)
+        spent = Spent(
+            say("criteria.spent.sectors"),
+            say("criteria.spent.touched"),
+            needed,
+            sectors,
+            self.at_most * needed,
+            trial.case.name,
+        )
         request = self._request(worst, group)
         at = CodeLine(worst.line, worst.source)
         return self.lost(seen, expected=expected, detail=detail, cause=cause, at=at, spent=spent, request=request)
@@ -221,7 +230,7 @@ class Traffic(ParallelWork):
         needed, moved = ([count(t) for t in group] for count in (self._needed, _moved_bytes))
         allowed = self.at_most * sum(needed)
         if sum(moved) <= allowed:
-            spent = Spent("bytes", "moved", sum(needed), sum(moved), allowed)
+            spent = Spent(say("criteria.spent.bytes"), say("criteria.spent.moved"), sum(needed), sum(moved), allowed)
             return self.earned(say("criteria.traffic.moved_allowed", moved=sum(moved), allowed=allowed), spent=spent)
         # the numbers of one case, the one that is furthest above what is allowed
         worst = max(range(len(group)), key=lambda i: moved[i] / max(1, needed[i]))
@@ -230,7 +239,9 @@ class Traffic(ParallelWork):
             say("criteria.traffic.moved", moved=moved[worst]),
             expected=say("criteria.traffic.allowed", allowed=allowed, case=case),
             detail=self._explain(group[worst], moved[worst] - allowed),
-            spent=Spent("bytes", "moved", needed[worst], moved[worst], allowed, case),
+            spent=Spent(
+                say("criteria.spent.bytes"), say("criteria.spent.moved"), needed[worst], moved[worst], allowed, case
+            ),
         )
 
     def _needed(self, trial: Trial) -> float:
@@ -461,8 +472,16 @@ class Rereads(ParallelWork):
         ]
         expected = say("criteria.reads.allowed", tensor=self.tensor, times=rounded(allowed), case=trial.case.name)
         seen = say("criteria.reads.too_often", tensor=self.tensor, times=rounded(read), buffers=copied)
-        spent = Spent(f"times the bytes of `{self.tensor}`", "read", allowed, read, 1.02 * allowed, trial.case.name)
-        return self.lost(seen, expected=expected, detail="; ".join(dict.fromkeys(lines)), spent=spent)
+        spent = Spent(
+            say("criteria.spent.times", tensor=self.tensor),
+            say("criteria.spent.read"),
+            allowed,
+            read,
+            1.02 * allowed,
+            trial.case.name,
+        )
+        detail = say("criteria.reads.lines", lines=[*dict.fromkeys(lines)])
+        return self.lost(seen, expected=expected, detail=detail, spent=spent)
 
 
 def _read_back(trial: Trial) -> list[Access]:
@@ -566,14 +585,14 @@ class Saves(CostCriterion):
         return self.earned(say("criteria.saves.few", bytes=kept))
 
 
-def kept_tensors(saved: Sequence[Saved]) -> str:
+def kept_tensors(saved: Sequence[Saved]) -> list[str]:
     """Name tensors that forward made and backward reads, the largest first. What a buffer is called here no student knows."""
-    return ", ".join(
+    return [
         say("criteria.saves.result", bytes=s.nbytes)
         if _is_result(s.tensor)
         else say("criteria.saves.tensor", shape=tuple(s.shape), bytes=s.nbytes)
         for s in sorted(saved, key=lambda s: -s.nbytes)
-    )
+    ]
 
 
 def _labels(arguments: dict[str, Any]) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 
 from course_lib import common_mistakes, mistakes
-from course_lib.catalogue import say
+from course_lib.catalogue import one_by_one, say
 from course_lib.criteria import blocks
 from course_lib.criteria.copies import copied_inputs
 from course_lib.evidence import Evidence
@@ -300,8 +300,9 @@ def share(expected: dict[str, Any], output: Any) -> Finding:
         for key, value in expected.items()
         if (type(output.get(key)) in (int, float)) == (type(value) in (int, float)) and output.get(key) == value
     ]
+    none = say("criteria.result.no_answer")
     wrongs = [
-        f"{k} (you: {_written(output[k], expected[k]) if k in output else 'no answer'})"
+        say("criteria.result.you", question=k, answer=_written(output[k], expected[k]) if k in output else none)
         for k in expected
         if k not in rights
     ]
@@ -322,14 +323,11 @@ def share(expected: dict[str, Any], output: Any) -> Finding:
 def _written(answer: Any, expected: Any) -> str:
     """An answer as it was written, and of which kind it is where another is expected."""
     both_words = isinstance(answer, str) and isinstance(expected, str)
-    return repr(answer) if both_words else as_written(answer) + _meant(answer, expected)
-
-
-def _meant(answer: Any, expected: Any) -> str:
-    """Say which kind of answer is expected where 1 was given for True, or True for 1."""
-    if type(answer) is int and type(expected) is bool:
-        return "; True or False is meant"
-    return "; a number is meant" if type(answer) is bool and type(expected) is int else ""
+    if type(answer) is int and type(expected) is bool:  # 1 was given for True
+        return say("criteria.result.truth_is_meant", answer=as_written(answer))
+    if type(answer) is bool and type(expected) is int:
+        return say("criteria.result.number_is_meant", answer=as_written(answer))
+    return repr(answer) if both_words else as_written(answer)
 
 
 def _blank(exercise: Exercise) -> str:
@@ -343,7 +341,7 @@ def _pairs(output: Any, expected: Any) -> Iterable[tuple[Any, Any, str]]:
     if not isinstance(output, list) or len(output) != len(expected):
         return [(output, expected, "")]
     names = getattr(expected, "_fields", None) or [
-        f"result {i} of {len(expected)}" for i in range(1, len(expected) + 1)
+        say("criteria.result.one_of", number=i, results=len(expected)) for i in range(1, len(expected) + 1)
     ]
     return [(got, right, f"{name}: ") for got, right, name in zip(output, expected, names, strict=True)]
 
@@ -358,9 +356,10 @@ def _expected_dtype(arguments: dict[str, Any], expected: torch.Tensor) -> torch.
 def _kind(value: Any) -> str:
     if isinstance(value, dict) and set(value) == {"unsupported"}:
         return str(value["unsupported"])
-    return {"Tensor": "a tensor", "list": f"a tuple or list of {len(value)}" if isinstance(value, list) else ""}.get(
-        type(value).__name__, f"a value of type {type(value).__name__}"
-    )
+    if isinstance(value, list):
+        return say("criteria.result.a_list", parts=len(value))
+    kind = type(value).__name__
+    return say("criteria.result.a_tensor") if kind == "Tensor" else say("criteria.result.a_value", kind=kind)
 
 
 # ------------------------------------------------------------------------------------------------------- criteria
@@ -381,8 +380,8 @@ class Correct(Criterion):
 
     @property
     def missed(self) -> str:
-        if self.title.startswith("right "):
-            return say("criteria.result.missed_on", on=self.title[6:])
+        if self.title.startswith(right := say("criteria.result.right_begins")):
+            return say("criteria.result.missed_on", on=self.title.removeprefix(right))
         return say("criteria.result.missed", title=self.title)
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
@@ -588,12 +587,13 @@ class Compiles(Criterion):
         complaints = [fact.complaint for fact in facts if fact.crashed or fact.left_out]
         if any(fact.left_out for fact in facts):
             sentences = [say("criteria.compiler.left_out"), *sentences]
-        detail = " ".join(dict.fromkeys([*complaints, *sentences]))
-        seen = ", ".join(sorted({fact.gpu for fact in facts if fact.accepted}))
-        late = [f"`{fact.kernel}` for {fact.gpu}" for fact in facts if fact.too_slow]
+        detail = one_by_one([*complaints, *sentences])
+        gpus = sorted({fact.gpu for fact in facts if fact.accepted})
+        seen = say("criteria.compiler.gpus", gpus=gpus) if gpus else ""
+        late = [say("criteria.compiler.kernel", kernel=f.kernel, gpu=f.gpu) for f in facts if f.too_slow]
         if late:  # by load, not by the kernel: said in the same words however much of it was left
-            asked = f"not asked in time on this machine: {', '.join(dict.fromkeys(late))}"
-            seen = f"{seen} ({asked})" if seen else asked
+            asked = say("criteria.compiler.late", kernels=[*dict.fromkeys(late)])
+            seen = say("criteria.compiler.gpus_and_late", gpus=gpus, late=asked) if gpus else asked
         if {fact.kernel for fact in facts if fact.too_slow or fact.crashed} - newest.keys():
             return self.left_open(f"{seen}. {detail}".strip(". "), late=bool(late))
         return self.earned(seen, expected=say("criteria.compiler.accepted"), detail=detail, late=bool(late))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from course_lib.catalogue import say
 from course_lib.exercise import Case, Exercise, Finding, TimedCriterion, Trial
 
 
@@ -23,11 +24,11 @@ class Speed(TimedCriterion):
     none: float
     points: float = 1.0
     baseline: Callable[..., Callable[[], object]] | None = None
-    advice: str = "Try larger blocks, and more warps or fewer: enough loads must be on their way at any time."
+    advice: str = say("criteria.speed.advice")
 
     @property
     def title(self) -> str:
-        return f"speed against {self.vs} (extra)"
+        return say("criteria.speed.title", vs=self.vs)
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         timing = next(t.evidence.timing for t in trials if t.evidence.timing)
@@ -35,13 +36,14 @@ class Speed(TimedCriterion):
             return Finding(self.title, 0, self.points, "not_measured", seen=timing.problem)
         if timing.problem:
             return self.lost(timing.problem)
+        own = {"ratio": timing.ratio, "spread": timing.spread, "gpu": timing.gpu, "microseconds": timing.microseconds}
         share = min(1.0, max(0.0, (timing.ratio - self.none) / (self.full - self.none)))
         return Finding(
             self.title,
             round(self.points * share, 2),
             self.points,
             "passed" if share == 1.0 else "failed",
-            expected=f"{self.full:g} of its speed; points begin at {self.none:g}",
-            seen=f"{timing.ratio:.2f} ± {timing.spread:.2f} on {timing.gpu}, {timing.case}: {timing.microseconds:,.0f} µs",
+            expected=say("criteria.speed.asked", full=self.full, none=self.none),
+            seen=say("criteria.speed.measured", case=timing.case, **own),
             detail="" if share == 1.0 else self.advice,
         )

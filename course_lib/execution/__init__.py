@@ -27,6 +27,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.evidence import Evidence
 from course_lib.execution import relays
 from course_lib.execution.calls import BACKWARD, CALLS, COMPARES_SHAPES, REHEARSALS, WITHOUT_DATA
@@ -87,7 +88,7 @@ def derived(seed: int, purpose: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} {purpose}".encode()).digest()[:4], "big")
 
 
-IN_A_TRACE = "a `with trace()` inside the function counts what is to be computed: take it out"
+IN_A_TRACE = say("criteria.result.in_a_trace")
 
 
 def record_all(
@@ -209,13 +210,15 @@ def plain(value: Any) -> Any:
     """A logged result as plain numbers, lists and dicts; anything else as a sentence in {"unsupported": ...}."""
     match value:
         case {"tuple": list(items)} | {"list": list(items)}:
-            return [plain(v) for v in items]
+            return [*items] if wire.PLAIN.issuperset(map(type, items)) else [plain(v) for v in items]
         case {"dict": dict(items)}:
             return {k: plain(v) for k, v in items.items()}
         case {"float": str(text)}:
             return float(text)
         case {"tensor": _}:
             return {"unsupported": "a tensor"}
+        case {"unsupported": str(what)}:
+            return {"unsupported": str(what)}
     return value
 
 

@@ -124,12 +124,12 @@ def as_a_module(function: Any, arguments: dict[str, Any], mark: Mark) -> Any:
     with torch.enable_grad():
         module = function(**arguments)
         if not isinstance(module, torch.nn.Module):
-            return f"this makes {type(module).__name__}"
+            return {"made": type(module).__name__}
         y = module(x)
         if y is None:
             return None
         if not isinstance(y, torch.Tensor):
-            return f"forward returns {type(y).__name__}"
+            return {"returned": type(y).__name__}
         parameters = dict(module.named_parameters())
         if y.requires_grad:
             y.sum().backward()

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,8 @@ from collections.abc import Callable, Iterator
 COMMAND = (sys.executable, "-m", "course_lib.execution.gpu_process")
 PATIENCE = 5.0  # seconds that a notebook waits for a card that others hold
 LOOKS = 0.1  # seconds between two looks whether a run is to end
+# trap: the process may not wait for the end of its input. A fork of this one holds the pipe, too, and may live on
+LENGTH = struct.Struct("<Q")  # before a message
 Runner = Callable[[bytes, float], subprocess.CompletedProcess]
 """(message, seconds) -> the process that had it. It raises TimeoutExpired, with what was written until then, or Busy."""
 
@@ -54,12 +57,8 @@ class Interruptible:
         return self._over.is_set()
 
     def __call__(self, message: bytes, seconds: float) -> subprocess.CompletedProcess:
-        pipe, environment = subprocess.PIPE, _environment()
-        with (
-            alone(PATIENCE),
-            subprocess.Popen(COMMAND, stdin=pipe, stdout=pipe, stderr=pipe, env=environment) as process,
-        ):
-            deadline, rest = time.monotonic() + seconds, message
+        with alone(PATIENCE), _take_prepared() or _start() as process:
+            deadline, rest = time.monotonic() + seconds, framed(message)
             while True:
                 try:
                     written = process.communicate(rest, timeout=LOOKS)
@@ -71,9 +70,38 @@ class Interruptible:
                         raise
 
 
-def _environment() -> dict[str, str]:
-    """The variables of that process, which finds what this one can import."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+def framed(message: bytes) -> bytes:
+    """A message with its length before it, as that process reads and writes them."""
+    return LENGTH.pack(len(message)) + message
+
+
+def _start() -> subprocess.Popen:
+    """A process that waits for its message; it finds what this one can import."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen(
+        COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    )
+
+
+_prepared: list[subprocess.Popen] = []  # at most one
+
+
+def prepare() -> None:
+    """Start the process for the next run, if none waits: it imports torch, which takes seconds, while this one traces. It touches no
+    GPU before its message has come."""
+    if (process := _take_prepared()) is None:
+        process = _start()
+    _prepared.append(process)
+
+
+def _take_prepared() -> subprocess.Popen | None:
+    """The process that waits, unless it has ended."""
+    while _prepared:
+        process = _prepared.pop()
+        if process.poll() is None:
+            return process
+        process.communicate()
+    return None
 
 
 @contextlib.contextmanager

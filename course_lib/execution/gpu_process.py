@@ -12,7 +12,7 @@ import subprocess
 import sys
 from typing import BinaryIO
 
-from course_lib.execution import on_gpu, timed
+from course_lib.execution import gpu_lock, on_gpu, timed
 from tritontrace.replay import wire
 
 ANSWERS = {"run": on_gpu.run_here, "time": timed.time_for}
@@ -32,8 +32,10 @@ def run_in_this_process(message: bytes, seconds: float) -> subprocess.CompletedP
 
 
 def main() -> None:
-    """Read a request from stdin, do what it asks, and write what comes of it to stdout."""
-    message = sys.stdin.buffer.read()
+    """Read a request from stdin, do what it asks, and write what comes of it to stdout. Nothing is done if none comes."""
+    if len(length := sys.stdin.buffer.read(gpu_lock.LENGTH.size)) < gpu_lock.LENGTH.size:
+        return
+    message = sys.stdin.buffer.read(*gpu_lock.LENGTH.unpack(length))
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a kernel prints (tl.device_print) is not the answer
     respond(message, answer)

@@ -7,7 +7,6 @@ What fails for the machine (no memory, a busy card, a compiler's own error) is n
 
 from __future__ import annotations
 
-import struct
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Literal
@@ -22,7 +21,6 @@ from tritontrace.profiling import bench
 from tritontrace.replay import Tape, wire
 
 SECONDS = 40.0  # for the process, whose start and compiling take most of it
-LENGTH = struct.Struct("<Q")  # before each message
 Step = dict[str, Any]
 
 
@@ -80,9 +78,9 @@ def note(trials: Sequence[Trial], why: Literal["busy", "failed"], said: str = ""
 def steps(written: bytes) -> Iterator[Step]:
     """Yield the messages that were written whole."""
     at = 0
-    while at + LENGTH.size <= len(written):
-        (length,) = LENGTH.unpack_from(written, at)
-        at += LENGTH.size
+    while at + gpu_lock.LENGTH.size <= len(written):
+        (length,) = gpu_lock.LENGTH.unpack_from(written, at)
+        at += gpu_lock.LENGTH.size
         if at + length > len(written):
             return
         yield wire.unpack(written[at : at + length])
@@ -98,8 +96,7 @@ def run_here(
     """Run each log on its inputs, moved to the GPU, and write each step as it is done: who reads may stop waiting at any moment."""
 
     def tell(step: Step) -> None:
-        message = wire.pack(step)
-        answer.write(LENGTH.pack(len(message)) + message)
+        answer.write(gpu_lock.framed(wire.pack(step)))
         answer.flush()
 
     try:

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import torch
 
 from course_lib import mistakes
+from course_lib.catalogue import say
 from course_lib.evidence import Timing
 from course_lib.execution import gpu_lock, on_gpu
 from course_lib.exercise import Exercise
@@ -40,26 +41,22 @@ def measure(
     """
     error = next((call["error"] for call in log["calls"] if call["error"]), "")
     if error:
-        return problem(exercise, f"not measured: on {exercise.bonus[0].case.name} the function {error}")
+        return problem(exercise, say("criteria.speed.stopped", case=exercise.bonus[0].case.name, error=error))
     if not set(log["kernels"]) <= set(traced):
-        return problem(
-            exercise,
-            f"not measured: {exercise.bonus[0].case.name} gets a kernel that none of the smaller, traced inputs got; let some of "
-            "the same kind take it too",
-        )
+        return problem(exercise, say("criteria.speed.other_kernel", case=exercise.bonus[0].case.name))
     task = {"exercise": exercise.id, "twist": exercise.twist}
     message = wire.pack({"asked": "time", **task, "log": dict(log), "seed": seed})
     try:
         done = run(message, SECONDS)
         return wire.from_tree(Timing, wire.unpack(done.stdout))
     except subprocess.TimeoutExpired:
-        return problem(exercise, f"not measured: no end after {SECONDS:g} seconds")
+        return problem(exercise, say("criteria.speed.endless", seconds=SECONDS))
     except gpu_lock.Busy:
-        return problem(exercise, "not measured: others kept the GPU busy", by_machine=True)
+        return problem(exercise, say("criteria.speed.busy"), by_machine=True)
     except wire.WireError:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
         sentence = next((line for line in reversed(lines) if re.match(r"[\w.]+: ", line)), lines[-1])  # SomeError: ...
-        return problem(exercise, f"not measured: the run on the GPU failed ({sentence[:200]})")
+        return problem(exercise, say("criteria.speed.failed", error=sentence[:200]))
 
 
 def problem(exercise: Exercise, sentence: str, by_machine: bool = False) -> Timing:
@@ -101,12 +98,12 @@ def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
             reports.append(difference(exercise, given, result))
         return [what for what in reports if what]
 
-    wrong_there = f"the compiled kernel's result is wrong on the GPU, on {speed.case.name}"
+    case = speed.case.name
     try:
         if reports := differences():
-            return problem(exercise, f"{wrong_there}: {reports[0]}")
+            return problem(exercise, say("criteria.speed.wrong", case=case, problem=reports[0]))
     except torch.AcceleratorError as error:
-        return problem(exercise, f"on {speed.case.name} {bench.stopped(error)}")
+        return problem(exercise, say("criteria.speed.fault", case=case, error=bench.stopped(error)))
     others = speed.case.draw(generator)  # the baseline's, which leaves its results in memory, too
     nbytes = int(speed.needed(**others))
     baseline = speed.baseline(**others) if speed.baseline else bench.copy_of(nbytes)
@@ -114,13 +111,13 @@ def time_here(exercise: Exercise, log: Mapping[str, Any], seed: int) -> Timing:
     took = bench.ratio(lambda: tape.run(0), baseline, prepare=prepare, inspect=inspect)
     seconds = time.monotonic() - started
     if wrong := wrong or differences():
-        return problem(exercise, f"{wrong_there}, when it is run again: {wrong[0]}")
+        return problem(exercise, say("criteria.speed.wrong_again", case=case, problem=wrong[0]))
     claimed = took.pairs * (took.own_ms + took.baseline_ms) / 1000
     sheet = gpu.current()
     if claimed > seconds or (sheet and took.own_ms / 1000 < nbytes / sheet.hbm_bandwidth / 2):
-        return problem(exercise, "not measured: the times do not fit the clock, or are more than memory can deliver")
+        return problem(exercise, say("criteria.speed.too_fast"))
     microseconds = 1000 * took.own_ms
-    return Timing(speed.case.name, speed.vs, took.speedup, took.spread, torch.cuda.get_device_name(), "", microseconds)
+    return Timing(case, speed.vs, took.speedup, took.spread, torch.cuda.get_device_name(), "", microseconds)
 
 
 def difference(exercise: Exercise, arguments: dict[str, Any], results: Any) -> str:
@@ -129,7 +126,7 @@ def difference(exercise: Exercise, arguments: dict[str, Any], results: Any) -> s
     results, expected = (r if isinstance(r, tuple) else (r,) for r in (results, expected))
     for got, wanted in zip(results, expected, strict=True):
         if got.shape != wanted.shape:
-            return f"expected shape {tuple(wanted.shape)}, got {tuple(got.shape)}"
+            return say("criteria.speed.shape", right=str(tuple(wanted.shape)), got=str(tuple(got.shape)))
         budget = 0.0 if exercise.budget is None else exercise.budget(wanted.double(), got.dtype, arguments)
         wrong = ~((got.double() - wanted).abs() <= budget)
         if bool(wrong.any()):

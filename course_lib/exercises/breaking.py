@@ -19,13 +19,13 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial, of_group
 from course_lib.exercise import MOST_NUMBERS, Case, Criterion, ErrorBudget, Exercise, Finding, Trial
 from course_lib.exercises.cases import fixed
 from course_lib.words import in_words
 from tritontrace.results import Cause
 from tritontrace.tracing import KernelError, KernelFault, Work, trace
-from tritontrace.words import plural
 
 IMPORTS = "import torch\nimport triton\nimport triton.language as tl\n"
 MOST_INPUTS = 3
@@ -56,25 +56,25 @@ def mutated(source: str, changes: Sequence[Sequence[str]]) -> str:
 def tensor_of(written: Any) -> torch.Tensor:
     """The tensor that `packed` of course_lib.execution.calls took apart. Raises ValueError, with a clause, if there is none."""
     if not isinstance(written, dict) or set(written) != {"shape", "strides", "dtype", "storage"}:
-        raise ValueError(f"is {in_words(written)}, not a tensor")
+        raise ValueError(say("criteria.mutants.no_tensor", got=in_words(written)))
     shape, strides, storage = written["shape"], written["strides"], written["storage"]
     whole = [shape, strides]
     if not all(isinstance(sizes, list) and all(type(n) is int and n >= 0 for n in sizes) for sizes in whole):
-        raise ValueError("has a shape or strides that are no whole numbers")
+        raise ValueError(say("criteria.mutants.no_shape"))
     if type(written["dtype"]) is not str or written["dtype"] not in DTYPES:
-        raise ValueError(f"has dtype {written['dtype']}; {' and '.join(DTYPES)} are allowed")
+        raise ValueError(say("criteria.mutants.dtype", dtype=written["dtype"], allowed=[*DTYPES]))
     dtype = DTYPES[written["dtype"]]
     try:
         numbers = b64decode(storage, validate=True)
     except (TypeError, ValueError):
-        raise ValueError("does not consist of numbers") from None
+        raise ValueError(say("criteria.mutants.no_numbers")) from None
     count, rest = divmod(len(numbers), dtype.itemsize)
     if rest:
-        raise ValueError("does not consist of numbers")
+        raise ValueError(say("criteria.mutants.no_numbers"))
     if 0 in shape or len(shape) != len(strides) or max(count, math.prod(shape)) > MOST_NUMBERS:
-        raise ValueError(f"is empty, or has more than {MOST_NUMBERS:,} numbers")
+        raise ValueError(say("criteria.mutants.size", numbers=MOST_NUMBERS))
     if sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) >= count:
-        raise ValueError("reaches further than its storage")
+        raise ValueError(say("criteria.mutants.beyond"))
     return torch.frombuffer(bytearray(numbers), dtype=dtype).as_strided(shape, strides)
 
 
@@ -119,30 +119,34 @@ class Given:
     def read(self, written: Any) -> dict[str, Any]:
         """One input, as tensors and numbers. Raises ValueError, with a clause, if it is none."""
         if not isinstance(written, dict) or set(written) != {*self.names, *self.numbers}:
-            raise ValueError(f"is no dict of {', '.join([*self.names, *self.numbers])}")
+            raise ValueError(say("criteria.mutants.no_dict", names=[*self.names, *self.numbers]))
         arguments, sizes = {}, {}
         for name, letters in self.names.items():
             try:
                 tensor = arguments[name] = tensor_of(written[name])
             except ValueError as error:
-                raise ValueError(f"has a `{name}` that {error}") from None
+                raise ValueError(say("criteria.mutants.argument", name=name, problem=error.args[0])) from None
             if tensor.dim() != len(letters):
-                raise ValueError(f"has a `{name}` of {plural(tensor.dim(), 'axis', 'axes')}; {len(letters)} are wanted")
+                raise ValueError(say("criteria.mutants.axes", name=name, axes=tensor.dim(), wanted=len(letters)))
             for letter, size in zip(letters, tensor.shape, strict=True):
                 if sizes.setdefault(letter, size) != size:
-                    raise ValueError(f"has a `{name}` whose axis {letter} is {size}, and elsewhere {sizes[letter]}")
+                    raise ValueError(
+                        say("criteria.mutants.sides", name=name, axis=letter, size=size, elsewhere=sizes[letter])
+                    )
         for name, allowed in self.numbers.items():
             if not any(type(written[name]) is type(value) and written[name] == value for value in allowed):
-                raise ValueError(f"has {name} = {in_words(written[name])}; it may be {', '.join(map(str, allowed))}")
+                raise ValueError(
+                    say("criteria.mutants.number", name=name, got=in_words(written[name]), allowed=[*map(str, allowed)])
+                )
             arguments[name] = written[name]
         if len({t.dtype for t in arguments.values() if isinstance(t, torch.Tensor)}) > 1:
-            raise ValueError("has tensors of several dtypes")
+            raise ValueError(say("criteria.mutants.several_dtypes"))
         if math.prod(sorted(sizes.values())[-2:]) > MOST_RESULT:
-            raise ValueError(f"has two sizes whose product is more than {MOST_RESULT:,}")
+            raise ValueError(say("criteria.mutants.too_much_work", most=MOST_RESULT))
         if problem := self.lawful(**arguments):
             raise ValueError(problem)
         if not self.right(**arguments).isfinite().all():
-            raise ValueError("has no finite result: no kernel can be right or wrong there")
+            raise ValueError(say("criteria.mutants.not_finite"))
         return arguments
 
     def wrong(self, arguments: dict[str, Any], changes: Sequence[Sequence[str]] = ()) -> str:
@@ -159,9 +163,13 @@ class Given:
             return t.faults[0].kind
         expected = self.right(**arguments)
         if out.shape != expected.shape:
-            return "another shape"
+            return say("criteria.mutants.another_shape")
         off = (out.double() - expected).abs()
-        return "" if bool((off <= self.budget(expected, out.dtype, arguments)).all()) else "another result"
+        return (
+            ""
+            if bool((off <= self.budget(expected, out.dtype, arguments)).all())
+            else say("criteria.mutants.another_result")
+        )
 
 
 @dataclass
@@ -178,11 +186,11 @@ class Kills(Criterion):
 
     @property
     def title(self) -> str:
-        return "inputs that expose mutants, and on which the given kernel is right"
+        return say("criteria.mutants.title")
 
     @property
     def missed(self) -> str:
-        return "mutants survive"
+        return say("criteria.mutants.missed")
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         group = of_group(trials, self.group)
@@ -193,28 +201,39 @@ class Kills(Criterion):
                 return self.lost(judged.stopped, cause=judged.cause)
             written = trial.evidence.outputs[0]
             if written is None:
-                return self.lost("no inputs are returned yet", cause=Cause("blank"))
+                return self.lost(say("criteria.mutants.no_inputs"), cause=Cause("blank"))
             if problem := _problem(self.given, json.dumps(written)):
                 return self.lost(problem, cause=Cause("wrong", details={"criterion": self.key}))
             if how := self._killed(json.dumps(written), json.dumps(trial.inputs[0]["changes"])):
-                killed.append(f"{trial.case.name} ({how})" if not trial.case.hidden else "")
-        told = f"{len(killed)} of {plural(len(group), 'mutant')} show"
-        named = ", ".join(filter(None, killed))
+                killed.append(
+                    say("criteria.mutants.killed_by", mutant=trial.case.name, how=how) if not trial.case.hidden else ""
+                )
+        told = say("criteria.mutants.show", killed=len(killed), mutants=len(group))
+        named = [*filter(None, killed)]
         free = math.ceil(self.free * len(group))
         worth = max(0, len(killed) - free) / (len(group) - free)
-        detail = f"Killed: {named}." if named else ""
+        detail = say("criteria.mutants.killed", killed=named) if named else ""
         if worth == 1:
             return self.earned(told, detail=detail)
-        left = f"{told}; more than {free} earn points"
+        left = say("criteria.mutants.earn", show=told, free=free)
         cause = Cause("wrong", details={"criterion": self.key})
         points = round(self.points * worth, 2)
-        return Finding(self.title, points, self.points, "failed", seen=left, detail=detail, cause=cause, expected="all")
+        return Finding(
+            self.title,
+            points,
+            self.points,
+            "failed",
+            seen=left,
+            detail=detail,
+            cause=cause,
+            expected=say("criteria.mutants.all"),
+        )
 
     def _killed(self, written: str, changes: str) -> str:
         arguments = [self.given.read(one) for one in json.loads(written)]
         for number, one in enumerate(arguments, 1):
             if how := self.given.wrong(one, json.loads(changes)):
-                return f"input {number}: {how}"
+                return say("criteria.mutants.shown_by", number=number, how=how)
         return ""
 
 
@@ -223,14 +242,14 @@ def _problem(what: Given, written: str) -> str:
     """A sentence if these inputs earn nothing; "" if the kernel as it is given is right on all of them."""
     inputs = json.loads(written)
     if not isinstance(inputs, list) or not 1 <= len(inputs) <= MOST_INPUTS:
-        return f"expected a list of 1 to {MOST_INPUTS} inputs, got {in_words(inputs)}"
+        return say("criteria.mutants.no_list", most=MOST_INPUTS, got=in_words(inputs))
     for number, one in enumerate(inputs, 1):
         try:
             arguments = what.read(one)
         except ValueError as error:
-            return f"input {number} {error}"
+            return say("criteria.mutants.input", number=number, problem=error.args[0])
         if found := what.wrong(arguments):
-            return f"on input {number} the kernel as it is given fails, too ({found}): such inputs earn nothing"
+            return say("criteria.mutants.given_fails", number=number, how=found)
     return ""
 
 

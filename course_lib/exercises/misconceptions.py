@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial
 from course_lib.exercises.cases import FP32
 from course_lib.mistakes import MistakeMatcher, in_tf32
@@ -109,10 +110,7 @@ def several(wrong: Wrong) -> Sequence[Callable[..., Any]]:
     return [wrong] if callable(wrong) else wrong
 
 
-TF32 = (
-    'Float32 results have the precision of TF32: write tl.dot(..., input_precision="ieee"), in all products. A GPU rounds the '
-    "blocks of a float32 dot to 10 bits after the point unless you ask it not to."
-)
+TF32 = say("criteria.kind.tf32")
 
 
 def multiplied_in_tf32(

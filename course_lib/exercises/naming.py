@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial, of_group
 from course_lib.exercise import Criterion, Exercise, Finding, Trial
 from course_lib.exercises.cases import fixed
@@ -27,8 +28,8 @@ class Names(Criterion):
     points: float
     group: str = "plain"
 
-    title = "each picture has its cause"
-    missed = "another cause"
+    title = say("criteria.pictures.title")
+    missed = say("criteria.pictures.missed")
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         (trial, *_) = of_group(trials, self.group)
@@ -38,12 +39,18 @@ class Names(Criterion):
         answers = trial.evidence.outputs[0]
         answers = answers if isinstance(answers, dict) else {}
         found = self.explained(exercise, answers)
-        told = [f"{picture}: {text or self.not_it(picture, answers)}" for picture, text in found.items()]
+        told = [
+            say("criteria.pictures.each", picture=picture, text=text or self.not_it(picture, answers))
+            for picture, text in found.items()
+        ]
         right, free = sum(text is not None for text in found.values()), len(found) // 2
         worth = max(0, right - free) / (len(found) - free)
-        seen, detail = f"{right} of {len(found)} right; more than {free} earn points", "\n".join(told)
+        seen, detail = (
+            say("criteria.pictures.earn", right=right, pictures=len(found), free=free),
+            say("criteria.pictures.told", each=told),
+        )
         if worth == 1:
-            return self.earned(f"{right} of {right} right", detail=detail)
+            return self.earned(say("criteria.pictures.all", right=right), detail=detail)
         cause = Cause("wrong", details={"criterion": self.key})
         if not any(is_answer(answers.get(picture)) for picture in found):
             cause = Cause("blank")
@@ -61,10 +68,10 @@ class Names(Criterion):
         """Say why an answer is not right."""
         answer = answers.get(picture)
         if not is_answer(answer):
-            return "no answer."
+            return say("criteria.pictures.no_answer")
         if not isinstance(answer, str) or answer not in self.causes:
-            return f"{as_written(answer)[:80]} is none of the six causes."
-        return f"not that. {self.causes[answer]}"
+            return say("criteria.pictures.none_of_them", got=as_written(answer)[:80])
+        return say("criteria.pictures.not_that", cause=self.causes[answer])
 
 
 def name_pictures(

@@ -13,14 +13,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
+import torch
+
+from course_lib.catalogue import say
 from course_lib.criteria import Compiles, GradedTrial, TritonDidTheWork
 from course_lib.exercise import Case, Criterion, ErrorBudget, Exercise, Finding, Trial
 from course_lib.workloads.stated import CALLED, COUNTED, MOST_ROUNDS, evaluated, written
 from tritontrace.results import Cause, Launch
 from tritontrace.tracing import trace
-from tritontrace.words import plural
 
 ROUNDS = 3  # that earn points
 ALLOWED = 0.1  # that a stated number may be off, and that a round must save at least
@@ -54,12 +57,13 @@ def off(stated: Mapping[str, str], number: int, on: Sequence[OnOneSize]) -> str:
             try:
                 value = evaluated(stated[name], size.sizes)
             except ValueError as clause:
-                return f"`{name}` {clause}"
+                return say("criteria.rounds.no_number", name=name, problem=clause.args[0])
             seen = size.counts[number][name]
             if not abs(value - seen) <= ALLOWED * seen:
-                return f"{name}: `{stated[name]}` is {value:,.0f} on {size.name}, and {seen:,} were {done}"
+                facts = {"name": name, "stated": stated[name], "value": value, "size": size.name}
+                return say("criteria.rounds.other", **facts, seen=seen, done=done)
     saved = [name for name in COUNTED if all(_saves(size, number, name) for size in on)]
-    return "" if saved else "it saves nothing: no number is a tenth below that of every version before"
+    return "" if saved else say("criteria.rounds.saves_nothing")
 
 
 def _saves(size: OnOneSize, number: int, name: str) -> bool:
@@ -74,10 +78,23 @@ class Task:
     sizes: Callable[..., dict[str, int]]
 
     def traced(self, name: str, arguments: dict[str, Any]) -> OnOneSize:
-        """Trace the first version."""
-        with trace() as seen:
-            self.first(**arguments)
-        return OnOneSize(name, self.sizes(**arguments), {0: counted(seen.launches)})
+        """Trace the first version: once for inputs of these shapes, for no address of it is among their numbers."""
+        kinds = [(v.shape, v.stride(), v.dtype) if isinstance(v, torch.Tensor) else v for v in arguments.values()]
+        return OnOneSize(
+            name, self.sizes(**arguments), {0: _counted(self.first, tuple(zip(arguments, kinds, strict=True)))}
+        )
+
+
+@lru_cache(256)
+def _counted(first: Callable[..., Any], kinds: Sequence[tuple[str, Any]]) -> dict[str, int]:
+    """counted() of a call with inputs of these shapes, strides and dtypes."""
+
+    def zeros(shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty_strided(shape, stride, dtype=dtype).zero_()
+
+    with trace() as seen:
+        first(**{name: zeros(*kind) if isinstance(kind, tuple) else kind for name, kind in kinds})
+    return counted(seen.launches)
 
 
 @dataclass
@@ -87,22 +104,25 @@ class RoundsHeld(Criterion):
     task: Task
     points: float
     group: str = "performance"
-    title: str = f"{ROUNDS} rounds that move what they state"
-    missed = "rounds that move something else than they state"
+    title: str = say("criteria.rounds.title", rounds=ROUNDS)
+    missed = say("criteria.rounds.missed")
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         asked = next((t for t in trials if t.inputs[0]["version"] == 0), None)
         if asked is None or asked.evidence.error:
             return self.lost(
-                asked.evidence.error if asked else "nothing is stated", cause=asked and asked.evidence.cause
+                asked.evidence.error if asked else say("criteria.rounds.nothing_stated"),
+                cause=asked and asked.evidence.cause,
             )
         stated = written(asked.evidence.outputs[0] if asked.evidence.outputs else None)
         if not any(any(each.values()) for each in stated):
-            return self.lost("no round is stated yet", cause=Cause("blank"))
+            return self.lost(say("criteria.rounds.no_round"), cause=Cause("blank"))
         problems = self._problems(exercise, trials, stated)
         held = min(ROUNDS, sum(not problem for problem in problems))
-        seen = f"{held} of {plural(ROUNDS, 'round')} {'holds' if held == 1 else 'hold'}"
-        detail = "; ".join(f"round {n}: {problem}" for n, problem in enumerate(problems, 1) if problem)
+        seen = say("criteria.rounds.hold", held=held, rounds=ROUNDS)
+        numbered = [(n, problem) for n, problem in enumerate(problems, 1) if problem]
+        rounds = [say("criteria.rounds.round", number=n, problem=problem) for n, problem in numbered]
+        detail = say("criteria.rounds.rounds", rounds=rounds) if rounds else ""
         if held == ROUNDS:
             return self.earned(seen, detail=detail)
         cause = Cause("wrong", f"round {next((n for n, p in enumerate(problems, 1) if p), len(problems) + 1)}")
@@ -119,7 +139,7 @@ class RoundsHeld(Criterion):
             name = trial.case.name.partition(", ")[2]
             size = on.get(name) or on.setdefault(name, self.task.traced(name, arguments))
             if problem := _not_right(exercise, trial):
-                wrong.setdefault(number, f"{problem} (on {name})")
+                wrong.setdefault(number, say("criteria.rounds.on", problem=problem, size=name))
             else:
                 size.counts[number] = counted(trial.evidence.launches)
         return [wrong.get(number) or off(each, number, [*on.values()]) for number, each in enumerate(stated, 1)]
@@ -128,7 +148,7 @@ class RoundsHeld(Criterion):
 def _not_right(exercise: Exercise, trial: Trial) -> str:
     """Say why a version proves nothing on this case."""
     if not trial.evidence.error and not trial.evidence.refused and trial.evidence.outputs in ([], [None]):
-        return "it has no version, or one that returns nothing"
+        return say("criteria.rounds.no_version")
     work = TritonDidTheWork().judge(exercise, [trial])
     difference = GradedTrial.of(exercise, trial).difference
     return work.seen if work.lost else difference.seen if difference else for_nobody(trial.evidence.launches)
@@ -144,8 +164,10 @@ def for_nobody(launches: Sequence[Launch]) -> str:
     for tensor, nbytes in stored.items():
         needed = room[tensor] if tensor.startswith("out") else 0
         if nbytes > needed and not read[tensor]:
-            returned = f"is returned with {needed:,}" if needed else "nobody reads"
-            return f"{nbytes:,} bytes are stored to `{tensor}`, which {returned}"
+            facts = {"bytes": nbytes, "tensor": tensor}
+            if needed:
+                return say("criteria.rounds.stored_and_returned", **facts, returned=needed)
+            return say("criteria.rounds.stored_for_nobody", **facts)
     return ""
 
 
@@ -199,5 +221,5 @@ def work_log(
         budget=budget and (lambda expected, dtype, given: budget(expected, dtype, without_number(given))),
         gates=[Compiles()],
         criteria=[RoundsHeld(task, 9)],
-        blank="returns no rounds yet",
+        blank=say("criteria.rounds.blank"),
     )

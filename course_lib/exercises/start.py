@@ -85,7 +85,7 @@ class SharedWork(Programs):
 
     @property
     def title(self) -> str:
-        return f"at least {self.programs} programs share the work"
+        return say("criteria.programs.title", programs=self.programs)
 
 
 @dataclass
@@ -102,15 +102,19 @@ class Statement(Criterion):
 
     @property
     def missed(self) -> str:
-        return f"wrong: {self.name}"
+        return say("criteria.result.missed", title=self.name)
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         answers = trials[0].evidence.outputs[0] if trials[0].evidence.outputs else None
         answer = answers.get(self.name) if isinstance(answers, dict) else None
         if type(answer) is not bool:
-            written = as_written(answer) if isinstance(answers, dict) and self.name in answers else "no answer"
+            written = (
+                as_written(answer)
+                if isinstance(answers, dict) and self.name in answers
+                else say("criteria.result.no_answer")
+            )
             cause = None if is_answer(answer) else Cause("blank", self.name)
-            return self.lost(f"`{self.name}` is neither True nor False (you: {written})", cause=cause)
+            return self.lost(say("start.myths.neither", name=self.name, written=written), cause=cause)
         explanation = opened(self.name, answer)
         if explanation is None:
             return self.lost(f"{not answer}.", detail=opened(self.name, not answer))
@@ -304,10 +308,7 @@ def same_elements(trials: Sequence[Trial]) -> str:
     return on_race(stores)(trials)
 
 
-WITHOUT_A_GRID = on_exception(
-    "Cannot call @triton.jit'd",
-    say("start.kernel.no_grid"),
-)
+WITHOUT_A_GRID = on_exception("Cannot call @triton.jit'd", say("start.kernel.no_grid"))
 
 # ------------------------------------------------------------------------------------------------ numbers
 
@@ -330,19 +331,16 @@ warps_needed = Exercise(
     ],
     oracle=fewest_warps,
     criteria=[
-        Correct("even", 1, "where the work divides the wait"),
-        Correct("ragged", 1, "where the work does not divide the wait"),
-        Correct("no wait", 1, "without a wait"),
+        Correct("even", 1, say("start.warps_needed.title_even")),
+        Correct("ragged", 1, say("start.warps_needed.title_ragged")),
+        Correct("no wait", 1, say("start.warps_needed.title_no_wait")),
     ],
     mistakes=[
         every(
             lambda out, latency, work: out == -(-latency // work),
             say("start.warps_needed.forgets_the_one_that_waits"),
         ),
-        every(
-            lambda out, latency, work: out == 1 + latency // work,
-            say("start.warps_needed.rounds_down"),
-        ),
+        every(lambda out, latency, work: out == 1 + latency // work, say("start.warps_needed.rounds_down")),
     ],
 )
 
@@ -366,19 +364,13 @@ num_programs = Exercise(
     ],
     oracle=lambda n, block: len(range(0, n, block)),  # where each program starts
     criteria=[
-        Correct("whole", 1, "where blocks divide n"),
-        Correct("ragged", 1, "where blocks do not divide n"),
-        Correct("small", 1, "with less than a block, or with no element"),
+        Correct("whole", 1, say("start.num_programs.title_whole")),
+        Correct("ragged", 1, say("start.num_programs.title_ragged")),
+        Correct("small", 1, say("start.num_programs.title_small")),
     ],
     mistakes=[
-        every(
-            lambda out, n, block: out == n // block,
-            say("start.num_programs.rounds_down"),
-        ),
-        every(
-            lambda out, n, block: out == n // block + 1,
-            say("start.num_programs.one_too_many"),
-        ),
+        every(lambda out, n, block: out == n // block, say("start.num_programs.rounds_down")),
+        every(lambda out, n, block: out == n // block + 1, say("start.num_programs.one_too_many")),
     ],
 )
 
@@ -391,15 +383,15 @@ predictions = Exercise(
     lines=4,
     cases=[fixed("one launch", "plain")],
     oracle=traced_doubling,
-    criteria=[Correct("plain", 4, "as the trace counts them")],
+    criteria=[Correct("plain", 4, say("start.predictions.title_plain"))],
     mistakes=[
         miscounted(
             {
                 ("programs", 4): say("start.predictions.full_blocks_alone"),
                 ("masked_positions", 1144): say("start.predictions.masks_one_program_too_many"),
-                ("bytes_loaded", 10_240): "bytes_loaded: what is masked moves no byte.",
+                ("bytes_loaded", 10_240): say("start.predictions.bytes_loaded"),
                 ("bytes_loaded", 20_000): say("start.predictions.one_dtype_for_both"),
-                ("bytes_stored", 20_480): "bytes_stored: what is masked moves no byte.",
+                ("bytes_stored", 20_480): say("start.predictions.bytes_stored"),
                 ("bytes_stored", 10_000): say("start.predictions.bytes_of_a_float"),
             }
         )
@@ -464,8 +456,8 @@ add_one = Exercise(
     oracle=lambda x: x.double() + 1,
     gates=GATES,
     criteria=[
-        Correct("ragged", 4, "any number of elements"),
-        Correct("float16", 1, "right in float16"),
+        Correct("ragged", 4, say("start.add_one.title_ragged")),
+        Correct("float16", 1, say("start.add_one.title_float16")),
         Traffic(copy_bytes, 2, programs=8),
     ],
     mistakes=[
@@ -492,7 +484,7 @@ fixed_copy = Exercise(
     oracle=lambda x: x.double(),
     gates=GATES,
     criteria=[
-        Correct("ragged", 3, "any number of elements"),
+        Correct("ragged", 3, say("start.fixed_copy.title_ragged")),
         Traffic(copy_bytes, 1, programs=0),
         SharedWork(8, 2, group="performance"),
     ],

@@ -17,6 +17,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from course_lib.catalogue import say
 from course_lib.exercises import UNITS, find
 
 if TYPE_CHECKING:  # they bring torch, and a hub that computes a code does without
@@ -69,11 +70,8 @@ def asked(exercise: Exercise, twist: Twist) -> Exercise:
 
     others = [other for other in of(exercise.id) if other.key != twist.key]
     mistakes = [
-        Misconception(exercise.oracle, "This solves the published task, and not yours."),
-        *(
-            Misconception(other.oracle, f"This solves another student's task ({other.key}), and not yours.")
-            for other in others
-        ),
+        Misconception(exercise.oracle, say("criteria.twists.published")),
+        *(Misconception(other.oracle, say("criteria.twists.another", twist=other.key)) for other in others),
         *(_of_right_results(each) for each in exercise.mistakes if not isinstance(each, Misconception)),
     ]
     return dataclasses.replace(

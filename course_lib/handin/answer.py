@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import takewhile
 
+from course_lib.catalogue import say
 from course_lib.exercise import Exercise
 from course_lib.exercises import ids
 from course_lib.handin import mangled
@@ -101,9 +102,11 @@ class Notebook:
                     found += self._typed(cell, own) if cell.grade_id in self._checks else own
                 except SyntaxError as e:
                     if cell.grade_id not in self._checks:
-                        broken[cell.number] = mangled.conflict(cell.source) or f"line {e.lineno or 1}: {e.msg}"
+                        broken[cell.number] = mangled.conflict(cell.source) or say(
+                            "handin.notebook.line", line=e.lineno or 1, problem=e.msg
+                        )
                 except TooMany:
-                    self.problem = f"The notebook has more than {MAX_STATEMENTS} statements at top level."
+                    self.problem = say("handin.notebook.statements", most=MAX_STATEMENTS)
                     return [], {}
         return found, broken
 
@@ -195,12 +198,12 @@ class Notebook:
             return other[-1]
         for cell in self.cells:
             if cell.grade_id == exercise.grade_id and (why := self.broken.get(cell.number)):
-                raise Problem(f"The cell of {exercise.entry} (cell {cell.number}) does not parse: {why}.")
+                raise Problem(say("handin.answer.cell_does_not_parse", name=exercise.entry, cell=cell.number, why=why))
         for number in self._seeming.get(exercise.entry, ()):
             why = self.broken[number]
-            raise Problem(f"Cell {number}, which seems to define {exercise.entry}, does not parse: {why}.")
+            raise Problem(say("handin.answer.other_cell_does_not_parse", cell=number, name=exercise.entry, why=why))
         lost = mangled.elsewhere(self.cells, exercise.entry, self._released_sources)
-        raise Problem(lost or f"No code cell defines {exercise.entry}.")
+        raise Problem(lost or say("handin.answer.undefined", name=exercise.entry))
 
     def mangled(self, exercise: Exercise) -> str:
         """Say what became of an exercise's cell that nothing runs of: it holds a merge conflict, or is of another kind. "" for all
@@ -209,7 +212,7 @@ class Notebook:
         unparsed += [cell for cell in self.cells if cell.number in self._seeming.get(exercise.entry, ())]
         for cell in unparsed:
             if why := mangled.conflict(cell.source):
-                return f"Cell {cell.number} does not parse: {why}."
+                return say("handin.answer.does_not_parse", cell=cell.number, why=why)
         return mangled.elsewhere(self.cells, exercise.entry, self._released_sources)
 
     def _check_number(self, exercise: Exercise) -> int:

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
+from course_lib.catalogue import say
 from course_lib.exercises import ids
 
 MAX_FILE = 100_000_000  # bytes, outputs included
@@ -20,6 +21,10 @@ DROPPED = {"outputs", "attachments"}  # of a notebook's objects, before the next
 
 class Problem(Exception):
     """Raised with one sentence for the student: why there is nothing to run."""
+
+    @property
+    def sentence(self) -> str:
+        return self.args[0]
 
 
 @dataclass(frozen=True)
@@ -35,24 +40,28 @@ class Cell:
 def small_enough(name: str, size: int) -> None:
     """Raise Problem if a notebook of `size` bytes is too large to be read."""
     if size > MAX_FILE:
-        raise Problem(f"{name} has {size / 1e6:.0f} MB; {MAX_FILE // 1_000_000} are allowed. Clear its outputs.")
+        raise Problem(say("handin.notebook.large", name=name, size=size / 1e6, most=MAX_FILE // 1_000_000))
 
 
 def parse(content: bytes, name: str) -> list[Cell]:
     """The cells of a notebook of any version. Raises Problem if it is none, or too large; `name` is what the sentence calls it."""
     small_enough(name, len(content))
     if (parts := content.count(b"[") + content.count(b"{")) > MAX_PARTS:
-        raise Problem(f"{name} holds {parts} lists and objects; {MAX_PARTS} are allowed. Clear its outputs.")
+        raise Problem(say("handin.notebook.lists", name=name, parts=parts, most=MAX_PARTS))
     try:
         # UTF-8, or what an editor on Windows made of it
         notebook = json.loads(content, object_pairs_hook=_without_outputs)
     except (ValueError, RecursionError) as error:
         for number, line in enumerate(content.split(b"\n"), 1):
             if line.startswith(tuple(marker.encode() for marker in CONFLICT)):
-                why = f"line {number} of the file is the marker of a merge conflict. Keep one side, and hand in a notebook that opens"
-                raise Problem(f"{name} is not a notebook: {why}.") from None
-        where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) and error.lineno > 1 else ""
-        raise Problem(f"{name} is not a notebook: it does not read as JSON{where}.") from None
+                why = say("handin.notebook.conflict", line=number)
+                raise Problem(say("handin.notebook.none", name=name, why=why)) from None
+        where = (
+            say("handin.notebook.where", line=error.lineno)
+            if isinstance(error, json.JSONDecodeError) and error.lineno > 1
+            else ""
+        )
+        raise Problem(say("handin.notebook.no_json", name=name, where=where)) from None
     return _cells(notebook, name)
 
 
@@ -66,9 +75,9 @@ def _cells(notebook: object, name: str) -> list[Cell]:
     if not isinstance(found, list):  # nbformat 3
         found = [c for sheet in _list(notebook.get("worksheets")) for c in _list(_dict(sheet).get("cells"))]
     if not found:
-        raise Problem(f"{name} is not a notebook: it has no cells.")
+        raise Problem(say("handin.notebook.no_cells", name=name))
     if len(found) > MAX_CELLS:
-        raise Problem(f"{name} has {len(found)} cells; {MAX_CELLS} are allowed.")
+        raise Problem(say("handin.notebook.cells", name=name, cells=len(found), most=MAX_CELLS))
     cells = []
     for number, raw in enumerate(map(_dict, found), 1):
         kind = raw.get("cell_type")
@@ -82,9 +91,9 @@ def _cells(notebook: object, name: str) -> list[Cell]:
             )
         )
     if (length := sum(len(cell.source) for cell in cells)) > MAX_SOURCE:
-        raise Problem(f"{name} has {length} characters in its cells; {MAX_SOURCE} are allowed.")
+        raise Problem(say("handin.notebook.characters", name=name, characters=length, most=MAX_SOURCE))
     if (lines := sum(cell.source.count("\n") + cell.source.count(";") for cell in cells)) > MAX_LINES:
-        raise Problem(f"{name} has {lines} lines in its cells; {MAX_LINES} are allowed.")
+        raise Problem(say("handin.notebook.lines", name=name, lines=lines, most=MAX_LINES))
     return cells
 
 

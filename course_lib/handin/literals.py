@@ -10,6 +10,7 @@ import ast
 import builtins
 from collections.abc import Callable, Iterator, Sequence
 
+from course_lib.catalogue import say
 from course_lib.handin.cells import Cell
 from course_lib.handin.statements import TooMany, statements
 
@@ -42,12 +43,12 @@ MODULES = {"math": "math", "np": "numpy", "numpy": "numpy", "torch": "torch", "t
 """Modules that these names mean where no import of them is in sight."""
 STATEMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Import, ast.ImportFrom, ast.Pass)
 WORDS = {
-    ast.FunctionDef: "a function",
-    ast.AsyncFunctionDef: "a function",
-    ast.ClassDef: "a class",
-    ast.For: "a loop",
-    ast.While: "a loop",
-    ast.Lambda: "a function",
+    ast.FunctionDef: say("handin.prediction.a_function"),
+    ast.AsyncFunctionDef: say("handin.prediction.a_function"),
+    ast.ClassDef: say("handin.prediction.a_class"),
+    ast.For: say("handin.prediction.a_loop"),
+    ast.While: say("handin.prediction.a_loop"),
+    ast.Lambda: say("handin.prediction.a_function"),
     ast.Await: "`await`",
 }
 
@@ -58,7 +59,9 @@ def problem(cells: Sequence[tuple[str, str]], entry: str) -> str:
     cells: (name, source) pairs, all that the answer consists of
     """
     try:
-        trees = [(f" of {name.strip('<>')}", ast.parse(source).body) for name, source in cells]
+        trees = [
+            (say("handin.prediction.place", cell=name.strip("<>")), ast.parse(source).body) for name, source in cells
+        ]
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # whoever runs it says so in better words
         return ""
     return _told(trees, entry, whole=True)
@@ -85,10 +88,7 @@ def _told(parts: Sequence[tuple[str, Sequence[ast.stmt]]], entry: str, *, whole:
     for place, body in parts:
         for statement in body:
             for line, what in reader.foreign(statement):
-                return (
-                    f"`{entry}` is a prediction: write numbers, True or False, or arithmetic on numbers such as 4 * 1024. "
-                    f"Line {line}{place} has {what}."
-                )
+                return say("handin.prediction.no_number", name=entry, line=line, place=place, what=what)
     return ""
 
 
@@ -123,7 +123,7 @@ class _LiteralReader:
         match node:
             case ast.Call(func=function, args=args, keywords=keywords):
                 if not self._computes_numbers(function):
-                    yield node.lineno, f"a call of `{ast.unparse(function)[:60]}`"
+                    yield node.lineno, say("handin.prediction.call", called=ast.unparse(function)[:60])
                 for argument in [*args, *(k.value for k in keywords)]:
                     yield from self._in(argument)
             case ast.Attribute():

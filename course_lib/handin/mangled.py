@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
 
+from course_lib.catalogue import say
 from course_lib.handin.cells import CONFLICT, Cell
 from course_lib.handin.statements import parsed
 
@@ -67,7 +68,7 @@ def conflict(source: str) -> str:
     """Say at which line a merge left its marker, "" if nowhere."""
     for number, line in enumerate(source.split("\n"), 1):
         if line.startswith(CONFLICT):
-            return f"line {number} is the marker of a merge conflict, `{line[:30]}`: keep one side, and no marker"
+            return say("handin.answer.conflict", line=number, marker=line[:30])
     return ""
 
 
@@ -78,12 +79,12 @@ def elsewhere(cells: Sequence[Cell], entry: str, given: set[str]) -> str:
         if cell.source in given or not (match := defining.search(cell.source)):
             continue
         line = cell.source.count("\n", 0, match.end()) + 1
-        where = f"Cell {cell.number} defines {entry} in line {line}"
+        facts = {"cell": cell.number, "name": entry, "line": line}
         if cell.kind != "code":
-            return f"{where}, and is a {_kind(cell)} cell: make it a code cell (select it, press Esc, then Y)."
+            return say("handin.answer.no_code", **facts, kind=_kind(cell))
         magic = re.match(r"\s*%%(\w+)", cell.source)
         if magic and magic[1] not in IN_PYTHON:
-            return f"{where}, and `%%{magic[1]}` above it keeps the cell from running: remove that line."
+            return say("handin.answer.magic", **facts, magic=magic[1])
     return ""
 
 

@@ -11,6 +11,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from course_lib.catalogue import say
+
 CALLED = "in a round"
 """Of Exercise.called: whose exercises are work logs."""
 COUNTED = {"bytes": "moved", "sectors": "touched", "launches": "made"}
@@ -47,18 +49,18 @@ def evaluated(formula: str, sizes: Mapping[str, float]) -> float:
                 return -of(operand)
             case ast.Call(func=ast.Name(id="cdiv"), args=[whole, part], keywords=[]):
                 return -(-of(whole) // of(part))
-        raise ValueError(f"has `{ast.unparse(node)[:40]}`; there are {', '.join(sizes)}, numbers, + - * / // and cdiv")
+        raise ValueError(say("criteria.rounds.other_operation", node=ast.unparse(node)[:40], sizes=[*sizes]))
 
     if not formula:
-        raise ValueError("is not stated")
+        raise ValueError(say("criteria.rounds.not_stated"))
     if len(formula) > LONGEST:
-        raise ValueError(f"has more than {LONGEST} characters")
+        raise ValueError(say("criteria.rounds.too_long", characters=LONGEST))
     try:
         value = float(of(ast.parse(formula.strip(), mode="eval").body))
     except (SyntaxError, ArithmeticError, RecursionError, MemoryError):
-        raise ValueError("is no formula") from None
+        raise ValueError(say("criteria.rounds.no_formula")) from None
     if not math.isfinite(value):
-        raise ValueError("is no finite number")
+        raise ValueError(say("criteria.rounds.not_finite"))
     return value
 
 

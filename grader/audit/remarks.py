@@ -12,11 +12,9 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from course_lib.criteria import ALREADY, OTHER_FORMULA, RIGHT_FORMULA
+from tritontrace.messages import Message
 
 FOLDER = Path(__file__).parent / "remarks"
-_PROVED = tuple(sentence.partition("{")[0] for sentence in (RIGHT_FORMULA, OTHER_FORMULA))
-_SHOWN = ALREADY.partition("{")[0]
 Key = tuple[str, str]
 """An exercise's id, and the name of one of its variants."""
 
@@ -24,8 +22,13 @@ Key = tuple[str, str]
 def to_read(remark: str) -> str:
     """Return the remark without what a slow machine leaves out: a small input that shows a fault, and all of one that an evaluation
     without rounding has proved."""
-    remark = remark.partition(_SHOWN)[0].rstrip()
-    return "" if remark.startswith(_PROVED) else remark
+    if _id(remark) == "criteria.looks.both" and _id(remark.parameters["other"]).startswith("criteria.smallest."):
+        remark = remark.parameters["one"]
+    return "" if _id(remark).startswith(("criteria.smallest.", "criteria.formula.")) else remark
+
+
+def _id(remark: str) -> str:
+    return remark.id if isinstance(remark, Message) else ""
 
 
 def alike(one: str, other: str) -> bool:

@@ -75,13 +75,13 @@ def build(
         covers.attach(nb, unit, old, pictures)
     released = _students_notebook(nb, unit)
     if old:
-        outputs.keep(nb, old, _need_gpu(nb, unit))
+        outputs.keep(nb, old, need_gpu(nb, unit))
     if execute:
         try:
-            outputs.renew(nb, root, _need_gpu(nb, unit), again=again)
+            outputs.renew(nb, root, need_gpu(nb, unit), again=again)
         except outputs.Failed as failed:
             raise BuildError(f"{_places(nb, unit, root, [failed.cell])} fails: {failed}") from None
-    outputs.redraw(nb)
+    outputs.redraw(nb, unit)
     if pictures:
         drawings.renew(nb)
     for path, text in ((instructors, _text(nb)), (students, released)):
@@ -106,7 +106,7 @@ def check(unit: str, root: Path) -> list[str]:
 def missing(unit: str, root: Path, out: Path | None = None) -> list[str]:
     """A sentence if cells of the instructor's notebook, as it was built last, have no output of their code."""
     nb = _read(_instructors(unit, out or root))
-    due = outputs.due(nb, _need_gpu(nb, unit))
+    due = outputs.due(nb, need_gpu(nb, unit))
     where = _places(nb, unit, root, due.missing)
     return [f"{where}: no output of this code yet. `grader build {unit}` makes it."] if due.missing else []
 
@@ -114,7 +114,7 @@ def missing(unit: str, root: Path, out: Path | None = None) -> list[str]:
 def waiting(unit: str, root: Path) -> list[str]:
     """A sentence if cells of the instructor's notebook, as it was built last, wait for a GPU to show what it does."""
     nb = _read(_instructors(unit, root))
-    due, cells = outputs.due(nb, _need_gpu(nb, unit)), {cell.id: cell for cell in nb.cells}
+    due, cells = outputs.due(nb, need_gpu(nb, unit)), {cell.id: cell for cell in nb.cells}
     gpus = " and ".join(
         sorted({ran.gpu for name in due.older if (ran := metadata.read(cells[name].metadata, CellRun))})
     )
@@ -130,7 +130,7 @@ def _instructors(unit: str, folder: Path) -> Path:
     return folder / "solutions" / unit / f"{unit}.ipynb"
 
 
-def _need_gpu(nb: NotebookNode, unit: str) -> set[str]:
+def need_gpu(nb: NotebookNode, unit: str) -> set[str]:
     """The ids of the cells that need a GPU: those that the source marks, and the checks with extra credit on a GPU."""
     marked = {cell.id for cell in nb.cells if cell.id.startswith(ON_GPU)}
     return marked | {exercise.check_id for exercise in exercises(unit).values() if exercise.bonus}

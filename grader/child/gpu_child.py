@@ -28,7 +28,7 @@ def run(message: bytes, seconds: float) -> subprocess.CompletedProcess:
         with gpu_lock.alone():
             return subprocess.run(
                 sandbox.wrap([sys.executable, "-P", "-m", "grader.child.gpu_child"], gpu=True),
-                input=message,
+                input=gpu_lock.framed(message),
                 capture_output=True,
                 timeout=seconds,
                 env=sandbox.environment(folder),

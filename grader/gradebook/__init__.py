@@ -12,6 +12,7 @@ pages.py       what students wrote, as HTML
 to_look_at.py  flags of a class, for a terminal
 counts.py      what counts in a class: the main path, More, or not at all
 late.py        due dates and extensions, and what lateness costs
+dates.py       dates as they are written in a command
 amended.py     exercises that a unit gains or loses after submissions
 exchange.py    submissions through nbgrader's exchange
 requests.py    requests to look at a mark again

@@ -9,19 +9,24 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbgrader.preprocessors import GetGrades as GetsScores
 
+from course_lib import metadata
+from course_lib.metadata import GradedOutput
+from grader.gradebook import results
 from grader.gradebook.current_submission import InTheBook
 from grader.gradebook.exchange import NOTE_BYTES, NOTES
 
 
 class GetGrades(InTheBook, GetsScores):
-    """nbgrader's, which puts points and comments into the cells. Whether the points were given by hand goes along, and what
-    neither the judge nor a person has given points has none, where nbgrader says 0."""
+    """nbgrader's, which puts points and comments into the cells. Whether the points were given by hand goes along, with the verdict,
+    and what neither the judge nor a person has given points has none, where nbgrader says 0."""
 
     def _get_score(self, cell: NotebookNode, resources: dict) -> None:
         super()._get_score(cell, resources)
         where = self.notebook_id, self.assignment_id, self.student_id
         grade = self.gradebook.find_grade(cell.metadata.nbgrader.grade_id, *where)
         cell.metadata.nbgrader["by_hand"] = grade.manual_score is not None
+        graded = metadata.read(cell.outputs[0].get("metadata", {}), GradedOutput) if cell.outputs else None
+        cell.metadata.nbgrader["verdict"] = results.verdict(graded) if graded else None
         if grade.auto_score is None and grade.manual_score is None:
             cell.metadata.nbgrader.score = None
 

@@ -16,7 +16,7 @@ import json
 import math
 import warnings
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from nbgrader.api import MissingEntry
@@ -24,7 +24,7 @@ from nbgrader.plugins import LateSubmissionPlugin
 from traitlets import Float
 
 from grader import disk
-from grader.gradebook import results
+from grader.gradebook import dates, results
 
 DAY = 24 * 3600
 
@@ -74,14 +74,8 @@ def set_rules(home: Path, unit: str, **rules: float | None) -> None:
 
 
 def set_due(home: Path, unit: str, when: str) -> datetime:
-    """Writes the due date of a unit, local time if `when` names no zone; returns it in UTC. Raises ValueError if it is no date.
-
-    Not through nbgrader's parser, which takes the zone +0100 for 100 seconds.
-    """
-    try:
-        due = datetime.fromisoformat(when).astimezone(UTC).replace(tzinfo=None)
-    except (ValueError, OverflowError):
-        raise ValueError(f"{when!r} is not a date. Write one such as 2026-11-30T23:59+01:00.") from None
+    """Writes the due date of a unit, as dates.utc reads it; returns it in UTC."""
+    due = dates.utc(when)
     with results.book(home) as book:
         book.update_or_create_assignment(unit, duedate=due)
     return due

@@ -28,6 +28,7 @@ from course_lib import metadata, render
 from course_lib.exercise import Exercise, Verdict
 from course_lib.metadata import GradedOutput
 from grader import exercises
+from grader.catalogue import say
 from grader.gradebook import counts, current_submission
 from grader.gradebook.current_submission import InTheBook
 from grader.judging import submission
@@ -46,7 +47,7 @@ class WriteVerdicts(NbGraderPreprocessor):
         try:
             verdicts = dict(current_submission.of(names).verdicts or self._judged(names))
         except Exception as e:  # a failure of ours, whatever it is, must be seen and must not read as a mark
-            problem = f"the judge failed: {type(e).__name__}: {e}"
+            problem = say("judging.failed.judge", kind=type(e).__name__, error=str(e))
             self.log.error("No verdicts for %s: %s", names["student"], problem)
         resources["verdicts"] = {}
         for cell in nb.cells:
@@ -65,7 +66,7 @@ class WriteVerdicts(NbGraderPreprocessor):
                 resources["verdicts"][meta.grade_id] = verdict if verdict.judged else None
             except Exception as e:
                 about = exercise.id if exercise else meta.grade_id
-                cell.outputs = [_no_verdict(f"{about}: {problem or e}; tell your instructor, and grade this again")]
+                cell.outputs = [_no_verdict(say("judging.failed.exercise", exercise=about, problem=problem or str(e)))]
         return nb, resources
 
     def _judged(self, names: dict) -> dict[str, Verdict]:
@@ -75,9 +76,9 @@ class WriteVerdicts(NbGraderPreprocessor):
 
 def _outputs(verdict: Verdict | None, out_of: float) -> list[NotebookNode]:
     if verdict is None:
-        raise ValueError("the judge said nothing about this exercise")
+        raise ValueError(say("judging.failed.nothing"))
     if not isinstance(verdict.points, (int, float)) or math.isnan(verdict.points):
-        raise ValueError(f"the points of the verdict are {verdict.points!r}, not a number")
+        raise ValueError(say("judging.failed.points", points=repr(verdict.points)))
     points = min(max(float(verdict.points), 0.0), out_of)
     # the class keeps formgrader's MathJax away from what the student printed
     page = {"text/html": f'<div class="tex2jax_ignore">{render.html(verdict)}</div>'}

@@ -216,9 +216,14 @@ def _graded(home: Path, unit: str, student: str) -> Path:
 
 def verdicts(home: Path, unit: str, student: str) -> dict[str, Verdict]:
     """Exercise -> the verdict behind its points, as it stands in the graded notebook; without those that have none."""
+    found = map(verdict, _graded_outputs(home, unit, student))
+    return {each.exercise: each for each in found}
+
+
+def verdict(graded: GradedOutput) -> Verdict:
+    """Read the verdict that an output of a graded notebook shows."""
     empty = wire.to_tree(Verdict("", 0.0, 0.0, []))  # an earlier version's verdicts have fewer fields
-    found = [wire.from_tree(Verdict, empty | graded.verdict) for graded in _graded_outputs(home, unit, student)]
-    return {verdict.exercise: verdict for verdict in found}
+    return wire.from_tree(Verdict, empty | graded.verdict)
 
 
 def answers(home: Path, unit: str, student: str) -> dict[str, str]:

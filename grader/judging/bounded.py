@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from grader.catalogue import say
 from tritontrace.replay import child
 
 SECONDS = 3.0  # of CPU
@@ -27,7 +28,7 @@ def bounded(work: Callable[[], Any]) -> Any:
     try:
         return child.run(work, seconds=SECONDS, memory=MEMORY)[0]
     except child.ChildLost as lost:
-        reason = str(lost) if lost.cause.kind == "memory" else "it ended the process that read it"
+        reason = str(lost) if lost.cause.kind == "memory" else say("judging.file.ended")
     except ValueError as error:
         reason = str(error)
-    raise TooMuch(f"cannot be read within {SECONDS:g} seconds and {MEMORY / 2**30:g} GiB: {reason}")
+    raise TooMuch(say("judging.file.within", seconds=SECONDS, memory=MEMORY / 2**30, reason=reason))

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from course_lib.exercise import Finding, Verdict
+from grader.catalogue import say
 from grader.judging.submission import Submission
 from tritontrace.results import Cause
-
-SEEN = "it was not in the notebook that you were handed, and counts as the rest of your work does"
 
 
 def apply(read: Submission, verdicts: Mapping[str, Verdict], worth: Mapping[str, float]) -> dict[str, Verdict]:
@@ -24,7 +23,6 @@ def apply(read: Submission, verdicts: Mapping[str, Verdict], worth: Mapping[str,
 
 def _excused(verdict: Verdict, points: float) -> Verdict:
     points, cause = round(points, 2), Cause("not_handed_out")
-    finding = Finding(
-        "not in your notebook", points, verdict.out_of, "passed", seen=SEEN, cause=cause, key="handed_out"
-    )
+    title, seen = say("judging.excused.title"), say("judging.excused.seen")
+    finding = Finding(title, points, verdict.out_of, "passed", seen=seen, cause=cause, key="handed_out")
     return Verdict(verdict.exercise, points, verdict.out_of, [finding])

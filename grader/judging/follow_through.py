@@ -23,6 +23,7 @@ from course_lib.handin.answer import MAX_STATEMENTS, Answer
 from course_lib.handin.cells import Cell
 from course_lib.handin.statements import SourceStatement, statements
 from grader import published
+from grader.catalogue import say
 from grader.judging.submission import Submission
 
 Verdicts = Mapping[str, Verdict]  # by exercise
@@ -165,4 +166,4 @@ def _finding(own: Finding | None, again: Finding) -> Finding:
         return replace(again, seen=seen, detail="", error_map=None, carried=max(again.points - earned, 0))
     if own and own.judged:
         return own
-    return replace(again, seen="not with the published functions either", detail="", error_map=None)
+    return replace(again, seen=say("judging.follow_through.not_either"), detail="", error_map=None)

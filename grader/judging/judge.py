@@ -27,6 +27,7 @@ from course_lib import content, criteria, execution, judging
 from course_lib.execution import exactly, relays, smallest
 from course_lib.exercise import Case, Exercise, Trial, Verdict
 from course_lib.handin import literals
+from grader.catalogue import say
 from grader.child import gpu_child, sandbox
 from grader.child.zygote import Zygote
 from grader.judging import provided, redaction, submission, twists
@@ -36,9 +37,6 @@ from tritontrace.replay import wire
 from tritontrace.replay.child import SENTENCE, ChildLost
 from tritontrace.results import Cause
 
-UNTOLD = (
-    "fails on cases that stay hidden: call it with sizes and numbers of your own, the smallest and the oddest first"
-)
 # run where answers are recorded, by us: of these files, those that cannot be read there
 UNREADABLE = """
 def unreadable(paths):
@@ -51,7 +49,6 @@ def unreadable(paths):
     return closed
 """
 UNREADABLE_ANSWER = ChildLost("unreadable")
-USED_UP = "was not judged: all that came before has used up the time that a submission has"
 JudgedAnswer = tuple[Exercise, Sequence[tuple[str, str]], int]  # cells, and the seed of the hidden inputs
 MOST_NAMES, LONGEST_NAME = 20, 1_000  # of files and modules that an answer could not read
 RECORD_SECONDS, REPLAY_SECONDS = 10.0, 60.0  # of CPU
@@ -236,7 +233,7 @@ class Judge:
         if reply["error"]:
             raise GraderFailed(reply["error"])
         closed = reply["result"][0]["logs"][0]["calls"][0]["result"]["list"]
-        return f"{closed[0]} cannot be read in the sandbox" if closed else ""
+        return say("judging.failed.unreadable", path=closed[0]) if closed else ""
 
     def _replay(self, tasks: Sequence[JudgingTask]) -> None:
         """Run the kernels of each log on other data, and keep trials, or a problem."""
@@ -261,7 +258,7 @@ class Judge:
             if reason.cause.kind == "grader_failed":
                 raise GraderFailed(str(reason))
             unsafe = reason.cause.kind == "raised" and step == self._record_hidden  # the child's own words
-            tasks[0].fail(UNTOLD if unsafe else str(reason), reason.cause)
+            tasks[0].fail(say("judging.answer.hidden") if unsafe else str(reason), reason.cause)
         elif self.budget.hurry:
             raise Postponed
         else:
@@ -274,7 +271,7 @@ class Judge:
         if not parts:
             return []
         if self.budget.seconds <= 0:
-            raise NotObserved(USED_UP, Cause("used_up"))
+            raise NotObserved(say("judging.answer.used_up"), Cause("used_up"))
         reply = self.zygote.ask({"role": role, "parts": parts, "seconds": seconds, "compile_seconds": COMPILE_SECONDS})
         self.budget.seconds -= reply["used"]
         execution.SPENT.update(reply.get("spent", {}))  # what children say of themselves: for tables alone
@@ -438,12 +435,12 @@ class JudgingTask:
                     error = provided.problem(self.exercise, logs)
                 error = error and f"{self.exercise.entry} {error}"
         except (KeyError, TypeError, ValueError):  # the child wrote this itself
-            printed, error = "", f"{self.exercise.entry} {UNREADABLE_ANSWER}"
+            printed, error = "", say("judging.answer.problem", entry=self.exercise.entry, what=str(UNREADABLE_ANSWER))
         self.unread |= _unread(reply)
         if believed:
             self.printed = printed
         if error and not believed:
-            self.fail(UNTOLD, Cause("raised"))
+            self.fail(say("judging.answer.hidden"), Cause("raised"))
         else:
             self.problem = error[:SENTENCE]
 
@@ -469,11 +466,12 @@ class JudgingTask:
                 if not set(compiled.cases) & {self.cases[i].name for i in self.public}:
                     redactor.redact(compiled)
         except (wire.WireError, TypeError, ValueError, KeyError, IndexError) as error:
-            self.problem, self.cause = f"the evidence cannot be read ({error})", Cause("unreadable")
+            self.problem, self.cause = say("judging.failed.evidence", error=str(error)), Cause("unreadable")
 
     def fail(self, what: str, cause: Cause) -> None:
         """Note that the child gave no answer, for a cause that is told of the student's function in `what`."""
-        self.problem, self.cause = f"{self.exercise.entry} {what[:SENTENCE]}", cause
+        what = what if len(what) <= SENTENCE else what[:SENTENCE]
+        self.problem, self.cause = say("judging.answer.problem", entry=self.exercise.entry, what=what), cause
 
 
 def _unread(reply: Any) -> set[str]:
@@ -496,12 +494,12 @@ def judge_exercise(
     try:
         return judge.verdict(exercise, read.answer(exercise).cells, student, budget)
     except submission.Problem as problem:
-        return criteria.refused(judge.asked(exercise, student), str(problem))
+        return criteria.refused(judge.asked(exercise, student), problem.sentence)
     except Exception as error:
         return failed(exercise, error)
 
 
 def failed(exercise: Exercise, error: Exception) -> Verdict:
     """Make the verdict for a failure of our own machinery: it is shown, and never kept."""
-    sentence = f"the grader failed ({type(error).__name__}: {error}); tell your instructor, and grade this again"
-    return criteria.unjudged(exercise, sentence)
+    facts = {"kind": type(error).__name__, "error": str(error)}
+    return criteria.unjudged(exercise, say("judging.failed.grader", **facts))

@@ -17,6 +17,7 @@ from triton.runtime.jit import JITFunction
 import grader
 from course_lib.exercise import Exercise
 from course_lib.exercises import find, unit_of
+from grader.catalogue import say
 from grader.judging import submission
 from tritontrace.replay import BUILTINS, describe, load
 
@@ -71,7 +72,7 @@ def problem(exercise: Exercise, logs: Sequence[Mapping[str, Any]]) -> str:
     for log in logs:
         for key in (event["launch"] for call in log["calls"] for event in call["events"] if "launch" in event):
             if _without_the_students(log["kernels"][key]) not in own:
-                return "launches a kernel other than the given one: leave the code that was handed out unchanged"
+                return say("judging.answer.other_kernel")
     return ""
 
 

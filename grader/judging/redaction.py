@@ -23,6 +23,7 @@ import tritontrace
 from course_lib.evidence import Evidence
 from course_lib.exercise import Exercise
 from grader import sources
+from grader.catalogue import say
 from tritontrace.messages import Message
 from tritontrace.results import Cause
 
@@ -58,7 +59,7 @@ class Redactor:
         """Replace, in all texts of some evidence, what nobody wrote down."""
         if isinstance(found, Evidence):
             if found.cause and found.cause.kind == "raised":  # by the student's code, in words that it chose
-                found.error = f"raised an exception on {found.case}; call it with such an input to see which"
+                found.error = say("judging.answer.raised", case=found.case)
                 found.cause = Cause("raised", found.case)
             if not self.kernel:  # the criteria tell nothing of what a formula returned there
                 found.cause = found.cause and Cause(found.cause.kind, found.case)

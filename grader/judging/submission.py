@@ -19,6 +19,7 @@ from course_lib.exercise import Exercise
 from course_lib.handin import files
 from course_lib.handin.answer import MAX_FLAGS, MAX_STATEMENTS, Answer, Notebook
 from course_lib.handin.cells import MAX_FILE, Cell, Problem, parse, small_enough
+from grader.catalogue import say
 from grader.judging import flags as source_rules
 from grader.judging import releases
 from grader.judging.bounded import TooMuch, bounded
@@ -57,17 +58,17 @@ def load(path: Path) -> list[Cell]:
     try:
         status = path.lstat()
     except OSError:
-        raise Problem(f"There is no notebook {path.name}.") from None
+        raise Problem(say("judging.file.missing", name=path.name)) from None
     # a link may point at somebody else's work, at the solutions or at the gradebook
     if stat.S_ISLNK(status.st_mode) or path.parent.is_symlink() or path.parent.parent.is_symlink():
-        raise Problem(f"{path.name} is a symbolic link, not a notebook. Hand in the file itself.")
+        raise Problem(say("judging.file.link", name=path.name))
     if not stat.S_ISREG(status.st_mode):
-        raise Problem(f"{path.name} is not a regular file.")
+        raise Problem(say("judging.file.irregular", name=path.name))
     small_enough(path.name, status.st_size)
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise Problem(f"{path.name} cannot be read: {error.strerror}.") from None
+        raise Problem(say("judging.file.unreadable", name=path.name, error=error.strerror)) from None
     return parse(content, path.name)
 
 
@@ -124,7 +125,7 @@ class Reading(Notebook):
         super().__init__(cells, exercises, release, problem)
         self.handed_out = handed_out or HandedOutRelease(tuple(release))
         if not self.problem and (other := self._other_unit):
-            self.problem = f"This is a notebook of {other}."
+            self.problem = say("judging.file.other_unit", unit=other)
 
     @cached_property
     def flags(self) -> list[tuple[str, str]]:
@@ -189,7 +190,7 @@ class Reading(Notebook):
                 homes[exercise.id] = self.solution(exercise).number
                 answers[exercise.id] = self.answer(exercise)
             except Problem as problem:
-                refused[exercise.id] = str(problem)
+                refused[exercise.id] = problem.sentence
         return Submission(self.cells, self.problem, self.flags, homes, answers, refused, self.work, self.excused)
 
     @property
@@ -225,7 +226,7 @@ def read(path: Path, exercises: Sequence[Exercise], release: Path | None = None)
     try:
         return wire.from_tree(Submission, bounded(lambda: wire.to_tree(read_here(path, exercises, given))))
     except TooMuch as reason:
-        problem = f"{path.name} {reason}."
+        problem = say("judging.file.too_much", name=path.name, what=reason.args[0])
         return Submission(problem=problem, flags=[("", problem)])
 
 
@@ -271,4 +272,4 @@ def read_here(path: Path, exercises: Sequence[Exercise], given: HandedOutRelease
     try:
         return Reading(load(path), exercises, given.cells, handed_out=given).submission()
     except Problem as problem:
-        return Reading([], exercises, given.cells, problem=str(problem)).submission()
+        return Reading([], exercises, given.cells, problem=problem.sentence).submission()

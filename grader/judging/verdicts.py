@@ -112,6 +112,7 @@ def code_version(unit: str = "") -> str:
         _add(digest, path, path.read_bytes())  # oracles read what was measured
     hidden = [path for path in (grading / HIDDEN).rglob("*.py") if unit in ("", _unit_of(path))]
     judging = [path for room in JUDGING for path in (grading / room).glob("*.py")]
+    judging += (grading / "catalogue").glob("*.toml")
     with one_at_a_time:
         units = (*_imported(unit), *OF_ALL, None)
         for path in sorted([*sources(course), *judging, *hidden]):

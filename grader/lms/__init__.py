@@ -8,3 +8,7 @@ exports.py      marks as CSV
 scale.py        what a point is worth in a column of another maximum
 feedback_export.py  feedback as Canvas and Moodle take it back
 """
+
+LMS = ("canvas", "moodle")
+FORMS = ("exercises", "criteria", *LMS)
+"""Of an export as CSV. There is "feedback" as well, which is none: feedback_export.py."""

@@ -21,7 +21,7 @@ from grader import disk
 from grader.gradebook import counts, results
 from grader.gradebook.counts import ExerciseCounts
 from grader.gradebook.results import Entry
-from grader.lms import enrolled, rosters, scale
+from grader.lms import FORMS, LMS, enrolled, rosters, scale
 from grader.lms.enrolled import Absent, Member, PersonKeys
 from grader.lms.rosters import Roster
 
@@ -368,9 +368,6 @@ def _one_by_one(entries: Sequence[Entry]) -> tuple[list[Entry], list[list[str]]]
 
 
 # ---------------------------------------------------------------------------------------------------- by name
-
-LMS = ("canvas", "moodle")
-FORMS = ("exercises", "criteria", *LMS)  # and "feedback", which is no CSV: feedback_export.py
 
 
 def export(

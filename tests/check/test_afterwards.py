@@ -6,7 +6,7 @@ from nbformat import v4
 
 from course_lib.exercise import Finding, Verdict
 from course_lib.exercises import find
-from course_lib.render import afterwards, cells
+from course_lib.render import afterwards
 
 TRANSPOSE = find("coalescing.transpose")
 
@@ -15,23 +15,6 @@ def verdict(status="passed", seen="sm_80", points=10.0, late=False) -> Verdict:
     compiles = Finding("compiles for a GPU", 0, 0, status, seen=seen, key="compiles", gate=True, late=late)
     other = Finding("right on plain inputs", points, 10.0, "passed", seen="right in 1 case", key="correct.plain")
     return Verdict(TRANSPOSE.id, points, 10.0, [compiles, other])
-
-
-@pytest.fixture
-def places(monkeypatch):
-    """All places below a cell, each with what is shown there."""
-    made = []
-
-    class Place:
-        def __init__(self, text):
-            self.shown = [text]
-            made.append(self)
-
-        def show(self, text, html):
-            self.shown.append(text)
-
-    monkeypatch.setattr(cells, "Below", Place)
-    return made
 
 
 def test_what_was_late_alone_is_shown_as_it_is_then(places):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from sentences import says
 
 from course_lib.evidence import Evidence
 from course_lib.exercise import Case, Exercise, Trial
@@ -35,7 +36,7 @@ def test_the_first_hazard_is_told_and_the_others_named():
     finding = judged(InEveryOrder(), trial(Simulated(6)), trial(hazards=[RACE, WAITS]))
     assert finding.lost
     assert finding.seen == "overwritten while it is read: twice. (in the order eager, on a case)"
-    assert finding.detail == "In other orders: deadlock."
+    assert says(finding.detail, "sm.in_every_order.others", others=["deadlock"])
     assert finding.cause == Cause("fault", "line 5", {"kind": "overwritten while it is read"})
 
 
@@ -101,7 +102,9 @@ def test_conflicts_are_those_of_the_worst_line():
     assert finding.lost
     assert "load in line 4" in finding.detail
     assert judged(NoConflicts(1), trial(Simulated(6))).lost  # no tile at all
-    assert "not counted here" in judged(NoConflicts(1), trial(Simulated(6, passes=[Passes("l", "load", 0, 0)]))).seen
+    assert says(
+        judged(NoConflicts(1), trial(Simulated(6, passes=[Passes("l", "load", 0, 0)]))).seen, "sm.no_conflicts.unknown"
+    )
 
 
 def test_costs_of_a_wrong_result_are_not_credited():

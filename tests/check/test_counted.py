@@ -357,6 +357,6 @@ def test_speed_is_extra():
     verdict = criteria.judge(timed, [trial(timing=Timing("large", "copy", 0.8, 0.01, "H200"))])
     assert (verdict.points, verdict.out_of, verdict.bonus) == (0, 0, 2)
     verdict = criteria.judge(timed, [trial()])
-    assert verdict.bonus == 0 and verdict.findings[-1].seen == "not measured: needs a GPU"
+    assert verdict.bonus == 0 and says(verdict.findings[-1].seen, "criteria.seen.not_measured")
     verdict = criteria.judge(timed, [trial(timing=Timing("large", "copy", 0, 0, "H200", problem="out of memory"))])
     assert verdict.bonus == 0 and verdict.findings[-1].seen == "out of memory"

@@ -484,7 +484,7 @@ def test_a_failed_gate_leaves_the_rest_not_judged():
     verdict = criteria.judge(judged, [trial(X)])
     assert (verdict.points, verdict.bonus, verdict.out_of) == (0, 0, 2)
     assert [(f.title, f.judged) for f in verdict.findings[:3]] == [("passes", True), ("fails", True), ("passes", False)]
-    assert verdict.findings[2].seen == "not judged"
+    assert says(verdict.findings[2].seen, "criteria.seen.not_judged")
 
 
 @dataclass
@@ -551,7 +551,7 @@ def test_a_request_of_no_element_of_a_tensor_is_not_drawn():
 
 def test_a_finding_says_what_was_lost():
     assert criteria.Correct("ragged").missed == "wrong on ragged inputs"
-    assert criteria.Coalesced("store").missed == "wasteful stores"
+    assert says(criteria.Coalesced("store").missed, "criteria.dense.missed_store")
     assert criteria.Correct("plain", title="any order").missed == "wrong: any order"
     named = criteria.judge(exercise(criteria=[criteria.Correct("plain", 1)]), [trial(X)]).findings[0]
     assert (named.title, named.missed) == ("right on plain inputs", "wrong on plain inputs")
@@ -565,7 +565,9 @@ def test_launches_that_read_a_part_each_read_a_tensor_once():
         for read, once in ((48, 24), (24, 24))
     ]
     reads = Rereads("x", lambda x: 2, 1, "x is read twice", group="plain", programs=0)
-    assert reads.judge(DOUBLE, [trial(X * 2, launches=parts)]).seen.startswith("`x` is read 1.5 times")
+    assert says(
+        reads.judge(DOUBLE, [trial(X * 2, launches=parts)]).seen, "criteria.reads.too_often", tensor="x", times=1.5
+    )
     assert not reads.judge(DOUBLE, [trial(X * 2, launches=[parts[0]] * 3)]).passed
 
 

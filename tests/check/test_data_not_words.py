@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 
 import pytest
+from sentences import says
 
 from course_lib import criteria
 from course_lib.evidence import Evidence, Timing
@@ -109,11 +110,12 @@ def test_what_ended_its_process_twice_is_known_whatever_is_said_of_it():
 
 def test_who_launches_a_kernel_and_returns_nothing_has_begun():
     exercise = find("coalescing.transpose")
-    for launches, blank in (([], True), ([Launch("k", (1, 1, 1), 1)], False)):
+    one = [Launch("k", (1, 1, 1), 1)]
+    for launches, blank, id in (([], True, "blank"), (one, False, "launched_and_nothing")):
         evidence = Evidence("a", outputs=[None], launches=launches)
         case = exercise.cases[0]
         verdict = criteria.judge(exercise, [criteria.GradedTrial(case, [case.arguments(0)], evidence, exercise)])
-        assert "returns nothing" in verdict.findings[0].seen and report.blank(verdict) == blank
+        assert says(verdict.findings[0].seen, f"criteria.result.{id}") and report.blank(verdict) == blank
         assert verdict.findings[0].expected == ""
 
 

@@ -148,7 +148,7 @@ def test_what_was_kept_is_named():
     (finding,) = [f for f in verdict(cube, KeepsTheSlope).findings if f.title == "nothing kept"]
     kept = say("criteria.saves.tensor", shape=(200,), bytes=800)
     assert says(finding.seen, "criteria.saves.kept", bytes=800) and says(
-        finding.detail, "criteria.saves.reads", tensors=kept
+        finding.detail, "criteria.saves.reads", tensors=[kept]
     )
 
 

@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 
 import torch
+from sentences import says
 
 from course_lib.criteria import GradedTrial
 from course_lib.evidence import Evidence
@@ -83,7 +84,7 @@ def test_the_result_at_its_place_is_looked_at():
 def test_tf32_is_known_by_where_the_errors_point():
     look = multiplied_in_tf32(lambda x: [thrice(x), twice(as_tf32(x))], twice)
     rounded, launches = twice(as_tf32(X)).float(), [Launch("k", (1, 1, 1), tf32=True)]
-    assert "precision of TF32" in look([judged(rounded, launches=launches)])
+    assert says(look([judged(rounded, launches=launches)]), "criteria.kind.tf32")
     assert look([judged(rounded)]) == ""  # no launch multiplies in it
     for other in (2 * X * (1 + 2e-4), (2 * X).half().float(), rounded.half(), X * torch.nan):
         assert look([judged(other, launches=launches)]) == ""

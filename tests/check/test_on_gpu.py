@@ -1,6 +1,7 @@
 """Results of a GPU, and what they do to a verdict. The GPU is played: what comes back is written by hand. A real one: tests/gpu."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -38,7 +39,7 @@ def trials():
 def told(*steps):
     """The bytes of what the process with the GPU tells."""
     packed = [wire.pack(step) for step in steps]
-    return b"".join(on_gpu.LENGTH.pack(len(each)) + each for each in packed)
+    return b"".join(map(gpu_lock.framed, packed))
 
 
 def right(change=lambda index, out: out):
@@ -148,6 +149,41 @@ def test_who_finds_the_gpu_busy_is_told_how_many_wait(monkeypatch, tmp_path):
     assert seen == 3 and [other.wait() for other in others] == [0, 0, 0]
     with gpu_lock.alone(patience=0.05):
         pass
+
+
+ANSWERS = """
+import os, struct, sys
+(length,) = struct.unpack("<Q", sys.stdin.buffer.read(8))
+sys.stdout.buffer.write(b"%d " % os.getpid() + sys.stdin.buffer.read(length))
+"""
+
+
+def test_a_prepared_process_has_the_next_message_and_one_alone(monkeypatch, tmp_path):
+    """Also where a fork of this process holds its input open."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(gpu_lock, "COMMAND", (sys.executable, "-c", ANSWERS))
+    for _ in range(2):
+        gpu_lock.prepare()
+    (waiting,) = gpu_lock._prepared
+    if not (fork := os.fork()):
+        time.sleep(60)
+        os._exit(0)
+    try:
+        first, second = (gpu_lock.run(b"message", 20.0).stdout.split() for _ in range(2))
+    finally:
+        os.kill(fork, signal.SIGKILL)
+        os.waitpid(fork, 0)
+    assert first == [b"%d" % waiting.pid, b"message"] and second[0] != first[0] and second[1] == b"message"
+
+
+def test_a_prepared_process_that_has_ended_is_replaced(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(gpu_lock, "COMMAND", (sys.executable, "-c", ANSWERS))
+    gpu_lock.prepare()
+    (ended,) = gpu_lock._prepared
+    ended.kill()
+    ended.wait()
+    assert gpu_lock.run(b"message", 20.0).stdout.endswith(b" message")
 
 
 def test_what_left_its_tensors_stays_off_the_gpu():

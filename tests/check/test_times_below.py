@@ -9,15 +9,15 @@ from course_lib import checking, logbook, render
 from course_lib.evidence import Timing
 from course_lib.execution import gpu_lock, on_gpu, progress
 from course_lib.exercises import find
-from course_lib.render import afterwards, cells
+from course_lib.render import afterwards
 from grader.published import published
 from tritontrace.replay import wire
 
 EXERCISE = find("coalescing.row_copy")
 TIMING = Timing(EXERCISE.bonus[0].case.name, "copy", 0.97, 0.01, "H200", microseconds=137.0)
 PLAYS = """
-import sys, time
-message = sys.stdin.buffer.read()
+import struct, sys, time
+message = sys.stdin.buffer.read(*struct.unpack("<Q", sys.stdin.buffer.read(8)))
 if b"logs" not in message:  # it is asked for times
     time.sleep(float(sys.argv[2]))
     sys.stdout.buffer.write(open(sys.argv[1], "rb").read())
@@ -25,23 +25,14 @@ if b"logs" not in message:  # it is asked for times
 
 
 @pytest.fixture
-def card(tmp_path, monkeypatch):
-    """Plays a card that takes so many seconds to measure TIMING, and where notebooks show what comes later."""
-    places = []
-
-    class Place:
-        def __init__(self, text):
-            self.shown = [text]
-            places.append(self)
-
-        def show(self, text, html):
-            self.shown.append(text)
-
+def card(tmp_path, monkeypatch, places):
+    """Plays a card that takes so many seconds to measure TIMING. Returns where notebooks show what comes later."""
     (tmp_path / "timing").write_bytes(wire.pack(wire.to_tree(TIMING)))
 
     def play(seconds):
         command = (sys.executable, "-c", PLAYS, str(tmp_path / "timing"), str(seconds))
         monkeypatch.setattr(gpu_lock, "COMMAND", command)
+        monkeypatch.setattr(gpu_lock, "_prepared", [])
         return places
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -49,7 +40,6 @@ def card(tmp_path, monkeypatch):
     monkeypatch.setattr(on_gpu, "can_run", lambda exercise: True)
     monkeypatch.setattr(progress, "is_watched", lambda: True)
     monkeypatch.setattr(render, "shell", lambda: object())
-    monkeypatch.setattr(cells, "Below", Place)
     return play
 
 

@@ -1,7 +1,6 @@
 """A kernel in Gluon as plain data and back: it does the same, in every order, and what no kernel needs is refused in a sentence."""
 
 import os
-import re
 import types
 
 import pytest
@@ -9,6 +8,7 @@ import right_kernels as right
 import torch
 import triton
 from reaching import reached
+from sentences import mentions, refusing, says
 from triton.language.core import _aggregate as aggregate
 from triton.runtime.jit import JITFunction
 
@@ -211,7 +211,7 @@ def test_an_endless_loop_ends():
         endless[(1,)](y, 1 << 30, num_warps=4)
         return y
 
-    assert "too much work" in observed(loops, {"x": half(4)}).error
+    assert observed(loops, {"x": half(4)}).error.id.startswith("launch.work.")
 
 
 @triton.jit
@@ -225,9 +225,9 @@ def test_each_exercise_has_its_language():
         return x
 
     found = observed(launches, {"x": half(4)})
-    assert found.refused.startswith("in_triton is a kernel in Triton (@triton.jit), and one in Gluon")
+    assert says(found.refused, "replay.log.language", kernel="in_triton", language="Triton", asked="Gluon")
     found = observed(copied, {"x": half(64, 64)}, language="Triton")
-    assert found.refused.startswith("copied is a kernel in Gluon (@gluon.jit), and one in Triton")
+    assert says(found.refused, "replay.log.language", kernel="copied", language="Gluon", asked="Triton")
 
 
 def test_a_kernel_is_not_checked_but_what_launches_it():
@@ -236,8 +236,9 @@ def test_a_kernel_is_not_checked_but_what_launches_it():
 
 
 def test_a_trace_says_who_runs_it():
-    with trace(), pytest.raises(KernelError, match=r"kernel `fetched` is in Gluon: simulate\(fetched\[grid\], ...\)"):
+    with trace(), pytest.raises(KernelError) as refused:
         fetched[(1,)](descriptor(half(64, 64)), descriptor(half(64, 64)), EXPECTED=8192, num_warps=4)
+    assert says(refused.value, "launch.run.gluon", kernel="fetched")
 
 
 # ------------------------------------------------------------------------------------------------ objects of one's own
@@ -275,21 +276,24 @@ def with_a_layout_of_its_own(x):
 
 
 @pytest.mark.parametrize(
-    "make, sentence",
+    "make, id, words",
     [
-        (of_own_class, "the function uses a .*LookAlike"),
-        (with_numbers_of_its_own, "a tensor descriptor that is none: .*strides must be 16-byte aligned"),
-        (with_a_layout_of_its_own, "the function uses a triton.experimental.gluon.nvidia.hopper.TensorDescriptor"),
+        (of_own_class, "log.unsupported", "LookAlike"),
+        (with_numbers_of_its_own, "log.descriptor", "strides must be 16-byte aligned"),
+        (with_a_layout_of_its_own, "log.unsupported", "triton.experimental.gluon.nvidia.hopper.TensorDescriptor"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_descriptor_is_gluons_own(make, sentence):
+def test_a_descriptor_is_gluons_own(make, id, words):
+    """words: names, or Gluon's own"""
+
     def copies(x):
         y = torch.empty_like(x)
         fetched[(1,)](make(x), descriptor(y), EXPECTED=64 * 64 * 2, num_warps=4)
         return y
 
-    assert re.search(sentence, observed(copies, {"x": half(64, 64)}).refused)
+    refused = observed(copies, {"x": half(64, 64)}).refused
+    assert says(refused, f"replay.{id}") and words in refused
 
 
 def test_a_descriptor_beyond_its_tensor_is_out_of_bounds():
@@ -346,23 +350,19 @@ def keeps_state(x_ptr):
 
 
 @pytest.mark.parametrize(
-    "kernel, sentence",
+    "kernel, name, id, parameters",
     [
-        (keeps_state, "`Slot` is a type: keep what an @aggregate class holds in variables of their own"),
-        (
-            uses_its_own_layout,
-            "`OWN` is a constexpr that holds an object of the class .*: inside a kernel only Gluon's language",
-        ),
-        (
-            calls_python,
-            "`computed` is a constexpr function: .* Write it with `@gluon.jit`",
-        ),
-        (calls_a_function, "`plain_python` is a function: .*Is `@gluon.jit` missing above it?"),
+        (keeps_state, "Slot", "aggregate", {}),
+        (uses_its_own_layout, "OWN", "gluon", {"question": ""}),
+        (calls_python, "computed", "constexpr_function", {"decorator": "@gluon.jit"}),
+        (calls_a_function, "plain_python", "question", {"decorator": "@gluon.jit"}),
     ],
 )
-def test_names_are_of_the_language(kernel, sentence):
-    with pytest.raises(KernelRefused, match=sentence):
+def test_names_are_of_the_language(kernel, name, id, parameters):
+    with pytest.raises(KernelRefused) as refused:
         describe(kernel, {})
+    assert says(refused.value, "replay.kernel.no_value", name=name)
+    assert mentions(refused.value, f"replay.instead.{id}", **parameters)
 
 
 # ------------------------------------------------------------------------------------------------ forged tables
@@ -384,41 +384,53 @@ def escaped(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "line, reason",
+    "line, name",
     [
-        ("gl._core", "`gl` has no public `_core`"),
-        ("gl._layouts.itertools", "`gl` has no public `_layouts`"),
-        ("gl.amd", "`gl` has no public `amd`"),
-        ("gl.nvidia.blackwell", "`gl.nvidia` has no public `blackwell`"),
-        ("gl.nvidia.hopper.tma.ttgl", "`gl.nvidia.hopper.tma` has no public `ttgl`"),
-        ("gl.nvidia.hopper.tma.dataclass", "has no public `dataclass`"),
-        ("gl.nvidia.hopper.mbarrier.builtin", "has no public `builtin`"),
-        ("gl.nvidia.ampere.async_copy.ir", "has no public `ir`"),
-        ("gl.bank_conflicts", "`gl` has no public `bank_conflicts`"),
-        ("gl.to_linear_layout", "`gl` has no public `to_linear_layout`"),
-        ("gl.base_value", "`gl` has no public `base_value`"),
-        ("gl.BlockedLayout([1], [32], [4], [0])._to_ir", "no public `_to_ir`"),
-        ("gl.BlockedLayout([1], [32], [4], [0]).format_tensor_view", "no public `format_tensor_view`"),
-        ("gl.NVMMASharedLayout.get_default_for.fn", "no public `fn`"),
-        ("gl.NVMMASharedLayout.__init__", "no public `__init__`"),
-        ("gl.zeros.fn", "no public `fn`"),
+        ("gl._core", "_core"),
+        ("gl._layouts.itertools", "_layouts"),
+        ("gl.amd", "amd"),
+        ("gl.nvidia.blackwell", "blackwell"),
+        ("gl.nvidia.hopper.tma.ttgl", "ttgl"),
+        ("gl.nvidia.hopper.tma.dataclass", "dataclass"),
+        ("gl.nvidia.hopper.mbarrier.builtin", "builtin"),
+        ("gl.nvidia.ampere.async_copy.ir", "ir"),
+        ("gl.bank_conflicts", "bank_conflicts"),
+        ("gl.to_linear_layout", "to_linear_layout"),
+        ("gl.base_value", "base_value"),
+        ("gl.BlockedLayout([1], [32], [4], [0])._to_ir", "_to_ir"),
+        ("gl.BlockedLayout([1], [32], [4], [0]).format_tensor_view", "format_tensor_view"),
+        ("gl.NVMMASharedLayout.get_default_for.fn", "fn"),
+        ("gl.NVMMASharedLayout.__init__", "__init__"),
+        ("gl.zeros.fn", "fn"),
         (
             "gl.allocate_shared_memory(gl.int32, [4], gl.SwizzledSharedLayout(1, 1, 1, [0])).handle",
-            "no public `handle`",
+            "handle",
         ),
-        ("x.handle", "no public `handle`"),
-        ("gl.arange(0, 4, x)", "layout must be|has no attribute|No module|line 3"),
-        ("gl.warp_specialize([(gl.cdiv.fn, ())], [1], [24])", "no public `fn`"),
-        ("gl.warp_specialize([(x, ())], [1], [24])", "line 3"),
-        ("gl.warp_specialize([(gl, ())], [1], [24])", "line 3"),
-        ("gl.constexpr(gl).value._core", "no public `_core`"),
-        ("getattr(gl, '_core')", "`getattr` is not what kernels may use"),
-        ("__import__('os').system('true')", "`__import__` is not defined"),
+        ("x.handle", "handle"),
+        ("gl.warp_specialize([(gl.cdiv.fn, ())], [1], [24])", "fn"),
+        ("gl.constexpr(gl).value._core", "_core"),
     ],
 )
-def test_the_body_stays_in_gluon(line, reason, escaped):
-    with pytest.raises((KernelRefused, KernelError), match=reason), opened(EveryOrder()):
+def test_the_body_stays_in_gluon(line, name, escaped):
+    with refusing("replay.kernel.lack", (KernelRefused, KernelError), name=name), opened(EveryOrder()):
         rebuild(body("gl.static_assert(True)", line))["key"][(1,)](torch.zeros(128))
+    assert not escaped.exists()
+
+
+@pytest.mark.parametrize(
+    "line, id",
+    [
+        ("gl.arange(0, 4, x)", "compiler.refusal.at"),
+        ("gl.warp_specialize([(x, ())], [1], [24])", "compiler.refusal.at"),
+        ("gl.warp_specialize([(gl, ())], [1], [24])", "compiler.refusal.at"),
+        ("getattr(gl, '_core')", "replay.kernel.builtin"),
+        ("__import__('os').system('true')", "compiler.problem.undefined"),
+    ],
+)
+def test_what_else_the_body_may_not(line, id, escaped):
+    with pytest.raises((KernelRefused, KernelError)) as refused, opened(EveryOrder()):
+        rebuild(body("gl.static_assert(True)", line))["key"][(1,)](torch.zeros(128))
+    assert mentions(refused.value, id) and "line 3" in str(refused.value)
     assert not escaped.exists()
 
 

@@ -3,6 +3,8 @@
 import subprocess
 
 import pytest
+from messages import parameters
+from sentences import says
 
 from course_lib.execution import timed
 from course_lib.exercises import find
@@ -17,8 +19,7 @@ def said(log=LOG, traced=("k",), stderr=b"", run=None):
 
 
 def test_a_kernel_for_large_inputs_alone_is_named_with_the_input():
-    problem = said(traced=())
-    assert problem.startswith(f"not measured: {EXERCISE.bonus[0].case.name} gets a kernel that none of the smaller")
+    assert says(said(traced=()), "criteria.speed.other_kernel", case=EXERCISE.bonus[0].case.name)
 
 
 @pytest.mark.parametrize(
@@ -31,11 +32,12 @@ def test_a_kernel_for_large_inputs_alone_is_named_with_the_input():
     ],
 )
 def test_of_a_run_that_failed_the_error_is_quoted_and_not_the_last_line(stderr, told):
-    assert told in said(stderr=stderr) and "TORCH_USE" not in said(stderr=stderr)
+    (error,) = parameters(said(stderr=stderr), "criteria.speed.failed").values()
+    assert told in error and "TORCH_USE" not in error
 
 
 def test_a_run_without_an_end():
     def run(message, seconds):
         raise subprocess.TimeoutExpired("timed", timed.SECONDS)
 
-    assert said(run=run) == "not measured: no end after 60 seconds"
+    assert says(said(run=run), "criteria.speed.endless", seconds=60)

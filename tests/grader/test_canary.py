@@ -12,6 +12,7 @@ import pytest
 import toy
 import toyclass
 import typer
+from messages import id_of
 from sampling import first_ones
 from test_classroom import Table
 from toy import UNIT
@@ -325,7 +326,7 @@ OWN = {
 @pytest.mark.parametrize("what", first_ones(OWN, 4))
 def test_what_a_submission_does_itself_is_its_own(judge, what):
     verdict = judge.judge(TRANSPOSE, of_transpose(OWN[what]), 1)
-    assert verdict.judged and verdict.points == 0 and "the grader failed" not in verdict.findings[0].seen
+    assert verdict.judged and verdict.points == 0 and id_of(verdict.findings[0].seen) != "judging.failed.grader"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import toy_kernels
 from sampling import sampled
 
-from course_lib import criteria
+from course_lib.catalogue import say
 from course_lib.exercise import Verdict
 from course_lib.exercises import find
 from course_lib.exercises.misconceptions import Misconception
@@ -106,11 +106,12 @@ def test_a_remark_must_have_been_read_beside_its_variant(no_remarks):
 
 
 def test_what_was_proved_need_not_be_read(no_remarks):
-    for sentence in (criteria.RIGHT_FORMULA, criteria.OTHER_FORMULA):
-        assert row_with(sentence.format(case="5 x 7")).as_expected
-    shown = criteria.ALREADY.format(shapes="`x` of shape (1,)", line=4, does="loads", tensor="x")
+    for formula in ("right", "wrong"):
+        assert row_with(say(f"criteria.formula.{formula}", case="5 x 7")).as_expected
+    shown = say("criteria.smallest.load", shapes=["`x` of shape (1,)"], line=4, tensor="x")
     remarks.write({("toy.double", "a"): "Rows up to 5 are right."})
-    assert row_with(f"Rows up to 5 are right. {shown}").as_expected and not row_with(shown).as_expected
+    both = say("criteria.looks.both", one="Rows up to 5 are right.", other=shown)
+    assert row_with(both).as_expected and not row_with(shown).as_expected
 
 
 WHOLE = """# %% name="whole" exercise="coalescing.row_copy"

@@ -141,6 +141,14 @@ def test_an_extension_for_somebody_unheard_of_is_given_and_doubted(course, monke
     assert len(said("qwert", "0")) == 1  # taken back
 
 
+def test_a_date_for_submissions_that_say_no_time_is_doubted(course):
+    """Nobody would ever be late by it."""
+    note = course / "class" / "submitted" / "ada" / UNIT / "timestamp.txt"
+    for time, lines in (("", 2), ("2026-11-19 20:00:00 UTC", 1)):
+        note.write_text(time) if time else note.unlink(missing_ok=True)
+        assert CliRunner().invoke(app, ["due", UNIT, "2026-11-19"]).output.count("\n") == lines
+
+
 def test_what_is_no_date_or_no_unit_is_a_sentence(tmp_path):
     with pytest.raises(ValueError, match=r"'next week' is not a date. Write one such as 2026-11-30T23:59"):
         late.set_due(tmp_path, UNIT, "next week")

@@ -4,8 +4,10 @@ import json
 
 import pytest
 import toy
+from messages import parameters, refuses
+from sentences import says
 
-from course_lib.handin.cells import Problem, parse
+from course_lib.handin.cells import parse
 from grader.judging.submission import Cell, Reading
 
 DOUBLE, ROOT = toy.exercise("double", 10), toy.exercise("root", 4)
@@ -40,7 +42,7 @@ def test_an_answer_cell_of_another_kind_is_read_as_code(kind, source):
 
 def test_text_in_an_answer_cell_stays_text():
     read = reading(("markdown", "I did not manage `double`.", "toy-double"))
-    assert "No code cell defines double" in read.submission().refused["toy.double"]
+    assert says(read.submission().refused["toy.double"], "handin.answer.undefined", name="double")
     both = reading(("markdown", "def double(x): return 7", "toy-double"), ("code", RIGHT, "toy-double"))
     assert double_of_3(both) == 6 and flagged(both) == []
 
@@ -63,7 +65,8 @@ def test_a_cell_that_was_split_is_read_as_one(grade_id, halves):
 
 def test_a_cell_that_does_not_parse_takes_no_neighbour_along():
     read = reading(("code", "def double(x) return 7", "toy-double"), ("code", "helper = 1", "toy-double"))
-    assert "Cell 1" not in str(read.flags) and "(cell 1) does not parse" in read.submission().refused["toy.double"]
+    refused = read.submission().refused["toy.double"]
+    assert "Cell 1" not in str(read.flags) and says(refused, "handin.answer.cell_does_not_parse", cell=1)
     apart = reading(("code", "@cache", "toy-root"), ("code", RIGHT, "toy-double"))
     assert double_of_3(apart) == 6 and flagged(apart) == []
 
@@ -72,14 +75,14 @@ def test_the_markers_of_a_merge_are_named_with_their_line_in_a_cell_and_in_the_f
     merged = f"# mine\n<<<<<<< HEAD\n{RIGHT}=======\ndef double(x):\n    return x + x\n>>>>>>> theirs\n"
     read = reading(("code", merged, "toy-double"))
     refused = read.submission().refused["toy.double"]
-    assert "line 2 is the marker of a merge conflict, `<<<<<<< HEAD`" in refused
+    assert parameters(refused, "handin.answer.conflict") == {"line": 2, "marker": "<<<<<<< HEAD"}
     assert len(flagged(read)) == 1 and "line 2" in flagged(read)[0]
 
     notebook = json.dumps({"cells": [{"cell_type": "code", "source": RIGHT}]}, indent=1).split("\n")
     notebook[3:3] = ["<<<<<<< HEAD", "=======", ">>>>>>> theirs"]
-    with pytest.raises(Problem, match="line 4 of the file is the marker of a merge conflict"):
+    with refuses("handin.notebook.none"):
         parse("\n".join(notebook).encode(), "a.ipynb")
-    with pytest.raises(Problem, match=r"does not read as JSON \(line 3\)"):
+    with refuses("handin.notebook.no_json", where=" (line 3)"):
         parse(b'{\n"cells":\n!', "a.ipynb")
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -463,7 +464,14 @@ def test_a_slip_is_told_before_the_libraries_are_loaded(tmp_path):
         ["roster", "none.csv"],
         ["import", "04_memory_coalescing", "none.zip"],
         ["autograde", "4"],
+        ["autograde", "04_memory_coalescing"],
         ["due", "4", "x"],
+        ["due", "04_memory_coalescing", "soon"],
+        ["export", "04_memory_coalescing", "excel"],
+        ["grade", "none.ipynb"],
+        ["pack", "canvas", "04_memory_coalescing"],
+        ["pack", "github", "04_memory_coalescing"],
     ):
-        done = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True)
+        command, empty = [sys.executable, "-c", code, *words], {**os.environ, "GRADER_HOME": str(tmp_path)}
+        done = subprocess.run(command, cwd=ROOT, env=empty, capture_output=True, text=True)
         assert done.returncode == 1 and "AssertionError" not in done.stderr and done.stdout.count("\n") < 4, done.stderr

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from course_lib.execution import gpu_lock
 from grader.child import landlock, sandbox, seccomp
 from grader.child.zygote import Zygote
 from tritontrace.replay import child, wire
@@ -405,7 +406,7 @@ def test_what_a_timed_kernel_prints_is_not_the_answer():
         timed.time_here = lambda *given: os.write(1, b"forged") and Timing("large", "copy", 0.5, 0.1, "GPU", "")
         gpu_process.main()
     """
-    message = wire.pack({"asked": "time", "exercise": "x", "log": {}, "seed": 1, "twist": ""})
+    message = gpu_lock.framed(wire.pack({"asked": "time", "exercise": "x", "log": {}, "seed": 1, "twist": ""}))
     command = [sys.executable, "-c", textwrap.dedent(fake)]
     done = subprocess.run(command, input=message, capture_output=True, cwd=sandbox.ROOT)
     assert wire.unpack(done.stdout)["gpu"] == "GPU" and b"forged" in done.stderr

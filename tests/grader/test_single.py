@@ -52,7 +52,7 @@ def test_one_notebook_is_judged_and_no_gradebook_touched(run, notebook):
 @pytest.mark.parametrize(
     "words, sentence",
     [
-        (("grade", "nowhere.ipynb"), "There is no notebook nowhere.ipynb."),
+        (("grade", "nowhere.ipynb"), "nowhere.ipynb does not exist."),
         (("report", UNIT), f"{UNIT} has not been graded yet"),
         (("kill-matrix", "99_none"), "There is no unit '99_none'."),
         (

@@ -4,12 +4,14 @@ import time
 
 import pytest
 import toy
+from messages import refuses
+from sentences import says
 
 import grader
 from course_lib.handin import files
 from course_lib.handin.statements import statements
 from grader.judging import submission
-from grader.judging.submission import Cell, Problem, Reading
+from grader.judging.submission import Cell, Reading
 from grader.reporting import sources
 
 DOUBLE, ROOT = toy.exercise("double", 10), toy.exercise("root", 4)
@@ -49,44 +51,44 @@ def write(path, cells, **notebook):
 @pytest.mark.parametrize(
     "content, sentence",
     [
-        (b"<html>", "does not read as JSON"),
-        (b"\xff\xfe\x00", "does not read as JSON"),
-        (b"[" * 100_000, "does not read as JSON"),
-        (b"1" * 10_000, "does not read as JSON"),
-        (b"", "does not read as JSON"),
-        (b"[]", "has no cells"),
-        (b'{"cells": {"a": 1}}', "has no cells"),
-        (b'{"cells": ' + b"[" + b"{}," * 3_000 + b"{}]}", "3001 cells"),
-        (b'{"cells": [{"cell_type": "code", "source": "' + b"x" * 1_100_000 + b'"}]}', "characters in its cells"),
+        (b"<html>", "no_json"),
+        (b"\xff\xfe\x00", "no_json"),
+        (b"[" * 100_000, "no_json"),
+        (b"1" * 10_000, "no_json"),
+        (b"", "no_json"),
+        (b"[]", "no_cells"),
+        (b'{"cells": {"a": 1}}', "no_cells"),
+        (b'{"cells": ' + b"[" + b"{}," * 3_000 + b"{}]}", "cells"),
+        (b'{"cells": [{"cell_type": "code", "source": "' + b"x" * 1_100_000 + b'"}]}', "characters"),
     ],
 )
 def test_what_is_not_a_notebook_is_refused_in_a_sentence(tmp_path, content, sentence):
     path = tmp_path / "a.ipynb"
     path.write_bytes(content)
-    with pytest.raises(Problem, match=sentence):
+    with refuses(f"handin.notebook.{sentence}"):
         submission.read(path, [DOUBLE]).answer(DOUBLE)
 
 
 def test_huge_linked_missing_and_special_files_are_refused(tmp_path):
     path = tmp_path / "unit" / "a.ipynb"
     path.parent.mkdir()
-    with pytest.raises(Problem, match=r"There is no notebook a.ipynb"):
+    with refuses("judging.file.missing", name="a.ipynb"):
         submission.load(path)
     with path.open("wb") as file:
         file.truncate(submission.MAX_FILE + 1)
-    with pytest.raises(Problem, match="100 MB; 100 are allowed"):
+    with refuses("handin.notebook.large", most=100):
         submission.load(path)
     os.remove(path)
     os.mkfifo(path)
-    with pytest.raises(Problem, match="not a regular file"):
+    with refuses("judging.file.irregular"):
         submission.load(path)
     os.remove(path)
     other = write(tmp_path / "other.ipynb", [{"cell_type": "code", "source": "def double(x): return 2 * x"}])
     path.symlink_to(other)
-    with pytest.raises(Problem, match="symbolic link"):
+    with refuses("judging.file.link"):
         submission.load(path)
     (tmp_path / "linked").symlink_to(path.parent)
-    with pytest.raises(Problem, match="symbolic link"):
+    with refuses("judging.file.link"):
         submission.load(tmp_path / "linked" / "a.ipynb")
 
 
@@ -157,14 +159,14 @@ def test_an_untouched_stub_yields_to_work_elsewhere():
 
 
 def test_missing_and_broken_solutions_are_named():
-    with pytest.raises(Problem, match="No code cell defines double"):
+    with refuses("handin.answer.undefined", name="double"):
         answer("x = 1")
-    with pytest.raises(Problem, match=r"The cell of double \(cell 1\) does not parse: line 2: expected"):
+    with refuses("handin.answer.cell_does_not_parse", name="double", cell=1):
         answer(code("def double(x):\nreturn 1", "toy-double"))
-    with pytest.raises(Problem, match="Cell 2, which seems to define double, does not parse: line 1"):
+    with refuses("handin.answer.other_cell_does_not_parse", name="double", cell=2):
         answer("1", "def double(x) return")
     for source in ("def double(x): return '\0'", "double = " + "(" * 5000, "double = " + "-" * 100_000 + "1"):
-        with pytest.raises(Problem, match="does not parse"):
+        with refuses("handin.answer.other_cell_does_not_parse", cell=1):
             answer(source)
 
 
@@ -208,9 +210,9 @@ def test_what_stands_below_a_check_was_not_judged_by_it():
 
 
 def test_check_cells_define_nothing_else():
-    with pytest.raises(Problem, match="No code cell defines double"):
+    with refuses("handin.answer.undefined", name="double"):
         answer(code("def double(x) return 6", "toy-double-check"))
-    with pytest.raises(Problem, match="No code cell defines double"):
+    with refuses("handin.answer.undefined", name="double"):
         answer(code("def double(x): return 6", "toy-root-check"))
     assert answer(code("helper = 1", "toy-root-check"), "def double(x): return helper").missing == ["helper"]
     edited = Reading(
@@ -449,7 +451,7 @@ def test_a_cell_that_touches_globals_by_name():
 def test_more_statements_than_a_notebook_has_are_refused_before_they_are_looked_at():
     assert value("a;" * (submission.MAX_STATEMENTS - 1), "def double(x): return 2") == 2
     for cells in (("a;" * 400_000,), ("a\n" * 1_500, "def double(x): return 2\n" + "b;" * 1_500)):
-        with pytest.raises(Problem, match="more than 2000 statements"):
+        with refuses("handin.notebook.statements", most=2000):
             answer(*cells)
 
 
@@ -462,10 +464,10 @@ def test_a_cell_that_seems_to_define_everything_gives_flags_that_can_be_read():
 
 def test_lines_lists_and_unreadable_files_are_refused(tmp_path):
     path = write(tmp_path / "a.ipynb", [{"cell_type": "code", "source": "a\n" * 30_000}])
-    with pytest.raises(Problem, match="30000 lines in its cells; 20000 are allowed"):
+    with refuses("handin.notebook.lines", lines=30_000, most=20_000):
         submission.load(path)
     path.write_bytes(b'{"cells": [' + b"[]," * 5_000_001 + b"[]]}")
-    with pytest.raises(Problem, match="lists and objects; 5000000 are allowed"):
+    with refuses("handin.notebook.lists", most=5_000_000):
         submission.load(path)
 
 
@@ -496,7 +498,7 @@ def test_what_is_nested_too_deeply_costs_itself_alone(tmp_path, deep):
     ]
     read = submission.read(write(tmp_path / "a.ipynb", cells), [DOUBLE, ROOT])
     assert read.answer(ROOT).cells == [("<cell 2>", "def root(x):\n    return x\n")]
-    assert DOUBLE.id in read.answers or "does not parse" in read.refused[DOUBLE.id]
+    assert DOUBLE.id in read.answers or says(read.refused[DOUBLE.id], "handin.answer.other_cell_does_not_parse")
 
 
 def test_a_notebook_that_ends_its_reader_is_refused_in_a_sentence(tmp_path, monkeypatch):
@@ -505,8 +507,8 @@ def test_a_notebook_that_ends_its_reader_is_refused_in_a_sentence(tmp_path, monk
         monkeypatch.setattr(submission, "load", costs)
         monkeypatch.setattr("grader.judging.bounded.SECONDS", 1.0)
         read = submission.read(path, [DOUBLE])
-        assert read.flags == [("", read.problem)] and "a.ipynb cannot be read within 1 seconds" in read.problem
-        with pytest.raises(Problem, match="cannot be read"):
+        assert read.flags == [("", read.problem)] and says(read.problem, "judging.file.too_much", name="a.ipynb")
+        with refuses("judging.file.too_much"):
             read.answer(DOUBLE)
 
 

@@ -6,7 +6,9 @@ import math
 
 import pytest
 import torch
+from messages import id_of, parameters
 from scripts import imported
+from sentences import says
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib import criteria
@@ -154,9 +156,11 @@ def test_rearranged_states_are_those_of_the_two_laws():
     assert torch.equal(m_a[:6], m_b[6:12]) and torch.equal(acc_b[:6], acc_a[6:12])
     assert A.oracles.any_order(list(A.oracles.merged(**given)), **given) == ""
     m, l, acc = A.oracles.merged(**given)
-    assert "a + b is not b + a" in A.oracles.any_order([m, torch.cat((2 * l[:6], l[6:])), acc], **given)
-    assert "(a + b) + c" in A.oracles.any_order([m, l, torch.cat((acc[:18], 2 * acc[18:]))], **given)
-    assert "three tensors" in A.oracles.any_order([m, l], **given)
+    commutes = A.oracles.any_order([m, torch.cat((2 * l[:6], l[6:])), acc], **given)
+    assert parameters(commutes, "attention.merge.differs")["law"].id == "attention.merge.commutes"
+    associates = A.oracles.any_order([m, l, torch.cat((acc[:18], 2 * acc[18:]))], **given)
+    assert parameters(associates, "attention.merge.differs")["law"].id == "attention.merge.associates"
+    assert says(A.oracles.any_order([m, l], **given), "attention.merge.no_state")
 
 
 # ------------------------------------------------------------------------------------------------ tiles
@@ -174,7 +178,9 @@ def test_right_tiles_says_which_program():
     assert "program 1" in said and "(1, 2); got (2, 2)" in said
     said = A.oracles.right_tiles([{"unsupported": "a tensor"}], programs=1, bm=2, bn=2, nq=2, nk=2)
     assert said.endswith("expected a pair of whole numbers (full, end), got a tensor")
-    assert "pair of whole numbers" in A.oracles.right_tiles([None, [1, 2]], programs=2, bm=2, bn=2, nq=4, nk=4)
+    assert says(
+        A.oracles.right_tiles([None, [1, 2]], programs=2, bm=2, bn=2, nq=4, nk=4), "attention.causal_tiles.no_pair"
+    )
 
 
 def test_no_tile_is_not_tiles_0_to_minus_1():
@@ -211,7 +217,7 @@ def test_products_for_skipped_tiles_are_told_with_the_tiles():
     case = next(c for c in A.tiled_attention.cases if c.name == "192 queries and keys, causal")
     evidence = Evidence(case.name, outputs=[[]], operations=[Operation("mm", [[48, 16], [16, 48]])] * 32)
     finding = A.criteria.Products(2, "skips").count([Trial(case, [case.arguments(1)], evidence)])
-    assert finding.seen == "32 products"
+    assert says(finding.seen, "attention.products.done", products=32)
     assert finding.expected.startswith(f"20 on {case.name}: in 10 of 16 tiles of 48 x 48")
 
 
@@ -307,42 +313,90 @@ def remark_on(entry: str, *patches: tuple[str, str]) -> str:
         (
             "attention",
             ("lse = torch.logsumexp(s, -1)", "lse = torch.exp(s).sum(-1).log()"),
-            "Subtract each row's maximum",
+            "attention.attention.no_maximum",
         ),
-        ("attention", ("torch.where(lse == -inf, 0, lse)", "lse"), "a query that sees nothing"),
-        ("attention", ("(D**-0.5 if scale is None else scale)", "D**-0.5"), "but the call gave another"),
+        ("attention", ("torch.where(lse == -inf, 0, lse)", "lse"), "attention.attention.nan_where_nothing_is_seen"),
+        (
+            "attention",
+            ("(D**-0.5 if scale is None else scale)", "D**-0.5"),
+            "attention.attention.ignores_the_scale_it_is_given",
+        ),
         (
             "merge",
             ("acc_a * alpha_a[..., None] + acc_b * alpha_b[..., None]", "acc_a + acc_b"),
-            "m and l are right, but acc is not",
+            "attention.merge.acc_is_not_corrected",
         ),
-        ("merge", ("m_a - base), torch.exp(m_b - base)", "base - m_a), torch.exp(base - m_b)"), "upside down"),
-        ("merge", ("torch.where(m == -inf, 0, m)", "m"), "-inf - -inf"),
-        ("tiled_attention", ("range(-(-Nq // bm))", "range(Nq // bm)"), "Memory that nobody wrote"),
-        ("tiled_attention", ("else -(-Nk // bn)", "else Nk // bn"), "leave out the last, short tile of keys"),
-        ("tiled_attention", ("torch.where(m == -inf, 0, m)[..., None]", "m[..., None]"), "-inf - -inf"),
-        ("tiled_attention", ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"), "aligned at the top left"),
-        ("tiled_attention", ("offs_n <= offs_m + Nk - Nq", "offs_n < offs_m + Nk - Nq"), "one key too few"),
-        ("tiled_attention", ("m + l.log()", "l.log()"), "lse lacks m"),
+        (
+            "merge",
+            ("m_a - base), torch.exp(m_b - base)", "base - m_a), torch.exp(base - m_b)"),
+            "attention.merge.upside_down",
+        ),
+        ("merge", ("torch.where(m == -inf, 0, m)", "m"), "attention.merge.nan_of_two_empty_states"),
+        (
+            "tiled_attention",
+            ("range(-(-Nq // bm))", "range(Nq // bm)"),
+            "attention.attention_backward.last_queries",
+        ),
+        (
+            "tiled_attention",
+            ("else -(-Nk // bn)", "else Nk // bn"),
+            "attention.tiled_attention.forgets_the_short_last_tile_of_keys",
+        ),
+        (
+            "tiled_attention",
+            ("torch.where(m == -inf, 0, m)[..., None]", "m[..., None]"),
+            "attention.tiled_attention.0_0_where_nothing_was_seen",
+        ),
+        (
+            "tiled_attention",
+            ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"),
+            "attention.attention.aligned_at_the_top_left",
+        ),
+        (
+            "tiled_attention",
+            ("offs_n <= offs_m + Nk - Nq", "offs_n < offs_m + Nk - Nq"),
+            "attention.tiled_attention.off_by_one",
+        ),
+        ("tiled_attention", ("m + l.log()", "l.log()"), "attention.tiled_attention.lse_without_the_maximum"),
         (
             "tiled_attention",
             (
                 "        m, l, acc = state\n",
                 "            state = *state[:2], state[2].to(q.dtype).float()\n        m, l, acc = state\n",
             ),
-            "You round acc",
+            "attention.tiled_attention.a_state_in_half_precision",
         ),
-        ("tiled_attention", ("acc / torch.where(l == 0, 1, l)[..., None]", "acc"), "Divide it by l"),
-        ("attention_backward", ("(dp - delta[..., i : i + B, None])", "dp"), "lack delta"),
-        ("attention_backward", ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m + Nq - Nk"), "shifted the other way"),
-        ("attention_backward", ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"), "aligned at the top left"),
-        ("attention_backward", ("torch.where(lse == -inf, 0, lse)", "lse"), "If a query sees nothing, its lse is -inf"),
-        ("attention_backward", ("dq[..., i : i + B, :] +=", "dq[..., i : i + B, :] ="), "Add each tile"),
-        ("flash_bytes", ("min(n, end * bn)", "end * bn"), "You count the last tile as a whole one"),
+        (
+            "tiled_attention",
+            ("acc / torch.where(l == 0, 1, l)[..., None]", "acc"),
+            "attention.tiled_attention.never_divides",
+        ),
+        ("attention_backward", ("(dp - delta[..., i : i + B, None])", "dp"), "attention.attention_backward.no_d"),
+        (
+            "attention_backward",
+            ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m + Nq - Nk"),
+            "attention.attention.shifted_the_other_way",
+        ),
+        (
+            "attention_backward",
+            ("offs_n <= offs_m + Nk - Nq", "offs_n <= offs_m"),
+            "attention.attention.aligned_at_the_top_left",
+        ),
+        (
+            "attention_backward",
+            ("torch.where(lse == -inf, 0, lse)", "lse"),
+            "attention.attention_backward.nan_where_nothing_is_seen",
+        ),
+        (
+            "attention_backward",
+            ("dq[..., i : i + B, :] +=", "dq[..., i : i + B, :] ="),
+            "attention.attention_backward.the_last_tile_alone",
+        ),
+        ("flash_bytes", ("min(n, end * bn)", "end * bn"), "attention.flash_bytes.whole_tiles_alone"),
     ],
 )
 def test_a_slip_gets_its_own_sentence(entry, patch, words):
-    assert words in remark_on(entry, patch)
+    assert id_of(remark_on(entry, patch)) == words
 
 
 def test_a_large_negative_number_for_a_mask_is_named():
@@ -357,8 +411,9 @@ def test_without_a_maximum_nothing_is_said_of_infinities_subtracted():
 
 def test_p_masked_with_minus_infinity_is_not_a_query_that_sees_nothing():
     masked = "            if causal:\n                p = torch.where(offs_n <= offs_m + Nk - Nq, p, -inf)\n"
-    assert "or with 0 in p" in remark_on(
-        "attention_backward", ("            dp = doi", f"{masked}            dp = doi")
+    assert says(
+        remark_on("attention_backward", ("            dp = doi", f"{masked}            dp = doi")),
+        "attention.attention_backward.nan_under_the_mask",
     )
 
 

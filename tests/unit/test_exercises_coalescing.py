@@ -4,6 +4,8 @@ import math
 
 import pytest
 import torch
+from messages import id_of
+from sentences import says
 
 from course_lib.evidence import Evidence
 from course_lib.exercise import Trial
@@ -43,15 +45,15 @@ def test_a_row_stride_that_is_larger_than_needed_still_starts_sectors(answered, 
     [
         (1024, ""),
         (1024.0, ""),
-        (1000, "too small"),
-        (1 << 20, "at most 65,536"),
-        (1001.5, "with //"),
-        ("8", "whole number"),
+        (1000, "coalescing.padded_stride.too_small"),
+        (1 << 20, "coalescing.padded_stride.too_large"),
+        (1001.5, "coalescing.padded_stride.not_whole"),
+        ("8", "coalescing.padded_stride.no_stride"),
     ],
 )
 def test_what_a_row_stride_is_refused_for(output, says):
     said = C.oracles.starts_sectors(output, 1001, 4)
-    assert says in said and bool(says) == bool(said)
+    assert id_of(said) == says
 
 
 def test_an_efficiency_computed_in_float32_is_right(answered):
@@ -71,4 +73,4 @@ def test_an_efficiency_that_calls_the_stub_before_it_is_asked_about_that():
     from course_lib import checking
 
     verdict = checking.verdict(C.strided_efficiency, lambda stride, itemsize: itemsize / None, seed=1)
-    assert verdict.points == 0 and verdict.remark.startswith("If you call sectors_touched: is it solved?")
+    assert verdict.points == 0 and says(verdict.remark, "coalescing.strided_efficiency.unsolved")

@@ -7,7 +7,9 @@ import math
 
 import pytest
 import torch
+from messages import id_of
 from sampling import first_ones
+from sentences import says
 from stopped import raised, refused
 
 from course_lib import criteria
@@ -192,29 +194,29 @@ def slipping(exercise, wrong):
 @pytest.mark.parametrize(
     "wrong, word",
     [
-        (B.mistakes.scaled(-1), "lacks the factor scale"),
-        (B.mistakes.scaled(1), "the factor scale twice"),
-        (B.mistakes.by_the_formula(minus=0.0), "lacks delta"),
+        (B.mistakes.scaled(-1), "flash_backward.sums.no_scale"),
+        (B.mistakes.scaled(1), "flash_backward.sums.scaled_twice"),
+        (B.mistakes.by_the_formula(minus=0.0), "flash_backward.sums.no_delta"),
         (lambda **_: None, ""),
     ],
 )
 def test_slips_are_named(exercise, wrong, word):
     said = remark(exercise, slipping(exercise, wrong))
-    assert word in said and bool(word) == bool(said)
+    assert id_of(said) == word
 
 
 @pytest.mark.parametrize("exercise", [B.dkdv, B.dq], ids=lambda e: e.entry)
 @pytest.mark.parametrize(
     "edge, word",
     [
-        (lambda nq, nk: 0, "aligned at the top left"),
-        (lambda nq, nk: nk, "without the causal mask"),
-        (lambda nq, nk: nk - nq - 1, "one key too few"),
-        (lambda nq, nk: nk - nq + 1, "one key too many"),
+        (lambda nq, nk: 0, "attention.attention.aligned_at_the_top_left"),
+        (lambda nq, nk: nk, "flash_backward.sums.no_mask"),
+        (lambda nq, nk: nk - nq - 1, "flash_backward.dkdv.off_by_one"),
+        (lambda nq, nk: nk - nq + 1, "flash_backward.sums.one_key_more"),
     ],
 )
 def test_masks_that_lie_elsewhere_are_named(exercise, edge, word):
-    assert word in remark(exercise, slipping(exercise, B.mistakes.by_the_formula(edge)))
+    assert id_of(remark(exercise, slipping(exercise, B.mistakes.by_the_formula(edge)))) == word
 
 
 @pytest.mark.parametrize("exercise", [B.dkdv, B.flash_attention], ids=lambda e: e.entry)
@@ -223,7 +225,7 @@ def test_a_swap_is_named(exercise):
         dq, dk, dv = B.oracles.gradients(**given)
         return dq, dv, dk
 
-    assert remark(exercise, slipping(exercise, swapped)) == "dk and dv are swapped."
+    assert says(remark(exercise, slipping(exercise, swapped)), "flash_backward.dkdv.dk_and_dv_swapped")
 
 
 def test_the_formula_without_a_slip_is_autograds():
@@ -244,15 +246,18 @@ def test_too_few_gradients_are_told_without_further_ado():
 @pytest.mark.parametrize(
     "error, word",
     [
-        ("returned an incorrect number of gradients (expected 4, got 1)", "returns nothing, or only one gradient"),
-        ("backward() takes 2 positional arguments but 3 were given", "Return o alone"),
+        (
+            "returned an incorrect number of gradients (expected 4, got 1)",
+            "flash_backward.flash_attention.one_gradient",
+        ),
+        ("backward() takes 2 positional arguments but 3 were given", "flash_backward.flash_attention.two_results"),
     ],
 )
 def test_what_backward_returns_is_named(error, word):
     trials = [
         Trial(case, [case.arguments(1)], Evidence(case.name, **raised(error))) for case in B.flash_attention.cases[:1]
     ]
-    assert word in criteria.judge(B.flash_attention, trials).remark
+    assert id_of(criteria.judge(B.flash_attention, trials).remark) == word
 
 
 def kernel_of(exp=torch.exp, axis: int = -1, rows=("lse", "delta"), last: bool = False, turned: bool = False):
@@ -304,8 +309,8 @@ def test_tf32_is_named_whichever_products_are_in_it(exercise, products):
             return [right[("dq", "dk", "dv").index(name)] for name in names]
         return [B.mistakes.with_tf32(name)(**call)[products] for name in names]
 
-    assert "TF32" in remark(exercise, tf32, tf32=True)
-    assert "TF32" not in remark(exercise, tf32)  # each dot says "ieee"
+    assert remark(exercise, tf32, tf32=True).id == "criteria.kind.tf32"
+    assert id_of(remark(exercise, tf32)) != "criteria.kind.tf32"  # each dot says "ieee"
 
 
 def test_a_nan_is_laid_to_queries_that_see_nothing_only_where_there_are_some():
@@ -337,9 +342,7 @@ def test_a_result_of_another_shape_is_not_called_unstored():
     trial = criteria.GradedTrial(
         ragged, [arguments], Evidence(ragged.name, outputs=[list(like_q(**arguments))]), B.dkdv
     )
-    assert B.mistakes.handed_q([trial]) == (
-        "dk has the shape of q, but it is the gradient of k. Allocate it with torch.empty_like(k)."
-    )
+    assert says(B.mistakes.handed_q([trial]), "flash_backward.dkdv.handed_q", name="dk", like="k")
     assert unstored([trial]) == ""
 
 
@@ -354,18 +357,18 @@ def test_swapped_heads_of_delta_are_named():
         trials.append(
             criteria.GradedTrial(case, [arguments], Evidence(case.name, outputs=[swapped(**arguments)]), B.delta)
         )
-    assert B.mistakes.SWAPPED_HEADS(trials).startswith("Batches and heads are swapped")
+    assert says(B.mistakes.SWAPPED_HEADS(trials), "flash_backward.delta.batches_and_heads_swapped")
 
 
 @pytest.mark.parametrize(
     "evidence, word",
     [
-        (raised("view size is not compatible with input tensor's size"), "gives a view of each"),
-        (refused("clone"), ".contiguous() does that"),
-        (raised("list index out of range", "IndexError"), "four strides"),
+        (raised("view size is not compatible with input tensor's size"), "flash.flash_attention_forward.views"),
+        (refused("clone"), "flash.flash_attention_forward.makes_copies"),
+        (raised("list index out of range", "IndexError"), "flash_backward.flash_attention.four_strides"),
         (
             {"faults": [Fault("race", "two programs", between="stores")], "outputs": [torch.zeros(2, 2, 64)]},
-            "Two programs store",
+            "flash.flash_attention_forward.one_batch_alone",
         ),
     ],
 )
@@ -373,7 +376,7 @@ def test_swapped_heads_of_delta_are_named():
 def test_what_stops_a_kernel_is_named(exercise, evidence, word):
     case = exercise.cases[0]
     trials = [criteria.GradedTrial(case, [case.arguments(1)], Evidence(case.name, **evidence), exercise)]
-    assert word in next(said for mistake in exercise.mistakes if (said := mistake(trials)))
+    assert id_of(next(said for mistake in exercise.mistakes if (said := mistake(trials)))) == word
 
 
 @pytest.mark.parametrize("exercise", [B.dkdv, B.dq], ids=lambda e: e.entry)
@@ -442,7 +445,7 @@ def test_more_or_less_is_not(saved, seen):
 
 
 def test_a_result_that_is_made_in_backward_keeps_nothing():
-    assert halves(ready=[]).seen == "no forward half that ends with its result"
+    assert says(halves(ready=[]).seen, "criteria.saves.no_forward")
 
 
 # ------------------------------------------------------------------------------------------------ the slow forward
@@ -461,8 +464,8 @@ def test_torch_in_forward_passes_the_gate_and_in_backward_does_not():
         return gate.judge(B.flash_attention, [Trial(case, [arguments], evidence)])
 
     assert judged(["bmm", "exp", "bmm"], written).passed
-    assert "no kernel of the backward half writes dv" in judged([], written[:2]).seen
-    assert "torch multiplies" in judged(["bmm"] * 5, written).seen
+    assert says(judged([], written[:2]).seen, "flash_backward.kernels_made_the_gradients.not_written")
+    assert says(judged(["bmm"] * 5, written).seen, "flash_backward.kernels_made_the_gradients.torch_multiplies")
 
 
 def B_footprint(tensor: str):
@@ -492,7 +495,9 @@ def test_the_longest_fits_and_one_more_does_not(case):
 
 @pytest.mark.parametrize("output", [None, 1.0, -1, True, "9"])
 def test_what_is_no_number_of_tokens_is_named(output):
-    assert "whole number of tokens" in B.memory.fits(output, **B.longest_context.cases[0].arguments(0))
+    assert says(
+        B.memory.fits(output, **B.longest_context.cases[0].arguments(0)), "flash_backward.longest_context.no_number"
+    )
 
 
 def test_an_exercise_of_nothing_is_judged():

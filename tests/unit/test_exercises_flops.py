@@ -7,6 +7,8 @@ import statistics
 
 import pytest
 import torch
+from messages import parameters
+from sentences import says
 
 from course_lib.evidence import Evidence
 from course_lib.exercise import Trial
@@ -60,10 +62,10 @@ def test_properties_accept_the_right_number_alone(problem, right, wrongs, argume
 
 def test_an_answer_of_a_wrong_kind_is_told_in_words():
     tensor = {"unsupported": "a tensor"}
-    assert flops.oracles.gives_back_the_flops(tensor, (10, 4)) == "expected a number, got a tensor"
-    assert flops.oracles.gives_back_the_flops("2.5", (10, 4)) == "expected a number, got '2.5', a string"
-    assert (
-        flops.oracles.just_fits([tensor, "2"], 2, 10, 3) == "expected a whole number of parameters, got [a tensor, '2']"
+    assert says(flops.oracles.gives_back_the_flops(tensor, (10, 4)), "criteria.result.number", got="a tensor")
+    assert says(flops.oracles.gives_back_the_flops("2.5", (10, 4)), "criteria.result.number", got="'2.5', a string")
+    assert says(
+        flops.oracles.just_fits([tensor, "2"], 2, 10, 3), "flops.largest_model.no_number", got="[a tensor, '2']"
     )
     assert flops.oracles.just_fits([0] * 1000, 2, 10, 3).endswith("0, 0, ...")
 
@@ -169,9 +171,11 @@ def test_one_head_has_one_length():
 
 
 def test_what_does_not_fit_is_told_with_its_numbers():
-    assert "6 parameters of 4 bytes take 24" in flops.oracles.just_fits(6, 2, 10, 4)
+    fits = parameters(flops.oracles.just_fits(6, 2, 10, 4), "flops.largest_model.too_large")
+    assert (fits["parameters"], fits["bytes"], fits["room"]) == (6, 24, 20)
     run = dict(parameters=70e9, tokens=15e12, gpus=1024, peak_flops=9e14, mfu=0.5)
-    assert "1024 GPUs of 9e+14 FLOP/s at an MFU of 0.5" in flops.oracles.delivers(1.0, **run)
+    delivers = flops.oracles.delivers(1.0, **run)
+    assert parameters(delivers, "flops.training_days.cluster") == {"gpus": 1024, "peak_flops": 9e14, "mfu": 0.5}
 
 
 @pytest.mark.parametrize(

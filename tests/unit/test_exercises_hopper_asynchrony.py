@@ -7,6 +7,7 @@ import re
 
 import pytest
 import torch
+from sentences import says
 
 from course_lib import figures
 from course_lib.criteria import judge
@@ -231,7 +232,7 @@ def test_remarks_on_holders():
     def turned(**arguments):
         return gluon_exercises.holding(**arguments | {"order": arguments["order"][::-1]})
 
-    assert "order[0] is the axis" in remark_on("sm.holder", turned)
+    assert says(remark_on("sm.holder", turned), "sm.holder.axes_swapped")
     assert remark_on("sm.holder", gluon_exercises.holding) == ""
 
 

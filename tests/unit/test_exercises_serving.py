@@ -7,6 +7,7 @@ import math
 
 import pytest
 import torch
+from sentences import says
 from torch.nn.functional import scaled_dot_product_attention
 
 from course_lib import trace
@@ -233,4 +234,4 @@ def test_a_gradient_of_none_is_no_return_that_is_missing():
     exercise = find("training.operator_norm")
     verdict = judge(exercise, observe(exercise, load(answer(exercise.id, source), exercise.entry), 1))
     assert [f.seen for f in verdict.findings if f.lost] == ["result 3 of 3: None, and the others are not"]
-    assert "The weight has no gradient" in verdict.remark
+    assert says(verdict.remark, "training.operator_norm.none_for_the_weight")

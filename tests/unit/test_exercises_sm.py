@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import triton
+from sentences import says
 
 from course_lib import trace
 from course_lib.criteria import judge
@@ -169,10 +170,10 @@ def lists(grid_m: int, grid_n: int, sms: int, group: int = 8):
 def test_a_tile_that_is_missing_or_done_twice_is_told():
     right = lists(6, 5, 4)
     assert walks.is_dealt(right, 6, 5, 4) == ""
-    assert "tiles have no program" in walks.is_dealt([*right[:3], right[3][:-1]], 6, 5, 4)
-    assert "both get tile" in walks.is_dealt([right[0], right[0], *right[2:]], 6, 5, 4)
+    assert says(walks.is_dealt([*right[:3], right[3][:-1]], 6, 5, 4), "sm.persistent_order.missing")
+    assert says(walks.is_dealt([right[0], right[0], *right[2:]], 6, 5, 4), "sm.persistent_order.twice")
     assert "outside" in walks.is_dealt([[[6, 0]], *right[1:]], 6, 5, 4)
-    assert "not a pair" in walks.is_dealt([[[0, 0.0]], *right[1:]], 6, 5, 4)
+    assert says(walks.is_dealt([[[0, 0.0]], *right[1:]], 6, 5, 4), "sm.persistent_order.no_tile")
     uneven = [right[0] + right[1][:2], right[1][2:], *right[2:]]
     assert "8 are enough" in walks.is_dealt(uneven, 6, 5, 4)
 
@@ -195,7 +196,7 @@ def test_shares_of_steps():
     assert walks.covers(pieces, 2, 3, 2) == walks.is_in_few_pieces(pieces, 2, 3, 2) == ""
     assert "4 steps, and the mean is 3.0" in walks.is_balanced(pieces, 2, 3, 2)
     assert "step 0 of tile 1 is done 0 times" in walks.covers([[[0, 0, 3]], [[1, 1, 3]]], 2, 3, 2)
-    assert "no piece" in walks.covers([[[0, 0, 4]], []], 2, 3, 2)
+    assert says(walks.covers([[[0, 0, 4]], []], 2, 3, 2), "sm.balanced_walk.outside")
     single = [[[tile, k, k + 1] for k in range(3)] for tile in range(2)]
     assert "6 pieces, but 3 are enough" in walks.is_in_few_pieces(single, 2, 3, 2)
 

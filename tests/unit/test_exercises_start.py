@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import triton
+from sentences import says
 from stopped import raised
 
 from course_lib.evidence import Evidence
@@ -165,5 +166,5 @@ def test_what_is_said_of_a_kernel_and_its_grid_is_so(spoiled, exercise, patches,
 
 def test_a_launch_without_a_grid_is_named():
     stopped = raised("Cannot call @triton.jit'd outside of the scope of a kernel")
-    assert "square brackets" in start.WITHOUT_A_GRID([kernel_trial(torch.ones(1), **stopped)])
+    assert says(start.WITHOUT_A_GRID([kernel_trial(torch.ones(1), **stopped)]), "start.kernel.no_grid")
     assert start.WITHOUT_A_GRID([kernel_trial(torch.ones(1), **raised("", "TypeError"))]) == ""

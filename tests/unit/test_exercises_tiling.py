@@ -7,6 +7,8 @@ import random
 
 import pytest
 import torch
+from messages import id_of
+from sentences import says
 
 from course_lib import checking, criteria
 from course_lib.evidence import Evidence
@@ -232,7 +234,7 @@ def test_rank_correlation(x, y, rho):
 def test_best_tiles():
     assert T.oracles.fits_and_moves_least([128, 256], 4096, 4096, 4096, 227 << 10) == ""
     assert T.oracles.fits_and_moves_least([256, 128], 4096, 4096, 4096, 227 << 10) == ""
-    assert "does not fit" in T.oracles.fits_and_moves_least([256, 256], 4096, 4096, 4096, 1 << 30)
+    assert says(T.oracles.fits_and_moves_least([256, 256], 4096, 4096, 4096, 1 << 30), "tiling.best_tile.does_not_fit")
     assert "1.33 times" in T.oracles.fits_and_moves_least([128, 128], 4096, 4096, 4096, 227 << 10)
     for odd in (None, [128], [128.0, 256], [100, 100]):
         assert T.oracles.fits_and_moves_least(odd, 4096, 4096, 4096, 227 << 10)
@@ -294,10 +296,18 @@ def test_an_order_is_asked_for_every_program():
 @pytest.mark.parametrize(
     "exercise, answer, word",
     [
-        (T.tiles_and_waves, lambda m, n, bm, bn, sms: [math.ceil(m * n / (bm * bn)), 1], "You divided the area"),
-        (T.pad_to_multiple, lambda n, multiple: (n // multiple + 1) * multiple, "already"),
-        (T.grouped_order, lambda grid_m, grid_n, **_: row_major(grid_m, grid_n).tolist(), "row order"),
-        (T.matmul_bytes, lambda **size: T.oracles.traced(**size).loads.bytes, "bytes loaded"),
+        (
+            T.tiles_and_waves,
+            lambda m, n, bm, bn, sms: [math.ceil(m * n / (bm * bn)), 1],
+            "tiling.tiles_and_waves.by_area",
+        ),
+        (T.pad_to_multiple, lambda n, multiple: (n // multiple + 1) * multiple, "tiling.pad_to_multiple.one_too_many"),
+        (
+            T.grouped_order,
+            lambda grid_m, grid_n, **_: row_major(grid_m, grid_n).tolist(),
+            "tiling.grouped_order.row_order",
+        ),
+        (T.matmul_bytes, lambda **size: T.oracles.traced(**size).loads.bytes, "tiling.matmul_bytes.forgets_the_result"),
     ],
     ids=lambda value: getattr(value, "id", ""),
 )
@@ -306,4 +316,4 @@ def test_typical_mistakes_are_recognised(exercise, answer, word):
     for case in exercise.cases:
         arguments = case.arguments(1)
         trials.append(Trial(case, [arguments], Evidence(case.name, outputs=[answer(**arguments)])))
-    assert word in next(filter(None, (look(trials) for look in exercise.mistakes)))
+    assert id_of(next(filter(None, (look(trials) for look in exercise.mistakes)))) == word

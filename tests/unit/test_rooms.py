@@ -33,7 +33,7 @@ FLOORS = {
         {"gradebook"},
         {"judging"},
         {"child"},
-        {"disk", "nbgrader_config", "published"},
+        {"catalogue", "disk", "nbgrader_config", "published"},
     ],
     "strides": [{"__main__"}, {"check", "completion", "lab", "tutor", "work_log"}, {"handout", "seen", "startup"}],
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import CostCriterion, of_group
 from course_lib.exercise import Exercise, Finding, Trial
 from course_lib.exercises.attention.oracles import seen
@@ -34,7 +35,7 @@ class LargestBuffer(CostCriterion):
     limit: the arguments -> bytes. longest: the arguments -> the longest side that a matrix product may have.
     """
 
-    missed = "buffers that are too large"
+    missed = say("criteria.buffers.missed")
     limit: Callable[..., float]
     points: float
     title: str
@@ -49,25 +50,25 @@ class LargestBuffer(CostCriterion):
         for trial in group:
             largest, limit = trial.evidence.largest_buffer, self.limit(**trial.inputs[-1])
             if largest >= limit:
-                expected = f"less than {limit:,.0f} bytes on {trial.case.name}"
-                return self.lost(f"a tensor of {largest:,} bytes", expected=expected)
+                expected = say("criteria.buffers.less", limit=limit, case=trial.case.name)
+                return self.lost(say("attention.largest_buffer.bytes", bytes=largest), expected=expected)
             if self.longest is None:
                 continue
             longest = self.longest(**trial.inputs[-1])
             for op in _products(trial):
                 if max(op.sides) > longest:
                     M, K, N = op.sides
-                    expected = f"no side longer than {longest} on {trial.case.name}"
-                    return self.lost(f"a product of {M} x {K} and {K} x {N}", expected=expected)
+                    expected = say("attention.largest_buffer.no_side", longest=longest, case=trial.case.name)
+                    return self.lost(say("attention.largest_buffer.product", M=M, K=K, N=N), expected=expected)
         largest = max(t.evidence.largest_buffer for t in group)
-        return self.earned(f"at most {largest:,} bytes at once")
+        return self.earned(say("attention.largest_buffer.at_most", bytes=largest))
 
 
 @dataclass
 class Products(CostCriterion):
     """Two of torch's matrix products for each tile of scores in which some query sees a key, and no larger products."""
 
-    missed = "too many products, or too few"
+    missed = say("criteria.products.missed")
     points: float
     title: str
     group: str = "performance"
@@ -78,17 +79,18 @@ class Products(CostCriterion):
             done, flops = len(_products(trial)), sum(op.product_flops for op in _products(trial))
             visited, tiles = visited_tiles(**given)
             allowed = 2 * visited
-            who = f"in {visited} of {tiles} tiles of {given['bm']} x {given['bn']} some query sees a key"
+            who = say("attention.products.visited", visited=visited, tiles=tiles, bm=given["bm"], bn=given["bn"])
             if done > allowed:
-                return self.lost(f"{done} products", expected=f"{allowed} on {trial.case.name}: {who}")
+                expected = say("attention.products.expected", products=allowed, case=trial.case.name, who=who)
+                return self.lost(say("attention.products.done", products=done), expected=expected)
             least, most = least_and_most_flops(**given)
             if flops > most:
-                expected = f"at most {most:,} on {trial.case.name}: {who}"
-                return self.lost(f"{flops:,} FLOPs in {done} products", expected=expected)
+                expected = say("attention.products.at_most", flops=most, case=trial.case.name, who=who)
+                return self.lost(say("attention.products.flops", flops=flops, products=done), expected=expected)
             if flops < least:
-                expected = f"at least {least:,} on {trial.case.name}, of tiles multiplied with @"
-                return self.lost(f"{flops:,} FLOPs in {done} products", expected=expected)
-        return self.earned(f"{done} products, {allowed} allowed")
+                expected = say("attention.products.at_least", flops=least, case=trial.case.name)
+                return self.lost(say("attention.products.flops", flops=flops, products=done), expected=expected)
+        return self.earned(say("attention.products.allowed", products=done, allowed=allowed))
 
 
 def _products(trial: Trial) -> list[Operation]:

@@ -79,7 +79,7 @@ claims = Exercise(
     lines=10,
     cases=[fixed("ten claims", "plain")],
     oracle=claims_checked,
-    criteria=[Truths(4, "true and false claims told apart"), Numbers(1, "pairs and queries, counted")],
+    criteria=[Truths(4, say("attention.claims.title_truths")), Numbers(1, say("attention.claims.title_numbers"))],
 )
 
 
@@ -110,16 +110,12 @@ rotary = Exercise(
     allows=TENSORS | operations("cos sin repeat_interleave flip roll exp2"),
     gates=[Correct("plain")],
     criteria=[
-        Correct("shapes", 1, "leading dimensions, any even D"),
-        Correct("anywhere", 2, "positions up to 30,000, in any order"),
-        Correct("half", 2, "half precision in and out, angles in float32"),
+        Correct("shapes", 1, say("attention.rotary.title_shapes")),
+        Correct("anywhere", 2, say("attention.rotary.title_anywhere")),
+        Correct("half", 2, say("attention.rotary.title_half")),
     ],
     mistakes=[
-        Misconception(
-            halves,
-            say("attention.rotary.halves_as_pairs"),
-            rotated,
-        ),
+        Misconception(halves, say("attention.rotary.halves_as_pairs"), rotated),
         Misconception(
             lambda x, positions, **_: rotated(x, -positions),
             say("attention.rotary.the_other_way_round"),
@@ -157,11 +153,11 @@ attention = Exercise(
     allows=ATTENTION,
     gates=[Correct("plain")],
     criteria=[
-        Correct("ragged", 1, "any shape, any scale"),
-        Correct("causal", 2, "causal, Nq != Nk too"),
-        Correct("nothing", 1, "queries that see no key"),
-        Correct("hard", 1, "scores far from 0"),
-        Correct("half", 1, "half precision in and out, float32 inside"),
+        Correct("ragged", 1, say("attention.attention.title_ragged")),
+        Correct("causal", 2, say("attention.attention.title_causal")),
+        Correct("nothing", 1, say("attention.attention.title_nothing")),
+        Correct("hard", 1, say("attention.attention.title_hard")),
+        Correct("half", 1, say("attention.attention.title_half")),
     ],
     mistakes=[
         UNSCALED,
@@ -169,11 +165,7 @@ attention = Exercise(
         TOP_LEFT,
         *FORMULA_SLIPS,
         *NO_MAXIMUM,
-        has_nan(
-            ["nothing"],
-            say("attention.attention.nan_where_nothing_is_seen"),
-            each_sees_a_key,
-        ),
+        has_nan(["nothing"], say("attention.attention.nan_where_nothing_is_seen"), each_sees_a_key),
     ],
 )
 
@@ -212,26 +204,20 @@ backward = Exercise(
     allows=ATTENTION,
     gates=[Correct("plain")],
     criteria=[
-        Correct("ragged", 2, "ragged sizes, leading dimensions"),
-        Correct("causal", 2, "causal, Nq != Nk too"),
-        Correct("nothing", 1, "queries that see no key"),
-        Correct("hard", 3, "large, rising and low scores"),
-        Correct("half", 2, "half precision in and out, float32 inside"),
-        LargestBuffer(lambda q, k, **_: q.shape[-2] * k.shape[-2], 2, "never Nq x Nk"),
+        Correct("ragged", 2, say("attention.attention_backward.title_ragged")),
+        Correct("causal", 2, say("attention.attention_backward.title_causal")),
+        Correct("nothing", 1, say("attention.attention_backward.title_nothing")),
+        Correct("hard", 3, say("attention.attention_backward.title_hard")),
+        Correct("half", 2, say("attention.attention_backward.title_half")),
+        LargestBuffer(
+            lambda q, k, **_: q.shape[-2] * k.shape[-2], 2, say("attention.attention_backward.title_largest_buffer")
+        ),
     ],
     mistakes=[
         starts_from_empty,
         A_SECOND_SOFTMAX,
-        has_nan(
-            ["causal"],
-            "There is NaN under the causal mask, though each query sees a key. Mask with -inf in s, before exp, or with 0 in p, after it.",
-            no_infinities,
-        ),
-        has_nan(
-            ["nothing"],
-            say("attention.attention_backward.nan_where_nothing_is_seen"),
-            each_sees_a_key,
-        ),
+        has_nan(["causal"], say("attention.attention_backward.nan_under_the_mask"), no_infinities),
+        has_nan(["nothing"], say("attention.attention_backward.nan_where_nothing_is_seen"), each_sees_a_key),
         *CHAIN_RULE,
         no_scale_on_the_way_back,
     ],

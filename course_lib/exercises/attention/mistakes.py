@@ -105,7 +105,7 @@ def starts_from_empty(trials: Sequence[GradedTrial]) -> str:
             if isinstance(out, list) and len(out) == 3 and all(isinstance(x, torch.Tensor) for x in out):
                 empty = [name for name, x in zip(("dq", "dk", "dv"), out, strict=True) if bool(x.isnan().all())]
                 if empty and not all(nan_in(x) for x in out):
-                    return f"All of {' and '.join(empty)} is NaN. Do you add to torch.empty? Memory that nobody wrote shows as NaN here."
+                    return say("attention.attention_backward.starts_from_empty", gradients=[*empty])
     return ""
 
 
@@ -338,30 +338,19 @@ def no_scale_on_the_way_back(trials: Sequence[GradedTrial]) -> str:
                 if is_closer_to(found, factor * expected, expected)
             ]
             if lacks:
-                verb = "lacks" if len(lacks) == 1 else "lack"
-                return f"{' and '.join(lacks)} {verb} the factor scale. s = scale * q @ k.mT, so the derivatives of s by q and k have it."
+                return say("attention.attention_backward.no_scale", gradients=lacks, one=len(lacks))
     return ""
 
 
 AT_THE_TOP_LEFT = say("attention.attention.aligned_at_the_top_left")
-THE_OTHER_WAY = "The mask is shifted the other way: it needs Nk - Nq, not Nq - Nk."
+THE_OTHER_WAY = say("attention.attention.shifted_the_other_way")
 TOP_LEFT = Misconception(top_left, AT_THE_TOP_LEFT, each=True)
 WITHOUT_SCALE = say("attention.attention.no_scale")
 WITHOUT_MASK = say("attention.attention.no_mask")
 UNSCALED = Misconception(unscaled, WITHOUT_SCALE)
 UNMASKED = Misconception(all_keys, WITHOUT_MASK, each=True)  # in one case it could be one tile
-NO_MAXIMUM = [
-    Misconception(
-        overflowing,
-        say("attention.attention.no_maximum"),
-        place=place,
-    )
-    for place in (0, 1)
-]
-LAST_QUERIES = (
-    "Only the last tile of queries, which is short, holds NaN. Memory that nobody wrote shows as NaN here. Does the loop round up, "
-    "-(-Nq // bm)?"
-)
+NO_MAXIMUM = [Misconception(overflowing, say("attention.attention.no_maximum"), place=place) for place in (0, 1)]
+LAST_QUERIES = say("attention.attention_backward.last_queries")
 
 FORMULA_SLIPS = [
     Misconception(
@@ -376,72 +365,37 @@ FORMULA_SLIPS = [
         ),
         say("attention.attention.a_softmax_along_the_queries"),
     ),
-    Misconception(
-        mean_of_all,
-        say("attention.attention.equal_weights_where_nothing_is_seen"),
-    ),
+    Misconception(mean_of_all, say("attention.attention.equal_weights_where_nothing_is_seen")),
 ]
 WALKS = [
     Misconception(walked(divided=False), say("attention.tiled_attention.never_divides")),
-    Misconception(
-        walked(acc_too=False),
-        say("attention.tiled_attention.acc_is_not_rescaled"),
-    ),
-    Misconception(
-        walked(l_too=False),
-        say("attention.tiled_attention.l_is_not_rescaled"),
-    ),
+    Misconception(walked(acc_too=False), say("attention.tiled_attention.acc_is_not_rescaled")),
+    Misconception(walked(l_too=False), say("attention.tiled_attention.l_is_not_rescaled")),
     Misconception(walked(False, False), say("attention.tiled_attention.no_rescaling")),
-    Misconception(
-        walked(rounded=True),
-        say("attention.tiled_attention.a_state_in_half_precision"),
-    ),
+    Misconception(walked(rounded=True), say("attention.tiled_attention.a_state_in_half_precision")),
     Misconception(walked(), say("attention.tiled_attention.lse_without_the_maximum"), place=1),
 ]
 LAST_KEYS = Misconception(whole_tiles, say("attention.tiled_attention.forgets_the_short_last_tile_of_keys"), each=True)
-UNDERFLOW = Misconception(
-    underflowing,
-    say("attention.tiled_attention.m_starts_at_0"),
-)
+UNDERFLOW = Misconception(underflowing, say("attention.tiled_attention.m_starts_at_0"))
 MASKS = [
     *masks(lambda i, j, shift, bm: j <= i - shift, THE_OTHER_WAY),
     *(
         Misconception(more_keys_than_queries(masked_by(lambda i, j, shift, bm: j <= i, tiles)), AT_THE_TOP_LEFT)
         for tiles in (False, True)
     ),
-    *masks(
-        lambda i, j, shift, bm: j <= i % bm + shift,
-        say("attention.tiled_attention.a_query_s_number_in_its_tile"),
-    ),
+    *masks(lambda i, j, shift, bm: j <= i % bm + shift, say("attention.tiled_attention.a_query_s_number_in_its_tile")),
     *masks(lambda i, j, shift, bm: j < i + shift, say("attention.tiled_attention.off_by_one")),
     *masks(lambda i, j, shift, bm: j <= i + shift + 1, say("attention.tiled_attention.sees_one_key_more")),
     *masks(lambda i, j, shift, bm: j > -1, say("attention.tiled_attention.no_mask_in_a_tile"), [True]),
 ]
 MERGES = [
-    Misconception(
-        without_a_maximum,
-        say("attention.merge.absolute_exponentials"),
-        merged,
-        1,
-    ),
+    Misconception(without_a_maximum, say("attention.merge.absolute_exponentials"), merged, 1),
     *(
-        Misconception(
-            state_by(l=turned),
-            say("attention.merge.upside_down"),
-            merged,
-            1,
-            each=True,
-        )
+        Misconception(state_by(l=turned), say("attention.merge.upside_down"), merged, 1, each=True)
         for turned in UPSIDE_DOWN
     ),
     *(
-        Misconception(
-            state_by(l=added),
-            f"{who} is relative to its own maximum, so multiply it by its factor: exp(m_a - m) for a, exp(m_b - m) for b.",
-            merged,
-            1,
-            each=True,
-        )
+        Misconception(state_by(l=added), say("attention.merge.own_maximum", who=who), merged, 1, each=True)
         for who, added in (
             ("l_a", lambda x, y, m_x, m_y: x + y * torch.exp(m_y - torch.maximum(m_x, m_y))),
             ("l_b", lambda x, y, m_x, m_y: x * torch.exp(m_x - torch.maximum(m_x, m_y)) + y),
@@ -454,18 +408,8 @@ MERGES = [
         1,
         each=True,
     ),
-    Misconception(
-        state_by(acc=lambda x, y, *_: x + y),
-        say("attention.merge.acc_is_not_corrected"),
-        merged,
-        2,
-    ),
-    Misconception(
-        state_by(divided=True),
-        say("attention.merge.acc_becomes_a_mean"),
-        merged,
-        2,
-    ),
+    Misconception(state_by(acc=lambda x, y, *_: x + y), say("attention.merge.acc_is_not_corrected"), merged, 2),
+    Misconception(state_by(divided=True), say("attention.merge.acc_becomes_a_mean"), merged, 2),
 ]
 A_SECOND_SOFTMAX = Misconception(
     by_chain_rule(tile=64),
@@ -482,11 +426,7 @@ CHAIN_RULE = [
     ),
     Misconception(by_chain_rule(edge=lambda nq, nk: nq - nk), THE_OTHER_WAY, gradients, each=True),
     Misconception(by_chain_rule(edge=lambda nq, nk: 0), AT_THE_TOP_LEFT, gradients),
-    Misconception(
-        by_chain_rule(keys=64),
-        say("attention.attention_backward.the_last_tile_alone"),
-        gradients,
-    ),
+    Misconception(by_chain_rule(keys=64), say("attention.attention_backward.the_last_tile_alone"), gradients),
     Misconception(
         by_chain_rule(queries=64),
         say("attention.attention_backward.dk_of_the_last_queries_alone"),

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import EPS32, roundings
 from course_lib.hardware.measurements import measured
 from course_lib.words import in_words
@@ -188,35 +189,38 @@ def backward_budget(expected, dtype, arguments):
 def any_order(output: Any, a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> str:
     """ "" if the rows of `rearranged` agree: x + y with y + x, and (x + y) + z with x + (y + z)."""
     if not isinstance(output, list) or len(output) != 3 or not all(isinstance(t, torch.Tensor) for t in output):
-        return "expected three tensors, m, l and acc"
+        return say("attention.merge.no_state")
     n = len(a[0]) // 4
     for name, out, right in zip(("m", "l", "acc"), output, merged(a, b), strict=True):
         if out.shape != right.shape:
-            return f"{name}: expected shape {tuple(right.shape)}, got {tuple(out.shape)}"
+            return say("attention.merge.shape", name=name, right=str(tuple(right.shape)), got=str(tuple(out.shape)))
         parts = out.double().split(n)
-        for law, one, other in (("a + b is not b + a", 0, 1), ("(a + b) + c is not a + (b + c)", 2, 3)):
+        for law, one, other in ((say("attention.merge.commutes"), 0, 1), (say("attention.merge.associates"), 2, 3)):
             apart = (parts[one] - parts[other]).abs().max()
             if not apart <= 1e-5 * (1 + parts[one].abs().max()):
-                return f"{law}: `{name}` differs by {float(apart):.3g}"
+                return say("attention.merge.differs", law=law, name=name, apart=float(apart))
     return ""
 
 
 def _tiles(first: int, end: int, kind: str) -> str:
     """ "tile 3 is full", "tiles 0 to 2 are full" or "no tile is full"."""
-    if end - first < 2:
-        return f"tile {first} is {kind}" if end > first else f"no tile is {kind}"
-    return f"tiles {first} to {end - 1} are {kind}"
+    if end <= first:
+        return say(f"attention.causal_tiles.none_{kind}")
+    if end - first == 1:
+        return say(f"attention.causal_tiles.one_{kind}", first=first)
+    return say(f"attention.causal_tiles.several_{kind}", first=first, last=end - 1)
 
 
 def right_tiles(output: Any, programs: int, bm: int, bn: int, nq: int, nk: int) -> str:
     """Check the pair (full, end) of each program; "" if all are right, otherwise a sentence."""
     right = tiles_of(programs, bm, bn, nq, nk)
     for pid, (found, expected) in enumerate(zip(output, right, strict=True)):
-        said = f"nq = {nq}, nk = {nk}, tiles of {bm} x {bn}, program {pid}"
+        said = say("attention.causal_tiles.task", nq=nq, nk=nk, bm=bm, bn=bn, program=pid)
         if not isinstance(found, list) or [type(x) for x in found] != [int, int]:
-            return f"{said}: expected a pair of whole numbers (full, end), got {in_words(found)}"
+            return say("attention.causal_tiles.no_pair", given=said, got=in_words(found))
         if found != expected:
             full, end = expected
-            kinds = f"{_tiles(0, full, 'full')} and {_tiles(full, end, 'masked')}"
-            return f"{said}: {kinds}, so ({full}, {end}); got {tuple(found)}"
+            kinds = {"full": _tiles(0, full, "full"), "masked": _tiles(full, end, "masked")}
+            facts = {"right": str((full, end)), "got": str(tuple(found))}
+            return say("attention.causal_tiles.other", given=said, **kinds, **facts)
     return ""

@@ -59,21 +59,15 @@ merge = Exercise(
     allows=ATTENTION,
     gates=[Correct("plain")],
     criteria=[
-        Correct("identity", 2, "the empty state changes nothing"),
-        Correct("nothing", 1, "two empty states"),
-        Correct("large", 2, "scores far from 0, and far apart"),
-        Holds(any_order, 1, "any order, any grouping", "order"),
+        Correct("identity", 2, say("attention.merge.title_identity")),
+        Correct("nothing", 1, say("attention.merge.title_nothing")),
+        Correct("large", 2, say("attention.merge.title_large")),
+        Holds(any_order, 1, say("attention.merge.title_order"), "order"),
     ],
     mistakes=[
         *MERGES,
-        has_nan(
-            ["identity", "nothing"],
-            say("attention.merge.nan_of_two_empty_states"),
-        ),
-        has_nan(
-            ["large"],
-            "The result has NaN, because an exp overflowed. Subtract the larger maximum, so that both factors are at most 1.",
-        ),
+        has_nan(["identity", "nothing"], say("attention.merge.nan_of_two_empty_states")),
+        has_nan(["large"], say("attention.merge.overflows")),
     ],
 )
 
@@ -110,10 +104,10 @@ causal_tiles = Exercise(
     ],
     oracle=tiles_of,
     criteria=[
-        Holds(right_tiles, 2, "as many queries as keys, whole tiles"),
-        Holds(right_tiles, 1, "ragged sizes", "ragged"),
-        Holds(right_tiles, 1, "more keys than queries", "more keys"),
-        Holds(right_tiles, 1, "more queries than keys", "more queries"),
+        Holds(right_tiles, 2, say("attention.causal_tiles.title_plain")),
+        Holds(right_tiles, 1, say("attention.causal_tiles.title_ragged"), "ragged"),
+        Holds(right_tiles, 1, say("attention.causal_tiles.title_more_keys"), "more keys"),
+        Holds(right_tiles, 1, say("attention.causal_tiles.title_more_queries"), "more queries"),
     ],
 )
 
@@ -148,19 +142,19 @@ tiled_attention = Exercise(
     allows=ATTENTION,
     gates=[Correct("plain")],
     criteria=[
-        Correct("ragged", 2, "ragged sizes, leading dimensions"),
-        Correct("causal", 2, "causal, Nq != Nk too"),
-        Correct("nothing", 1, "queries that see no key"),
-        Correct("hard", 3, "large, rising and low scores"),
-        Correct("half", 2, "half precision in and out, float32 inside"),
+        Correct("ragged", 2, say("attention.tiled_attention.title_ragged")),
+        Correct("causal", 2, say("attention.tiled_attention.title_causal")),
+        Correct("nothing", 1, say("attention.tiled_attention.title_nothing")),
+        Correct("hard", 3, say("attention.tiled_attention.title_hard")),
+        Correct("half", 2, say("attention.tiled_attention.title_half")),
         LargestBuffer(
             lambda q, k, bm, **_: 4 * bm * k.shape[-2],
             2,
-            "no more scores than one tile",
+            say("attention.tiled_attention.title_largest_buffer"),
             # a column of ones next to v gives the sums of p
             longest=lambda q, bm, bn, **_: max(bm, bn, q.shape[-1] + 1),
         ),
-        Products(2, "skips tiles that no query sees"),
+        Products(2, say("attention.tiled_attention.title_products")),
     ],
     mistakes=[
         UNSCALED,
@@ -169,16 +163,8 @@ tiled_attention = Exercise(
         LAST_KEYS,
         *MASKS,
         last_queries_unwritten,
-        has_nan(
-            ["nothing", "causal"],
-            say("attention.tiled_attention.0_0_where_nothing_was_seen"),
-            no_infinities,
-        ),
-        has_nan(
-            ["hard"],
-            say("attention.tiled_attention.no_running_maximum"),
-            no_infinities,
-        ),
+        has_nan(["nothing", "causal"], say("attention.tiled_attention.0_0_where_nothing_was_seen"), no_infinities),
+        has_nan(["hard"], say("attention.tiled_attention.no_running_maximum"), no_infinities),
         UNDERFLOW,
     ],
 )
@@ -227,24 +213,15 @@ flash_bytes = Exercise(
     ],
     oracle=moved_bytes,
     criteria=[
-        Correct("plain", 1, "equal to the trace"),
-        Correct("ragged", 1, "equal to the trace, for ragged sizes"),
-        Correct("causal", 2, "equal to the trace, if causal"),
-        Correct("causal ragged", 1, "equal to the trace, if causal, for ragged or wide tiles"),
+        Correct("plain", 1, say("attention.flash_bytes.title_plain")),
+        Correct("ragged", 1, say("attention.flash_bytes.title_ragged")),
+        Correct("causal", 2, say("attention.flash_bytes.title_causal")),
+        Correct("causal ragged", 1, say("attention.flash_bytes.title_causal_ragged")),
     ],
     mistakes=[
-        every(
-            lambda output, n, **a: output == moved_bytes(n, **a) - 4 * n,
-            say("attention.flash_bytes.no_lse"),
-        ),
-        every(
-            causal_halved,
-            say("attention.flash_bytes.causal_costs_half"),
-        ),
-        every(
-            padded_tiles,
-            say("attention.flash_bytes.whole_tiles_alone"),
-        ),
+        every(lambda output, n, **a: output == moved_bytes(n, **a) - 4 * n, say("attention.flash_bytes.no_lse")),
+        every(causal_halved, say("attention.flash_bytes.causal_costs_half")),
+        every(padded_tiles, say("attention.flash_bytes.whole_tiles_alone")),
         every(
             lambda output, n, d, itemsize, **_: output in (4 * n * d * itemsize, 4 * n * d * itemsize + 4 * n),
             say("attention.flash_bytes.k_and_v_once"),

@@ -45,9 +45,9 @@ sectors_touched = Exercise(
     # every byte that is wanted, one by one
     oracle=lambda addresses, itemsize: len({b // 32 for a in addresses for b in range(a, a + itemsize)}),
     criteria=[
-        Correct("strides", 2, "neighbours, strides, repeated addresses"),
-        Correct("order", 1, "any order, and no lane at all"),
-        Correct("straddling", 2, "elements that straddle sectors"),
+        Correct("strides", 2, say("coalescing.sectors_touched.title_strides")),
+        Correct("order", 1, say("coalescing.sectors_touched.title_order")),
+        Correct("straddling", 2, say("coalescing.sectors_touched.title_straddling")),
     ],
 )
 
@@ -70,10 +70,10 @@ strided_efficiency = Exercise(
     oracle=lambda stride, itemsize: traced(itemsize, step=stride, lanes=32).efficiency,
     rel_tol=1e-6,  # it may be computed in float32
     criteria=[
-        Correct("float32", 2, "equal to the trace in float32"),
-        Correct("other dtypes", 2, "odd strides, other dtypes"),
+        Correct("float32", 2, say("coalescing.strided_efficiency.title_float32")),
+        Correct("other dtypes", 2, say("coalescing.strided_efficiency.title_other_dtypes")),
     ],
-    mistakes=[on_exception("NoneType", "If you call sectors_touched: is it solved? Unsolved, it returns None.")],
+    mistakes=[on_exception("NoneType", say("coalescing.strided_efficiency.unsolved"))],
 )
 
 PROBES = {
@@ -93,7 +93,7 @@ predictions = Exercise(
     lines=5,
     cases=[fixed("five kernels", "plain")],
     oracle=lambda: {name: traced(**options).sectors for name, options in PROBES.items()},
-    criteria=[Correct("plain", 5, "sectors, as the trace counts them")],
+    criteria=[Correct("plain", 5, say("coalescing.predictions.title_plain"))],
     mistakes=[
         miscounted(
             {
@@ -102,7 +102,7 @@ predictions = Exercise(
                 (
                     "every_fourth",
                     1024,
-                ): "every_fourth: several lanes share a sector, though their elements are no neighbours.",
+                ): say("coalescing.predictions.every_fourth"),
                 (
                     "shifted",
                     129,
@@ -110,13 +110,13 @@ predictions = Exercise(
                 (
                     "shifted",
                     128,
-                ): "shifted: a group of 32 lanes that begins inside a sector ends in one more than it fills.",
+                ): say("coalescing.predictions.shifted"),
                 (
                     "half_masked",
                     64,
                 ): say("coalescing.predictions.a_mask_saves_half"),
                 ("column", 2): say("coalescing.predictions.a_column_is_one_request"),
-                ("column", 32): "column: that is one request. How many does it take for all lanes?",
+                ("column", 32): say("coalescing.predictions.column"),
             }
         )
     ],
@@ -138,8 +138,8 @@ padded_stride = Exercise(
     ],
     oracle=lambda n, itemsize: next(s for s in itertools.count(n) if s * itemsize % 32 == 0),
     criteria=[
-        Holds(starts_sectors, 2, "every row starts on a sector boundary"),
-        Correct("plain", 2, "no larger than it must be"),
+        Holds(starts_sectors, 2, say("coalescing.padded_stride.title_plain")),
+        Correct("plain", 2, say("coalescing.padded_stride.title_least")),
     ],
 )
 
@@ -167,7 +167,7 @@ divergence_passes = Exercise(
     ],
     oracle=passes,
     criteria=[
-        Correct("whole warps", 2, "whole warps"),
-        Correct("short warps", 2, "short warps, other warp sizes, and no threads"),
+        Correct("whole warps", 2, say("coalescing.divergence_passes.title_whole_warps")),
+        Correct("short warps", 2, say("coalescing.divergence_passes.title_short_warps")),
     ],
 )

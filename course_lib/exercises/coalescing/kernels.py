@@ -36,7 +36,7 @@ row_copy = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("strided", 2, "right where rows lie apart"),
+        Correct("strided", 2, say("coalescing.row_copy.title_strided")),
         Coalesced("load", 2),
         Coalesced("store", 1),
         Traffic(copy_bytes, 1),
@@ -67,10 +67,10 @@ gather_rows = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("strided", 2, "repeated rows, and rows that lie apart"),
+        Correct("strided", 2, say("coalescing.gather_rows.title_strided")),
         Coalesced("load", 2),
         Coalesced("store", 1),
-        Traffic(gather_bytes, 1, title="no more bytes than are returned"),
+        Traffic(gather_bytes, 1, title=say("coalescing.gather_rows.title_traffic")),
     ],
     bonus=[against_copy(Drawing("8192 of 8192 rows", matrix_and_index(8192, 8192, 8192)), gather_bytes)],
     mistakes=[wasteful("load", DOWN_A_COLUMN), wasteful("store", DOWN_A_COLUMN), short_runs],
@@ -100,16 +100,8 @@ transpose = Exercise(
     bonus=[against_copy(matrix(8192, 8192), copy_bytes)],
     mistakes=[
         row_by_row_into_columns(lambda x: x.T),
-        wasteful(
-            "store",
-            say("coalescing.transpose.one_row_a_program"),
-            alone=True,
-        ),
-        wasteful(
-            "load",
-            say("coalescing.transpose.one_column_a_program"),
-            alone=True,
-        ),
+        wasteful("store", say("coalescing.transpose.one_row_a_program"), alone=True),
+        wasteful("load", say("coalescing.transpose.one_column_a_program"), alone=True),
         short_runs,
     ],
 )
@@ -133,17 +125,17 @@ column_sum = Exercise(
     budget=SUMS,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2, "ragged sizes, and rows that lie apart"),
-        Correct("float16", 2, "long columns in float16"),
+        Correct("ragged", 2, say("coalescing.column_sum.title_ragged")),
+        Correct("float16", 2, say("coalescing.column_sum.title_float16")),
         Coalesced("load", 3),
-        Traffic(read_bytes, 1, at_most=1.15, title="reads once", programs=0),
+        Traffic(read_bytes, 1, at_most=1.15, title=say("coalescing.column_sum.title_traffic"), programs=0),
         Programs(8, 2),
     ],
     bonus=[against_copy(matrix(8192, 8192), read_bytes)],
     mistakes=[
         the_last_rows_alone,
         added_in_float16(SUMS),
-        on_fault("uninitialised", "atomic_add adds to what is there: start from torch.zeros, not torch.empty."),
+        on_fault("uninitialised", say("coalescing.column_sum.starts_from_empty")),
         on_race(say("coalescing.column_sum.parts_overwrite_each_other")),
         wasteful("load", DOWN_A_COLUMN),
         short_runs,
@@ -167,7 +159,7 @@ deinterleave = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 1),
-        Correct("float16", 1, "right in float16"),
+        Correct("float16", 1, say("coalescing.deinterleave.title_float16")),
         Coalesced("load", 3),
         Coalesced("store", 2),
         Traffic(copy_bytes, 1),

@@ -57,10 +57,7 @@ def short_runs(trials: Sequence[GradedTrial]) -> str:
             itemsize = a.bytes // max(1, a.elements)
             runs = _runs(sorted(set(a.request)), itemsize)
             if runs and itemsize < max(runs) < 32:
-                return (
-                    f"Line {a.line} moves {max(runs)} bytes that lie side by side, and then others elsewhere (on {t.case.name}); a "
-                    "sector has 32. Make the block longer along the axis with stride 1."
-                )
+                return say("coalescing.row_copy.short_runs", line=a.line, bytes=max(runs), case=t.case.name)
     return ""
 
 
@@ -90,7 +87,7 @@ def the_last_rows_alone(trials: Sequence[Trial]) -> str:
             if not alike.any():
                 return ""
             left_out.append(not alike[-1])
-    return "This is the sum of the last rows alone: `total =` where `total +=` is meant?" if any(left_out) else ""
+    return say("coalescing.column_sum.the_last_rows_alone") if any(left_out) else ""
 
 
 def added_in_float16(budget: ErrorBudget) -> MistakeMatcher:

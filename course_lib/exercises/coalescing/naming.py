@@ -1,14 +1,15 @@
 """Pictures of 32 lanes on memory, and six causes."""
 
+from course_lib.catalogue import say
 from course_lib.exercises.naming import name_pictures
 
 CAUSES = {
-    "the rows of a matrix that is not padded": "Then the lanes would be neighbours, and begin in the middle of a sector.",
-    "one field of a structure of two": "Then lanes would lie evenly, with one number between two of them that nobody asks for.",
-    "down a column": "Then every lane would be in a sector of its own, all equally far apart.",
-    "one number for all": "Then a single place would be asked for 32 times.",
-    "a gather of rows by index": "Then groups of neighbours would lie at places without any order.",
-    "a tile whose rows are half a sector": "Then groups of four neighbours would lie evenly apart, each in half of a sector.",
+    "the rows of a matrix that is not padded": say("coalescing.name_pictures.shifted"),
+    "one field of a structure of two": say("coalescing.name_pictures.field_of_two"),
+    "down a column": say("coalescing.name_pictures.column"),
+    "one number for all": say("coalescing.name_pictures.one_number"),
+    "a gather of rows by index": say("coalescing.name_pictures.gather"),
+    "a tile whose rows are half a sector": say("coalescing.name_pictures.half_a_sector"),
 }
 """Each cause, and what its picture would look like."""
 

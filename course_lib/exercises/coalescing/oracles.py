@@ -11,6 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.catalogue import say
 from course_lib.exercises.coalescing.cases import DTYPES
 from course_lib.words import in_words
 from tritontrace.tracing import trace
@@ -47,22 +48,26 @@ def starts_sectors(output: Any, n: int, itemsize: int) -> str:
     """ "" if four rows of n elements, `output` apart, are read with the fewest sectors; else a sentence."""
     if type(output) is float and output.is_integer():
         output = int(output)  # math.ceil and np.ceil differ in this alone
-    given = f"for n = {n}, itemsize = {itemsize}: {in_words(output)}"
+    given = say("coalescing.padded_stride.given", n=n, itemsize=itemsize, got=in_words(output))
     if type(output) is float:
-        return f"{given} is no row stride, a whole number: divide with //, not with /"
+        return say("coalescing.padded_stride.not_whole", given=given)
     if type(output) is not int:
-        return f"{given} is no row stride, a whole number of elements"
+        return say("coalescing.padded_stride.no_stride", given=given)
     if output < n:
-        return f"{given} is too small: rows of {n} start at least {n} elements apart"
+        return say("coalescing.padded_stride.too_small", given=given, n=n)
     if output > FARTHEST:
-        return f"{given} is no row stride that a check lays out: rows start at most {FARTHEST:,} elements apart there"
+        return say("coalescing.padded_stride.too_large", given=given, farthest=FARTHEST)
     rows, BLOCK = 4, int(triton.next_power_of_2(n))
     x = torch.ones(rows * output, dtype=DTYPES[itemsize])
     with trace() as t:
         read_rows[(rows,)](x, torch.empty(rows * BLOCK, dtype=x.dtype), n, output, BLOCK=BLOCK)  # pyright: ignore[reportArgumentType]
     sectors, fewest = t.accesses_to("x_ptr", "load").sectors, rows * math.ceil(n * itemsize / 32)
-    rows_of = f"4 rows of {n} elements of {itemsize} bytes, {output} elements apart"
-    return "" if sectors == fewest else f"{rows_of}, touch {sectors} sectors; {fewest} would do"
+    rows_of = say("coalescing.padded_stride.rows", n=n, itemsize=itemsize, output=output)
+    return (
+        ""
+        if sectors == fewest
+        else say("coalescing.padded_stride.sectors", rows=rows_of, sectors=sectors, fewest=fewest)
+    )
 
 
 def passes(taken: Sequence[bool], warp: int = 32) -> int:

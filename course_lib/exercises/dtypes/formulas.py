@@ -30,10 +30,10 @@ decode_float = Exercise(
     ],
     oracle=lambda patterns, exponent_bits, mantissa_bits: [truth(exponent_bits, mantissa_bits)(p) for p in patterns],
     criteria=[
-        Holds(decoded, 2, "normal numbers", "normal"),
-        Holds(decoded, 1, "subnormal numbers", "subnormal"),
-        Holds(decoded, 1, "zeros, infinities, NaN", "special"),
-        Holds(decoded, 2, "all 65,536 patterns, twice", "all"),
+        Holds(decoded, 2, say("dtypes.decode_float.title_normal"), "normal"),
+        Holds(decoded, 1, say("dtypes.decode_float.title_subnormal"), "subnormal"),
+        Holds(decoded, 1, say("dtypes.decode_float.title_special"), "special"),
+        Holds(decoded, 2, say("dtypes.decode_float.title_all"), "all"),
     ],
     mistakes=[no_hidden_one],
 )
@@ -64,21 +64,13 @@ ulp = Exercise(
     ],
     oracle=gap,
     criteria=[
-        Holds(is_gap, 2, "numbers of three dtypes", "plain"),
-        Holds(is_gap, 1, "powers of two, and 8 bits", "powers"),
-        Holds(is_gap, 1, "zero and subnormal numbers", "tiny"),
+        Holds(is_gap, 2, say("dtypes.ulp.title_plain"), "plain"),
+        Holds(is_gap, 1, say("dtypes.ulp.title_powers"), "powers"),
+        Holds(is_gap, 1, say("dtypes.ulp.title_tiny"), "tiny"),
     ],
     mistakes=[
-        times(
-            2,
-            say("dtypes.ulp.frexp_s_exponent"),
-            gap,
-        ),
-        times(
-            0.5,
-            say("dtypes.ulp.half_of_it_as_for_rounding"),
-            gap,
-        ),
+        times(2, say("dtypes.ulp.frexp_s_exponent"), gap),
+        times(0.5, say("dtypes.ulp.half_of_it_as_for_rounding"), gap),
     ],
 )
 
@@ -91,7 +83,7 @@ predictions = Exercise(
     lines=6,
     cases=[fixed("six programs", "plain")],
     oracle=outcomes,
-    criteria=[Correct("plain", 6, "results, as torch computes them")],
+    criteria=[Correct("plain", 6, say("dtypes.predictions.title_plain"))],
 )
 
 relu_intensity = Exercise(
@@ -108,15 +100,11 @@ relu_intensity = Exercise(
     ],
     oracle=traced_intensity,
     criteria=[
-        Correct("plain", 2, "equal to the trace, 32 and 16 bits"),
-        Correct("small", 1, "equal to the trace, 8 bits"),
+        Correct("plain", 2, say("dtypes.relu_intensity.title_plain")),
+        Correct("small", 1, say("dtypes.relu_intensity.title_small")),
     ],
     mistakes=[
-        times(
-            2,
-            say("dtypes.relu_intensity.a_comparison_and_a_product"),
-            traced_intensity,
-        ),
+        times(2, say("dtypes.relu_intensity.a_comparison_and_a_product"), traced_intensity),
         upside_down,
         renamed,
     ],

@@ -103,27 +103,17 @@ round_to_bf16 = Exercise(
     allows=INTEGERS,
     gates=[Ran(["int32", "int64", "int16", "int8", "uint8", "bool"])],
     criteria=[
-        Holds(bit_exact, 2, "to the last bit"),
-        Holds(bit_exact, 2, "ties go to even", "ties"),
-        Holds(bit_exact, 2, "zeros, infinities, NaN, subnormal numbers", "special"),
+        Holds(bit_exact, 2, say("dtypes.round_to_bf16.title_plain")),
+        Holds(bit_exact, 2, say("dtypes.round_to_bf16.title_ties"), "ties"),
+        Holds(bit_exact, 2, say("dtypes.round_to_bf16.title_special"), "special"),
     ],
     mistakes=[
-        on_exception(
-            "without overflow",
-            say("dtypes.round_to_bf16.no_int32"),
-        ),
-        torch_did(
-            ["lift_fresh"],
-            say("dtypes.round_to_bf16.number_in_place"),
-        ),
+        on_exception("without overflow", say("dtypes.round_to_bf16.no_int32")),
+        torch_did(["lift_fresh"], say("dtypes.round_to_bf16.number_in_place")),
         shifted_down,
         loses_nan,
         infinity_is_nan,
-        rounds_as(
-            0x8000,
-            say("dtypes.round_to_bf16.ties_to_odd"),
-            less_where_odd=1,
-        ),
+        rounds_as(0x8000, say("dtypes.round_to_bf16.ties_to_odd"), less_where_odd=1),
         rounds_as(0, say("dtypes.round_to_bf16.cuts_off")),
         rounds_as(0x8000, say("dtypes.round_to_bf16.ties_up")),
         rounds_as(0x7FFF, say("dtypes.round_to_bf16.ties_towards_zero")),
@@ -159,22 +149,14 @@ half_sum = Exercise(
     allows=ARITHMETIC,
     gates=[Correct("plain")],
     criteria=[
-        Correct("long", 2, "long rows"),
-        Correct("large", 2, "sums and parts of sums beyond 65,504"),
-        BuffersBelow(lambda x: x.nbytes, 1, "no float32 copy of x"),
+        Correct("long", 2, say("dtypes.half_sum.title_long")),
+        Correct("large", 2, say("dtypes.half_sum.title_large")),
+        BuffersBelow(lambda x: x.nbytes, 1, say("dtypes.half_sum.title_buffers_below")),
     ],
     mistakes=[
         rounded_at_the_end,
-        any_of(
-            torch.isinf,
-            ("large",),
-            say("dtypes.half_sum.infinite"),
-        ),
-        any_of(
-            torch.isnan,
-            ("large",),
-            say("dtypes.half_sum.nan"),
-        ),
+        any_of(torch.isinf, ("large",), say("dtypes.half_sum.infinite")),
+        any_of(torch.isnan, ("large",), say("dtypes.half_sum.nan")),
     ],
 )
 
@@ -206,16 +188,12 @@ stable_logsumexp = Exercise(
     allows=ARITHMETIC,
     gates=[Correct("plain")],
     criteria=[
-        Correct("large", 2, "logits near 1000, and near -1000"),
-        Correct("masked", 2, "logits of -inf, and rows of them alone"),
-        Correct("float16", 2, "float16 in, float32 inside"),
+        Correct("large", 2, say("dtypes.stable_logsumexp.title_large")),
+        Correct("masked", 2, say("dtypes.stable_logsumexp.title_masked")),
+        Correct("float16", 2, say("dtypes.stable_logsumexp.title_float16")),
     ],
     mistakes=[
-        any_of(
-            torch.isinf,
-            ("large",),
-            say("dtypes.stable_logsumexp.no_maximum"),
-        ),
+        any_of(torch.isinf, ("large",), say("dtypes.stable_logsumexp.no_maximum")),
         nan_where_all_is_masked,
     ],
 )
@@ -237,17 +215,14 @@ quantize_rows = Exercise(
     allows=ARITHMETIC,
     gates=[Ran()],
     criteria=[
-        Holds(within_half_a_step, 2, "at most half a step away"),
-        Holds(within_half_a_step, 1, "the same for rows of all sizes", "sizes"),
-        Holds(least_step, 2, "no step larger than it must be", "sizes"),
-        Holds(zeros_stay, 1, "rows of zeros", "zeros"),
+        Holds(within_half_a_step, 2, say("dtypes.quantize_rows.title_plain")),
+        Holds(within_half_a_step, 1, say("dtypes.quantize_rows.title_sizes"), "sizes"),
+        Holds(least_step, 2, say("dtypes.quantize_rows.title_least_step"), "sizes"),
+        Holds(zeros_stay, 1, say("dtypes.quantize_rows.title_zeros"), "zeros"),
     ],
     mistakes=[
         wraps_around,
         cut_off,
-        on_exception(
-            "The size of tensor a",
-            say("dtypes.quantize_rows.scale_by_row"),
-        ),
+        on_exception("The size of tensor a", say("dtypes.quantize_rows.scale_by_row")),
     ],
 )

@@ -40,26 +40,14 @@ scaled_square = Exercise(
     budget=square_budget,
     gates=[TritonDidTheWork(), Correct("plain"), Compiles()],
     criteria=[
-        Correct("ragged", 2, "ragged sizes, three dtypes"),
-        Correct("large", 2, "squares beyond float16"),
-        Correct("tiny", 2, "squares below float16"),
+        Correct("ragged", 2, say("dtypes.scaled_square.title_ragged")),
+        Correct("large", 2, say("dtypes.scaled_square.title_large")),
+        Correct("tiny", 2, say("dtypes.scaled_square.title_tiny")),
         Traffic(copy_bytes, 2),
     ],
     bonus=[against_copy(Drawing("2^27, float16", sizes(1 << 27, 0.5, 2, torch.float16, 0.5)), copy_bytes)],
     mistakes=[
-        if_plain_is_right(
-            any_of(
-                torch.isinf,
-                ("large",),
-                say("dtypes.scaled_square.casts_after_the_square"),
-            )
-        ),
-        if_plain_is_right(
-            any_of(
-                lambda o: o == 0,
-                ("tiny",),
-                say("dtypes.scaled_square.zeros"),
-            )
-        ),
+        if_plain_is_right(any_of(torch.isinf, ("large",), say("dtypes.scaled_square.casts_after_the_square"))),
+        if_plain_is_right(any_of(lambda o: o == 0, ("tiny",), say("dtypes.scaled_square.zeros"))),
     ],
 )

@@ -12,6 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial
 from course_lib.exercise import Criterion, Exercise, Finding, Trial
 from course_lib.words import in_words
@@ -69,26 +70,30 @@ def same(a: Any, b: float) -> bool:
     return a == b and math.copysign(1, a) == math.copysign(1, b)
 
 
-def as_answer(output: Any, cure: str = ".item() makes a number of it") -> str:
+def as_answer(output: Any, cure: str = say("dtypes.answers.item")) -> str:
     """Say in words what came in place of a number. cure: what to do with a tensor."""
     words = in_words(output)
-    return f"{words} ({cure})" if words == "a tensor" else words
+    return say("dtypes.answers.cured", got=words, cure=cure) if words == "a tensor" else words
 
 
 def decoded(output: Any, patterns: list[int], exponent_bits: int, mantissa_bits: int) -> str:
     """ "" if `output` holds the number of each pattern; else a sentence."""
     if not isinstance(output, list):
-        return f"expected a list of {len(patterns)} numbers, got {as_answer(output, '.tolist() makes a list of it')}"
+        return say(
+            "dtypes.decode_float.no_list", patterns=len(patterns), got=as_answer(output, say("dtypes.answers.tolist"))
+        )
     if len(output) != len(patterns):
-        return f"expected {len(patterns):,} numbers, got {len(output):,}"
+        return say("dtypes.decode_float.count", patterns=len(patterns), got=len(output))
     read = truth(exponent_bits, mantissa_bits)
     wrong = [i for i, p in enumerate(patterns) if not same(output[i], read(p))]
     if not wrong:
         return ""
-    p, many = patterns[wrong[0]], f"{len(wrong):,} of {len(patterns):,} patterns"
+    p, many = patterns[wrong[0]], say("dtypes.decode_float.many", wrong=len(wrong), all=len(patterns))
     text = f"{p:0{1 + exponent_bits + mantissa_bits}b}"
     fields = f"{text[0]} {text[1 : 1 + exponent_bits]} {text[1 + exponent_bits :]}"
-    return f"{many} are wrong, first {fields}: expected {read(p)!r}, got {as_answer(output[wrong[0]])}"
+    return say(
+        "dtypes.decode_float.wrong", many=many, first=fields, right=repr(read(p)), got=as_answer(output[wrong[0]])
+    )
 
 
 UNSIGNED = {  # dtype -> integers of as many bits
@@ -117,7 +122,9 @@ def is_gap(output: Any, x: float, dtype: str) -> str:
     """Check a gap; "" if it is right, otherwise a sentence."""
     right = gap(x, dtype)
     return (
-        "" if same(output, right) else f"for x = {x!r}, dtype = {dtype!r}: expected {right!r}, got {as_answer(output)}"
+        ""
+        if same(output, right)
+        else say("dtypes.ulp.wrong", x=repr(x), dtype=repr(dtype), right=repr(right), got=as_answer(output))
     )
 
 
@@ -134,15 +141,17 @@ def is_nan(x: torch.Tensor) -> torch.Tensor:
 def bit_exact(output: Any, x: torch.Tensor) -> str:
     """ "" if `output` has the bits of torch's own rounding; any NaN whose lower bits are 0 may stand for another."""
     if not isinstance(output, torch.Tensor) or output.dtype != torch.int32 or output.shape != x.shape:
-        return f"expected an int32 tensor of shape {tuple(x.shape)}"
+        return say("dtypes.round_to_bf16.no_bits", shape=str(tuple(x.shape)))
     right = rounded(x)
     wrong = (output != right) & ~(is_nan(output) & is_nan(right) & (output & 0xFFFF == 0))
     if not wrong.any():
         return ""
     i = int(wrong.nonzero()[0])
     bits = [f"0x{int(t[i]) & 0xFFFFFFFF:08X}" for t in (x, right, output)]
-    wanted = "any NaN whose lower 16 bits are 0" if bool(is_nan(right)[i]) else bits[1]
-    return f"{bits[0]} should become {wanted}, got {bits[2]} ({int(wrong.sum())} of {x.numel()} are wrong)"
+    wanted = say("dtypes.round_to_bf16.any_nan") if bool(is_nan(right)[i]) else bits[1]
+    return say(
+        "dtypes.round_to_bf16.wrong", bits=bits[0], right=wanted, got=bits[2], wrong=int(wrong.sum()), all=x.numel()
+    )
 
 
 @triton.jit
@@ -193,10 +202,10 @@ class Ran(Criterion):
     dtypes: those that torch may compute; none: all.
     """
 
-    missed = "does not run"
+    missed = say("criteria.seen.does_not_run")
     dtypes: Sequence[str] = ()
     points: float = 0
-    title: str = "runs, with what torch may do here"
+    title: str = say("dtypes.ran.title")
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         for trial in trials:
@@ -206,29 +215,29 @@ class Ran(Criterion):
                 problem, cause = trial.evidence.faults[0].sentence, trial.evidence.faults[0].cause
             problem = problem or self._other_dtype(trial)
             if problem:
-                return self.lost(problem, expected=f"runs on {trial.case.name}", cause=cause)
-        return self.earned(f"{len(trials)} cases")
+                return self.lost(problem, expected=say("dtypes.ran.expected", case=trial.case.name), cause=cause)
+        return self.earned(say("dtypes.ran.cases", cases=len(trials)))
 
     def _other_dtype(self, trial: Trial) -> str:
         """Say so if torch computed another dtype, such as that of a view, or a kernel something."""
         if self.dtypes and trial.evidence.launches:
-            return f"the kernel `{trial.evidence.launches[0].kernel}` computes something: let torch work on the bits, {self.dtypes[0]}"
+            return say("dtypes.ran.kernel", kernel=trial.evidence.launches[0].kernel, dtype=self.dtypes[0])
         for op in trial.evidence.operations if self.dtypes else ():
             other = next((dtype for dtype in op.dtypes if dtype not in self.dtypes), "")
             if other:
-                return f"torch computes {other} by {op.name}: work on the bits, {self.dtypes[0]}"
+                return say("dtypes.ran.other_dtype", other=other, operation=op.name, dtype=self.dtypes[0])
         return ""
 
 
 def quantized(output: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | str:
     """Take q (rows, columns) and scale (rows,) from an output, or say what is wrong with their types and shapes."""
     if not isinstance(output, list) or len(output) != 2 or not all(isinstance(t, torch.Tensor) for t in output):
-        return "expected two tensors, q and scale"
+        return say("dtypes.quantize_rows.no_pair")
     q, scale = output
     if q.dtype != torch.int8 or q.shape != x.shape:
-        return f"q should be int8 of shape {tuple(x.shape)}; it is {q.dtype} of shape {tuple(q.shape)}"
+        return say("dtypes.quantize_rows.q", right=str(tuple(x.shape)), dtype=str(q.dtype), shape=str(tuple(q.shape)))
     if scale.dtype != torch.float32 or scale.shape != x.shape[:1]:
-        return f"scale should be float32 of shape ({x.shape[0]},); it is {scale.dtype} of shape {tuple(scale.shape)}"
+        return say("dtypes.quantize_rows.scale", rows=x.shape[0], dtype=str(scale.dtype), shape=str(tuple(scale.shape)))
     return q, scale
 
 
@@ -244,7 +253,7 @@ def within_half_a_step(output: Any, x: torch.Tensor) -> str:
         return ""
     row, column = (int(i) for i in (~good).nonzero()[0])
     steps = float(error[row, column] / scale[row, 0])
-    return f"[{row}, {column}] is {steps:.3g} steps from x; {int((~good).sum())} of {x.numel()} are more than half a step away"
+    return say("dtypes.quantize_rows.off", row=row, column=column, steps=steps, wrong=int((~good).sum()), all=x.numel())
 
 
 def least_step(output: Any, x: torch.Tensor) -> str:
@@ -258,7 +267,7 @@ def least_step(output: Any, x: torch.Tensor) -> str:
     if bool(good.all()):
         return ""
     row = int((~good).nonzero()[0])
-    return f"row {row}: the step is {float(scale[row]):.6g}; {float(least[row]):.6g} sends the largest |x| to 127"
+    return say("dtypes.quantize_rows.step", row=row, step=float(scale[row]), least=float(least[row]))
 
 
 def zeros_stay(output: Any, x: torch.Tensor) -> str:
@@ -269,6 +278,10 @@ def zeros_stay(output: Any, x: torch.Tensor) -> str:
     q, scale = output
     empty = (x == 0).all(1)
     if (q[empty] != 0).any():
-        return "a row of zeros is not zeros in q"
+        return say("dtypes.quantize_rows.zeros")
     good = scale.isfinite() & (scale > 0)
-    return "" if good.all() else f"the step of row {int((~good).nonzero()[0])} is {float(scale[~good][0])}"
+    return (
+        ""
+        if good.all()
+        else say("dtypes.quantize_rows.zero_step", row=int((~good).nonzero()[0]), step=float(scale[~good][0]))
+    )

@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant, near_as
 
@@ -57,10 +58,10 @@ def lawful(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> s
     each query
     a key."""
     if not all(t.is_contiguous() and t.dtype == torch.float32 for t in (q, k, v)):
-        return "has a tensor that is not contiguous, or not float32"
+        return say("criteria.mutants.not_contiguous")
     if q.shape[1] not in (16, 32, 64) or max(len(q), len(k)) > 256:
-        return "has a D other than 16, 32 and 64, or more than 256 queries or keys"
-    return "has queries that see no key: causal, with more queries than keys" if causal and len(q) > len(k) else ""
+        return say("criteria.mutants.other_sides")
+    return say("criteria.mutants.queries_without_keys") if causal and len(q) > len(k) else ""
 
 
 ATTENTION = Given(

@@ -62,7 +62,7 @@ def rounded_result(trials: Sequence[GradedTrial]) -> str:
             continue
         for dtype in (BF16, FP16):  # which has most numbers of the first as well
             if bool(found.any()) and torch.equal(found, found.to(dtype).to(found.dtype)):
-                return f"o is rounded to {str(dtype)[6:]} before the store. o.to(o_ptr.dtype.element_ty) is what o was allocated as."
+                return say("flash.flash_attention_forward.a_rounded_result", dtype=str(dtype)[6:])
     return ""
 
 
@@ -78,18 +78,13 @@ def unstored(trials: Sequence[GradedTrial]) -> str:
                         return ""
                     stored = stored_bytes(t.evidence, label) // x.element_size()
                     if stored < x.numel():
-                        of_each = "of each head " if x.dim() > 2 else ""
-                        return (
-                            f"{t.case.name}: kernels stored {stored:,} of {x.numel():,} elements of a result. Does the grid have a program "
-                            f"for each tile {of_each}of this result, a last, partial one included (triton.cdiv)?"
-                        )
+                        facts = {"case": t.case.name, "stored": stored, "all": x.numel()}
+                        heads = "of_each_head" if x.dim() > 2 else "whole"
+                        return say(f"flash.flash_attention_forward.unstored_{heads}", **facts)
     return ""
 
 
-copied = torch_did(
-    ["clone"],
-    say("flash.flash_attention_forward.makes_copies"),
-)
+copied = torch_did(["clone"], say("flash.flash_attention_forward.makes_copies"))
 
 
 def in_bounds(look: MistakeMatcher) -> MistakeMatcher:
@@ -132,9 +127,13 @@ def few_programs(trials: Sequence[GradedTrial]) -> str:
     for t in failing(trials):
         heads, splits, launches = t.inputs[-1]["k"].shape[0], t.inputs[-1]["splits"], t.evidence.launches
         if len(launches) == 2 and launches[0].programs < heads * splits:
-            return (
-                f"{t.case.name}: `{launches[0].kernel}` has {launches[0].programs} programs, for {splits} shares of {heads} heads of k "
-                "and v. Is its grid (splits, Hkv)?"
+            return say(
+                "flash.flash_decode.few_programs",
+                case=t.case.name,
+                kernel=launches[0].kernel,
+                programs=launches[0].programs,
+                splits=splits,
+                heads=heads,
             )
     return ""
 
@@ -160,15 +159,9 @@ ROUNDED_Q = say("flash.flash_attention_forward.q_scaled_in_half_precision")
 SCALED_Q = [slip(scale_in(factor), ROUNDED_Q, place=1) for factor in (1.0, math.log2(math.e))]
 UNSCALED = slip(instead(scale=1.0), WITHOUT_SCALE)
 WITHOUT_WINDOW = [
-    slip(
-        instead(window=None, causal=True),
-        say("flash.sliding_window.no_window"),
-    ),
+    slip(instead(window=None, causal=True), say("flash.sliding_window.no_window")),
     *(
-        slip(
-            in_the_tiles_of_a_walk(bm, bn),
-            say("flash.sliding_window.no_mask_for_keys_that_are_too_old"),
-        )
+        slip(in_the_tiles_of_a_walk(bm, bn), say("flash.sliding_window.no_mask_for_keys_that_are_too_old"))
         for bm in (16, 32, 64, 128)
         for bn in (16, 32, 64, 128)
     ),
@@ -181,11 +174,7 @@ MASKS = [
 ]
 FIRST_KEYS = slip(first_keys, say("flash.one_head.the_first_nq_keys_alone"))
 ROWS_AS_QUERIES = say("flash.grouped_attention.row_is_query")
-HEADS_AS_QUERIES = slip(
-    heads_as_queries,
-    say("flash.grouped_attention.head_is_query"),
-    each=True,
-)
+HEADS_AS_QUERIES = slip(heads_as_queries, say("flash.grouped_attention.head_is_query"), each=True)
 POWERS_OF_2 = slip(
     instead(lambda s: s * math.log(2)),
     say("flash.one_head.powers_of_two"),
@@ -199,56 +188,33 @@ BASES = [
         each=True,
     ),
     *(
-        slip(
-            lse_by(mixed),
-            say("flash.one_head.half_of_lse_in_base_2"),
-            place=1,
-            each=True,
-        )
+        slip(lse_by(mixed), say("flash.one_head.half_of_lse_in_base_2"), place=1, each=True)
         for mixed in (lambda m, l: m + l.log2(), lambda m, l: m / math.log(2) + l.log())
     ),
-    slip(
-        lse_by(lambda m, l: l.log()),
-        say("flash.one_head.lse_without_the_maximum"),
-        place=1,
-        each=True,
-    ),
+    slip(lse_by(lambda m, l: l.log()), say("flash.one_head.lse_without_the_maximum"), place=1, each=True),
 ]
 LOST = [
-    slip(
-        lost(far_below_its_neighbours),
-        say("flash.online_update.one_maximum_for_all_rows"),
-        each=True,
-    ),
-    slip(
-        lost(low_behind_an_empty_tile),
-        say("flash.online_update.0_for_a_maximum_of_inf_stays"),
-        each=True,
-    ),
+    slip(lost(far_below_its_neighbours), say("flash.online_update.one_maximum_for_all_rows"), each=True),
+    slip(lost(low_behind_an_empty_tile), say("flash.online_update.0_for_a_maximum_of_inf_stays"), each=True),
 ]
 ROUNDED_SUMS = [
     slip(of_rounded_weights(too), say("flash.online_update.sums_rounded_probabilities"), place=1)
     for too in (False, True)
 ]
 ROUNDED_SCORES = [
-    slip(
-        of_rounded_scores(scaled),
-        say("flash.flash_attention_forward.scores_in_half_precision"),
-        place=1,
-    )
+    slip(of_rounded_scores(scaled), say("flash.flash_attention_forward.scores_in_half_precision"), place=1)
     for scaled in (False, True)
 ]
 ROUNDED_ACCUMULATOR = slip(
     in_tiles(rounded=True),
     say("flash.flash_attention_forward.an_accumulator_in_half_precision"),
 )
-STRIDED_LSE = slip(
-    with_strides_of,
-    say("flash.flash_attention_forward.lse_with_the_strides_of_q"),
-    place=1,
-)
+STRIDED_LSE = slip(with_strides_of, say("flash.flash_attention_forward.lse_with_the_strides_of_q"), place=1)
 ONE_TOO_FEW = say("flash.causal_one_head.sees_one_key_fewer")
-OWN_KEY = [slip(without_its_own(nothing), f"{ONE_TOO_FEW} Its own key is missing.") for nothing in (math.nan, 0.0)]
+OWN_KEY = [
+    slip(without_its_own(nothing), say("flash.causal_one_head.its_own_key_is_missing", mistake=ONE_TOO_FEW))
+    for nothing in (math.nan, 0.0)
+]
 EDGES = [
     *(slip(shifted(-1, nothing), ONE_TOO_FEW) for nothing in (0.0, math.nan)),
     slip(shifted(1), say("flash.causal_one_head.sees_one_key_more")),
@@ -269,39 +235,22 @@ LAST_KEYS = slip(
     each=True,
 )
 NOT_RESCALED = [
-    slip(
-        in_tiles(**how),
-        f"When the maximum grows, {what}. Multiply both by exp(m - m_new), because both are relative to m.",
-        each=True,
-    )
+    slip(in_tiles(**how), say(f"flash.online_update.{what}"), each=True)
     for what, how in (
-        ("l is multiplied, and acc is not", {"acc_too": False}),
-        ("acc is multiplied, and l is not", {"l_too": False}),
-        ("neither acc nor l is multiplied", {"acc_too": False, "l_too": False}),
+        ("acc_is_not_multiplied", {"acc_too": False}),
+        ("l_is_not_multiplied", {"l_too": False}),
+        ("nothing_is_multiplied", {"acc_too": False, "l_too": False}),
     )
 ]
 SWAPPED_HEADS = [
-    slip(
-        swapped_heads(*names),
-        f"Batches and heads are swapped in the offsets of {' and '.join(names)}. Multiply a program's batch by stride(0), and its head by "
-        "stride(1).",
-    )
+    slip(swapped_heads(*names), say("flash.flash_attention_forward.swapped_heads", names=[*names]))
     for names in ("q", "k", "v", "o", "kv")
 ]
 UNDIVIDED = slip(undivided, say("flash.one_head.forgets_to_divide"))
-OTHER_HEADS = slip(
-    other_heads,
-    say("flash.grouped_attention.heads_in_another_order"),
-)
+OTHER_HEADS = slip(other_heads, say("flash.grouped_attention.heads_in_another_order"))
 MERGES = [
-    slip(
-        merged_by(lambda m, l, acc: acc.sum(0) / l.sum(0)[..., None]),
-        say("flash.flash_decode.adds_the_shares_up"),
-    ),
-    slip(
-        merged_by(lambda m, l, acc: (acc / l[..., None]).mean(0)),
-        say("flash.flash_decode.a_mean_of_the_shares"),
-    ),
+    slip(merged_by(lambda m, l, acc: acc.sum(0) / l.sum(0)[..., None]), say("flash.flash_decode.adds_the_shares_up")),
+    slip(merged_by(lambda m, l, acc: (acc / l[..., None]).mean(0)), say("flash.flash_decode.a_mean_of_the_shares")),
     slip(
         merged_by(lambda m, l, acc: (torch.exp(m - m.amax(0))[..., None] * acc).sum(0) / l.sum(0)[..., None]),
         say("flash.flash_decode.l_is_not_corrected"),
@@ -332,43 +281,19 @@ NAN_IN_WINDOW = [
     ),
     in_bounds(has_nan(["plain", "ragged"], SEEN_NOTHING)),
 ]
-NO_KEY_AT_ALL = in_bounds(
-    has_nan(
-        ["plain"],
-        say("flash.causal_one_head.the_second_part_is_forgotten"),
-    )
-)
-NAN_WITHOUT_KEYS = in_bounds(
-    has_nan(
-        ["longer"],
-        say("flash.causal_one_head.shifted_the_other_way"),
-    )
-)
+NO_KEY_AT_ALL = in_bounds(has_nan(["plain"], say("flash.causal_one_head.the_second_part_is_forgotten")))
+NAN_WITHOUT_KEYS = in_bounds(has_nan(["longer"], say("flash.causal_one_head.shifted_the_other_way")))
 NAN_AT_ONCE = in_bounds(
     has_nan(
         ["plain"],
-        "The result has NaN. Do you compute exp(m - m_new), or exp(m_new - m)? m starts at -inf, and exp(inf) * 0 is NaN.",
+        say("flash.flash_attention_forward.nan_at_once"),
         where=torch.all,  # what is NaN in some rows alone does not come from this
     )
 )
-OVERFLOW = in_bounds(
-    has_nan(
-        ["hard"],
-        say("flash.causal_one_head.no_maximum"),
-    )
-)
-OVERFLOW_OF_SHARES = in_bounds(
-    has_nan(
-        ["hard"],
-        say("flash.flash_decode.no_maximum_of_the_shares"),
-    )
-)
+OVERFLOW = in_bounds(has_nan(["hard"], say("flash.causal_one_head.no_maximum")))
+OVERFLOW_OF_SHARES = in_bounds(has_nan(["hard"], say("flash.flash_decode.no_maximum_of_the_shares")))
 VIEWS = [
-    on_exception(
-        "view size is not compatible",
-        "Some inputs here are views. For them .view fails, and .reshape makes a copy. x[None, None].flatten(0, -4) gives a view of "
-        "each of them.",
-    ),
+    on_exception("view size is not compatible", say("flash.flash_attention_forward.views")),
     copied,
 ]
 RACE = on_race(say("flash.flash_attention_forward.one_batch_alone"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct, DotFlops, Launches, Programs, Rereads, Speed, Traffic
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.attention.cases import qkv
@@ -66,9 +67,9 @@ sliding_window = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("hard", 2, "large, rising, low scores"),
-        Traffic(windows_bytes, 2, at_most=1.0, title="reads the keys of the window, and no more"),
-        DotFlops(tiles_flops, least_flops, 1, "multiplies in the window alone"),
+        Correct("hard", 2, say("flash.sliding_window.title_hard")),
+        Traffic(windows_bytes, 2, at_most=1.0, title=say("flash.sliding_window.title_traffic")),
+        DotFlops(tiles_flops, least_flops, 1, say("flash.sliding_window.title_dot_flops")),
     ],
     mistakes=[
         RACE,
@@ -114,14 +115,14 @@ grouped_attention = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("causal", 2, "causal, Nq != Nk too"),
-        Correct("nothing", 1, "queries that see no key"),
-        Correct("hard", 1, "large, rising scores"),
+        Correct("causal", 2, say("flash.grouped_attention.title_causal")),
+        Correct("nothing", 1, say("flash.grouped_attention.title_nothing")),
+        Correct("hard", 1, say("flash.grouped_attention.title_hard")),
         Rereads(
             "k",
             lambda q, k, **_: math.ceil(q.shape[0] // k.shape[0] * q.shape[1] / TILE),
             2,
-            "k is read once for each 64 rows of a group",
+            say("flash.grouped_attention.title_rereads_k"),
         ),
         Launches(1, 1),
     ],
@@ -181,16 +182,16 @@ flash_decode = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("empty", 2, "shares without a key"),
-        Correct("hard", 1, "large, rising, low scores"),
-        Correct("half", 1, "half precision in and out, float32 inside"),
+        Correct("empty", 2, say("flash.flash_decode.title_empty")),
+        Correct("hard", 1, say("flash.flash_decode.title_hard")),
+        Correct("half", 1, say("flash.flash_decode.title_half")),
         Programs(16, 2, "performance"),
         Launches(2, 1),
-        Traffic(cache_bytes, 2, at_most=1.05, title="k and v read once, for all heads of a group", programs=0),
+        Traffic(cache_bytes, 2, at_most=1.05, title=say("flash.flash_decode.title_traffic"), programs=0),
     ],
     bonus=[
         Speed(
-            "copy",
+            say("flash.flash_decode.vs_speed"),
             Case("32 heads for 8, 65,536 keys, bfloat16", "speed", one_token(8, 4, 65536, 128, 32, BF16)),
             lambda q, k, v, **_: k.nbytes + v.nbytes,
             full=0.75,

@@ -1,19 +1,15 @@
 """Maps of wrong weights of attention, and six causes."""
 
+from course_lib.catalogue import say
 from course_lib.exercises.naming import name_pictures
 
 CAUSES = {
-    "the grid rounds down": "Then only the queries from number 96 on would be wrong, for all keys.",
-    "a query does not see itself": "Then the diagonal would be wrong in every row.",
-    "tiles on the diagonal are not masked": "Then weights to the right of the diagonal would be wrong, in the tiles that the "
-    "diagonal cuts.",
-    "acc is not corrected when the maximum grows": (
-        "Then queries 0 to 31 would be right, and later rows wrong in their earlier tiles of keys, but never in their last one."
-    ),
-    "l is not corrected when the maximum grows": (
-        "Then queries 0 to 31 would be right, and some of the later rows would be wrong for all keys that they see."
-    ),
-    "scores are rounded to bfloat16": "Then no row, no column and no edge would show. Single weights would be wrong, here and there.",
+    "the grid rounds down": say("flash.name_pictures.grid"),
+    "a query does not see itself": say("flash.name_pictures.diagonal"),
+    "tiles on the diagonal are not masked": say("flash.name_pictures.unmasked_diagonal"),
+    "acc is not corrected when the maximum grows": (say("flash.name_pictures.acc_not_corrected")),
+    "l is not corrected when the maximum grows": (say("flash.name_pictures.l_not_corrected")),
+    "scores are rounded to bfloat16": say("flash.name_pictures.bfloat16"),
 }
 """Each cause, and what its picture would look like."""
 

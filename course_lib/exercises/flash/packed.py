@@ -94,11 +94,11 @@ varlen = Exercise(
     budget=packed_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 3, "any lengths"),
-        Correct("empty", 1, "sequences without a token"),
-        Correct("hard", 1, "large, rising, low scores"),
-        DotFlops(summed(tiles_flops), summed(least_flops), 2, "no products between sequences"),
-        Traffic(summed(least_bytes), 2, at_most=1.0, title="reads the keys of its own sequence, and no more"),
+        Correct("ragged", 3, say("flash.varlen.title_ragged")),
+        Correct("empty", 1, say("flash.varlen.title_empty")),
+        Correct("hard", 1, say("flash.varlen.title_hard")),
+        DotFlops(summed(tiles_flops), summed(least_flops), 2, say("flash.varlen.title_dot_flops")),
+        Traffic(summed(least_bytes), 2, at_most=1.0, title=say("flash.varlen.title_traffic")),
         Launches(1, 1),
     ],
     mistakes=[
@@ -108,11 +108,7 @@ varlen = Exercise(
             say("flash.varlen.sees_the_texts_before"),
             attend_packed,
         ),
-        Misconception(
-            in_each(lambda **own: attend(**own).o),
-            say("flash.varlen.not_causal"),
-            attend_packed,
-        ),
+        Misconception(in_each(lambda **own: attend(**own).o), say("flash.varlen.not_causal"), attend_packed),
         Misconception(
             in_each(lambda **own: attend(**own, causal=True, scale=1.0).o),
             say("flash.varlen.no_scale"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Coalesced, Correct, DotFlops, Launches, Rereads, Traffic, TritonDidTheWork
 from course_lib.evidence import Evidence
 from course_lib.exercise import Case, Exercise
@@ -80,7 +81,7 @@ predictions = Exercise(
     lines=6,
     cases=[fixed("six numbers", "plain")],
     oracle=counted,
-    criteria=[Correct("plain", 3, "as they are counted")],
+    criteria=[Correct("plain", 3, say("flash.predictions.title_plain"))],
 )
 
 
@@ -108,7 +109,7 @@ class UpdateIsWritten(TritonDidTheWork):
 
     def _problem(self, exercise: Exercise, evidence: Evidence, group: str) -> str:
         if group == "plain" and self._untouched(evidence):
-            return "online_update returns nothing new yet: its body is not filled in"
+            return say("flash.predictions.unsolved")
         return super()._problem(exercise, evidence, group)
 
 
@@ -141,10 +142,10 @@ online_update = Exercise(
     gates=(UpdateIsWritten(), *GATES[1:]),
     criteria=[
         Correct("ragged", 1),
-        Correct("hard", 2, "large, rising, low scores"),
-        Correct("late", 2, "rows that have seen nothing yet, or never do"),
-        Correct("half", 2, "half precision in, float32 inside"),
-        Correct("float32", 1, "float32 stays float32"),
+        Correct("hard", 2, say("flash.online_update.title_hard")),
+        Correct("late", 2, say("flash.online_update.title_late")),
+        Correct("half", 2, say("flash.online_update.title_half")),
+        Correct("float32", 1, say("flash.online_update.title_float32")),
     ],
     mistakes=[
         *NOT_RESCALED,
@@ -186,8 +187,8 @@ one_head = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("hard", 2, "large, rising, low scores"),
-        Rereads("k", lambda q, **_: math.ceil(q.shape[-2] / TILE), 2, "k is read at most Nq / 64 times"),
+        Correct("hard", 2, say("flash.one_head.title_hard")),
+        Rereads("k", lambda q, **_: math.ceil(q.shape[-2] / TILE), 2, say("flash.one_head.title_rereads_k")),
         Launches(1, 1),
         Coalesced("load", 1),
     ],
@@ -239,11 +240,17 @@ causal_one_head = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("longer", 1, "more keys than queries"),
-        Correct("hard", 1, "large, rising, low scores"),
-        DotFlops(tiles_flops, least_flops, 2, "half the products, and the diagonal"),
+        Correct("longer", 1, say("flash.causal_one_head.title_longer")),
+        Correct("hard", 1, say("flash.causal_one_head.title_hard")),
+        DotFlops(tiles_flops, least_flops, 2, say("flash.causal_one_head.title_dot_flops")),
         # of one head every program reads nearly all, so that none does a fair share: one_head asks who shares the work
-        Traffic(lambda q, k, v: least_bytes(q, k, v, True), 1, at_most=1.0, title="reads what a tile sees", programs=0),
+        Traffic(
+            lambda q, k, v: least_bytes(q, k, v, True),
+            1,
+            at_most=1.0,
+            title=say("flash.causal_one_head.title_traffic"),
+            programs=0,
+        ),
         Launches(1, 1),
     ],
     mistakes=[

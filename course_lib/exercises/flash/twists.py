@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.exercise import ErrorBudget
 from course_lib.exercises.flash.oracles import attend, causal_budget, kernel_budget
 from course_lib.exercises.twists import Twist
@@ -22,7 +23,7 @@ def _scaled(n: float, oracle: Callable[..., Any], budget: ErrorBudget) -> Twist:
 
     return Twist(
         f"scale times {n}",
-        f"scores are `q @ k.T` times `{n} / sqrt(D)`, in o and in lse.",
+        say("flash.flash_attention_forward.asks_scale", n=n),
         lambda **arguments: oracle(**with_scale(arguments)),
         {"budget": lambda expected, dtype, arguments: budget(expected, dtype, with_scale(arguments))},
     )

@@ -8,6 +8,7 @@ from typing import Any
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from course_lib.catalogue import say
 from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, Launches, Speed, Traffic
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16, FP32
@@ -97,32 +98,36 @@ flash_attention_forward = Exercise(
     gates=(*GATES[:2], Compiles(apart=["dims"])),
     criteria=[
         Correct("ragged", 2),
-        Correct("leading", 1, "any number of leading dimensions"),
-        Correct("strided", 3, "right on views, without copies", uncopied=True),
-        Correct("dims", 1, "heads of any size from 16 to 256", compiles=True),
-        Correct("float32", 1, "float32 stays float32"),
-        Correct("causal", 2, "causal, Nq != Nk too"),
-        Correct("nothing", 1, "queries that see no key"),
-        Correct("hard", 3, "large, rising, low scores"),
-        Correct("half", 2, "half precision in and out, float32 inside"),
-        Correct("scale", 1, "a scale of one's own"),
-        Traffic(least_bytes, 2, at_most=1.0, title="no more bytes than tiles of 64 x 128 need"),
-        DotFlops(tiles_flops, least_flops, 2, "causal: half the products, and the diagonal"),
+        Correct("leading", 1, say("flash.flash_attention_forward.title_leading")),
+        Correct("strided", 3, say("flash.flash_attention_forward.title_strided"), uncopied=True),
+        Correct("dims", 1, say("flash.flash_attention_forward.title_dims"), compiles=True),
+        Correct("float32", 1, say("flash.flash_attention_forward.title_float32")),
+        Correct("causal", 2, say("flash.flash_attention_forward.title_causal")),
+        Correct("nothing", 1, say("flash.flash_attention_forward.title_nothing")),
+        Correct("hard", 3, say("flash.flash_attention_forward.title_hard")),
+        Correct("half", 2, say("flash.flash_attention_forward.title_half")),
+        Correct("scale", 1, say("flash.flash_attention_forward.title_scale")),
+        Traffic(least_bytes, 2, at_most=1.0, title=say("flash.flash_attention_forward.title_traffic")),
+        DotFlops(tiles_flops, least_flops, 2, say("flash.flash_attention_forward.title_dot_flops")),
         Launches(1, 1),
-        BuffersBelow(lambda q, k, **_: heads_of(q) * q.shape[-2] * k.shape[-2], 1, "nothing of Nq x Nk in memory"),
+        BuffersBelow(
+            lambda q, k, **_: heads_of(q) * q.shape[-2] * k.shape[-2],
+            1,
+            say("flash.flash_attention_forward.title_buffers_below"),
+        ),
         Coalesced("load", 1),
         Coalesced("store", 1),
     ],
     bonus=[
         Speed(
-            "torch's FlashAttention-2",
+            say("flash.flash_attention_forward.vs_speed"),
             Case("16 heads of 128, 8192 tokens, bfloat16", "speed", heads(8192, 8192, 128, BF16, lead=(1, 16))),
             lambda q, k, v, **_: q.nbytes + k.nbytes + v.nbytes + q.nbytes,
             full=1.0,
             none=0.6,
             points=4,
             baseline=torchs_flash,
-            advice="Try 64 x 64 tiles, 4 warps, 3 stages for heads up to 128; then tl.exp2: see *How fast?* below.",
+            advice=say("flash.flash_attention_forward.advice_speed"),
         )
     ],
     mistakes=[

@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant, near_as
 from course_lib.workloads.gradients import dotted
@@ -83,9 +84,9 @@ def lawful(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, 
     """Say why the function promises no result for these inputs; "" if it promises one: contiguous float32, D 16, 32 or 64, at most 256
     queries and keys."""
     if not all(t.is_contiguous() and t.dtype == torch.float32 for t in (q, k, v, do)):
-        return "has a tensor that is not contiguous, or not float32"
+        return say("criteria.mutants.not_contiguous")
     if q.shape[1] not in (16, 32, 64) or max(len(q), len(k)) > 256:
-        return "has a D other than 16, 32 and 64, or more than 256 queries or keys"
+        return say("criteria.mutants.other_sides")
     return ""
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from course_lib.catalogue import say
 from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, NoAtomics, Rereads, Traffic
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP16, FP32, Drawing, against_copy
@@ -63,10 +64,14 @@ delta = Exercise(
     budget=delta_budget,
     gates=GATES,
     criteria=[
-        Correct("ragged", 1, "any N, any D from 16 to 256"),
-        Correct("strided", 2, "right on views, without copies", uncopied=True),
-        Correct("half", 2, "half precision in, float32 inside"),
-        Traffic(lambda o, do: o.nbytes + do.nbytes + 4 * math.prod(o.shape[:-1]), 1, title="o and do read once"),
+        Correct("ragged", 1, say("flash_backward.delta.title_ragged")),
+        Correct("strided", 2, say("flash_backward.delta.title_strided"), uncopied=True),
+        Correct("half", 2, say("flash_backward.delta.title_half")),
+        Traffic(
+            lambda o, do: o.nbytes + do.nbytes + 4 * math.prod(o.shape[:-1]),
+            1,
+            title=say("flash_backward.delta.title_traffic"),
+        ),
         Coalesced("load", 1),
     ],
     bonus=[
@@ -112,11 +117,13 @@ dkdv_one_head = Exercise(
     budget=partial(gradient_budget, of="kv"),
     gates=GATES,
     criteria=[
-        Correct("ragged", 2, "any Nq and Nk"),
-        Correct("hard", 2, "large, rising, low scores"),
-        Correct("half", 1, "half precision in and out, float32 inside"),
-        DotFlops(products(4), products(4, 1), 1, "4 products for each tile, and no more"),
-        Rereads("q", lambda k, **_: math.ceil(k.shape[-2] / TILE), 2, "q is read at most Nk / 64 times"),
+        Correct("ragged", 2, say("flash_backward.dkdv_one_head.title_ragged")),
+        Correct("hard", 2, say("flash_backward.dkdv_one_head.title_hard")),
+        Correct("half", 1, say("flash_backward.dkdv_one_head.title_half")),
+        DotFlops(products(4), products(4, 1), 1, say("flash_backward.dkdv_one_head.title_dot_flops")),
+        Rereads(
+            "q", lambda k, **_: math.ceil(k.shape[-2] / TILE), 2, say("flash_backward.dkdv_one_head.title_rereads_q")
+        ),
         NoAtomics(1),
     ],
     mistakes=[
@@ -202,24 +209,24 @@ PERFORMANCE = [
 def judged_by(tensor: str, times: Callable[..., float], title: str, count: int) -> list:
     """The criteria of both kernels."""
     return [
-        Correct("ragged", 2, "any sizes, any number of leading dimensions", compiles=True),
-        Correct("strided", 1, "right on views, without copies", uncopied=True),
-        Correct("causal", 2, "causal, Nq != Nk too"),
-        Correct("nothing", 1, "queries that see no key"),
-        Correct("hard", 2, "large, rising, low scores"),
-        Correct("half", 2, "half precision in and out, float32 inside"),
-        Correct("scale", 1, "right with another scale than 1 / sqrt(D)"),
-        DotFlops(products(count), products(count, 1), 1, f"{count} products for each tile, and no more"),
+        Correct("ragged", 2, say("flash_backward.kernels.title_ragged"), compiles=True),
+        Correct("strided", 1, say("flash_backward.kernels.title_strided"), uncopied=True),
+        Correct("causal", 2, say("flash_backward.kernels.title_causal")),
+        Correct("nothing", 1, say("flash_backward.kernels.title_nothing")),
+        Correct("hard", 2, say("flash_backward.kernels.title_hard")),
+        Correct("half", 2, say("flash_backward.kernels.title_half")),
+        Correct("scale", 1, say("flash_backward.kernels.title_scale")),
+        DotFlops(products(count), products(count, 1), 1, say("flash_backward.kernels.title_dot_flops", products=count)),
         DotFlops(
             products(count),
             products(count, 1),
             1,
-            "causal: products for half of the tiles, and the diagonal",
+            say("flash_backward.kernels.title_dot_flops_half_of_it"),
             "half of it",
         ),
         NoAtomics(1),
         Rereads(tensor, times, 1, title),
-        BuffersBelow(scores_bytes, 1, "nothing of Nq x Nk in memory"),
+        BuffersBelow(scores_bytes, 1, say("flash_backward.kernels.title_buffers_below")),
         Coalesced("load", 1),
     ]
 
@@ -234,7 +241,9 @@ dkdv = Exercise(
     oracle=keys_and_values,
     budget=partial(gradient_budget, of="kv"),
     gates=(*GATES[:2], Compiles(apart=["ragged"])),
-    criteria=judged_by("q", lambda k, **_: math.ceil(k.shape[-2] / TILE), "q is read at most Nk / 64 times", 4),
+    criteria=judged_by(
+        "q", lambda k, **_: math.ceil(k.shape[-2] / TILE), say("flash_backward.dkdv.title_judged_by_q"), 4
+    ),
     mistakes=[
         *VIEWS,
         FOUR_STRIDES,
@@ -266,7 +275,9 @@ dq = Exercise(
     oracle=lambda **given: gradients(**given)[0],
     budget=partial(gradient_budget, of="q"),
     gates=(*GATES[:2], Compiles(apart=["ragged"])),
-    criteria=judged_by("k", lambda q, **_: math.ceil(q.shape[-2] / TILE), "k is read at most Nq / 64 times", 3),
+    criteria=judged_by(
+        "k", lambda q, **_: math.ceil(q.shape[-2] / TILE), say("flash_backward.dq.title_judged_by_k"), 3
+    ),
     mistakes=[
         *VIEWS,
         FOUR_STRIDES,

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import Holds
 from course_lib.exercise import Exercise
 from course_lib.exercises.cases import BF16, FP32, fixed
 from course_lib.exercises.flash_backward.cases import model
 from course_lib.words import in_words
-from tritontrace.words import plural
 
 
 class KeepsRows(torch.autograd.Function):
@@ -66,17 +66,14 @@ def longest(budget_bytes: int, config: dict[str, Any]) -> int:
 def fits(output: Any, budget_bytes: int, config: dict[str, Any]) -> str:
     """ "" if one token more would not fit, and this many do."""
     if type(output) is not int or output < 0:
-        return f"expected a whole number of tokens, got {in_words(output)}"
+        return say("flash_backward.longest_context.no_number", got=in_words(output))
     for tokens, within in ((output, True), (output + 1, False)):
         if not tokens:
             continue
         kept = kept_bytes(min(tokens, 1 << 40), **config)
         if (kept <= budget_bytes) != within:
-            words = "too many" if within else "not the most"
-            return (
-                f"{budget_bytes:,} bytes, {config}: {plural(output, 'token')} {'is' if output == 1 else 'are'} {words}, "
-                f"{tokens:,} keep {kept:,} bytes"
-            )
+            facts = {"budget": budget_bytes, "config": str(config), "count": output, "tokens": tokens, "kept": kept}
+            return say(f"flash_backward.longest_context.{'too_many' if within else 'not_the_most'}", **facts)
     return ""
 
 
@@ -102,8 +99,8 @@ longest_context = Exercise(
     ],
     oracle=longest,
     criteria=[
-        Holds(fits, 2, "FlashAttention: what autograd keeps", "flash"),
-        Holds(fits, 2, "with scores: what autograd keeps", "scores"),
-        Holds(fits, 1, "right to the last token", "edges"),
+        Holds(fits, 2, say("flash_backward.longest_context.title_flash"), "flash"),
+        Holds(fits, 2, say("flash_backward.longest_context.title_scores"), "scores"),
+        Holds(fits, 1, say("flash_backward.longest_context.title_edges"), "edges"),
     ],
 )

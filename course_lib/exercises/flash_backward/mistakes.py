@@ -184,11 +184,8 @@ def along_keys(x: torch.Tensor, side: int) -> torch.Tensor:
 def sums_of(name: str, place: int) -> list[MistakeMatcher]:
     """Mistakes in the sum over keys or queries that makes dq, dk or dv (`name`). place: which result that is."""
     along, n = ("keys", "Nk") if name == "dq" else ("queries", "Nq")
-    left_out = f"The last, partial tile of {along} is left out. Let the loop go on until it has reached all {n}."
-    rounded = (
-        f"{name} was rounded to half precision after each tile, so small addends are lost. Keep {name} in float32, and round it once, for "
-        "the store."
-    )
+    left_out = say("flash_backward.sums.left_out", along=along, n=n)
+    rounded = say("flash_backward.sums.rounded", name=name)
     return [
         slip(name, place, [along_tiles(side, whole=True) for side in TILES], left_out, each=True),
         *(slip(name, place, along_tiles(side, rounded=True), rounded, times=3) for side in TILES),
@@ -204,29 +201,28 @@ def in_tiles_of(name: str, place: int, sentence: str, sides: Sequence[int] = TIL
 
 def tiles_of(name: str, place: int) -> list[MistakeMatcher]:
     """Mistakes within the tiles of dq, dk or dv (`name`). place: which result that is."""
-    alone = f"{name} holds the sum of the last tile alone. Add each tile to the sum so far, with += or the third argument of tl.dot."
-    turned = (
-        f"A tile of {'p' if name == 'dv' else 'ds'} is transposed where it should not be, or lacks its .T, in the product that gives "
-        f"{name}."
-    )
+    alone = say("flash_backward.sums.the_last_tile_alone", name=name)
+    turned = say("flash_backward.sums.turned", name=name, tile="p" if name == "dv" else "ds")
     found = [in_tiles_of(name, place, alone, (16, 32, 64), last=True), in_tiles_of(name, place, turned, turned=True)]
     if name == "dv":
         of_q = by_other_products(lambda p, difference, q, do: (p * difference, p, q))
         return [*found, slip(name, place, of_q, say("flash_backward.dkdv.dv_from_q"))]
     other, wanted = ("v", "k") if name == "dq" else ("do", "q")
-    axis = "the wrong axis. Queries are the rows of q @ k.T, [:, None], and the columns of k @ q.T, [None, :]."
-    base = (
-        f"exp2(x) is 2 to the power x, so both s and lse must first be multiplied by log2(e) = {math.log2(math.e)}. tl.exp takes them as "
-        "they are."
-    )
+    base = say("flash_backward.sums.exp2", log2_e=math.log2(math.e))
     return [
-        in_tiles_of(name, place, f"lse lies along {axis}", lse=along_keys),
-        in_tiles_of(name, place, f"delta lies along {axis}", delta=along_keys),
-        in_tiles_of(name, place, f"lse and delta lie along {axis}", lse=along_keys, delta=along_keys),
+        in_tiles_of(name, place, say("flash_backward.sums.axis_of_lse"), lse=along_keys),
+        in_tiles_of(name, place, say("flash_backward.sums.axis_of_delta"), delta=along_keys),
+        in_tiles_of(name, place, say("flash_backward.sums.axis_of_both"), lse=along_keys, delta=along_keys),
         in_tiles_of(name, place, base, (128,), exp=torch.exp2),
         in_tiles_of(name, place, base, (128,), lse=lambda x, _: math.log(2) * x[..., None]),
         in_tiles_of(name, place, say("flash_backward.dkdv.p_without_lse"), (128,), lse=lambda x, _: 0 * x[..., None]),
-        in_tiles_of(name, place, f"{name} is ds times {wanted}, and here it is ds times {other}.", (128,), others=True),
+        in_tiles_of(
+            name,
+            place,
+            say("flash_backward.sums.other_factor", name=name, wanted=wanted, other=other),
+            (128,),
+            others=True,
+        ),
         *found,
     ]
 
@@ -274,7 +270,7 @@ def handed_q(trials: Sequence[GradedTrial]) -> str:
         for call, out in t.calls:
             for place, (name, like) in enumerate((("dk", "k"), ("dv", "v"))):
                 if getattr(nth(out, place), "shape", None) == call["q"].shape != call[like].shape:
-                    return f"{name} has the shape of q, but it is the gradient of {like}. Allocate it with torch.empty_like({like})."
+                    return say("flash_backward.dkdv.handed_q", name=name, like=like)
     return ""
 
 
@@ -292,25 +288,18 @@ def mistakes_of(name: str, place: int) -> list[MistakeMatcher]:
             name,
             place,
             (without_ones_own_scale, scaled_otherwise_on_the_way_back),
-            f"{name} is what a scale of D**-0.5 gives, but another scale was given.",
+            say("flash_backward.sums.scale_ignored", name=name),
             each=True,
         ),
-        slip(
-            name,
-            place,
-            scaled(-1),
-            f"{name} lacks the factor scale: s = scale * q @ k.mT, so {name} is scale times the product of ds and {other}.",
-        ),
-        slip(
-            name, place, scaled(1), f"{name} has the factor scale twice: once at the end, and once in ds or in {other}."
-        ),
-        slip(name, place, by_the_formula(minus=0.0), f"{name} lacks delta: ds = p * (dp - delta)."),
+        slip(name, place, scaled(-1), say("flash_backward.sums.no_scale", name=name, other=other)),
+        slip(name, place, scaled(1), say("flash_backward.sums.scaled_twice", name=name, other=other)),
+        slip(name, place, by_the_formula(minus=0.0), say("flash_backward.sums.no_delta", name=name)),
         slip(name, place, by_the_formula(minus=-1.0), say("flash_backward.dkdv.delta_added")),
         slip(
             name,
             place,
             by_other_products(lambda p, difference, q, do: (difference, p, do)),
-            f"{name} is made of dp - delta. The factor p is missing: ds = p * (dp - delta).",
+            say("flash_backward.sums.no_p", name=name),
         ),
     ]
 
@@ -321,9 +310,9 @@ def masks_of(name: str) -> list[MistakeMatcher]:
         slip(name, 0, by_the_formula(lambda nq, nk: nq - nk), of_attention.THE_OTHER_WAY, each=True),
         slip(name, 0, by_the_formula(lambda nq, nk: 0), of_attention.AT_THE_TOP_LEFT),
         # in one case it could be one tile
-        slip(name, 0, by_the_formula(lambda nq, nk: nk), "These are the gradients without the causal mask.", each=True),
+        slip(name, 0, by_the_formula(lambda nq, nk: nk), say("flash_backward.sums.no_mask"), each=True),
         slip(name, 0, by_the_formula(lambda nq, nk: nk - nq - 1), say("flash_backward.dkdv.off_by_one")),
-        slip(name, 0, by_the_formula(lambda nq, nk: nk - nq + 1), "Each query sees one key too many."),
+        slip(name, 0, by_the_formula(lambda nq, nk: nk - nq + 1), say("flash_backward.sums.one_key_more")),
     ]
 
 
@@ -343,16 +332,8 @@ def lost_nothing(trials: Sequence[GradedTrial]) -> str:
     return "" if has_nan(["causal"], "elsewhere")(trials) else in_bounds(has_nan(["nothing"], sentence))(trials)
 
 
-LOST_RAGGED = in_bounds(
-    has_nan(
-        ["ragged", "hard"],
-        say("flash_backward.dkdv.exp_of_s_divided_by_exp_of_lse"),
-    )
-)
-FOUR_STRIDES = on_exception(
-    "index out of range",
-    "load_rows and store_rows use four strides, those of (B, H, N, D). Hand them x[None, None].flatten(0, -4) and its stride().",
-)
+LOST_RAGGED = in_bounds(has_nan(["ragged", "hard"], say("flash_backward.dkdv.exp_of_s_divided_by_exp_of_lse")))
+FOUR_STRIDES = on_exception("index out of range", say("flash_backward.flash_attention.four_strides"))
 
 
 def heads_and_batches(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor | None:
@@ -360,8 +341,4 @@ def heads_and_batches(o: torch.Tensor, do: torch.Tensor) -> torch.Tensor | None:
     return row_dots(o, do).transpose(0, 1) if o.dim() == 4 and o.shape[0] == o.shape[1] else None
 
 
-SWAPPED_HEADS = Misconception(
-    heads_and_batches,
-    say("flash_backward.delta.batches_and_heads_swapped"),
-    row_dots,
-)
+SWAPPED_HEADS = Misconception(heads_and_batches, say("flash_backward.delta.batches_and_heads_swapped"), row_dots)

@@ -1,18 +1,15 @@
 """Maps of wrong gradients of attention, and six causes."""
 
+from course_lib.catalogue import say
 from course_lib.exercises.naming import name_pictures
 
 CAUSES = {
-    "delta is not subtracted": "Then dq and dk would be wrong everywhere, since dS is, and dv would be right.",
-    "the grid of dkdv rounds down": "Then only the last keys would be wrong, from number 96 on, and only in dk and dv.",
-    "tiles on the diagonal are not masked in dkdv": (
-        "Then dk and dv would be wrong for all keys but the first of each tile, which no earlier query of the tile can reach."
-    ),
-    "dk is not scaled": "Then dk would be wrong everywhere, and nothing else would.",
-    "programs add to dq without atomics": (
-        "Then dq would be wrong where several programs add to it: for queries that see more than one tile of keys."
-    ),
-    "dk and dv are kept in float16": "Then no whole row and no edge would show. Single elements would be off, in dk and in dv.",
+    "delta is not subtracted": say("flash_backward.name_pictures.no_delta"),
+    "the grid of dkdv rounds down": say("flash_backward.name_pictures.grid"),
+    "tiles on the diagonal are not masked in dkdv": say("flash_backward.name_pictures.unmasked_diagonal"),
+    "dk is not scaled": say("flash_backward.name_pictures.unscaled"),
+    "programs add to dq without atomics": say("flash_backward.name_pictures.no_atomics"),
+    "dk and dv are kept in float16": say("flash_backward.name_pictures.float16"),
 }  # fmt: skip
 """Each cause, and what its picture would look like."""
 

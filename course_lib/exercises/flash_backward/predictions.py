@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct
 from course_lib.exercise import Exercise
 from course_lib.exercises.cases import fixed
@@ -56,7 +57,7 @@ def costs_counted() -> dict[str, int]:
         "products of a tile, dkdv": counted(dkdv_tile),
         "products of a tile, dq": counted(dq_tile),
         "products of a tile, if one kernel made all three gradients": counted(all_at_once),
-        "FLOPs of forward and backward, over B N N D": 2 * both,
+        "FLOPs of forward and backward, divided by B N² D": 2 * both,
         "bytes of lse, 2 x 8 heads of 512 queries": forward[1].nbytes,
     }
 
@@ -70,5 +71,5 @@ costs = Exercise(
     lines=6,
     cases=[fixed("six numbers", "plain")],
     oracle=costs_counted,
-    criteria=[Correct("plain", 3, "as they are counted")],
+    criteria=[Correct("plain", 3, say("flash_backward.costs.title_plain"))],
 )

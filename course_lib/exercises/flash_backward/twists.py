@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.exercises.flash_backward.oracles import KeysAndValues, gradient_budget, keys_and_values
 from course_lib.exercises.twists import Twist
 
@@ -15,7 +16,7 @@ def _times(n: float) -> Twist:
     def budget(expected: Any, dtype: Any, arguments: dict[str, Any]) -> Any:
         return abs(n) * gradient_budget(expected / n, dtype, arguments)
 
-    return Twist(f"times {n}", f"`{n} * dk` and `{n} * dv`, multiplied in float32.", oracle, {"budget": budget})
+    return Twist(f"times {n}", say("flash_backward.dkdv.asks_times", n=n), oracle, {"budget": budget})
 
 
 TWISTS = {"flash_backward.dkdv_one_head": [*map(_times, (-1, 0.5, -0.5, 2, -2, 4))]}

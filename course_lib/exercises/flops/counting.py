@@ -40,7 +40,10 @@ matmul_cost = Exercise(
         ),
     ],
     oracle=product_cost,
-    criteria=[Correct("square", 2, "square matrices"), Correct("other", 2, "any other sizes")],
+    criteria=[
+        Correct("square", 2, say("flops.matmul_cost.title_square")),
+        Correct("other", 2, say("flops.matmul_cost.title_other")),
+    ],
     mistakes=[
         swapped(product_cost),
         times(0.5, say("flops.matmul_cost.multiplications_alone"), product_cost, part=0),
@@ -62,7 +65,7 @@ intensity = Exercise(
         Case("a drawn cost", "plain", lambda g: {"cost": (integer(g, 1, 10**9), integer(g, 1, 10**6))}),
     ],
     oracle=lambda cost: None,
-    criteria=[Holds(gives_back_the_flops, 2, "FLOPs for each byte")],
+    criteria=[Holds(gives_back_the_flops, 2, say("flops.intensity.title_plain"))],
     mistakes=[
         every(
             lambda out, cost: math.isclose(out * cost[0], cost[1], rel_tol=1e-9),
@@ -102,8 +105,8 @@ roofline_seconds = Exercise(
     ],
     oracle=lambda cost, flops_per_second, bytes_per_second: None,
     criteria=[
-        Holds(is_the_earliest, 2, "where arithmetic takes longer", group="compute"),
-        Holds(is_the_earliest, 2, "where memory takes longer", group="memory"),
+        Holds(is_the_earliest, 2, say("flops.roofline_seconds.title_compute"), group="compute"),
+        Holds(is_the_earliest, 2, say("flops.roofline_seconds.title_memory"), group="memory"),
     ],
 )
 
@@ -134,7 +137,7 @@ predictions = Exercise(
     lines=6,
     cases=[fixed("six pieces of torch", "plain")],
     oracle=predicted,
-    criteria=[Correct("plain", 6, "FLOPs, as torch counts them")],
+    criteria=[Correct("plain", 6, say("flops.predictions.title_plain"))],
 )
 
 
@@ -172,29 +175,16 @@ count_flops = Exercise(
     ],
     oracle=torch_count,
     criteria=[
-        Correct("products", 3, "products of two matrices"),
-        Correct("batches", 2, "batches of products"),
-        Correct("with an addition", 2, "products with an addition"),
-        Correct("whole programs", 3, "loops, a backward pass, no product at all"),
+        Correct("products", 3, say("flops.count_flops.title_products")),
+        Correct("batches", 2, say("flops.count_flops.title_batches")),
+        Correct("with an addition", 2, say("flops.count_flops.title_with_an_addition")),
+        Correct("whole programs", 3, say("flops.count_flops.title_whole_programs")),
     ],
     mistakes=[
         times(0.5, say("flops.count_flops.multiplications_alone"), torch_count),
-        times(
-            0,
-            say("flops.count_flops.calls_without_the_mode"),
-            torch_count,
-        ),
-        on_exception(
-            "NotImplementedError",
-            say("flops.count_flops.no_torch_dispatch"),
-        ),
-        on_exception(
-            "takes from",
-            say("flops.count_flops.parameters_of_the_method"),
-        ),
-        on_exception(
-            "Tensor but got None",
-            say("flops.count_flops.returns_nothing_from_the_mode"),
-        ),
+        times(0, say("flops.count_flops.calls_without_the_mode"), torch_count),
+        on_exception("NotImplementedError", say("flops.count_flops.no_torch_dispatch")),
+        on_exception("takes from", say("flops.count_flops.parameters_of_the_method")),
+        on_exception("Tensor but got None", say("flops.count_flops.returns_nothing_from_the_mode")),
     ],
 )

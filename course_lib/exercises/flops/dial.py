@@ -13,7 +13,6 @@ from course_lib.criteria import EPS32, GATES, Correct, CostCriterion, Traffic, c
 from course_lib.exercise import Case, Exercise, Finding, Trial
 from course_lib.exercises.cases import BF16, FP32
 from course_lib.exercises.misconceptions import Misconception
-from tritontrace.words import number
 
 FACTOR = 0.75
 
@@ -41,10 +40,10 @@ def multiply_adds(N: int, n: int, dtype: torch.dtype = FP32):
 class FlopsAnElement(CostCriterion):
     """Two FLOPs for each step of each element, and hardly any more: what does fewer does not do the steps."""
 
-    missed = "not n multiply-adds for each element"
+    missed = say("flops.dial.missed")
     points: float
     group: str = "performance"
-    title: str = "2 n FLOPs for each element"
+    title: str = say("flops.dial.title_made")
 
     def count(self, group: Sequence[Trial]) -> Finding:
         seen = ""
@@ -52,9 +51,9 @@ class FlopsAnElement(CostCriterion):
             given = trial.inputs[-1]
             wanted = 2 * given["n"] * given["x"].numel()
             done = sum(launch.flops.total for launch in trial.evidence.launches)
-            seen = f"{number(done)} FLOPs"
+            seen = say("flops.dial.seen", done=done)
             if not wanted <= done <= 1.05 * wanted:
-                expected = f"{number(wanted)} FLOPs on {trial.case.name}, and at most 5 % more"
+                expected = say("flops.dial.expected", wanted=wanted, case=trial.case.name)
                 return self.lost(seen, expected=expected)
         return self.earned(seen)
 
@@ -83,22 +82,14 @@ dial = Exercise(
     budget=one_rounding,
     gates=GATES,
     criteria=[
-        Correct("ragged", 3, "any N, any n"),
+        Correct("ragged", 3, say("flops.dial.title_ragged")),
         FlopsAnElement(3),
         Traffic(copy_bytes, 2),
     ],
     mistakes=[
         Misconception(off_by(-1), say("flops.dial.one_step_too_few"), steps, each=True),
         Misconception(off_by(1), say("flops.dial.one_step_too_many"), steps, each=True),
-        Misconception(
-            lambda x, n: FACTOR**n * x.double(),
-            say("flops.dial.x_is_never_added"),
-            steps,
-        ),
-        Misconception(
-            lambda x, n: (1 + FACTOR) ** n * x.double(),
-            say("flops.dial.a_launch_for_each_step"),
-            steps,
-        ),
+        Misconception(lambda x, n: FACTOR**n * x.double(), say("flops.dial.x_is_never_added"), steps),
+        Misconception(lambda x, n: (1 + FACTOR) ** n * x.double(), say("flops.dial.a_launch_for_each_step"), steps),
     ],
 )

@@ -58,8 +58,8 @@ backward_flops = Exercise(
     ],
     oracle=two_layers_backward,
     criteria=[
-        Correct("with", 3, "where a gradient for x is needed, too"),
-        Correct("without", 2, "where x is data"),
+        Correct("with", 3, say("flops.backward_flops.title_with")),
+        Correct("without", 2, say("flops.backward_flops.title_without")),
     ],
     mistakes=[
         times(0.5, say("flops.backward_flops.multiplications_alone"), two_layers_backward),
@@ -91,8 +91,8 @@ attention_cost = Exercise(
     ],
     oracle=attention,
     criteria=[
-        Correct("one head", 3, "one head"),
-        Correct("many", 2, "several batches and heads, and different lengths"),
+        Correct("one head", 3, say("flops.attention_cost.title_one_head")),
+        Correct("many", 2, say("flops.attention_cost.title_many")),
     ],
     mistakes=[
         swapped(attention),
@@ -128,8 +128,8 @@ block_cost = Exercise(
     ],
     oracle=block_flops,
     criteria=[
-        Holds(within_a_percent, 4, "within 1 % of torch's count"),
-        Holds(within_a_percent, 2, "where heads share keys and values", group="shared keys"),
+        Holds(within_a_percent, 4, say("flops.block_cost.title_plain")),
+        Holds(within_a_percent, 2, say("flops.block_cost.title_shared_keys"), group="shared keys"),
     ],
     mistakes=[
         times(0.5, say("flops.block_cost.multiplications_alone"), block_flops),
@@ -164,8 +164,8 @@ utilisation = Exercise(
     ],
     oracle=lambda **arguments: second_by_second(**arguments),
     criteria=[
-        Correct("plain", 2, "MFU, and an HFU that equals it"),
-        Correct("recompute", 1, "HFU where the forward pass is done twice"),
+        Correct("plain", 2, say("flops.utilisation.title_plain")),
+        Correct("recompute", 1, say("flops.utilisation.title_recompute")),
     ],
     mistakes=[
         times(1 / 3, say("flops.training_days.forward_alone"),
@@ -198,8 +198,8 @@ init_scale = Exercise(
     cases=[fixed(f"width {n}", group, fan_in=n) for group, ns in (("one", (64, 256, 1024)), ("deep", (512, 768))) for n in ns],
     oracle=lambda fan_in: None,
     criteria=[
-        Holds(keeps_one_layer, 2, "one layer keeps the spread at 1", group="one"),
-        Holds(keeps_twelve_layers, 1, "twelve layers keep the spread at 1", group="deep"),
+        Holds(keeps_one_layer, 2, say("flops.init_scale.title_one"), group="one"),
+        Holds(keeps_twelve_layers, 1, say("flops.init_scale.title_deep"), group="deep"),
     ],
 )  # fmt: skip
 
@@ -228,12 +228,12 @@ training_days = Exercise(
         ),
     ],
     oracle=lambda **_: None,
-    criteria=[Holds(delivers, 3, "so many days deliver the FLOPs")],
+    criteria=[Holds(delivers, 3, say("flops.training_days.title_plain"))],
     mistakes=[
         every(lambda out, factor=factor, **run: math.isclose(work_done(out, **run), factor, rel_tol=1e-6), sentence)
         for factor, sentence in (
             (24, say("flops.training_days.hours")),
-            (86400, "These are seconds."),
+            (86400, say("flops.training_days.seconds")),
             (1 / 3, say("flops.training_days.forward_alone")),
         )
     ],
@@ -260,7 +260,7 @@ largest_model = Exercise(
         ),
     ],
     oracle=lambda **_: None,
-    criteria=[Holds(just_fits, 2, "the largest whole number that fits")],
+    criteria=[Holds(just_fits, 2, say("flops.largest_model.title_plain"))],
 )
 
 
@@ -281,7 +281,7 @@ training_memory = Exercise(
     ],
     oracle=trained_bytes,
     criteria=[
-        Correct("sgd", 3, "parameters, gradients, activations"),
-        Correct("states", 3, "what the optimizer keeps"),
+        Correct("sgd", 3, say("flops.training_memory.title_sgd")),
+        Correct("states", 3, say("flops.training_memory.title_states")),
     ],
 )

@@ -53,7 +53,7 @@ truncated_init = Exercise(
     allows=ARITHMETIC
     | operations("argmax gather index select unbind flip scatter arange zeros_like ones_like masked_select"),
     gates=[Correct("plain")],
-    criteria=[Correct("rounds", 3, "where few numbers lie within 3")],
+    criteria=[Correct("rounds", 3, say("flops.truncated_init.title_rounds"))],
     mistakes=[
         Misconception(
             lambda noise, fan_in: noise[0].double() * fan_in**-0.5,
@@ -97,21 +97,23 @@ def _parts(output: Any, layers: int, width: int) -> tuple[list[torch.Tensor], to
     """(weights, head) of what was seen of a module, or a sentence if they are not there."""
     seen = output.get("parameters") if isinstance(output, dict) else None
     if not isinstance(seen, dict):
-        return f"expected a torch.nn.Module whose forward returns (rows,) numbers; {_told(output)}"
+        return say("flops.deep_linear.no_module", instead=_told(output))
     tensors = {name: torch.tensor(values) for name, values in seen.items()}
     weights = [t for t in tensors.values() if t.shape == (width, width)]
     heads = [t.flatten() for t in tensors.values() if t.numel() == width and t.shape != (width, width)]
     if len(weights) != layers or len(heads) != 1 or len(tensors) != layers + 1:
         shapes = ", ".join(f"{name} {tuple(t.shape)}" for name, t in tensors.items()) or "none"
-        return (
-            f"for {layers} layers of width {width}, module.parameters() must have {layers} of ({width}, {width}) and one of "
-            f"({width},); it has: {shapes[:200]}"
-        )
+        return say("flops.deep_linear.parameters", layers=layers, width=width, shapes=shapes[:200])
     return weights, heads[0]
 
 
 def _told(output: Any) -> str:
-    return output if isinstance(output, str) else "there is none"
+    match output:
+        case {"made": str(kind)}:
+            return say("flops.deep_linear.made", kind=kind)
+        case {"returned": str(kind)}:
+            return say("flops.deep_linear.returned", kind=kind)
+    return say("flops.deep_linear.none")
 
 
 def _run(x: Any, weights: Sequence[torch.Tensor], head: torch.Tensor) -> torch.Tensor:
@@ -135,8 +137,8 @@ def _as_one_of(output: Any, layers: int, width: int, x: Any) -> Any:
         ):
             return leaves, expected
     if y.shape != expected.shape:
-        return f"for {len(x)} rows the output must have shape ({len(x)},); it has {tuple(y.shape)}"
-    return "the output is not that of the module's own parameters: x @ w for each of them in turn, then the product with the last"
+        return say("flops.deep_linear.shape", rows=len(x), got=str(tuple(y.shape)))
+    return say("flops.deep_linear.output")
 
 
 def registers_its_parameters(output: Any, layers: int, width: int, x: Any) -> str:
@@ -161,11 +163,11 @@ def gets_gradients(output: Any, layers: int, width: int, x: Any) -> str:
     grads = [output["gradients"].get(name) for name in output["parameters"]]
     missing = [name for name, grad in zip(output["parameters"], grads, strict=True) if grad is None]
     if missing:
-        return f"no gradient reaches {', '.join(missing)}: was a tensor detached, or made anew from its numbers?"
+        return say("flops.deep_linear.no_gradient", parameters=[*missing])
     found = sorted(float(torch.tensor(grad).double().norm()) for grad in grads)
     right = sorted(float(leaf.grad.norm()) for leaf in leaves)
     same = all(abs(a - b) <= 1e-3 * b for a, b in zip(found, right, strict=True))
-    return "" if same else "the gradients are not those of the output's sum"
+    return "" if same else say("flops.deep_linear.gradients")
 
 
 def starts_fresh(output: Any, layers: int, width: int, x: Any) -> str:
@@ -176,9 +178,9 @@ def starts_fresh(output: Any, layers: int, width: int, x: Any) -> str:
     weights, _ = parts
     for i, w in enumerate(weights):
         if not 0.9 < float(w.std()) * width**0.5 < 1.1:
-            return f"weight {i} has a standard deviation of {float(w.std()):.3g}; {width}**-0.5 is {width**-0.5:.3g}"
+            return say("flops.deep_linear.spread", weight=i, got=float(w.std()), width=width, right=width**-0.5)
         if any(torch.allclose(w, other) for other in weights[:i]):
-            return f"weight {i} begins with the numbers of another: each layer draws its own"
+            return say("flops.deep_linear.again", weight=i)
     return ""
 
 
@@ -200,10 +202,10 @@ deep_linear = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[
-        Holds(registers_its_parameters, 2, "the module knows all its parameters"),
-        Holds(computes_with_them, 2, "the module computes with them"),
-        Holds(gets_gradients, 2, "each of them gets its gradient", group="other"),
-        Holds(starts_fresh, 1, "weights begin at random, at the right scale", group="other"),
+        Holds(registers_its_parameters, 2, say("flops.deep_linear.title_plain")),
+        Holds(computes_with_them, 2, say("flops.deep_linear.title_computes_with_them")),
+        Holds(gets_gradients, 2, say("flops.deep_linear.title_other"), group="other"),
+        Holds(starts_fresh, 1, say("flops.deep_linear.title_starts_fresh"), group="other"),
     ],
     mistakes=[
         on_exception("before Module.__init__()", say("flops.dial.super_first")),

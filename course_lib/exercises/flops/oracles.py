@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from course_lib.catalogue import say
 from course_lib.words import in_words
 from tritontrace.tracing import Mode
-from tritontrace.words import plural
 
 # ------------------------------------------------------------------------------------------------ oracles
 
@@ -152,7 +152,7 @@ def is_number(output: Any) -> bool:
 
 def not_number(output: Any) -> str:
     """Say that an output is not a number."""
-    return f"expected a number, got {in_words(output)}"
+    return say("criteria.result.number", got=in_words(output))
 
 
 def gives_back_the_flops(output: Any, cost: Sequence[float]) -> str:
@@ -161,8 +161,8 @@ def gives_back_the_flops(output: Any, cost: Sequence[float]) -> str:
         return not_number(output)
     flops, nbytes = cost
     right = math.isclose(output * nbytes, flops, rel_tol=1e-9)
-    would_be = f"{output:.6g} FLOPs for each byte would be {output * nbytes:.6g} FLOPs"
-    return "" if right else f"for {flops} FLOPs and {nbytes} bytes: {would_be}"
+    would_be = say("flops.intensity.would_be", output=output, would_be=output * nbytes)
+    return "" if right else say("flops.intensity.wrong", flops=flops, nbytes=nbytes, would_be=would_be)
 
 
 def is_the_earliest(output: Any, cost: Sequence[float], flops_per_second: float, bytes_per_second: float) -> str:
@@ -171,17 +171,21 @@ def is_the_earliest(output: Any, cost: Sequence[float], flops_per_second: float,
         return not_number(output)
     flops, nbytes = cost
     late, early = output * (1 + 1e-6), output * (1 - 1e-6)
-    said = (
-        f"{flops:.3g} FLOPs and {nbytes:.3g} bytes at {flops_per_second:.3g} FLOP/s and {bytes_per_second:.3g} bytes/s"
+    said = say(
+        "flops.roofline_seconds.work",
+        flops=flops,
+        nbytes=nbytes,
+        flops_per_second=flops_per_second,
+        bytes_per_second=bytes_per_second,
     )
     if late * flops_per_second < flops:
-        return f"{said}: in {output:.4g} s the FLOPs are not done"
+        return say("flops.roofline_seconds.flops_not_done", given=said, seconds=output)
     if late * bytes_per_second < nbytes:
-        return f"{said}: in {output:.4g} s the bytes are not moved"
+        return say("flops.roofline_seconds.bytes_not_moved", given=said, seconds=output)
     if early * flops_per_second > flops and early * bytes_per_second > nbytes:
         after = math.isclose(output, flops / flops_per_second + nbytes / bytes_per_second, rel_tol=1e-6)
-        why = ". Does the GPU do one after the other?" if after else ""
-        return f"{said}: before {output:.4g} s both are done already{why}"
+        why = say("flops.roofline_seconds.one_after_the_other") if after else ""
+        return say("flops.roofline_seconds.late", given=said, seconds=output, why=why)
     return ""
 
 
@@ -192,7 +196,7 @@ def within_a_percent(output: Any, **config: int) -> str:
     expected = block_flops(**config)
     off = output / expected - 1
     shown = ", ".join(f"{name} = {value}" for name, value in config.items())
-    return "" if abs(off) <= 0.01 else f"for {shown}: {output:.6g}, and torch counts {expected:.6g} ({off:+.1%})"
+    return "" if abs(off) <= 0.01 else say("flops.block_cost.wrong", sizes=shown, got=output, right=expected, off=off)
 
 
 def delivers(output: Any, parameters: float, tokens: float, gpus: int, peak_flops: float, mfu: float) -> str:
@@ -201,19 +205,25 @@ def delivers(output: Any, parameters: float, tokens: float, gpus: int, peak_flop
         return not_number(output)
     delivered, wanted = output * 24 * 3600 * gpus * peak_flops * mfu, 6 * parameters * tokens
     right = math.isclose(delivered, wanted, rel_tol=1e-6)
-    cluster = f"{gpus} GPUs of {peak_flops:.4g} FLOP/s at an MFU of {mfu:g}"
-    return "" if right else f"in {output:.6g} days {cluster} do {delivered:.4g} FLOPs; the training needs {wanted:.4g}"
+    cluster = say("flops.training_days.cluster", gpus=gpus, peak_flops=peak_flops, mfu=mfu)
+    return (
+        ""
+        if right
+        else say("flops.training_days.wrong", days=output, cluster=cluster, delivered=delivered, wanted=wanted)
+    )
 
 
 def just_fits(output: Any, gpus: int, memory_bytes: int, bytes_per_parameter: int = 16) -> str:
     """Check a number of parameters; "" if it fits in the memory and one more does not, otherwise a sentence."""
     if type(output) is not int:
-        return f"expected a whole number of parameters, got {in_words(output)}"
-    room, each = gpus * memory_bytes, f" of {bytes_per_parameter} bytes"
+        return say("flops.largest_model.no_number", got=in_words(output))
+    room, each = gpus * memory_bytes, say("flops.largest_model.each", bytes_per_parameter=bytes_per_parameter)
     if output * bytes_per_parameter > room:
-        return f"{output:,} parameters{each} take {output * bytes_per_parameter:,} bytes; there are {room:,}"
+        return say(
+            "flops.largest_model.too_large", parameters=output, each=each, bytes=output * bytes_per_parameter, room=room
+        )
     if (output + 1) * bytes_per_parameter <= room:
-        return f"{output:,} parameters{each} leave room for another in {room:,} bytes"
+        return say("flops.largest_model.too_small", parameters=output, each=each, room=room)
     return ""
 
 
@@ -235,10 +245,7 @@ def _keeps(output: Any, fan_in: int, layers: int, low: float, high: float) -> st
     for _ in range(layers):
         x = x @ (torch.randn(fan_in, fan_in, generator=generator) * output)
     spread = float(x.std())
-    after = plural(layers, "layer")
-    return (
-        "" if low <= spread <= high else f"width {fan_in}: after {after} the values spread by {spread:.3g}, not about 1"
-    )
+    return "" if low <= spread <= high else say("flops.init_scale.spread", width=fan_in, layers=layers, spread=spread)
 
 
 def near_the_truth(output: Any, cold: float, **_: Any) -> str:
@@ -246,4 +253,4 @@ def near_the_truth(output: Any, cold: float, **_: Any) -> str:
     if not is_number(output):
         return not_number(output)
     off = output * 1e6 / cold - 1
-    return "" if abs(off) <= 0.03 else f"the work takes {cold:g} µs; measured were {output * 1e6:.4g} µs ({off:+.0%})"
+    return "" if abs(off) <= 0.03 else say("flops.measure.wrong", cold=cold, got=output * 1e6, off=off)

@@ -61,8 +61,8 @@ class Timed(Holds):
         if 2 * right >= runs:
             return ""
         if trial.case.hidden:
-            return f"the clock has not shown this time on {trial.case.name}"
-        return f"the clock was read around {right} of {runs} runs so that it shows their time; a measurement takes all of them"
+            return say("flops.measure.not_shown", case=trial.case.name)
+        return say("flops.measure.few_runs", right=right, runs=runs)
 
 
 def shown_by_the_clock(
@@ -131,24 +131,17 @@ measure = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[
-        Timed(near_the_truth, 4, "waits for the GPU", group="steady"),
-        Timed(near_the_truth, 2, "leaves the first runs out", group="warm-up"),
-        Timed(near_the_truth, 2, "lets no outlier in", group="median"),
-        Timed(near_the_truth, 2, "starts from a cold cache", group="cold"),
+        Timed(near_the_truth, 4, say("flops.measure.title_timed"), group="steady"),
+        Timed(near_the_truth, 2, say("flops.measure.title_timed_warm_up"), group="warm-up"),
+        Timed(near_the_truth, 2, say("flops.measure.title_timed_median"), group="median"),
+        Timed(near_the_truth, 2, say("flops.measure.title_timed_cold"), group="cold"),
     ],
     mistakes=[
         every(lambda out, **_: out < 0, say("flops.measure.negative")),
         every(is_launches, say("flops.measure.does_not_wait_for_the_work")),
-        every(
-            lambda out, **_: 0 < out < 20e-6 and not is_launches(out),
-            say("flops.measure.another_clock"),
-        ),
+        every(lambda out, **_: 0 < out < 20e-6 and not is_launches(out), say("flops.measure.another_clock")),
         every(lambda out, **case: near(out / 1e6, **case), say("flops.measure.microseconds")),
-        as_if(
-            "steady",
-            say("flops.measure.times_the_flush"),
-            wait=False,
-        ),
+        as_if("steady", say("flops.measure.times_the_flush"), wait=False),
         as_if("median", say("flops.measure.the_mean"), pick=statistics.mean),
         as_if("median", say("flops.measure.the_least"), pick=min),
         as_if("median", say("flops.measure.the_greatest"), pick=max),

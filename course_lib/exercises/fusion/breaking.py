@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant, near_as
 
@@ -34,8 +35,8 @@ def given_softmax(x):
 def lawful(x: torch.Tensor) -> str:
     """Say why the function promises no result for x; "" if it promises one: for finite numbers, in columns of stride 1."""
     if x.shape[1] > 1 and x.stride(1) != 1:
-        return "has columns that lie apart, but the kernel needs a column stride of 1"
-    return "" if bool(x.isfinite().all()) else "has values that are not finite"
+        return say("criteria.mutants.columns_apart")
+    return "" if bool(x.isfinite().all()) else say("criteria.mutants.values_not_finite")
 
 
 SOFTMAX = Given(

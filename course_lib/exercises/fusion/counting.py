@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct
 from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import fixed
@@ -40,9 +41,9 @@ chain_bytes = Exercise(
     oracle=traced_bytes,
     without=["course_lib.workloads.chains"],
     criteria=[
-        Correct("one by one", 2, "one kernel for each operation"),
-        Correct("all in one", 2, "all in one kernel"),
-        Correct("cuts", 2, "cuts anywhere, as the trace counts them"),
+        Correct("one by one", 2, say("fusion.chain_bytes.title_one_by_one")),
+        Correct("all in one", 2, say("fusion.chain_bytes.title_all_in_one")),
+        Correct("cuts", 2, say("fusion.chain_bytes.title_cuts")),
     ],
     mistakes=[every(one_store_each, STORES_ONE)],
 )
@@ -56,5 +57,5 @@ predicted_launches = Exercise(
     lines=7,
     cases=[fixed("seven functions", "plain")],
     oracle=lambda: inductor.recorded_launches(),
-    criteria=[Correct("plain", 7, "launches, as measured with torch.compile")],
+    criteria=[Correct("plain", 7, say("fusion.predicted_launches.title_plain"))],
 )

@@ -57,7 +57,7 @@ sin2_plus_cos2 = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 1),
-        Correct("half", 1, "right in float16 and bfloat16"),
+        Correct("half", 1, say("fusion.sin2_plus_cos2.title_half")),
         Launches(1, 1),
         Traffic(lambda x, y: 3 * nbytes(x), 3, at_most=1.0),
     ],
@@ -84,8 +84,8 @@ bias_gelu = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("strided", 1, "right where rows lie apart"),
-        Correct("half", 1, "right in float16 and bfloat16"),
+        Correct("strided", 1, say("fusion.bias_gelu.title_strided")),
+        Correct("half", 1, say("fusion.bias_gelu.title_half")),
         Launches(1, 1),
         Traffic(lambda x, bias: 2 * nbytes(x) + x.shape[0] * nbytes(bias), 2, at_most=1.0),
         Coalesced("load", 1),
@@ -98,11 +98,7 @@ bias_gelu = Exercise(
             each=True,
         ),
         Misconception(lambda x, bias: F.gelu(x.double()), say("fusion.bias_gelu.forgets_the_bias"), each=True),
-        Misconception(
-            by_row,
-            say("fusion.bias_gelu.the_bias_of_the_row"),
-            each=True,
-        ),
+        Misconception(by_row, say("fusion.bias_gelu.the_bias_of_the_row"), each=True),
         several_launches,
         read_times("x", 1.9, IN_REGISTERS),
     ],
@@ -137,8 +133,8 @@ softmax = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("strided", 1, "right where rows lie apart"),
-        Correct("hard", 3, "right for large, low and masked logits"),
+        Correct("strided", 1, say("fusion.softmax.title_strided")),
+        Correct("hard", 3, say("fusion.softmax.title_hard")),
         Launches(1, 1),
         Traffic(softmax_bytes, 3, at_most=1.0),
     ],
@@ -153,11 +149,7 @@ softmax = Exercise(
             say("fusion.softmax.divided_by_the_sum_of_x"),
             each=True,
         ),
-        Misconception(
-            divided_by(lambda x, p: torch.ones(())),
-            say("fusion.softmax.no_division"),
-            each=True,
-        ),
+        Misconception(divided_by(lambda x, p: torch.ones(())), say("fusion.softmax.no_division"), each=True),
         scaled_rows(MASKED_ZERO),
         several_launches,
         read_times("x", 1.9, IN_REGISTERS),
@@ -189,13 +181,13 @@ online_softmax = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("hard", 3, "right for rising values and a masked start"),
-        Correct("long", 2, "right for a row longer than any block"),
-        Traffic(lambda x: 3 * nbytes(x), 3, at_most=1.01, title="reads at most twice, writes once"),
+        Correct("hard", 3, say("fusion.online_softmax.title_hard")),
+        Correct("long", 2, say("fusion.online_softmax.title_long")),
+        Traffic(lambda x: 3 * nbytes(x), 3, at_most=1.01, title=say("fusion.online_softmax.title_traffic")),
     ],
     bonus=[
         Speed(
-            "torch.compile",
+            say("fusion.online_softmax.vs_speed"),
             Case("2048 x 32768", "speed", rows(2048, 32768)),
             lambda x: 2 * nbytes(x),
             full=0.9,
@@ -244,8 +236,8 @@ rmsnorm = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("strided", 1, "right where rows lie apart"),
-        Correct("hard", 3, "right for large and tiny values"),
+        Correct("strided", 1, say("fusion.rmsnorm.title_strided")),
+        Correct("hard", 3, say("fusion.rmsnorm.title_hard")),
         Launches(1, 1),
         Traffic(lambda x, weight, eps: 2 * nbytes(x) + beside_rows(x, weight), 3, at_most=1.0),
     ],
@@ -285,13 +277,13 @@ add_rmsnorm = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("hard", 2, "right for large and tiny values"),
+        Correct("hard", 2, say("fusion.add_rmsnorm.title_hard")),
         Launches(1, 1),
         Traffic(
             lambda x, residual, weight, eps: 4 * nbytes(x) + beside_rows(x, weight),
             3,
             at_most=1.0,
-            title="reads both once, writes both once",
+            title=say("fusion.add_rmsnorm.title_traffic"),
         ),
     ],
     bonus=[
@@ -323,9 +315,11 @@ cross_entropy = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("hard", 3, "right for large, rising and masked logits"),
-        Traffic(lambda logits, target: nbytes(logits), 3, at_most=1.01, title="reads the logits once"),
-        BuffersBelow(lambda logits, target: nbytes(logits) / 8, 2, "no probabilities stored"),
+        Correct("hard", 3, say("fusion.cross_entropy.title_hard")),
+        Traffic(
+            lambda logits, target: nbytes(logits), 3, at_most=1.01, title=say("fusion.cross_entropy.title_traffic")
+        ),
+        BuffersBelow(lambda logits, target: nbytes(logits) / 8, 2, say("fusion.cross_entropy.title_buffers_below")),
     ],
     bonus=[
         against_copy(labelled(8192, 32768), lambda logits, target: nbytes(logits)),
@@ -333,10 +327,6 @@ cross_entropy = Exercise(
     mistakes=[
         nan_of_exp,
         *CROSS_ENTROPY,
-        read_times(
-            "logits",
-            1.9,
-            say("fusion.cross_entropy.two_passes"),
-        ),
+        read_times("logits", 1.9, say("fusion.cross_entropy.two_passes")),
     ],
 )

@@ -91,7 +91,7 @@ def columns_add_up(trials: Sequence[GradedTrial]) -> str:
             if out.shape == (M, N) and M % rows == 0:
                 sums = out.double().reshape(-1, rows, N).sum(1)
                 if torch.allclose(sums, torch.ones_like(sums), rtol=0.01):
-                    return f"In each block of {rows} rows the columns add up to 1, not the rows. Take the maximum and the sum along axis=1."
+                    return say("fusion.softmax.columns_add_up", rows=rows)
     return ""
 
 
@@ -103,10 +103,7 @@ def cut_off(trials: Sequence[GradedTrial]) -> str:
         if out.shape == arguments["x"].shape and 0 < first < out.shape[1] and bool((there.sum(1) == first).all()):
             right = torch.softmax(arguments["x"][:, :first].double(), 1)
             if torch.allclose(out[:, :first].double(), right, 0.01):
-                return (
-                    f"In rows of {out.shape[1]}, the columns from {first} on are neither read nor stored. A block must hold the whole "
-                    "row, so it needs triton.next_power_of_2(N) positions."
-                )
+                return say("fusion.softmax.cut_off", columns=out.shape[1], first=first)
     return ""
 
 
@@ -116,11 +113,7 @@ def not_apart(function: Callable[..., torch.Tensor]) -> MistakeMatcher:
     def wrong(x: torch.Tensor) -> torch.Tensor:
         return function(x.as_strided(x.shape, (x.stride(1), x.stride(1))))
 
-    mistake = Misconception(
-        wrong,
-        "Each program starts one element after the program before it. But rows lie x.stride(0) apart, and x.stride(1) is 1.",
-        each=True,
-    )
+    mistake = Misconception(wrong, say("fusion.softmax.not_apart"), each=True)
 
     def look(trials: Sequence[GradedTrial]) -> str:
         # row * N gives the same result where a row has one element, and where both ways read the NaN next to a window
@@ -237,21 +230,11 @@ IN_REGISTERS = say("fusion.bias_gelu.reads_x_twice")
 NOT_THE_MAXIMUM = say("fusion.online_softmax.the_maximum_of_the_last_block")
 OVERFLOWS = say("fusion.online_softmax.no_maximum")
 STARTS_AT_0 = say("fusion.online_softmax.starts_at_0")
-UPSIDE_DOWN = (
-    "Every row has NaN, though no logit is large. Does exp(m_new - m) multiply the old sum? If m is -3.4e38, this factor is "
-    "infinite, and infinity times 0 is NaN. alpha is exp(m - m_new), which is at most 1."
-)
+UPSIDE_DOWN = say("fusion.online_softmax.upside_down")
 MASKED_START = say("fusion.cross_entropy.starts_at_inf")
 
-FACTOR = "Each row is the softmax times a factor below 1, so the sum l is too large. "
-MASKED_ZERO = (
-    FACTOR + "With other=0 each masked position adds exp(0 - m) to l. With other=-float('inf') it adds exp(-inf) = 0."
-)
-NO_CORRECTION = (
-    FACTOR
-    + "When the maximum grows, is the old sum multiplied by exp(m - m_new)? And do masked positions hold -inf? With "
-    "other=0 each of them adds exp(0 - m)."
-)
+MASKED_ZERO = say("fusion.online_softmax.masked_positions_count")
+NO_CORRECTION = say("fusion.online_softmax.no_correction")
 BY_BLOCK = say("fusion.add_rmsnorm.divides_by_the_block")
 SQUARED = say("fusion.rmsnorm.squares_in_the_dtype_of_x")
 NORMS = [
@@ -277,11 +260,7 @@ NORMS = [
         say("fusion.rmsnorm.forgets_the_weights"),
         each=True,
     ),
-    Misconception(
-        layer_norm,
-        say("fusion.rmsnorm.the_layer_norm"),
-        each=True,
-    ),
+    Misconception(layer_norm, say("fusion.rmsnorm.the_layer_norm"), each=True),
 ]
 OF_X = Misconception(
     lambda x, residual, weight, eps: x.double() * weight.double() * rsqrt_of_mean(x.double() + residual.double(), eps),
@@ -290,19 +269,11 @@ OF_X = Misconception(
 )
 CROSS_ENTROPY = [
     *(
-        Misconception(
-            padded(2**k),
-            say("fusion.cross_entropy.masked_positions_hold_0"),
-            each=True,
-        )
+        Misconception(padded(2**k), say("fusion.cross_entropy.masked_positions_hold_0"), each=True)
         for k in range(7, 18)
     ),
     *(
-        Misconception(
-            uncorrected(2**k),
-            say("fusion.cross_entropy.the_old_sum_uncorrected"),
-            each=True,
-        )
+        Misconception(uncorrected(2**k), say("fusion.cross_entropy.the_old_sum_uncorrected"), each=True)
         for k in range(7, 18)
     ),
     Misconception(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from course_lib.catalogue import say
 from course_lib.criteria import Correct
 from course_lib.exercise import Exercise
 from course_lib.exercises.cases import fixed
@@ -39,5 +40,5 @@ read_profiles = Exercise(
     lines=4,
     cases=[fixed("four profiles", "plain")],
     oracle=limits,
-    criteria=[Correct("plain", 4, "what limits each")],
+    criteria=[Correct("plain", 4, say("fusion.read_profiles.title_plain"))],
 )

@@ -45,12 +45,12 @@ phase_of = Exercise(
         ),
     ],
     oracle=turns,
-    criteria=[Correct("two", 1, "a ring of 2"), Correct("other", 2, "rings of other sizes")],
+    criteria=[
+        Correct("two", 1, say("hopper.phase_of.title_two")),
+        Correct("other", 2, say("hopper.phase_of.title_other")),
+    ],
     mistakes=[
-        every(
-            lambda output, i, SIZE: tuple(output)[1] == i % 2,
-            say("hopper.phase_of.parity_of_the_tile"),
-        ),
+        every(lambda output, i, SIZE: tuple(output)[1] == i % 2, say("hopper.phase_of.parity_of_the_tile")),
         every(
             lambda output, i, SIZE: tuple(output)[1:] == turns(i, SIZE)[:0:-1],
             say("hopper.phase_of.reader_and_writer_swapped"),
@@ -84,11 +84,11 @@ ring_column_sum = Exercise(
     budget=SUMS,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2, "right at the edges, and with few tiles"),
+        Correct("ragged", 2, say("hopper.ring_column_sum.title_ragged")),
         Uses("TMA load", 1),
-        Traffic(read_bytes, 1, title="each element is read once", programs=2),
+        Traffic(read_bytes, 1, title=say("hopper.ring_column_sum.title_traffic"), programs=2),
         Overlapped(0.7, 2),
-        SharedBytes(lambda x: STAGES * TILE * TILE * 2 + BARRIERS, 1, "at most four tiles in shared memory"),
+        SharedBytes(lambda x: STAGES * TILE * TILE * 2 + BARRIERS, 1, say("hopper.ring_column_sum.title_shared_bytes")),
     ],
     mistakes=[lesson],
 )
@@ -113,8 +113,8 @@ tma_copy = Exercise(
     oracle=lambda x: x.double(),
     gates=GATES,
     criteria=[
-        Correct("ragged", 1, "right at the edges"),
-        Correct("strided", 1, "right where rows lie apart"),
+        Correct("ragged", 1, say("hopper.tma_copy.title_ragged")),
+        Correct("strided", 1, say("hopper.tma_copy.title_strided")),
         Uses("TMA load", 1),
         Uses("TMA store", 1),
         Traffic(copy_bytes, 1),
@@ -147,10 +147,10 @@ wgmma_matmul = Exercise(
     budget=in_float32,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2, "right at the edges"),
+        Correct("ragged", 2, say("hopper.wgmma_matmul.title_ragged")),
         Uses("TMA load", 1),
         Uses("wgmma", 2, needs=multiply_adds),
-        Traffic(tiled_bytes, 1, title="reads no more than tiles of 64 x 64 need", programs=2),
+        Traffic(tiled_bytes, 1, title=say("hopper.wgmma_matmul.title_traffic"), programs=2),
     ],
     mistakes=[lesson],
 )

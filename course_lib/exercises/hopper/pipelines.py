@@ -61,22 +61,16 @@ def against_cublas(full: float, none: float, **more: Any) -> Speed:
         none=none,
         points=2,
         baseline=lambda a, b, **_: lambda: torch.matmul(a, b),
-        advice="A tile of 64 x 64 reads a byte from L2 for every 32 multiply-adds. Try larger tiles of c, and a ring of more slots.",
+        advice=say("hopper.pipelined_matmul.advice"),
     )
 
 
-EARLY = meets(
-    "overwritten while it is read",
-    say("hopper.overlapped_attention.keys_are_released_too_early"),
-)
+EARLY = meets("overwritten while it is read", say("hopper.overlapped_attention.keys_are_released_too_early"))
 READ_BY_TWO = meets(
     "overwritten while it is read",
     say("hopper.persistent_matmul.released_before_the_product_has_ended"),
 )
-AGAIN = meets(
-    "too many arrivals",
-    say("hopper.persistent_matmul.both_begin_anew_with_each_tile"),
-)
+AGAIN = meets("too many arrivals", say("hopper.persistent_matmul.both_begin_anew_with_each_tile"))
 
 pipelined_matmul = Exercise(
     id="hopper.pipelined_matmul",
@@ -95,11 +89,11 @@ pipelined_matmul = Exercise(
     budget=in_float32,
     gates=GATES,
     criteria=[
-        Correct("short", 1, "right where K is shorter than the ring"),
+        Correct("short", 1, say("hopper.pipelined_matmul.title_short")),
         Uses("TMA load", 1),
         Uses("wgmma", 1, needs=multiply_adds),
-        Overlapped(0.8, 2, title="copies are under way while products run"),
-        Traffic(moved(64, 64), 1, title="fetches nothing that is not used", programs=2),
+        Overlapped(0.8, 2, title=say("hopper.pipelined_matmul.title_overlapped")),
+        Traffic(moved(64, 64), 1, title=say("hopper.pipelined_matmul.title_traffic"), programs=2),
     ],
     bonus=[against_cublas(0.4, 0.2)],
     mistakes=[EARLY, lesson],
@@ -123,11 +117,11 @@ warp_specialised_matmul = Exercise(
     budget=in_float32,
     gates=GATES,
     criteria=[
-        Correct("short", 1, "right where K is shorter than the ring"),
-        Correct("long", 1, "right when the ring has gone round four times"),
+        Correct("short", 1, say("hopper.warp_specialised_matmul.title_short")),
+        Correct("long", 1, say("hopper.warp_specialised_matmul.title_long")),
         Uses("wgmma", 1, needs=multiply_adds),
         Specialised(2, 2),
-        Traffic(moved(128, 64), 1, title="both consumers read one tile of b", programs=2),
+        Traffic(moved(128, 64), 1, title=say("hopper.warp_specialised_matmul.title_traffic"), programs=2),
     ],
     bonus=[against_cublas(0.4, 0.2)],
     mistakes=[EARLY, lesson],
@@ -150,7 +144,7 @@ persistent_matmul = Exercise(
     budget=in_float32,
     gates=GATES,
     criteria=[
-        Correct("uneven", 1, "right if programs have different numbers of tiles"),
+        Correct("uneven", 1, say("hopper.persistent_matmul.title_uneven")),
         Persistent(lambda programs, **_: programs, tiles, 1),
         Uses("TMA store", 1),
         BesideStores(lambda a, b, programs: tiles(a, b) - programs, 2),
@@ -170,7 +164,10 @@ predict_overlap = Exercise(
     lines=9,
     cases=[fixed("six statements, three counters", "plain")],
     oracle=overlaps,
-    criteria=[Truths(2, "true and false told apart"), Numbers(1, "counters matched")],
+    criteria=[
+        Truths(2, say("hopper.predict_overlap.title_truths")),
+        Numbers(1, say("hopper.predict_overlap.title_numbers")),
+    ],
 )
 
 # ----------------------------------------------------------------------------------------------------- attention
@@ -225,10 +222,7 @@ AGAINST_CUDNN = Speed(
     none=0.4,
     points=2,
     baseline=cudnns,
-    advice=(
-        "Each exponential is one instruction, and so is each multiplication around it. Count what softmax_step and your walk do to a "
-        "score."
-    ),
+    advice=(say("hopper.overlapped_attention.advice")),
 )
 
 overlapped_attention = Exercise(
@@ -249,7 +243,7 @@ overlapped_attention = Exercise(
     budget=kernel_budget,
     gates=GATES,
     criteria=[
-        Correct("large", 1, "right where maxima grow"),
+        Correct("large", 1, say("hopper.overlapped_attention.title_large")),
         NoMoreProducts(attention_multiply_adds, 1),
         Ahead(2),
         BesideProducts(0.5, 2),
@@ -258,11 +252,7 @@ overlapped_attention = Exercise(
     mistakes=[
         EARLY,
         lesson,
-        Misconception(
-            _uncorrected,
-            say("hopper.overlapped_attention.acc_is_not_corrected"),
-            attention,
-        ),
+        Misconception(_uncorrected, say("hopper.overlapped_attention.acc_is_not_corrected"), attention),
     ],
 )
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from course_lib.catalogue import say
 from course_lib.exercise import Exercise
 from course_lib.exercises.hopper.rings import MISTAKES, Ring, faults_of
 from course_lib.exercises.naming import Names
@@ -25,18 +26,15 @@ RINGS = {letter: Ring(MISTAKES[name]) for letter, name in NAMES.items()}
 DRAWN = ("G", "H")
 
 CAUSES = {
-    "read before it is there": "Then a product or a load would use a tile, and nothing would have waited for its copy.",
-    "overwritten while it is read": "Then a slot would be released, and filled again, while a product may still read it.",
-    "wrong phase": "Then a wait for the right barrier would pass at once, since a phase of this parity is already over.",
-    "wrong number of bytes": "Then a barrier would expect more or fewer bytes than come in its phase.",
-    "too many arrivals": "Then more arrivals would come to a barrier in one phase than its count allows.",
-    "two writes at once": "Then two copies could go to one slot, and nothing would decide which is last.",
-    "missing fence": "Then threads would write what TMA or a tensor core reads, without a fence between the two.",
-    "TMA store not waited for": "Then a program would end, or write the tile again, while the tile is being stored.",
-    "deadlock": (
-        "Then a partition would wait forever, although all the bytes that a barrier expects have come. Walk through the first turns of "
-        "both partitions."
-    ),
+    "read before it is there": say("hopper.name_races.read_early"),
+    "overwritten while it is read": say("hopper.name_races.overwritten"),
+    "wrong phase": say("hopper.name_races.phase"),
+    "wrong number of bytes": say("hopper.name_races.bytes"),
+    "too many arrivals": say("hopper.name_races.arrivals"),
+    "two writes at once": say("hopper.name_races.two_writes"),
+    "missing fence": say("hopper.name_races.fence"),
+    "TMA store not waited for": say("hopper.name_races.store"),
+    "deadlock": (say("hopper.name_races.deadlock")),
 }
 """Each kind of mistake that a ring may show, and what would have to be so."""
 
@@ -63,8 +61,8 @@ class NamesRaces(Names):
 
     explanations: Mapping[str, Any]
 
-    title = "each ring has its mistake"
-    missed = "another mistake, or another line"
+    title = say("hopper.name_races.title")
+    missed = say("hopper.name_races.missed")
 
     def explained(self, exercise: Exercise, answers: Mapping[str, Any]) -> dict[str, str | None]:
         number = answers.get("number")
@@ -76,16 +74,16 @@ class NamesRaces(Names):
         answer, number = answers.get(picture), answers.get("number")
         rings = {**self.explanations, **(drawn(number) if type(number) is int else {})}
         if picture not in rings:
-            return 'write a whole number of your choice at "number": it draws two more rings.'
+            return say("hopper.name_races.number")
         if answer is None or not is_answer(answer):
-            return "no answer."
+            return say("criteria.pictures.no_answer")
         if not _is_pair(answer):
-            return f'{as_written(answer)[:80]} is no pair of a mistake and a line: ("deadlock", 5).'
+            return say("hopper.name_races.no_pair", got=as_written(answer)[:80])
         if answer[0] not in self.causes:
-            return f"{answer[0][:60]!r} is not one of the mistakes that are listed."
+            return say("hopper.name_races.not_listed", got=repr(answer[0][:60]))
         if answer[0] in {fault.kind.value for fault, _ in faults_of(rings[picture])}:
-            return f"{answer[0]} is right, but line {answer[1]} is not one of the lines that count."
-        return f"not that. {self.causes[answer[0]]}"
+            return say("hopper.name_races.other_line", kind=answer[0], line=answer[1])
+        return say("criteria.pictures.not_that", cause=self.causes[answer[0]])
 
 
 def _is_pair(answer: Any) -> bool:

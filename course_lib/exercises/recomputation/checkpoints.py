@@ -17,7 +17,6 @@ from course_lib.mistakes import on_exception
 from course_lib.words import in_words
 from course_lib.workloads.activations import run_checkpoint, train_step
 from tritontrace.results import Steps
-from tritontrace.words import plural
 
 
 @cache
@@ -28,13 +27,17 @@ def plain_step(**arguments: Any) -> dict[str, Any]:
 
 def like_the_plain_step(*keys: str) -> Callable[..., str]:
     """Make a check that these parts of the output equal those of a plain step."""
-    names = {"out": "the result", "gradients": "a gradient", "after": "a random number drawn after backward"}
+    names = {
+        "out": say("recomputation.checkpoint.result"),
+        "gradients": say("recomputation.checkpoint.gradient"),
+        "after": say("recomputation.checkpoint.random_number"),
+    }
 
     def look(output: Any, **arguments: Any) -> str:
         if not isinstance(output, dict):
-            return "returned no tensor"
+            return say("recomputation.checkpoint.no_tensor")
         wrong = [names[k] for k in keys if output.get(k) != plain_step(**arguments)[k]]
-        return f"{wrong[0]} differs from that without the checkpoint" if wrong else ""
+        return say("recomputation.checkpoint.differs", what=wrong[0]) if wrong else ""
 
     return look
 
@@ -43,12 +46,11 @@ def wrong_runs(draws: Sequence[int], calls: int) -> str:
     """ "" if fn ran once forward and once backward in each call."""
     if len(draws) == 2 * calls:
         return ""
-    checkpoints = plural(calls, "checkpoint")
-    said = f"{checkpoints}: expected {2 * calls} runs of fn, half of them in backward, and saw {len(draws)}"
+    said = say("recomputation.checkpoint.runs", checkpoints=calls, expected=2 * calls, seen=len(draws))
     if len(draws) < 2 * calls:
-        return f"{said}; backward has to run fn once more"
+        return say("recomputation.checkpoint.too_few", given=said)
     if calls > 1 and len(draws) == calls + 2**calls - 1:  # each backward runs those of all calls before it
-        return f"{said}: recomputing also runs what computed the arguments, unless you detach() them"
+        return say("recomputation.checkpoint.too_many", given=said)
     return said
 
 
@@ -69,9 +71,9 @@ def recomputes(output: Any, rows: int, width: int, calls: int, **_: Any) -> str:
     kept, draws = output.get("kept"), output.get("draws")
     allowed = (calls - 1) * 8 * rows * width + 8192  # a random state is 5 KB
     if type(kept) is not int or type(draws) is not list:
-        return "nothing was observed"
+        return say("recomputation.checkpoint.nothing_observed")
     if kept > allowed:
-        return f"{kept:,} bytes are alive before backward, besides arguments and result; {allowed:,} are enough"
+        return say("recomputation.checkpoint.alive", kept=kept, allowed=allowed)
     return wrong_runs(draws, calls)
 
 
@@ -79,8 +81,8 @@ def lets_go(output: Any, **_: Any) -> str:
     """Check that hardly any bytes are still held after backward; "" or a sentence."""
     left = output.get("left")
     if type(left) is not int:
-        return "nothing was observed"
-    return "" if left <= 8192 else f"{left:,} bytes are still in memory after backward, besides gradients and result"
+        return say("recomputation.checkpoint.nothing_observed")
+    return "" if left <= 8192 else say("recomputation.checkpoint.left", bytes=left)
 
 
 def same_dropout(output: Any, calls: int, **_: Any) -> str:
@@ -89,9 +91,7 @@ def same_dropout(output: Any, calls: int, **_: Any) -> str:
     if wrong_runs(draws, calls):
         return wrong_runs(draws, calls)
     halves = draws[:calls], draws[calls:][::-1]
-    return (
-        "" if halves[0] == halves[1] else "dropout kept different elements in the recomputation than in the forward run"
-    )
+    return "" if halves[0] == halves[1] else say("recomputation.checkpoint.other_dropout")
 
 
 @dataclass
@@ -108,7 +108,7 @@ class Seen(Holds):
             return problem
         call = next(i for i, given in enumerate(trial.inputs) if given is arguments)
         problem = self.log(trial.evidence.steps[call] if call < len(trial.evidence.steps) else Steps(), **arguments)
-        return f"does not hold on {trial.case.name}" if problem and trial.case.hidden else problem
+        return say("criteria.result.does_not_hold", case=trial.case.name) if problem and trial.case.hidden else problem
 
 
 def runs_again(steps: Steps, calls: int, **_: Any) -> str:
@@ -116,9 +116,7 @@ def runs_again(steps: Steps, calls: int, **_: Any) -> str:
     runs = [half.count("gelu") for half in steps.operations]
     if runs == [calls, calls]:
         return ""
-    return (
-        f"{plural(calls, 'checkpoint')}: torch saw {runs[0]} runs of fn in the forward half and {runs[1]} in backward"
-    )
+    return say("recomputation.checkpoint.seen_runs", checkpoints=calls, forward=runs[0], backward=runs[1])
 
 
 def comes_back(steps: Steps, calls: int, **_: Any) -> str:
@@ -130,7 +128,7 @@ def uses_the_arguments_alone(steps: Steps, calls: int, rows: int, width: int, **
     """Check that backward uses hardly more than the arguments, and runs fn again; "" or a sentence."""
     allowed = (calls - 1) * 8 * rows * width + 8192  # as in `recomputes`
     if steps.kept > allowed:
-        return f"backward uses {steps.kept:,} bytes that the forward run has kept; {allowed:,} are enough"
+        return say("recomputation.checkpoint.uses", kept=steps.kept, allowed=allowed)
     return runs_again(steps, calls)
 
 
@@ -139,14 +137,12 @@ def draws_again(steps: Steps, calls: int, **_: Any) -> str:
     forward, backward = (sorted(half)[:calls] for half in steps.states)
     if problem := runs_again(steps, calls):
         return problem
-    return "" if forward == backward else "dropout was drawn from different states in backward than in the forward run"
+    return "" if forward == backward else say("recomputation.checkpoint.other_states")
 
 
 def puts_back(steps: Steps, calls: int, **_: Any) -> str:
     """Check that backward leaves the random state as it found it; "" or a sentence."""
-    return comes_back(steps, calls) or (
-        "" if steps.restored else "backward leaves a different random state than it found"
-    )
+    return comes_back(steps, calls) or ("" if steps.restored else say("recomputation.checkpoint.state_is_another"))
 
 
 checkpoint = Exercise(
@@ -170,14 +166,14 @@ checkpoint = Exercise(
     ],
     oracle=lambda **arguments: (plain_step(**arguments)["after"],),
     criteria=[
-        Holds(like_the_plain_step("out", "gradients"), 3, "result and gradients of fn"),
-        Seen(recomputes, 2, "keeps only the arguments, runs fn once more", "memory", log=uses_the_arguments_alone),
-        Seen(once_recomputed(lets_go), 1, "frees the arguments when backward is done", "memory", log=comes_back),
-        Seen(same_dropout, 2, "the same dropout, bit for bit", "dropout", log=draws_again),
+        Holds(like_the_plain_step("out", "gradients"), 3, say("recomputation.checkpoint.title_plain")),
+        Seen(recomputes, 2, say("recomputation.checkpoint.title_seen"), "memory", log=uses_the_arguments_alone),
+        Seen(once_recomputed(lets_go), 1, say("recomputation.checkpoint.title_seen_memory"), "memory", log=comes_back),
+        Seen(same_dropout, 2, say("recomputation.checkpoint.title_seen_dropout"), "dropout", log=draws_again),
         Seen(
             once_recomputed(like_the_plain_step("after")),
             2,
-            "leaves the random state as it was",
+            say("recomputation.checkpoint.title_seen_after"),
             "after",
             log=puts_back,
         ),
@@ -189,20 +185,14 @@ checkpoint = Exercise(
         ),
         on_exception(
             "One of the differentiated Tensors does not require grad",
-            "torch.autograd.grad was given an argument that has no gradient. Give it only the others, and return None for this one.",
+            say("recomputation.checkpoint.no_gradient"),
         ),
         on_exception(
             "argument to `grad()` cannot be empty",
-            "torch.autograd.grad was given no tensor to differentiate by. detach() drops requires_grad, so set it again.",
+            say("recomputation.checkpoint.nothing_to_differentiate_by"),
         ),
-        on_exception(
-            "returned an incorrect number of gradients",
-            "backward returns one value for each argument of forward, including fn, and None where there is no gradient.",
-        ),
-        on_exception(
-            "through the graph a second time",
-            say("recomputation.checkpoint.does_not_detach"),
-        ),
+        on_exception("returned an incorrect number of gradients", say("recomputation.checkpoint.number_of_gradients")),
+        on_exception("through the graph a second time", say("recomputation.checkpoint.does_not_detach")),
     ],
 )
 
@@ -211,7 +201,7 @@ MODEL = {"layers": 24, "boundary": 65536, "inside": 589824}  # bytes of train_st
 
 def cut(segments: int, layers: int, boundary: int, inside: int) -> str:
     """Say in words which cut into segments is meant."""
-    return f"with boundary = {boundary:,} and inside = {inside:,}, {layers} layers in {plural(segments, 'segment')}"
+    return say("recomputation.segments_for.cut", boundary=boundary, inside=inside, layers=layers, segments=segments)
 
 
 def has_the_least_peak(output: Any, layers: int, boundary: int, inside: int) -> str:
@@ -222,7 +212,12 @@ def has_the_least_peak(output: Any, layers: int, boundary: int, inside: int) -> 
     return (
         ""
         if peak == least[1]
-        else f"{cut(output[0], layers, boundary, inside)} peak at {peak:,} bytes; {least[1]:,} is possible"
+        else say(
+            "recomputation.segments_for.not_least",
+            cut=cut(output[0], layers, boundary, inside),
+            peak=peak,
+            least=least[1],
+        )
     )
 
 
@@ -234,7 +229,12 @@ def says_its_peak(output: Any, layers: int, boundary: int, inside: int) -> str:
     return (
         ""
         if output[1] == peak
-        else f"{cut(output[0], layers, boundary, inside)} peak at {peak:,} bytes, not {output[1]:,}"
+        else say(
+            "recomputation.segments_for.other_peak",
+            cut=cut(output[0], layers, boundary, inside),
+            peak=peak,
+            got=output[1],
+        )
     )
 
 
@@ -245,8 +245,10 @@ def holds_when_counted(output: Any, layers: int, boundary: int, inside: int) -> 
     working = counted_peak(1, 0) - inside
     counted = counted_peak(layers, output[0]) - working
     if counted > output[1]:
-        return f"{output[0]} segments: {counted:,} bytes were counted, but {output[1]:,} predicted"
-    return "" if counted > 0.8 * output[1] else f"{output[0]} segments need no more than {counted:,} bytes, as counted"
+        return say("recomputation.segments_for.more", segments=output[0], counted=counted, got=output[1])
+    return (
+        "" if counted > 0.8 * output[1] else say("recomputation.segments_for.less", segments=output[0], counted=counted)
+    )
 
 
 @cache
@@ -261,7 +263,7 @@ def no_prediction(output: Any, layers: int) -> str:
     if two and 1 <= output[0] <= layers:
         return ""
     pair = f"({', '.join(map(in_words, output))})" if isinstance(output, list) else in_words(output)
-    return f"expected two whole numbers, (segments, peak), with 1 to {plural(layers, 'segment')}; got {pair}"
+    return say("recomputation.segments_for.no_pair", layers=layers, got=pair)
 
 
 segments_for = Exercise(
@@ -283,8 +285,8 @@ segments_for = Exercise(
     ],
     oracle=least_peak,
     criteria=[
-        Holds(has_the_least_peak, 2, "no other number of segments has a lower peak"),
-        Holds(says_its_peak, 1, "the peak for this number of segments"),
-        Holds(holds_when_counted, 2, "a counted model of 24 layers stays below this peak", group="counted"),
+        Holds(has_the_least_peak, 2, say("recomputation.segments_for.title_plain")),
+        Holds(says_its_peak, 1, say("recomputation.segments_for.title_says_its_peak")),
+        Holds(holds_when_counted, 2, say("recomputation.segments_for.title_counted"), group="counted"),
     ],
 )

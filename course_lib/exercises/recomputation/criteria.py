@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from course_lib.catalogue import say
 from course_lib.criteria import CostCriterion
 from course_lib.exercise import Finding, Trial
 
@@ -13,16 +14,17 @@ from course_lib.exercise import Finding, Trial
 class KeepsNothing(CostCriterion):
     """Backward reads nothing of the forward half: no buffer, no output, and no input."""
 
-    missed = "too much kept for the backward pass"
+    missed = say("criteria.saves.missed")
     points: float
-    title: str = "keeps nothing, not even x"
+    title: str = say("recomputation.keeps_nothing.title")
     group: str = "performance"
 
     def count(self, group: Sequence[Trial]) -> Finding:
         for trial in group:
             saved = trial.evidence.saved
             if saved is None or 0 not in trial.evidence.ready:
-                return self.lost("no forward half that ends with its result")
+                return self.lost(say("criteria.saves.no_forward"))
             if saved:
-                return self.lost(", ".join(f"backward reads `{s.tensor}`: {s.nbytes:,} bytes" for s in saved))
-        return self.earned("backward reads nothing of the forward half")
+                reads = [say("recomputation.keeps_nothing.tensor", tensor=s.tensor, bytes=s.nbytes) for s in saved]
+                return self.lost(say("recomputation.keeps_nothing.reads", tensors=reads))
+        return self.earned(say("recomputation.keeps_nothing.nothing"))

@@ -55,8 +55,8 @@ sigmoid3_traffic = Exercise(
     cases=[traffic(n, b, r) for r in (False, True) for n, b in ((1000, 4), (4096, 2), (77, 8))],
     oracle=sigmoid_bytes,
     criteria=[
-        Correct("stored", 2, "equal to the trace, with s1 and s2 stored"),
-        Correct("recomputed", 2, "equal to the trace, with s1 and s2 recomputed"),
+        Correct("stored", 2, say("recomputation.sigmoid3_traffic.title_stored")),
+        Correct("recomputed", 2, say("recomputation.sigmoid3_traffic.title_recomputed")),
     ],
 )
 
@@ -83,11 +83,11 @@ sigmoid3 = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("hard", 1, "right for large numbers"),
-        Saves(lambda x, dy: 0, 3, "keeps nothing but x"),
+        Correct("hard", 1, say("recomputation.sigmoid3.title_hard")),
+        Saves(lambda x, dy: 0, 3, say("recomputation.sigmoid3.title_saves")),
         Launches(1, 1, phase=0),
         Launches(1, 1, phase=1),
-        Traffic(times(5), 2, title="five memory operations"),
+        Traffic(times(5), 2, title=say("recomputation.sigmoid3.title_traffic")),
     ],
     bonus=[against_copy(Drawing("8192 x 8192", elementwise((8192, 8192))), times(5), full=0.85)],
     mistakes=[
@@ -100,7 +100,7 @@ sigmoid3 = Exercise(
         saved_something(say("recomputation.sigmoid3.one_kernel_a_sigmoid")),
         several_launches(
             (0, 1),
-            "A launch loads what another one stored, so numbers pass through memory on the way. Compute all three sigmoids in one launch.",
+            say("recomputation.sigmoid3.through_memory"),
             say("recomputation.sigmoid3.forward_twice"),
         ),
     ],
@@ -130,10 +130,10 @@ recomputed_gelu = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("hard", 2, "right for large numbers"),
-        Saves(lambda x, gate, dy: 0, 3, "keeps nothing but x and the gate"),
+        Correct("hard", 2, say("recomputation.recomputed_gelu.title_hard")),
+        Saves(lambda x, gate, dy: 0, 3, say("recomputation.recomputed_gelu.title_saves")),
         Launches(1, 1, phase=1),
-        Traffic(times(8), 2, title="eight memory operations"),
+        Traffic(times(8), 2, title=say("recomputation.recomputed_gelu.title_traffic")),
     ],
     bonus=[against_copy(Drawing("8192 x 4096", elementwise((8192, 4096), names="x gate dy")), times(8), full=0.85)],
     mistakes=[
@@ -176,10 +176,14 @@ cross_entropy_backward = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("hard", 2, "right for large logits and for -inf"),
+        Correct("hard", 2, say("recomputation.cross_entropy_backward.title_hard")),
         Traffic(lambda x, target, lse, dloss: 2 * x.nbytes, 2),
         Coalesced("load", 1),
-        BuffersBelow(lambda x, target, lse, dloss: x.nbytes / 8, 1, "no table of probabilities"),
+        BuffersBelow(
+            lambda x, target, lse, dloss: x.nbytes / 8,
+            1,
+            say("recomputation.cross_entropy_backward.title_buffers_below"),
+        ),
     ],
     bonus=[against_copy(Drawing("8192 rows of 8192", logits(8192, 8192)), times(2), full=0.8)],
     mistakes=[
@@ -216,8 +220,8 @@ rmsnorm_backward = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("hard", 2, "right for many rows and for large ones"),
-        Traffic(times(3), 2, at_most=1.2, title="x and dy read once, dx written once", programs=0),
+        Correct("hard", 2, say("recomputation.rmsnorm_backward.title_hard")),
+        Traffic(times(3), 2, at_most=1.2, title=say("recomputation.rmsnorm_backward.title_traffic"), programs=0),
         NoAtomics(2),
         Programs(8, 1, group="performance"),
         Coalesced("load", 1),
@@ -264,7 +268,7 @@ seeded_dropout = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 2),
-        Correct("probabilities", 1, "any p, any seed"),
+        Correct("probabilities", 1, say("recomputation.seeded_dropout.title_probabilities")),
         KeepsNothing(3),
         Traffic(times(4), 2),
     ],

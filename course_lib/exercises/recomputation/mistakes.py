@@ -32,22 +32,18 @@ def saved_something(sentence: str) -> MistakeMatcher:
     return look
 
 
-FLOAT32 = on_exception(
-    "Expected dtype ['fp32', 'fp64']",
-    "tl.exp, tl.erf and tl.sigmoid need float32. Put .to(tl.float32) behind each load.",
-)
+FLOAT32 = on_exception("Expected dtype ['fp32', 'fp64']", say("recomputation.sigmoid3.float32"))
 
 
 GRADIENTS = on_exception(
     "returned an incorrect number of gradients",
-    "backward returns a tuple with one value for each argument of forward, and None where there is no gradient. A list counts "
-    "as one value.",
+    say("recomputation.sigmoid3.number_of_gradients"),
 )
 
 
 cast_by_autograd = torch_did(  # autograd casts where a gradient has another dtype than its tensor
     ["_to_copy"],
-    "If you wrote no cast, autograd made one. Results and gradients must have the dtype of x, as torch.empty_like(x) has.",
+    say("recomputation.sigmoid3.cast_by_autograd"),
 )
 
 
@@ -60,11 +56,7 @@ def saved_nothing(trials: Sequence[Trial]) -> str:
         and "saved_tensors" in of.get("line", "")
         for of in on_exception
     )
-    return (
-        "Forward has saved nothing. ctx.saved_tensors gives back the tensors that you pass to ctx.save_for_backward(...)."
-        if empty
-        else ""
-    )
+    return say("recomputation.sigmoid3.saved_nothing") if empty else ""
 
 
 def nan_if_hard(exercise: Callable[[], Exercise], sentence: str) -> MistakeMatcher:

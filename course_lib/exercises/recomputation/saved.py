@@ -29,7 +29,7 @@ kept_tensors = Exercise(
     lines=6,
     cases=[fixed("six expressions", "plain")],
     oracle=lambda: {say: kept_bytes(*work) // (4 * 64 * 32) for say, work in QUESTIONS.items()},
-    criteria=[Correct("plain", 3, "as many as autograd keeps")],
+    criteria=[Correct("plain", 3, say("recomputation.kept_tensors.title_plain"))],
 )
 
 saved_bytes = Exercise(
@@ -58,10 +58,10 @@ saved_bytes = Exercise(
     ],
     oracle=kept_bytes,
     criteria=[
-        Correct("plain", 2, "bytes of what is kept"),
-        Correct("inputs", 1, "inputs are not counted"),
-        Correct("shared", 2, "each storage once and whole"),
-        Correct("others", 1, "other dtypes, and nothing to keep"),
+        Correct("plain", 2, say("recomputation.saved_bytes.title_plain")),
+        Correct("inputs", 1, say("recomputation.saved_bytes.title_inputs")),
+        Correct("shared", 2, say("recomputation.saved_bytes.title_shared")),
+        Correct("others", 1, say("recomputation.saved_bytes.title_others")),
     ],
     mistakes=[
         every(

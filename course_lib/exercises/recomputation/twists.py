@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import one_hot
 
+from course_lib.catalogue import say
 from course_lib.exercises.recomputation.kernels import cross_entropy_backward
 from course_lib.exercises.twists import Twist
 
@@ -18,8 +19,7 @@ def _smoothed(percent: int) -> Twist:
 
     return Twist(
         f"smoothed by {percent} %",
-        f"the gradient where labels are smoothed by {share}: "
-        f"`(softmax(x)[j] - {1 - share:g} * [j is the target] - {share} / V) * dloss`.",
+        say("recomputation.cross_entropy_backward.asks_smoothed", share=share, rest=1 - share),
         oracle,
     )
 

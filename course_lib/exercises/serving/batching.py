@@ -64,10 +64,10 @@ capacity = Exercise(
     ],
     oracle=counted,
     criteria=[
-        Correct("plain", 2, "a common model"),
-        Correct("heads", 1, "other numbers of heads of k and v"),
-        Correct("window", 1, "a window bounds the cache"),
-        Correct("edges", 1, "whole texts, or none"),
+        Correct("plain", 2, say("serving.capacity.title_plain")),
+        Correct("heads", 1, say("serving.capacity.title_heads")),
+        Correct("window", 1, say("serving.capacity.title_window")),
+        Correct("edges", 1, say("serving.capacity.title_edges")),
     ],
     mistakes=[
         for_cases(lambda case: case.name == "a window of 4096", every(_without_a_window, NO_WINDOW)),

@@ -37,7 +37,7 @@ name_it = Exercise(
     lines=6,
     cases=[fixed("six causes", "plain")],
     oracle=lambda: dict(NAMED),
-    criteria=[Numbers(3, "the cause of each")],
+    criteria=[Numbers(3, say("serving.name_it.title_numbers"))],
 )
 
 # ------------------------------------------------------------------------------------------------ mend it
@@ -98,9 +98,9 @@ def but(**changed: Any) -> Any:
 class NoRepeats(CostCriterion):
     """No operation of torch makes k or v anew for each head of q."""
 
-    missed = "k and v made for each head of q"
+    missed = say("serving.no_repeats.missed")
     points: float
-    title: str = "no head of k and v twice in memory"
+    title: str = say("serving.no_repeats.title")
     group: str = "shared"
 
     def count(self, group: Sequence[Trial]) -> Finding:
@@ -109,9 +109,12 @@ class NoRepeats(CostCriterion):
             every = q.shape[0] * q.shape[1] * k.shape[2] * k.shape[3]
             for operation in trial.evidence.operations:
                 if math.prod(operation.result) >= every:
-                    detail = "Put the rows of a group's heads of q into one product, (group * Nq, D), so that all of them read the same k."
-                    return self.lost(f"torch does {operation.name}, of {operation.result}", detail=detail)
-        return self.earned("none")
+                    detail = say("serving.no_repeats.advice")
+                    return self.lost(
+                        say("serving.no_repeats.torch_does", operation=operation.name, result=str(operation.result)),
+                        detail=detail,
+                    )
+        return self.earned(say("criteria.atomics.none"))
 
 
 mended = Exercise(
@@ -145,10 +148,10 @@ mended = Exercise(
     ),
     gates=[Correct("plain")],
     criteria=[
-        Correct("mask", 1, "the mask is obeyed"),
-        Correct("causal", 2, "the queries are the last positions"),
-        Correct("scale", 2, "the scale of the model"),
-        Correct("again", 2, "the same result when it runs again"),
+        Correct("mask", 1, say("serving.mended.title_mask")),
+        Correct("causal", 2, say("serving.mended.title_causal")),
+        Correct("scale", 2, say("serving.mended.title_scale")),
+        Correct("again", 2, say("serving.mended.title_again")),
         NoRepeats(1),
     ],
     mistakes=[

@@ -81,42 +81,23 @@ kv_cache = Exercise(
     ),
     gates=[Correct("plain")],
     criteria=[
-        Correct("ragged", 1, "any pieces, up to the last slot"),
-        Correct("ring", 2, "a full cache is a ring: token t in slot t % slots"),
-        Correct("long", 1, "the end of a prompt that is longer than the ring"),
-        Moves(
-            lambda k, v, **_: 1.05 * 2 * (k.nbytes + v.nbytes),
-            2,
-            "each token is moved once, to its place",
-        ),
+        Correct("ragged", 1, say("serving.kv_cache.title_ragged")),
+        Correct("ring", 2, say("serving.kv_cache.title_ring")),
+        Correct("long", 1, say("serving.kv_cache.title_long")),
+        Moves(lambda k, v, **_: 1.05 * 2 * (k.nbytes + v.nbytes), 2, say("serving.kv_cache.title_moves")),
         Moves(
             lambda k, v, **_: 1.05 * 2 * (k.nbytes + v.nbytes),
             1,
-            "a full ring moves no old token",
+            say("serving.kv_cache.title_moves_full_ring"),
             "full ring",
         ),
-        BuffersBelow(lambda k, **_: k.nbytes / 8, 1, "nothing is allocated but the cache", "full ring"),
+        BuffersBelow(lambda k, **_: k.nbytes / 8, 1, say("serving.kv_cache.title_buffers_below"), "full ring"),
     ],
     mistakes=[
-        of_a_length(
-            lambda k, slots, pieces: slots,
-            say("serving.kv_cache.returns_the_whole_cache"),
-        ),
-        of_a_length(
-            lambda k, slots, pieces: pieces[-1],
-            say("serving.kv_cache.returns_the_new_tokens"),
-            newest=True,
-        ),
-        of_a_length(
-            lambda k, slots, pieces: pieces[-1],
-            say("serving.kv_cache.length_not_counted"),
-            newest=False,
-        ),
-        Misconception(
-            in_order,
-            say("serving.kv_cache.concatenates_the_newest_alone"),
-            appended,
-        ),
+        of_a_length(lambda k, slots, pieces: slots, say("serving.kv_cache.returns_the_whole_cache")),
+        of_a_length(lambda k, slots, pieces: pieces[-1], say("serving.kv_cache.returns_the_new_tokens"), newest=True),
+        of_a_length(lambda k, slots, pieces: pieces[-1], say("serving.kv_cache.length_not_counted"), newest=False),
+        Misconception(in_order, say("serving.kv_cache.concatenates_the_newest_alone"), appended),
     ],
 )
 
@@ -210,14 +191,14 @@ decode_step = Exercise(
     allows=operations("copy_ clone"),
     gates=GATES,
     criteria=[
-        Correct("positions", 3, "q and k turned by the token's own position"),
-        Correct("ragged", 2, "any group, from the first token on"),
-        Correct("ring", 2, "right for a ring, with tokens in any order"),
-        Correct("half", 1, "half precision"),
-        Traffic(token_bytes, 3, at_most=1.2, title="the cache is read once", programs=0),
-        ReadTogether(32, 1, "at least 32 programs share the keys"),
+        Correct("positions", 3, say("serving.decode_step.title_positions")),
+        Correct("ragged", 2, say("serving.decode_step.title_ragged")),
+        Correct("ring", 2, say("serving.decode_step.title_ring")),
+        Correct("half", 1, say("serving.decode_step.title_half")),
+        Traffic(token_bytes, 3, at_most=1.2, title=say("serving.decode_step.title_traffic"), programs=0),
+        ReadTogether(32, 1, say("serving.decode_step.title_read_together")),
         # the check keeps its inputs as they are, and hands over copies of the two caches
-        BuffersBelow(lambda cache_k, **_: 2.25 * cache_k.nbytes, 1, "the cache is not copied"),
+        BuffersBelow(lambda cache_k, **_: 2.25 * cache_k.nbytes, 1, say("serving.decode_step.title_buffers_below")),
         Launches(3, 1),
     ],
     mistakes=[
@@ -319,17 +300,13 @@ paged_decode = Exercise(
     allows=operations("clone index index_select gather _to_copy clamp"),
     gates=GATES,
     criteria=[
-        Correct("ragged", 3, "texts of different lengths, unused pages full of NaN"),
-        Correct("half", 1, "half precision"),
-        Traffic(page_bytes, 3, at_most=1.1, title="k and v of a text's tokens read once", programs=8),
-        BuffersBelow(lambda k_pages, **_: k_pages.nbytes / 4, 1, "pages stay where they are"),
+        Correct("ragged", 3, say("serving.paged_decode.title_ragged")),
+        Correct("half", 1, say("serving.paged_decode.title_half")),
+        Traffic(page_bytes, 3, at_most=1.1, title=say("serving.paged_decode.title_traffic"), programs=8),
+        BuffersBelow(lambda k_pages, **_: k_pages.nbytes / 4, 1, say("serving.paged_decode.title_buffers_below")),
     ],
     mistakes=[
-        Misconception(
-            in_order_of_memory,
-            say("serving.paged_decode.pages_as_they_lie"),
-            gathered,
-        ),
+        Misconception(in_order_of_memory, say("serving.paged_decode.pages_as_they_lie"), gathered),
         Misconception(of_whole_pages, say("serving.paged_decode.only_whole_pages")),
         Misconception(of_one_length, say("serving.paged_decode.the_length_of_the_first_text")),
         lambda trials: (

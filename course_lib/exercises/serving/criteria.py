@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria.results import CostCriterion
 from course_lib.exercise import Finding, Spent, Trial
 from tritontrace.results import Operation
-from tritontrace.words import number, plural
 
 
 def moved_by(operation: Operation) -> int:
@@ -26,7 +26,7 @@ def moved_by(operation: Operation) -> int:
 class Moves(CostCriterion):
     """torch and kernels together move no more bytes than a limit. at_most: the arguments of a call -> bytes."""
 
-    missed = "bytes moved that could stay where they are"
+    missed = say("serving.moves.missed")
     at_most: Callable[..., float]
     points: float
     title: str
@@ -41,18 +41,20 @@ class Moves(CostCriterion):
             moved += sum(f.read_bytes + f.written_bytes for f in footprints)
             if moved > allowed:
                 largest = max(operations, key=moved_by, default=None)
-                detail = f"torch does {largest.name}, which moves {number(moved_by(largest))} bytes" if largest else ""
-                spent = Spent("bytes", "moved", allowed, moved, allowed)
-                expected = f"at most {number(allowed)} on {trial.case.name}"
-                return self.lost(f"{number(moved)} bytes moved", expected=expected, detail=detail, spent=spent)
-        return self.earned(f"{number(moved)} bytes moved, {number(allowed)} allowed")
+                detail = (
+                    say("serving.moves.torch_does", operation=largest.name, bytes=moved_by(largest)) if largest else ""
+                )
+                spent = Spent(say("criteria.spent.bytes"), say("criteria.spent.moved"), allowed, moved, allowed)
+                expected = say("serving.moves.at_most", bytes=allowed, case=trial.case.name)
+                return self.lost(say("serving.moves.moved", moved=moved), expected=expected, detail=detail, spent=spent)
+        return self.earned(say("serving.moves.allowed", moved=moved, allowed=allowed))
 
 
 @dataclass
 class ReadTogether(CostCriterion):
     """The launch that moves most is shared by enough programs: it moves that many halves of what its busiest program does."""
 
-    missed = "too few programs"
+    missed = say("criteria.programs.missed")
     programs: int
     points: float
     title: str
@@ -60,11 +62,11 @@ class ReadTogether(CostCriterion):
 
     def count(self, group: Sequence[Trial]) -> Finding:
         fewest = min(map(self._at_work, group))
-        seen = plural(fewest, "program")
+        seen = say("criteria.programs.count", programs=fewest)
         if fewest >= self.programs:
             return self.earned(seen)
-        detail = "A program runs on one SM, and a GPU has about a hundred. Cut the keys into shares, and give each share to a program."
-        return self.lost(seen, expected=f"at least {self.programs} programs that share the reading", detail=detail)
+        detail = say("serving.read_together.cut")
+        return self.lost(seen, expected=say("serving.read_together.expected", programs=self.programs), detail=detail)
 
     @staticmethod
     def _at_work(trial: Trial) -> int:

@@ -74,7 +74,7 @@ sinusoidal = Exercise(
     budget=waves_budget,
     allows=MAKES,
     gates=[Correct("plain")],
-    criteria=[Correct("sizes", 2, "any N, any even D")],
+    criteria=[Correct("sizes", 2, say("serving.sinusoidal.title_sizes"))],
     mistakes=[
         Misconception(
             lambda positions, D: (
@@ -163,9 +163,9 @@ rotary = Exercise(
     budget=rotary_budget,
     gates=GATES,
     criteria=[
-        Correct("positions", 2, "right for any positions"),
-        Correct("ragged", 1, "any even D, any base"),
-        Correct("half", 1, "half precision in and out, float32 inside"),
+        Correct("positions", 2, say("serving.rotary.title_positions")),
+        Correct("ragged", 1, say("serving.rotary.title_ragged")),
+        Correct("half", 1, say("serving.rotary.title_half")),
         Traffic(lambda x, positions, **_: copy_bytes(x) + positions.nbytes * x.shape[1] * x.shape[0], 2),
         Coalesced("load", 1),
         Launches(1, 1),
@@ -176,31 +176,20 @@ rotary = Exercise(
             say("serving.rotary.the_other_way"),
             rotated,
         ),
-        Misconception(
-            neighbours,
-            say("serving.rotary.neighbours_as_pairs"),
-            rotated,
-        ),
+        Misconception(neighbours, say("serving.rotary.neighbours_as_pairs"), rotated),
         Misconception(
             lambda x, positions, base: rotated(x, positions - positions.min(), base) if positions.min() else None,
             say("serving.rotary.by_the_row_not_the_position"),
             rotated,
         ),
-        Misconception(
-            one_after_another,
-            say("serving.rotary.from_the_first_position_on"),
-        ),
+        Misconception(one_after_another, say("serving.rotary.from_the_first_position_on")),
         Misconception(
             lambda x, positions, base: torch.cat(
                 [*rotated(x, positions, base).chunk(2, -1)[:1], x.chunk(2, -1)[1]], -1
             ),
             say("serving.rotary.the_first_half_alone"),
         ),
-        Misconception(
-            by_power(0.5),
-            say("serving.rotary.exponents_of_i_d"),
-            rotated,
-        ),
+        Misconception(by_power(0.5), say("serving.rotary.exponents_of_i_d"), rotated),
         Misconception(
             lambda x, positions, base: rotated(x, positions, 10000.0) if base != 10000.0 else None,
             say("serving.rotary.the_base_ignored"),
@@ -261,30 +250,14 @@ alibi = Exercise(
     allows=MAKES,
     gates=[Correct("plain")],
     criteria=[
-        Correct("decode", 1, "the queries are the last"),
-        Correct("heads", 2, "any number of heads"),
+        Correct("decode", 1, say("serving.alibi.title_decode")),
+        Correct("heads", 2, say("serving.alibi.title_heads")),
     ],
     mistakes=[
-        Misconception(
-            biased(-1.0),
-            say("serving.alibi.positive"),
-            biased(),
-        ),
-        Misconception(
-            biased(early=True),
-            say("serving.alibi.slopes_one_early"),
-            biased(),
-        ),
-        Misconception(
-            biased(top_left=True),
-            say("serving.alibi.aligned_at_the_top_left"),
-            biased(),
-        ),
-        Misconception(
-            biased(ahead=True),
-            say("serving.alibi.keys_ahead_raised"),
-            biased(),
-        ),
+        Misconception(biased(-1.0), say("serving.alibi.positive"), biased()),
+        Misconception(biased(early=True), say("serving.alibi.slopes_one_early"), biased()),
+        Misconception(biased(top_left=True), say("serving.alibi.aligned_at_the_top_left"), biased()),
+        Misconception(biased(ahead=True), say("serving.alibi.keys_ahead_raised"), biased()),
     ],
 )
 
@@ -322,7 +295,7 @@ touches = Exercise(
     lines=12,
     cases=[fixed("twelve times True or False", "plain")],
     oracle=touched,
-    criteria=[Truths(3, "what each way touches")],
+    criteria=[Truths(3, say("serving.touches.title_truths"))],
 )
 
 # ------------------------------------------------------------------------------------------------ which rows see what
@@ -367,7 +340,7 @@ which_rows = Exercise(
     lines=9,
     cases=[fixed("nine numbers", "plain")],
     oracle=keys_seen,
-    criteria=[Numbers(3, "keys that are seen")],
+    criteria=[Numbers(3, say("serving.which_rows.title_numbers"))],
 )
 
 EXERCISES = (sinusoidal, rotary, alibi, touches, which_rows)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from course_lib.catalogue import say
 from course_lib.criteria import Compiles, Correct, TritonDidTheWork
 from course_lib.criteria.results import CostCriterion
 from course_lib.exercise import Criterion, Exercise, Finding, Spent, Trial
 from tritontrace.results import Simulated
-from tritontrace.words import number, plural
 
 
 def simulations(trial: Trial) -> list[Simulated]:
@@ -23,25 +23,25 @@ def simulations(trial: Trial) -> list[Simulated]:
 class InEveryOrder(Criterion):
     """No hazard in any order, on any case: nothing meets that should be kept apart, and nobody waits for ever."""
 
-    missed = "goes wrong in some order"
+    missed = say("sm.in_every_order.missed")
     points: float = 0
-    title: str = "no race and no deadlock, in any order"
+    title: str = say("sm.in_every_order.title")
 
     def judge(self, exercise: Exercise, trials: Sequence[Trial]) -> Finding:
         for trial in trials:
             if trial.evidence.hazards:
                 first = trial.evidence.hazards[0]
                 others = sorted({hazard.kind for hazard in trial.evidence.hazards[1:]} - {first.kind})
-                detail = f"In other orders: {', '.join(others)}." if others else ""
-                seen = f"{first.sentence} (in the order {first.order}, on {trial.case.name})"
+                detail = say("sm.in_every_order.others", others=[*others]) if others else ""
+                seen = say("sm.in_every_order.seen", problem=first.sentence, order=first.order, case=trial.case.name)
                 return self.lost(seen, cause=first.cause, detail=detail)
         orders = max((found.orders for trial in trials for found in simulations(trial)), default=0)
         if not orders:
-            return self.left_open("no launch came to its end")
-        return self.earned(plural(orders, "order"))
+            return self.left_open(say("sm.in_every_order.no_launch"))
+        return self.earned(say("sm.in_every_order.orders", orders=orders))
 
 
-GATES = (TritonDidTheWork(title="computed by your kernel in Gluon"), InEveryOrder(), Correct("plain"), Compiles())
+GATES = (TritonDidTheWork(title=say("sm.in_every_order.title_triton")), InEveryOrder(), Correct("plain"), Compiles())
 """The gates of an exercise that asks for a kernel in Gluon."""
 
 SHARE = 0.95  # of the bytes, or of the products, that must go the way that an exercise asks for
@@ -66,34 +66,31 @@ class Uses(CostCriterion):
     @property
     def title(self) -> str:
         return {
-            "TMA load": "read by TMA",
-            "cp.async": "read by cp.async",
-            "TMA store": "written by TMA",
-            "wgmma": "multiplied by wgmma",
+            "TMA load": say("sm.uses.title_tma_load"),
+            "cp.async": say("sm.uses.title_cp_async"),
+            "TMA store": say("sm.uses.title_tma_store"),
+            "wgmma": say("sm.uses.title_wgmma"),
         }[self.op]
 
     @property
     def missed(self) -> str:
-        return f"not {self.title}"
+        return say("sm.uses.missed", title=self.title)
 
     def count(self, group: Sequence[Trial]) -> Finding:
-        part, unit = 1.0, "multiply-adds" if self.op == "wgmma" else "bytes"
+        part, unit = 1.0, "multiply_adds" if self.op == "wgmma" else "bytes"
         for trial in group:
             mine, all_of_it = self._moved(trial)
             part = min(part, mine / max(1, all_of_it))
             sites = max((found.instructions.get(self.op, 0) for found in simulations(trial)), default=0)
             if mine < SHARE * all_of_it or not mine:
-                seen = f"{number(mine)} of {number(all_of_it)} {unit} on {trial.case.name}"
-                others = (
-                    "written out by threads" if self.op == "wgmma" else "moved by threads, with plain loads and stores"
-                )
-                detail = f"The other {unit} are {others}: let {self.op} do all of it."
-                return self.lost(seen, expected=f"at least {SHARE:.0%} of the {unit} by {self.op}", detail=detail)
+                seen = say(f"sm.uses.seen_{unit}", mine=mine, all=all_of_it, case=trial.case.name)
+                expected = say(f"sm.uses.expected_{unit}", share=SHARE, op=self.op)
+                return self.lost(seen, expected=expected, detail=say(f"sm.uses.others_{unit}", op=self.op))
             if self.most and sites > self.most:
-                detail = f"One {self.op} takes a whole tile: it needs no other one for a part of it, or for show."
-                seen = f"{sites} instructions of the kernel are a {self.op}"
-                return self.lost(seen, expected=f"at most {self.most}", detail=detail)
-        return self.earned(f"{100 * part:.0f} % of the {unit}")
+                detail = say("sm.uses.one_is_enough", op=self.op)
+                seen = say("sm.uses.instructions", instructions=sites, op=self.op)
+                return self.lost(seen, expected=say("sm.uses.at_most", most=self.most), detail=detail)
+        return self.earned(say(f"sm.uses.part_{unit}", part=100 * part))
 
     def _moved(self, trial: Trial) -> tuple[int, int]:
         """(what went this way, all that had to)."""
@@ -119,10 +116,10 @@ class Share(CostCriterion):
 
     def count(self, group: Sequence[Trial]) -> Finding:
         part = self.part(group)
-        seen = f"{100 * part:.0f} % of the {self.of}"
+        seen = say("sm.share.part", part=100 * part, of=self.of)
         if part >= self.least:
             return self.earned(seen)
-        return self.lost(seen, expected=f"at least {100 * self.least:.0f} %", detail=self.advice)
+        return self.lost(seen, expected=say("sm.share.least", least=100 * self.least), detail=self.advice)
 
 
 @dataclass
@@ -130,12 +127,12 @@ class Overlapped(Share):
     """A part of the products, by their work, beside which a copy to shared memory is under way; of a kernel without products, of
     the bytes that threads load of tiles. It is taken in the order in which it is most. least: what it must be."""
 
-    missed = "does no work while copies are under way"
-    of = "work while a copy was under way"
-    advice = "Begin the copy of a later tile before you wait for this one, and wait for the oldest copy alone."
+    missed = say("sm.overlapped.missed")
+    of = say("sm.overlapped.of")
+    advice = say("sm.overlapped.advice")
     least: float
     points: float
-    title: str = "copies are under way while tiles are worked on"
+    title: str = say("sm.overlapped.title")
     group: str = "performance"
 
     def part(self, group: Sequence[Trial]) -> float:
@@ -154,23 +151,25 @@ class Overlapped(Share):
 class NoConflicts(CostCriterion):
     """No load and no store of a tile passes shared memory more often than its bytes need."""
 
-    missed = "bank conflicts"
+    missed = say("sm.no_conflicts.missed")
     points: float
-    title: str = "no bank conflicts"
+    title: str = say("sm.no_conflicts.title")
     group: str = "performance"
 
     def count(self, group: Sequence[Trial]) -> Finding:
         found = [each for trial in group for s in simulations(trial) for each in s.passes]
         if not found:
-            return self.lost("no tile in shared memory is loaded or stored by threads")
+            return self.lost(say("sm.no_conflicts.no_tile"))
         worst = max(found, key=lambda each: each.passes / each.needed if each.needed else float("inf"))
         if not worst.needed:
-            return self.lost(f"the layouts of {worst.line} are of a kind whose conflicts are not counted here")
-        seen = f"{worst.passes} passes of a warp for a tile, {worst.needed} needed"
+            return self.lost(say("sm.no_conflicts.unknown", line=worst.line))
+        seen = say("sm.no_conflicts.passes", passes=worst.passes, needed=worst.needed)
         if worst.passes == worst.needed:
             return self.earned(seen)
         return self.lost(
-            seen, expected="as many passes as the bytes need", detail=f"The worst is a {worst.op} in {worst.line}."
+            seen,
+            expected=say("sm.no_conflicts.expected"),
+            detail=say("sm.no_conflicts.worst", op=worst.op, line=worst.line),
         )
 
 
@@ -178,10 +177,10 @@ class NoConflicts(CostCriterion):
 class SharedBytes(CostCriterion):
     """A program holds no more shared memory than this. most: the arguments of a call -> bytes."""
 
-    missed = "too much shared memory"
+    missed = say("sm.shared_bytes.missed")
     most: Callable[..., int]
     points: float
-    title: str = "shared memory only for tiles under way"
+    title: str = say("sm.shared_bytes.title")
     group: str = "performance"
 
     def count(self, group: Sequence[Trial]) -> Finding:
@@ -189,8 +188,8 @@ class SharedBytes(CostCriterion):
         for trial in group:
             held, most = max((s.shared_bytes for s in simulations(trial)), default=0), self.most(**trial.inputs[-1])
             if held > most:
-                spent = Spent("bytes", "held", most, held, most)
-                detail = "Is there a place in the ring, or a tile of its own, for what could lie where another tile is done with?"
-                expected = f"at most {number(most)} on {trial.case.name}"
-                return self.lost(f"{number(held)} bytes", expected=expected, spent=spent, detail=detail)
-        return self.earned(f"{number(held)} bytes")
+                spent = Spent(say("criteria.spent.bytes"), say("criteria.spent.held"), most, held, most)
+                detail = say("sm.shared_bytes.place")
+                expected = say("sm.shared_bytes.at_most", bytes=most, case=trial.case.name)
+                return self.lost(say("sm.shared_bytes.held", bytes=held), expected=expected, spent=spent, detail=detail)
+        return self.earned(say("sm.shared_bytes.held", bytes=held))

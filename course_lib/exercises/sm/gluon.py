@@ -98,20 +98,14 @@ holder = Exercise(
     ],
     oracle=holding,
     criteria=[
-        Correct("once", 1, "right if the layout covers the block once"),
-        Correct("again", 2, "right where it is repeated"),
-        Correct("columns", 2, "right if the order is [0, 1]"),
+        Correct("once", 1, say("sm.holder.title_once")),
+        Correct("again", 2, say("sm.holder.title_again")),
+        Correct("columns", 2, say("sm.holder.title_columns")),
     ],
     mistakes=[
         every(_swapped, say("sm.holder.axes_swapped")),
-        every(
-            _repetitions_first,
-            say("sm.holder.repetitions_before_what_lies_together"),
-        ),
-        every(
-            _no_repetitions,
-            say("sm.holder.no_repetitions"),
-        ),
+        every(_repetitions_first, say("sm.holder.repetitions_before_what_lies_together")),
+        every(_no_repetitions, say("sm.holder.no_repetitions")),
     ],
 )
 
@@ -134,9 +128,9 @@ shared_transpose = Exercise(
     oracle=lambda x: x.T.double(),
     gates=GATES,
     criteria=[
-        Correct("ragged", 1, "right at the edges"),
+        Correct("ragged", 1, say("sm.shared_transpose.title_ragged")),
         NoConflicts(3),
-        SharedBytes(lambda x: TILE * TILE * 4 + 1024, 1, "a tile of at most 64 x 64 in shared memory"),
+        SharedBytes(lambda x: TILE * TILE * 4 + 1024, 1, say("sm.shared_transpose.title_shared_bytes")),
         Traffic(copy_bytes, 1),
     ],
     mistakes=[lesson],
@@ -177,11 +171,11 @@ async_column_sum = Exercise(
     budget=SUMS,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2, "right at the edges, and with few tiles"),
+        Correct("ragged", 2, say("sm.async_column_sum.title_ragged")),
         Uses("cp.async", 1),
-        Traffic(read_bytes, 1, title="each element is read once", programs=2),
+        Traffic(read_bytes, 1, title=say("sm.async_column_sum.title_traffic"), programs=2),
         Overlapped(0.7, 2),
-        SharedBytes(lambda x: STAGES * TILE * TILE * 4, 1, "at most 64 KiB of shared memory"),
+        SharedBytes(lambda x: STAGES * TILE * TILE * 4, 1, say("sm.async_column_sum.title_shared_bytes")),
     ],
     mistakes=[lesson],
 )

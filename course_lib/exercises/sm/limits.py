@@ -15,7 +15,6 @@ from course_lib.hardware.measurements import measured
 from course_lib.mistakes import MistakeMatcher
 from course_lib.words import in_words
 from tritontrace.gpu import datasheet
-from tritontrace.words import plural
 
 # ------------------------------------------------------------------------------------------------ the speed of light
 
@@ -71,7 +70,10 @@ speed_of_light = Exercise(
         chip("a card of 72 watts", "throttled", 58, 512, 2.04e9, 110.0, idle=16.0, limit=72.0),
     ],
     oracle=two_peaks,
-    criteria=[Correct("peak", 1, "the product of three numbers"), Correct("throttled", 2, "a clock that watts allow")],
+    criteria=[
+        Correct("peak", 1, say("sm.speed_of_light.title_peak")),
+        Correct("throttled", 2, say("sm.speed_of_light.title_throttled")),
+    ],
     mistakes=[
         guessed(
             lambda sms, macs, clock, **_: sms * macs * clock,
@@ -83,10 +85,7 @@ speed_of_light = Exercise(
             lambda idle, switching, limit: (limit / (idle + switching)) ** (1 / 3),
             say("sm.speed_of_light.idle_watts_throttle_too"),
         ),
-        slowed(
-            lambda idle, switching, limit: (limit - idle) / switching,
-            say("sm.speed_of_light.a_straight_line"),
-        ),
+        slowed(lambda idle, switching, limit: (limit - idle) / switching, say("sm.speed_of_light.a_straight_line")),
         slowed(
             lambda idle, switching, limit: ((limit - idle) / switching) ** 0.5,
             say("sm.speed_of_light.a_square_root"),
@@ -131,7 +130,7 @@ power = Exercise(
     lines=6,
     cases=[fixed("six statements", "plain")],
     oracle=facts_of_power,
-    criteria=[Truths(2, "true or false")],
+    criteria=[Truths(2, say("sm.power.title_truths"))],
 )
 
 # ------------------------------------------------------------------------------------------------ occupancy
@@ -170,23 +169,25 @@ def room(registers: int, shared: int, warps: int, gpu: dict[str, int]) -> dict[s
 def as_nvidia_counts(output: Any, kernels: list[list[int]], gpu: dict[str, int]) -> str:
     """Check (programs, limit) for each kernel; "" if all are right, else a sentence on the first that is not."""
     for (registers, shared, warps), found in zip(kernels, output if isinstance(output, list) else [], strict=False):
-        said = f"{registers} registers, {shared:,} bytes, {plural(warps, 'warp')}"
+        said = say("sm.occupancy.kernel", registers=registers, shared=shared, warps=warps)
         if not isinstance(found, (list, tuple)) or [type(x) for x in found] != [int, str]:
-            return f"{said}: expected (programs, limit), a whole number and one of {', '.join(LIMITS)}; got {in_words(found)}"
+            return say("sm.occupancy.no_pair", given=said, limits=[*LIMITS], got=in_words(found))
         lets = room(registers, shared, warps, gpu)
         programs, limit = found
         if programs != min(lets.values()):
             least = min(lets, key=lets.__getitem__)
-            return f"{said}: you say {programs} programs, but {least} lets {lets[least]} onto the SM, and no other limit is lower"
+            return say("sm.occupancy.other", given=said, programs=programs, least=least, lets=lets[least])
         if lets.get(limit) != programs:
             own = (
-                f", which would let {lets[limit]} onto the SM"
+                say("sm.occupancy.this_limit", lets=lets[limit])
                 if limit in lets
-                else f"; a limit is one of {', '.join(LIMITS)}"
+                else say("sm.occupancy.no_limit", limits=[*LIMITS])
             )
-            return f"{said}: {programs} is right, but this number is not set by {limit!r}{own}"
+            return say("sm.occupancy.other_limit", given=said, programs=programs, limit=repr(limit), why=own)
     return (
-        "" if isinstance(output, list) and len(output) == len(kernels) else f"expected a pair, got {in_words(output)}"
+        ""
+        if isinstance(output, list) and len(output) == len(kernels)
+        else say("sm.occupancy.expected_pair", got=in_words(output))
     )
 
 
@@ -267,31 +268,15 @@ occupancy = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[
-        Holds(as_nvidia_counts, 2, "registers, in four partitions", "registers"),
-        Holds(as_nvidia_counts, 1, "shared memory, in units", "shared memory"),
-        Holds(as_nvidia_counts, 2, "all four limits, on seven cards", "all together"),
+        Holds(as_nvidia_counts, 2, say("sm.occupancy.title_registers"), "registers"),
+        Holds(as_nvidia_counts, 1, say("sm.occupancy.title_shared_memory"), "shared memory"),
+        Holds(as_nvidia_counts, 2, say("sm.occupancy.title_all_together"), "all together"),
     ],
     mistakes=[
-        each_is(
-            _one_file,
-            say("sm.occupancy.one_pool_of_registers"),
-            "registers",
-        ),
-        each_is(
-            _no_units,
-            say("sm.occupancy.registers_without_units"),
-            "registers",
-        ),
-        each_is(
-            _evenly_dealt,
-            say("sm.occupancy.warps_of_programs_are_not_dealt_out"),
-            "registers",
-        ),
-        each_is(
-            _no_shared_unit,
-            say("sm.occupancy.shared_memory_without_units"),
-            "shared memory",
-        ),
+        each_is(_one_file, say("sm.occupancy.one_pool_of_registers"), "registers"),
+        each_is(_no_units, say("sm.occupancy.registers_without_units"), "registers"),
+        each_is(_evenly_dealt, say("sm.occupancy.warps_of_programs_are_not_dealt_out"), "registers"),
+        each_is(_no_shared_unit, say("sm.occupancy.shared_memory_without_units"), "shared memory"),
     ],
 )
 
@@ -369,9 +354,9 @@ chains = Exercise(
     ],
     oracle=scheduled,
     criteria=[
-        Correct("waits", 1, "too little in flight: the latency sets the pace"),
-        Correct("busy", 1, "enough in flight: the pipe sets it"),
-        Correct("slow pipe", 2, "a pipe that does not take an instruction in each cycle"),
+        Correct("waits", 1, say("sm.chains.title_waits")),
+        Correct("busy", 1, say("sm.chains.title_busy")),
+        Correct("slow pipe", 2, say("sm.chains.title_slow_pipe")),
     ],
     mistakes=[
         timed(
@@ -382,14 +367,8 @@ chains = Exercise(
             lambda warps, chains, steps, latency, interval: steps * max(latency, warps * chains * interval),
             say("sm.chains.whole_rounds"),
         ),
-        needed(
-            lambda chains, latency, interval: -(-latency // interval),
-            say("sm.chains.chains_do_not_help"),
-        ),
-        needed(
-            lambda chains, latency, interval: latency // (interval * chains),
-            say("sm.chains.rounded_down"),
-        ),
+        needed(lambda chains, latency, interval: -(-latency // interval), say("sm.chains.chains_do_not_help")),
+        needed(lambda chains, latency, interval: latency // (interval * chains), say("sm.chains.rounded_down")),
     ],
 )
 

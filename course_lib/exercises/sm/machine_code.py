@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from course_lib.catalogue import say
 from course_lib.criteria import Numbers
 from course_lib.exercise import Exercise
 from course_lib.exercises.cases import FP16, fixed
@@ -131,7 +132,7 @@ machine_code = Exercise(
     kernels=[copy_rows, one_chain, two_chains, by_pointers, by_descriptors],
     cases=[fixed("five kernels", "plain")],
     oracle=lambda: READ,
-    criteria=[Numbers(4, "as in the compiler's code")],
+    criteria=[Numbers(4, say("sm.machine_code.title_numbers"))],
 )
 
 EXERCISES = (machine_code,)

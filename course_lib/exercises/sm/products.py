@@ -23,18 +23,22 @@ from course_lib.mistakes import on_exception, on_fault
 class ByDescriptors(CostCriterion):
     """Kernels move everything as tiles of tensor descriptors: on Hopper TMA does it, and no thread computes an address."""
 
-    missed = "addresses by hand"
+    missed = say("sm.by_descriptors.missed")
     points: float
-    title: str = "all tiles by descriptors"
+    title: str = say("sm.by_descriptors.title")
     group: str = "performance"
 
     def count(self, group: Sequence[Trial]) -> Finding:
         found = [access for op in ("load", "store", "atomic") for access in accesses(group, op)]
-        by_hand = {f"line {a.line} `{a.source}`": None for a in found if a.described_bytes < a.bytes}
+        by_hand = {
+            say("criteria.traffic.line", line=a.line, source=a.source): None
+            for a in found
+            if a.described_bytes < a.bytes
+        }
         moved = sum(a.bytes for a in found)
         if not by_hand:
-            return self.earned(f"{moved:,} bytes, all by descriptors")
-        return self.lost(f"addresses computed in {'; '.join(by_hand)}", expected="all loads and stores by descriptors")
+            return self.earned(say("sm.by_descriptors.holds", bytes=moved))
+        return self.lost(say("sm.by_descriptors.by_hand", lines=[*by_hand]), expected=say("sm.by_descriptors.expected"))
 
 
 TILE = 64  # with tiles of this side or larger, all points can be had
@@ -60,17 +64,14 @@ descriptor_matmul = Exercise(
     budget=in_float32,
     gates=GATES,
     criteria=[
-        Correct("ragged", 1, "tiles that reach past the edges"),
-        Correct("long", 1, "long sums keep their precision"),
+        Correct("ragged", 1, say("sm.descriptor_matmul.title_ragged")),
+        Correct("long", 1, say("sm.descriptor_matmul.title_long")),
         ByDescriptors(2),
-        Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 0.5, "a is read at most N / 64 times"),
-        Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 0.5, "b is read at most M / 64 times"),
+        Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 0.5, say("sm.descriptor_matmul.title_rereads_a")),
+        Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 0.5, say("sm.descriptor_matmul.title_rereads_b")),
     ],
     mistakes=[
-        on_exception(
-            "strides must be 16-byte aligned",
-            say("sm.descriptor_matmul.rows_padded_to_3"),
-        ),
+        on_exception("strides must be 16-byte aligned", say("sm.descriptor_matmul.rows_padded_to_3")),
         Misconception(
             lambda a, b: (
                 product(a[:, : a.shape[1] // 32 * 32], b[: a.shape[1] // 32 * 32]) if a.shape[1] % 32 else None
@@ -78,10 +79,7 @@ descriptor_matmul = Exercise(
             say("sm.descriptor_matmul.whole_steps_alone"),
             product,
         ),
-        on_fault(
-            "race",
-            say("sm.descriptor_matmul.tiles_by_number"),
-        ),
+        on_fault("race", say("sm.descriptor_matmul.tiles_by_number")),
     ],
 )
 
@@ -153,9 +151,9 @@ linear_silu = Exercise(
     gates=GATES,
     criteria=[
         Correct("ragged", 1),
-        Correct("precision", 1, "nothing is rounded before the end"),
+        Correct("precision", 1, say("sm.linear_silu.title_precision")),
         Launches(1, 1),
-        Traffic(layer_traffic, 2, title="no more bytes than the product and the bias"),
+        Traffic(layer_traffic, 2, title=say("sm.linear_silu.title_traffic")),
     ],
     mistakes=[
         Misconception(_another(lambda y, bias: silu(y)), say("sm.linear_silu.no_bias"), linear),
@@ -164,11 +162,7 @@ linear_silu = Exercise(
             say("sm.linear_silu.bias_of_the_rows"),
             linear,
         ),
-        Misconception(
-            _another(lambda y, bias: silu(y) + bias),
-            say("sm.linear_silu.bias_last"),
-            linear,
-        ),
+        Misconception(_another(lambda y, bias: silu(y) + bias), say("sm.linear_silu.bias_last"), linear),
         Misconception(
             _another(lambda y, bias: torch.sigmoid(y + bias)),
             say("sm.linear_silu.the_sigmoid_alone"),

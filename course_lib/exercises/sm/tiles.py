@@ -105,25 +105,16 @@ warp_tile_bytes = Exercise(
         nest("threads at an edge", "edges", (30, 60), (16, 32), (4, 8), bk=4),
     ],
     oracle=three_levels,
-    criteria=[Correct("whole", 2, "tiles that divide one another"), Correct("edges", 2, "tiles that are cut off")],
+    criteria=[
+        Correct("whole", 2, say("sm.warp_tile_bytes.title_whole")),
+        Correct("edges", 2, say("sm.warp_tile_bytes.title_edges")),
+    ],
     mistakes=[
-        fetches(
-            _once,
-            say("sm.warp_tile_bytes.all_share_registers"),
-        ),
+        fetches(_once, say("sm.warp_tile_bytes.all_share_registers")),
         fetches(_results, say("sm.warp_tile_bytes.sums_as_well")),
-        fetches(
-            _products,
-            say("sm.warp_tile_bytes.two_loads_for_each_product"),
-            2,
-        ),
+        fetches(_products, say("sm.warp_tile_bytes.two_loads_for_each_product"), 2),
         fetches(_one_k, say("sm.warp_tile_bytes.one_k")),
-        fetches(
-            _by_area,
-            "You divided by the area of a part. But a part that reaches past the right edge does not help at the bottom, so round up in "
-            "each direction.",
-            1,
-        ),
+        fetches(_by_area, say("sm.warp_tile_bytes.area"), 1),
         fetches(_whole_parts, say("sm.warp_tile_bytes.rounded_down"), 1),
     ],
 )

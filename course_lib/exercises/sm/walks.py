@@ -15,7 +15,6 @@ from course_lib.exercises.tiling import oracles
 from course_lib.mistakes import every
 from course_lib.words import in_words
 from tritontrace.tracing import grouped, row_major
-from tritontrace.words import plural
 
 # ------------------------------------------------------------------------------------------------ whole tiles
 
@@ -28,23 +27,27 @@ def in_time(lists: Sequence[Sequence[Any]]) -> list[Any]:
 
 def is_dealt(output: Any, grid_m: int, grid_n: int, sms: int, **_: Any) -> str:
     """ "" if each tile has one program, and no program has more than the mean, rounded up."""
-    said = f"{grid_m} x {grid_n} tiles, {plural(sms, 'program')}"
+    said = say("sm.persistent_order.grid", grid_m=grid_m, grid_n=grid_n, programs=sms)
     owner: dict[tuple[int, int], int] = {}
     for pid, own in enumerate(output):
         if not isinstance(own, list):
-            return f"{said}: program {pid} gets {in_words(own)}, not a list of tiles"
+            return say("sm.persistent_order.no_list", given=said, program=pid, got=in_words(own))
         for tile in own:
             if not isinstance(tile, list) or [type(x) for x in tile] != [int, int]:
-                return f"{said}: program {pid} gets {in_words(tile)}, not a pair of whole numbers (m, n)"
+                return say("sm.persistent_order.no_tile", given=said, program=pid, got=in_words(tile))
             if not (0 <= tile[0] < grid_m and 0 <= tile[1] < grid_n):
-                return f"{said}: program {pid} gets tile {tuple(tile)}, outside of the grid"
+                return say("sm.persistent_order.outside", given=said, program=pid, tile=str(tuple(tile)))
             if tuple(tile) in owner:
-                return f"{said}: programs {owner[tuple(tile)]} and {pid} both get tile {tuple(tile)}"
+                return say(
+                    "sm.persistent_order.twice", given=said, one=owner[tuple(tile)], other=pid, tile=str(tuple(tile))
+                )
             owner[tuple(tile)] = pid
     if len(owner) < grid_m * grid_n:
-        return f"{said}: {grid_m * grid_n - len(owner)} of {grid_m * grid_n} tiles have no program"
+        return say(
+            "sm.persistent_order.missing", given=said, missing=grid_m * grid_n - len(owner), tiles=grid_m * grid_n
+        )
     busiest, most = max(map(len, output)), next(n for n in range(len(owner) + 1) if n * sms >= len(owner))
-    return "" if busiest <= most else f"{said}: one program has {busiest} tiles, but {most} are enough"
+    return "" if busiest <= most else say("sm.persistent_order.busiest", given=said, busiest=busiest, most=most)
 
 
 def shares_l2(output: Any, grid_m: int, grid_n: int, sms: int, **_: Any) -> str:
@@ -53,9 +56,7 @@ def shares_l2(output: Any, grid_m: int, grid_n: int, sms: int, **_: Any) -> str:
     if problem:
         return problem
     share = dram_share(output, grid_m, grid_n, sms)
-    return (
-        "" if share <= 0.65 else f"the L2 model fetches {share:.2f} of the bytes of row order; at most 0.65 is required"
-    )
+    return "" if share <= 0.65 else say("sm.persistent_order.dram", share=share)
 
 
 def dram_share(lists: Sequence[Sequence[Any]], grid_m: int, grid_n: int, sms: int, steps: int = 16) -> float:
@@ -118,32 +119,20 @@ persistent_order = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[
-        Holds(is_dealt, 2, "each tile once, the busiest program at most one tile above the mean", "dealt"),
+        Holds(is_dealt, 2, say("sm.persistent_order.title_dealt"), "dealt"),
         Holds(
             shares_l2,
             2,
-            "at most 0.65 of row order's DRAM bytes",
+            say("sm.persistent_order.title_cache"),
             "cache",
             told=lambda out, grid_m, grid_n, sms, **_: f"{dram_share(out, grid_m, grid_n, sms):.2f}",
         ),
     ],
     mistakes=[
-        every(
-            lists_are(_in_rows),
-            say("sm.persistent_order.rows"),
-        ),
-        every(
-            lists_are(_in_pieces),
-            say("sm.persistent_order.a_piece_each"),
-        ),
-        every(
-            lists_are(_full_groups),
-            say("sm.persistent_order.the_last_group_is_full"),
-        ),
-        every(
-            lists_are(_whole_rounds),
-            "The last round is not full, and its tiles are missing. Use range(pid, tiles, sms).",
-        ),
+        every(lists_are(_in_rows), say("sm.persistent_order.rows")),
+        every(lists_are(_in_pieces), say("sm.persistent_order.a_piece_each")),
+        every(lists_are(_full_groups), say("sm.persistent_order.the_last_group_is_full")),
+        every(lists_are(_whole_rounds), say("sm.persistent_order.last_round")),
     ],
 )
 
@@ -154,22 +143,22 @@ Piece = list[int]
 
 def covers(output: Any, tiles: int, steps: int, sms: int, **_: Any) -> str:
     """ "" if the pieces make up each step of each tile once."""
-    said = f"{plural(tiles, 'tile')} of {plural(steps, 'step')}, {plural(sms, 'program')}"
+    said = say("sm.balanced_walk.task", tiles=tiles, steps=steps, programs=sms)
     done = np.zeros((tiles, steps), int)
     for pid, own in enumerate(output):
         if not isinstance(own, list):
-            return f"{said}: program {pid} gets {in_words(own)}, not a list of pieces"
+            return say("sm.balanced_walk.no_list", given=said, program=pid, got=in_words(own))
         for piece in own:
             if not isinstance(piece, list) or [type(x) for x in piece] != [int, int, int]:
-                return f"{said}: program {pid} gets {in_words(piece)}, not (tile, first step, end)"
+                return say("sm.balanced_walk.no_piece", given=said, program=pid, got=in_words(piece))
             tile, first, end = piece
             if not (0 <= tile < tiles and 0 <= first < end <= steps):
-                asked = f"0 <= tile < {tiles} and 0 <= first step < end <= {steps}"
-                return f"{said}: program {pid} gets {tuple(piece)}, which is no piece: {asked} must hold"
+                asked = say("sm.balanced_walk.asked", tiles=tiles, steps=steps)
+                return say("sm.balanced_walk.outside", given=said, program=pid, piece=str(tuple(piece)), asked=asked)
             done[tile, first:end] += 1
     if (done != 1).any():
         tile, step = map(int, np.argwhere(done != 1)[0])
-        return f"{said}: step {step} of tile {tile} is done {plural(int(done[tile, step]), 'time')}"
+        return say("sm.balanced_walk.step", given=said, step=step, tile=tile, times=int(done[tile, step]))
     return ""
 
 
@@ -180,7 +169,7 @@ def is_balanced(output: Any, tiles: int, steps: int, sms: int, **_: Any) -> str:
         return problem
     loads = [sum(end - first for _, first, end in own) for own in output]
     busiest, mean = max(loads), tiles * steps / sms
-    return "" if busiest < mean + 1 else f"the busiest program has {busiest} steps, and the mean is {mean:.1f}"
+    return "" if busiest < mean + 1 else say("sm.balanced_walk.busiest", busiest=busiest, mean=mean)
 
 
 def is_in_few_pieces(output: Any, tiles: int, steps: int, sms: int, **_: Any) -> str:
@@ -188,9 +177,7 @@ def is_in_few_pieces(output: Any, tiles: int, steps: int, sms: int, **_: Any) ->
     problem = covers(output, tiles, steps, sms)
     pieces = 0 if problem else sum(map(len, output))
     most = tiles + sms - 1
-    return problem or (
-        "" if pieces <= most else f"{pieces} pieces, but {most} are enough: each further one costs a sum in memory"
-    )
+    return problem or ("" if pieces <= most else say("sm.balanced_walk.pieces", pieces=pieces, most=most))
 
 
 def shares(name: str, group: str, tiles: int, steps: int, sms: int) -> Case:
@@ -242,23 +229,14 @@ balanced_walk = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[
-        Holds(covers, 2, "each step of each tile once", "covered"),
-        Holds(is_balanced, 1, "the busiest program less than one step above the mean", "balanced"),
-        Holds(is_in_few_pieces, 1, "less than one cut for each program", "balanced"),
+        Holds(covers, 2, say("sm.balanced_walk.title_covered"), "covered"),
+        Holds(is_balanced, 1, say("sm.balanced_walk.title_balanced"), "balanced"),
+        Holds(is_in_few_pieces, 1, say("sm.balanced_walk.title_is_in_few_pieces"), "balanced"),
     ],
     mistakes=[
-        every(
-            lists_are(_whole_tiles),
-            say("sm.balanced_walk.whole_tiles"),
-        ),
-        every(
-            _loads_are(_rest_to_the_last),
-            say("sm.balanced_walk.the_last_one_gets_the_rest"),
-        ),
-        every(
-            _loads_are(_rounded_down),
-            say("sm.balanced_walk.rounded_down"),
-        ),
+        every(lists_are(_whole_tiles), say("sm.balanced_walk.whole_tiles")),
+        every(_loads_are(_rest_to_the_last), say("sm.balanced_walk.the_last_one_gets_the_rest")),
+        every(_loads_are(_rounded_down), say("sm.balanced_walk.rounded_down")),
     ],
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.exercise import Exercise
 from course_lib.exercises.breaking import Given, Kills, mutant
 
@@ -42,7 +43,7 @@ MATMUL = Given(
     right=lambda a, b: a.double() @ b.double(),
     budget=in_sums,
     numbers={},
-    lawful=lambda a, b: "has a side of more than 256" if max(*a.shape, *b.shape) > 256 else "",
+    lawful=lambda a, b: say("criteria.mutants.large_side") if max(*a.shape, *b.shape) > 256 else "",
 )
 
 break_matmul = Exercise(

@@ -38,8 +38,8 @@ matmul_bytes = Exercise(
     ],
     oracle=lambda m, n, k, bm, bn, itemsize: traced(m, n, k, bm, bn, itemsize=itemsize).bytes,
     criteria=[
-        Correct("whole", 3, "equal to the trace"),
-        Correct("ragged", 2, "sizes that tiles do not divide"),
+        Correct("whole", 3, say("tiling.matmul_bytes.title_whole")),
+        Correct("ragged", 2, say("tiling.matmul_bytes.title_ragged")),
     ],
     mistakes=[
         every(
@@ -75,7 +75,7 @@ predictions = Exercise(
     lines=5,
     cases=[fixed("five counts", "plain")],
     oracle=times_read,
-    criteria=[Correct("plain", 5, "times read, as the trace counts them")],
+    criteria=[Correct("plain", 5, say("tiling.predictions.title_plain"))],
     mistakes=[
         miscounted(
             {
@@ -93,8 +93,8 @@ predictions = Exercise(
                     ): say("tiling.predictions.nothing_saved")
                     for one in "ab"
                 },
-                ("a, tiles of 32 x 128", 8): "a is needed once for each tile along N: divide by the tile's columns.",
-                ("b, tiles of 32 x 128", 2): "b is needed once for each tile along M: divide by the tile's rows.",
+                ("a, tiles of 32 x 128", 8): say("tiling.predictions.along_n"),
+                ("b, tiles of 32 x 128", 2): say("tiling.predictions.along_m"),
             }
         )
     ],
@@ -120,8 +120,8 @@ best_tile = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[
-        Holds(fits_and_moves_least, 3, "large squares", "large"),
-        Holds(fits_and_moves_least, 2, "other shapes", "other shapes"),
+        Holds(fits_and_moves_least, 3, say("tiling.best_tile.title_large"), "large"),
+        Holds(fits_and_moves_least, 2, say("tiling.best_tile.title_other_shapes"), "other shapes"),
     ],
     mistakes=[
         every(

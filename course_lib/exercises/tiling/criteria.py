@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from course_lib.catalogue import say
 from course_lib.criteria import CostCriterion
 from course_lib.exercise import About, Criterion, Exercise, Finding, Trial
 from tritontrace.results import Cause, Compiled, Operation
@@ -24,7 +25,7 @@ class Counted(CostCriterion):
     needed  the arguments of a call -> those shapes, one for each operation
     """
 
-    missed = "too many products, or too few"
+    missed = say("tiling.counted.missed")
     about: ClassVar[About] = "result"  # nothing is wasted: the pieces are others than are asked for
     names: frozenset[str]
     shape: Callable[[Operation], OperationShape]
@@ -38,16 +39,16 @@ class Counted(CostCriterion):
         for trial in group:
             needed = Counter(self.needed(**trial.inputs[-1]))
             done = Counter(self.shape(op) for op in trial.evidence.operations if op.name in self.names)
-            expected = f"{needed.total()} {self.what} on {trial.case.name}"
+            expected = say("tiling.counted.expected", count=needed.total(), what=self.what, case=trial.case.name)
             if done.total() != needed.total():
-                return self.lost(f"{done.total()} {self.what}", expected=expected)
+                return self.lost(say("tiling.counted.count", count=done.total(), what=self.what), expected=expected)
             if done != needed:
                 (wrong, *_), (right, *_) = done - needed, needed - done
-                told = f"{self.what} of {_in_words(wrong)}, where {_in_words(right)} are needed"
+                told = say("tiling.counted.other", what=self.what, wrong=_in_words(wrong), right=_in_words(right))
                 return self.lost(told, expected=expected)
             if trial.evidence.launches:
-                return self.lost(f"a kernel does the work of {self.what}", expected=expected)
-        return self.earned(f"{done.total()} {self.what}")
+                return self.lost(say("tiling.counted.by_a_kernel", what=self.what), expected=expected)
+        return self.earned(say("tiling.counted.count", count=done.total(), what=self.what))
 
 
 def _in_words(shape: OperationShape) -> str:
@@ -73,11 +74,19 @@ class ByTheCompiler(Criterion):
         known = [f for f in facts if not f.too_slow and not f.crashed]
         late = any(f.too_slow for f in facts)
         for fact in known:
-            if problem := (fact.complaint or "not accepted") if not fact.accepted else self.problem(fact):
+            if (
+                problem := (fact.complaint or say("tiling.by_the_compiler.not_accepted"))
+                if not fact.accepted
+                else self.problem(fact)
+            ):
                 cause = (
                     Cause("waste", fact.kernel) if fact.accepted else Cause("compiler", fact.kernel, {"gpu": fact.gpu})
                 )
-                return self.lost(problem, expected=f"{self.title}, for {self.gpu}", cause=cause)
+                return self.lost(
+                    problem,
+                    expected=say("tiling.by_the_compiler.expected", title=self.title, gpu=self.gpu),
+                    cause=cause,
+                )
         if not known:
-            return self.left_open(f"nothing is known of a kernel for {self.gpu}", late=late)
-        return self.earned(f"as asked, for {self.gpu}", late=late)
+            return self.left_open(say("tiling.by_the_compiler.unknown", gpu=self.gpu), late=late)
+        return self.earned(say("tiling.by_the_compiler.as_asked", gpu=self.gpu), late=late)

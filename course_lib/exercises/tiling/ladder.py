@@ -54,21 +54,17 @@ row_sums = Exercise(
     budget=sum_budget(lambda a: a.double().abs().sum(1), lambda a: a.shape[1]),
     gates=GATES,
     criteria=[
-        Correct("ragged", 3, "any sizes, rows that lie apart"),
-        Correct("float16", 1, "long rows in float16"),
+        Correct("ragged", 3, say("tiling.row_sums.title_ragged")),
+        Correct("float16", 1, say("tiling.row_sums.title_float16")),
         Coalesced("load", 1),
-        Traffic(lambda a: a.nbytes + 4 * len(a), 1, title="each element read once"),
+        Traffic(lambda a: a.nbytes + 4 * len(a), 1, title=say("tiling.row_sums.title_traffic")),
     ],
     mistakes=[
         *(
-            Misconception(
-                last_blocks(side),
-                say("tiling.row_sums.the_last_block_alone"),
-                sums,
-            )
+            Misconception(last_blocks(side), say("tiling.row_sums.the_last_block_alone"), sums)
             for side in (32, 64, 128, 256)
         ),
-        on_race("Several programs store the same sum. Let one program go through the whole row."),
+        on_race(say("tiling.row_sums.one_sum_of_several")),
     ],
 )
 
@@ -94,8 +90,8 @@ one_step = Exercise(
     budget=in_float32,
     gates=GATES,
     criteria=[
-        Correct("ragged", 2, "sizes of c that tiles do not divide"),
-        Correct("short", 2, "a K that the block does not fill"),
+        Correct("ragged", 2, say("tiling.one_step.title_ragged")),
+        Correct("short", 2, say("tiling.one_step.title_short")),
         Programs(8, 1),
     ],
 )
@@ -180,5 +176,5 @@ ladder = Exercise(
     kernels=[naive, strip, tile],
     cases=[fixed("three rungs", "plain")],
     oracle=ladder_counted,
-    criteria=[Correct("plain", 7, "as the trace counts them")],
+    criteria=[Correct("plain", 7, say("tiling.ladder.title_plain"))],
 )

@@ -53,26 +53,31 @@ def most_programs(warps: int, registers: int, shared_bytes: int, sm: dict[str, i
 
 def fills_the_sm(output: Any, warps: int, registers: int, shared_bytes: int, sm: dict[str, int]) -> str:
     """Check (programs, limit); "" if so many programs fit, and the limit is what one more lacks."""
-    said = f"{warps} warps, {registers} registers per thread, {shared_bytes:,} bytes"
+    said = say("tiling.occupancy.kernel", warps=warps, registers=registers, shared_bytes=shared_bytes)
     if (
         not isinstance(output, (list, tuple))
         or len(output) != 2
         or type(output[0]) is not int
         or type(output[1]) is not str
     ):
-        return (
-            f"{said}: expected (programs, limit), a whole number and one of {', '.join(LIMITS)}; got {in_words(output)}"
-        )
+        return say("tiling.occupancy.no_pair", given=said, limits=[*LIMITS], got=in_words(output))
     programs, limit = output
     if limit not in LIMITS:
-        return f"{said}: {limit!r} is none of {', '.join(LIMITS)}"
+        return say("tiling.occupancy.no_limit", given=said, limit=repr(limit), limits=[*LIMITS])
     most, short = most_programs(warps, registers, shared_bytes, sm)
     if programs > most:
         taken, room = takes(most + 1, warps, registers, shared_bytes), _room(sm)
-        return f"{said}: {most + 1} programs take {taken[short[0]]:,} of {short[0]}, and there are {room[short[0]]:,}"
+        return say(
+            "tiling.occupancy.too_many",
+            given=said,
+            programs=most + 1,
+            taken=taken[short[0]],
+            limit=short[0],
+            room=room[short[0]],
+        )
     if programs < most:
-        return f"{said}: one more than {programs} fits"
-    return "" if limit in short else f"{said}: one more program would find enough of {limit}"
+        return say("tiling.occupancy.one_more", given=said, programs=programs)
+    return "" if limit in short else say("tiling.occupancy.enough", given=said, limit=limit)
 
 
 def kernel_on(name: str, group: str, sm: dict[str, int], warps: int, registers: int, shared_bytes: int) -> Case:
@@ -107,9 +112,9 @@ occupancy = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[
-        Holds(fills_the_sm, 2, "where shared memory is the limit", "shared memory"),
-        Holds(fills_the_sm, 2, "where registers are the limit", "registers"),
-        Holds(fills_the_sm, 2, "where warps or programs are the limit, or none fits", "the rest"),
+        Holds(fills_the_sm, 2, say("tiling.occupancy.title_shared_memory"), "shared memory"),
+        Holds(fills_the_sm, 2, say("tiling.occupancy.title_registers"), "registers"),
+        Holds(fills_the_sm, 2, say("tiling.occupancy.title_the_rest"), "the rest"),
     ],
     mistakes=[
         every(
@@ -156,15 +161,19 @@ def level_seconds(
 def is_the_slowest(output: Any, **case: Any) -> str:
     """Check (seconds, level); "" if that level takes longest, and so long."""
     if not isinstance(output, (list, tuple)) or len(output) != 2 or type(output[0]) not in (int, float):
-        return f"expected (seconds, level), a number and one of {', '.join(LEVELS)}; got {in_words(output)}"
+        return say("tiling.roofs.no_pair", levels=[*LEVELS], got=in_words(output))
     seconds, level = output
     if level not in LEVELS:
-        return f"{in_words(level)} is none of {', '.join(LEVELS)}"
+        return say("tiling.roofs.no_level", level=in_words(level), levels=[*LEVELS])
     right = level_seconds(**case)
     if not math.isclose(seconds, max(right.values()), rel_tol=1e-6):
         slowest = max(right, key=right.__getitem__)
-        return f"{slowest} takes {right[slowest]:.4g} s, longer than the others; you say {seconds:.4g} s for {level}"
-    return "" if math.isclose(right[level], seconds, rel_tol=1e-6) else f"{level} takes {right[level]:.4g} s alone"
+        return say("tiling.roofs.not_the_slowest", slowest=slowest, right=right[slowest], seconds=seconds, level=level)
+    return (
+        ""
+        if math.isclose(right[level], seconds, rel_tol=1e-6)
+        else say("tiling.roofs.alone", level=level, seconds=right[level])
+    )
 
 
 RATES = {"tensor cores": 989.4e12, "DRAM": 4.8e12, "L2": 9.7e12, "shared memory": 33.5e12}
@@ -215,14 +224,11 @@ roofs = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[
-        Holds(is_the_slowest, 3, "where the L2 cache is the slowest", "L2"),
-        Holds(is_the_slowest, 3, "where another of the four is the slowest", "the others"),
+        Holds(is_the_slowest, 3, say("tiling.roofs.title_l2"), "L2"),
+        Holds(is_the_slowest, 3, say("tiling.roofs.title_the_others"), "the others"),
     ],
     mistakes=[
-        every(
-            lambda out, **_: _level(out) == "DRAM",
-            say("tiling.roofs.dram_alone"),
-        ),
+        every(lambda out, **_: _level(out) == "DRAM", say("tiling.roofs.dram_alone")),
         every(
             lambda out, **case: (
                 isinstance(out, list)

@@ -40,10 +40,7 @@ SIDES = {"M": "bm", "N": "bn", "K": "bk"}
 AXES = [axes for count in (1, 2, 3) for axes in combinations(SIDES, count)]
 
 
-last_tile_alone = every(
-    _of_the_last_tile,
-    say("tiling.tiled_matmul.keeps_the_last_piece"),
-)
+last_tile_alone = every(_of_the_last_tile, say("tiling.tiled_matmul.keeps_the_last_piece"))
 
 
 def whole_tiles_alone(trials: Sequence[GradedTrial]) -> str:
@@ -51,10 +48,7 @@ def whole_tiles_alone(trials: Sequence[GradedTrial]) -> str:
     ragged = [t for t in of_group(trials, "ragged") if t.difference]
     for axes in AXES:  # the fewest that explain it
         length, side = axes[0], SIDES[axes[0]]
-        sentence = (
-            f"What lies behind the last whole tile along {' and '.join(axes)} is missing. Does a loop end too early? "
-            f"range(0, {length}, {side}) comes to the last, partial tile; {length} // {side} rounds down, and leaves it out."
-        )
+        sentence = say("tiling.tiled_matmul.whole_tiles_alone", axes=[*axes], length=length, side=side)
         if every(partial(_without, axes), sentence)(ragged):
             return sentence
     return ""

@@ -1,14 +1,15 @@
 """Maps of a wrong product, and six causes."""
 
+from course_lib.catalogue import say
 from course_lib.exercises.naming import name_pictures
 
 CAUSES = {
-    "the grid rounds down": "Then the last rows *and* the last columns would be wrong, and everything else would be right.",
-    "no mask on the store's columns": "Then the columns past the right edge would overwrite the left end of the next row.",
-    "the last step along K is missing": "Then no place would be better than another, because each element would lack some products.",
-    "all programs load the first columns of b": "Then only the first tile of columns would be right, from top to bottom.",
-    "sums are kept in float16": "Then single elements would be off, here and there, wherever a sum was large on the way.",
-    "rows are compared with N": "Then all rows from row 80 on would be wrong, in every column.",
+    "the grid rounds down": say("tiling.name_pictures.grid"),
+    "no mask on the store's columns": say("tiling.name_pictures.columns_of_the_store"),
+    "the last step along K is missing": say("tiling.name_pictures.last_step"),
+    "all programs load the first columns of b": say("tiling.name_pictures.first_columns"),
+    "sums are kept in float16": say("tiling.name_pictures.float16"),
+    "rows are compared with N": say("tiling.name_pictures.rows_against_n"),
 }
 """Each cause, and what its picture would look like."""
 

@@ -13,11 +13,11 @@ import torch
 import triton
 import triton.language as tl
 
+from course_lib.catalogue import say
 from course_lib.criteria import sum_budget
 from course_lib.hardware.measurements import measured
 from course_lib.words import in_words
 from tritontrace.tracing import MissCurve, matmul_tiles, row_major, trace
-from tritontrace.words import plural
 
 # ------------------------------------------------------------------------------------------------ oracles
 
@@ -102,20 +102,20 @@ def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
 
 def fits_and_moves_least(output: Any, m: int, n: int, k: int, shared_bytes: int) -> str:
     """Check a tile (bm, bn); "" if it fits and no other moves less, otherwise a sentence."""
-    said = f"for {m} x {n} x {k} and {shared_bytes:,} bytes"
+    said = say("tiling.best_tile.task", m=m, n=n, k=k, shared_bytes=shared_bytes)
     sides = [1 << p for p in range(4, 9)]
     if not isinstance(output, list) or [type(side) for side in output] != [int, int]:
-        return f"{said}: expected a pair of whole numbers, got {in_words(output)}"
+        return say("tiling.best_tile.no_pair", given=said, got=in_words(output))
     bm, bn = output
     if bm not in sides or bn not in sides:
-        return f"{said}: ({bm}, {bn}) are not both one of 16, 32, 64, 128, 256"
+        return say("tiling.best_tile.sides", given=said, bm=bm, bn=bn)
     if not fits(bm, bn, shared_bytes):
-        return f"{said}: a tile of {bm} x {bn} does not fit"
+        return say("tiling.best_tile.does_not_fit", given=said, bm=bm, bn=bn)
     best = min(
         (p for p in ((x, y) for x in sides for y in sides) if fits(*p, shared_bytes)), key=lambda p: moved(m, n, k, *p)
     )
     more = moved(m, n, k, bm, bn) / moved(m, n, k, *best)
-    return "" if more == 1 else f"{said}: ({bm}, {bn}) loads {more:.3g} times what another tile that fits loads"
+    return "" if more == 1 else say("tiling.best_tile.more", given=said, bm=bm, bn=bn, more=more)
 
 
 def fits(bm: int, bn: int, shared_bytes: int) -> bool:
@@ -125,20 +125,20 @@ def fits(bm: int, bn: int, shared_bytes: int) -> bool:
 
 def pads_least(output: Any, n: int, multiple: int) -> str:
     """Check a padded size; "" if it is the next multiple, otherwise a sentence."""
-    said = f"for n = {n}, multiple = {multiple}"
+    said = say("tiling.pad_to_multiple.task", n=n, multiple=multiple)
     if type(output) is not int:
-        return f"{said}: expected a whole number, got {in_words(output)}"
+        return say("tiling.pad_to_multiple.no_number", given=said, got=in_words(output))
     right = next(candidate for candidate in range(n, n + multiple) if candidate % multiple == 0)
-    return "" if output == right else f"{said}: {output} is not it"
+    return "" if output == right else say("tiling.pad_to_multiple.wrong", given=said, output=output)
 
 
 def is_a_curve(output: Any, sizes: Sequence[int], **_: Any) -> str:
     """ "" for a list of positive numbers, one for each size."""
     if not isinstance(output, list) or len(output) != len(sizes):
-        return f"expected a list of {len(sizes)} numbers, one for each size, got {in_words(output)}"
+        return say("tiling.predicted_throughput.no_list", sizes=len(sizes), got=in_words(output))
     for n, speed in zip(sizes, output, strict=True):
         if type(speed) not in (int, float) or not math.isfinite(speed) or speed <= 0:
-            return f"n = {n}: expected a speed, a number above 0, got {in_words(speed)}"
+            return say("tiling.predicted_throughput.no_speed", n=n, got=in_words(speed))
     return ""
 
 
@@ -149,8 +149,7 @@ def follows_the_model(output: Any, sizes: Sequence[int], **machine: Any) -> str:
         expected = 2 * n**3 / model_seconds(n, **machine)
         if not math.isclose(found, expected, rel_tol=1e-6):
             _, waves = dealt(n, n, machine["bm"], machine["bn"], machine["sms"])
-            said = plural(waves, "wave")
-            return f"n = {n} ({said}): expected {expected:.4g} FLOP/s, got {found:.4g}"
+            return say("tiling.predicted_throughput.other", n=n, waves=waves, right=expected, got=found)
     return problem
 
 
@@ -162,8 +161,8 @@ def slows_down(output: Any, sizes: Sequence[int], **_: Any) -> str:
     for n, found in speed.items():
         aligned = -(-n // 8) * 8
         if n % 8 and not speed[aligned] / 20 <= found <= 0.9 * speed[aligned]:
-            return (
-                f"n = {n}: {found:.3g} FLOP/s is {found / speed[aligned]:.2g} of what your model says of n = {aligned}"
+            return say(
+                "tiling.predicted_throughput.not_slower", n=n, got=found, share=found / speed[aligned], aligned=aligned
             )
     return problem
 
@@ -174,9 +173,7 @@ def ranks_the_measured(output: Any, sizes: Sequence[int], **_: Any) -> str:
     if problem:
         return problem
     found = with_the_measured(output, sizes)
-    return (
-        "" if found >= 0.95 else f"the rank correlation with the measured speeds of {len(sizes)} sizes is {found:.3f}"
-    )
+    return "" if found >= 0.95 else say("tiling.predicted_throughput.ranks", sizes=len(sizes), correlation=found)
 
 
 def with_the_measured(output: Sequence[float], sizes: Sequence[int]) -> float:
@@ -187,21 +184,21 @@ def with_the_measured(output: Sequence[float], sizes: Sequence[int]) -> float:
 
 def is_an_order(output: Any, grid_m: int, grid_n: int, **_: Any) -> str:
     """ "" if each tile of the grid has one program."""
-    said = f"{grid_m} x {grid_n} tiles"
+    said = say("tiling.order.grid", grid_m=grid_m, grid_n=grid_n)
     wrong = [
         (pid, tile)
         for pid, tile in enumerate(output)
         if not (isinstance(tile, list) and [type(x) for x in tile] == [int, int])
     ]
     if wrong:
-        return f"{said}: program {wrong[0][0]} gets {in_words(wrong[0][1])}, not a pair of whole numbers (m, n)"
+        return say("tiling.order.no_tile", given=said, program=wrong[0][0], got=in_words(wrong[0][1]))
     outside = [(pid, tile) for pid, tile in enumerate(output) if not (0 <= tile[0] < grid_m and 0 <= tile[1] < grid_n)]
     if outside:
-        return f"{said}: program {outside[0][0]} gets tile {tuple(outside[0][1])}, outside of the grid"
+        return say("tiling.order.outside", given=said, program=outside[0][0], tile=str(tuple(outside[0][1])))
     first: dict[tuple, int] = {}
     for pid, tile in enumerate(map(tuple, output)):
         if tile in first:
-            return f"{said}: programs {first[tile]} and {pid} both get tile {tile}"
+            return say("tiling.order.twice", given=said, one=first[tile], other=pid, tile=str(tile))
         first[tile] = pid
     return ""
 
@@ -214,9 +211,17 @@ def finishes_groups(output: Any, grid_m: int, grid_n: int, group: int, **_: Any)
         done = sum(1 for other in output[:pid] if other[0] // group == m // group and other[1] < n)
         height = next(h for i, h in enumerate(pieces(grid_m, group)) if i == m // group)
         if any(other[0] // group > m // group for other in output[:pid]):
-            return f"{grid_m} x {grid_n} tiles, group {group}: program {pid} goes back to row {m}"
+            return say("tiling.grouped_order.goes_back", grid_m=grid_m, grid_n=grid_n, group=group, program=pid, row=m)
         if done != n * height:
-            return f"{grid_m} x {grid_n} tiles, group {group}: program {pid} is in column {n} before column {n - 1} is done"
+            return say(
+                "tiling.grouped_order.column",
+                grid_m=grid_m,
+                grid_n=grid_n,
+                group=group,
+                program=pid,
+                column=n,
+                before=n - 1,
+            )
     return problem
 
 
@@ -227,7 +232,7 @@ def saves_traffic(output: Any, **arguments: int) -> str:
     if problem:
         return problem
     share = dram_share(output, grid_m, grid_n)
-    return "" if share <= 0.65 else f"the L2 model fetches {share:.2f} of the bytes of row order; 0.65 is asked"
+    return "" if share <= 0.65 else say("tiling.order.dram", share=share)
 
 
 def dram_share(
@@ -249,8 +254,13 @@ def touches(output: Any, side: int, **_: int) -> str:
     problem = is_an_order(output, side, side)
     for pid, (one, two) in enumerate(itertools.pairwise(output) if not problem else []):
         if abs(one[0] - two[0]) + abs(one[1] - two[1]) != 1:
-            return (
-                f"side {side}: program {pid} gets {tuple(one)} and program {pid + 1} {tuple(two)}, which do not touch"
+            return say(
+                "tiling.hilbert_order.apart",
+                side=side,
+                program=pid,
+                one=str(tuple(one)),
+                next=pid + 1,
+                two=str(tuple(two)),
             )
     return problem
 
@@ -263,8 +273,8 @@ def stays_near(output: Any, side: int, **_: int) -> str:
         for start in range(0, side * side, width * width):
             piece = output[start : start + width * width]
             if max(np.ptp(np.array(piece), axis=0)) != width - 1:
-                return (
-                    f"side {side}: programs {start} to {start + width * width - 1} do not fill a square of side {width}"
+                return say(
+                    "tiling.hilbert_order.no_square", side=side, start=start, end=start + width * width - 1, width=width
                 )
         width *= 2
     return problem

@@ -29,10 +29,10 @@ grouped_order = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[
-        Holds(is_an_order, 1, "each tile has one program"),
-        Holds(finishes_groups, 2, "groups of rows, column by column"),
-        Holds(finishes_groups, 2, "a last group that is not full", "ragged"),
-        Holds(saves_traffic, 2, "at most 0.65 of row order's DRAM bytes", "cache"),
+        Holds(is_an_order, 1, say("tiling.grouped_order.title_plain")),
+        Holds(finishes_groups, 2, say("tiling.grouped_order.title_finishes_groups")),
+        Holds(finishes_groups, 2, say("tiling.grouped_order.title_ragged"), "ragged"),
+        Holds(saves_traffic, 2, say("tiling.grouped_order.title_cache"), "cache"),
     ],
     mistakes=[
         every(
@@ -70,8 +70,8 @@ hilbert_order = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[
-        Holds(touches, 4, "each tile once, beside the one before"),
-        Holds(stays_near, 2, "squares within squares"),
-        Holds(saves_traffic, 1, "at most 0.65 of row order's DRAM bytes", "cache"),
+        Holds(touches, 4, say("tiling.hilbert_order.title_plain")),
+        Holds(stays_near, 2, say("tiling.hilbert_order.title_stays_near")),
+        Holds(saves_traffic, 1, say("tiling.hilbert_order.title_cache"), "cache"),
     ],
 )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
+from course_lib.catalogue import say
 from course_lib.criteria import (
     Coalesced,
     Compiles,
@@ -50,14 +51,14 @@ outer_product_matmul = Exercise(
     allows=OUTER | {"add", "add_", "copy_"},
     gates=[Correct("plain")],
     criteria=[
-        Correct("ragged", 2, "any other sizes"),
+        Correct("ragged", 2, say("tiling.outer_product_matmul.title_ragged")),
         Counted(
             OUTER,
             lambda op: tuple(sorted(op.result)),
             lambda a, b: [tuple(sorted((a.shape[0], b.shape[1])))] * a.shape[1],
             2,
-            "one outer product for each k",
-            "outer products",
+            say("tiling.outer_product_matmul.title_counted"),
+            say("tiling.outer_product_matmul.what_counted"),
         ),
     ],
 )
@@ -83,7 +84,7 @@ def not_cut(trials: Sequence[GradedTrial]) -> str:
     """Say which axis is not cut, if the products are those of tiles but for that."""
     for axis, piece in {"M": "bm", "N": "bn", "K": "bk"}.items():
         if all(_takes_all(t, axis, piece) for t in of_group(trials, "plain")):
-            return f"{axis} is not cut: each product takes all of {axis} at once. Go along {axis} in steps of {piece}, too."
+            return say("tiling.tiled_matmul.not_cut", axis=axis, piece=piece)
     return ""
 
 
@@ -116,14 +117,14 @@ tiled_matmul = Exercise(
     allows=PRODUCTS | {"add", "add_", "copy_", "zero_"},
     gates=[Correct("plain")],
     criteria=[
-        Correct("ragged", 3, "sizes that tiles do not divide"),
+        Correct("ragged", 3, say("tiling.tiled_matmul.title_ragged")),
         Counted(
             PRODUCTS,
             _either_way,
             triples,
             2,
-            "one product for each triple of tiles",
-            "products",
+            say("tiling.tiled_matmul.title_counted"),
+            say("tiling.tiled_matmul.what_counted"),
         ),
     ],
     mistakes=[last_tile_alone, whole_tiles_alone, not_cut],
@@ -177,31 +178,31 @@ matmul = Exercise(
     gates=[TritonDidTheWork(), Correct("plain"), Compiles()],
     criteria=[
         Correct("ragged", 3),
-        Correct("strided", 3, "right on transposed matrices and slices"),
-        Correct("batched", 2, "right on batches"),
-        Correct("long", 2, "long sums keep their precision"),
-        Correct("float32", 2, "float32 stays float32"),
-        Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 2, "a is read at most N / 64 times"),
-        Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 2, "b is read at most M / 64 times"),
-        Traffic(tile_traffic, 1, title="no more bytes than tiles of 64 x 64 move"),
+        Correct("strided", 3, say("tiling.matmul.title_strided")),
+        Correct("batched", 2, say("tiling.matmul.title_batched")),
+        Correct("long", 2, say("tiling.matmul.title_long")),
+        Correct("float32", 2, say("tiling.matmul.title_float32")),
+        Rereads("a", lambda a, b: math.ceil(b.shape[-1] / TILE), 2, say("tiling.matmul.title_rereads_a")),
+        Rereads("b", lambda a, b: math.ceil(a.shape[-2] / TILE), 2, say("tiling.matmul.title_rereads_b")),
+        Traffic(tile_traffic, 1, title=say("tiling.matmul.title_traffic")),
         Coalesced("load", 2),
         Coalesced("store", 1),
     ],
     bonus=[
         Speed(
-            "torch's matmul",
+            say("tiling.matmul.vs_speed"),
             Case("4096 x 4096 x 4096, bfloat16", "speed", factors(4096, 4096, 4096, BF16)),
             compulsory_bytes,
             full=0.6,
             none=0.4,
             points=3,
             baseline=lambda a, b: lambda: torch.matmul(a, b),
-            advice="Try larger tiles and more stages (see *Autotuning* below). The check times the first configuration.",
+            advice=say("tiling.matmul.advice_speed"),
         )
     ],
     mistakes=[
         looks_like_tf32,
-        on_race("Several programs write the same tile. Each program needs its own tile, or must use tl.atomic_add."),
+        on_race(say("tiling.matmul.one_tile_of_several")),
         small_tiles,
     ],
 )

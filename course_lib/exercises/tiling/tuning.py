@@ -28,7 +28,6 @@ from course_lib.exercises.tiling.oracles import in_float32, moved, product
 from course_lib.exercises.tiling.products import TILE, compulsory_bytes
 from course_lib.mistakes import on_race
 from tritontrace.results import Compiled
-from tritontrace.words import number
 
 # ------------------------------------------------------------------------------------------------ tile, warps, stages
 
@@ -45,23 +44,25 @@ def least_bytes(a: torch.Tensor, b: torch.Tensor) -> int:
 
 def spilled(fact: Compiled) -> str:
     """ "" if a kernel keeps all in registers, or how much it does not."""
-    return (
-        f"{number(fact.spill_bytes or 0)} bytes of each thread are spilled" if fact.spills or fact.spill_bytes else ""
-    )
+    return say("tiling.tune.spilled", bytes=fact.spill_bytes or 0) if fact.spills or fact.spill_bytes else ""
 
 
 def without_wgmma(fact: Compiled) -> str:
     """ "" if a kernel multiplies by wgmma, or by what it does."""
     if any(name.startswith("wgmma") for name in fact.tensor_instructions):
         return ""
-    return f"multiplies by {fact.tensor_instructions[0]}" if fact.tensor_instructions else "no tensor cores"
+    return (
+        say("tiling.tune.other_instruction", instruction=fact.tensor_instructions[0])
+        if fact.tensor_instructions
+        else say("tiling.tune.no_tensor_cores")
+    )
 
 
 def half_empty(fact: Compiled) -> str:
     """ "" if tiles fill shared memory, or how much of it they take."""
     if fact.shared_bytes >= FULL * fact.shared_limit:
         return ""
-    return f"{number(fact.shared_bytes)} of {number(fact.shared_limit)} bytes of shared memory"
+    return say("tiling.tune.half_empty", bytes=fact.shared_bytes, limit=fact.shared_limit)
 
 
 def on_hopper(trials: Sequence[GradedTrial]) -> list[Compiled]:
@@ -103,7 +104,7 @@ tune = Exercise(
     id="tiling.tune",
     entry="tuned_matmul",
     given=("tuned_kernel", "tuned_matmul"),
-    blank="has nothing to launch with: `configuration` returns nothing yet (is its `return` missing?)",
+    blank=say("tiling.tune.blank"),
     signature="configuration() -> dict of BLOCK_M, BLOCK_N, BLOCK_K, num_warps, num_stages",
     minutes=15,
     difficulty=3,
@@ -116,22 +117,22 @@ tune = Exercise(
     budget=in_float32,
     gates=[TritonDidTheWork(), Correct("plain")],  # not Compiles: this configuration need not fit an A100
     criteria=[
-        ByTheCompiler(spilled, 2, "no spills"),
-        ByTheCompiler(without_wgmma, 1, "products by wgmma"),
-        ByTheCompiler(half_empty, 2, "two thirds of shared memory hold tiles"),
+        ByTheCompiler(spilled, 2, say("tiling.tune.title_by_the_compiler")),
+        ByTheCompiler(without_wgmma, 1, say("tiling.tune.title_without_wgmma")),
+        ByTheCompiler(half_empty, 2, say("tiling.tune.title_half_empty")),
         # the launch is given, so nothing is asked about who shares the work
-        Traffic(least_bytes, 3, title="no more bytes than tiles of 128 x 256 move", programs=0),
+        Traffic(least_bytes, 3, title=say("tiling.tune.title_traffic"), programs=0),
     ],
     bonus=[
         Speed(
-            "torch's matmul",
+            say("tiling.tune.vs_speed"),
             Case("4096 x 4096 x 4096, bfloat16", "speed", factors(4096, 4096, 4096, BF16)),
             compulsory_bytes,
             full=0.9,
             none=0.7,
             points=3,
             baseline=lambda a, b: lambda: torch.matmul(a, b),
-            advice="What the compiler says is the same for a tile and the tile turned. A clock can tell them apart.",
+            advice=say("tiling.tune.advice_speed"),
         )
     ],
     mistakes=[too_many_sums, too_many_stages, small_tile, too_few_stages],
@@ -179,19 +180,14 @@ split_k = Exercise(
     gates=[TritonDidTheWork(), Correct("plain"), Compiles()],
     criteria=[
         Correct("ragged", 2),
-        Correct("empty", 1, "right where some shares are empty"),
-        Correct("long", 2, "parts stay in float32"),
-        Traffic(shares_bytes, 2, title="the bytes of tiles of 64 x 64, and of the parts"),
+        Correct("empty", 1, say("tiling.split_k.title_empty")),
+        Correct("long", 2, say("tiling.split_k.title_long")),
+        Traffic(shares_bytes, 2, title=say("tiling.split_k.title_traffic")),
         Launches(2, 1),
         NoAtomics(1),
     ],
     mistakes=[
-        Misconception(
-            of_whole_shares,
-            say("tiling.split_k.the_rest_of_k_is_left_out"),
-            product,
-            each=True,
-        ),
+        Misconception(of_whole_shares, say("tiling.split_k.the_rest_of_k_is_left_out"), product, each=True),
         looks_like_tf32,
         on_race(say("tiling.split_k.all_parts_in_one_place")),
     ],

@@ -48,7 +48,10 @@ tiles_and_waves = Exercise(
         ),
     ],
     oracle=dealt,
-    criteria=[Correct("whole", 2, "whole tiles"), Correct("cliffs", 2, "tiles and waves that are not full")],
+    criteria=[
+        Correct("whole", 2, say("tiling.tiles_and_waves.title_whole")),
+        Correct("cliffs", 2, say("tiling.tiles_and_waves.title_cliffs")),
+    ],
     mistakes=[
         every(
             lambda out, m, n, bm, bn, sms: isinstance(out, list) and out[:1] == [math.ceil(m * n / (bm * bn))],
@@ -72,7 +75,7 @@ pad_to_multiple = Exercise(
         Case("a drawn size", "plain", lambda g: {"n": integer(g, 1, 9000), "multiple": integer(g, 2, 200)}),
     ],
     oracle=lambda n, multiple: None,
-    criteria=[Holds(pads_least, 2, "the next multiple, and no more")],
+    criteria=[Holds(pads_least, 2, say("tiling.pad_to_multiple.title_plain"))],
     mistakes=[
         every(
             lambda out, n, multiple: out == (n // multiple + 1) * multiple,
@@ -109,13 +112,13 @@ predicted_throughput = Exercise(
     ],
     oracle=lambda **_: None,
     criteria=[
-        Holds(follows_the_model, 2, "memory and the launch set the pace of small sizes", "roofline"),
-        Holds(follows_the_model, 4, "waves of tiles set the pace of large sizes", "waves"),
-        Holds(slows_down, 2, "sizes that are not divisible by 8 are slower", "alignment"),
+        Holds(follows_the_model, 2, say("tiling.predicted_throughput.title_roofline"), "roofline"),
+        Holds(follows_the_model, 4, say("tiling.predicted_throughput.title_waves"), "waves"),
+        Holds(slows_down, 2, say("tiling.predicted_throughput.title_alignment"), "alignment"),
         Holds(
             ranks_the_measured,
             2,
-            "rank correlation with the measurement of at least 0.95",
+            say("tiling.predicted_throughput.title_measured"),
             "measured",
             told=lambda output, sizes, **_: f"{with_the_measured(output, sizes):.3f}",
         ),

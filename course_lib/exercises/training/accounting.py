@@ -75,16 +75,22 @@ def says(part: int, name: str, told: str) -> Callable[..., str]:
 
     def look(output: Any, **arguments: Any) -> str:
         if not isinstance(output, list) or len(output) != 3:
-            return "expected three numbers: (parameters, state, activations)"
+            return say("training.training_memory.no_three")
         right, found = memory_of(**arguments)[part], output[part]
-        return "" if found == right else f"{told}: {right:,} counted, {_said(found)} predicted, of {_named(arguments)}"
+        return (
+            ""
+            if found == right
+            else say(
+                "training.training_memory.wrong", what=told, right=right, got=_said(found), model=_named(arguments)
+            )
+        )
 
     look.__name__ = name
     return look
 
 
 def _said(value: Any) -> str:
-    return f"{value:,}" if type(value) in (int, float) else "no number"
+    return f"{value:,}" if type(value) in (int, float) else say("training.training_memory.no_number")
 
 
 def _named(arguments: dict[str, Any]) -> str:
@@ -128,9 +134,17 @@ training_memory = Exercise(
     ],
     oracle=memory_of,
     criteria=[
-        Holds(says(0, "parameters", "parameters"), 2, "parameters"),
-        Holds(says(1, "state", "bytes of weights, gradients and optimizer"), 1, "weights, gradients, optimizer"),
-        Holds(says(2, "activations", "bytes kept between forward and backward"), 5, "what the forward pass keeps"),
+        Holds(says(0, "parameters", "parameters"), 2, say("training.training_memory.title_plain")),
+        Holds(
+            says(1, "state", say("training.training_memory.state")),
+            1,
+            say("training.training_memory.title_plain_2"),
+        ),
+        Holds(
+            says(2, "activations", say("training.training_memory.activations")),
+            5,
+            say("training.training_memory.title_plain_3"),
+        ),
     ],
     mistakes=[
         every(
@@ -141,18 +155,12 @@ training_memory = Exercise(
             off_by(lambda layers, heads, batch, n, **_: -4 * layers * batch * n * heads, 2),
             say("training.training_memory.lse_forgotten"),
         ),
-        every(
-            off_by(_q_and_k, 2),
-            say("training.training_memory.v_alone_not_all_of_qkv"),
-        ),
+        every(off_by(_q_and_k, 2), say("training.training_memory.v_alone_not_all_of_qkv")),
         every(
             off_by(lambda width, heads, n, **_: -2 * n * (width // heads), 2),
             say("training.training_memory.one_table_of_angles"),
         ),
-        every(
-            off_by(lambda batch, n, **_: -8 * batch * n, 2),
-            say("training.training_memory.targets_forgotten"),
-        ),
+        every(off_by(lambda batch, n, **_: -8 * batch * n, 2), say("training.training_memory.targets_forgotten")),
         every(
             off_by(lambda vocab, width, **_: -vocab * width, 0),
             say("training.training_memory.one_matrix_for_embedding_and_head"),
@@ -193,13 +201,15 @@ def costs(part: int, name: str, unit: str) -> Callable[..., str]:
 
     def look(output: Any, **arguments: Any) -> str:
         if not isinstance(output, list) or len(output) != 3:
-            return "expected three numbers: (flops, seconds, dollars)"
+            return say("training.run_cost.no_three")
         right, found = cost_of(**arguments)[part], output[part]
         if type(found) in (int, float) and abs(found - right) <= 1e-6 * right:
             return ""
-        predicted = f"{found:.6g}" if type(found) in (int, float) else "no number"
-        of = "" if part else f", of {_named(arguments)}"  # seconds and dollars follow from FLOPs: once is enough
-        return f"{right:.6g} {unit} counted, {predicted} predicted{of}"
+        predicted = f"{found:.6g}" if type(found) in (int, float) else say("training.training_memory.no_number")
+        facts = {"right": right, "unit": unit, "predicted": predicted}
+        if part:  # seconds and dollars follow from FLOPs: once is enough
+            return say("training.run_cost.other", **facts)
+        return say("training.run_cost.other_of", **facts, model=_named(arguments))
 
     look.__name__ = name
     return look
@@ -243,18 +253,12 @@ run_cost = Exercise(
     ],
     oracle=cost_of,
     criteria=[
-        Holds(costs(0, "flops", "FLOPs"), 4, "FLOPs of a step"),
-        Holds(costs(1, "seconds", "seconds"), 1, "seconds of a step"),
-        Holds(costs(2, "dollars", "dollars"), 1, "dollars of the run"),
+        Holds(costs(0, "flops", "FLOPs"), 4, say("training.run_cost.title_plain")),
+        Holds(costs(1, "seconds", "seconds"), 1, say("training.run_cost.title_plain_2")),
+        Holds(costs(2, "dollars", "dollars"), 1, say("training.run_cost.title_plain_3")),
     ],
     mistakes=[
-        every(
-            _first_is(with_the_embedding),
-            say("training.run_cost.6_n_d_with_all_parameters"),
-        ),
-        every(
-            _first_is(whole_square),
-            say("training.run_cost.all_pairs_not_half"),
-        ),
+        every(_first_is(with_the_embedding), say("training.run_cost.6_n_d_with_all_parameters")),
+        every(_first_is(whole_square), say("training.run_cost.all_pairs_not_half")),
     ],
 )

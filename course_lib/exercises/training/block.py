@@ -41,7 +41,7 @@ def right(**arguments: Any) -> dict[str, Any]:
 
 def _whose(arguments: dict[str, Any]) -> str:
     factor = arguments.get("factor", 1.0)
-    return "torch's" if factor == 1 else f"that of kernels whose results are {factor:g} times torch's"
+    return say("training.swap_in.whose") if factor == 1 else say("training.swap_in.whose_scaled", factor=factor)
 
 
 def every_parameter(output: Any, **arguments: Any) -> str:
@@ -50,9 +50,9 @@ def every_parameter(output: Any, **arguments: Any) -> str:
     for name, gradient in expected.items():
         found = output["gradients"].get(name)
         if not found:
-            return f"{name} gets no gradient"
+            return say("training.swap_in.no_gradient", name=name)
         if not alike([found], [gradient]):
-            return f"the gradient of {name} is not {_whose(arguments)}"
+            return say("training.swap_in.other_gradient", name=name, whose=_whose(arguments))
     return ""
 
 
@@ -61,13 +61,13 @@ def same_losses(output: Any, **arguments: Any) -> str:
     expected = right(**arguments)["losses"]
     for step, (a, b) in enumerate(zip(output["losses"], expected, strict=True)):
         if not abs(a - b) <= CLOSE:
-            return f"step {step}: the loss is {a:.6f}, {_whose(arguments)} {b:.6f}"
+            return say("training.swap_in.loss", step=step, got=a, whose=_whose(arguments), right=b)
     return ""
 
 
 def runs_on_kernels(output: Any, **arguments: Any) -> str:
     """Check that kernels are launched at all: torch's own operations train as well; "" or a sentence."""
-    return "" if output["launches"] else "no kernel is launched: the model still runs on torch's operations"
+    return "" if output["launches"] else say("training.swap_in.no_launch")
 
 
 def launches(output: Any, **arguments: Any) -> str:
@@ -76,7 +76,7 @@ def launches(output: Any, **arguments: Any) -> str:
     for name, count in expected.items():
         found = output["launches"].get(name, 0)
         if found != count:
-            return f"{name} is launched {found} times in a step, but should be launched {count} times"
+            return say("training.swap_in.launches", name=name, got=found, right=count)
     return ""
 
 
@@ -90,7 +90,7 @@ def keeps_little(output: Any, **arguments: Any) -> str:
 def too_much(kept: int, /, **arguments: Any) -> str:
     """Say that more is kept than the kernels need; "" or a sentence."""
     allowed = of_kernels(**arguments)["kept"]
-    return "" if kept <= 1.02 * allowed else f"{kept:,} bytes are kept for backward, but {allowed:,} are enough"
+    return "" if kept <= 1.02 * allowed else say("training.swap_in.kept", kept=kept, allowed=allowed)
 
 
 # Operations of torch by which the log knows a kernel: half, name -> how many for so many layers
@@ -107,10 +107,8 @@ def in_the_log(seen: Steps, /, layers: int, **_: Any) -> str:
     """Check that the log has the operations of each kernel as often as it should be launched; "" or a sentence."""
     for (half, name), count in SIGNS.items():
         if (found := seen.operations[half].count(name)) != count(layers):
-            where = "forward" if half == 0 else "on the way back"
-            return (
-                f"{name}, which a kernel does, is seen {found} times {where} in a step; {count(layers)} would be right"
-            )
+            half_of_it = "forward" if half == 0 else "backward"
+            return say(f"training.swap_in.log_{half_of_it}", name=name, got=found, right=count(layers))
     return ""
 
 
@@ -141,7 +139,7 @@ swap_in = Exercise(
     signature="swap_in(model, kernels) -> None; puts kernels into the slots norm, attention, swiglu and loss of model.ops",
     kind="formula",
     called="into a model",
-    blank="leaves model.ops as it was (is `model.ops = ...` missing?)",
+    blank=say("training.swap_in.blank"),
     minutes=35,
     difficulty=4,
     lines=60,
@@ -152,26 +150,20 @@ swap_in = Exercise(
         trained("ten steps", "steps", steps=10, seed=3),
     ],
     oracle=lambda **arguments: tuple(right(**arguments)["losses"]),
-    gates=[Holds(runs_on_kernels, 0, "the model runs on the kernels")],
+    gates=[Holds(runs_on_kernels, 0, say("training.swap_in.title_plain"))],
     criteria=[
-        Holds(every_parameter, 4, "every parameter gets torch's gradient"),
-        Holds(same_losses, 3, "ten losses that are torch's", "steps"),
-        Seen(launches, 3, "every slot launches each of its kernels once", log=in_the_log),
-        Seen(keeps_little, 3, "keeps what backward needs, and no more", log=used_later),
+        Holds(every_parameter, 4, say("training.swap_in.title_every_parameter")),
+        Holds(same_losses, 3, say("training.swap_in.title_steps"), "steps"),
+        Seen(launches, 3, say("training.swap_in.title_seen"), log=in_the_log),
+        Seen(keeps_little, 3, say("training.swap_in.title_keeps_little"), log=used_later),
     ],
     mistakes=[
         every(
             lambda output, **_: output["returned"] and not output["launches"],
             say("training.swap_in.slots_that_are_returned"),
         ),
-        every(
-            _a_sum,
-            say("training.swap_in.a_sum_in_place_of_the_mean"),
-        ),
-        every(
-            _undivided,
-            say("training.swap_in.the_loss_is_not_divided_on_the_way_back"),
-        ),
+        every(_a_sum, say("training.swap_in.a_sum_in_place_of_the_mean")),
+        every(_undivided, say("training.swap_in.the_loss_is_not_divided_on_the_way_back")),
         lambda trials: (
             say("training.swap_in.none_for_a_norm_s_weight")
             if any(_norms_alone(o) for t in trials for o in t.evidence.outputs)
@@ -182,14 +174,8 @@ swap_in = Exercise(
             if any(_cut(o) for t in trials for o in t.evidence.outputs)
             else ""
         ),
-        on_exception(
-            "cannot assign to field",
-            say("training.swap_in.slots_that_are_frozen"),
-        ),
-        on_exception(
-            "returned an incorrect number of gradients",
-            say("training.swap_in.the_gradient_of_lse_s_place"),
-        ),
+        on_exception("cannot assign to field", say("training.swap_in.slots_that_are_frozen")),
+        on_exception("returned an incorrect number of gradients", say("training.swap_in.the_gradient_of_lse_s_place")),
         on_exception(
             "does not require grad and does not have a grad_fn",
             say("training.swap_in.raw_launches_everywhere"),

@@ -14,7 +14,7 @@ from course_lib.exercises.cases import fixed
 from course_lib.mistakes import every, on_exception
 from course_lib.workloads.checkpointed import PARTS, bytes_held, first_loss_without, losses_from, run_straight, step_of
 
-SMALL_FILE = "the file is too small for weights and moments: what is only in the process is lost with it"
+SMALL_FILE = say("training.checkpoint.small_file")
 
 
 @cache
@@ -42,7 +42,7 @@ def _small(output: Any) -> bool:
 def same_step(output: Any, before: int, **_: Any) -> str:
     """Check the step after loading; "" or a sentence."""
     step = step_of(_text(output, "loaded"))
-    return "" if step == before else f"after loading, step is {step}, but should be {before}"
+    return "" if step == before else say("training.checkpoint.step", step=step, before=before)
 
 
 def first_loss(output: Any, before: int, **arguments: Any) -> str:
@@ -50,7 +50,7 @@ def first_loss(output: Any, before: int, **arguments: Any) -> str:
     if _small(output):
         return SMALL_FILE
     right, seen = straight(before=before, **arguments)[before], _resumed(output, arguments["after"])[:1]
-    return "" if seen == [right] else f"the first loss after loading is {_said(seen)}; without a stop it is {right:.9f}"
+    return "" if seen == [right] else say("training.checkpoint.first_loss", got=_said(seen), right=right)
 
 
 def later_losses(output: Any, before: int, **arguments: Any) -> str:
@@ -61,16 +61,16 @@ def later_losses(output: Any, before: int, **arguments: Any) -> str:
     if resumed == right:
         return ""
     if len(resumed) != len(right):
-        return "the run that was loaded does not train"
+        return say("training.checkpoint.does_not_train")
     at = next(i for i, (a, b) in enumerate(zip(resumed, right, strict=True)) if a != b)
-    return f"{at} losses after loading are right, bit for bit; the next one is {resumed[at]:.9f} instead of {right[at]:.9f}"
+    return say("training.checkpoint.later_losses", losses=at, got=resumed[at], right=right[at])
 
 
 def undisturbed(output: Any, before: int, after: int, **arguments: Any) -> str:
     """Check that the run that was saved goes on as it would have; "" or a sentence."""
     right = straight(before=before, after=after, **arguments)[before:]
     went_on = list(losses_from(_text(output, "after"), after))
-    return "" if went_on == right else "the saved run does not go on as it would have without saving"
+    return "" if went_on == right else say("training.checkpoint.disturbed")
 
 
 def stays_whole(output: Any, before: int, after: int, **arguments: Any) -> str:
@@ -79,11 +79,12 @@ def stays_whole(output: Any, before: int, after: int, **arguments: Any) -> str:
     right = straight(before=before, after=after, **arguments)[before:]
     if first_losses and (first_losses == _text(output, "file") or list(losses_from(whole, after)) == right):
         return ""
-    return "after a save for which the disk had no room, the file is none that can be loaded"
+    return say("training.checkpoint.not_whole")
 
 
 def _said(losses: list[Any]) -> str:
-    return ", ".join(f"{loss:.9f}" if type(loss) is float else "no number" for loss in losses) or "none"
+    words = [f"{loss:.9f}" if type(loss) is float else say("training.training_memory.no_number") for loss in losses]
+    return ", ".join(words) or say("training.checkpoint.none")
 
 
 def missing_for(loss: float, **arguments: Any) -> Sequence[str]:
@@ -98,8 +99,8 @@ def missing_parts(trials: Sequence[Trial]) -> str:
         for call, output in trial.calls:
             seen = _resumed(output, call["after"])[:1]
             if seen and not _small(output) and seen != [straight(**call)[call["before"]]]:
-                named = " and ".join(missing_for(seen[0], **call))
-                return f"The first loss is that of a run without {named} from before the stop." if named else ""
+                parts = [*missing_for(seen[0], **call)]
+                return say("training.checkpoint.missing_parts", parts=parts) if parts else ""
     return ""
 
 
@@ -118,7 +119,7 @@ checkpoint = Exercise(
     signature="Checkpoint.save(path, run), Checkpoint.load(path, run); run has model, optimizer, loader, generator, step",
     kind="formula",
     called="through a checkpoint",
-    blank="writes no file yet",
+    blank=say("training.checkpoint.blank"),
     minutes=25,
     difficulty=3,
     lines=18,
@@ -128,21 +129,15 @@ checkpoint = Exercise(
     ],
     oracle=lambda **arguments: tuple(straight(**arguments)),
     criteria=[
-        Holds(same_step, 1, "the step"),
-        Holds(first_loss, 3, "the first loss, bit for bit"),
-        Holds(later_losses, 3, "all later losses, bit for bit"),
-        Holds(undisturbed, 1, "saving does not disturb the run"),
-        Holds(stays_whole, 1, "the file stays whole"),
+        Holds(same_step, 1, say("training.checkpoint.title_plain")),
+        Holds(first_loss, 3, say("training.checkpoint.title_first_loss")),
+        Holds(later_losses, 3, say("training.checkpoint.title_later_losses")),
+        Holds(undisturbed, 1, say("training.checkpoint.title_undisturbed")),
+        Holds(stays_whole, 1, say("training.checkpoint.title_stays_whole")),
     ],
     mistakes=[
         missing_parts,
-        every(
-            _moments,
-            say("training.checkpoint.optimizer_not_saved"),
-        ),
-        on_exception(
-            "Weights only load failed",
-            say("training.checkpoint.the_run_as_an_object"),
-        ),
+        every(_moments, say("training.checkpoint.optimizer_not_saved")),
+        on_exception("Weights only load failed", say("training.checkpoint.the_run_as_an_object")),
     ],
 )

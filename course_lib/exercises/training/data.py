@@ -53,18 +53,22 @@ def by_places(problem: Callable[..., Any]) -> Callable[..., Any]:
 def pieces(output: Any, batch: int, context: int, **_: Any) -> str:
     """Check that tokens are (batch, context) pieces of the text, int64; "" or a sentence."""
     if output["shape"] != [[batch, context]] * 2:
-        return f"expected two tensors of shape {(batch, context)}, got {[tuple(shape) for shape in output['shape']]}"
+        return say(
+            "training.get_batch.shape",
+            right=str((batch, context)),
+            got=str([tuple(shape) for shape in output["shape"]]),
+        )
     if output["dtype"] != ["int64", "int64"]:
-        return f"expected int64, as an embedding takes it; got {' and '.join(output['dtype'])}"
+        return say("training.get_batch.dtype", dtypes=[*output["dtype"]])
     broken = next((row for row in output["rows"] if row != list(range(row[0], row[0] + context))), None)
-    return f"tokens at {broken} of the file, which do not stand one behind the other" if broken else ""
+    return say("training.get_batch.broken", places=str(broken)) if broken else ""
 
 
 def shifted(output: Any, **_: Any) -> str:
     """Check that each target is the token behind; "" or a sentence."""
     for row, target in zip(output["rows"], output["targets"], strict=True):
         if target != [place + 1 for place in row]:
-            return f"for the tokens at {row} of the file the targets are those at {target}, not the token behind each"
+            return say("training.get_batch.targets", places=str(row), targets=str(target))
     return ""
 
 
@@ -72,7 +76,7 @@ def inside(output: Any, tokens: int, split: str, context: int, **_: Any) -> str:
     """Check that windows and targets lie in their split; "" or a sentence."""
     may = starts_of(tokens, split, context)
     out = next((row for row in output["rows"] if row[0] not in may), None)
-    return f"a window of {split!r} begins at {out[0]}; it may at {may[0]} to {may[-1]}" if out else ""
+    return say("training.get_batch.outside", split=repr(split), start=out[0], first=may[0], last=may[-1]) if out else ""
 
 
 def everywhere(output: Any, tokens: int, split: str, context: int, **_: Any) -> str:
@@ -80,12 +84,12 @@ def everywhere(output: Any, tokens: int, split: str, context: int, **_: Any) -> 
     may, drawn = starts_of(tokens, split, context), Counter(row[0] for row in output["rows"])
     missing = [place for place in may if place not in drawn]
     if missing:
-        places = " or ".join(f"at {place}" for place in sorted({missing[0], missing[-1]}))
-        last = ", the last place; torch.randint(n) gives 0 to n - 1" if missing == [may[-1]] else ""
-        return f"of {drawn.total()} windows none begins {places}{last}"
+        places = [say("training.get_batch.at", place=place) for place in sorted({missing[0], missing[-1]})]
+        last = say("training.get_batch.last_place") if missing == [may[-1]] else ""
+        return say("training.get_batch.never", windows=drawn.total(), places=places, last=last)
     (place, often), share = drawn.most_common(1)[0], drawn.total() / len(may)
     return (
-        f"of {drawn.total()} windows {often} begin at {place}; its share is {share:.0f}"
+        say("training.get_batch.often", windows=drawn.total(), often=often, place=place, share=share)
         if often > OFTEN * share + 10
         else ""
     )
@@ -96,30 +100,30 @@ def far(output: Any, tokens: int, split: str, context: int, times: int, **_: Any
     may = starts_of(tokens * times, split, context)
     first = [row[0] * times for row in output["rows"]]  # of the places that hold this number, the first
     if out := next((place for place in first if not may[0] - times < place <= may[-1]), None):
-        return f"a window of {split!r} begins near token {out:,}; it may at {may[0]:,} to {may[-1]:,}"
+        return say("training.get_batch.outside_of_far", split=repr(split), start=out, first=may[0], last=may[-1])
     quarters = {4 * (place - may[0]) // len(may) for place in first}
     empty = next((quarter for quarter in range(4) if quarter not in quarters), None)
     if empty is None:
         return ""
     ends = [may[0] + len(may) * edge // 4 for edge in (empty, empty + 1)]
-    return f"of {len(first)} windows none begins between token {ends[0]:,} and token {ends[1]:,}"
+    return say("training.get_batch.empty_quarter", windows=len(first), first=ends[0], last=ends[1])
 
 
 def taken(output: Any, tokens: int, times: int, **_: Any) -> str:
     """Tell how much of the file a batch took. No points hang on it: the student's own process says it."""
     size, read = 2 * tokens * times, output["read"]
-    told = f"holds; a batch read, or took, {read:,} bytes of a file of {size:,}"
-    return told if read < size / 10 else f"{told}: np.memmap would read only what an index touches"
+    told = say("training.get_batch.took", read=read, size=size)
+    return told if read < size / 10 else say("training.get_batch.took_all", given=told)
 
 
 def by_the_generator(output: Any, batch: int, **_: Any) -> str:
     """Check that the generator, and nothing else, decides which windows are drawn; "" or a sentence."""
     batches = [output["rows"][i : i + batch] for i in range(0, len(output["rows"]), batch)]
     if output["again"] != batches[0]:
-        return "the generator was put back to an earlier state, but it gave another batch"
+        return say("training.get_batch.other_batch")
     if all(rows == batches[0] for rows in batches):
-        return "every batch is the first one"
-    return "" if output["global_state"] else "torch's global generator was used: draw from the one that is given"
+        return say("training.get_batch.all_alike")
+    return "" if output["global_state"] else say("training.get_batch.global_generator")
 
 
 def in_small(matches: Callable[..., bool], sentence: str) -> MistakeMatcher:
@@ -145,12 +149,12 @@ get_batch = Exercise(
     ],
     oracle=lambda **_: (0,),
     criteria=[
-        Holds(by_places(pieces), 1, "pieces of the text"),
-        Holds(by_places(shifted), 2, "targets are the next tokens"),
-        Holds(by_places(inside), 2, "training and validation share no token"),
-        Holds(by_places(everywhere), 1, "every place is drawn, none too often", "every"),
-        Holds(by_places(by_the_generator), 1, "all random numbers from the generator"),
-        Holds(by_places(far), 1, "windows from all parts of a long file", "large", told=taken),
+        Holds(by_places(pieces), 1, say("training.get_batch.title_plain")),
+        Holds(by_places(shifted), 2, say("training.get_batch.title_plain_2")),
+        Holds(by_places(inside), 2, say("training.get_batch.title_plain_3")),
+        Holds(by_places(everywhere), 1, say("training.get_batch.title_every"), "every"),
+        Holds(by_places(by_the_generator), 1, say("training.get_batch.title_plain_4")),
+        Holds(by_places(far), 1, say("training.get_batch.title_large"), "large", told=taken),
     ],
     mistakes=[
         in_small(

@@ -80,9 +80,9 @@ operator_norm = Exercise(
     allows=operations("_to_copy clone"),
     gates=GATES,
     criteria=[
-        Correct("ragged", 2, "right gradients of x and weight"),
-        Correct("fake", 3, "torch knows the shapes without running the kernels"),
-        Saves(lambda x, **_: 4 * x.shape[0], 1, "keeps x, weight and rstd"),
+        Correct("ragged", 2, say("training.operator_norm.title_ragged")),
+        Correct("fake", 3, say("training.operator_norm.title_fake")),
+        Saves(lambda x, **_: 4 * x.shape[0], 1, say("training.operator_norm.title_saves")),
         Launches(1, 1, phase=0, programs=8),
         Launches(2, 1, phase=1),
     ],
@@ -106,11 +106,6 @@ operator_norm = Exercise(
             )
             else ""
         ),
-        Misconception(
-            without("dy"),
-            say("training.operator_norm.the_gradient_of_a_sum"),
-            with_gradients,
-            place=1,
-        ),
+        Misconception(without("dy"), say("training.operator_norm.the_gradient_of_a_sum"), with_gradients, place=1),
     ],
 )

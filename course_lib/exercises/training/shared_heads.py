@@ -213,19 +213,13 @@ grouped_backward = Exercise(
     allows=operations("clone sum _to_copy"),
     gates=GATES,
     criteria=[
-        Correct("grouped", 3, "the sum over the heads of a group"),
-        Correct("ragged", 1, "any sizes, Nq < Nk too"),
-        Correct("half", 1, "half precision in and out, float32 inside"),
+        Correct("grouped", 3, say("training.grouped_backward.title_grouped")),
+        Correct("ragged", 1, say("training.grouped_backward.title_ragged")),
+        Correct("half", 1, say("training.grouped_backward.title_half")),
         NoAtomics(2),
-        BuffersBelow(lambda k, **_: k.nbytes / 2, 2, "no gradients of single heads of q in memory"),
-        DotFlops(backward_flops(128), backward_flops(1), 1, "causal: half the products, and the diagonal"),
-        Traffic(
-            least_bytes,
-            2,
-            at_most=1.1,
-            title="k, v read once; dk, dv written once; q and do for each tile of 64 keys",
-            programs=16,
-        ),
+        BuffersBelow(lambda k, **_: k.nbytes / 2, 2, say("training.grouped_backward.title_buffers_below")),
+        DotFlops(backward_flops(128), backward_flops(1), 1, say("training.grouped_backward.title_dot_flops")),
+        Traffic(least_bytes, 2, at_most=1.1, title=say("training.grouped_backward.title_traffic"), programs=16),
         Launches(1, 1),
     ],
     mistakes=[
@@ -248,15 +242,7 @@ grouped_backward = Exercise(
             shared_gradients,
             each=True,
         ),
-        Misconception(
-            at_the_top_left,
-            say("training.grouped_backward.aligned_at_the_top_left"),
-            shared_gradients,
-        ),
-        Misconception(
-            unscaled,
-            say("training.grouped_backward.dk_not_scaled"),
-            shared_gradients,
-        ),
+        Misconception(at_the_top_left, say("training.grouped_backward.aligned_at_the_top_left"), shared_gradients),
+        Misconception(unscaled, say("training.grouped_backward.dk_not_scaled"), shared_gradients),
     ],
 )

@@ -18,7 +18,6 @@ from course_lib.mistakes import every, for_cases
 from course_lib.workloads.gpt import GPT
 from course_lib.workloads.rehearsals import run_accumulate, run_clip, there
 from tritontrace.results import Steps
-from tritontrace.words import plural
 
 CLOSE = 1e-7  # in float64, of numbers near 1
 
@@ -54,18 +53,18 @@ def same_loss(output: Any, **arguments: Any) -> str:
     """Check loss and gradients against one batch; "" or a sentence."""
     right = whole(**arguments)
     if type(output["loss"]) not in (int, float):
-        return "expected a number, the mean loss"
+        return say("training.accumulate.no_number")
     if abs(output["loss"] - right["loss"]) > CLOSE:
-        return f"the loss is {output['loss']:.6f}, but that of one large batch is {right['loss']:.6f}"
+        return say("training.accumulate.loss", got=output["loss"], right=right["loss"])
     return "" if alike(output["gradients"], right["gradients"]) else gradients_are(output, right)
 
 
 def gradients_are(output: Any, right: dict[str, Any]) -> str:
     """Say how gradients differ from those of one batch."""
     if not any(output["gradients"]):
-        return "no parameter has a gradient: call backward()"
+        return say("training.accumulate.no_backward")
     factor = factor_of(output["gradients"], right["gradients"])
-    return f"gradients are {factor:.4g} times those of one batch" if factor else "gradients are not those of one batch"
+    return say("training.accumulate.times", factor=factor) if factor else say("training.accumulate.gradients")
 
 
 def factor_of(found: Sequence[list[float]], right: Sequence[list[float]]) -> float:
@@ -80,15 +79,15 @@ def factor_of(found: Sequence[list[float]], right: Sequence[list[float]]) -> flo
 def begins_anew(output: Any, **arguments: Any) -> str:
     """Check that a second call gives the same gradients; "" or a sentence."""
     if not any(output["gradients"]):
-        return "no parameter has a gradient"
+        return say("training.accumulate.no_gradient")
     right = whole(**arguments)["gradients"]
-    return "" if alike(output["again"], right) else "a second call gives other gradients than the first"
+    return "" if alike(output["again"], right) else say("training.accumulate.second_call")
 
 
 def one_at_a_time(output: Any, rows: int, parts: int, **arguments: Any) -> str:
     """Check that hardly more is alive than one micro-batch needs; "" or a sentence."""
     if not any(output["gradients"]):
-        return "no parameter has a gradient"
+        return say("training.accumulate.no_gradient")
     return too_many(output["peak"], rows, parts, **arguments)
 
 
@@ -97,14 +96,14 @@ def too_many(alive: int, rows: int, parts: int, **arguments: Any) -> str:
     allowed = int(1.5 * whole(rows=rows // parts, parts=1, **arguments)["peak"])
     if alive <= allowed:
         return ""
-    return f"{alive:,} bytes are alive at once, but {allowed:,} are enough for one micro-batch, with half as much again to spare"
+    return say("training.accumulate.alive", alive=alive, allowed=allowed)
 
 
 def waiting(steps: Steps, rows: int, parts: int, **arguments: Any) -> str:
     """Check the same of what the log shows to be used again later, and that it shows the work itself; "" or a sentence."""
     back = sum(half.count("embedding_dense_backward") for half in steps.operations)
     if back < parts or steps.alive < whole(rows=rows // parts, parts=1, **arguments)["peak"] / 2:
-        return f"torch saw {plural(back, 'backward pass', 'backward passes')} through the whole model, for {parts} micro-batches"
+        return say("training.accumulate.passes", passes=back, parts=parts)
     return too_many(steps.alive, rows, parts, **arguments)
 
 
@@ -135,16 +134,13 @@ accumulate = Exercise(
     ],
     oracle=lambda **arguments: (whole(**arguments)["loss"],),
     criteria=[
-        Holds(same_loss, 3, "loss and gradients of one batch"),
-        Holds(same_loss, 2, "the mean over all targets but padding", "padded"),
-        Holds(begins_anew, 1, "begins anew in each call"),
-        Seen(one_at_a_time, 1, "one micro-batch alive at a time", "memory", log=waiting),
+        Holds(same_loss, 3, say("training.accumulate.title_plain")),
+        Holds(same_loss, 2, say("training.accumulate.title_padded"), "padded"),
+        Holds(begins_anew, 1, say("training.accumulate.title_begins_anew")),
+        Seen(one_at_a_time, 1, say("training.accumulate.title_seen"), "memory", log=waiting),
     ],
     mistakes=[
-        every(
-            by_parts,
-            say("training.accumulate.summed_not_averaged"),
-        ),
+        every(by_parts, say("training.accumulate.summed_not_averaged")),
         lambda trials: (
             MEANS
             if any(t.case.group == "padded" and any(_mean_of_means(o, c) for c, o in _pairs(t)) for t in trials)
@@ -198,7 +194,7 @@ def same_norm(output: Any, **arguments: Any) -> str:
     return (
         ""
         if abs(output["norm"] - right) <= 1e-5 * right
-        else f"the norm should be {right:.6g}, but is {output['norm']:.6g}"
+        else say("training.clip.norm", right=right, got=output["norm"])
     )
 
 
@@ -207,9 +203,7 @@ def same_gradients(output: Any, **arguments: Any) -> str:
     right = clipped_by_torch(**arguments)["gradients"]
     pairs = [(x, y) for a, b in zip(output["gradients"], right, strict=True) for x, y in zip(a, b, strict=True)]
     off = max(abs(x - y) / (abs(y) + 1e-12) for x, y in pairs)
-    return (
-        "" if not off > 1e-5 else f"a gradient is {100 * off:{'.3g' if off < 1 else ',.0f'}} % away from torch's result"
-    )
+    return "" if not off > 1e-5 else say(f"training.clip.{'slightly_off' if off < 1 else 'off'}", percent=100 * off)
 
 
 clip = Exercise(
@@ -231,9 +225,9 @@ clip = Exercise(
     ],
     oracle=lambda **arguments: (clipped_by_torch(**arguments)["norm"],),
     criteria=[
-        Holds(same_norm, 1, "one norm, of all gradients together"),
-        Holds(same_gradients, 2, "gradients scaled to the limit"),
-        Holds(same_gradients, 1, "small gradients stay as they are", "below"),
+        Holds(same_norm, 1, say("training.clip.title_plain")),
+        Holds(same_gradients, 2, say("training.clip.title_same_gradients")),
+        Holds(same_gradients, 1, say("training.clip.title_below"), "below"),
     ],
     mistakes=[
         lambda trials: (
@@ -334,15 +328,12 @@ learning_rate = Exercise(
     ],
     oracle=scheduled,
     criteria=[
-        Correct("warm-up", 1, "a straight line up, the first step above 0"),
-        Correct("cosine", 2, "half a cosine down"),
-        Correct("after", 1, "a tenth of the peak after the end"),
+        Correct("warm-up", 1, say("training.learning_rate.title_warm_up")),
+        Correct("cosine", 2, say("training.learning_rate.title_cosine")),
+        Correct("after", 1, say("training.learning_rate.title_after")),
     ],
     mistakes=[
-        every(
-            of_step(-1),
-            say("training.learning_rate.a_step_late"),
-        ),
+        every(of_step(-1), say("training.learning_rate.a_step_late")),
         for_cases(lambda case: case.group == "cosine", every(_to_zero, TO_ZERO)),
         every(of_step(1), say("training.learning_rate.a_step_early")),
     ],

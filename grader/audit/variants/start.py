@@ -104,7 +104,7 @@ WRONG = [
     wrong("add_one", "one block that holds the plain case", [ANY, ONCE], ("1024", "8192"), ("triton.cdiv(n, BLOCK),", "1,")),
     wrong("add_one", "past the end, the start again", [ANY, HALF], (PLACE, f"({PLACE}) % n")),
     # -------------------- fixed_copy
-    wrong("fixed_copy", "as broken as before", [PLAIN], (PLACE, "tl.arange(0, BLOCK)"), ("triton.cdiv(n, BLOCK)", "n // BLOCK")),
+    wrong("fixed_copy", "as broken as before", [PLAIN], ("out_ptr + i,", "out_ptr + tl.arange(0, BLOCK),"), ("triton.cdiv(n, BLOCK)", "n // BLOCK")),
     wrong("fixed_copy", "the grid forgotten", [ANY], ("triton.cdiv(n, BLOCK)", "n // BLOCK")),
     wrong("fixed_copy", "the program id forgotten", [PLAIN], (PLACE, "tl.arange(0, BLOCK)")),
     wrong("fixed_copy", "one huge block", [SHARED], (PLACE, "tl.arange(0, BLOCK)"), ("1024", "triton.next_power_of_2(x.shape[0])"), ("BLOCK=BLOCK)", "BLOCK=BLOCK, num_warps=32)")),

@@ -6,6 +6,7 @@ format string; `{count:one|several}` chooses by a number, or by whether somethin
 
 from __future__ import annotations
 
+import numbers
 import os
 import string
 import tomllib
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["LANGUAGE", "Catalogue", "Message"]
+__all__ = ["LANGUAGE", "Catalogue", "Message", "MessageError", "message_of"]
 
 LANGUAGE = "TRITONTRACE_MESSAGES"
 """The environment variable that names a folder with catalogues of another language, in a folder for each package."""
@@ -37,6 +38,67 @@ class Message(str):
         message = super().__new__(cls, text)
         message.id, message.parameters = id, parameters or {}
         return message
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as JSON holds it, parameters that are messages among it.
+
+        >>> Message("2 tiles", "tiles.count", {"count": 2}).as_data()
+        {'text': '2 tiles', 'id': 'tiles.count', 'parameters': {'count': 2}}
+        """
+        return {
+            "text": str(self),
+            "id": self.id,
+            "parameters": {name: _plain(v) for name, v in self.parameters.items()},
+        }
+
+    @classmethod
+    def from_data(cls, data: Any) -> Message:
+        """Return the message of which `as_data` made this. Raises ValueError if it did not."""
+        match data:
+            case {"text": str(text), "id": str(id), "parameters": dict(parameters)} if len(data) == 3:
+                return cls(text, id, {name: _parameter(value) for name, value in parameters.items()})
+        raise ValueError("not a message")
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON holds it: counts may be numpy's."""
+    if isinstance(value, Message):
+        return value.as_data()
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return int(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else value
+
+
+def _parameter(value: Any) -> Any:
+    """A parameter as it was given: it may be a message itself, or a list."""
+    if isinstance(value, list):
+        return [_parameter(each) for each in value]
+    return Message.from_data(value) if isinstance(value, dict) else value
+
+
+class MessageError(Exception):
+    """An error that says a Message: str() is its text, and `message` knows its id and its parameters.
+
+    >>> from tritontrace.messages import Catalogue, MessageError
+    >>> error = MessageError(Catalogue({"grid.negative": "the grid is {grid}"}).say("grid.negative", grid=-1))
+    >>> print(error, error.message.id, error.message.parameters)
+    the grid is -1 grid.negative {'grid': -1}
+    """
+
+    @property
+    def message(self) -> Message:
+        return message_of(self)
+
+
+def message_of(error: BaseException) -> Message:
+    """Return the Message that any error was given; the words of one that has none, without an id.
+
+    >>> from tritontrace.messages import message_of
+    >>> message_of(ValueError("odd")), message_of(ValueError("odd")).id
+    ('odd', '')
+    """
+    (first, *_) = *error.args, ""
+    return first if isinstance(first, Message) else Message(str(error))
 
 
 @dataclass(frozen=True)

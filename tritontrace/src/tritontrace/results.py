@@ -47,7 +47,7 @@ CauseKind = Literal[
     "refused",  # it uses what is not allowed
     "raised",  # an exception of the code that was called
     "stopped",  # a kernel too large or too slow for the trace
-    # how a child ended that gave no answer: child.ENDINGS
+    # how a child ended that gave no answer
     "timeout",
     "asleep",
     "cpu_time",

@@ -4,6 +4,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from sentences import refusing, says
 from test_compiled import COMPLAINTS, FLOAT, HALF, O, X, copy, matmul
 
 from tritontrace.compiled import compile_all, compile_for, fits, lower
@@ -81,7 +82,7 @@ def test_what_an_old_gpu_accepts_a_new_one_does(BLOCK):
 def test_too_much_shared_memory_is_refused(monkeypatch):
     monkeypatch.setitem(compile_for.__globals__["SHARED_BYTES"], "sm_86", (0, 1024))
     found = accepted(transpose, "sm_86", x_ptr=FLOAT, o_ptr=FLOAT, BLOCK=64)
-    assert not found.accepted and "bytes of shared memory, sm_86 offers 1,024" in found.complaint
+    assert not found.accepted and says(found.complaint, "compiler.failure.shared_memory", gpu="sm_86", limit=1024)
     assert compile_for(transpose, FLOAT, FLOAT, BLOCK=64, gpu="sm_86").complaint == found.complaint
 
 
@@ -212,5 +213,5 @@ def test_an_option_that_is_a_parameter_comes_with_the_launch_of_what_warmup_retu
 
 def test_what_cannot_be_warmed_up_is_told_in_the_words_of_the_compiler():
     kernel = COMPLAINTS[0][0]
-    with pytest.raises(KernelError, match="sm_90 cannot run this"):
+    with refusing("compiler.refusal.of_a_gpu", KernelError, gpu="sm_90"):
         warmed(kernel, tuple((X, 7, 64)[: len(kernel.arg_names)]), {}, print)

@@ -6,6 +6,7 @@ import pytest
 import torch
 import triton.language as tl
 from exact import formulas as kernels
+from sentences import mentions, says
 
 from tritontrace.exact import equivalent
 
@@ -121,20 +122,20 @@ def test_the_second_case_that_reaches_a_mistake_is_named():
 
 
 @pytest.mark.parametrize(
-    "f,g,reason",
+    "f, g, id, parameters",
     [
-        (kernels.pointwise("to an integer"), lambda x: x, "cast to an integer"),
-        (kernels.pointwise("bits"), lambda x: x, "bits of a float"),
-        (kernels.pointwise("largest of halves"), kernels.pointwise("half of the largest"), "ordered"),
-        (kernels.pointwise("exp of exp"), kernels.pointwise("exp of exp, in two"), "exponentiated once more"),
-        (kernels.pointwise("entropy"), kernels.pointwise("entropy"), "a logarithm and an exponential"),
-        (kernels.pointwise("x"), lambda x: x * x.max().item(), ".item()"),
-        (kernels.pointwise("x"), lambda x: torch.sort(x).values, "`sort`"),
+        (kernels.pointwise("to an integer"), lambda x: x, "no_meaning.integer", {}),
+        (kernels.pointwise("bits"), lambda x: x, "no_meaning.bits", {}),
+        (kernels.pointwise("largest of halves"), kernels.pointwise("half of the largest"), "lost.order", {}),
+        (kernels.pointwise("exp of exp"), kernels.pointwise("exp of exp, in two"), "lost.exp", {}),
+        (kernels.pointwise("entropy"), kernels.pointwise("entropy"), "lost.mixed", {}),
+        (kernels.pointwise("x"), lambda x: x * x.max().item(), "host.number", {}),
+        (kernels.pointwise("x"), lambda x: torch.sort(x).values, "host.operation", {"operation": "sort"}),
     ],
 )
-def test_what_has_no_meaning_in_a_field_is_refused_by_name(f, g, reason):
+def test_what_has_no_meaning_in_a_field_is_refused_by_name(f, g, id, parameters):
     result = equivalent(f, g, ROWS)
-    assert result.outcome == "not applicable" and reason in result.reason, result
+    assert result.outcome == "not applicable" and mentions(result.reason, f"exact.{id}", **parameters), result
 
 
 def test_a_refused_operation_has_its_line():
@@ -164,8 +165,8 @@ def test_arguments_stay_as_they_are():
 
 
 def test_other_numbers_and_shapes_of_results_differ():
-    assert "2 tensors come back, not 1" in equivalent(lambda x: (x, x), lambda x: x, ROWS).reason
-    assert "shape" in equivalent(lambda x: x[:1], lambda x: x, ROWS).reason
+    assert says(equivalent(lambda x: (x, x), lambda x: x, ROWS).reason, "exact.differs.count", count=2, other=1)
+    assert says(equivalent(lambda x: x[:1], lambda x: x, ROWS).reason, "exact.differs.shape")
 
 
 def test_a_host_that_multiplies_the_scale_by_log2_e_is_no_false_alarm():

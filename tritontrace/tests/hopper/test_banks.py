@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import triton
+from sentences import refusing
 
 from tritontrace.hopper import bank_conflicts
 from tritontrace.hopper.banks import _builder, _by_bits, _linear, offsets_in_shared
@@ -75,7 +76,7 @@ def test_where_padding_puts_elements():
 
 
 def test_what_does_not_fit_is_said():
-    with pytest.raises(ValueError, match="1024 elements"):
+    with refusing("asked.banks.elements", elements=1024):
         bank_conflicts(COLUMN, PADDED, (64, 32), 4)
-    with pytest.raises(ValueError, match="itemsize=3"):
+    with refusing("asked.banks.itemsize", itemsize=3):
         bank_conflicts(ROW, PLAIN, (32, 32), 3)

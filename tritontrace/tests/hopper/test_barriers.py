@@ -1,6 +1,7 @@
 """A phase of a barrier, counted by hand: when it is over, what whoever waits then knows, and what is wrong with its bytes."""
 
 import pytest
+from sentences import says
 
 from tritontrace.hopper import Kind
 from tritontrace.hopper.barriers import Barrier
@@ -35,7 +36,7 @@ def test_more_bytes_than_expected_are_told_when_no_copy_is_under_way():
         barrier.landed(1, 64, {}, 2.0)
     fault = caught.value.fault
     assert (fault.kind, fault.buffer, fault.who, fault.second) == (Kind.BYTES, "ready", "producer", EXPECTS)
-    assert "32 bytes more" in fault.sentence and f"producer told it in {EXPECTS}" in fault.sentence
+    assert says(fault.sentence, "hopper.barrier.bytes_told", bytes=32, who="producer", spot=str(EXPECTS))
 
 
 def test_bytes_that_come_before_they_are_expected_are_no_mistake_while_a_copy_is_under_way():

@@ -14,6 +14,7 @@ import torch
 import triton
 import triton.language as tl
 from reaching import reached
+from sentences import mentions, refusing
 from triton.compiler.code_generator import CodeGenerator
 from triton.runtime.jit import JITFunction
 
@@ -114,94 +115,137 @@ def test_what_was_checked_is_what_is_read(source):
     assert x[0] in (0, 1)
 
 
+LACK, TL_LACKS = ("replay.kernel.lack", {}), ("compiler.problem.tl_lacks", {})
+
+
+def lack(name, of=""):
+    """The id, and some parameters, of what is said of an attribute that is not public."""
+    return LACK[0], {"name": name} | ({"of": f"`{of}`"} if of else {})
+
+
+def undefined(name):
+    return "compiler.problem.undefined", {"name": name}
+
+
+def of_the_globals(name):
+    return "compiler.problem.global", {"name": name}
+
+
+def builtin(name):
+    return "replay.kernel.builtin", {"name": name}
+
+
+def node(name):
+    return "compiler.problem.node", {"node": name}
+
+
+def in_line(error, number):
+    """Whether a refusal names this line."""
+    parameters = error.message.parameters
+    place = parameters.get("place") or parameters.get("site", "").partition(", ")[2]
+    return parameters.get("line") == number or place.startswith(f"line {number}:")
+
+
 @pytest.mark.parametrize(
     "line, reason",
     [
-        (SYSTEM, "`__import__` is not defined"),
-        (EVAL, "`eval` is not defined"),
-        ("open('/etc/passwd')", "`open` is not defined"),
-        ("getattr(x, 'handle')", "`getattr` is not what kernels may use"),
-        ("hasattr(x, 'handle')", "`hasattr` is not what kernels may use"),
-        (
-            "if False: getattr = 1",
-            "`getattr` is not what kernels may use",
-        ),  # Triton's own is left where it is not bound
-        ("type(x)", "`type` is not defined"),
-        ("__builtins__", "`__builtins__` is a global"),
-        ("__name__", "`__name__` is a global"),
-        ("k(x)", "`k` is not defined"),  # it would be a Python function
-        ("x.__class__", "no public `__class__`"),
-        ("().__class__.__base__.__subclasses__()", "no public `__class__`"),
-        ("tl.load.__globals__", "no public `__globals__`"),
-        ("tl.core.inspect.os.system('true')", "`tl` has no public `core`$"),
-        ("tl.standard", "`tl` has no public `standard`"),
-        ("tl.math.core", "`tl.math` has no public `core`"),
-        ("tl.math.wraps", "`tl.math` has no public `wraps`"),
-        ("tl.extra.cuda.num_threads", "`tl.extra.cuda` has no public `num_threads`"),
-        ("tl.extra.cuda.libdevice.core", "`tl.extra.cuda.libdevice` has no public `core`"),
-        ("tl.extra.libdevice.core", "`tl.extra.libdevice` has no public `core`"),
-        ("tl.semantic", "`tl` has no public `semantic`"),
-        ("tl.target_info.driver", "`tl.target_info` has no public `driver`"),
-        ("tl.target_info.current_target()", "`tl.target_info` has no public `current_target`"),
-        ("tl.random", "`tl` has no public `random`"),
+        (SYSTEM, undefined("__import__")),
+        (EVAL, undefined("eval")),
+        ("open('/etc/passwd')", undefined("open")),
+        ("getattr(x, 'handle')", builtin("getattr")),
+        ("hasattr(x, 'handle')", builtin("hasattr")),
+        ("if False: getattr = 1", builtin("getattr")),  # Triton's own is left where it is not bound
+        ("type(x)", undefined("type")),
+        ("__builtins__", of_the_globals("__builtins__")),
+        ("__name__", of_the_globals("__name__")),
+        ("k(x)", undefined("k")),  # it would be a Python function
+        ("x.__class__", lack("__class__")),
+        ("().__class__.__base__.__subclasses__()", lack("__class__")),
+        ("tl.load.__globals__", lack("__globals__")),
+        ("tl.core.inspect.os.system('true')", lack("core", "tl")),
+        ("tl.standard", lack("standard", "tl")),
+        ("tl.math.core", lack("core", "tl.math")),
+        ("tl.math.wraps", lack("wraps", "tl.math")),
+        ("tl.extra.cuda.num_threads", lack("num_threads", "tl.extra.cuda")),
+        ("tl.extra.cuda.libdevice.core", lack("core", "tl.extra.cuda.libdevice")),
+        ("tl.extra.libdevice.core", lack("core", "tl.extra.libdevice")),
+        ("tl.semantic", lack("semantic", "tl")),
+        ("tl.target_info.driver", lack("driver", "tl.target_info")),
+        ("tl.target_info.current_target()", lack("current_target", "tl.target_info")),
+        ("tl.random", lack("random", "tl")),
         # evaluates a part of the string
-        (f'tl.str_to_ty("tensordesc<fp32[1]{SYSTEM}>", None)', "`tl` has no public `str_to_ty`"),
+        (f'tl.str_to_ty("tensordesc<fp32[1]{SYSTEM}>", None)', lack("str_to_ty", "tl")),
+        ("x.handle", lack("handle")),
+        ("x.handle.data", lack("handle")),
+        ("y: tl.constexpr = tl; y.core", lack("core")),
+        ("tl.constexpr(tl).value.core", lack("core")),
+        ("(tl if True else x).core", lack("core")),
+        ("y: tl.core = 3", lack("core", "tl")),
+        ("tl.cdiv.fn", lack("fn")),
+        ("tl.cdiv.src", lack("src")),
+        ("tl.cdiv.run(grid=(1,))", lack("run")),
+        ("tl.dtype.FP_TYPES", lack("FP_TYPES")),
+        ("tl.float32.to_ir(x)", lack("to_ir")),
+        ("'{0.__class__}'.format(x)", lack("format")),
+        ("f'{x.__class__}'", lack("__class__")),
+        ("f'{x.handle}'", lack("handle")),
+        ("f'{1:{x.handle}}'; x.handle", lack("handle")),
+        ("y = [i.fn for i in (tl.cdiv, 3)]", lack("fn")),
+        ("f = lambda: x", ("replay.kernel.function_inside", {})),
+        ("def inner(x): pass", ("replay.kernel.function_inside", {})),
+        ("y = [i for i in range(3)]", ("compiler.problem.comprehension", {})),
+        ("y = (i for i in range(3))", ("compiler.node.comprehension", {})),
+        ("y = {}", ("compiler.node.dict", {})),
+        ("import os", node("`import`")),
+        ("from os import system", node("`import`")),
+        ("class Inner: pass", ("compiler.node.class", {})),
+        ("global z", node("`Global`")),
+        ("with x: pass", ("compiler.problem.lacks", {})),
+        ("with tl.load(x) as y: pass", ("compiler.problem.lacks", {"name": "__enter__"})),
+        ("del x", node("`del`")),
+        ("raise x", node("`raise`")),
+        ("yield x", node("`Yield`")),
+        ("x.handle = x", lack("handle")),
+        ("x.handle += x", lack("handle")),
+        ("for x.handle in range(3): pass", lack("handle")),
+        ("for tl.load in range(3): pass", ("compiler.problem.lacks", {})),
+        ("tl.static_print(1, file=tl)", ("compiler.problem.tl_lacks", {"name": "write"})),
+        ("tl.static_print(1, file=x)", ("compiler.problem.lacks", {"name": "write"})),
+        ("print(1, file=x)", ("compiler.problem.no_parameter", {"name": "file"})),
+        ("tl.load(x, member=print)", ("compiler.problem.no_parameter", {"name": "member"})),
+        ("tl.cdiv[(1,)](3, 4)", ("launch.run.nested", {"kernel": "cdiv"})),
+        ("x[0] = 1", ("compiler.problem.element_assigned", {})),
+        ("tl.store(x, tl.inline_asm_elementwise('', '=f', [], tl.float32, True, 1))", ("launch.lacking.assembly", {})),
+    ],
+)
+def test_the_body_stays_in_the_language(line, reason, escaped):
+    with pytest.raises((KernelRefused, KernelError)) as refused:
+        run(body("tl.load(x)", line))
+    id, parameters = reason
+    assert mentions(refused.value, id, **parameters) and in_line(refused.value, 3)
+    assert not escaped.exists()
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
         ("tl.store(x, tl.tensor(1, tl.float32))", "incompatible function arguments"),
         ("tl.store(x, tl.tensor(None, tl.float32))", "incompatible function arguments"),
-        ("x.handle", "no public `handle`"),
-        ("x.handle.data", "no public `handle`"),
         ("y = tl", "cannot convert"),
-        ("y: tl.constexpr = tl; y.core", "no public `core`"),
-        ("tl.constexpr(tl).value.core", "no public `core`"),
-        ("(tl if True else x).core", "no public `core`"),
         ("tl['core']", "not subscriptable"),
-        ("y: tl.core = 3", "`tl` has no public `core`"),
-        ("tl.cdiv.fn", "no public `fn`"),
-        ("tl.cdiv.src", "no public `src`"),
-        ("tl.cdiv.run(grid=(1,))", "no public `run`"),
-        ("tl.dtype.FP_TYPES", "no public `FP_TYPES`"),
-        ("tl.float32.to_ir(x)", "no public `to_ir`"),
-        ("'{0.__class__}'.format(x)", "no public `format`"),
-        ("f'{x.__class__}'", "no public `__class__`"),
-        ("f'{x.handle}'", "no public `handle`"),
-        ("f'{1:{x.handle}}'; x.handle", "no public `handle`"),
-        ("y = [i.fn for i in (tl.cdiv, 3)]", "no public `fn`"),
-        ("f = lambda: x", "a function is not defined inside a kernel"),
-        ("def inner(x): pass", "a function is not defined inside a kernel"),
-        ("y = [i for i in range(3)]", "a comprehension is not part"),
-        ("y = (i for i in range(3))", "a comprehension is not part"),
-        ("y = {}", "a dict is not part"),
-        ("import os", "not part of Triton's language"),
-        ("from os import system", "not part of Triton's language"),
-        ("class Inner: pass", "not part of Triton's language"),
-        ("global z", "not part of Triton's language"),
-        ("with x: pass", "line 3: `with x: pass`"),
-        ("with tl.load(x) as y: pass", "has no `__enter__`"),
-        ("del x", "not part of Triton's language"),
-        ("raise x", "not part of Triton's language"),
-        ("yield x", "not part of Triton's language"),
         ("tl.load = x", "Attribute assignment is not supported"),
         ("x.dtype = tl.float64", "Attribute assignment is not supported"),
-        ("x.handle = x", "no public `handle`"),
-        ("x.handle += x", "no public `handle`"),
-        ("for x.handle in range(3): pass", "no public `handle`"),
-        ("for tl.load in range(3): pass", "line 3: `for tl.load in range"),
         ("tl.load(x, _semantic=x)", "multiple values for keyword argument '_semantic'"),
         ("x.to(tl.int64, _semantic=x)", "multiple values for keyword argument '_semantic'"),
         ("tl.reduce(tl.zeros((4,), tl.float32), 0, tl.cdiv, _generator=x)", "multiple values for keyword argument"),
         ("tl.load(**x)", "keywords must be strings"),
-        ("tl.static_print(1, file=tl)", "`write`"),
-        ("tl.static_print(1, file=x)", "`write`"),
-        ("print(1, file=x)", "no parameter `file`"),
-        ("tl.load(x, member=print)", "no parameter `member`"),
-        ("tl.cdiv[(1,)](3, 4)", "cannot launch another"),
-        ("x[0] = 1", "an element of a block cannot be assigned"),
-        ("tl.store(x, tl.inline_asm_elementwise('', '=f', [], tl.float32, True, 1))", "runs on a GPU only"),
     ],
 )
-def test_the_body_stays_in_the_language(line, reason, escaped):
-    with pytest.raises((KernelRefused, KernelError), match=f"^(k|kernel `k`), line 3: .*{reason}|{reason}"):
+def test_what_triton_refuses_in_its_own_words(line, words, escaped):
+    with pytest.raises(KernelError) as refused:
         run(body("tl.load(x)", line))
+    problem = refused.value.message.parameters["problem"]
+    assert problem.id == "compiler.problem.words" and words in problem and in_line(refused.value, 3)
     assert not escaped.exists()
 
 
@@ -209,39 +253,42 @@ def test_the_body_stays_in_the_language(line, reason, escaped):
     "helper, line, reason",
     [
         # up to Triton 3.6 no helper is given a module at all
-        ("def h(p):\n    p.core\n", "h(tl)", "no public `core`|tl has no `type`"),
-        ("def h(p):\n    p.fn\n", "h(tl.cdiv)", "no public `fn`"),
-        ("def h(p):\n    p.math.core\n", "h(tl)", "no public `math`|tl has no `type`"),
-        ("def h(p):\n    f'{p.__class__}'\n", "h(tl)", "no public `__class__`"),
-        ("def h():\n    pass\n", "h[(1,)]()", "a kernel cannot launch another|the grid"),
-        ("def h():\n    pass\n", "h.run(grid=(1,))", "no public `run`"),
-        ("def h(x):\n    tl.store(x, y)\n    y = 1\n", "h(x)", "in `h`, line 2: .*`y` is not defined"),
+        ("def h(p):\n    p.core\n", "h(tl)", (LACK, TL_LACKS)),
+        ("def h(p):\n    p.fn\n", "h(tl.cdiv)", lack("fn")),
+        ("def h(p):\n    p.math.core\n", "h(tl)", (LACK, TL_LACKS)),
+        ("def h(p):\n    f'{p.__class__}'\n", "h(tl)", lack("__class__")),
+        ("def h():\n    pass\n", "h[(1,)]()", ("launch.run.nested", {"kernel": "h"})),
+        ("def h():\n    pass\n", "h.run(grid=(1,))", lack("run")),
+        ("def h(x):\n    tl.store(x, y)\n    y = 1\n", "h(x)", undefined("y")),
     ],
 )
 def test_what_is_handed_to_a_helper_stays_in_the_language(helper, line, reason):
-    with pytest.raises((KernelRefused, KernelError), match=reason):
+    with pytest.raises((KernelRefused, KernelError)) as refused:
         run(calling(helper, "tl.load(x)", line))
+    reasons = reason if isinstance(reason[0], tuple) else (reason,)
+    assert any(mentions(refused.value, id, **parameters) for id, parameters in reasons)
 
 
 @pytest.mark.parametrize("pattern", ["tl.constexpr(__class__=h)", "int(real=h)", "[h]", "{'a': h}", "h"])
 def test_a_pattern_reads_attributes_without_naming_one(pattern):
-    with pytest.raises((KernelRefused, KernelError), match=r"line 3: .*not part of Triton's language"):
+    with pytest.raises((KernelRefused, KernelError)) as refused:
         run(body("h = 0", "match tl.load(x):", f"    case {pattern}: tl.store(x, h)"))
+    assert mentions(refused.value, "compiler.problem.node") and in_line(refused.value, 3)
 
 
 def test_exceptions_hold_frames():
-    with pytest.raises(KernelError, match="line 2: `try:`: `try` is not part of Triton's language"):
+    with pytest.raises(KernelError) as refused:
         run(body("try:", "    tl.load(x)", "except ValueError as error:", "    tl.store(x, error)"))
+    assert mentions(refused.value, "compiler.problem.node", node="`try`") and in_line(refused.value, 2)
 
 
 def test_fields_are_those_of_a_named_tuple():
     fields = namedtuple("Fields", "fn handle write")(torch.zeros(4), torch.ones(4), 3)
     t = run(body("tl.store(x.fn, tl.load(x.handle) + x.write)"), fields)
     assert (t.faults, fields.fn[0]) == ([], 4)
-    with pytest.raises(KernelError, match="no public `gn`"):
-        run(body("tl.load(x.gn)"), fields)
-    with pytest.raises(KernelError, match="no public `src`"):
-        run(body("tl.load(x.fn.src)"), fields)
+    for line, name in (("tl.load(x.gn)", "gn"), ("tl.load(x.fn.src)", "src")):
+        with refusing("replay.kernel.lack", KernelError, name=name):
+            run(body(line), fields)
 
 
 # ------------------------------------------------------------------------------------------------ what is known when compiling
@@ -254,14 +301,16 @@ def test_fields_are_those_of_a_named_tuple():
 @pytest.mark.parametrize("wrapped", [lambda x: x, lambda x: (x, 1), lambda x: [[x]], lambda x: {"a": x}])
 def test_what_a_tensor_holds_is_not_asked_while_compiling(line, wrapped):
     """A constant's methods would be torch's, on the data of the judge, and no load would be counted."""
-    with pytest.raises(KernelError, match=r"launched with the wrong arguments: `x` is a tl.constexpr, and got a"):
+    with refusing("launch.argument.no_constant", KernelError, name="x"):
         run(body(line, annotations={"x": "constexpr"}), wrapped(torch.ones(4)))
 
 
 def test_a_kernel_launches_none_while_it_is_compiled():
     forged = calling("def h():\n    tl.static_assert(True)\n", "h[x.value]()", annotations={"x": "constexpr"})
-    with pytest.raises(KernelError, match=r"a kernel cannot launch another|a tuple has no `value`"):  # since Triton 3.8
+    with pytest.raises(KernelError) as refused:
         run(forged, (1,))
+    of_a_tuple = mentions(refused.value, "compiler.problem.lacks", type="tuple", name="value")  # since Triton 3.8
+    assert of_a_tuple or mentions(refused.value, "launch.run.nested")
 
 
 def test_constants_of_plain_kinds_pass():
@@ -269,36 +318,43 @@ def test_constants_of_plain_kinds_pass():
         run(body("tl.static_assert(True)", annotations={"x": "constexpr"}), value)
 
 
-ENDLESS = "did not finish within"
+ENDLESS, STARVED = ("replay.child.timeout",), ("replay.child.memory", "MemoryError")
+TOO_DEEP = ("RecursionError", "recursion", "replay.kernel.too_deep")
 
 
 @pytest.mark.parametrize(
-    "lines, sentence",
+    "lines, reasons",
     [
         (["for i in tl.static_range(1000000000): tl.store(x, 1.0)"], ENDLESS),
         (["for i in range(1000000000): tl.store(x, 1.0)"], ENDLESS),
         (["y = tl.load(x)", "while y >= 0: y += 0"], ENDLESS),
         (["y = 10 ** (10 ** 9)"], ENDLESS),
-        (["tl.static_print('a' * 10 ** 10)"], "MemoryError|needs more memory"),
-        (["t = (1, 2) * 10 ** 9"], "MemoryError|needs more memory"),
-        (["t = list(range(10 ** 10))"], "MemoryError|needs more memory"),
-        (["y = 1 << (1 << 20)"], "line 2: .*Exceeds the limit"),
-        (["tl.store(x, 1 << 70)"], "line 2: .*Nonrepresentable integer"),
-        (["tl.zeros((1 << 21,), tl.float32)"], "line 2: .*a block of 2097152 elements is too large"),
-        (["tl.arange(0, 1 << 40)"], "line 2: .*arange must fit in int32"),
-        (["y = " + "-" * 2000 + "1"], "RecursionError|recursion|nests too deeply"),
-        (["y = " + "(" * 300 + "1" + ")" * 300], "not one Python function"),
-        (["while tl.atomic_cas(x, 0, 0) == 0: pass"], "program 0 waits for element 0|incompatible|line 2"),
+        (["tl.static_print('a' * 10 ** 10)"], STARVED),
+        (["t = (1, 2) * 10 ** 9"], STARVED),
+        (["t = list(range(10 ** 10))"], STARVED),
+        (["y = 1 << (1 << 20)"], ("Exceeds the limit",)),
+        (["tl.store(x, 1 << 70)"], ("Nonrepresentable integer",)),
+        (["tl.zeros((1 << 21,), tl.float32)"], ("compiler.problem.block_too_large",)),
+        (["tl.arange(0, 1 << 40)"], ("arange must fit in int32",)),
+        (["y = " + "-" * 2000 + "1"], TOO_DEEP),
+        (["y = " + "(" * 300 + "1" + ")" * 300], ("replay.kernel.no_function",)),
+        (
+            ["while tl.atomic_cas(x, 0, 0) == 0: pass"],
+            ("launch.waiting.unchanged", "incompatible", "compiler.refusal.at"),
+        ),
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_is_too_much_costs_its_own_child(lines, sentence):
+def test_what_is_too_much_costs_its_own_child(lines, reasons):
+    """reasons: ids, or words of Python's and of Triton's"""
+
     def work():
         run(body(*lines), torch.zeros(4, dtype=torch.int32))
         return "ran"
 
-    with pytest.raises((child.ChildLost, ValueError), match=sentence):
+    with pytest.raises((child.ChildLost, ValueError)) as lost:
         child.run(work, seconds=1, memory=1 << 30)
+    assert any(mentions(lost.value, reason) or reason in str(lost.value) for reason in reasons)
 
 
 def test_helpers_that_call_helpers_without_end():
@@ -308,49 +364,54 @@ def test_helpers_that_call_helpers_without_end():
         source = f"def {name}(x):\n    {following}(x)\n    {following}(x)\n"
         forged[name] = {"name": name, "source": source, "names": {following: {"kernel": following}}, "annotations": {}}
     forged[names[-1]] = {"name": names[-1], "source": f"def {names[-1]}(x): pass", "names": {}, "annotations": {}}
-    with pytest.raises((KernelRefused, KernelError), match=r"[Rr]ecursion|nests too deeply"):
+    with pytest.raises((KernelRefused, KernelError)) as refused:
         run(forged)
+    assert mentions(refused.value, "replay.kernel.too_deep") or "recursion" in str(refused.value).lower()
 
 
 # ------------------------------------------------------------------------------------------------ tables
 
 
+NO_LANGUAGE, NOT_REBUILT = "replay.kernel.no_language", ("replay.kernel.no_language", "replay.kernel.not_rebuilt")
+
+
 @pytest.mark.parametrize(
     "names, reason",
     [
-        ({"f": {"object": "triton.language.core.os"}}, "not part of the language"),
-        ({"f": {"object": "triton.language.core"}}, "not part of the language"),
-        ({"f": {"object": "triton.language.str_to_ty"}}, "not part of the language"),
-        ({"f": {"object": "triton.language.math.wraps"}}, "not part of the language"),
-        ({"f": {"object": "triton.language.standard._log2"}}, "not part of the language"),
-        ({"f": {"object": "triton.jit"}}, "not part of the language"),
-        ({"f": {"object": "os.system"}}, "not part of the language"),
-        ({"f": {"object": "builtins.eval"}}, "not part of the language"),
-        ({"f": {"object": "eval"}}, "not part of the language"),
-        ({"f": {"object": ""}}, "not part of the language"),
-        ({"f": {"module": "os"}}, "cannot be rebuilt|not part of the language"),
-        ({"f": {"module": "triton.language.core"}}, "cannot be rebuilt|not part of the language"),
-        ({"f": {"module": ["triton"]}}, "cannot be rebuilt|not part of the language"),
-        ({"f": {"value": [1, 2]}}, "not part of the language"),
-        ({"f": {"number": 1}}, "not part of the language"),
-        ({"f": {"constexpr": None}}, "cannot be rebuilt|not part of the language"),
-        ({"f": {"constexpr": {"module": "os"}}}, "not part of the language"),
-        ({"f": {"constexpr": {"tuple": [{"object": "os.system"}]}}}, "not part of the language"),
-        ({"f": {"kernel": "nowhere"}}, "not in the log"),
-        ({"f": {"kernel": "key"}}, "or itself"),
-        ({"f": "module"}, "cannot be rebuilt|not part of the language"),
-        ({"f": None}, "cannot be rebuilt|not part of the language"),
-        ({"f": {"value": 1}, "os": {"object": "triton.language.core.os"}}, "not part of the language"),
-        ({"f": {"value": 1}}, "`f` is a global"),
-        ({"f": {"value": [1]}, "__builtins__": {"module": "triton"}}, "not part of the language"),
-        ({"k": {"value": 1}}, "`f` is not defined"),
-        ({}, "`f` is not defined"),
+        ({"f": {"object": "triton.language.core.os"}}, NO_LANGUAGE),
+        ({"f": {"object": "triton.language.core"}}, NO_LANGUAGE),
+        ({"f": {"object": "triton.language.str_to_ty"}}, NO_LANGUAGE),
+        ({"f": {"object": "triton.language.math.wraps"}}, NO_LANGUAGE),
+        ({"f": {"object": "triton.language.standard._log2"}}, NO_LANGUAGE),
+        ({"f": {"object": "triton.jit"}}, NO_LANGUAGE),
+        ({"f": {"object": "os.system"}}, NO_LANGUAGE),
+        ({"f": {"object": "builtins.eval"}}, NO_LANGUAGE),
+        ({"f": {"object": "eval"}}, NO_LANGUAGE),
+        ({"f": {"object": ""}}, NO_LANGUAGE),
+        ({"f": {"module": "os"}}, NOT_REBUILT),
+        ({"f": {"module": "triton.language.core"}}, NOT_REBUILT),
+        ({"f": {"module": ["triton"]}}, NOT_REBUILT),
+        ({"f": {"value": [1, 2]}}, NO_LANGUAGE),
+        ({"f": {"number": 1}}, NO_LANGUAGE),
+        ({"f": {"constexpr": None}}, NOT_REBUILT),
+        ({"f": {"constexpr": {"module": "os"}}}, NO_LANGUAGE),
+        ({"f": {"constexpr": {"tuple": [{"object": "os.system"}]}}}, NO_LANGUAGE),
+        ({"f": {"kernel": "nowhere"}}, "replay.kernel.not_in_the_log"),
+        ({"f": {"kernel": "key"}}, "replay.kernel.not_in_the_log"),
+        ({"f": "module"}, NOT_REBUILT),
+        ({"f": None}, NOT_REBUILT),
+        ({"f": {"value": 1}, "os": {"object": "triton.language.core.os"}}, NO_LANGUAGE),
+        ({"f": {"value": 1}}, "compiler.problem.global"),
+        ({"f": {"value": [1]}, "__builtins__": {"module": "triton"}}, NO_LANGUAGE),
+        ({"k": {"value": 1}}, "compiler.problem.undefined"),
+        ({}, "compiler.problem.undefined"),
     ],
     ids=str,
 )
 def test_forged_names(names, reason):
-    with pytest.raises((KernelRefused, KernelError), match=reason):
+    with pytest.raises((KernelRefused, KernelError)) as refused:
         run(body("tl.store(x, f)", names=TL | names))
+    assert any(mentions(refused.value, id) for id in (reason if isinstance(reason, tuple) else (reason,)))
 
 
 @pytest.mark.parametrize(
@@ -395,7 +456,7 @@ def test_kernels_that_call_each_other_are_refused():
     def entry(callee):
         return {"name": "k", "source": "def k(x):\n    f(x)\n", "names": {"f": {"kernel": callee}}, "annotations": {}}
 
-    with pytest.raises(KernelRefused, match="or itself"):
+    with refusing("replay.kernel.not_in_the_log", KernelRefused):
         rebuild({"a": entry("b"), "b": entry("a")})
 
 

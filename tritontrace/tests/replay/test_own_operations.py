@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from sentences import mentions
 from test_record_replay import N, doubled_into, evidence_of, is_doubled
 
 from tritontrace.replay.recording import record
@@ -63,7 +64,7 @@ def test_one_that_computes_is_no_way_out():
     def with_torch(x: torch.Tensor) -> torch.Tensor:
         return x + x
 
-    assert "it also uses a sum (+, torch.add)" in evidence_of(with_torch)[0].refused
+    assert mentions(evidence_of(with_torch)[0].refused, "replay.operation.add")
 
 
 def test_one_made_otherwise_is_named_as_what_it_is():

@@ -12,6 +12,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tritontrace.messages import Message
 from tritontrace.replay.wire import DTYPES, MAGIC, WireError, layout, pack, unpack, view
 
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -135,6 +136,18 @@ WHOLE = pack({"x": BASE[1:4, ::2], "n": [1, "two", None], "y": BASE.half()})
 def test_truncated(length):
     with pytest.raises(WireError):
         unpack(WHOLE[:length])
+
+
+def test_a_sentence_travels_with_its_id_and_parameters():
+    sentence = Message("x has 2 axes", "set.axes", {"tensor": Message("x", "set.tensor", {}), "axes": [2, 3]})
+    (back,) = unpack(pack([sentence]))
+    assert back.as_data() == sentence.as_data() and back.parameters["tensor"].id == "set.tensor"
+
+
+@pytest.mark.parametrize("forged", [1, "text", {"text": "", "id": ""}, {"text": "", "id": 1, "parameters": {}}])
+def test_what_is_no_sentence_is_refused(forged):
+    with pytest.raises(WireError):
+        unpack(message({"error": {"$message": forged}}))
 
 
 def test_too_long():

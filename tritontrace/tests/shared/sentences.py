@@ -6,13 +6,51 @@ import ast
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 
-def says(message: str, id: str, **parameters: Any) -> bool:
-    """Whether it is a message with this id, and these are among its parameters."""
+from tritontrace.messages import Message, message_of
+
+
+def says(what: str | BaseException, id: str, /, **parameters: Any) -> bool:
+    """Whether it is a message with this id, or an error that says one, and these are among its parameters."""
+    message = message_of(what) if isinstance(what, BaseException) else what
     return getattr(message, "id", "") == id and message.parameters.items() >= parameters.items()
+
+
+def mentions(what: str | BaseException, id: str, /, **parameters: Any) -> bool:
+    """Whether it says that itself, or in one of its parameters."""
+    message = message_of(what) if isinstance(what, BaseException) else what
+    return any(says(part, id, **parameters) for part in parts(message))
+
+
+@contextmanager
+def refusing(id: str, kind: Any = ValueError, /, **parameters: Any) -> Iterator[None]:
+    """Demand that the block ends with an error of this kind, or of these, which mentions that."""
+    with pytest.raises(kind) as raised:
+        yield
+    assert mentions(raised.value, id, **parameters), [*parts(message_of(raised.value))]
+
+
+def parts(message: Any) -> Iterator[Message]:
+    """The message, and those among its parameters."""
+    if isinstance(message, Message):
+        yield message
+        for value in message.parameters.values():
+            for each in value if isinstance(value, list) else [value]:
+                yield from parts(each)
+
+
+def accented(sentence: str) -> str:
+    """A pseudo-translation: other letters around the same parameters."""
+    other, pieces = str.maketrans("aeiouAEIOU", "áéíóúÁÉÍÓÚ"), []
+    for text, name, spec, _ in string.Formatter().parse(sentence):
+        pieces.append(text.translate(other).replace("{", "{{").replace("}", "}}"))
+        pieces += [] if name is None else [f"{{{name}:{spec}}}" if spec else f"{{{name}}}"]
+    return "".join(pieces)
 
 
 def misfits(sentences: Mapping[str, str], files: Iterable[Path]) -> list[str]:

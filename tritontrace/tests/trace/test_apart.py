@@ -7,7 +7,9 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from sentences import says
 
+from tritontrace.messages import say
 from tritontrace.tracing import KernelFault, trace
 
 N = 8  # elements of each tensor that is gathered from
@@ -74,10 +76,12 @@ def test_each_program_gathers_from_one_of_two_tensors(programs, dtype, itemsize)
 def test_one_lane_of_one_program_is_outside():
     index = places(12, 16)
     index[5][3] = N
-    with trace() as t, pytest.raises(KernelFault, match=rf"program 5 loads from element {N} of `y_ptr`, which has {N}"):
+    with trace() as t, pytest.raises(KernelFault) as outside:
         gather_from_either[(12,)](
             torch.zeros(N), torch.zeros(N), torch.tensor(index, dtype=torch.int32), torch.zeros(12, 16), B=16
         )
+    facts = {"program": say("trace.program", index=5), "element": N, "tensor": "`y_ptr`", "size": N}
+    assert says(outside.value, "trace.out_of_bounds.outside", **facts)
     assert [fault.line for fault in t.faults] == [5]
 
 
@@ -157,7 +161,8 @@ def test_the_one_element_to_which_two_programs_store_is_told():
     with trace() as t:
         scatter[(12,)](torch.tensor(index, dtype=torch.int32), torch.zeros(64, dtype=torch.int32), B=4)
     (fault,) = t.faults
-    assert "program 7 stores to element 13 of `o_ptr`, and so does program 3. " in fault.sentence
+    facts = {"program": say("trace.program", index=7), "other": say("trace.program", index=3), "element": 13}
+    assert says(fault.sentence, "trace.race.stores", tensor="`o_ptr`", **facts)
 
 
 @triton.jit

@@ -4,6 +4,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from sentences import mentions
 from triton.language.extra import libdevice
 
 from tritontrace.compiled import compile_for
@@ -79,8 +80,9 @@ def test_the_first_configuration_that_compiles_is_the_best():
         tuned[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, o, 100)
     assert tuned.best_config.kwargs == {"BLOCK": 64}
     assert o.equal(x) and [launch.grid for launch in t.launches] == [(2, 1, 1)]
-    with trace(), pytest.raises(triton.CompilationError, match="static_assert"):
+    with trace(), pytest.raises(triton.CompilationError) as refused:
         never[(1,)](x, o, 100)
+    assert mentions(refused.value, "compiler.problem.static_assert") and str(refused.value) == refused.value.message
 
 
 @pytest.mark.parametrize(
@@ -106,4 +108,4 @@ def power(x_ptr, y_ptr, o_ptr):
 def test_types_that_a_library_s_function_does_not_take_are_named():
     with trace(), pytest.raises(triton.CompilationError) as refused:
         power[(1,)](torch.ones(16), torch.ones(16).half(), torch.empty(16))
-    assert "not there for (fp32, fp16)" in str(refused.value)
+    assert mentions(refused.value, "compiler.problem.no_version", types="(fp32, fp16)")

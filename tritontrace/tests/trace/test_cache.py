@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentences import refusing
 
 from tritontrace.tracing import trace
 from tritontrace.tracing.cache import (
@@ -392,17 +393,17 @@ def test_a_matmul_reads_its_inputs_and_writes_its_output_at_least(matmuls):
 
 def test_errors():
     steps = added(programs=2)
-    with pytest.raises(ValueError, match="order: lacks program 1"):
+    with refusing("asked.cache.lacking", program=1):
         stream(steps, at_once=2, order=[0])
-    with pytest.raises(ValueError, match="order: starts program 0 more than once"):
+    with refusing("asked.cache.twice", program=0):
         stream(steps, at_once=2, order=[0, 1, 0])
-    with pytest.raises(ValueError, match="at_once is 0; give 1 or more"):
+    with refusing("asked.cache.too_few", name="at_once", number=0):
         stream(steps, at_once=0)
-    with pytest.raises(ValueError, match="at_once is 0; give 1 or more"):
+    with refusing("asked.cache.too_few", name="at_once", number=0):
         matmul_tiles(row_major(2, 2), K=1, at_once=0)
-    with pytest.raises(ValueError, match="group is 0; give 1 or more"):
+    with refusing("asked.cache.too_few", name="group", number=0):
         grouped(2, 2, 0)
-    with pytest.raises(ValueError, match="units of 128 and of 32 bytes"):
+    with refusing("asked.cache.units", bytes=128, other=32):
         stream(steps, at_once=2).then(stream(steps, at_once=2, line=32))
     assert stream([], at_once=2).units.size == 0
 

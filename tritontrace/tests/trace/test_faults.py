@@ -7,7 +7,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from sentences import says
+from sentences import mentions, refusing, says
 from triton.language.extra.cuda import libdevice
 
 from tritontrace.messages import say
@@ -100,7 +100,7 @@ def load_number(address, o_ptr):
 
 @pytest.mark.parametrize("address", [0, 64, 1 << 40])
 def test_an_address_that_is_a_number_leads_nowhere(address):
-    with pytest.raises(KernelFault, match="where none of the tensors lies that it was given"), trace():
+    with refusing("trace.out_of_bounds.far", KernelFault, address=address), trace():
         load_number[(1,)](address, torch.zeros(64))
 
 
@@ -152,7 +152,8 @@ def test_words_at_odd_halves_are_told_with_their_byte(how, by, fault, op):
     program, tensor, byte = fault
     (told,) = t.faults
     assert (told.kind, told.tensor) == ("misaligned", tensor)
-    assert f"program {program} " in told.sentence and f" of 4 bytes at byte {byte} of `{tensor}`" in told.sentence
+    facts = {"program": say("trace.program", index=program), "itemsize": 4, "byte": byte, "tensor": f"`{tensor}`"}
+    assert says(told.sentence, "trace.out_of_bounds.misaligned", **facts)
     assert str(raised.value) == told.sentence
     assert not x.any() and not y.any()
 
@@ -468,59 +469,53 @@ CHAINS = pytest.mark.skipif(TRITON >= (3, 9), reason="comparisons may be chained
 
 
 @pytest.mark.parametrize(
-    "kernel, arguments, said",
+    "kernel, arguments, line, id, parameters",
     [
-        (a_comma_for_and, (), "line 3: .*: a tuple stands where one block is meant \\(is a comma in the place of `&`"),
-        (max_of_two, (), "line 3: .*of two blocks, take tl.maximum and tl.minimum"),
-        pytest.param(comparisons_without_brackets, (), "line 3: .*put each comparison in brackets", marks=CHAINS),
-        (unpacks_nothing, (), "line 2: .*: None stands where a value is meant"),
-        (at_sign, (), "line 3: .*write tl.dot\\(a, b\\)"),
-        (
-            acc_of_another_shape,
-            (),
-            "line 3: .*(must be a block with as many rows as `a` and columns as `b`|of its result's shape)",
-        ),
-        (
-            misspelt,
-            (),
-            "kernel `misspelt`, line 3: `tl.store(x_ptr + ofs, 1.0)`: `ofs` is not defined here",
-        ),
-        (
-            branches_on_a_block,
-            (5,),
-            "line 3: `if offs < n:`: a block of values is neither true nor false. Leave elements out with the `mask`",
-        ),
-        pytest.param(chains_comparisons, (5,), "line 3: .*Write \\(a\\) & \\(b\\)", marks=CHAINS),
-        (calls_libdevice, (), "line 3: .*: libdevice.s `j0f` has no version that runs without a GPU"),
-        (calls_inner, (), "kernel `calls_inner`, line 4: `y = inner\\(x_ptr, offs\\)`, in `inner`, line 2: "),
+        (a_comma_for_and, (), 3, "compiler.problem.tuple", {}),
+        (max_of_two, (), 3, "compiler.problem.truth_of_a_maximum", {}),
+        pytest.param(comparisons_without_brackets, (), 3, "compiler.problem.truth_of_a_comparison", {}, marks=CHAINS),
+        (unpacks_nothing, (), 2, "compiler.problem.none", {}),
+        (at_sign, (), 3, "compiler.problem.no_matmul", {}),
+        (misspelt, (), 3, "compiler.problem.undefined", {"name": "ofs"}),
+        (branches_on_a_block, (5,), 3, "compiler.problem.truth_of_a_choice", {}),
+        pytest.param(chains_comparisons, (5,), 3, "compiler.problem.truth", {}, marks=CHAINS),
+        (calls_libdevice, (), 3, "launch.lacking.libdevice", {"function": "j0f"}),
     ],
 )
-def test_errors_are_one_sentence_with_the_line(kernel, arguments, said):
-    pattern = said if "\\" in said or ".*" in said else re.escape(said)
-    with pytest.raises(KernelError, match=pattern), trace():
+def test_errors_are_one_sentence_with_the_line(kernel, arguments, line, id, parameters):
+    with pytest.raises(KernelError, match=f"^kernel `{kernel.__name__}`, line {line}: ") as refused, trace():
         kernel[(1,)](torch.zeros(16), *arguments, BLOCK=16)
+    assert mentions(refused.value, id, **parameters)
+
+
+def test_the_front_end_finds_the_wrong_shape_or_the_compiler_does():
+    with pytest.raises(KernelError, match=r"^kernel `acc_of_another_shape`, line 3: ") as refused, trace():
+        acc_of_another_shape[(1,)](torch.zeros(16), BLOCK=16)
+    assert refused.value.message.parameters["problem"].id.startswith("compiler.problem.dot_accumulator")
+
+
+def test_an_error_in_a_helper_names_both_lines():
+    pattern = r"kernel `calls_inner`, line 4: `y = inner\(x_ptr, offs\)`, in `inner`, line 2: "
+    with pytest.raises(KernelError, match=pattern), trace():
+        calls_inner[(1,)](torch.zeros(16), BLOCK=16)
 
 
 @pytest.mark.parametrize(
-    "launch, said",
+    "launch, id, parameters",
     [
-        (lambda x: increment[(1,)](x, x, 64, BLOK=64), "no parameter `BLOK`. Did you mean `BLOCK`?"),
-        (lambda x: increment[(1,)](x, x, BLOCK=64), "missing a required argument: 'n'"),
-        (lambda x: increment[64](x, x, 64, BLOCK=64), "the grid is 64, expected a tuple"),
-        (
-            lambda x: increment[(1, 70_001)](x, x, 64, BLOCK=16),
-            "70,001 programs along its second axis, and a GPU takes 65,535",
-        ),
-        (lambda x: increment[(1, 1, 65_536)](x, x, 64, BLOCK=16), "65,536 programs along its third axis"),
-        (
-            lambda x: increment[(1,)](x, x, 64, BLOCK=64, num_warps=64),
-            "num_warps=64 makes 2,048 threads in each program",
-        ),
-        (lambda x: increment[(64 / 16,)](x, x, 64, BLOCK=16), "the grid \\(4.0,\\) holds 4.0, expected whole numbers"),
+        (lambda x: increment[(1,)](x, x, 64, BLOK=64), "arguments.near", {"near": "BLOCK"}),
+        (lambda x: increment[(1,)](x, x, 64, BLOK=64), "arguments.unknown", {"parameter": "BLOK"}),
+        (lambda x: increment[(1,)](x, x, BLOCK=64), "arguments.wrong", {"reason": "missing a required argument: 'n'"}),
+        (lambda x: increment[64](x, x, 64, BLOCK=64), "grid.no_tuple", {"grid": "64"}),
+        (lambda x: increment[(64 / 16,)](x, x, 64, BLOCK=16), "grid.no_number", {"grid": "(4.0,)", "size": "4.0"}),
+        (lambda x: increment[(1, 70_001)](x, x, 64, BLOCK=16), "grid.too_large", {"size": 70_001, "most": 65_535}),
+        (lambda x: increment[(1, 70_001)](x, x, 64, BLOCK=16), "axis.second", {}),
+        (lambda x: increment[(1, 1, 65_536)](x, x, 64, BLOCK=16), "axis.third", {}),
+        (lambda x: increment[(1,)](x, x, 64, BLOCK=64, num_warps=64), "warps.too_many", {"threads": 2048}),
     ],
 )
-def test_wrong_launches(launch, said):
-    with pytest.raises(KernelError, match=said), trace():
+def test_wrong_launches(launch, id, parameters):
+    with refusing(f"launch.{id}", KernelError, **parameters), trace():
         launch(torch.zeros(64))
 
 
@@ -559,7 +554,7 @@ def test_order_of_programs():
             ignores_its_program[(4,)](o, BLOCK=16)
         seen[order if isinstance(order, str) else bool(order)] = o[0].item()
     assert seen[False] == 3 and seen[True] == 0  # whoever is last wins: that is the race
-    with pytest.raises((KernelError, ValueError), match="each of 0 to 3 once"), trace(order=lambda n: [0] * n):
+    with refusing("launch.order.not_each_once", programs=4), trace(order=lambda n: [0] * n):
         ignores_its_program[(4,)](o, BLOCK=16)
 
 

@@ -7,6 +7,7 @@ import torch
 import triton
 import triton.language as T
 import triton.language as tl
+from sentences import mentions, says
 from triton.language import arange, load, program_id
 from triton.language import store as put
 from triton.language.extra import libdevice
@@ -223,10 +224,14 @@ def assembly(x_ptr):
     tl.store(x_ptr, tl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r,r", [1], dtype=tl.int32, is_pure=False, pack=1))
 
 
-@pytest.mark.parametrize("kernel, said", [(rare_function, "cyl_bessel_i0"), (assembly, "assembly runs on a GPU only")])
-def test_what_only_a_gpu_can_do_is_named(kernel, said):
-    with pytest.raises(KernelError, match=f"line 2: .*{said}"), trace():
+@pytest.mark.parametrize(
+    "kernel, id, parameters",
+    [(rare_function, "libdevice", {"function": "cyl_bessel_i0f"}), (assembly, "assembly", {})],
+)
+def test_what_only_a_gpu_can_do_is_named(kernel, id, parameters):
+    with pytest.raises(KernelError, match=r"line 2: ") as refused, trace():
         kernel[(1,)](torch.ones(4))
+    assert mentions(refused.value, f"launch.lacking.{id}", **parameters)
 
 
 # ----------------------------------------------------------------------------------------------------- names
@@ -336,8 +341,9 @@ def test_hints_and_printing(capsys):
     with trace(order=lambda n: (1, 0)):
         hints[(2,)](x, o, 8, N=16)
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["(1,", "(0,"]
-    with pytest.raises(KernelError, match=r"line 2: .*: static_assert does not hold: N$"), trace():
+    with pytest.raises(KernelError, match=r"line 2: ") as refused, trace():
         hints[(1,)](x, o, 7, N=8)
+    assert mentions(refused.value, "compiler.problem.static_assert_with", text="N")
 
 
 @triton.jit
@@ -461,23 +467,23 @@ def test_what_has_no_meaning_on_a_gpu_is_said_with_its_line():
     assert o.tolist() == [2, 2, 2, 1, 0, 0, 0, 1]
     for outside in (8, -1):
         x[4] = outside
-        with pytest.raises(
-            KernelError, match=rf"`counted`, line 2: .*tl.histogram has 8 bins, for 0 to 7, and meets {outside},"
-        ):
+        with pytest.raises(KernelError, match=r"`counted`, line 2: ") as refused:
             run(counted, x, o, N=8, BINS=8)
-        with pytest.raises(
-            KernelError, match=rf"`looked_up`, line 3: .*tl.gather asks for element {outside} of 8 along axis 0"
-        ):
+        assert mentions(refused.value, "launch.undefined.histogram", bins=8, last=7, value=outside)
+        with pytest.raises(KernelError, match=r"`looked_up`, line 3: ") as refused:
             run(looked_up, o, x, torch.zeros(8, dtype=torch.int32), N=8)
+        assert mentions(refused.value, "launch.undefined.gather", element=outside, size=8, axis=0)
     for step in (-3, 0):
-        with pytest.raises(KernelError, match=rf"`counted_down`, line 2: .*the step of this loop is {step}"):
+        with pytest.raises(KernelError, match=r"`counted_down`, line 2: ") as refused:
             run(counted_down, torch.zeros(16), 10, 0, step)
+        assert says(refused.value, "launch.run.step", step=step)
 
 
 def test_an_operation_that_has_no_version_here_is_named_with_its_line(monkeypatch):
     monkeypatch.delitem(blocks.OPERATIONS, "tt.join")
-    with pytest.raises(KernelError, match=r"`joined`, line 3: .*Triton's `join` operation has no version"):
+    with pytest.raises(KernelError, match=r"`joined`, line 3: ") as refused:
         run(joined, torch.zeros(8), torch.zeros(16), N=8)
+    assert mentions(refused.value, "launch.lacking.operation", operation="join")
 
 
 @triton.jit
@@ -777,27 +783,28 @@ def multiplies(x_ptr, n):
 
 
 @pytest.mark.parametrize(
-    "kernel, n, said",
+    "kernel, n, problem",
     [
-        (splits_the_wrong_axis, 1, "tl.split takes a block whose last axis has 2 elements"),
+        (splits_the_wrong_axis, 1, "split"),
         pytest.param(
             adds_in_halves,
             1,
-            "tl.dot adds in fp32",
+            "dot_accumulator",
             marks=pytest.mark.skipif(TRITON >= (3, 8), reason="halves are added in halves from Triton 3.8 on"),
         ),
-        (loads_offsets, 1, r"`tl.load` needs a pointer and got a block \[16\] of int32: pass a tensor for it"),
+        (loads_offsets, 1, "no_pointer"),
         pytest.param(
             multiplies,
             (4, 1),
-            r"a tuple is used as one number: pass its numbers one by one, as in x.stride\(0\)",
+            "tuple_as_a_number",
             marks=pytest.mark.skipif(TRITON < (3, 6), reason="kernels take tuples from Triton 3.6 on"),
         ),
     ],
 )
-def test_what_the_front_end_says_without_words(kernel, n, said):
-    with pytest.raises(KernelError, match=f"line 2: `.*`: {said}"), trace():
+def test_what_the_front_end_says_without_words(kernel, n, problem):
+    with pytest.raises(KernelError, match=r"line 2: ") as refused, trace():
         kernel[(1,)](torch.zeros(16), n)
+    assert mentions(refused.value, f"compiler.problem.{problem}")
 
 
 REORDERS = tl.constexpr(TRITON < (3, 9))  # from 3.9 on cat keeps the order, and refuses to be allowed another
@@ -854,6 +861,7 @@ def test_a_descriptor_needs_a_base_and_rows_at_16_bytes():
     x, o = torch.randn(2000), torch.zeros(16, 16)
     run(described, x, o, 16, 16, 20, BLOCK=16)
     assert torch.equal(o, x[:320].view(16, 20)[:, :16])
-    for memory, row_stride, what in ((x, 33, "a row of it begins 4 bytes"), (x[2:], 20, "its base begins 8 bytes")):
-        with pytest.raises(KernelError, match=rf"`described`, line 2: .*in steps of 16 bytes, and {what} beside one"):
+    for memory, row_stride, what, beside in ((x, 33, "row", 4), (x[2:], 20, "base", 8)):
+        with pytest.raises(KernelError, match=r"`described`, line 2: ") as refused:
             run(described, memory, o, 16, 16, row_stride, BLOCK=16)
+        assert says(refused.value, f"launch.run.descriptor_{what}", step=16, beside=beside)

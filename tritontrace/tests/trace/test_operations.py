@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentences import refusing
 
 from tritontrace.tracing import operations
 from tritontrace.tracing.operations import REDUCTIONS, SCANS, constant, from_memory, poison, rounded, to_memory
@@ -567,11 +568,9 @@ def test_libdevice_knows_which_integers_have_a_sign():
 
 
 def test_what_only_a_gpu_can_do_is_named():
-    with pytest.raises(
-        operations.NotHere, match=r"libdevice's `j0f` has no version that runs without a GPU; write it with tl.exp"
-    ):
+    with refusing("launch.lacking.libdevice", operations.NotHere, function="j0f"):
         found("tt.extern_elementwise", ["f32"], "f32", symbol="__nv_j0f")
-    with pytest.raises(operations.NotHere, match="inline assembly runs on a GPU only"):
+    with refusing("launch.lacking.assembly", operations.NotHere):
         found("tt.elementwise_inline_asm", ["i32"], "i32")
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from sentences import says
+from sentences import refusing, says
 
 from tritontrace.messages import say
 from tritontrace.tracing import KernelError, trace
@@ -279,5 +279,5 @@ def test_a_tuned_launch_that_ends_the_second_time():
 
 @pytest.mark.parametrize("warps", [0, -4, 3, 48, 2.0, "4"])
 def test_a_number_of_warps_that_is_no_power_of_2(warps):
-    with pytest.raises(KernelError, match="the number of warps is a power of 2"):
+    with refusing("launch.warps.no_power_of_2", KernelError, warps=repr(warps)):
         faults_of(own_lanes, num_warps=warps)

@@ -4,6 +4,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from sentences import refusing
 
 from tritontrace import KernelError, as_data, from_data, trace
 from tritontrace.testing import assert_bytes_at_most
@@ -55,5 +56,5 @@ def test_what_a_sample_cannot_tell_is_refused():
     t, *_ = launched(5)
     with pytest.raises(AssertionError, match="sample"):
         assert_bytes_at_most(t, 1 << 30)
-    with pytest.raises(KernelError, match="wait for one another"), trace(sample=2):
+    with refusing("launch.waiting.sampled", KernelError, kernel="in_turns"), trace(sample=2):
         in_turns[(4,)](torch.zeros(1, dtype=torch.int32), torch.zeros(1))

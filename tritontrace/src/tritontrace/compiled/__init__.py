@@ -41,13 +41,14 @@ from triton.backends.compiler import GPUTarget
 
 from tritontrace import no_triton
 from tritontrace.compiled import assembly, lower, ptx, warps
-from tritontrace.compiled.complaints import complaint, own_failure
+from tritontrace.compiled.complaints import complaint, own_failure, refused
 from tritontrace.compiled.launch import resolve, undecorated
 from tritontrace.compiled.limit import Job, answers, in_a_child
 from tritontrace.compiled.places import Places
 from tritontrace.compiled.show import Shown, ShownWarps, remarks
 from tritontrace.compiled.text import NotThere, Text
 from tritontrace.gpu import NAMES, SHARED_BYTES, datasheet
+from tritontrace.messages import say
 from tritontrace.results import Compiled, Warps
 from tritontrace.ttir.frontend import ALIGNED, OPTIONS, Front, NotAnArgument, flat_values, front_of
 from tritontrace.ttir.launching import grid_of, is_descriptor, plain
@@ -151,10 +152,7 @@ def sass_for(kernel: Any, *args: Any, gpu: str = "sm_90", **kwargs: Any) -> str:
         with quiet():
             return assembly.sass(built)
     except assembly.TOOL_FAILED as error:
-        raise ValueError(
-            "SASS needs NVIDIA's cuobjdump and nvdisasm, and they did not run here: install the CUDA toolkit, "
-            "or read ptx_for(...) instead."
-        ) from error
+        raise ValueError(say("compiler.asked.sass")) from error
 
 
 def warps_for(
@@ -264,13 +262,13 @@ def _compile(
     """
     name = undecorated(kernel).fn.__name__
 
-    def refused(sentence: str) -> tuple[Compiled, None]:
+    def not_accepted(sentence: str) -> tuple[Compiled, None]:
         return Compiled(name, gpu, accepted=False, complaint=sentence), None
 
     try:
         function, arguments, options = resolve(kernel, args, kwargs)
     except NotAnArgument as error:
-        return refused(f"kernel `{name}` cannot be launched so: {error}.")
+        return not_accepted(say("launch.run.not_compiled", kernel=name, reason=error.message))
     places = Places(function, arguments)
     diagnostics: list[str] = []
     try:
@@ -284,11 +282,12 @@ def _compile(
                     return _within_limits(Compiled(name, gpu, True, shared_bytes=shared, to_the_end=False)), None
             built = triton.compile(text, target=target, options=front.options)
     except NotThere as error:
-        return refused(f"kernel `{name}`, {places.of_lines(error.frames)}: {error}. {gpu} cannot run this.")
+        of_the_type = refused(places, places.of_lines(error.frames), error.message)
+        return not_accepted(say("compiler.refusal.of_a_gpu", refusal=of_the_type, gpu=gpu))
     except Exception as error:  # the compiler's, of many kinds
         if sentence := own_failure(name, "".join(diagnostics)):
             return Compiled(name, gpu, accepted=False, complaint=sentence, crashed=True), None
-        return refused(complaint(places, gpu, error, *diagnostics))
+        return not_accepted(complaint(places, gpu, error, *diagnostics))
     return _facts(places, gpu, built), built
 
 
@@ -325,10 +324,8 @@ def _within_limits(found: Compiled) -> Compiled:
     _, found.shared_limit = SHARED_BYTES.get(found.gpu, (0, 0))
     if found.shared_bytes > found.shared_limit > 0:
         found.accepted = False
-        found.complaint = (
-            f"kernel `{found.kernel}` needs {found.shared_bytes:,} bytes of shared memory, {found.gpu} offers "
-            f"{found.shared_limit:,}. Use smaller blocks or a lower num_stages."
-        )
+        facts = {"kernel": found.kernel, "gpu": found.gpu, "bytes": found.shared_bytes, "limit": found.shared_limit}
+        found.complaint = say("compiler.failure.shared_memory", **facts)
     return found
 
 
@@ -349,9 +346,7 @@ def _architecture(gpu: str) -> str:
         number = re.fullmatch(r"sm_(\d+)", found)
         if number and int(number[1]) >= OLDEST:
             return found
-    raise ValueError(
-        f"gpu={gpu!r} is neither a GPU nor an architecture that is known here. Write one of {', '.join(NAMES)}."
-    )
+    raise ValueError(say("compiler.asked.gpu", gpu=repr(gpu), names=list(NAMES)))
 
 
 @contextlib.contextmanager

@@ -9,26 +9,27 @@ from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure
 from triton.runtime.errors import PTXASError
 
 from tritontrace.compiled.places import Places
+from tritontrace.messages import Message, MessageError, message_of, say
 
 LONGEST = 300  # characters of the compiler's own words
 
-NODES = {  # Python's names for what a kernel cannot hold
+NODES = {  # Python's names for what a kernel cannot hold, and words for those that are no keyword
     "Break": "`break`",
-    "ClassDef": "a class",
+    "ClassDef": say("compiler.node.class"),
     "Continue": "`continue`",
     "Delete": "`del`",
-    "Dict": "a dict",
-    "DictComp": "a comprehension",
-    "GeneratorExp": "a comprehension",
+    "Dict": say("compiler.node.dict"),
+    "DictComp": say("compiler.node.comprehension"),
+    "GeneratorExp": say("compiler.node.comprehension"),
     "Import": "`import`",
     "ImportFrom": "`import`",
-    "JoinedStr": "an f-string",
+    "JoinedStr": say("compiler.node.f_string"),
     "Lambda": "`lambda`",
-    "ListComp": "a comprehension",
+    "ListComp": say("compiler.node.comprehension"),
     "NamedExpr": "`:=`",
     "Raise": "`raise`",
-    "Set": "a set",
-    "SetComp": "a comprehension",
+    "Set": say("compiler.node.set"),
+    "SetComp": say("compiler.node.comprehension"),
     "Try": "`try`",
     "With": "`with`",
 }
@@ -44,158 +45,102 @@ SPELLINGS = (
     (r"^\w+(?:Error|Impl)\(['\"](.*)['\"]\)$", r"\1"),
 )
 
-POWER_OF_2 = "the size of a block must be a power of 2: use triton.next_power_of_2 and a mask"
-AT_COMPILE_TIME = "the size of a block must be a whole number known when compiling: a tl.constexpr parameter"
-NOT_INDEXED = "a pointer is not indexed: add offsets to it, as in tl.load(x_ptr + i) and tl.store(out_ptr + i, value)"
 TRUTH_OF_A_BLOCK = (
     r"Boolean value of Tensor|'scf.condition' op operand #0 must be 1-bit|simultaneous multiple comparison"
 )
-DOES_NOT_FIT = (
-    r"blocks of \1 and \2 elements along an axis do not fit together. If they are to span a tile, one needs [:, None] and the other "
-    "[None, :]"
-)
-
-PYTHON_FUNCTION = r"Unsupported function referenced: (?:<ufunc '|.*?(?:method|function) (?:\w+\.)*)(\w+)"
-TL_LACKS = r"module 'triton.language' has no attribute '(\w+)'"
+PYTHON_FUNCTION = r"Unsupported function referenced: (?:<ufunc '|.*?(?:method|function) (?:\w+\.)*)(?P<name>\w+)"
+TL_LACKS = r"module 'triton.language' has no attribute '(?P<name>\w+)'"
 
 # The front end's functions that check their arguments without a word, and what they check.
-REASONS = {
-    "split": "tl.split takes a block whose last axis has 2 elements, as tl.reshape(x, (BLOCK, 2)) makes it",
-    "join": "tl.join takes two blocks of one shape",
-    "dot": "tl.dot adds in fp32 (or in its blocks' own dtype): give it such an `acc`, of its result's shape",
-}
+REASONS = {"split": "problem.split", "join": "problem.join", "dot": "problem.dot_accumulator"}
 
-# The compiler speaks of itself; these say the same of the kernel. The first pattern that is found speaks.
+# The compiler speaks of itself; these sentences say the same of the kernel. The first pattern that is found speaks.
 READABLE = (
-    (r"'int' object is not iterable", NOT_INDEXED),
+    (r"'int' object is not iterable", "problem.pointer_is_indexed"),
     (
-        r"Input shapes should have M >= (\d+), N >= (\d+) and K >= (\d+)",
-        r"tl.dot needs blocks of at least M \1, N \2, K \3",
+        r"Input shapes should have M >= (?P<m>\d+), N >= (?P<n>\d+) and K >= (?P<k>\d+)",
+        "problem.dot_of_small_blocks",
+    ),
+    (r"equal reduction dimensions|are not compatible for matmul", "problem.dot_of_other_sizes"),
+    (r"equal ranks >= 2|Both inputs must be either 2D or 3D", "problem.dot_of_other_ranks"),
+    (r"Both operands must be same dtype. Got (?P<one>\w+) and (?P<other>\w+)", "problem.dot_of_two_dtypes"),
+    (r"^['\"]?(?P<name>\w+) is not defined['\"]?$", "problem.undefined"),
+    (r"Cannot have `return` statements inside", "problem.return_in_a_loop"),
+    (r"type <class 'tuple'> to tensor", "problem.tuple"),
+    (r"NoneType|cannot unpack non-iterable value", "problem.none"),
+    (r"type\(s\) for @|MatMult", "problem.no_matmul"),
+    (r"accumulator shape is incompatible", "problem.dot_accumulator_shape"),
+    (
+        r"Mismatched type for (?P<name>\w+) between then block \((?P<one>.*)\) and else block \((?P<other>.*)\)",
+        "problem.branches_differ",
     ),
     (
-        r"equal reduction dimensions|are not compatible for matmul",
-        "tl.dot multiplies (M, K) by (K, N), and here the two K differ",
+        r"Loop-carried variable (?P<name>\w+) has initial type (?P<before>.*) but is re-assigned to "
+        r"(?P<after>a block (?P<shape>\[[\d, ]*\]) of .*) in loop",
+        "problem.loop_changes_shape",
     ),
     (
-        r"equal ranks >= 2|Both inputs must be either 2D or 3D",
-        "tl.dot multiplies blocks of two dimensions, (M, K) by (K, N)",
+        r"Loop-carried variable (?P<name>\w+) has initial type (?P<before>.*) but is re-assigned to (?P<after>.*) in loop",
+        "problem.loop_changes_type",
     ),
-    (r"Both operands must be same dtype. Got (\w+) and (\w+)", r"tl.dot needs one dtype, and got \1 and \2"),
-    (r"^['\"]?(\w+) is not defined['\"]?$", r"`\1` is not defined here, or not on every path"),
+    (r"arange's arguments must be of type|Shape element \d+ must have type", "problem.block_size_at_run_time"),
+    (r"arange's range must be a power of 2|Shape element \d+ must be a power of 2", "problem.block_size"),
     (
-        r"Cannot have `return` statements inside",
-        "`return` cannot stand in a loop: use a mask, or the condition of a `while`",
+        r"numel \((?P<elements>\d+)\) exceeds triton maximum tensor numel \((?P<most>\d+)\)",
+        "problem.block_too_large",
     ),
-    (r"type <class 'tuple'> to tensor", "a tuple stands where one block is meant (is a comma in the place of `&`?)"),
+    (r"incompatible dimensions at index \d+: (?P<one>\d+) and (?P<other>\d+)", "problem.blocks_do_not_fit"),
     (
-        r"NoneType|cannot unpack non-iterable value",
-        "None stands where a value is meant (does a kernel that is called here lack its `return`, or was None passed?)",
-    ),
-    (r"type\(s\) for @|MatMult", "blocks have no `@`: write tl.dot(a, b)"),
-    (
-        r"accumulator shape is incompatible",
-        "the `acc` of tl.dot(a, b, acc) must be a block with as many rows as `a` and columns as `b`: start it as tl.zeros((rows, columns), "
-        "tl.float32)",
+        r"Cannot broadcast, the expanded size of the tensor \((?P<one>\d+)\) must match the existing size \((?P<other>\d+)\)",
+        "problem.blocks_do_not_fit",
     ),
     (
-        r"Mismatched type for (\w+) between then block \((.*)\) and else block \((.*)\)",
-        r"`\1` is \2 after one branch and \3 after the other; make it the same in both",
-    ),
-    (
-        r"Loop-carried variable (\w+) has initial type (.*) but is re-assigned to (a block (\[[\d, ]*\]) of .*) in loop",
-        r"`\1` is \2 before the loop and \3 after one pass through it; start it as a block of that shape and dtype: tl.zeros(\4, ...)",
-    ),
-    (
-        r"Loop-carried variable (\w+) has initial type (.*) but is re-assigned to (.*) in loop",
-        r"`\1` is \2 before the loop and \3 after one pass through it; start it as what it becomes: 0.0 is fp32, and 0 is int32",
-    ),
-    (r"arange's arguments must be of type|Shape element \d+ must have type", AT_COMPILE_TIME),
-    (r"arange's range must be a power of 2|Shape element \d+ must be a power of 2", POWER_OF_2),
-    (
-        r"numel \((\d+)\) exceeds triton maximum tensor numel \((\d+)\)",
-        r"a block of \1 elements is too large, \2 is the most: give each program less, or loop",
-    ),
-    (r"incompatible dimensions at index \d+: (\d+) and (\d+)", DOES_NOT_FIT),
-    (
-        r"Cannot broadcast, the expanded size of the tensor \((\d+)\) must match the existing size \((\d+)\)",
-        DOES_NOT_FIT,
-    ),
-    (
-        r"Cannot broadcast, rank mismatch: (\[.*?\]), (\[.*?\])|Expected pointer argument to have shape (\[.*?\]) but got (\[.*?\])",
-        r"blocks of shapes \1\3 and \2\4 do not fit together",
+        r"Cannot broadcast, rank mismatch: (?P<one>\[.*?\]), (?P<other>\[.*?\])"
+        r"|Expected pointer argument to have shape (?P<pointers>\[.*?\]) but got (?P<values>\[.*?\])",
+        "problem.shapes_do_not_fit",
     ),
     (
         r"(Value|Mask) argument cannot be block type if pointer argument is not a block",
-        "a block meets the address of one element: add offsets to the pointer, as ptr + tl.arange(...)",
+        "problem.block_at_one_address",
     ),
-    (r"Unsupported ptr type (.*) in `(tl\.\w+)`", r"`\2` needs a pointer and got \1: pass a tensor for it"),
-    (r"unsupported tensor index", "an element of a block cannot be taken out; blocks are indexed with `:` and `None`"),
-    (r"__setitem__", "an element of a block cannot be assigned: build the block with tl.where"),
-    (
-        r"non-constexpr conversion values",
-        'an f-string needs numbers known when compiling; to print, tl.device_print("n", n)',
-    ),
-    (r"is not string$", 'in a kernel, print wants a text first, as in print("i", i)'),
+    (r"Unsupported ptr type (?P<type>.*) in `(?P<function>tl\.\w+)`", "problem.no_pointer"),
+    (r"unsupported tensor index", "problem.element_taken"),
+    (r"__setitem__", "problem.element_assigned"),
+    (r"non-constexpr conversion values", "problem.f_string"),
+    (r"is not string$", "problem.print"),
     (
         r"'?tuple_type'? object has no attribute|'?tuple'? object has no attribute '?dtype",
-        "a tuple is used as one number: pass its numbers one by one, as in x.stride(0), x.stride(1)",
+        "problem.tuple_as_a_number",
     ),
-    (r"__pow__|for \*\*", "blocks have no `**`: write x * x, or use tl.exp and tl.log"),
-    (r"invalid operands of type (.*) and (.*)", r"this operation does not exist between \1 and \2"),
-    (TL_LACKS, r"tl has no `\1`"),
+    (r"__pow__|for \*\*", "problem.no_power"),
+    (r"invalid operands of type (?P<one>.*) and (?P<other>.*)", "problem.no_operation"),
+    (TL_LACKS, "problem.tl_lacks"),
+    (r"warpgroup_mma_accumulator", "problem.not_waited_for"),
     (
-        r"warpgroup_mma_accumulator",
-        "what mma(..., is_async=True) returns cannot be used as a block until `acc = mma_wait(n, deps=[acc])` has waited for it; if acc "
-        "is carried round a loop, the wait must be inside the loop, before the use",
+        r"descriptor block and tensor element types must match, but got descriptor element type '?(?P<one>\w+)'? "
+        r"and tensor element type '?(?P<other>\w+)",
+        "problem.tma_converts",
     ),
-    (
-        r"descriptor block and tensor element types must match, but got descriptor element type '?(\w+)'? and tensor element type '?(\w+)",
-        r"the descriptor is of \1 and the tile of \2, and TMA does not convert: allocate the tile with the descriptor's dtype",
-    ),
-    (
-        r"'?int'? object has no attribute '?to\b",
-        "a number that is known when compiling, as an argument that is 1 is, has no `to`: write tl.cast(n, tl.int64)",
-    ),
-    (r"'?(\w+)'? object has no attribute '?(\w+)'?", r"a \1 has no `\2` inside a kernel"),
-    (r"'append' is not in list|'extend' is not in list", "lists do not grow inside a kernel"),
-    (r"only tuple comprehensions are supported", "a comprehension is not part of Triton's language"),
-    (r"got an unexpected keyword argument '(\w+)'", r"this function has no parameter `\1`"),
-    (r"missing (?:a|1) required (?:positional )?argument: '(\w+)'", r"the call leaves out `\1`"),
-    (
-        PYTHON_FUNCTION,
-        r"`\1` is a Python function; a kernel calls tl's and other kernels",
-    ),
-    (
-        r"loop of ufunc does not support|must be Tensor, not tensor",
-        "a kernel calls tl's functions, not numpy's or torch's",
-    ),
-    (r"type <class 'torch\.Tensor'>", "tensors are not made inside a kernel: use tl.zeros or tl.full"),
-    (
-        r"Cannot access global variable (\w+)",
-        r"`\1` is a global; a kernel sees only tl.constexpr globals: write `\1 = tl.constexpr(...)`, or pass it",
-    ),
-    (
-        r"`_semantic` argument",
-        "a pointer cannot be indexed (write tl.load(ptr + i)), and functions are called as tl.name",
-    ),
-    (r"active drivers|specialize argument of type: tensor", "a kernel cannot launch another: call it without a grid"),
-    (r"'tt\.return'", "a kernel returns nothing: store the result with tl.store"),
-    (
-        r"Expected dtype \['?(\w+)'?, '?(\w+)'?\] but got (\w+)",
-        r"this function takes \1 or \2 and got \3: convert first, as in x.to(tl.float32)",
-    ),
-    (
-        r"^(\(\w+(?:, \w+)*\))$",
-        r"this function is not there for \1: convert its arguments to other types",
-    ),  # KeyError, of libdevice
-    (r"expected last dimension to be 2 for split", REASONS["split"]),
-    (r"'tt\.dot' op", "tl.dot adds in fp32 (or in its blocks' own dtype): give it such an `acc`"),
-    (r"^AssertionError(?:\(\))?$", "Triton expects another dtype or shape here"),
-    (
-        r"tensor pointer usages inside a `scf::ForOp`",
-        "a block pointer cannot be carried through a `while`: use `for`, or pointers and a mask",
-    ),
-    (r"PassManager::run failed|error encountered during parsing", "the compiler gave up, without a reason"),
+    (r"'?int'? object has no attribute '?to\b", "problem.constant_lacks_to"),
+    (r"'?(?P<type>\w+)'? object has no attribute '?(?P<name>\w+)'?", "problem.lacks"),
+    (r"'append' is not in list|'extend' is not in list", "problem.list_grows"),
+    (r"only tuple comprehensions are supported", "problem.comprehension"),
+    (r"got an unexpected keyword argument '(?P<name>\w+)'", "problem.no_parameter"),
+    (r"missing (?:a|1) required (?:positional )?argument: '(?P<name>\w+)'", "problem.argument_missing"),
+    (PYTHON_FUNCTION, "problem.python_function"),
+    (r"loop of ufunc does not support|must be Tensor, not tensor", "problem.numpy_function"),
+    (r"type <class 'torch\.Tensor'>", "problem.tensor_made"),
+    (r"Cannot access global variable (?P<name>\w+)", "problem.global"),
+    (r"`_semantic` argument", "problem.pointer_or_method"),
+    (r"active drivers|specialize argument of type: tensor", "problem.nested"),
+    (r"'tt\.return'", "problem.returns"),
+    (r"Expected dtype \['?(?P<one>\w+)'?, '?(?P<other>\w+)'?\] but got (?P<type>\w+)", "problem.dtype"),
+    (r"^(?P<types>\(\w+(?:, \w+)*\))$", "problem.no_version"),  # KeyError, of libdevice
+    (r"expected last dimension to be 2 for split", "problem.split"),
+    (r"'tt\.dot' op", "problem.dot_accumulator_dtype"),
+    (r"^AssertionError(?:\(\))?$", "problem.other_dtype_or_shape"),
+    (r"tensor pointer usages inside a `scf::ForOp`", "problem.block_pointer_in_while"),
+    (r"PassManager::run failed|error encountered during parsing", "problem.no_reason"),
 )
 
 
@@ -210,36 +155,31 @@ ASSERTION = re.compile(r"^[\w.+-]+: \S*?(\w+)\.(?:cpp|cc|h):\d+: .*Assertion `(.
 def own_failure(name: str, diagnostics: str) -> str:
     """Say so if it was an assertion of the compiler's own that stopped it; diagnostics: what it printed."""
     found = ASSERTION.search(diagnostics)
-    if not found:
-        return ""
-    return (
-        f"kernel `{name}`: Triton's compiler fails by itself, at an assertion of its {found[1]}, and says nothing against the kernel. "
-        "That costs nothing here; for a GPU, write the loop or the reduction in another way."
-    )
+    return say("compiler.failure.own", kernel=name, part=found[1]) if found else ""
 
 
-def reason_of(function: str) -> str:
+def reason_of(function: str) -> Message:
     """The meaning of a bare AssertionError in that function of Triton's front end."""
-    return REASONS.get(function, "Triton expects another dtype or shape here")
+    return say(f"compiler.{REASONS.get(function, 'problem.other_dtype_or_shape')}")
 
 
-def instead_of_truth(line: str) -> str:
+def instead_of_truth(line: str) -> Message:
     """Say what to write instead where this line asks whether a block is true."""
     if re.search(r"\btl\.(max|min)\(", line):
-        return "tl.max and tl.min go along an axis of one block; of two blocks, take tl.maximum and tl.minimum."
+        return say("compiler.problem.truth_of_a_maximum")
     if re.search(r"^\W*(if|elif|while)\b|\bline \d+: `(if|elif|while)\b", line):
-        return "Leave elements out with the `mask` of a load or store, or choose for each with tl.where."
+        return say("compiler.problem.truth_of_a_choice")
     if re.search(r"[<>=]=?[^()]*[&|][^()]*[<>=]=?", line):
-        return "`&` binds before `<=`: put each comparison in brackets, (a <= b) & (c > d)."
-    return "Write (a) & (b) instead of `a and b` or `lo <= x < hi`, ~a instead of `not a`, tl.where instead of `x if a else y`."
+        return say("compiler.problem.truth_of_a_comparison")
+    return say("compiler.problem.truth")
 
 
-def complaint(places: Places, gpu: str, error: BaseException, diagnostics: str = "") -> str:
+def complaint(places: Places, gpu: str, error: BaseException, diagnostics: str = "") -> Message:
     """One sentence on a GPU that cannot run a kernel. diagnostics: see `refusal`."""
-    return f"{refusal(places, error, diagnostics)}. {gpu} cannot run this."
+    return say("compiler.refusal.of_a_gpu", refusal=refusal(places, error, diagnostics), gpu=gpu)
 
 
-def refusal(places: Places, error: BaseException | None, diagnostics: str = "") -> str:
+def refusal(places: Places, error: BaseException | None, diagnostics: str = "") -> Message:
     """The kernel's line and the compiler's objection to it, in one sentence without its full stop.
 
     diagnostics: what the compiler printed; where a pass failed, that alone tells line and reason.
@@ -249,21 +189,24 @@ def refusal(places: Places, error: BaseException | None, diagnostics: str = "") 
     while error is not None:
         if isinstance(error, CompilationError):
             message = error.error_message or message
+            if error.__cause__ is None and isinstance(
+                error.__context__, MessageError
+            ):  # an error of ours, as its repr()
+                message = error.__context__.message
             if isinstance(error.node, str):  # before there is a tree
-                message = f"a compiler does not take `{error.node}` for a name: use English letters, digits and _"
+                message = say("compiler.problem.name", name=error.node)
             if isinstance(error, CompileTimeAssertionFailure):
-                message = f"static_assert does not hold: {message}".removesuffix(": ")
+                message = _not_held(_spelt(message))
             line = getattr(error.node, "lineno", None)
             if error.src and line and all(error.src != text for text, _ in frames):
                 frames.insert(0, (error.src, line))
         elif isinstance(error, PTXASError):
-            message = f"the assembler refused it: {_of_the_assembler(str(error))}"
+            message = say("compiler.problem.assembler", words=_spelt(_of_the_assembler(str(error))))
         elif isinstance(error, AssertionError) and not str(error):
             message = reason_of(traceback.extract_tb(error.__traceback__)[-1].name)
         else:
-            message = str(error) or type(error).__name__
+            message = message_of(error) if message_of(error).id else str(error) or type(error).__name__
         error = error.__cause__
-    message = " ".join(message.split())
     place = places.of_texts(frames)
     printed = PRINTED.search(diagnostics)
     if (known := UNREACHABLE.search(diagnostics)) and not place:
@@ -273,8 +216,20 @@ def refusal(places: Places, error: BaseException | None, diagnostics: str = "") 
     if not place and (name := re.search(PYTHON_FUNCTION, message) or re.search(TL_LACKS, message)):
         # found before compiling, without a place
         place = places.of_text(f".{name.group(1)}") or places.of_text(f"{name.group(1)}(")
-    where = f"kernel `{places.kernel.name}`" + (f", {place}" if place else "")
-    return f"{where}: {readable(message, place)[:LONGEST].rstrip('.')}"
+    return refused(places, place, message if isinstance(message, Message) else readable(message, place))
+
+
+def refused(places: Places, place: str, problem: Message) -> Message:
+    """The sentence of a refusal: what stands against the kernel at a place in it, "" if that is not known."""
+    problem = Message(problem[:LONGEST].rstrip("."), problem.id, problem.parameters)
+    if not place:
+        return say("compiler.refusal.anywhere", kernel=places.kernel.name, problem=problem)
+    return say("compiler.refusal.at", kernel=places.kernel.name, place=place, problem=problem)
+
+
+def _not_held(text: str) -> Message:
+    """The sentence of a static_assert, with the author's words, if there are any."""
+    return say("compiler.problem.static_assert_with", text=text) if text else say("compiler.problem.static_assert")
 
 
 def _of_the_assembler(text: str) -> str:
@@ -283,19 +238,26 @@ def _of_the_assembler(text: str) -> str:
     return fatal.group(1) if fatal else text.splitlines()[0]
 
 
-def readable(message: str, line: str = "") -> str:
+def _spelt(message: str) -> str:
+    """A message of the compiler's in one line, with types as people write them."""
+    message = " ".join(message.split())
+    for pattern, spelling in SPELLINGS:
+        message = re.sub(pattern, spelling, message)
+    return message
+
+
+def readable(message: str, line: str = "") -> Message:
     """An error of Triton's front end in words that speak of the kernel; as it is if none are known. line: where it stands."""
     if re.search(TRUTH_OF_A_BLOCK, message) or (
         "`_semantic` argument" in message and re.search(r"\btl\.(max|min)\(", line)
     ):
-        return f"a block of values is neither true nor false. {instead_of_truth(line)}"
+        return instead_of_truth(line)
     node = re.search(r"unsupported AST node type: (\w+)", message)
     if node:
-        return f"{NODES.get(node.group(1), f'`{node.group(1)}`')} is not part of Triton's language"
-    for pattern, spelling in SPELLINGS:
-        message = re.sub(pattern, spelling, message)
-    for pattern, readable in READABLE:
+        return say("compiler.problem.node", node=NODES.get(node.group(1), f"`{node.group(1)}`"))
+    message = _spelt(message)
+    for pattern, id in READABLE:
         found = re.search(pattern, message)
         if found:
-            return found.expand(readable)
-    return message
+            return say(f"compiler.{id}", **found.groupdict(default=""))
+    return say("compiler.problem.words", words=message)

@@ -11,6 +11,7 @@ from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.jit import JITFunction
 
 from tritontrace import no_triton
+from tritontrace.messages import say
 from tritontrace.ttir.frontend import LAUNCH_OPTIONS, OPTIONS, Front, NotAnArgument, specialise
 
 
@@ -23,10 +24,7 @@ def undecorated(kernel: Any) -> JITFunction:
         return kernel.kernel
     if isinstance(kernel, JITFunction):
         return kernel
-    raise TypeError(
-        f"expected a kernel made by @triton.jit, got a {type(kernel).__name__}. Pass the kernel itself, without a grid; "
-        "if TRITON_INTERPRET is set, unset it."
-    )
+    raise TypeError(say("compiler.asked.no_kernel", type=type(kernel).__name__))
 
 
 def resolve(kernel: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[JITFunction, dict[str, Any], dict[str, Any]]:
@@ -38,13 +36,15 @@ def resolve(kernel: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[JITFuncti
         return kernel.kernel, kwargs, {}
     names = kernel.arg_names
     if len(args) > len(names):
-        raise NotAnArgument(f"it has {len(names)} parameters, and {len(args)} arguments were given")
+        raise NotAnArgument(say("launch.argument.too_many", parameters=len(names), arguments=len(args)))
     for name in kwargs:
         if name in names[: len(args)]:
-            raise NotAnArgument(f"`{name}` is given twice, by its place and by its name")
+            raise NotAnArgument(say("launch.argument.twice", name=name))
         if name not in names and name not in LAUNCH_OPTIONS:
             near = difflib.get_close_matches(name, names, n=1)
-            raise NotAnArgument(f"it has no parameter `{name}`" + (f"; `{near[0]}` may be meant" if near else ""))
+            if near:
+                raise NotAnArgument(say("launch.argument.unknown_near", name=name, near=near[0]))
+            raise NotAnArgument(say("launch.argument.unknown", name=name))
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     named = dict(kwargs)  # an option that is a parameter's name, too, is both
     while not isinstance(kernel, JITFunction):
@@ -57,7 +57,7 @@ def resolve(kernel: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[JITFuncti
     parameters = inspect.signature(kernel.fn).parameters
     missing = [n for n, parameter in parameters.items() if n not in given and parameter.default is parameter.empty]
     if missing:
-        raise NotAnArgument(f"`{missing[0]}` is missing among its arguments")
+        raise NotAnArgument(say("launch.argument.missing", name=missing[0]))
     options = {name: named[name] for name in OPTIONS if named.get(name) is not None}
     arguments = {name: given.get(name, parameter.default) for name, parameter in parameters.items()}
     arguments = {n: v.value if isinstance(v, tl.constexpr) else v for n, v in arguments.items()}

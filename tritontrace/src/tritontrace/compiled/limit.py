@@ -19,6 +19,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tritontrace.compiled.launch import undecorated
+from tritontrace.messages import Message, say
 from tritontrace.results import Compiled
 
 # trap: the compiler is asked in a child with a time limit: a kernel may compile for ever, or crash it
@@ -37,13 +38,25 @@ def in_a_child(
 
     deadline is a time of time.monotonic(); `seconds` is the limit as it is told.
     """
-    found = [Compiled(**got) for got in answers(lambda *job: asdict(compiler(*job)), jobs, deadline)]
+    found = [_from_data(got) for got in answers(lambda *job: _as_data(compiler(*job)), jobs, deadline)]
     for kernel, _, _, gpu, *_ in jobs[len(found) :]:
         name = undecorated(kernel).fn.__name__
         if time.monotonic() < deadline:
-            return [*found, Compiled(name, gpu, False, f"kernel `{name}`: the compiler crashed on it.")]
-        late = f"kernel `{name}` was not compiled for {gpu}: too slow, the limit is {seconds:g} s."
+            return [*found, Compiled(name, gpu, False, say("compiler.failure.crash", kernel=name))]
+        late = say("compiler.failure.too_slow", kernel=name, gpu=gpu, seconds=seconds)
         found.append(Compiled(name, gpu, False, late, too_slow=True))
+    return found
+
+
+def _as_data(found: Compiled) -> dict[str, Any]:
+    complaint = found.complaint
+    return asdict(found) | {"complaint": complaint.as_data() if isinstance(complaint, Message) else complaint}
+
+
+def _from_data(facts: dict[str, Any]) -> Compiled:
+    found = Compiled(**facts)
+    if isinstance(facts["complaint"], dict):
+        found.complaint = Message.from_data(facts["complaint"])
     return found
 
 

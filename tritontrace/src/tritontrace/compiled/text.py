@@ -22,6 +22,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, make_backend
 
 from tritontrace.compiled.places import Frame
+from tritontrace.messages import Message, MessageError, say
 from tritontrace.ttir import frontend, ir
 from tritontrace.ttir.frontend import Front
 
@@ -35,10 +36,10 @@ IMPRECISE = "maxNumImpreciseAcc = {} : i32"
 FILE = re.compile(r'^(#loc\d* = loc\()("(?:[^"\\]|\\.)*")(:\d+:\d+\))$', re.MULTILINE)
 
 
-class NotThere(Exception):
+class NotThere(MessageError):
     """Raised for a type that the front end would refuse for this GPU; frames: where, innermost call first."""
 
-    def __init__(self, message: str, frames: Sequence[Frame]):
+    def __init__(self, message: Message, frames: Sequence[Frame]):
         super().__init__(message)
         self.frames = frames
 
@@ -88,8 +89,7 @@ def _check_types(front: Front, supported: Sequence[str]) -> None:
     for types, frames in _typed(front.module, front.entry, (), set()):
         for kind in types:
             if name := lacking.get(kind.element) or lacking.get(kind.pointee):
-                message = f"type {name} not supported in this architecture. The supported fp8 dtypes are {supported}"
-                raise NotThere(message, frames)
+                raise NotThere(say("compiler.problem.gpu_lacks_type", type=name, supported=str(supported)), frames)
 
 
 def _typed(

@@ -23,6 +23,7 @@ from tritontrace.compiled.complaints import complaint
 from tritontrace.compiled.launch import resolve
 from tritontrace.compiled.places import Places
 from tritontrace.compiled.text import Text
+from tritontrace.messages import message_of, say
 from tritontrace.ttir.frontend import Front, NotAnArgument, front_of
 from tritontrace.ttir.launching import MOST_THREADS, WARP, KernelError
 
@@ -68,10 +69,7 @@ class Warmed:
         return partial(self._launch, grid=grid)
 
     def __getattr__(self, name: str) -> Any:
-        raise KernelError(
-            f"`warmup` tells `n_regs`, `metadata.shared` and the like; `{name}` is there on a GPU alone, and kernels run without one "
-            "here."
-        )
+        raise KernelError(say("launch.run.warmed", name=name))
 
 
 def registers_of_a_thread(warps: int) -> int:
@@ -88,7 +86,7 @@ def warmed(kernel: JITFunction, args: tuple, options: dict[str, Any], launch: La
     try:
         function, arguments, options = resolve(kernel, args, options)
     except NotAnArgument as error:
-        raise KernelError(f"kernel `{name}` cannot be warmed up so: {error}.") from None
+        raise KernelError(say("launch.run.not_warmed", kernel=name, reason=error.message)) from None
     try:
         front = front_of(function, arguments, options)
         shared = _shared_bytes(front, Text(front, arguments, target).text, target)
@@ -131,7 +129,7 @@ class LaunchResult:
         try:
             return _assembled(self._kernel, self._args, self._options, gpu.planned_for().architecture)
         except ValueError as error:
-            raise KernelError(str(error)) from None
+            raise KernelError(message_of(error)) from None
 
     @property
     def _registers(self) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import torch
 from tritontrace.exact.field import PRIMES, field
 from tritontrace.exact.host import Host
 from tritontrace.exact.launches import Assigned, ExactLauncher, Memory, NotApplicable
-from tritontrace.exact.operations import REASONS
+from tritontrace.messages import say
 from tritontrace.tracing.memory import quietly, storage_key
 from tritontrace.tracing.opening import opened
 from tritontrace.ttir.launching import Site
@@ -136,8 +136,7 @@ def _of_case(f: Reference, g: Reference, number: int, case: Case) -> Equivalence
         return differing
     one, other = (function.kept(case, 0, follow=True).chosen for function in (f, g))
     if not (one <= other or other <= one) and all(_follows_order(function, case) for function in (f, g)):
-        reason = "the results of both depend on how values are ordered (max, min, abs, comparisons), and a field has no order of its own"
-        return Equivalence("not applicable", reason=reason)
+        return Equivalence("not applicable", reason=say("exact.lost.order"))
     return differing
 
 
@@ -264,31 +263,37 @@ def _in_a_field(f: Reference, g: Reference, number: int, case: Case, attempt: in
     try:
         mine, other = (function.kept(case, attempt) for function in (f, g))
     except NotApplicable as problem:
-        return Equivalence("not applicable", case=number, reason=str(problem))
+        return Equivalence("not applicable", case=number, reason=problem.message)
     if mine.results != other.results:
-        return Equivalence("different", number, reason=f"{mine.results} tensors come back, not {other.results}")
+        return _different(number, "count", count=mine.results, other=other.results)
     for a, b in zip(mine.outputs, other.outputs, strict=True):
         if a.values.shape != b.values.shape:
-            return Equivalence("different", number, reason=f"{a.name} has shape {a.values.shape}, not {b.values.shape}")
+            return _different(number, "shape", name=a.name, shape=str(a.values.shape), other=str(b.values.shape))
         if a.tensor.is_floating_point() != b.tensor.is_floating_point():
-            return Equivalence("different", number, reason=f"{a.name} is {a.tensor.dtype}, not {b.tensor.dtype}")
+            return _different(number, "dtype", name=a.name, dtype=str(a.tensor.dtype), other=str(b.tensor.dtype))
         if not a.tensor.is_floating_point():
             same = np.asarray(a.values == b.values)
         else:
             numbers = mine.memory.field
             if not numbers.comparable(a.values, b.values).all():
-                reasons = [REASONS[key] for key in sorted(mine.lost | other.lost)] or [
-                    "a logarithm is compared with an exponential"
-                ]
-                return Equivalence("not applicable", number, reason="; ".join(reasons))
+                return _not_told(number, sorted(mine.lost | other.lost) or ["compared"])
             same = numbers.same(a.values, b.values)
         if not same.all():
             if lost := sorted({"exp", "log"} & (mine.lost | other.lost)):
-                return Equivalence("not applicable", number, reason="; ".join(REASONS[key] for key in lost))
+                return _not_told(number, lost)
             element = tuple(int(i) for i in np.argwhere(~same)[0])
             line, exact = _line(f, g, case, attempt, a, element)
             return Equivalence("different", number, a.name, element, float((~same).mean()), line, exact)
     return Equivalence("equal", number)
+
+
+def _different(number: int, how: str, **parameters: Any) -> Equivalence:
+    return Equivalence("different", number, reason=say(f"exact.differs.{how}", **parameters))
+
+
+def _not_told(number: int, lost: list[str]) -> Equivalence:
+    reasons = [say(f"exact.lost.{key}") for key in lost]
+    return Equivalence("not applicable", number, reason=say("exact.lost.several", reasons=reasons))
 
 
 def _line(

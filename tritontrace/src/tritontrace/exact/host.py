@@ -12,6 +12,7 @@ import torch
 from tritontrace.exact.field import NAN, NEGATIVE, POSITIVE, UNWRITTEN, Field
 from tritontrace.exact.launches import Memory, NotApplicable
 from tritontrace.exact.operations import comparing
+from tritontrace.messages import Message, say
 from tritontrace.tracing.memory import quietly, storage_key
 from tritontrace.tracing.modes import Mode
 
@@ -93,7 +94,7 @@ class Host(Mode):
         pairs = [(schema[i], x) for i, x in enumerate(args)] + [(by_name[n], x) for n, x in kwargs.items()]
         floats = function._schema.name == "aten::copy_" and not args[0].is_floating_point()
         if floats or (kwargs.get("dtype") is not None and not kwargs["dtype"].is_floating_point):
-            raise NotApplicable("host code casts floats to integers, or to truths")
+            raise NotApplicable(say("exact.host.casts"))
         moved = {}
         for argument, x in pairs:
             if argument.name in ("dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking"):
@@ -152,12 +153,8 @@ class _Integers(np.ndarray):
         return values.view(cls)
 
 
-def _refusal(name: str) -> str:
-    if name == "_local_scalar_dense":
-        return "host code asks for the number in a tensor (.item(), bool(), float()): a branch or an argument would depend on values"
-    return (
-        f"host code calls torch's `{name}` on floats, which has no exact version; exact/host.py lists those that have"
-    )
+def _refusal(name: str) -> Message:
+    return say("exact.host.number") if name == "_local_scalar_dense" else say("exact.host.operation", operation=name)
 
 
 def _flat(x: Any) -> list:
@@ -288,7 +285,7 @@ def _safe_softmax(f: Field, x: Array, dim: int, dtype: Any = None) -> Array:
 
 def _nll(f: Field, x: Array, target: Array, weight: Any, reduction: int, ignored: int) -> tuple[Array, Array]:
     if weight is not None:
-        raise NotApplicable("host code weighs classes in torch's `nll_loss`, which has no exact version")
+        raise NotApplicable(say("exact.host.weights"))
     target = np.asarray(target)
     kept = target != ignored
     loss = f.minus(np.take_along_axis(x, np.where(kept, target, 0)[..., None], -1)[..., 0])

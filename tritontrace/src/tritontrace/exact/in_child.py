@@ -12,6 +12,7 @@ import torch
 from tritontrace.exact.equivalence import RUNS, Case, FieldRun, Output, Reference, run_in_a_field
 from tritontrace.exact.field import field
 from tritontrace.exact.launches import Memory, NotApplicable
+from tritontrace.messages import say
 
 
 def evaluated(function: Callable, case: Case) -> dict[str, Any]:
@@ -55,7 +56,7 @@ class Evaluated(Reference):
         """The run of that number. Raises NotApplicable if it was not sent along."""
         tree = self._tree.get("reversed" if reverse else str(attempt))
         if tree is None:
-            raise NotApplicable("it was evaluated in too few fields to tell")
+            raise NotApplicable(say("exact.host.too_few_fields"))
         outputs = [_output(o) for o in tree["outputs"]]
         results, others = outputs[: tree["results"]], outputs[tree["results"] :]
         if self._place is not None and len(results) > 1:

@@ -13,6 +13,7 @@ import torch
 
 from tritontrace.exact.field import Field
 from tritontrace.exact.operations import NoMeaning, arithmetic
+from tritontrace.messages import MessageError, say
 from tritontrace.tracing.accesses import Accesses, Hit, Instruction
 from tritontrace.tracing.faults import Faults
 from tritontrace.tracing.launcher import Launcher
@@ -78,7 +79,7 @@ class Memory:
                 self._words[key] = Words(storage, dtype.itemsize, self.field.numbers(flat.float().cpu().numpy()))
         words = self._words[key]
         if words.itemsize != dtype.itemsize:
-            raise NoMeaning("memory that holds floats of one size is read as another type")
+            raise NoMeaning(say("exact.no_meaning.size"))
         return words
 
     def put(self, tensor: torch.Tensor, values: np.ndarray | int) -> None:
@@ -114,7 +115,7 @@ class Assigned:
         return self.launch, self.name, self.shape
 
 
-class NotApplicable(Exception):
+class NotApplicable(MessageError):
     """Raised where a formula cannot be evaluated: the reason, with its line."""
 
 
@@ -137,7 +138,7 @@ class ExactLauncher(Launcher):
             super().launch(kernel, args, grid, options)
         except KernelError as error:
             if isinstance(error.__context__, NoMeaning):
-                raise NotApplicable(str(error)) from None
+                raise NotApplicable(error.message) from None
             raise
 
     def number_of(self, site: Site) -> int:
@@ -189,7 +190,7 @@ class _ExactAccesses(Accesses):
         memory = self._launcher.memory
         if at.element not in FLOATS:
             if memory.knows(hit.region.storage):
-                raise NoMeaning("the bits of floats in memory are read or written as another type")
+                raise NoMeaning(say("exact.no_meaning.memory"))
             return
         words = memory.behind(hit.region.storage, _DTYPES.get(at.element, torch.float8_e5m2))
         if at.op != "load":

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tritontrace.exact.field import NAN, UNWRITTEN, Field
+from tritontrace.messages import say
 from tritontrace.tracing import blocks, operations
 from tritontrace.tracing.arithmetic import Arithmetic
 from tritontrace.tracing.operations import Lanewise, NotHere
@@ -19,13 +20,6 @@ from tritontrace.ttir import ir
 from tritontrace.ttir.elements import FLOATS, dtype_of
 
 Array = np.ndarray
-
-REASONS = {
-    "mixed": "a logarithm and an exponential are added or multiplied: no number is known that both are",
-    "exp": "an exponential, or what was computed of one, is exponentiated once more, and the results differ: "
-    "of exp(a + b) = exp(a) exp(b) nothing is left there",
-    "log": "a logarithm is taken of a logarithm, and the results differ",
-}
 
 
 class NoMeaning(NotHere):
@@ -99,20 +93,18 @@ def _lanewise(field: Field, op: ir.Operation, kinds: Sequence[ir.Type]) -> Lanew
         case "arith.extf" | "arith.truncf" | "tt.fp_to_fp":
             return Lanewise(lambda x: x)
         case "arith.fptosi" | "arith.fptoui":
-            raise NoMeaning("a float is cast to an integer: where it lies among the integers is no part of a formula")
+            raise NoMeaning(say("exact.no_meaning.integer"))
         case "arith.bitcast" | "tt.bitcast":
             if kinds[0].element == results[0].element:
                 return Lanewise(lambda x: x)
-            raise NoMeaning("the bits of a float are taken for another type: a formula has no bits")
+            raise NoMeaning(say("exact.no_meaning.bits"))
         case "tt.clampf":
             propagate = op.attributes.get("propagateNan", "none") != "none"
             return Lanewise(lambda x, a, b: field.smaller(field.larger(x, a, propagate), b, propagate), "float")
         case "tt.extern_elementwise":
             return Lanewise(_libdevice(field, op.attributes["symbol"], results[0].element), "special")
         case "math.floor" | "math.ceil" | "math.trunc" | "math.roundeven" | "arith.remf" | "math.copysign":
-            raise NoMeaning(
-                f"`{name.partition('.')[2]}` depends on where a float lies among the integers, or on its sign"
-            )
+            raise NoMeaning(say("exact.no_meaning.sign", function=name.partition(".")[2]))
     if name.startswith("math."):
         return Lanewise(field.named(name.removeprefix("math.")), "special")
     return operations.lanewise(op, kinds)
@@ -175,7 +167,7 @@ def _libdevice(field: Field, symbol: str, target: str) -> Callable[..., Array]:
     if name in known:
         return known[name]
     if target not in FLOATS or re.search("floor|ceil|trunc|rint|round|fmod|remainder|copysign|_as_|2float", name):
-        raise NoMeaning(f"libdevice's `{name}` depends on where a float lies among the integers, or on its bits")
+        raise NoMeaning(say("exact.no_meaning.libdevice", function=name))
     return field.named(name)
 
 
@@ -194,7 +186,7 @@ def _dot(field: Field, op: ir.Operation, kinds: Sequence[ir.Type]) -> blocks.Who
 
 
 def _no_scaled_dot(op: ir.Operation, kinds: Sequence[ir.Type]) -> blocks.Whole:
-    raise NoMeaning("tl.dot_scaled multiplies by scales that are the bits of exponents")
+    raise NoMeaning(say("exact.no_meaning.scales"))
 
 
 Combine = Callable[[Array, Array], Array]
@@ -235,7 +227,7 @@ def _updated(field: Field, kind: str, old: Array, new: Array, want: Array | None
             return new
         case "cas":
             return np.where(old == want, new, old)
-    raise NoMeaning(f"an atomic `{kind}` of floats works on their bits")
+    raise NoMeaning(say("exact.no_meaning.atomic", kind=kind))
 
 
 def _added(field: Field, sums: Array, places: Array, values: Array, element: str) -> Array:

@@ -16,6 +16,7 @@ import numpy as np
 from triton._C.libtriton import gluon_ir, ir
 
 from tritontrace.compiled.warps import LANES, WIDEST, passes_of
+from tritontrace.messages import say
 
 GROUP, ROW = 16, 128  # bytes: what a swizzle keeps together, and what all banks hold in a row
 
@@ -49,11 +50,11 @@ def bank_conflicts(registers: Any, shared: Any, shape: Sequence[int], itemsize: 
     (256, 32)
     """
     if itemsize not in (1, 2, 4, 8):
-        raise ValueError(f"itemsize={itemsize}: elements have 1, 2, 4 or 8 bytes.")
+        raise ValueError(say("asked.banks.itemsize", itemsize=itemsize))
     offsets, linear = offsets_in_shared(shared, shape), _linear(registers, shape)
     lanes, values = _combined(linear.lane_bases, len(shape)), _combined(linear.reg_bases, len(shape))
     if len(lanes) != LANES:
-        raise ValueError(f"the layout in registers is for warps of {len(lanes)} lanes, and a warp has {LANES}.")
+        raise ValueError(say("asked.banks.lanes", lanes=len(lanes), of_a_warp=LANES))
     places = offsets[tuple(np.moveaxis(values[:, None] ^ lanes[None], -1, 0))]  # (registers, lanes), in elements
     wide = _side_by_side(places, itemsize)
     first = places[::wide]  # in each instruction of a lane
@@ -76,7 +77,7 @@ def offsets_in_shared(layout: Any, shape: Sequence[int]) -> np.ndarray:
         padding = getattr(layout, "interval_padding_pairs", ())
         return place + sum(place // interval * extra for interval, extra in padding)
     if len(shape) != 2:
-        raise ValueError(f"a tile of {list(shape)}: conflicts are counted for tiles of two dimensions.")
+        raise ValueError(say("asked.banks.dimensions", shape=str(list(shape))))
     if hasattr(layout, "swizzle_byte_width"):
         return _nvmma(layout, shape)
     if hasattr(layout, "max_phase"):
@@ -84,7 +85,7 @@ def offsets_in_shared(layout: Any, shape: Sequence[int]) -> np.ndarray:
         rows, cols = (shape[axis] for axis in reversed(along))
         place = _swizzled(rows, cols, layout.vec, layout.per_phase, layout.max_phase)
         return place if along == [1, 0] else place.T
-    raise ValueError(f"conflicts in a {type(layout).__name__} are not counted.")
+    raise ValueError(say("asked.banks.layout", type=type(layout).__name__))
 
 
 def _swizzled(rows: int, cols: int, vec: int, per_phase: int, max_phase: int) -> np.ndarray:
@@ -102,9 +103,7 @@ def _nvmma(layout: Any, shape: Sequence[int]) -> np.ndarray:
     wide = layout.swizzle_byte_width or cols * size  # without a swizzle it lies row after row
     width, vec = wide // size, GROUP // size
     if cols % width:
-        raise ValueError(
-            f"a swizzle of {wide} bytes takes rows of {width} elements or a multiple, and these have {cols}."
-        )
+        raise ValueError(say("asked.banks.swizzle", bytes=wide, width=width, columns=cols))
     strip = _swizzled(rows, width, vec, max(1, ROW // wide), layout.swizzle_byte_width // GROUP or 1)
     place = np.concatenate([strip + i * rows * width for i in range(cols // width)], axis=1)
     return place.T if turned else place
@@ -113,9 +112,8 @@ def _nvmma(layout: Any, shape: Sequence[int]) -> np.ndarray:
 def _by_bits(bases: Sequence[Sequence[int]], shape: Sequence[int]) -> np.ndarray:
     at = _combined(bases, len(shape))
     if len(at) != prod(shape):
-        raise ValueError(
-            f"the layout of shared memory is for {len(at)} elements, and a tile of {list(shape)} has {prod(shape)}."
-        )
+        facts = {"elements": len(at), "shape": str(list(shape)), "size": prod(shape)}
+        raise ValueError(say("asked.banks.elements", **facts))
     place = np.zeros(shape, np.int64)
     place[tuple(at.T)] = np.arange(len(at))
     return place

@@ -10,6 +10,7 @@ from matplotlib.patches import Patch
 from tritontrace.colours import EDGE, FOUR, IDLE, ONE, THREE, TWO, paler
 from tritontrace.hopper.outcome import Outcome
 from tritontrace.hopper.timeline import COMPUTES, COPIES, TENSOR_CORES, Bar
+from tritontrace.messages import say
 from tritontrace.picture import WIDTH, Picture, bare, on_white
 
 ROW_INCHES = 0.42
@@ -93,9 +94,9 @@ def timeline(report: Outcome, program: int = 0) -> Picture:
     """Draw what was busy when in one program. ValueError if the report has no timeline of it."""
     found = next((run.timeline for run in report.runs if run.timeline), None)
     if found is None:
-        raise ValueError('a timeline needs the order "timed": simulate(..., orders=("timed",)).')
+        raise ValueError(say("asked.simulation.no_timeline"))
     if not 0 <= program < len(found.programs):
-        raise ValueError(f"there is no program {program}: {len(found.programs)} ran in time.")
+        raise ValueError(say("asked.simulation.no_program", program=program, count=len(found.programs)))
     bars = found.programs[program]
     picture = Picture(WIDTH, 1.6 + ROW_INCHES * len(rows_of(bars)))
     ax = picture.subplots()

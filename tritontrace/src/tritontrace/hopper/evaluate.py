@@ -117,17 +117,13 @@ class Body(evaluate.Body):
     def _step(self, op: ir.Operation, scope: dict[str, int]) -> Step | None:
         if (make := OPERATIONS.get(op.name)) is None:
             if op.name.startswith(("ttg.", "ttng.", "gluon.", "nvg.")) and op.name != "ttg.barrier":
-                raise NotHere(self._unknown(op))
+                name = op.name.rpartition(".")[2]
+                raise NotHere(say("launch.lacking.gluon", operation=name), self.site(op.place))
             return self._looked_at(op, super()._step(op, scope), scope)
         operands = [scope[name] for name in op.operands]
         if not self._sums.isdisjoint(operands):
             return self._on_wholes(op, scope)
         return make(self, op, scope, operands)
-
-    def _unknown(self, op: ir.Operation) -> str:
-        site = self.site(op.place)
-        name = op.name.rpartition(".")[2]
-        return f"{site}: Gluon's `{name}` is not simulated; run this kernel on a GPU, or write it without"
 
     def _looked_at(self, op: ir.Operation, step: Step | None, scope: Mapping[str, int]) -> Step | None:
         """Extend a step that computes on blocks: no operand may be under way, and the work is counted."""

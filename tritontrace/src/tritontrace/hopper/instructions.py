@@ -86,7 +86,7 @@ def _subslice(body: Body, op: ir.Operation, spot: Spot) -> Act:
     shape = memory_of(op.results[0][1]).shape
     offsets = op.attributes.get("literals") or op.attributes.get("offsets")
     if offsets is None:
-        raise NotHere("a part of a tile whose place is not known is not simulated")
+        raise NotHere(say("launch.lacking.place_of_a_part"), body.site(op.place))
     cut = tuple(slice(first, first + n) for first, n in zip(offsets, shape, strict=True))
     index = "[" + ", ".join(f"{c.start}:{c.stop}" for c in cut) + "]"
     return lambda programs, values: values[0].part(values[0].array[cut], index)
@@ -98,12 +98,12 @@ def _trans(body: Body, op: ir.Operation, spot: Spot) -> Act:
 
 
 def _reshape(body: Body, op: ir.Operation, spot: Spot) -> Act:
-    shape = memory_of(op.results[0][1]).shape
+    shape, site = memory_of(op.results[0][1]).shape, body.site(op.place)
 
     def act(programs: Partition, values: list) -> View:
         array = values[0].array.reshape(shape)
         if not np.shares_memory(array, values[0].array):
-            raise NotHere(f"{spot}: this reshape of a tile is not simulated")
+            raise NotHere(say("launch.lacking.reshape"), site)
         return values[0].part(array)
 
     return act

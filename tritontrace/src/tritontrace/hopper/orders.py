@@ -16,6 +16,7 @@ from typing import Protocol
 
 from tritontrace.hopper.agents import Agent, Flight
 from tritontrace.hopper.timeline import CHUNK, COMPUTES, OWN, SPECIAL, Costs, Timeline
+from tritontrace.messages import say
 
 ORDERS = (
     "lazy",
@@ -173,7 +174,7 @@ def order_of(name: str, costs: Costs | None = None) -> Order:
     if name == "timed":
         return Timed(costs)
     if name not in plain:
-        raise ValueError(f'there is no order {name!r}: write "eager", "lazy", "timed", or "random:" and a number.')
+        raise ValueError(say("asked.simulation.no_order", name=repr(name)))
     return plain[name]()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tritontrace.messages import say
 from tritontrace.results import Hazard
 from tritontrace.tracing import saved
 from tritontrace.tracing.recorded import Recorded
@@ -35,5 +36,5 @@ def from_data(data: Mapping[str, Any]) -> tuple[Trace, list[str], list[Hazard]]:
     """
     trace = saved.from_data(data)
     if "orders" not in data:
-        raise ValueError("This is of `tritontrace`, not of `tritontrace simulate`: tritontrace.from_data reads it.")
+        raise ValueError(say("asked.trace.of_a_simulation"))
     return trace, [*data["orders"]], [Hazard(**mistake) for mistake in data["mistakes"]]

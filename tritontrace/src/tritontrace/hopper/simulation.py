@@ -63,7 +63,7 @@ def simulate(
     ValueError: orders is empty: name one at least.
     """
     if not orders:
-        raise ValueError("orders is empty: name one at least.")
+        raise ValueError(say("asked.simulation.no_orders"))
 
     def start(simulation: _Simulation) -> None:
         with launches_go_to(simulation.launch, assemble=True):
@@ -225,7 +225,7 @@ class _Simulation(Launcher):
     def _code(self, kernel: Any, arguments: dict[str, Any], options: dict[str, Any]) -> Any:
         if (ctas := options.get("num_ctas") or 1) > 1:
             name = getattr(kernel, "__name__", "kernel")
-            raise KernelError(f"kernel `{name}`: num_ctas={ctas}, and clusters are not simulated: launch it with one.")
+            raise KernelError(say("launch.run.clusters", kernel=name, ctas=ctas))
         heard: list[str] = []
         try:
             with quiet(heard):

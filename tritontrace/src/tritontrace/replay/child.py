@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import json
 import math
 import os
 import resource
@@ -17,6 +18,7 @@ from typing import Any
 
 import torch
 
+from tritontrace.messages import Message, MessageError, message_of, say
 from tritontrace.replay import wire
 from tritontrace.results import Cause, CauseKind
 
@@ -33,39 +35,23 @@ __all__ = [
 
 MAX_REPLY = 128 << 20  # bytes
 SENTENCE = 1_000  # characters of an error
+MOST_OF_A_MESSAGE = 4_000  # of one that is a Message, with its parameters
+MOST_WORDS = 300  # of those of an exception
 PRINTED = 2_000  # characters of the child's output that are kept
 PATIENCE = 4  # seconds on the clock for each of CPU: a busy machine is not the author's fault
 
 
-ENDINGS: dict[CauseKind, str] = {  # why no answer came, and the sentence that tells it of an author's function
-    "timeout": (
-        "did not finish within {seconds} seconds: an endless loop, one over single elements, very many tiny programs, or a kernel that "
-        "prints, whose programs run one by one?"
-    ),
-    "asleep": "did nothing but wait for {seconds} seconds: a sleep, input(), a lock that stays shut?",
-    "cpu_time": "used more processor time than it may",
-    "memory": "needs more memory than it may use",
-    "killed": "was stopped by the system: out of memory?",
-    "crashed": "crashed ({signal})",
-    "forbidden": "called something that the sandbox forbids",
-    "exited": "ended its own process (sys.exit, os._exit) instead of returning",
-    "flood": "returned more data than it may",
-    "unreadable": "gave an answer that cannot be read",
-}
 BY_SIGNAL: dict[str, CauseKind] = {"SIGXCPU": "cpu_time", "SIGKILL": "killed", "SIGSYS": "forbidden"}
 
 
-class ChildLost(RuntimeError):
-    """The child gave no answer, for the reason in `cause`; str() tells it in one sentence."""
+class ChildLost(MessageError, RuntimeError):
+    """The child gave no answer, for the reason in `cause`; str() tells of an author's function in one sentence."""
 
     def __init__(self, kind: CauseKind, **details: str) -> None:
-        super().__init__(kind, details)
+        pointer = {"pointer": say("replay.child.pointer") if details.get("signal") == "SIGSEGV" else ""}
+        super().__init__(say(f"replay.child.{kind}", **details, **(pointer if kind == "crashed" else {})))
         self.kind: CauseKind = kind
         self.cause = Cause(kind, details=details)
-
-    def __str__(self) -> str:
-        ending = ENDINGS[self.kind].format(**self.cause.details)
-        return f"{ending}: a pointer left its tensor?" if self.cause.details.get("signal") == "SIGSEGV" else ending
 
 
 class Kept(io.TextIOBase):
@@ -165,7 +151,7 @@ def opened(sent: bytes | bytearray) -> tuple[Any, str]:
     try:
         answer = wire.unpack(sent)
         # the child may have written this itself: lengths are cut here, not there
-        result, error, printed = answer["result"], str(answer["error"])[:SENTENCE], str(answer["printed"])[:PRINTED]
+        result, error, printed = answer["result"], _short(answer["error"]), str(answer["printed"])[:PRINTED]
         starved = answer.get("starved") is True
     except (wire.WireError, KeyError, TypeError, AttributeError):
         raise ChildLost("unreadable") from None
@@ -174,6 +160,13 @@ def opened(sent: bytes | bytearray) -> tuple[Any, str]:
     if error:
         raise ValueError(error)
     return result, printed
+
+
+def _short(error: Any) -> str:
+    """An error as it was said; of one without an id, and of a long one, the beginning of its text alone."""
+    if isinstance(error, Message) and error.id and len(json.dumps(error.as_data())) <= MOST_OF_A_MESSAGE:
+        return error
+    return str(error)[:SENTENCE]
 
 
 def _become_child(
@@ -209,15 +202,18 @@ def _become_child(
             prepare()
         answer["result"] = work()
     except ValueError as error:
-        answer["error"] = str(error) or "failed"
+        answer["error"] = message_of(error) or say("replay.child.failed_silently")
     except MemoryError:
         answer["starved"] = True
     except BaseException as error:
-        answer["error"] = f"failed ({type(error).__name__}: {str(error)[:300]})"
+        message, whole = message_of(error), len(str(error)) <= MOST_WORDS
+        words = message if message.id and whole else str(error)[:MOST_WORDS]
+        answer["error"] = say("replay.child.failed", exception=type(error).__name__, words=words)
     try:
         packed = wire.pack(answer | {"printed": kept.text})
     except (TypeError, ValueError, RecursionError) as error:
-        packed = wire.pack({"result": None, "error": f"gave an answer that is not plain data: {error}", "printed": ""})
+        problem = say("replay.child.no_plain_data", reason=str(error))
+        packed = wire.pack({"result": None, "error": problem, "printed": ""})
     view = memoryview(packed)
     while view:
         view = view[os.write(writer, view) :]

@@ -22,6 +22,7 @@ from typing import Any
 import triton.language as tl
 from triton.runtime.jit import JITFunction
 
+from tritontrace.messages import Message, MessageError, message_of, say
 from tritontrace.replay import layouts
 from tritontrace.replay.names import BUILTINS, DECORATORS, TRITON, ConstexprFunction, Names, names_of, refused_builtins
 from tritontrace.ttir.launching import KernelError
@@ -30,7 +31,7 @@ from tritontrace.ttir.sources import jit_function, source_of
 FIELD = "the field"  # no name that a kernel could write
 
 
-class KernelRefused(ValueError):
+class KernelRefused(MessageError, ValueError):
     """Raised for a kernel that uses something which no GPU kernel can use. The message is one sentence."""
 
 
@@ -55,26 +56,29 @@ def describe(kernel: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFu
     kernel = jit_function(kernel)
     name, source = kernel.__name__, getattr(kernel, "src", None)  # what Triton compiles
     if kernel in callers:
-        raise KernelRefused(f"{name} calls itself: kernels cannot recurse")
+        raise KernelRefused(say("replay.kernel.recursive", kernel=name))
     package = re.search(r"(?:site|dist)-packages[/\\](\w+)", kernel.fn.__code__.co_filename)
     if package and package[1] not in HOSTS:
-        raise KernelRefused(f"{name} comes from the package {package[1]}: write a kernel of your own")
+        raise KernelRefused(say("replay.kernel.package", kernel=name, package=package[1]))
     if not isinstance(source, str):
-        raise KernelRefused(f"the source of {name} cannot be read: define it in a cell with `def`")
+        raise KernelRefused(say("replay.kernel.no_source", kernel=name))
 
     names, first = names_of(is_gluon(kernel)), source_of(kernel).shown_from
 
     def described(what: str, line: int, value: Any) -> dict[str, Any]:
         found = _described(value, names, table, (*callers, kernel))
         if found is None:
-            raise KernelRefused(f"{name}, line {line}: `{what}` is {_in_words(value)}: {_instead_of(value, names)}")
+            facts = {"kernel": name, "line": line, "name": what}
+            raise KernelRefused(
+                say("replay.kernel.no_value", **facts, value=_in_words(value), instead=_instead_of(value, names))
+            )
         return found
 
     (own, used), scope = _names_in(source, name, first), kernel.get_capture_scope()
     for what, line in used.items():
         if what not in scope and what not in BUILTINS:
             near = _near(what, own | BUILTINS)
-            raise KernelRefused(f"{name}, line {line}: `{what}` does not exist inside a kernel{near}")
+            raise KernelRefused(say("replay.kernel.unknown", kernel=name, line=line, name=what, near=near))
     entry = {
         "name": name,
         "source": source,
@@ -89,17 +93,17 @@ def describe(kernel: Any, table: dict[str, dict[str, Any]], callers: tuple[JITFu
     key = key_of(entry)
     first_key, before = vars(kernel).setdefault("described", (key, entry["names"]))
     if first_key != key:
-        raise KernelRefused(f"{name} uses {_changed(before, entry['names'])}")
+        raise KernelRefused(_changed(name, before, entry["names"]))
     table[key] = entry
     return key
 
 
-def _changed(before: dict[str, Any], now: dict[str, Any]) -> str:
+def _changed(kernel: str, before: dict[str, Any], now: dict[str, Any]) -> Message:
     """Say what a kernel uses that was changed after its first launch. before, now: what its names stand for."""
     for name, value in now.items():
         if value.keys() & {"value", "constexpr"} and before.get(name, value) != value:
-            return f"`{name}`, which was changed after the first launch, and Triton refuses the next one: pass it as an argument"
-    return "what was changed after its first launch, and a GPU runs the first: define it again"
+            return say("replay.kernel.constant_changed", kernel=kernel, name=name)
+    return say("replay.kernel.changed", kernel=kernel)
 
 
 def with_helpers(keys: Iterable[str], table: Mapping[str, dict[str, Any]]) -> set[str]:
@@ -161,31 +165,24 @@ def _described(
     return {"kernel": describe(value, table, callers)} if isinstance(value, JITFunction) else None
 
 
-def _in_words(value: Any) -> str:
+def _in_words(value: Any) -> Message:
     """Say what a value is that no kernel may use."""
     if isinstance(value, tl.constexpr):
-        return f"a constexpr that holds {_in_words(value.value)}"
+        return say("replay.kind.constexpr", value=_in_words(value.value))
     if isinstance(value, ConstexprFunction):
-        return "a constexpr function"
-    kind = type(value).__name__
-    return f"a {kind}" if type(value).__module__ == "builtins" else f"an object of the class {kind}"
+        return say("replay.kind.constexpr_function")
+    kind = "builtin" if type(value).__module__ == "builtins" else "object"
+    return say(f"replay.kind.{kind}", type=type(value).__name__)
 
 
-def _instead_of(value: Any, names: Names) -> str:
+def _instead_of(value: Any, names: Names) -> Message:
+    decorator = DECORATORS[names.language]
     if isinstance(value, ConstexprFunction):
-        instead = f"Write it with `{DECORATORS[names.language]}`, or compute the number outside"
-        return f"its Python would run in the compiler, and nothing here runs it. {instead}"
+        return say("replay.instead.constexpr_function", decorator=decorator)
     if getattr(value, "__triton_aggregate__", False):
-        return (
-            "keep what an @aggregate class holds in variables of their own, and pass them to other kernels one by one"
-        )
-    if names.language == "Gluon":
-        question = ". Is `@gluon.jit` missing above it?" if inspect.isfunction(value) else ""
-        return (
-            f"inside a kernel only Gluon's language, other kernels and gl.constexpr numbers and layouts exist{question}"
-        )
-    question = ". Is `@triton.jit` missing above it?" if inspect.isfunction(value) else ""
-    return f"inside a kernel only triton.language, other kernels and tl.constexpr numbers exist{question}"
+        return say("replay.instead.aggregate")
+    question = say("replay.instead.question", decorator=decorator) if inspect.isfunction(value) else ""
+    return say(f"replay.instead.{names.language.lower()}", question=question)
 
 
 # ----------------------------------------------------------------------------------------------- what a kernel says
@@ -199,22 +196,20 @@ def _definition(source: str, name: str, first: int) -> ast.FunctionDef:
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         definition = None
     if not isinstance(definition, ast.FunctionDef):
-        raise KernelRefused(f"the source of {name} is not one Python function")
+        raise KernelRefused(say("replay.kernel.no_function", kernel=name))
     ast.increment_lineno(definition, first - 1)
     parameters = definition.args
     if parameters.vararg or parameters.kwarg or parameters.kwonlyargs or parameters.posonlyargs:
-        raise KernelRefused(
-            f"{name}, line {first}: a kernel's parameters are plain: without *args, **kwargs, `*` or `/`"
-        )
+        raise KernelRefused(say("replay.kernel.parameters", kernel=name, line=first))
     definition.decorator_list, definition.returns, parameters.defaults = [], None, []
     for parameter in parameters.args:
         parameter.annotation = None
     for node in ast.walk(definition):
         # though a kernel may bind it: Triton finds its own where that is in a branch not taken
         if isinstance(node, ast.Name) and node.id in refused_builtins():
-            raise KernelRefused(f"{name}, line {node.lineno}: `{node.id}` is not what kernels may use here")
+            raise KernelRefused(say("replay.kernel.builtin", kernel=name, line=node.lineno, name=node.id))
         if isinstance(node, (ast.FunctionDef, ast.Lambda)) and node is not definition:
-            raise KernelRefused(f"{name}, line {node.lineno}: a function is not defined inside a kernel, but beside it")
+            raise KernelRefused(say("replay.kernel.function_inside", kernel=name, line=node.lineno))
     return definition
 
 
@@ -240,18 +235,18 @@ class _Attributes(ast.NodeTransformer):
         if path := self._module(node.value):
             public = self.names.public[path]
             if node.attr not in public:
-                said = _lacks(f"`{_short(path)}`", node.attr, public)
-                raise KernelRefused(f"{self.kernel}, line {node.lineno}: {said}")
+                raise self._refused(node, _lacks(f"`{_short(path)}`", node.attr, public))
             return node
         node.value = self.visit(node.value)
         if node.attr in self.names.attributes:
             return node
         if node.attr.startswith("_") or not isinstance(node.ctx, ast.Load):
-            raise KernelRefused(
-                f"{self.kernel}, line {node.lineno}: {_lacks(UNKNOWN, node.attr, self.names.attributes)}"
-            )
+            raise self._refused(node, _lacks(UNKNOWN, node.attr, self.names.attributes))
         asked = ast.Call(ast.Name(FIELD, ast.Load()), [node.value, ast.Constant(node.attr)], [])
         return ast.fix_missing_locations(ast.copy_location(asked, node))
+
+    def _refused(self, node: ast.Attribute, lack: Message) -> KernelRefused:
+        return KernelRefused(say("replay.kernel.lacks", kernel=self.kernel, line=node.lineno, lack=lack))
 
     def _module(self, node: ast.expr) -> str:
         """The path of the module that an expression names; "" if it names none."""
@@ -280,17 +275,17 @@ def _field(value: Any, name: tl.constexpr, _semantic: Any = None) -> Any:
     raise AttributeError(_lacks(_of_the_kind(value), field, () if isinstance(value, str) else TRITON.attributes))
 
 
-UNKNOWN = "what stands before the dot"
+UNKNOWN = say("replay.kind.unknown")
 
 
-def _of_the_kind(value: Any) -> str:
+def _of_the_kind(value: Any) -> Message:
     """Say what a value is in a kernel."""
     if isinstance(value, (str, int, float)):
-        return "a text" if isinstance(value, str) else "a number"
+        return say("replay.kind.text") if isinstance(value, str) else say("replay.kind.number")
     kind = getattr(value, "type", None)
     if not isinstance(kind, tl.dtype):
         return UNKNOWN
-    return "a block" if kind.is_block() else "a pointer" if kind.is_ptr() else "a number"
+    return say(f"replay.kind.{'block' if kind.is_block() else 'pointer' if kind.is_ptr() else 'number'}")
 
 
 CLOSE = 0.7  # `core` is not near `store`
@@ -300,22 +295,22 @@ INSTEAD = {  # of names that Python or its modules have: what a kernel can say
     "sum": "tl.sum",
     "inf": "float('inf')",
     "nan": "float('nan')",
-    "math": "the functions of tl, such as tl.sqrt, or the number itself",
-    "np": "tl, or the number itself",
+    "math": say("replay.instead.math"),
+    "np": say("replay.instead.numpy"),
     "torch": "tl",
 }
 
 
-def _lacks(what: str, name: str, known: Iterable[str]) -> str:
-    return f"{what} has no public `{name}`{_near(name, known)}"
+def _lacks(what: str, name: str, known: Iterable[str]) -> Message:
+    return say("replay.kernel.lack", of=what, name=name, near=_near(name, known))
 
 
 def _near(name: str, known: Iterable[str]) -> str:
     """A question, if a name looks like one of the known ones, misspelt; what to write, if it is known from elsewhere."""
     if name in INSTEAD:
-        return f" (write {INSTEAD[name]})"
+        return say("replay.kernel.write", instead=INSTEAD[name])
     near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=CLOSE)
-    return f" (did you mean `{near[0]}`?)" if near else ""
+    return say("replay.kernel.near", near=near[0]) if near else ""
 
 
 # ----------------------------------------------------------------------------------------------- from data to a kernel
@@ -339,8 +334,8 @@ class Rebuilt(JITFunction):
             for parameter in self.params:
                 value = arguments.get(parameter.name)
                 if parameter.is_constexpr and not _is_constant(value):
-                    kind = f"`{parameter.name}` is a tl.constexpr, and got a {type(value).__name__}"
-                    raise KernelError(f"kernel `{self.__name__}` was launched with the wrong arguments: {kind}.")
+                    kind = say("launch.argument.no_constant", name=parameter.name, type=type(value).__name__)
+                    raise KernelError(say("launch.arguments.wrong", kernel=self.__name__, reason=kind))
             return self.run(**arguments, grid=grid, warmup=False)
 
         return launch
@@ -372,11 +367,9 @@ def rebuild(table: dict[str, dict[str, Any]]) -> dict[str, JITFunction]:
     except KernelRefused:
         raise
     except RecursionError:
-        raise KernelRefused(
-            "a kernel nests too deeply: an expression of too many terms, or too many helpers that call one another"
-        ) from None
+        raise KernelRefused(say("replay.kernel.too_deep")) from None
     except Exception as error:  # a table of another shape
-        raise KernelRefused(f"a kernel of the log cannot be rebuilt ({type(error).__name__})") from None
+        raise KernelRefused(say("replay.kernel.not_rebuilt", exception=type(error).__name__)) from None
 
 
 # trap: the cache's key is the whole table, all that can change a kernel: who forges a log gets the kernels of that very log
@@ -391,7 +384,7 @@ def _rebuild(content: str) -> dict[str, JITFunction]:
         if key not in built:
             entry = table.get(key)
             if not isinstance(entry, dict) or key in ancestors:
-                raise KernelRefused("a kernel calls one that is not in the log, or itself")
+                raise KernelRefused(say("replay.kernel.not_in_the_log"))
             built[key] = _rebuilt(key, entry, lambda k: build(k, (*ancestors, key)))
         return built[key]
 
@@ -406,7 +399,7 @@ def _rebuilt(key: str, entry: dict[str, Any], build: Callable[[str], JITFunction
     first = line if type(line) is int and 1 <= line <= MOST_LINES else 1
     definition = _definition(source, name, first)
     if definition.name != name:
-        raise KernelRefused(f"the source of {name} defines {definition.name}")
+        raise KernelRefused(say("replay.kernel.other_name", kernel=name, name=definition.name))
     modules = {what: value["module"] for what, value in entry["names"].items() if "module" in value}
     gluon = entry.get("gluon") is True
     names = names_of(gluon)
@@ -447,11 +440,11 @@ def _resolve(kernel: str, names: Names, described: dict[str, Any], build: Callab
             try:
                 return layouts.rebuilt(data)
             except ValueError as error:
-                raise KernelRefused(f"{kernel}: {error}") from None
+                raise KernelRefused(say("replay.kernel.layout", kernel=kernel, problem=message_of(error))) from None
         case {"kernel": str(key)}:
             return build(key)
         case {"object": str(path)}:
             module, _, name = path.rpartition(".")
             if name in names.public.get(module, ()):
                 return getattr(names.modules[module], name)
-    raise KernelRefused(f"{kernel} names something that is not part of the language")
+    raise KernelRefused(say("replay.kernel.no_language", kernel=kernel))

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import triton.language as tl
 
+from tritontrace.messages import Message, say
+
 # trap: a layout of Gluon's is its class and its numbers, and a derived class is refused: the compiler calls a layout's
 # methods in the trusted process
 
@@ -78,8 +80,8 @@ def rebuilt(data: Any) -> Any:
     """The layout that `described` wrote down. Raises ValueError, with a sentence, if it is none."""
     match data:
         case {"kind": str(kind), "fields": dict(fields)} if kind in classes().layouts:
-            return _made(classes().layouts[kind], fields, f"a {kind}")
-    raise ValueError("this is none of Gluon's layouts")
+            return _made(classes().layouts[kind], fields, say("replay.layout.kind", type=kind))
+    raise ValueError(say("replay.layout.unknown"))
 
 
 def fields_of(descriptor: Any) -> dict[str, Any] | None:
@@ -92,8 +94,8 @@ def descriptor(base: Any, fields: dict[str, Any]) -> Any:
     """The tensor descriptor of which `fields_of` wrote this down. Raises ValueError, with a sentence, if Gluon refuses it."""
     kind = classes().descriptor
     if kind is None:
-        raise ValueError("this Triton has no Gluon")
-    return _made(kind, fields, "a tensor descriptor", base=base)
+        raise ValueError(say("replay.layout.no_gluon"))
+    return _made(kind, fields, say("replay.layout.descriptor"), base=base)
 
 
 def _plain(value: Any) -> Any:
@@ -110,14 +112,15 @@ def _is_word(value: Any) -> bool:
     return type(value) is str and value in WORDS
 
 
-def _made(kind: type, fields: dict[str, Any], called: str, **more: Any) -> Any:
+def _made(kind: type, fields: dict[str, Any], called: Message, **more: Any) -> Any:
     wanted = {field.name for field in dataclasses.fields(kind)} - more.keys()
     if fields.keys() != wanted:
-        raise ValueError(f"these are not the fields of {called}")
+        raise ValueError(say("replay.layout.fields", kind=called))
     try:
         return kind(**{name: _value(value) for name, value in fields.items()}, **more)
     except (AssertionError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise ValueError(f"this is not how {called} is made ({error or 'Gluon checks its numbers'})") from None
+        reason = str(error) or say("replay.layout.no_reason")
+        raise ValueError(say("replay.layout.not_made", kind=called, reason=reason)) from None
 
 
 def _value(value: Any) -> Any:

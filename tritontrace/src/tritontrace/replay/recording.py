@@ -42,6 +42,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tritontrace.compiled import OPTIONS
 from tritontrace.compiled.warmed import LaunchResult
+from tritontrace.messages import Message, MessageError, message_of, say
 from tritontrace.replay import kernels, layouts
 from tritontrace.replay.replaying import FILLS
 from tritontrace.replay.wire import layout, storage_bytes, to_tree
@@ -63,13 +64,10 @@ LIBRARY = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdli
 # folders, as file names of code have them
 NOT_THE_AUTHORS = "/site-packages/", "/dist-packages/", TRITON_FOLDER, *LIBRARY, "<frozen "
 TORCHS_OWN = {name.partition("::")[0] for name in torch.library._defs}  # libraries that torch itself makes in Python
-NOT_OWN = (
-    "a tensor that was neither passed to the function nor made by torch inside it, in the thread that calls it: allocate there what it "
-    "needs"
-)
+NOT_OWN = say("replay.value.not_own")
 
 
-class RecordError(ValueError):
+class RecordError(MessageError, ValueError):
     """Raised where the function did something that no log can hold. The message is one sentence."""
 
 
@@ -163,12 +161,12 @@ class Recorder(Mode):
         try:
             bound = parameters.bind(*args, **{k: v for k, v in kwargs.items() if k not in extra})
         except TypeError as error:
-            raise RecordError(f"the launch of {kernel.__name__} does not fit its parameters: {error}") from None
+            raise RecordError(say("replay.record.parameters", kernel=kernel.__name__, reason=str(error))) from None
         bound.apply_defaults()
         try:
             grid = grid_of(kernel.__name__, grid, dict(bound.arguments))
         except KernelError as error:
-            raise RecordError(str(error)) from None
+            raise RecordError(error.message) from None
         for name, value in bound.arguments.items():
             for _, tensor in tensors_in(name, value):
                 self._keep(tensor)
@@ -187,8 +185,7 @@ class Recorder(Mode):
     def _argument(self, kernel: Any, name: str, value: Any) -> Any:
         """An argument of a launch as it stands in a log."""
         if inspect.isfunction(value):
-            passed = f"a Python function, which it passes to `{kernel.__name__}` as `{name}`"
-            return {"unsupported": f"{passed}: a kernel takes tensors, numbers and other kernels"}
+            return {"unsupported": say("replay.value.function", kernel=kernel.__name__, name=name)}
         return self.encode(value)
 
     def _hooks(self, how: Tuning) -> list[dict[str, Any]]:
@@ -227,7 +224,7 @@ class Recorder(Mode):
 
     def _write(self, event: dict[str, Any]) -> None:
         if len(self.events) >= MAX_EVENTS:
-            raise RecordError(f"more than {MAX_EVENTS} torch operations and launches in one call: do more in each")
+            raise RecordError(say("replay.record.too_many", most=MAX_EVENTS))
         self.events.append(event)
 
     def encode(self, value: Any) -> Any:
@@ -274,7 +271,7 @@ class Recorder(Mode):
             return self.encode(value.item())  # numpy scalars are numbers
         if (inspect.ismethod(value) or inspect.isbuiltin(value)) and isinstance(value.__self__, torch.Tensor):
             example = f"x.{value.__name__}({_first_axis(value.__name__)})"
-            return {"unsupported": f"the method `{value.__name__}` without calling it; write brackets, as in {example}"}
+            return {"unsupported": say("replay.value.method", method=value.__name__, example=example)}
         return {"unsupported": f"a {type(value).__module__}.{type(value).__name__}".replace("builtins.", "")}
 
 
@@ -286,7 +283,7 @@ def _assert_statically(kernel: Any, arguments: dict[str, Any], options: dict[str
             try:
                 front_of(kernel, arguments, options)
             except Exception as error:  # of the front end, which has many kinds
-                refused = uncompilable(str(error), kernel.__name__, error)
+                refused = uncompilable(message_of(error), kernel.__name__, error)
                 if isinstance(refused, AssertionRefused):
                     raise refused from None
 
@@ -298,10 +295,7 @@ def _implementation(function: torch._ops.OpOverload) -> Callable[..., Any] | Non
         backends = definition._backend_fns
         return backends.get("cuda") or backends.get(None) or definition._init_fn
     if function._schema.name in torch.library._defs and function.namespace not in TORCHS_OWN:
-        raise RecordError(
-            f"calls `{function._schema.name}`, which torch.library.Library made of a Python function, and whose launches do not show: "
-            "call that function itself, or make it an operation with torch.library.custom_op or triton_op"
-        )
+        raise RecordError(say("replay.record.library", operation=function._schema.name))
     return None
 
 
@@ -388,12 +382,10 @@ def _recorded(
             if traced:
                 call["traced"] = True  # what a function finds out so is not what it computes
             if traced and not any("launch" in event for event in recorder.events):
-                raise RecordError(
-                    "a `with trace()` inside the function keeps its launches from the recorder: take it out"
-                )
+                raise RecordError(say("replay.record.traced"))
             call["result"] = recorder.encode(None if isinstance(result, LaunchResult) else result)
         except (RecordError, kernels.KernelRefused, KernelError) as error:
-            call["error"], call["cause"] = str(error), to_tree(Cause("refused", details={"message": str(error)}))
+            call["error"], call["cause"] = error.message, to_tree(Cause("refused", details={"message": str(error)}))
         except BaseException as error:  # SystemExit and KeyboardInterrupt of the author's are the author's
             call["error"], call["cause"] = describe_exception(error), to_tree(_cause_of(error))
             call["unread"] = unread(error)
@@ -419,7 +411,7 @@ def _fresh(value: Any) -> Any:
 
 
 # what a function uses by other names than that of the module which is taken away
-SHOWN = {"torch.autograd.graph": "autograd (torch.autograd.grad or .backward())"}
+SHOWN = {"torch.autograd.graph": say("replay.record.autograd")}
 
 # what does a module's work below it, in C++, where nothing can be broken: seen at the operations of torch that it causes
 BELOW: dict[str, Callable[[str], bool]] = {
@@ -430,8 +422,8 @@ BELOW: dict[str, Callable[[str], bool]] = {
 _taken: set[str] = set()
 
 
-def _by_hand(module: str) -> str:
-    return f"uses {SHOWN.get(module, module)}, which does what is to be written by hand"
+def _by_hand(module: str) -> Message:
+    return say("replay.record.by_hand", what=SHOWN.get(module, module))
 
 
 def take_away(module: str) -> None:
@@ -538,7 +530,7 @@ def _words_of(error: BaseException) -> str:
     return " ".join(str(error).split())[:300]
 
 
-def describe_exception(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> Message:
     """Describe an error in one sentence, with the line of the author's code nearest to it.
 
     >>> try:
@@ -547,49 +539,48 @@ def describe_exception(error: BaseException) -> str:
     ...     print(describe_exception(error))
     raised KeyError: 'x', in line 2: `{}["x"]`
     """
-    own, where = _own_frames(error), ""
-    if own:
-        function = "" if own[-1].name == "<module>" else f" of its {_place(own[-1].filename)}, in `{own[-1].name}`"
-        where = f", in line {own[-1].lineno}{function}" + (f": `{code_of(own[-1].line)}`" if own[-1].line else "")
-    message = _words_of(error)
-    advice = _advice(error, message, own[-1].line or "" if own else "", entered=bool(own))
-    return (
-        f"raised {type(error).__name__}"
-        + (f": {message}" if message else "")
-        + where
-        + (f". {advice}" if advice else "")
-    )
+    *_, last = [None, *_own_frames(error)]
+    words = _words_of(error)
+    facts = {
+        "exception": type(error).__name__,
+        "where": _where(last) if last else "",
+        "advice": _advice(error, words, last.line or "" if last else "", entered=last is not None),
+    }
+    return say("replay.raised.error_with", words=words, **facts) if words else say("replay.raised.error", **facts)
+
+
+def _where(frame: traceback.FrameSummary) -> Message:
+    place = "of_a_cell" if in_a_cell(frame.filename) else "of_a_file"  # in which lines are counted
+    function = "" if frame.name == "<module>" else say(f"replay.raised.{place}", function=frame.name)
+    code = say("replay.raised.code", code=code_of(frame.line)) if frame.line else ""
+    return say("replay.raised.line", line=frame.lineno, function=function, code=code)
 
 
 def _first_axis(method: str) -> str:
     return "0" if method in ("stride", "size") else ""
 
 
-def _place(filename: str) -> str:
-    """The word for the place that a line number counts in: "cell" or "file"."""
-    return "cell" if in_a_cell(filename) else "file"
-
-
 def _advice(error: BaseException, message: str, line: str, entered: bool) -> str:
     """Say what Python's words do not tell a newcomer. line: the author's line; entered: the error came from within
     their function."""
     if type(error) is NameError and error.name:
-        return f"No cell that was run defines `{error.name}`: run the one that does first, or is it misspelt?"
+        return say("replay.raised.undefined", name=error.name)
     if message.startswith("'function' object is not subscriptable"):
-        return "Is `@triton.jit` missing above the kernel?"
+        return say("replay.raised.no_kernel")
     if method := re.search(r"\.(stride|size|numel|dim)\[", line):
-        return f"`{method[1]}` is a method: call it with round brackets, as in x.{method[1]}({_first_axis(method[1])})."
+        example = f"x.{method[1]}({_first_axis(method[1])})"
+        return say("replay.raised.method", method=method[1], example=example)
     if "torch.Size" in message or message.startswith("can only concatenate tuple"):
-        return "A shape holds a number for each axis: take one of them, as in x.shape[0]."
+        return say("replay.raised.shape")
     if (called := re.search(r"\btl\.(\w+)\(", line)) and "outside of the scope of a kernel" in message:
-        here = f"; here, write triton.{called[1]}" if hasattr(triton, called[1]) else ""
-        return f"`tl.{called[1]}` works inside kernels alone{here}."
+        there = "outside_write" if hasattr(triton, called[1]) else "outside"
+        return say(f"replay.raised.{there}", function=called[1])
     if message.startswith("Cannot call @triton.jit'd outside of the scope of a kernel"):
-        return "A kernel is launched with its grid in square brackets: kernel[(programs,)](...)."
+        return say("replay.raised.no_grid")
     if message.startswith("Boolean value of Tensor with more than one value"):
-        return "An `if` cannot look at each element of a tensor: torch.where chooses for each."
+        return say("replay.raised.truth")
     if re.search(r"got an unexpected keyword argument|missing \d+ required positional", message) and not entered:
-        return "Arguments are passed by name here: keep the names of the parameters as they were given."
+        return say("replay.raised.names")
     return ""
 
 
@@ -608,7 +599,8 @@ def load(cells: Sequence[tuple[str, str]], entry: str, *, on_the_cpu: bool = Tru
             try:
                 exec(compile(source, name, "exec", dont_inherit=True), scope)
             except BaseException as error:
-                raise ValueError(f"{name.strip('<>')} {describe_exception(error)}") from None
+                problem = describe_exception(error)
+                raise ValueError(say("replay.record.cell", cell=name.strip("<>"), problem=problem)) from None
     if entry not in scope:
-        raise ValueError(f"no cell defines `{entry}`")
+        raise ValueError(say("replay.record.no_entry", name=entry))
     return scope[entry]

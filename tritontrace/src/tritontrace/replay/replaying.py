@@ -18,7 +18,7 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tritontrace.compiled import OPTIONS, compile_all, fits
-from tritontrace.messages import say
+from tritontrace.messages import Message, MessageError, message_of, say
 from tritontrace.replay import kernels, layouts
 from tritontrace.replay.names import DECORATORS
 from tritontrace.replay.wire import DTYPES, WireError, storage_bytes, view
@@ -50,21 +50,20 @@ ALLOCATIONS = frozenset(
         "new_full",
     ]
 )
-IN_WORDS = {"_to_copy": "a cast (.to, .float, .half)", "clone": "a copy (.clone or .contiguous)"}
-IN_WORDS |= dict.fromkeys(("mm", "bmm", "addmm", "baddbmm"), "a product of matrices (@, torch.matmul)")
-IN_WORDS |= {"mul": "a product (*, torch.mul)", "add": "a sum (+, torch.add)", "sum": "a sum of elements (.sum)"}
-IN_WORDS |= {"lift_fresh": "a tensor made of values from outside (torch.tensor, torch.from_numpy)"}
-IN_WORDS |= {
-    "copy_": "a copy into another tensor (.copy_)",
-    "_softmax_backward_data": "a step of autograd's backward pass",
-}
-IN_WORDS |= dict.fromkeys(
-    ("_safe_softmax", "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_attention_math"),
-    "attention as torch has it (scaled_dot_product_attention)",
-)
-IN_WORDS |= {
-    "_local_scalar_dense": "reading a tensor's value on the host (.item(), or an `if` on a tensor, where torch.where would "
-    "choose for each element)"
+IN_WORDS: dict[str, str] = {  # torch's operations by their aten names, as authors know them
+    "_to_copy": say("replay.operation.to_copy"),
+    "clone": say("replay.operation.clone"),
+    "copy_": say("replay.operation.copy"),
+    **dict.fromkeys(("mm", "bmm", "addmm", "baddbmm"), say("replay.operation.matmul")),
+    "mul": say("replay.operation.mul"),
+    "add": say("replay.operation.add"),
+    "sum": say("replay.operation.sum"),
+    "lift_fresh": say("replay.operation.lift"),
+    "_softmax_backward_data": say("replay.operation.softmax_backward"),
+    "_safe_softmax": say("replay.operation.attention"),
+    "_scaled_dot_product_flash_attention_for_cpu": say("replay.operation.attention"),
+    "_scaled_dot_product_attention_math": say("replay.operation.attention"),
+    "_local_scalar_dense": say("replay.operation.item"),
 }
 FILLS = ("aten.zero_.default", "aten.fill_.Scalar")  # of what is not an input: torch.zeros in two steps
 
@@ -93,7 +92,7 @@ MAX_BYTES = 4 << 30
 MOST_LETTERS = 200  # of a configuration in words
 
 
-class Refused(ValueError):
+class Refused(MessageError, ValueError):
     """Raised where the log holds something that is not allowed. The message is one sentence.
 
     operation   of torch, by its aten name, if it is one
@@ -102,7 +101,7 @@ class Refused(ValueError):
     operation = ""
 
     @classmethod
-    def of(cls, operation: str, sentence: str) -> Refused:
+    def of(cls, operation: str, sentence: Message) -> Refused:
         error = cls(sentence)
         error.operation = operation
         return error
@@ -115,7 +114,7 @@ class Refused(ValueError):
 class ReturnsInput(Refused):
     """Raised where the function returns an input of its own, or a view of it. result: what that is, for whoever explains it."""
 
-    def __init__(self, sentence: str, result: Any) -> None:
+    def __init__(self, sentence: Message, result: Any) -> None:
         super().__init__(sentence)
         self.result = result
 
@@ -140,7 +139,7 @@ class Halves:
 
     def begin_backward(self, outputs: Mapping[str, str], storages: Mapping[str, torch.UntypedStorage]) -> None:
         if self.saved is not None:
-            raise Refused("the log begins two backward halves")
+            raise Refused(say("replay.log.two_halves"))
         self.saved = {}
         self._before = {i: _contents(s) if i in outputs else b"" for i, s in storages.items()}
 
@@ -150,7 +149,7 @@ class Halves:
             return
         is_gradient = ":" in identity and name.partition("[")[0] == "dy"
         if is_gradient and self.two and self.saved is None:
-            raise Refused("the gradient `dy` is used before the backward half begins")
+            raise Refused(say("replay.log.early_gradient"))
         if self.saved is not None and identity in self._before and not is_gradient:
             self.saved.setdefault(identity, Saved(name, nbytes, list(layout.get("size", []))))
 
@@ -195,10 +194,10 @@ class Tape:
         try:
             self.kernels = kernels.rebuild(log["kernels"])
         except kernels.KernelRefused as refusal:
-            raise Refused(str(refusal)) from None
+            raise Refused(refusal.message) from None
         # keys tell what was traced and what is compiled
         if any(key != kernels.key_of(entry) for key, entry in log["kernels"].items()):
-            raise Refused("a kernel of the log has the key of another")
+            raise Refused(say("replay.log.other_key"))
 
     def bind(self, call: int, arguments: Mapping[str, Any]) -> None:
         """Give the arguments of a call their storages."""
@@ -233,8 +232,7 @@ class Tape:
         inputs = [identity.partition(":")[2] for identity in self.outputs if ":" in identity]
         result = self.decode(entry["result"])
         if inputs:
-            sentence = f"the function returns its input `{inputs[0]}`, or a view of it, not a result of its own"
-            raise ReturnsInput(sentence, result)
+            raise ReturnsInput(say("replay.log.input_returned", tensor=inputs[0]), result)
         return result
 
     def overwrite(self, call: int) -> None:
@@ -250,12 +248,12 @@ class Tape:
         if "launch" in event:
             kernel = self.kernels.get(event["launch"])
             if kernel is None:
-                raise Refused("the log launches a kernel that it does not hold")
+                raise Refused(say("replay.log.no_kernel"))
             self._speaks(kernel)
             arguments = {name: self.decode(value) for name, value in event["arguments"].items()}
             options = {name: self.decode(value) for name, value in event["options"].items()}
             if not options.keys() <= set(OPTIONS):
-                raise Refused(f"the log launches a kernel with the options {sorted(options)}")
+                raise Refused(say("replay.log.options", options=str(sorted(options))))
             self.launched.append((event["launch"], arguments, "tuned" in event))
             self.keys.append(event["launch"])
             if all(event["grid"]):
@@ -269,7 +267,7 @@ class Tape:
         name, operation = self.operation(event)
         wanted = sum(math.prod(spec["size"]) * DTYPES[spec["dtype"]].itemsize for spec in event["out"])
         if wanted > MAX_BYTES:
-            raise Refused(f"the function allocates {wanted / 2**30:.1f} GiB at once; {MAX_BYTES >> 30} are allowed")
+            raise Refused(say("replay.log.too_large", gib=wanted / 2**30, most=MAX_BYTES >> 30))
         args, named = [self.decode(a) for a in event["args"]], {k: self.decode(v) for k, v in event["kwargs"].items()}
         results = operation(*args, **named)
         if name not in ALLOCATIONS:
@@ -280,7 +278,7 @@ class Tape:
             identity = spec["tensor"]
             if identity not in self.storages:
                 if tensor.untyped_storage()._cdata in self.held:
-                    raise Refused("the log gives one tensor two names")
+                    raise Refused(say("replay.log.two_names"))
                 self._hold(identity, tensor.untyped_storage())
                 self.allocated[identity] = tensor.untyped_storage().nbytes()
                 if "empty" in name and self.device.type == "cpu":
@@ -295,10 +293,9 @@ class Tape:
         """Raise Refused for a kernel in another language than `language`."""
         spoken = "Gluon" if kernels.is_gluon(kernel) else "Triton"
         if self.language not in ("", spoken):
-            raise Refused(
-                f"{kernel.__name__} is a kernel in {spoken} ({DECORATORS[spoken]}), and one in {self.language} is asked for: "
-                f"write it with {DECORATORS[self.language]}"
-            )
+            facts = {"kernel": kernel.__name__, "language": spoken, "decorator": DECORATORS[spoken]}
+            facts |= {"asked": self.language, "instead": DECORATORS[self.language]}
+            raise Refused(say("replay.log.language", **facts))
 
     def _tuning(self, how: Any, arguments: Mapping[str, Any]) -> Tuning | None:
         """The tuner's work between two runs of a launch, as the log tells it."""
@@ -313,7 +310,7 @@ class Tape:
             }:
                 for name in (*zeroed, *restored):
                     if not isinstance(arguments.get(name), torch.Tensor):
-                        raise Refused(f"an autotuned kernel is to reset `{name}`, which is no tensor of its parameters")
+                        raise Refused(say("replay.log.reset", tensor=name))
             case _:
                 raise WireError("this is not how a launch is tuned")
 
@@ -332,21 +329,23 @@ class Tape:
         own = [a for a in event["args"][:1] if isinstance(a, dict) and ":" not in a.get("tensor", ":")]
         fills = event["op"] in FILLS and own
         if namespace != "aten" or not (name in ALLOCATIONS | self.allows or fills):
-            sentence = f"inside this function torch may only {self._may()}; it also uses {IN_WORDS.get(name, name)}"
-            raise Refused.of(name, sentence)
+            raise Refused.of(name, self._may_not(name))
         operation = getattr(getattr(torch.ops.aten, name), overload, None)
         if not isinstance(operation, torch._ops.OpOverload):
-            raise Refused(f"there is no torch operation {event['op']}")
+            raise Refused(say("replay.log.no_operation", operation=event["op"]))
         if operation._schema.is_mutable and name in ALLOCATIONS:
-            raise Refused(
-                f"inside this function torch may only allocate and make views; it also uses {name} with `out`"
-            )
+            raise Refused(say("replay.log.into", operation=name))
         return name, operation
 
-    def _may(self) -> str:
-        named = [IN_WORDS.get(name, name) for name in sorted(self.allows)]
-        few = " or ".join(named) if len(named) < 4 else "the operations that are allowed by name"
-        return f"allocate, make views and use {few}" if named else "allocate and make views"
+    def _may_not(self, name: str) -> Message:
+        """Say what this function may ask of torch, and that it asks for an operation besides."""
+        what = IN_WORDS.get(name, name)
+        if len(self.allows) > 3:
+            return say("replay.log.allows_many", what=what)
+        if self.allows:
+            allowed = [IN_WORDS.get(each, each) for each in sorted(self.allows)]
+            return say("replay.log.allows", allowed=allowed, what=what)
+        return say("replay.log.allocates", what=what)
 
     def decode(self, value: Any) -> Any:
         """A value of the log as an object of this process."""
@@ -355,7 +354,7 @@ class Tape:
                 return value
             case {"tensor": str(identity)}:
                 if identity not in self.storages:
-                    raise Refused("the log uses a tensor before it exists")
+                    raise Refused(say("replay.log.early_tensor"))
                 if ":" not in identity:
                     self.used[identity] = self.storages[identity].nbytes()
                 self.halves.used(identity, self.names.get(identity, ""), self.storages[identity].nbytes(), value)
@@ -386,16 +385,14 @@ class Tape:
                 try:
                     return layouts.descriptor(self.decode(base), fields)
                 except ValueError as error:
-                    raise Refused(
-                        f"the function launches a kernel with a tensor descriptor that is none: {error}"
-                    ) from None
+                    raise Refused(say("replay.log.descriptor", problem=message_of(error))) from None
             case {"gluon layout": data}:
                 return layouts.rebuilt(data)
             case {"descriptor": base, "shape": shape, "strides": strides, "block_shape": block_shape}:
                 padding: dict[str, Any] = {"padding": "nan"} if value.get("padding") == "nan" else {}
                 return TensorDescriptor(self.decode(base), shape, strides, block_shape, **padding)
             case {"unsupported": str(what)}:
-                raise Refused(f"the function uses {what}")
+                raise Refused(say("replay.log.unsupported", what=what))
         raise WireError(f"not a value: {str(value)[:100]}")
 
 
@@ -472,23 +469,24 @@ def replay(
                 if number >= len(before) or by_tuner:
                     launched.append(ToCompile(key, front, arguments, case, by_tuner, spare=number < len(before)))
     except Refused as refusal:
-        evidence.refused, evidence.cause = str(refusal), refusal.cause
+        evidence.refused, evidence.cause = refusal.message, refusal.cause
         if isinstance(refusal, ReturnsInput):
             evidence.outputs = [_copied(refusal.result)]
     except KernelFault as fault:
         evidence.faults = [*t.faults, fault.fault] if fault.fault not in t.faults else list(t.faults)
-        evidence.error, evidence.cause = str(fault), fault.fault.cause
+        evidence.error, evidence.cause = fault.message, fault.fault.cause
     except Hazardous as found:
         evidence.hazards = found.hazards
-        evidence.error, evidence.cause = str(found), found.hazards[0].cause
+        evidence.error, evidence.cause = found.message, found.hazards[0].cause
     except KernelError as error:
         kind = "compiler" if isinstance(error, Uncompilable) else "stopped"
-        evidence.error, evidence.cause = str(error), Cause(kind, details={"message": str(error)})
+        evidence.error, evidence.cause = error.message, Cause(kind, details={"message": str(error)})
         if isinstance(error, Uncompilable):
-            evidence.compiled = [Compiled(error.kernel, "", False, f"{error}. No GPU can run this.", cases=[case])]
+            sentence = say("compiler.refusal.of_all_gpus", refusal=error.message)
+            evidence.compiled = [Compiled(error.kernel, "", False, sentence, cases=[case])]
     except Exception as error:  # a log that does not fit together, or an allocation too large
         words = str(error)[:200]
-        evidence.error = f"the recorded calls cannot be repeated ({type(error).__name__}: {words})"
+        evidence.error = say("replay.log.not_repeated", exception=type(error).__name__, words=words)
         evidence.cause = Cause("raised", details={"exception": type(error).__name__, "message": words})
     return evidence
 
@@ -624,7 +622,7 @@ def compile_every(
         found += ask([(i, key) for i, key, _ in first if (i, key) not in assumed], [gpu])
     found += ask(for_hopper, gpus[-1:])
     if len(by_answer) > 1 and any(fact.too_slow for _, _, fact in found):
-        raise ValueError(f"the kernels were not compiled together within {seconds:g} s")
+        raise ValueError(say("compiler.failure.too_slow_together", seconds=seconds))
     cases, facts = [_cases(launched) for launched in by_answer], [[] for _ in by_answer]
     for index, key, fact in found:
         # who compiles every kernel takes none on trust: one that compiles for ever could hide what does not compile at all

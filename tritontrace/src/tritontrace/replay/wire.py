@@ -50,6 +50,7 @@ MAX_STORAGES = 10_000
 MAX_TENSOR = 128 << 20  # bytes of a tensor's elements, unless they are all sent: a stride of 0 makes many of one
 MAX_TENSORS = 512 << 20  # of all tensors, beyond what was sent
 PLAIN = frozenset([type(None), bool, int, float, str])  # what travels as it is: most of a log
+_NAMES = frozenset([str])
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (
@@ -148,13 +149,15 @@ def pack(tree: Any) -> bytes:
         if type(value) in PLAIN:
             return value
         if type(value) in (list, tuple):
-            return [v if type(v) in PLAIN else encode(v) for v in value]
-        if type(value) is dict and all(type(k) is str for k in value):
+            return value if PLAIN.issuperset(map(type, value)) else [encode(v) for v in value]
+        if type(value) is dict and _NAMES.issuperset(map(type, value)):
             return {k: v if type(v) in PLAIN else encode(v) for k, v in value.items()}
         if type(value) is torch.Tensor:
             value = value.detach().cpu()
             index, _ = storages.setdefault(value.untyped_storage()._cdata, (len(storages), value.untyped_storage()))
             return {"$tensor": layout(value) | {"storage": index}}
+        if type(value) is Message:
+            return {"$message": value.as_data()}
         raise TypeError(f"{type(value).__name__} cannot travel")
 
     body = encode(tree)
@@ -215,10 +218,13 @@ def unpack(message: bytes | bytearray) -> Any:
         if depth > MAX_DEPTH:
             raise WireError("the body is nested too deeply")
         if isinstance(value, list):
-            return [v if type(v) in PLAIN else decode(v, depth + 1) for v in value]
+            plain = PLAIN.issuperset(map(type, value))
+            return value if plain else [v if type(v) in PLAIN else decode(v, depth + 1) for v in value]
         if isinstance(value, dict):
             if "$tensor" in value:
                 return tensor(value["$tensor"])
+            if "$message" in value:
+                return _message(value["$message"])
             return {k: v if type(v) in PLAIN else decode(v, depth + 1) for k, v in value.items()}
         return value
 
@@ -237,34 +243,34 @@ def to_tree(value: Any) -> Any:
     """
     if type(value) in PLAIN:
         return value
+    if isinstance(value, (list, tuple)):
+        return [*value] if PLAIN.issuperset(map(type, value)) else [to_tree(v) for v in value]
     if dataclasses.is_dataclass(value):
         return {f.name: to_tree(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, (list, tuple)):
-        return [to_tree(v) for v in value]
     if isinstance(value, dict):
         return {k: to_tree(v) for k, v in value.items()}
     if isinstance(value, Message):
-        return {"text": str(value), "id": value.id, "parameters": to_tree(value.parameters)}
+        return value.as_data()
     if isinstance(value, numbers.Integral):
         return int(value)  # counts may be numpy's
     return value
 
 
-def _message(tree: dict[str, Any]) -> Message:
-    match tree:
-        case {"text": str(text), "id": str(id), "parameters": dict(parameters)} if len(tree) == 3:
-            return Message(text, id, {name: _parameter(value) for name, value in parameters.items()})
-    raise WireError("not a message")
+def _message(tree: Any) -> Message:
+    try:
+        return Message.from_data(tree)
+    except ValueError as error:
+        raise WireError(str(error)) from None
 
 
-def _parameter(value: Any) -> Any:
-    """A parameter as it was given: it may be a message itself, or a list."""
-    if isinstance(value, list):
-        return [_parameter(each) for each in value]
-    return _message(value) if isinstance(value, dict) else value
+@functools.cache
+def _fields(cls: Any) -> dict[str, Any]:
+    """Field -> type of a dataclass: to find them evaluates strings."""
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
-_hints = functools.cache(typing.get_type_hints)  # it evaluates strings
+_origin, _arguments = functools.cache(typing.get_origin), functools.cache(typing.get_args)
 
 
 def from_tree(cls: Any, tree: Any) -> Any:
@@ -278,15 +284,16 @@ def from_tree(cls: Any, tree: Any) -> Any:
         return tree
     if cls is str and isinstance(tree, dict):
         return _message(tree)
-    origin, arguments = typing.get_origin(cls), typing.get_args(cls)
+    origin, arguments = _origin(cls), _arguments(cls)
     if isinstance(cls, type) and dataclasses.is_dataclass(cls):
-        hints = _hints(cls)
-        fields = {f.name for f in dataclasses.fields(cls)}
-        if not isinstance(tree, dict) or set(tree) != fields:
+        fields = _fields(cls)
+        if not isinstance(tree, dict) or tree.keys() != fields.keys():
             raise WireError(f"not a {cls.__name__}")
-        return cls(**{name: from_tree(hints[name], tree[name]) for name in fields})
+        return cls(**{name: from_tree(of, tree[name]) for name, of in fields.items()})
     if origin is list and isinstance(tree, list):
-        return [from_tree(arguments[0], v) for v in tree]
+        of = arguments[0]
+        plain = of is Any or (of in PLAIN and {of}.issuperset(map(type, tree)))
+        return [*tree] if plain else [from_tree(of, v) for v in tree]
     if origin is tuple and isinstance(tree, list) and len(tree) == len(arguments):
         return tuple(from_tree(t, v) for t, v in zip(arguments, tree, strict=True))
     if origin is dict and isinstance(tree, dict):

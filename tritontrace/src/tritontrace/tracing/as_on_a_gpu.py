@@ -22,6 +22,7 @@ from triton._C import libtriton
 from triton.backends.compiler import GPUTarget
 
 from tritontrace import gpu, no_triton
+from tritontrace.messages import say
 from tritontrace.ttir.launching import MOST_THREADS, WARP, KernelError
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
@@ -210,7 +211,7 @@ class CUDAGraph:
     """A class, for those who name it in a type; one that has no instances."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        raise KernelError("a CUDA graph is not captured here: call the function that it would capture.")
+        raise KernelError(say("launch.run.graph"))
 
 
 class CublasLt:
@@ -276,7 +277,7 @@ def _once(function: Callable[[], Any], *_: Any, quantiles: Any = None, **__: Any
 
 def _no_launcher(*_: Any, **__: Any) -> None:
     """Refuse to launch what triton.compile returned."""
-    raise KernelError("what triton.compile makes is machine code, and does not run here: launch the kernel itself.")
+    raise KernelError(say("launch.run.machine_code"))
 
 
 def _stream() -> Callable[..., Stream]:

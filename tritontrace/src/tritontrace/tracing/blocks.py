@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from tritontrace.messages import say
 from tritontrace.tracing import operations
 from tritontrace.ttir import elements, ir, numerics
 from tritontrace.ttir.launching import FlopKind
@@ -113,8 +114,8 @@ def gather(
         unknown = places == operations.poison(index.element)  # of a masked load without `other`
         outside = (_without_sign(places) >= source.shape[axis - 1]) & ~unknown
         if outside.any():
-            asked = f"element {places[outside][0]} of {source.shape[axis - 1]} along axis {axis - 1}"
-            raise operations.Undefined(f"tl.gather asks for {asked}; a GPU reads other memory there, or stops")
+            facts = {"element": int(places[outside][0]), "size": source.shape[axis - 1], "axis": axis - 1}
+            raise operations.Undefined(say("launch.undefined.gather", **facts))
         found = np.take_along_axis(spread(x, source.shape, programs), np.where(unknown, 0, _without_sign(places)), axis)
         return np.where(unknown, poison(source.element), found)
 
@@ -135,10 +136,8 @@ def _histogram(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:
         counted = slice(None) if mask is None else spread(mask, shape, programs).reshape(programs, -1)
         x = _without_sign(values)
         if (outside := values[counted][x[counted] >= bins]).size:
-            raise operations.Undefined(
-                f"tl.histogram has {bins} bins, for 0 to {bins - 1}, and meets {outside[0]}, which a GPU counts in any of them; mask "
-                "what is not to be counted"
-            )
+            facts = {"bins": bins, "last": bins - 1, "value": int(outside[0])}
+            raise operations.Undefined(say("launch.undefined.histogram", **facts))
         rows = np.broadcast_to(np.arange(programs)[:, None], x.shape)
         flat = np.bincount((rows * bins + x)[counted].reshape(-1), minlength=programs * bins)
         return flat.reshape(programs, bins).astype(np.int32)
@@ -175,9 +174,7 @@ def _dot(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:
 
 
 def _dot_scaled(op: ir.Operation, kinds: Sequence[ir.Type]) -> Whole:
-    raise operations.NotHere(
-        "tl.dot_scaled has no version that runs without a GPU; multiply the blocks by their scales and use tl.dot"
-    )
+    raise operations.NotHere(say("launch.lacking.dot_scaled"))
 
 
 def _in_bf16(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tritontrace.messages import say
 from tritontrace.tracing.memory import Step
 
 LINE = 128  # bytes
@@ -114,9 +115,7 @@ class Stream:
     def then(self, other: Stream) -> Stream:
         """Return this stream followed by `other`, as two launches share the L2."""
         if self.unit_bytes != other.unit_bytes:
-            raise ValueError(
-                f"Stream.then: units of {self.unit_bytes} and of {other.unit_bytes} bytes; make both with one `line`."
-            )
+            raise ValueError(say("asked.cache.units", bytes=self.unit_bytes, other=other.unit_bytes))
         pairs = zip((self.units, self.loads, self.stores), (other.units, other.loads, other.stores), strict=True)
         units, loads, stores = map(np.concatenate, pairs)
         return Stream(units, self.unit_bytes, loads, stores)
@@ -172,7 +171,7 @@ def stream(steps: Sequence[Step], at_once: int, order: np.ndarray | None = None,
 def _at_least_one(**numbers: int) -> None:
     for name, number in numbers.items():
         if number < 1:
-            raise ValueError(f"{name} is {number}; give 1 or more.")
+            raise ValueError(say("asked.cache.too_few", name=name, number=number))
 
 
 def _start_numbers(order: np.ndarray | None, programs: np.ndarray) -> np.ndarray:
@@ -184,10 +183,10 @@ def _start_numbers(order: np.ndarray | None, programs: np.ndarray) -> np.ndarray
         given = given[:, 0] * (given[:, 1].max() + 1) + given[:, 1]
     numbers, times = np.unique(given, return_counts=True)
     if times.max() > 1:
-        raise ValueError(f"order: starts program {numbers[times.argmax()]} more than once; each has one place.")
+        raise ValueError(say("asked.cache.twice", program=int(numbers[times.argmax()])))
     lacking = np.setdiff1d(programs, given)
     if lacking.size:
-        raise ValueError(f"order: lacks program {lacking[0]}, which the launch ran; each has one place.")
+        raise ValueError(say("asked.cache.lacking", program=int(lacking[0])))
     starts = np.zeros(given.max() + 1, np.int64)
     starts[given] = np.arange(given.size)
     return starts

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from tritontrace.messages import say
 from tritontrace.tracing import blocks
 from tritontrace.tracing.divergence import Registers, merged, selected, taken
 from tritontrace.tracing.program import Body, Programs, Region, Step
-from tritontrace.tracing.work import ENDLESS, MANY_TURNS, TooSlow
+from tritontrace.tracing.work import MANY_TURNS, TooSlow
 from tritontrace.ttir import ir
 from tritontrace.ttir.launching import KernelError
 
@@ -67,10 +68,7 @@ def _for(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[int
     def step(registers: Registers, programs: Programs) -> None:
         lower, upper, stride = registers[first], registers[last], registers[by]
         if (stride <= 0).any():
-            raise KernelError(
-                f"{site}: the step of this loop is {int(stride.min())}; when a step is no tl.constexpr, a GPU counts upwards alone. "
-                "Make it one, or count upwards and compute the index."
-            )
+            raise KernelError(say("launch.run.step", site=str(site), step=int(stride.min())))
         carried = [registers[i] for i in starts]
         trips = np.maximum(0, -(-(upper.astype(np.int64) - lower) // stride))
         if (trips == trips[0]).all():
@@ -116,7 +114,7 @@ def _while(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[i
         except TooSlow:
             if turn < MANY_TURNS:
                 raise
-            raise TooSlow(f"{site}: too much work: {ENDLESS.format(turns=turn)}") from None
+            raise TooSlow(say("launch.work.endless", site=str(site), turns=turn)) from None
 
     def step(registers: Registers, programs: Programs) -> None:
         count, carried = len(programs), [registers[i] for i in operands]

@@ -18,6 +18,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tritontrace.colours import ATOMIC, IDLE, INK, READ, WRITTEN
+from tritontrace.messages import say
 from tritontrace.picture import WIDTH, Picture, on_white
 from tritontrace.tracing.memory import Region, Step
 from tritontrace.tracing.recorded import Recorded
@@ -117,7 +118,7 @@ def order(trace: Recorded, tensor: torch.Tensor | None = None, launch: int = -1)
     grid, kernel = trace.launches[which].grid, trace.launches[which].kernel
     programs = math.prod(grid)
     if programs == 0:
-        raise ValueError(f"order: the grid {grid_text(grid)} of launch {which} (kernel `{kernel}`) has no programs.")
+        raise ValueError(say("asked.picture.no_programs", grid=grid_text(grid), launch=which, kernel=kernel))
     if tensor is None:
         starts = np.arange(programs).reshape(grid[: used_axes(grid)][::-1])
         sheet = fold(starts, ("program_id(1)", "program_id(0)"), leading="program_id(2)", unit="program")
@@ -127,7 +128,7 @@ def order(trace: Recorded, tensor: torch.Tensor | None = None, launch: int = -1)
         region = _region(trace, tensor)
         starts = last_to_store(region, tensor, trace.steps[which])
         if (starts < 0).all():
-            raise ValueError(f"order: launch {which} (kernel `{kernel}`) stores nothing to {region.name!r}.")
+            raise ValueError(say("asked.picture.no_stores", launch=which, kernel=kernel, tensor=repr(region.name)))
         sheet = fold(starts, ("row, elements", "column, elements"))
         sheet.cells[sheet.cells < 0] = np.ma.masked
         title = f"{region.name}: which program of {kernel} stores it"
@@ -202,7 +203,7 @@ def timeline(trace: Recorded, program: Index = 0, launch: int = -1) -> Picture:
     kernel = trace.launches[which].kernel
     steps = trace.steps[which].of_program(number)
     if not steps:
-        raise ValueError(f"timeline: {who} of launch {which} (kernel `{kernel}`) touched no memory.")
+        raise ValueError(say("asked.picture.no_memory", program=who, launch=which, kernel=kernel))
     tensors = list(dict.fromkeys(step.region.name for step in steps))
     nbytes = np.array([step.pattern.elements * step.pattern.itemsize for step in steps])
     heights = np.maximum(LEAST, ROOM * nbytes / nbytes.max())
@@ -278,24 +279,25 @@ def _moved(steps: Sequence[Step]) -> str:
 def _launch(trace: Recorded, launch: int) -> int:
     count = len(trace.launches)
     if not -count <= launch < count:
-        have = f"the trace has {count}, 0 to {count - 1}" if count else "the trace has none"
-        raise ValueError(f"There is no launch {launch}: {have}.")
+        if not count:
+            raise ValueError(say("asked.picture.no_launch_at_all", launch=launch))
+        raise ValueError(say("asked.picture.no_launch", launch=launch, count=count, last=count - 1))
     return launch % count
 
 
 def _program(trace: Recorded, launch: int, program: Index) -> tuple[int, str]:
     """(its number in start order, what to call it)."""
     grid = trace.launches[launch].grid
-    count, where = math.prod(grid), f"the grid {grid_text(grid)} of launch {launch}"
+    count, where = math.prod(grid), {"grid": grid_text(grid), "launch": launch}
     if isinstance(program, tuple | list):
         index = (*program, 0, 0, 0)[:3]
         if len(program) > 3 or not all(0 <= i < size for i, size in zip(index, grid, strict=True)):
-            raise ValueError(f"There is no program {program} in {where}.")
+            raise ValueError(say("asked.picture.no_place", program=str(program), **where))
         number = index[0] + grid[0] * (index[1] + grid[1] * index[2])
     else:
         number = program
         if not 0 <= number < count:
-            raise ValueError(f"There is no program {program} in {where}: it has {count}, 0 to {count - 1}.")
+            raise ValueError(say("asked.picture.no_program", program=program, **where, count=count, last=count - 1))
         index = (number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1]))
     used = used_axes(grid)
     return number, f"program {index[0] if used == 1 else index[:used]}"
@@ -303,12 +305,13 @@ def _program(trace: Recorded, launch: int, program: Index) -> tuple[int, str]:
 
 def _region(trace: Recorded, tensor: torch.Tensor) -> Region:
     if not isinstance(tensor, torch.Tensor):
-        raise ValueError(f"Pass the tensor itself, not {tensor!r}: the picture has its shape.")
+        raise ValueError(say("asked.picture.no_tensor", value=repr(tensor)))
     region = trace.regions.find(tensor)
     if region is None:
-        raise ValueError(f"No kernel in this trace was given this tensor of shape {tuple(tensor.shape)}.")
+        raise ValueError(say("asked.picture.other_tensor", shape=str(tuple(tensor.shape))))
     if tensor.numel() == 0:
-        raise ValueError(f"There is nothing to draw: {region.name!r} of shape {tuple(tensor.shape)} has no elements.")
+        shape = str(tuple(tensor.shape))
+        raise ValueError(say("asked.picture.no_elements", tensor=repr(region.name), shape=shape))
     return region
 
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tritontrace.messages import say
 from tritontrace.tracing import blocks, control, instructions
 from tritontrace.tracing.arithmetic import FLOATS, Arithmetic
 from tritontrace.tracing.cas_loads import guesses
@@ -285,9 +286,7 @@ class Body:
             if (make := self.code.arithmetic.blocks.get(op.name)) is not None:
                 return self._whole_blocks(op, scope, operands, make(op, kinds))
             name = op.name.rpartition(".")[2]
-            raise NotHere(
-                f"Triton's `{name}` operation has no version that runs without a GPU; write the kernel without it"
-            )
+            raise NotHere(say("launch.lacking.operation", operation=name))
         except NotHere as lacking:
             if lacking.site is None:
                 lacking.site = self.site(op.place)
@@ -386,7 +385,7 @@ class Body:
                 try:
                     results = function(*[registers[i] for i in operands])
                 except Undefined as problem:
-                    raise KernelError(f"{site}: {problem}.") from None
+                    raise KernelError(say("launch.run.undefined", site=str(site), problem=problem.message)) from None
                 for out, value in zip(outs, results if len(outs) > 1 else (results,), strict=True):
                     registers[out] = value
                 if meeting:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tritontrace.messages import MessageError, say
 from tritontrace.tracing import blocks
 from tritontrace.tracing.accesses import Instruction
 from tritontrace.tracing.divergence import Registers
@@ -175,12 +176,10 @@ def _make_descriptor(body: Body, op: ir.Operation, scope: dict[str, int], operan
 
     def step(registers: Registers, programs: Programs) -> None:
         base, *rest = (registers[i] for i in operands)
-        for address, what in ((base, "its base"), *((stride * size, "a row of it") for stride in rest[rank:-1])):
+        for address, what in ((base, "base"), *((stride * size, "row") for stride in rest[rank:-1])):
             if (askew := address % DESCRIPTOR_ALIGNMENT).any():
-                raise KernelError(
-                    f"{site}: a tensor descriptor counts in steps of {DESCRIPTOR_ALIGNMENT} bytes, and {what} begins {int(askew.max())} "
-                    "bytes beside one; use pointers for such a tensor."
-                )
+                facts = {"site": str(site), "step": DESCRIPTOR_ALIGNMENT, "beside": int(askew.max())}
+                raise KernelError(say(f"launch.run.descriptor_{what}", **facts))
         registers[out] = blocks.Descriptor(base, tuple(rest[:rank]), tuple(rest[rank:]), padding)
 
     return step
@@ -300,12 +299,12 @@ def _assert(body: Body, op: ir.Operation, scope: dict[str, int], operands: list[
             number = int(
                 np.broadcast_to(programs.numbers, (len(programs),))[int(np.argmax(bad)) if len(bad) > 1 else 0]
             )
-            raise AssertionFailed(f"{site}: device_assert does not hold in program {number}: {message}")
+            raise AssertionFailed(say("launch.run.assertion", site=str(site), program=number, text=message))
 
     return step
 
 
-class AssertionFailed(Exception):
+class AssertionFailed(MessageError):
     """A tl.device_assert that does not hold, in a sentence."""
 
 

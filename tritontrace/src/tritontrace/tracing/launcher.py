@@ -13,6 +13,7 @@ from triton.runtime.jit import JITFunction
 from tritontrace.compiled.complaints import refusal
 from tritontrace.compiled.hinted import taken
 from tritontrace.compiled.places import Places
+from tritontrace.messages import say
 from tritontrace.results import Flops, Footprint, Launch, LineFlops
 from tritontrace.tracing.accesses import Accesses
 from tritontrace.tracing.arithmetic import FLOATS, Arithmetic
@@ -27,7 +28,7 @@ from tritontrace.tracing.recorded import Recorded, distinct
 from tritontrace.tracing.tuning import Tuning, contents, repeated, tuned, tuning
 from tritontrace.tracing.turns import Stuck, Turns, resident, what_waits
 from tritontrace.tracing.watched import Value, program_number
-from tritontrace.tracing.work import TOO_MANY_PROGRAMS, TooSlow, Work
+from tritontrace.tracing.work import TooSlow, Work
 from tritontrace.ttir.frontend import LAUNCH_OPTIONS, Front, NotAnArgument, being_read, flat_values, front_of
 from tritontrace.ttir.hints import Promises
 from tritontrace.ttir.launching import (
@@ -49,10 +50,6 @@ from tritontrace.ttir.launching import (
 from tritontrace.ttir.parse import Unparsed
 from tritontrace.ttir.sources import jit_function, source_of, unread
 
-KNOWN_TRITONS = "The trace reads what the front ends of Triton 3.4 to 3.9 write"
-WAITING = (
-    "kernel `{kernel}`: its programs wait for one another, so a sample of them might wait for ever: trace all of them."
-)
 BATCH = 1 << 17  # elements of the largest block, of all programs that run together: what caches hold
 
 
@@ -81,7 +78,7 @@ class Launcher:
         """Run a kernel here. Raises KernelFault if it reaches outside a tensor, KernelError if it cannot run here."""
         kernel = jit_function(kernel)
         if being_read():
-            raise KernelError(f"a kernel cannot launch another: call `{kernel.fn.__name__}` without a grid.")
+            raise KernelError(say("launch.run.nested", kernel=kernel.fn.__name__))
         arguments = bind(kernel.fn, args, options, LAUNCH_OPTIONS)
         for hook in getattr(kernel, "pre_run_hooks", ()):
             hook(**arguments)
@@ -103,13 +100,12 @@ class Launcher:
             except KernelFault as fault:
                 raise fault.with_traceback(None) from None
             except NotHere as lacking:
-                raise KernelError(f"{lacking.site}: {lacking}") from None
+                raise KernelError(say("launch.run.not_here", site=str(lacking.site), problem=lacking.message)) from None
             except AssertionFailed as failed:
-                raise KernelError(str(failed)) from None
+                raise KernelError(failed.message) from None
             except Unparsed as unknown:
-                raise KernelError(
-                    f"kernel `{source.name}`: {unknown}. {KNOWN_TRITONS}; this is {triton.__version__}."
-                ) from None
+                facts = {"kernel": source.name, "problem": unknown.message, "version": triton.__version__}
+                raise KernelError(say("launch.run.unparsed", **facts)) from None
 
     # ------------------------------------------------------------------------------------------------- compile
 
@@ -117,9 +113,7 @@ class Launcher:
         try:
             front = front_of(kernel, arguments, options)
         except NotAnArgument as error:
-            raise KernelError(
-                f"kernel `{kernel.fn.__name__}` was launched with the wrong arguments: {error}."
-            ) from None
+            raise KernelError(say("launch.arguments.wrong", kernel=kernel.fn.__name__, reason=error.message)) from None
         except Exception as error:  # of the front end, which has many kinds
             del self.seen.launches[-1], self.seen.steps[-1]  # whoever asks may take another configuration
             raise uncompilable(refusal(Places(kernel, arguments), error), kernel.fn.__name__, error) from None
@@ -134,10 +128,7 @@ class Launcher:
 
     def _code_of(self, front: Front) -> Code:
         if is_gluon(front):
-            name = front.kernel.fn.__name__
-            raise KernelError(
-                f"kernel `{name}` is in Gluon: simulate({name}[grid], ...) of tritontrace.hopper runs it, in many orders."
-            )
+            raise KernelError(say("launch.run.gluon", kernel=front.kernel.fn.__name__))
         return code_of(front, self._watched(front), self.arithmetic)
 
     # ------------------------------------------------------------------------------------------------- evaluate
@@ -151,7 +142,7 @@ class Launcher:
         numbers, steps.position = positions(prod(grid), self._order)
         if self.sample and len(numbers) > self.sample:
             if code.waits:
-                raise KernelError(WAITING.format(kernel=launch.kernel))
+                raise KernelError(say("launch.waiting.sampled", kernel=launch.kernel))
             launch.sampled_from = len(numbers)
             numbers = np.asarray(numbers)[np.linspace(0, len(numbers) - 1, self.sample).astype(np.int64)]
         found.begin_launch(len(seen.launches) - 1, grid, arena, parameters, steps.position)
@@ -180,9 +171,7 @@ class Launcher:
         except TooSlow:
             if (elements := sum(region.size for region in arena.regions)) >= prod(grid):
                 raise
-            raise TooSlow(
-                f"too much work: {TOO_MANY_PROGRAMS.format(programs=prod(grid), elements=elements)}"
-            ) from None
+            raise TooSlow(say("launch.work.programs", programs=prod(grid), elements=elements)) from None
         except Stuck as stuck:
             raise KernelError(what_waits(stuck, memory.batches, found.who)) from None
         finally:

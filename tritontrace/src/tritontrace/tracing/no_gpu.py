@@ -5,12 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from tritontrace.messages import say
+
 drivers: Any = import_module("triton.runtime.driver")  # the module; triton.runtime has its `driver` under that name
 
-SENTENCE = (
-    "Triton finds no GPU on this machine, so a kernel cannot be launched as on a GPU. "
-    "Write the launch inside `with trace():`, which needs none."
-)
+SENTENCE = say("launch.run.no_gpu")
 
 
 def say_so() -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
+from tritontrace.messages import say
 from tritontrace.tracing.interception import launches_go_to
 from tritontrace.tracing.launcher import Launcher
 from tritontrace.tracing.modes import Mode
@@ -42,7 +43,7 @@ def opened(launcher: Launcher) -> Iterator[Recorded]:
     8000
     """
     if _open:
-        raise RuntimeError("A trace is already open: end its `with` block before you open another.")
+        raise RuntimeError(say("asked.trace.open"))
     _open.append(launcher.seen)
     try:
         with launches_go_to(launcher.launch, assemble=True), _EmptyTensors(launcher.seen.regions):

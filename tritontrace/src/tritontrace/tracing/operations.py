@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from tritontrace.messages import Message, MessageError, say
 from tritontrace.ttir import ir, numerics
 from tritontrace.ttir.elements import DTYPES, FLOATS, FP8, HALF, dtype_of, itemsize
 from tritontrace.ttir.numerics import as_tensor, has_nan, is_poison
@@ -24,14 +25,16 @@ from tritontrace.ttir.numerics import as_tensor, has_nan, is_poison
 Array = np.ndarray
 
 
-class Undefined(Exception):
+class Undefined(MessageError):
     """Raised for an operation that has no meaning on a GPU: one sentence without its line, which the evaluator adds."""
 
 
-class NotHere(Exception):
-    """Raised for something that only a GPU can do. site: the place that asks for it, which the evaluator adds."""
+class NotHere(MessageError):
+    """Raised for something that only a GPU can do. site: the place that asks for it, which the evaluator adds if it is None."""
 
-    site: Any = None
+    def __init__(self, message: Message, site: Any = None) -> None:
+        super().__init__(message)
+        self.site = site
 
 
 @dataclass(frozen=True)
@@ -386,10 +389,7 @@ def _libdevice(symbol: str, target: str) -> Callable[..., Array]:
     name = symbol.removeprefix("__nv_")
     function = numerics.libdevice(symbol)
     if function is None:
-        raise NotHere(
-            f"libdevice's `{name}` has no version that runs without a GPU; "
-            "write it with tl.exp, tl.log, tl.sqrt and the like, or run this kernel on a GPU"
-        )
+        raise NotHere(say("launch.lacking.libdevice", function=name))
     if re.match("u(int|ll)2", name):  # uint2float_rn: its operand has no sign
         return lambda x: _converted(_unsigned(x), target)
     if re.search("2u(int|ll)", name):
@@ -465,7 +465,7 @@ def lanewise(operation: ir.Operation, operand_types: Sequence[ir.Type]) -> Lanew
     if name in _SPECIAL:
         return Lanewise(_rounding(_SPECIAL[name], operand_types[0].element), "special")
     if name == "tt.elementwise_inline_asm":
-        raise NotHere("inline assembly runs on a GPU only; write it with functions of tl")
+        raise NotHere(say("launch.lacking.assembly"))
     if name not in _OTHERS:
         return None
     source, target = operand_types[0].element, operation.results[0][1].element

@@ -162,7 +162,8 @@ class Shapes:
 
 def _analyse(relative: np.ndarray, active: np.ndarray, phase: int, itemsize: int) -> Pattern:
     offsets = relative[active]
-    distinct = np.unique(offsets)
+    ascending = np.sort(offsets)  # np.unique looks each of them up in a table, which takes four times as long
+    distinct = ascending[_fresh(ascending)]
     duplicates = distinct.size < offsets.size
     order = _lane_order(relative, itemsize)
     lanes, on = (_in_requests(x.transpose(order)) for x in (relative, active))
@@ -255,7 +256,8 @@ def _lane_order(relative: np.ndarray, itemsize: int) -> tuple[int, ...]:
 def _in_requests(values: np.ndarray) -> np.ndarray:
     """One row per request; lanes that fill up the last one are 0, inactive."""
     flat = values.reshape(-1)
-    return np.pad(flat, (0, -flat.size % LANES)).reshape(-1, LANES)
+    spare = -flat.size % LANES
+    return (np.pad(flat, (0, spare)) if spare else flat).reshape(-1, LANES)
 
 
 def _distinct_in_rows(units: np.ndarray, active: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tritontrace.messages import say
 from tritontrace.results import COUNTERS, Access, Fault, Flops, Footprint, Launch, Note
 from tritontrace.tracing.cache import MissCurve, Stream, stream
 from tritontrace.tracing.faults import Faults
@@ -135,7 +136,7 @@ class Recorded:
         """Bytes that all launches together read from and wrote to one tensor. Of a trace that was read back, each launch has its own:
         `launch.footprints`."""
         if self.launches and not len(list(self.regions)):
-            raise KeyError("a trace that was read back knows each launch by itself: look in `launch.footprints`.")
+            raise KeyError(say("asked.trace.no_tensors"))
         region = self.regions.find(tensor)
         if region is None:
             assert isinstance(tensor, torch.Tensor)  # an unknown name is refused

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 
+from tritontrace.messages import say
 from tritontrace.tracing.memory import ALIGNMENT, Region, storage_key
 
 
@@ -38,7 +39,9 @@ class Regions:
             return self._known.get(storage_key(tensor))
         by_name = {region.name: region for region in self}
         if tensor not in by_name:
-            raise KeyError(f"no kernel was given a tensor named {tensor!r}; there are {', '.join(by_name) or 'none'}.")
+            if not by_name:
+                raise KeyError(say("asked.trace.no_name_at_all", name=repr(tensor)))
+            raise KeyError(say("asked.trace.no_name", name=repr(tensor), names=", ".join(by_name)))
         return by_name[tensor]
 
     def of(self, tensor: torch.Tensor) -> Region:

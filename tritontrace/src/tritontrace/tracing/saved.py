@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from tritontrace.compiled.warps import from_data as warps_from_data
+from tritontrace.messages import say
 from tritontrace.results import Access, Fault, Flops, Footprint, Launch, LineFlops, Multiplied, Note, Passes, Simulated
 from tritontrace.tracing.faults import Faults
 from tritontrace.tracing.recorded import Recorded
@@ -140,9 +141,7 @@ def from_data(data: Mapping[str, Any]) -> Trace:
     ValueError: This has schema 0, and this tritontrace reads 1: trace the script again.
     """
     if data.get("schema") != SCHEMA:
-        raise ValueError(
-            f"This has schema {data.get('schema')!r}, and this tritontrace reads {SCHEMA}: trace the script again."
-        )
+        raise ValueError(say("asked.trace.schema", schema=repr(data.get("schema")), known=SCHEMA))
     trace = Trace()
     for name, kernel in data["kernels"].items():
         file = kernel["file"]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from greenlet import getcurrent, greenlet
 
+from tritontrace.messages import Message, say
 from tritontrace.tracing.accesses import Accesses, Asked
 from tritontrace.tracing.memory import Batch
 from tritontrace.ttir.launching import Site
@@ -34,7 +35,7 @@ class Stuck(Exception):
         self.waiting = sorted(waiting, key=lambda one: one[0])
 
 
-def what_waits(stuck: Stuck, batches: Sequence[Batch], called: Callable[[int], str]) -> str:
+def what_waits(stuck: Stuck, batches: Sequence[Batch], called: Callable[[int], Message]) -> Message:
     """One sentence on programs that wait for one another. called: how to call a program in words."""
     number, site = stuck.waiting[0]
     asked = next(b for b in reversed(batches) if b.op != "store" and number in b.programs)
@@ -47,16 +48,13 @@ def what_waits(stuck: Stuck, batches: Sequence[Batch], called: Callable[[int], s
         for program in batch.programs[batch.touched()[1][batch.touched()[0] == element]]
         if program != number
     ]
-    if changed:  # whoever waits for the same may only have tried to
-        last = ([program for program in changed if program not in others] or changed)[-1]
-        by = f"{called(last)} changed last and then {'waits as well' if last in others else 'ended'}"
-    else:
-        by = "no other program changes"
-    many = f" ({len(others)} programs wait in all)" if len(others) > 1 else ""
-    return (
-        f"{site}: {called(number)} waits for element {element} of `{asked.region.name}`, which {by}{many}. "
-        "On a GPU this kernel would never end."
-    )
+    facts = {"site": str(site), "program": called(number), "element": element, "tensor": asked.region.name}
+    facts["waiting"] = len(others)
+    if not changed:
+        return say("launch.waiting.unchanged", **facts)
+    # whoever waits for the same may only have tried to
+    last = ([program for program in changed if program not in others] or changed)[-1]
+    return say("launch.waiting.changed", **facts, last=called(last), waits=last in others)
 
 
 class Look(NamedTuple):

@@ -9,6 +9,7 @@ from tritontrace.compiled import numbers_of, warps_all
 from tritontrace.compiled.places import Places
 from tritontrace.compiled.show import slow_lines
 from tritontrace.compiled.warps import SECTOR
+from tritontrace.messages import say
 from tritontrace.results import Access, Launch, Passes, Requests, Slow, Warps
 from tritontrace.tracing.recorded import Recorded
 
@@ -16,7 +17,7 @@ from tritontrace.tracing.recorded import Recorded
 def ask(trace: Recorded, gpu: str, seconds: float) -> list[Warps]:
     """Give each launch its Warps, and return them. Launches that are alike are compiled once. ValueError if there are no kernels."""
     if len(trace.compilable) < len(trace.launches) and not trace.fronts:
-        raise ValueError("A trace that was read back has no kernels to compile: ask before it is saved.")
+        raise ValueError(say("asked.trace.no_kernels"))
     jobs, keys = {}, []
     for launch, front, arguments in trace.compilable:
         numbers: list[Hashable] = []

@@ -6,28 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf, prod
 
+from tritontrace.messages import say
 from tritontrace.ttir import ir
 from tritontrace.ttir.launching import KernelError
 
 OPERATION = 2_000  # elements: what an operation costs by itself, however many programs do it together
 MEMORY = 16  # how often as much one on memory costs, by itself and for each element: it is checked and counted
-
-
-TOO_MANY_OPERATIONS = (
-    "its programs do more operations than are allowed here. Larger tiles take fewer, and so does a loop that does not go over single "
-    "elements."
-)
-TOO_MANY_ELEMENTS = (
-    "the blocks of its programs have more elements than are allowed here, those that a mask leaves out included. Are blocks much larger "
-    "than what they hold, or is work done several times?"
-)
-
 MANY_TURNS = 1_000  # of a `while`, after which it is asked whether it ends
-ENDLESS = "the `while` has had {turns:,} turns when as much is done as is allowed here. Does it ever end?"
-TOO_MANY_PROGRAMS = (
-    "the grid has {programs:,} programs, and the tensors that they were given have {elements:,} elements together. How many programs does "
-    "the work need?"
-)
 
 
 class TooSlow(KernelError):
@@ -56,7 +41,7 @@ class Work:
         self._by_themselves += cost[0]
         if self.done > self.most:
             few = 2 * self._by_themselves > self.done
-            raise TooSlow(f"too much work: {TOO_MANY_OPERATIONS if few else TOO_MANY_ELEMENTS}")
+            raise TooSlow(say(f"launch.work.{'operations' if few else 'elements'}"))
 
 
 def cost_of(operations: Sequence[ir.Operation], type_of: Callable[[str], ir.Type]) -> tuple[int, int]:

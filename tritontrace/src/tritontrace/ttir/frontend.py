@@ -19,6 +19,7 @@ from triton.backends.compiler import BaseBackend, GPUTarget
 from triton.backends.nvidia.compiler import CUDAOptions
 from triton.runtime.jit import JITFunction, mangle_type, native_specialize_impl
 
+from tritontrace.messages import MessageError, say
 from tritontrace.ttir import ir, printed
 from tritontrace.ttir.launching import is_descriptor
 from tritontrace.ttir.parse import parse
@@ -31,7 +32,7 @@ TF32_DOT = re.compile(r"tt\.dot [^\n]*inputPrecision = tf32 : tensor<[\dx]*xf32\
 ALIGNED = 16  # bytes, or a number's divisor: what a launch looks for and the compiler makes use of
 
 
-class NotAnArgument(ValueError):
+class NotAnArgument(MessageError, ValueError):
     """Raised for arguments that do not fit the kernel, with the reason and without a full stop."""
 
 
@@ -99,9 +100,9 @@ def specialise(kernel: JITFunction, arguments: dict[str, Any]) -> tuple[dict[str
         try:
             signature[name] = parameter.annotation_type or _type_of(value, parameter.is_const)
         except OverflowError:
-            raise NotAnArgument(f"`{name}` is {value}, and the largest integers of kernels have 64 bits") from None
+            raise NotAnArgument(say("launch.argument.too_large", name=name, value=str(value))) from None
         except Exception:  # of several kinds, all of them saying that there is no such type
-            raise NotAnArgument(f"`{name}` is a {type(value).__name__}, and kernels take tensors and numbers") from None
+            raise NotAnArgument(say("launch.argument.no_type", name=name, type=type(value).__name__)) from None
         if signature[name] == "constexpr":  # a kernel or a dtype is one, whatever the parameter says
             constants[name] = value
         if isinstance(value, tuple):

@@ -16,6 +16,7 @@ import torch
 from triton.compiler.errors import CompilationError, CompileTimeAssertionFailure, UnsupportedLanguageConstruct
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from tritontrace.messages import Message, MessageError, say
 from tritontrace.results import Fault, Hazard
 from tritontrace.ttir.sources import TRITON_FOLDER
 
@@ -34,7 +35,7 @@ _NOT_THE_READERS = (TRITON_FOLDER, os.path.dirname(os.path.dirname(__file__)) + 
 # ----------------------------------------------------------------------------------------------------- errors
 
 
-class _Sentence(RuntimeError):
+class _Sentence(MessageError, RuntimeError):
     """An error that says all there is to say: the way to it through Triton and this package explains nothing."""
 
     def _render_traceback_(self) -> list[str]:
@@ -63,7 +64,7 @@ class KernelFault(_Sentence):
 
 
 class KernelError(_Sentence):
-    """A kernel could not be launched, or cannot run here: one sentence with the line.
+    """A kernel could not be launched, or cannot run here: one sentence with the line. `message` says it as data.
 
     >>> with trace():
     ...     _ = copy[(4,)](x, y, BLOCK=256)
@@ -76,10 +77,9 @@ class KernelError(_Sentence):
 class Uncompilable(KernelError, CompilationError):
     """A kernel that the compiler refuses, whatever the GPU: which one, and why. It is Triton's own error as well."""
 
-    def __init__(self, sentence: str, kernel: str):
+    def __init__(self, sentence: Message, kernel: str):
         RuntimeError.__init__(self, sentence)
-        self.kernel, self.message = kernel, sentence
-        self.src, self.node, self.error_message = None, None, sentence
+        self.kernel, self.src, self.node, self.error_message = kernel, None, None, sentence
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.message, self.kernel)
@@ -93,7 +93,7 @@ class ConstructRefused(Uncompilable, UnsupportedLanguageConstruct):
     """A kernel with Python that Triton does not have."""
 
 
-def uncompilable(sentence: str, kernel: str, error: BaseException | None) -> Uncompilable:
+def uncompilable(sentence: Message, kernel: str, error: BaseException | None) -> Uncompilable:
     """The refusal of a kernel, as the class of error that Triton raised."""
     while error is not None:
         for triton_s, ours in (
@@ -139,12 +139,12 @@ def bind(function: Callable, args: tuple, options: dict[str, Any], launch_option
     known = {n: v for n, v in options.items() if n in signature.parameters}
     for extra in options.keys() - known.keys() - launch_options:
         near = difflib.get_close_matches(extra, signature.parameters, n=1)
-        guess = f" Did you mean `{near[0]}`?" if near else ""
-        raise KernelError(f"kernel `{name}` has no parameter `{extra}`.{guess}")
+        guess = say("launch.arguments.near", near=near[0]) if near else ""
+        raise KernelError(say("launch.arguments.unknown", kernel=name, parameter=extra, guess=guess))
     try:
         bound = signature.bind(*args, **known)
     except TypeError as error:
-        raise KernelError(f"kernel `{name}` was launched with the wrong arguments: {error}.") from None
+        raise KernelError(say("launch.arguments.wrong", kernel=name, reason=str(error))) from None
     bound.apply_defaults()
     return bound.arguments
 
@@ -177,10 +177,7 @@ def plain(value: Any) -> torch.Tensor:
         start = held.untyped_storage().data_ptr()
         if start <= address < start + max(1, held.untyped_storage().nbytes()):
             return held
-    raise KernelError(
-        f"a {type(value).__name__} with data_ptr() is an argument, and none of its attributes is a tensor that lies there: how far it "
-        "reaches is not known here. Pass the tensor itself."
-    )
+    raise KernelError(say("launch.arguments.no_tensor", type=type(value).__name__))
 
 
 def offset_of(value: Any) -> int:
@@ -208,15 +205,11 @@ def grid_of(name: str, grid: Any, arguments: dict[str, Any]) -> Grid:
     """The three numbers of programs that a launch of kernel `name` asks for. Raises KernelError if it asks for anything else."""
     grid = grid(arguments) if callable(grid) else grid
     if not isinstance(grid, (tuple, list)) or not 1 <= len(grid) <= 3:
-        raise KernelError(
-            f"kernel `{name}`: the grid is {grid!r}, expected a tuple of one to three numbers of programs."
-        )
+        raise KernelError(say("launch.grid.no_tuple", kernel=name, grid=repr(grid)))
     sizes = [getattr(size, "value", size) for size in grid]
     for size in sizes:
         if not hasattr(size, "__index__") or size < 0:
-            raise KernelError(
-                f"kernel `{name}`: the grid {tuple(grid)} holds {size!r}, expected whole numbers. triton.cdiv?"
-            )
+            raise KernelError(say("launch.grid.no_number", kernel=name, grid=str(tuple(grid)), size=repr(size)))
     x, y, z = tuple([int(size) for size in sizes] + [1, 1])[:3]
     for axis, size, most in (
         ("first", x, MOST_PROGRAMS_X),
@@ -225,8 +218,7 @@ def grid_of(name: str, grid: Any, arguments: dict[str, Any]) -> Grid:
     ):
         if size > most:
             raise KernelError(
-                f"kernel `{name}`: the grid has {size:,} programs along its {axis} axis, and a GPU takes {most:,} there. Put the "
-                "longest axis first, or give each program more."
+                say("launch.grid.too_large", kernel=name, size=size, most=most, axis=say(f"launch.axis.{axis}"))
             )
     return x, y, z
 
@@ -237,13 +229,10 @@ def check_threads(name: str, options: dict[str, Any]) -> None:
     if warps is None:
         return
     if type(warps) is not int or warps < 1 or warps & (warps - 1):
-        raise KernelError(
-            f"kernel `{name}`: num_warps={warps!r}, and the number of warps is a power of 2: 1, 2, 4, 8, 16 or 32. 4 or 8 are usual."
-        )
+        raise KernelError(say("launch.warps.no_power_of_2", kernel=name, warps=repr(warps)))
     if WARP * warps > MOST_THREADS:
         raise KernelError(
-            f"kernel `{name}`: num_warps={warps} makes {WARP * warps:,} threads in each program, and a GPU takes {MOST_THREADS:,}. "
-            "4 or 8 warps are usual."
+            say("launch.warps.too_many", kernel=name, warps=warps, threads=WARP * warps, most=MOST_THREADS)
         )
 
 
@@ -256,7 +245,7 @@ def positions(programs: int, order: Order) -> tuple[Sequence[int] | np.ndarray, 
     else:
         numbers = [int(program) for program in order(programs)]
         if sorted(numbers) != list(range(programs)):
-            raise ValueError(f"order({programs}) must return each of 0 to {programs - 1} once.")
+            raise ValueError(say("launch.order.not_each_once", programs=programs, last=programs - 1))
     position = np.empty(programs, np.int64)
     position[numbers] = np.arange(programs)
     return np.array(numbers, np.int64), position

@@ -23,12 +23,13 @@ from typing import Any
 
 import numpy as np
 
+from tritontrace.messages import MessageError, say
 from tritontrace.ttir import numerics, printed
 from tritontrace.ttir.ir import Block, Function, Module, Operation, Place, Type, walk
 from tritontrace.ttir.printed import split, type_of, types_of
 
 
-class Unparsed(ValueError):
+class Unparsed(MessageError, ValueError):
     """The text has a form that is not known. The message names the operation and its place."""
 
 
@@ -72,7 +73,7 @@ class _Reader:
     def _function(self, line: str) -> Function:
         found = FUNCTION.match(line)
         if not found:
-            raise Unparsed(f"A module holds functions, and this is none: {_unveiled(line[:100])}")
+            raise Unparsed(say("launch.text.no_function", line=_unveiled(line[:100])))
         arguments = _arguments(line)
         blocks, end = self._region(arguments) if line[-1] == "{" else ([], line)
         place = self.places[end[end.rfind(" loc(") + 5 : -1]]
@@ -92,18 +93,18 @@ class _Reader:
                 blocks[-1].operations.append(self._operation(line))
                 continue
             if (found := BLOCK.match(line)) is None:
-                raise Unparsed(f"This line begins no block: {_unveiled(line[:100])}")
+                raise Unparsed(say("launch.text.no_block", line=_unveiled(line[:100])))
             label, rest = found.groups()
             if len(blocks) == 1 and not blocks[0].operations:  # the first block's own line
                 blocks = [Block(label, _arguments(rest) or arguments)]
             else:
                 blocks.append(Block(label, _arguments(rest)))
-        raise Unparsed("The text ends before a region does.")
+        raise Unparsed(say("launch.text.no_end"))
 
     def _operation(self, line: str) -> Operation:
         found = OPERATION.match(line)
         if not found:
-            raise Unparsed(f"This line is no operation: {_unveiled(line[:100])}")
+            raise Unparsed(say("launch.text.no_operation", line=_unveiled(line[:100])))
         results, name, text = found.groups()
         regions = []
         while (at := text.rfind(" loc(")) < 0 or text[-1] != ")":  # not at the operation's end yet
@@ -124,8 +125,8 @@ class _Reader:
                 first = regions[0][0]
                 first.arguments = [(n, kind) for (n, _), kind in zip(first.arguments, form.carried, strict=True)]
         except Exception as error:  # whatever a form that no rule foresaw leads to
-            where = f"{place.file}, line {place.line}, column {place.column}"
-            raise Unparsed(f"`{name}` ({where}) has an unknown form: {name}{_unveiled(text[:200])}") from error
+            where = {"file": place.file, "line": place.line, "column": place.column}
+            raise Unparsed(say("launch.text.form", operation=name, text=_unveiled(text[:200]), **where)) from error
         if form.successors:
             operands, successors = _passed(operands, form.successors)
         typed = tuple(zip(names, form.results, strict=True))
@@ -135,7 +136,7 @@ class _Reader:
         """Append the next line to an operation that goes on there: at a region of Gluon's or at the targets of cf.switch."""
         more = next(self.lines, "}")
         if more[0] in "}%^" or OPERATION.match(more):
-            raise Unparsed(f"This operation has no place: {_unveiled(line[:100])}")
+            raise Unparsed(say("launch.text.no_place", line=_unveiled(line[:100])))
         return f" {more}"
 
 
