@@ -2,8 +2,9 @@
 
 Each statement runs in fresh processes, in turn with `import torch`, RUNS times: seconds of CPU until it is done, since other
 processes slow a clock down more. Python's bytecode is there, as it is for a learner from the second time on. Writes
-benchmarks/results/imports.md. The promise is a unit's first cell in at most 1.2 times the time of `import torch`; it is kept by importing nothing that is not asked
-for, which tests/unit/test_what_is_imported.py counts.
+benchmarks/results/imports.md. The promise is a unit's first cell in at most 1.2 times the time of `import torch`; it is kept by
+importing nothing that is not asked for, which tests/unit/test_what_is_imported.py counts.
+
 """
 
 from __future__ import annotations
