@@ -595,5 +595,11 @@ class Compiles(Criterion):
             asked = say("criteria.compiler.late", kernels=[*dict.fromkeys(late)])
             seen = say("criteria.compiler.gpus_and_late", gpus=gpus, late=asked) if gpus else asked
         if {fact.kernel for fact in facts if fact.too_slow or fact.crashed} - newest.keys():
-            return self.left_open(f"{seen}. {detail}".strip(". "), late=bool(late))
+            detail = detail.rstrip(". ")
+            both = (
+                say("criteria.compiler.seen_and_detail", seen=seen, detail=detail)
+                if seen and detail
+                else seen or detail
+            )
+            return self.left_open(both, late=bool(late))
         return self.earned(seen, expected=say("criteria.compiler.accepted"), detail=detail, late=bool(late))

@@ -55,7 +55,7 @@ COVERS = {
         "coalescing.tile_footprints",
         "Two kernels copy the same matrix, along rows and down columns. How much more does one cost?",
     ),
-    "05_tiling": Cover("tiling.orders", "Why is a product of size 1793 so much slower than one of size 1792?"),
+    "05_tiling": Cover("tiling.orders", "A product reads each number thousands of times. How few times are enough?"),
     "06_fusion": Cover(
         "fusion.chain", "How many times as long do five kernels take as one that does the work of all five?"
     ),
