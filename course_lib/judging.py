@@ -13,6 +13,7 @@ from course_lib.evidence import Timing
 from course_lib.execution import gpu_lock, on_gpu, smallest, timed
 from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import wrong_formulas
+from course_lib.exercises.remembered import within_a_verdict
 from tritontrace.messages import message_of
 from tritontrace.replay.child import ChildLost
 
@@ -32,6 +33,7 @@ class GPUPolicy:
     later: Callable[[Measure], None] | None = None
 
 
+@within_a_verdict()
 def judge(
     exercise: Exercise,
     trials: Sequence[Trial],
