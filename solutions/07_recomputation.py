@@ -448,9 +448,9 @@ check("recomputation.seeded_dropout", SeededDropout)
 # %% [markdown]
 # ## What was it worth?
 #
-# Here are the solutions of this unit, two of them of exercises in *More*, on one NVIDIA H200, in float32 on tensors of 134 or 268 MB. In the first column,
-# 1.0 is the speed of a copy of as many bytes as the solution must move. (All sizes and spreads are in
-# `benchmarks/results/recomputation.md` of the course's repository.)
+# Here are the solutions of this unit, two of them of exercises in *More*, on one NVIDIA H200, in float32 on tensors of
+# 134 or 268 MB. In the first column, 1.0 is the speed of a copy of as many bytes as the solution must move. (All sizes
+# and spreads are in `benchmarks/results/recomputation.md` of the course's repository.)
 #
 # | | speed of a copy = 1 | of torch eager = 1 | of torch.compile = 1 |
 # | --- | --- | --- | --- |

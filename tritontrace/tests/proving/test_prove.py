@@ -61,6 +61,25 @@ def test_each_access_of_a_right_kernel_is_proved(settings):
     assert proof and set(outcomes(proof)) == {("load", INSIDE), ("store", INSIDE), ("store", ALONE)}
 
 
+@triton.jit
+def masked_the_wrong_way_round(x_ptr, y_ptr, M, N, BLOCK: tl.constexpr):
+    rows, cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    offs, mask = rows[:, None] * N + cols[None, :], (rows < N)[:, None] & (cols < M)[None, :]
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=mask), mask=mask)
+
+
+def copied_the_wrong_way_round(x):
+    (M, N), y = x.shape, torch.empty_like(x)
+    masked_the_wrong_way_round[(triton.cdiv(M, 32), triton.cdiv(N, 32))](x, y, M, N, BLOCK=32)
+
+
+def test_sizes_that_are_equal_in_the_example_are_said_to_be_taken_for_one():
+    (square,) = prove(copied_the_wrong_way_round, torch.ones(64, 64)).launches
+    assert [c.outcome for c in square.claims] == ["proved"] * 3 and square.domain == ["M == N, as in the example"]
+    assert not prove(copied_the_wrong_way_round, torch.ones(64, 60))
+    assert all(launch.domain == [] for launch in prove(scale, torch.ones(64)).launches)
+
+
 @pytest.mark.parametrize("settings, op, about, n, kind", [
     ({"LOAD": "none"}, "load", INSIDE, 1, "out of bounds"),
     ({"LOAD": "also n"}, "load", INSIDE, 1, "out of bounds"),

@@ -72,7 +72,7 @@ class SizedHost:
         self._tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)]
         shapes = SizedShapes(literals=False)
         self._shapes = [shapes.shape(tensor) for tensor in self._tensors]
-        self._example = dict(shapes.symbols)
+        self._example, self._shared = dict(shapes.symbols), frozenset(shapes.shared)
         self.unseen: dict[str, int] = {}
         self._solver, self._bound, self._asked, self.complete = Translation(False, {}), 16, 0, True
         self._linear = Translation(True, {})
@@ -97,7 +97,7 @@ class SizedHost:
 
     def _run(self, sizes: dict[str, int], evaluates: bool = False) -> _Run:
         """Run the host code on tensors of these sizes. What it raises for the example is raised here."""
-        shapes = SizedShapes(literals=False, symbols=sizes)
+        shapes = SizedShapes(literals=False, symbols=sizes, shared=self._shared)
         new = self._tensors if sizes == self._example else [self._filled(i, sizes) for i in range(len(self._tensors))]
         for tensor, shape in zip(new, self._shapes, strict=True):
             shapes.learn(tensor, shape)

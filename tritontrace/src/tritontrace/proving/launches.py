@@ -46,6 +46,7 @@ class SizedLaunch:
     untold    those of `holds` that fix a size because nothing that the kernel is given says it -> how that is said
     doubt     why the formulas are not those of the host code, if they are not (host_runs.py)
     shapes    those of the tensors that the host code was called with
+    shared    names of sizes that stand for several, because these are equal in the example
     """
 
     front: Front
@@ -62,6 +63,7 @@ class SizedLaunch:
     untold: dict[Condition, str] = field(default_factory=dict)
     doubt: str = ""
     shapes: list[tuple[SizeFormula, ...]] = field(default_factory=list)
+    shared: list[str] = field(default_factory=list)
 
 
 class SizedLauncher(Launcher):
@@ -176,6 +178,7 @@ class SizedLauncher(Launcher):
             [value for _, value in flat],
             [place for place, _ in flat],
             untold=untold,
+            shared=sorted(self.shapes.shared),
         )
 
 
