@@ -21,8 +21,8 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 import grader
-from course_lib import content, titles
-from course_lib.exercises import UNITS
+from course_lib import content
+from course_lib.exercises import UNITS, titles
 from grader import disk
 from grader.gradebook import dates
 from grader.lms import FORMS
