@@ -523,6 +523,11 @@ class Launch:
     simulated: Simulated | None = None
     warps: Warps | None = None
     sampled_from: int = 0  # programs, of which `programs` alone ran, and were counted; 0: none was left out
+    stopped_from: int = (
+        0  # programs, of which `programs` had begun when an access that stops a GPU ended it; 0: none did
+    )
+    configuration: str = ""  # of an autotuned kernel, the one that ran: "BLOCK=64, num_warps=4"
+    configurations: int = 0  # how many there are to choose from
 
     @property
     def flops(self) -> Flops:

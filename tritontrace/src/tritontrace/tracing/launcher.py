@@ -93,6 +93,8 @@ class Launcher:
             try:
                 code = self._code(kernel, arguments, options)
                 how = tuning()
+                if how:
+                    self.seen.launches[-1].configuration, self.seen.launches[-1].configurations = how.chosen
                 before = contents(arguments) if how else {}
                 self._run(code, arguments, grid)
                 if how and self._depends_on_what_was(arguments):
@@ -169,6 +171,9 @@ class Launcher:
                 for first in range(0, len(numbers), size):
                     together(np.array(numbers[first : first + size], np.int64))
             completed = True
+        except KernelFault:
+            launch.stopped_from = len(numbers)
+            raise
         except TooSlow:
             if (elements := sum(region.size for region in arena.regions)) >= prod(grid):
                 raise
