@@ -29,6 +29,15 @@ class Shown(Compiled):
 class ShownWarps(Warps):
     """The requests and passes that warps_for found, which show themselves as a table."""
 
+    @property
+    def slow(self) -> list[Slow]:
+        """Lines that are slow for a reason that bytes and sectors do not show.
+
+        >>> [(each.kind, each.op, each.times) for each in warps_for(copy, x, y, 1000, BLOCK=1024).slow]
+        [('narrow', 'load', 4.0), ('narrow', 'store', 4.0)]
+        """
+        return slow_lines(self)
+
     def __str__(self) -> str:
         return _text(*_of_warps(self))
 
