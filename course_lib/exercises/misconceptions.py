@@ -101,6 +101,15 @@ class Misconception:
         return None if harmless or len(given) < len(guesses) else False
 
 
+def row_0(of_call: Callable[..., Any], name: str) -> Misconception:
+    """Make the mistake that every row is computed from row 0 of this argument."""
+
+    def wrong(**call: Any) -> Any:
+        return of_call(**call | {name: call[name][:1].expand_as(call[name])})
+
+    return Misconception(wrong, say("criteria.kind.of_row_0", name=name), each=True)
+
+
 def _near(one: torch.Tensor, right: torch.Tensor) -> bool:
     return one.shape == right.shape and bool((one - right).norm() < 0.01 * right.norm())
 

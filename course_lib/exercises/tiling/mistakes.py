@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -12,7 +12,7 @@ import torch
 from course_lib.catalogue import say
 from course_lib.criteria import GradedTrial, of_group
 from course_lib.exercise import Trial
-from course_lib.exercises.misconceptions import multiplied_in_tf32
+from course_lib.exercises.misconceptions import Misconception, multiplied_in_tf32
 from course_lib.exercises.tiling.oracles import product
 from course_lib.mistakes import as_tf32, every
 
@@ -55,6 +55,52 @@ def whole_tiles_alone(trials: Sequence[GradedTrial]) -> str:
 
 
 looks_like_tf32 = multiplied_in_tf32(lambda a, b, **_: [product(as_tf32(a), as_tf32(b))], product)
+
+
+def _of_the_last_block(side: int) -> Callable[..., torch.Tensor]:
+    """The product of the last block along K alone."""
+
+    def wrong(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        first = (a.shape[-1] - 1) // side * side
+        return product(a[..., first:], b[..., first:, :])
+
+    return wrong
+
+
+def _moved_by(name: str, side: int, step: int) -> Callable[..., torch.Tensor | None]:
+    """The product where the pointers of this factor go on by `step` elements after each block of `side` along K."""
+
+    def wrong(**factors: torch.Tensor) -> torch.Tensor | None:
+        x, axis = factors[name], -1 if name == "a" else -2
+        k = torch.arange(x.shape[axis])
+        along = k % side * x.stride(axis) + k // side * step
+        starts = x.select(axis, 0)
+        lead = sum(
+            torch.arange(n).reshape(-1, *[1] * (starts.dim() - i - 1)) * stride
+            for i, (n, stride) in enumerate(zip(starts.shape, starts.stride(), strict=True))
+        )
+        places = x.storage_offset() + (lead[..., None] + along if name == "a" else lead[..., None, :] + along[:, None])
+        memory = x.as_strided([x.untyped_storage().nbytes() // x.element_size()], [1], 0)
+        if int(places.max()) >= len(memory):
+            return None
+        return product(**factors | {name: memory[places]})
+
+    return wrong
+
+
+BLOCKS = [2**k for k in range(4, 9)]
+the_last_block_alone = Misconception(
+    [_of_the_last_block(side) for side in BLOCKS], say("tiling.matmul.the_last_piece_alone"), product, each=True
+)
+pointers_go_on = [
+    Misconception(
+        [_moved_by(name, side, step) for side in BLOCKS for step in (0, side)],
+        say("tiling.matmul.pointers_go_on", name=name),
+        product,
+        each=True,
+    )
+    for name in "ab"
+]
 
 
 def small_tiles(trials: Sequence[Trial]) -> str:
