@@ -80,11 +80,11 @@ row_sums = Exercise(
             for side in (32, 64, 128, 256)
         ),
         *(
-            Misconception([slip(2**k) for k in range(11)], says, sums, each=True)
-            for slip, says in (
-                (first_blocks, say("tiling.row_sums.the_first_block_each_time")),
-                (windows, say("tiling.row_sums.windows_overlap")),
-                (sums_of_blocks, say("tiling.row_sums.the_whole_block")),
+            Misconception([slip(2**k) for k in powers], says, sums, each=True)
+            for slip, powers, says in (
+                (first_blocks, range(4, 11), say("tiling.row_sums.the_first_block_each_time")),
+                (windows, range(4, 11), say("tiling.row_sums.windows_overlap")),
+                (sums_of_blocks, range(9), say("tiling.row_sums.the_whole_block")),
             )
         ),
         on_race(say("tiling.row_sums.one_sum_of_several")),

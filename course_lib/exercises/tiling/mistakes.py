@@ -57,12 +57,17 @@ def whole_tiles_alone(trials: Sequence[GradedTrial]) -> str:
 looks_like_tf32 = multiplied_in_tf32(lambda a, b, **_: [product(as_tf32(a), as_tf32(b))], product)
 
 
-def _of_the_last_block(side: int) -> Callable[..., torch.Tensor]:
+def _is_large(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether dozens of products of this size would take longer than judging."""
+    return a.shape[-2] * b.shape[-1] > 1 << 17
+
+
+def _of_the_last_block(side: int) -> Callable[..., torch.Tensor | None]:
     """The product of the last block along K alone."""
 
-    def wrong(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def wrong(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
         first = (a.shape[-1] - 1) // side * side
-        return product(a[..., first:], b[..., first:, :])
+        return None if _is_large(a, b) else product(a[..., first:], b[..., first:, :])
 
     return wrong
 
@@ -71,6 +76,8 @@ def _moved_by(name: str, side: int, step: int) -> Callable[..., torch.Tensor | N
     """The product where the pointers of this factor go on by `step` elements after each block of `side` along K."""
 
     def wrong(**factors: torch.Tensor) -> torch.Tensor | None:
+        if _is_large(**factors):
+            return None
         x, axis = factors[name], -1 if name == "a" else -2
         k = torch.arange(x.shape[axis])
         along = k % side * x.stride(axis) + k // side * step
