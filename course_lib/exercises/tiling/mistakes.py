@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import combinations
 from typing import Any
 
 import torch
@@ -37,7 +37,7 @@ def _without(axes: tuple[str, ...], output: Any, a: torch.Tensor, b: torch.Tenso
 
 
 SIDES = {"M": "bm", "N": "bn", "K": "bk"}
-AXES = [axes for count in (1, 2, 3) for axes in combinations(SIDES, count)]
+AXES = [axes for count in (1, 2, 3) for axes in itertools.combinations(SIDES, count)]
 
 
 last_tile_alone = every(_of_the_last_tile, say("tiling.tiled_matmul.keeps_the_last_piece"))
@@ -108,6 +108,27 @@ pointers_go_on = [
     )
     for name in "ab"
 ]
+
+
+def groups_of_one_height(trials: Sequence[GradedTrial]) -> str:
+    """Say so if tiles are left out as they are where all groups of programs have one height."""
+    looks = [_stored_by_such_groups(t) for t in trials if t.difference and t.evidence.launches]
+    return say("tiling.matmul.groups_of_one_height") if looks and all(looks) else ""
+
+
+def _stored_by_such_groups(trial: GradedTrial) -> bool:
+    """Whether such groups store just those elements of a result that are stored; not all of them are."""
+    output = trial.evidence.outputs[-1] if trial.evidence.outputs else None
+    if not isinstance(output, torch.Tensor) or output.dim() < 2 or not output.isnan().any():
+        return False
+    rows, columns = torch.arange(output.shape[-2])[:, None], torch.arange(output.shape[-1])
+    for height, side, width in itertools.product([2**k for k in range(1, 5)], BLOCKS, BLOCKS):
+        along_n = -(-len(columns) // width)
+        tiles, m, n = -(-len(rows) // side) * along_n, rows // side, columns // width
+        stored = m // height * height * along_n + n * height + m % height < tiles  # the number of its program
+        if trial.evidence.launches[-1].grid[0] == tiles and torch.equal(~output.isnan(), stored.expand_as(output)):
+            return True
+    return False
 
 
 def small_tiles(trials: Sequence[Trial]) -> str:

@@ -25,6 +25,7 @@ from course_lib.exercises.cases import BF16, FP16
 from course_lib.exercises.tiling.cases import factors, tiled
 from course_lib.exercises.tiling.criteria import Counted
 from course_lib.exercises.tiling.mistakes import (
+    groups_of_one_height,
     last_tile_alone,
     looks_like_tf32,
     pointers_go_on,
@@ -211,6 +212,7 @@ matmul = Exercise(
         looks_like_tf32,
         the_last_block_alone,
         *pointers_go_on,
+        groups_of_one_height,
         on_race(say("tiling.matmul.one_tile_of_several")),
         small_tiles,
     ],

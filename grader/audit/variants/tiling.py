@@ -259,13 +259,6 @@ WRONG = [
     wrong("matmul_bytes", "numbers, not bytes", [TRACE, CUT], ("itemsize * (", "(")),
     wrong(
         "matmul_bytes",
-        "the other way round",
-        [TRACE, CUT],
-        ("m * k * triton.cdiv(n, bn)", "m * k * triton.cdiv(m, bm)"),
-        ("k * n * triton.cdiv(m, bm)", "k * n * triton.cdiv(n, bn)"),
-    ),
-    wrong(
-        "matmul_bytes",
         "whole tiles",
         [CUT],
         ("    a = m * k", "    m, n = triton.cdiv(m, bm) * bm, triton.cdiv(n, bn) * bn\n    a = m * k"),
@@ -422,6 +415,12 @@ WRONG = [
         "b stays where it is",
         [RAGGED, STRIDED, BATCHED, LONG, SINGLE, *PERFORMANCE],
         ("        b_ptrs += BLOCK_K * stride_bk\n", ""),
+    ),
+    wrong(
+        "matmul",
+        "each group as high as the others",
+        [RAGGED, *PERFORMANCE],
+        ("height = min(grid_m - first, GROUP)", "height = GROUP"),
     ),
     wrong(
         "matmul",
