@@ -54,8 +54,9 @@ def go_on(first: Verdict, again: Callable[[], Verdict], keep: Callable[[Verdict]
         heading = "The compiler has ended since:"
         if then.points <= first.points:
             heading = f"The compiler has ended since; what it says makes {points:g} of {then.out_of:g} points:"
-        text = "\n".join([heading, *map(of_finding, findings), *filter(None, [after])])
-        return text, code(heading) + findings_html(findings) + (f"<div>{code(after)}</div>" if after else "")
+        new = [sentence for sentence in (then.remark, after) if sentence and sentence != first.remark]
+        text = "\n".join([heading, *map(of_finding, findings), *new])
+        return text, code(heading) + findings_html(findings) + "".join(f"<div>{code(one)}</div>" for one in new)
 
     return below(GOES_ON, work)
 

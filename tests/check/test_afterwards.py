@@ -1,5 +1,7 @@
 """Asks that the compiler goes on after a verdict, and that its answer is shown below it."""
 
+from dataclasses import replace
+
 import nbformat
 import pytest
 from nbformat import v4
@@ -89,8 +91,9 @@ def checked(tmp_path, monkeypatch, places):
 
 
 def test_nothing_is_kept_or_right_before_the_compiler_has_ended(checked, places):
-    points, at_first, in_the_end = checked(of_tune(late=True), of_tune(late=False, points=(0, 0, 0)))
-    assert (points, at_first, in_the_end) == (3, 0, 3)
+    then = replace(of_tune(late=False, points=(0, 0, 0)), remark="more warps")
+    points, at_first, in_the_end = checked(of_tune(late=True), then)
+    assert (points, at_first, in_the_end) == (3, 0, 3) and "more warps" in places[0].shown[1]
     assert render.OUTCOMES["waiting"][0] in points.text and "Next" not in points.text
 
 
