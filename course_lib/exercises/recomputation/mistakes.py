@@ -274,6 +274,7 @@ LOGITS = [
         [partial(gradient_of_logits, block=2**k) for k in range(5, 14)],
         say("recomputation.cross_entropy_backward.each_block_by_itself"),
         each=True,
+        strict=True,
     ),
     *(row_0(gradient_of_logits, name) for name in ("x", "target", "lse", "dloss")),
 ]

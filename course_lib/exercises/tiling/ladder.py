@@ -80,7 +80,7 @@ row_sums = Exercise(
             for side in (32, 64, 128, 256)
         ),
         *(
-            Misconception([slip(2**k) for k in powers], says, sums, each=True)
+            Misconception([slip(2**k) for k in powers], says, sums, each=True, strict=True)
             for slip, powers, says in (
                 (first_blocks, range(4, 11), say("tiling.row_sums.the_first_block_each_time")),
                 (windows, range(4, 11), say("tiling.row_sums.windows_overlap")),

@@ -72,14 +72,15 @@ def _of_the_last_block(side: int) -> Callable[..., torch.Tensor | None]:
     return wrong
 
 
-def _moved_by(name: str, side: int, step: int) -> Callable[..., torch.Tensor | None]:
-    """The product where the pointers of this factor go on by `step` elements after each block of `side` along K."""
+def _moved_by(name: str, side: int, what: str) -> Callable[..., torch.Tensor | None]:
+    """The product where the pointers of this factor do not go on after a block of `side` along K, or by its other stride, or by 1."""
 
     def wrong(**factors: torch.Tensor) -> torch.Tensor | None:
         if _is_large(**factors):
             return None
         x, axis = factors[name], -1 if name == "a" else -2
         k = torch.arange(x.shape[axis])
+        step = side * {"not": 0, "one": 1, "other": x.stride(-3 - axis)}[what]
         along = k % side * x.stride(axis) + k // side * step
         starts = x.select(axis, 0)
         lead = sum(
@@ -97,14 +98,19 @@ def _moved_by(name: str, side: int, step: int) -> Callable[..., torch.Tensor | N
 
 BLOCKS = [2**k for k in range(4, 9)]
 the_last_block_alone = Misconception(
-    [_of_the_last_block(side) for side in BLOCKS], say("tiling.matmul.the_last_piece_alone"), product, each=True
+    [_of_the_last_block(side) for side in BLOCKS],
+    say("tiling.matmul.the_last_piece_alone"),
+    product,
+    each=True,
+    strict=True,
 )
 pointers_go_on = [
     Misconception(
-        [_moved_by(name, side, step) for side in BLOCKS for step in (0, side)],
+        [_moved_by(name, side, step) for side in BLOCKS for step in ("not", "one", "other")],
         say("tiling.matmul.pointers_go_on", name=name),
         product,
         each=True,
+        strict=True,
     )
     for name in "ab"
 ]

@@ -419,7 +419,7 @@ WRONG = [
     wrong(
         "matmul",
         "each group as high as the others",
-        [RAGGED, *PERFORMANCE],
+        [RAGGED, SINGLE, *PERFORMANCE],
         ("height = min(grid_m - first, GROUP)", "height = GROUP"),
     ),
     wrong(
