@@ -145,7 +145,7 @@ def other_way_round(wrong: Sequence[Trial]) -> str:
 
 def _stored_alone(out: Any) -> Iterator[tuple[int, int]]:
     """(how many, of how many) indices along each axis of a result are stored, where these are the first ones; the others are NaN, or 0."""
-    if not isinstance(out, torch.Tensor) or not out.is_floating_point():
+    if not isinstance(out, torch.Tensor) or not out.is_floating_point() or not out.numel():
         return
     for axis, length in enumerate(out.shape):
         stored = (out.nan_to_num() != 0).movedim(axis, 0).reshape(length, -1)

@@ -129,6 +129,12 @@ def test_a_grid_the_other_way_round(grid, rows, columns, told, before):
         assert says(found, "criteria.kind.other_way_round", grid=str(grid[:2]), first=grid[0], second=grid[1])
 
 
+def test_a_result_without_elements_shows_no_grid():
+    one = Trial(Case("a case", "plain", None), [{"x": X}], Evidence("a case", outputs=[X[:0]]))
+    one.evidence.launches = [Launch("k", (2, 4, 1), 8)]
+    assert common_mistakes.other_way_round([one]) == ""
+
+
 def test_a_dtype_that_is_asked_for_is_named_whatever_that_of_the_input():
     asked = Exercise(**(vars(COPY) | {"oracle": lambda x: x.float()}))
     one = Trial(Case("a case", "plain", None), [{"x": X.half()}], Evidence("a case", outputs=[X.half()]))

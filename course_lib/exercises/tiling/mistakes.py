@@ -76,7 +76,7 @@ def _moved_by(name: str, side: int, what: str) -> Callable[..., torch.Tensor | N
     """The product where the pointers of this factor do not go on after a block of `side` along K, or by its other stride, or by 1."""
 
     def wrong(**factors: torch.Tensor) -> torch.Tensor | None:
-        if _is_large(**factors):
+        if _is_large(**factors) or not factors[name].numel():
             return None
         x, axis = factors[name], -1 if name == "a" else -2
         k = torch.arange(x.shape[axis])
