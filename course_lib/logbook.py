@@ -19,10 +19,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from course_lib import content, titles
+from course_lib import content
 from course_lib.evidence import Timing
 from course_lib.exercise import Exercise, Verdict
-from course_lib.exercises import UNITS, ids, unit_of
+from course_lib.exercises import UNITS, ids, titles, unit_of
 
 BAR = 20  # characters
 LEFT = "style='text-align:left;font-weight:normal;padding-right:14px'"

@@ -144,7 +144,7 @@ figures.fusion.explore_chain()
 # %% exercise="fusion.sin2_plus_cos2"
 @triton.jit
 def sin2_plus_cos2_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    """out[i] = sin²(x[i]) + cos²(y[i]) for one block, computed in float32."""
+    """out[i] = sin(x[i])**2 + cos(y[i])**2 for one block, computed in float32."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     ### BEGIN SOLUTION
     sine = tl.sin(tl.load(x_ptr + i, mask=i < n).to(tl.float32))

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import html as _html
 
-from course_lib import titles
 from course_lib.exercise import CodeLine, Finding, Verdict
-from course_lib.exercises import find
+from course_lib.exercises import find, titles
 from course_lib.exercises.hints import hints_on
 from course_lib.render import drawings
 from course_lib.render.drawings import code

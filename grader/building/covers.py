@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
-from course_lib import figures, titles
+from course_lib import figures
 from course_lib.exercise import Exercise
-from course_lib.exercises import UNITS
+from course_lib.exercises import UNITS, titles
 from grader.building import units
 from grader.building.announce import hours
 from tritontrace.colours import DARK, INK, PAPER

@@ -8,8 +8,8 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
-from course_lib import titles
 from course_lib.exercise import Exercise
+from course_lib.exercises import titles
 from grader.gradebook import counts, requests, results
 from grader.gradebook.counts import ExerciseCounts
 from grader.gradebook.results import Entry

@@ -27,8 +27,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 import grader
-from course_lib import render, titles
+from course_lib import render
 from course_lib.exercise import Exercise, Verdict
+from course_lib.exercises import titles
 from course_lib.version import VERSION
 from grader import TEMPLATES, disk
 from grader.cohort.classroom import is_poison

@@ -12,8 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from course_lib import titles
-from course_lib.exercises import UNITS
+from course_lib.exercises import UNITS, titles
 from course_lib.version import VERSION
 from grader import disk
 from grader.gradebook import counts, results

@@ -10,8 +10,7 @@ from lab import DARK, LIGHT
 from playwright.sync_api import expect
 
 import grader
-from course_lib import titles
-from course_lib.exercises import find
+from course_lib.exercises import find, titles
 from course_lib.exercises.hints import hints_on
 from grader.published import solution_cell
 

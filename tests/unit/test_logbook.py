@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from course_lib import check, logbook, progress, titles
+from course_lib import check, logbook, progress
 from course_lib.criteria import refused
 from course_lib.exercise import Verdict
-from course_lib.exercises import UNITS, find
+from course_lib.exercises import UNITS, find, titles
 
 ROOT = Path(__file__).resolve().parents[2]
 

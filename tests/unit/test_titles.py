@@ -1,8 +1,7 @@
-"""What exercises are called: each has words of its own at the head of its cell, and what is no exercise of a unit keeps its id."""
+"""Titles of exercises: each has words of its own at the head of its cell, and what is no exercise of a unit keeps its id."""
 
 import grader
-from course_lib import titles
-from course_lib.exercises import UNITS
+from course_lib.exercises import UNITS, titles
 
 
 def test_every_exercise_is_called_by_words_and_not_by_its_id():

@@ -227,7 +227,7 @@ def _themed(svg: str, words: str, width: int, spare: tuple[float, float] = (0, 0
 
 
 def _on_the_page(colour: re.Match[str]) -> str:
-    """What `paler` made lets the page's ground through, in any theme."""
+    """Let the page's ground through what `paler` made, in any theme."""
     whole, share = THINNED.get(colour[0], (colour[0], 1.0))
     return colour[0] if share == 1 else f"color-mix(in srgb,{whole} {100 * share:.3g}%,var(--ground))"
 

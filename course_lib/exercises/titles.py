@@ -22,7 +22,7 @@ class Heading(NamedTuple):
 
 
 def title(exercise_id: str) -> str:
-    """What people call an exercise: "copy rows". Of one that no notebook heads: its id."""
+    """Title of an exercise, such as "copy rows"; its id where no notebook heads it."""
     return _heading(exercise_id).title
 
 
