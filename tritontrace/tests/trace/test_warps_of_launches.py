@@ -16,7 +16,7 @@ from tritontrace.cli import main
 from tritontrace.results import Slow
 from tritontrace.tracing import report, schema, warps
 from tritontrace.tracing.pattern import LAST_OF_EQUALS
-from tritontrace.tracing.show import with_code
+from tritontrace.tracing.show import looked_at, with_code
 
 X = torch.randn(256, 256)
 # of axes that the compiler does not see to be contiguous, it lays lanes along the last, or the first before Triton 3.7
@@ -68,7 +68,7 @@ def slow(kernel, grid, *args, gpu="sm_90", **constants):
     told = warps.slow(t.launches[0])
     shown = t.table(), t._repr_html_()
     assert all(each.sentence in shown[0] and with_code(each.sentence) in shown[1] for each in told)
-    assert told or t.table() == before
+    assert told or t.table() == "\n".join([before, *looked_at(t)])
     return [(each.kind, each.line.split(":")[0], each.op, each.times) for each in told], t
 
 

@@ -170,7 +170,7 @@ class FieldRun:
     lost: set[str]
     chosen: set[int]
     memory: Memory
-    low: set[float]  # constants of its kernels that stand far below zero
+    low: frozenset[float] = frozenset()  # constants of its kernels that stand far below zero
     case: Case | None = None
 
 
@@ -205,7 +205,7 @@ def run_in_a_field(
         set(memory.field.lost),
         memory.field.chosen or set(),
         memory,
-        {value for launched in launcher.seen.fronts for value in _low(launched.text)},
+        frozenset(value for launched in launcher.seen.fronts for value in _low(launched.text)),
     )
 
 
