@@ -136,7 +136,8 @@ def other_way_round(wrong: Sequence[Trial]) -> str:
         for _, out in trial.calls:
             for stored, length in _stored_alone(out):
                 few, many = sorted(grid[:2])
-                if few < many and stored % few == 0 and -(-length // (stored // few)) == many:
+                # a grid that leaves out the last block has one fewer
+                if few + 1 < many and stored % few == 0 and -(-length // (stored // few)) == many:
                     return say(
                         "criteria.kind.other_way_round", grid=str(tuple(grid[:2])), first=grid[0], second=grid[1]
                     )
