@@ -1,9 +1,9 @@
 """Measure the memory of grading a class, by `python benchmarks/class_memory.py --students 400 --workers 2`.
 
 The synthetic class of grading.py is graded by the command that an instructor types. Each second the memory of all its
-processes is read, what they share counted once; with it goes how many pages are written. The table, in
-benchmarks/results/class_memory.md, has the most that was seen until so many pages, and how much the second half of the class
-added to that, for 100 submissions.
+processes is read, what they share counted once; with it goes how many pages are written. The table takes its unit's place in
+benchmarks/results/class_memory.md. It has the most that was seen until so many pages, and how much the second half of the
+class added to that, for 100 submissions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from grading import hand_in, memory_of  # noqa: E402
+from grading import hand_in, memory_of, with_section  # noqa: E402
 
 from course_lib.exercises import UNITS  # noqa: E402
 
@@ -50,12 +50,10 @@ def table(seen: list[tuple[int, float]], unit: str, students: int, workers: int)
     most = {count: max(megabytes for pages, megabytes in seen if pages <= count) for count in marks}
     half = max(megabytes for pages, megabytes in seen if pages <= students / 2)
     slope = (most[students] - half) / (students / 2) * 100
-    rows = [f"| {count} | {megabytes:,.0f} |" for count, megabytes in most.items()]
-    head = f"{date.today().isoformat()}, {unit}, {students} submissions, {workers} workers, no GPU. MB of all processes together."
-    line = f"In the second half of the class, 100 submissions add {slope:.0f} MB to that."
-    return "\n".join(
-        ["# Memory of grading", "", head, "", "| pages | most MB so far |", "| --- | --- |", *rows, "", line, ""]
-    )
+    head = f"{date.today().isoformat()}, {workers} workers, no GPU. MB of all processes together."
+    lines = [f"## {unit}, {students} submissions", "", head, "", "| pages | most MB so far |", "| --- | --- |"]
+    lines += [f"| {count} | {megabytes:,.0f} |" for count, megabytes in most.items()]
+    return "\n".join([*lines, "", f"In the second half of the class, 100 submissions add {slope:.0f} MB to that."])
 
 
 def main() -> None:
@@ -70,7 +68,7 @@ def main() -> None:
             shutil.copytree(Path(folder) / "class" / student, home / "submitted" / student)
         text = table(watched(home, options.unit, options.workers), options.unit, options.students, options.workers)
     print(text)
-    RESULT.write_text(text)
+    RESULT.write_text(with_section(RESULT.read_text() if RESULT.exists() else "", text, "Memory of grading"))
 
 
 if __name__ == "__main__":

@@ -308,11 +308,11 @@ def class_of_400(start: float, each: float) -> str:
     return f"At this cost, all cores busy, 400 submissions take {two:.0f} minutes on 2 cores and {eight:.1f} on 8 (computed)."
 
 
-def with_section(page: str, text: str) -> str:
+def with_section(page: str, text: str, title: str = "What grading costs") -> str:
     """The page with this section in the place of that of the same unit."""
     sections = {part.split(",")[0]: f"## {part.strip()}" for part in re.split(r"^## ", page, flags=re.M)[1:]}
     sections[text[3:].split(",")[0]] = text.strip()
-    return "\n\n".join(["# What grading costs", *(sections[unit] for unit in sorted(sections))]) + "\n"
+    return "\n\n".join([f"# {title}", *(sections[unit] for unit in sorted(sections))]) + "\n"
 
 
 def main() -> None:

@@ -1,9 +1,10 @@
 """Measure what importing costs, against `import torch`: `python benchmarks/imports.py`. Needs no GPU.
 
-Each statement runs in fresh processes, in turn with `import torch`, RUNS times: seconds of CPU, since other processes slow a clock
-down more. Python's bytecode is there, as it is for a learner from the second time on. Writes benchmarks/results/imports.md. The
-promise is a unit's first cell in at most 1.2 times the time of `import torch`; it is kept by importing nothing that is not asked
-for, which tests/unit/test_what_is_imported.py counts.
+Each statement runs in fresh processes, in turn with `import torch`, RUNS times: seconds of CPU until it is done, since other
+processes slow a clock down more. Python's bytecode is there, as it is for a learner from the second time on. Writes
+benchmarks/results/imports.md. The promise is a unit's first cell in at most 1.2 times the time of `import torch`; it is kept by
+importing nothing that is not asked for, which tests/unit/test_what_is_imported.py counts.
+
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ STATEMENTS = {
     "import course_lib": "names load when they are first used",
     "import torch, triton, triton.language": "Triton besides torch: what a notebook imports by itself",
     "from course_lib import check, hint, progress, trace": "paid once, before any fork",
-    "from course_lib import check, figures, gpu, hint, progress, trace": "what a unit's first cell imports",
+    "from course_lib import check, figures, gpu, hint, progress, trace": "all that a unit without kernels imports",
+    "import torch, triton, triton.language; from course_lib import attempt, bench, check, compile_for, figures, gpu, hint, profile, "
+    "progress, trace; import course_lib.hardware.measurements": "a unit's first cell, of those that import most",
 }
 
 
@@ -35,12 +38,12 @@ def bytecode_kept() -> dict[str, str]:
 
 
 def seconds(statement: str) -> float:
-    """CPU time of a fresh Python that runs it."""
-    running = subprocess.Popen([sys.executable, "-c", statement], cwd=ROOT, env=bytecode_kept())
-    _, status, used = os.wait4(running.pid, 0)
-    if status:
+    """CPU time of a fresh Python until it has run it."""
+    code = f"{statement}\nimport time; print(time.process_time())"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=bytecode_kept(), capture_output=True, text=True)
+    if ran.returncode:
         raise SystemExit(f"{statement!r} failed")
-    return used.ru_utime + used.ru_stime
+    return float(ran.stdout)
 
 
 def main() -> None:

@@ -48,6 +48,8 @@ metadata.py           what the course writes into a notebook's metadata
 version.py            which course this is: `course_lib.__version__`
 """
 
+import gc
+import sys
 from importlib import import_module
 
 _HOMES = {
@@ -79,7 +81,21 @@ def __getattr__(name: str):
     if name not in _HOMES:
         raise AttributeError(f"course_lib has no {name!r}; it has {', '.join(__all__)}")
     home, attribute = _HOMES[name]
-    module = import_module(home)
+    module = sys.modules.get(home) or _loaded(home)
     value = getattr(module, attribute) if attribute else module
     globals()[name] = value
     return value
+
+
+def _loaded(home: str):
+    """Load a module. What it brings stays, torch and Triton among it: nobody searches it for garbage, which takes a tenth of a second
+    each time, now or in a check."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        module = import_module(home)
+        gc.freeze()
+    finally:
+        if was_enabled:
+            gc.enable()
+    return module

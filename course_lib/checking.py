@@ -23,6 +23,7 @@ from course_lib.exercises.hints import hints_on
 from course_lib.handin import literals, stale, twists
 from course_lib.render import Points, afterwards, cells, code, show
 from tritontrace import no_triton, tracing
+from tritontrace.messages import message_of
 from tritontrace.replay import child, wire
 from tritontrace.threads import one_thread
 
@@ -75,10 +76,10 @@ def observed(exercise: Exercise, entry: Any, seed: int, compile_seconds: float |
         return observe(exercise, entry, seed, seconds=_seconds(exercise, seed), compile_seconds=compile_seconds)
     except child.ChildLost as lost:
         return criteria.refused(
-            exercise, say("criteria.entry.stopped", name=exercise.entry, what=str(lost)), lost.cause
+            exercise, say("criteria.entry.stopped", name=exercise.entry, what=lost.message), lost.cause
         )
     except (ValueError, no_triton.TritonMissing) as error:
-        return criteria.refused(exercise, str(error))
+        return criteria.refused(exercise, message_of(error))
 
 
 def _evaluating(exercise: Exercise, entry: Any, seed: int) -> wrong_formulas.Evaluate:

@@ -13,6 +13,8 @@ from course_lib.evidence import Timing
 from course_lib.execution import gpu_lock, on_gpu, smallest, timed
 from course_lib.exercise import Exercise, Trial, Verdict
 from course_lib.exercises import wrong_formulas
+from course_lib.exercises.remembered import within_a_verdict
+from tritontrace.messages import message_of
 from tritontrace.replay.child import ChildLost
 
 Logs = Sequence[Mapping[str, Any]]
@@ -31,6 +33,7 @@ class GPUPolicy:
     later: Callable[[Measure], None] | None = None
 
 
+@within_a_verdict()
 def judge(
     exercise: Exercise,
     trials: Sequence[Trial],
@@ -60,7 +63,7 @@ def judge(
     try:
         on_gpu.run(exercise, logs or record(_other_inputs(trials, seed)), trials, gpu.run)
     except (ChildLost, ValueError) as error:  # it was recorded once, and cannot be again: that is not the kernel's
-        on_gpu.note(trials, "failed", str(error))
+        on_gpu.note(trials, "failed", message_of(error))
     untimed = criteria.judge(exercise, trials, gpu_counts=gpu.counts)
     if not untimed.points or not exercise.bonus:
         return untimed
@@ -69,7 +72,7 @@ def judge(
     try:
         (log,) = record([[case.arguments(seed)]])
     except (ChildLost, ValueError) as error:
-        timing = timed.problem(exercise, say("criteria.speed.stopped", case=case.name, error=str(error)))
+        timing = timed.problem(exercise, say("criteria.speed.stopped", case=case.name, error=message_of(error)))
     else:
         measure = partial(timed.measure, exercise, log, seed, kernels)
         if gpu.later:

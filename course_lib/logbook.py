@@ -22,7 +22,7 @@ from typing import Any, Literal
 from course_lib import content
 from course_lib.evidence import Timing
 from course_lib.exercise import Exercise, Verdict
-from course_lib.exercises import UNITS, ids, unit_of
+from course_lib.exercises import UNITS, ids, titles, unit_of
 
 BAR = 20  # characters
 LEFT = "style='text-align:left;font-weight:normal;padding-right:14px'"
@@ -246,13 +246,16 @@ class Progress:
         unit = self.here if self._left(self.here) else self.unit
         if not self._left(unit):
             return "All of the main path is done."
-        exercise, done = self._left(unit)[0], f"All of {self.here} is done. " if self.here in self.units else ""
+        exercise, done = (
+            self._left(unit)[0],
+            f"All of {titles.of(self.here)} is done. " if self.here in self.units else "",
+        )
         got = self.points(exercise)
         so_far = f", {got:g} of {exercise.points:g} points so far" if got else ""
         said = f"about {exercise.minutes} minutes{so_far}."
         if unit == self.here:
-            return f"Next in this unit: {exercise.id}, {said}"
-        return f"{done}Next: {exercise.id} in {unit}, {said}"
+            return f'Next in this unit: "{titles.title(exercise.id)}", {said}'
+        return f'{done}Next: "{titles.title(exercise.id)}" in {titles.of(unit)}, {said}'
 
     def rows(self) -> list[tuple[str, int, int, float, float, str]]:
         """(unit, exercises done, exercises, points, points to be had, the same of More and extra credit in words) of each unit.
@@ -307,7 +310,7 @@ METER = 180  # pixels of each unit's bar
 
 def _link(unit: str) -> str:
     """A link from one unit's notebook to another's, which lies beside it."""
-    return f"<a href='../{unit}/{unit}.ipynb'>{html.escape(unit.replace('_', ' '))}</a>"
+    return f"<a href='../{unit}/{unit}.ipynb'>{html.escape(titles.of(unit))}</a>"
 
 
 def _bar(share: float) -> str:
@@ -336,7 +339,9 @@ def next_after(exercise: Exercise) -> str:
     unit = unit_of(exercise.id)
     of_unit = Progress({unit: [*import_module(f"course_lib.exercises.{module}").EXERCISES.values()]}, best(), unit)
     path_done = all(map(of_unit.done, of_unit.on_path(unit)))
-    next_one = f"All of {unit}'s main path is done: `progress()` says what comes next." if path_done else of_unit.next
+    next_one = (
+        f"The main path of {titles.of(unit)} is done: `progress()` says what comes next." if path_done else of_unit.next
+    )
     published = content.ROOT / "solutions" / unit
     return f"{next_one} To compare: the published solution is in solutions/{unit}." if published.is_dir() else next_one
 

@@ -24,15 +24,14 @@ import torch
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
-from course_lib import checking, figures, render, trace  # noqa: E402
+from course_lib import figures, render, trace  # noqa: E402
 from course_lib.exercises import find  # noqa: E402
 from course_lib.figures import counters  # noqa: E402
-from grader.audit.samples.coalescing import ONE_ROW_A_PROGRAM  # noqa: E402
+from grader.building import hero  # noqa: E402
 from grader.judging.judge import Judge  # noqa: E402
 from grader.published import answer, published, solution_cell  # noqa: E402
 from grader.reporting import report as class_report  # noqa: E402
 from tritontrace.picture import Picture  # noqa: E402
-from tritontrace.replay.recording import load  # noqa: E402
 
 PAGE = """<!doctype html><meta charset=utf-8><meta name=color-scheme content="light dark">
 <body style='font: 14px sans-serif; margin: 8px'>"""
@@ -42,13 +41,11 @@ SIZES = {"verdict": (920, 400), "verdict_dark": (920, 400), "feedback": (920, 69
 
 
 def verdict() -> str:
-    exercise = find("coalescing.transpose")
-    wasteful = load(answer(exercise.id, ONE_ROW_A_PROGRAM), exercise.entry)
-    return render.html(checking.verdict(exercise, wasteful, seed=0))
+    return hero.verdict()
 
 
 def verdict_dark() -> str:
-    return verdict()
+    return hero.verdict()
 
 
 def feedback() -> str:

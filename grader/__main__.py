@@ -8,14 +8,13 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from typer.core import TyperGroup
@@ -28,11 +27,8 @@ from grader.gradebook import dates
 from grader.lms import FORMS
 
 if TYPE_CHECKING:
-    from course_lib.exercise import Exercise
     from course_lib.exercises.twists import Draw, Twist
     from grader.cohort.workers import Workers
-    from grader.gradebook.counts import ExerciseCounts
-    from grader.gradebook.results import Entry
 
 
 class Commands(TyperGroup):
@@ -80,10 +76,8 @@ def _unit(named: str) -> str:
 
 def _date(named: str) -> str:
     """The date that somebody named, if it is one."""
-    try:
+    with in_a_sentence():
         dates.utc(named)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     return named
 
 
@@ -107,7 +101,6 @@ def _file(named: Path | None) -> Path | None:
 
 Unit = Annotated[str, typer.Argument(help="Such as 04_memory_coalescing.", callback=_unit)]
 CORES = len(os.sched_getaffinity(0))
-COLUMN = 7  # letters of a table's column for one exercise
 Fields = Annotated[
     list[str] | None,
     typer.Option("--field", help="A roster's column that is not known by its name: 'name=Volledige naam'. Repeat it."),
@@ -129,6 +122,15 @@ def loading(context: typer.Context) -> None:
         raise typer.Exit(_say(NEEDS_A_CLONE))
     if sys.stderr.isatty() and "--help" not in sys.argv:
         print(f"{context.invoked_subcommand}: the libraries take some seconds to load.", file=sys.stderr)
+
+
+@contextmanager
+def in_a_sentence(kinds: type[Exception] | tuple[type[Exception], ...] = ValueError) -> Iterator[None]:
+    """End the command with the sentence of an exception of these kinds."""
+    try:
+        yield
+    except kinds as error:
+        raise typer.Exit(_say(str(error))) from None
 
 
 @contextmanager
@@ -174,10 +176,8 @@ def build(
             for sentence in [] if found else building.waiting(unit, grader.ROOT):
                 console.print(sentence, markup=False, soft_wrap=True)
             continue
-        try:
+        with in_a_sentence(building.BuildError):
             built = building.build(unit, execute=execute, root=grader.ROOT, again=again, pictures=pictures)
-        except building.BuildError as error:
-            raise typer.Exit(_say(str(error))) from None
         for path in built:
             console.print(f"{path.relative_to(grader.ROOT)}")
         for sentence in building.missing(unit, grader.ROOT) + building.waiting(unit, grader.ROOT):
@@ -213,11 +213,9 @@ def autograde(
     from grader.child import sandbox
     from grader.cohort.workers import Dask, WorkersLost
 
-    try:
+    with in_a_sentence((ValueError, sandbox.NoSandbox, WorkersLost)):
         console.print(f"sandbox: {sandbox.require(accept_risk)}")
         chosen = Dask(scheduler, accept_risk=accept_risk) if scheduler else workers
-    except (ValueError, sandbox.NoSandbox, WorkersLost) as error:
-        raise typer.Exit(_say(str(error))) from None
     if accept_risk:
         os.environ["GRADER_ACCEPT_RISK"] = "1"
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the end of a job is as orderly as Ctrl-C
@@ -295,7 +293,7 @@ def _grade(
         for note in unentered:
             console.print(note, markup=False)
         raise typer.Exit(_say(_nothing_to_grade(home, unit)))
-    try:
+    with in_a_sentence():
         room = ClassGrader(home, workers=workers, accept_risk=accept_risk, again=again, gpu=gpu)
         plan = regrade.planned(books_at, unit, found, only, room.device, room.workers.places(gpu))
         for sentence in plan.said:
@@ -303,8 +301,6 @@ def _grade(
         if not rehearsed and (snapshot := plan.snapshot()):
             console.print(f"The gradebook as it was: {snapshot}", markup=False, soft_wrap=True)
         books = Books(books_at, unit, root=root, device=room.device)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     notes += books.changes
     if room.device != NO_GPU:
         console.print(f"GPU: {room.device}")
@@ -370,10 +366,8 @@ def freeze(
     """Keep the marks of everybody who has been graded in a unit, whatever changes in the course."""
     from grader.cohort import frozen
 
-    try:
+    with in_a_sentence():
         grader.exercises(unit)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     (frozen.thaw if thaw else frozen.freeze)(grader.home(), unit)
     kept = (
         "may change again" if thaw else "stay as they are; who has not been graded yet still is, at the next autograde"
@@ -388,10 +382,8 @@ def report(unit: Unit) -> None:
     from grader.reporting import report as reporting
 
     show_gradebook(grader.home(), unit)
-    try:
+    with in_a_sentence(results.NotGraded):
         path = reporting.write(grader.home(), unit)
-    except results.NotGraded as error:
-        raise typer.Exit(_say(str(error))) from None
     console.print(f"class report: {path}", soft_wrap=True)
 
 
@@ -400,29 +392,12 @@ def term(
     student: Annotated[str, typer.Option(help="This one through all units, here; the page has everybody.")] = "",
 ) -> None:
     """Show a class over all units that have been graded: who falls behind, which exercises cost most, each student."""
+    from grader.reporting import in_a_terminal
     from grader.reporting import term as terms
 
-    try:
+    with in_a_sentence():
         whole = terms.of_class(grader.home())
-        standings = [whole.of(student)] if student else whole.behind
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
-    if student:
-        table = Table("unit", "points", "late", "behind", "checks, hints", title=f"{standings[0].name} ({student})")
-        for unit in whole.units:
-            entry, share = standings[0].entries.get(unit), standings[0].shares[unit]
-            points = "-" if entry is None else "?" if share is None else f"{entry.score:g} ({100 * share:.0f} %)"
-            late = f"{entry.hours_late:.1f} h" if entry and entry.hours_late else ""
-            why, asked = (
-                "; ".join(terms.WORDS[r] for r in standings[0].behind.get(unit, ())),
-                standings[0].effort.get(unit),
-            )
-            table.add_row(unit, points, late, why, f"{asked.checks:g}, {asked.hints:g}" if asked else "")
-    else:
-        table = Table("student", "why", title=f"behind in {whole.latest}: {len(standings)} of {len(whole.standings)}")
-        for one in standings:
-            table.add_row(escape(one.student), "; ".join(terms.WORDS[r] for r in one.behind[whole.latest]))
-    console.print(table)
+        console.print(in_a_terminal.term(whole, student))
     for costly in whole.costly[whole.latest]:
         lost = f"{100 * costly.lost:.0f} % of the points lost, by {costly.students} students"
         console.print(f"{costly.exercise}: {lost}", markup=False)
@@ -430,88 +405,13 @@ def term(
 
 
 def show_gradebook(home: Path, unit: str) -> None:
-    """A row per student, a column per exercise that counts; those of More stand behind the path's, with a + before their points."""
-    from grader.gradebook import counts, requests, results
-    from grader.lms import enrolled
+    """Print the gradebook of a unit, and what else a person should know of it."""
+    from grader.reporting import in_a_terminal
 
-    try:
-        entries, counting = results.gradebook(home, unit), counts.of(home, unit)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
-    exercises = [counting.exercises[id] for id in (*counting.ids("path"), *counting.ids("more"))]
-    wide = max(len(entry.student) for entry in entries) + COLUMN * len(exercises) + 20 > console.width
-    late, letters = any(entry.penalty for entry in entries), results.places(entries)
-    table = Table(title=unit)
-    table.add_column("student", no_wrap=True)
-    for number, exercise in enumerate([] if wide else exercises, 1):
-        sign = "/" if counting.ways[exercise.id] == "path" else "+"
-        table.add_column(f"{number}\n{sign}{exercise.points:g}", justify="right", no_wrap=True)
-    for title in ["on"] * bool(letters) + ["late"] * late + [f"total\n/{counting.out_of:g}"]:
-        table.add_column(title, justify="right", no_wrap=True)
-    if wide:
-        table.add_column("points lost, by number")
-    for entry in entries:
-        row = (
-            [] if wide else [_cell(entry.scores[e.id], entry.extra.get(e.id), e.id in entry.by_hand) for e in exercises]
-        )
-        penalty = [f"-{entry.penalty:g}" if entry.penalty else ""] * late
-        lost, on = [_lost(entry, exercises, counting)] * wide, [letters.get(entry.on, "")] * bool(letters)
-        table.add_row(escape(entry.student), *row, *on, *penalty, _cell(entry.score), *lost)
+    with in_a_sentence():
+        table, lines = in_a_terminal.gradebook(home, unit, console.width)
     console.print(table)
-    console.print(", ".join(f"{number} {exercise.entry}" for number, exercise in enumerate(exercises, 1)))
-    for on in letters or {entry.on: "" for entry in entries if entry.on}:
-        console.print(f"{letters.get(on, '')} judged on {'; '.join(on)}".lstrip(), markup=False, soft_wrap=True)
-    if absent := enrolled.missing(home, unit, entries):
-        names = "; ".join(one.student if one.name == one.student else f"{one.name} ({one.student})" for one in absent)
-        console.print(f"handed in nothing ({len(absent)}): {names}", markup=False, soft_wrap=True)
-    for entry in entries:
-        if entry.hours_late:
-            cost = "" if entry.penalty else "; it cost nothing (c.ByTheDay in grader/nbgrader_config.py)"
-            console.print(f"late: {entry.student}, by {entry.hours_late:.1f} hours{cost}", markup=False)
-    for student, words in requests.of_unit(home, unit).items():
-        console.print(f"asks to look again: {student}: {words}", markup=False, soft_wrap=True)
-    for note in _by_hand(home, unit, entries):
-        console.print(note, markup=False, soft_wrap=True)
-
-
-def _lost(entry: Entry, exercises: Sequence[Exercise], counting: ExerciseCounts) -> str:
-    """The path's exercises with points lost, for a table with no room for a column each: "3 -2, 7 ?"."""
-    parts = []
-    for number, exercise in enumerate(exercises, 1):
-        points, hand = entry.scores[exercise.id], "*" * (exercise.id in entry.by_hand)
-        if counting.ways[exercise.id] == "path" and (points is None or points < exercise.points or hand):
-            parts.append(f"{number} {'?' if points is None else f'{points - exercise.points:g}'}{hand}")
-    return ", ".join(parts)
-
-
-def _cell(points: float | None, extra: float | None = None, by_hand: bool = False) -> str:
-    return "?" if points is None else f"{points:g}" + (f" +{extra:g}" if extra else "") + "*" * by_hand
-
-
-def _by_hand(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
-    """List what was given by hand, and what of it a person should look at."""
-
-    for entry in entries:
-        for id, fields in entry.by_hand.items():
-            judged = "nothing" if fields.judged is None else f"{fields.judged:g}"
-            given = [f"{fields.points:g} points, {judged} by the judge"] if fields.points is not None else []
-            given += ["a comment"] if fields.comment else []
-            yield f"* by hand: {entry.student}: {id}: {'; '.join(given)}"
-    for entry in entries:
-        for id, fields in entry.by_hand.items():
-            if fields.review:
-                stands = "they stand until you change them, or choose Resolve in formgrader"
-                yield f"to look at: {entry.student}: {id}: the points by hand are for an earlier answer; {stands}"
-    yield from _behind(home, unit, entries)
-
-
-def _behind(home: Path, unit: str, entries: list[Entry]) -> Iterator[str]:
-    """Say who was given something by hand that their page does not show yet."""
-    from grader.gradebook import results
-
-    if students := results.behind(home, unit, entries):
-        late = f"feedback and penalty for lateness follow with the next `autograde {unit}`"
-        yield f"by hand since the last autograde: {', '.join(students)}: {late}"
+    _say_all(lines)
 
 
 @app.command()
@@ -539,21 +439,19 @@ def export(
     from grader.cohort import frozen
     from grader.gradebook import results
     from grader.lms import exports
+    from grader.reporting import in_a_terminal
 
     if form == "feedback":
         return _hand_back(unit, to)
     path = to or grader.home() / "reports" / f"{unit}_{form}.csv"
-    try:
+    with in_a_sentence():
         done = exports.export(
             grader.home(), unit, form, roster=roster, fields=field or (), column=column, out_of=out_of
         )
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     exports.write(done.rows, path)
     frozen.note_export(grader.home(), unit)
     console.print(_maximum(unit), soft_wrap=True)
-    for note in _by_hand(grader.home(), unit, results.gradebook(grader.home(), unit)):
-        console.print(note, markup=False, soft_wrap=True)
+    _say_all(in_a_terminal.by_hand(grader.home(), unit, results.gradebook(grader.home(), unit)))
     if done.made:
         console.print(
             f"Canvas would make a new assignment {unit!r}. The roster has: {', '.join(done.made)}; --column names one of them.",
@@ -582,17 +480,15 @@ def _hand_back(unit: str, to: Path | None) -> None:
     from grader.cohort import frozen
     from grader.gradebook import results
     from grader.lms import feedback_export
+    from grader.reporting import in_a_terminal
 
     path = to or grader.home() / "reports" / f"{unit}_feedback.zip"
-    try:
+    with in_a_sentence():
         packed, without = feedback_export.pack(grader.home(), unit)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     disk.write({path: packed})
     frozen.note_export(grader.home(), unit)
     with suppress(results.NotGraded):
-        for note in _behind(grader.home(), unit, results.gradebook(grader.home(), unit)):
-            console.print(note, markup=False, soft_wrap=True)
+        _say_all(in_a_terminal.behind(grader.home(), unit, results.gradebook(grader.home(), unit)))
     for student in without:
         told = "has a page and no file that the LMS would know: hand this page back by itself"
         console.print(f"{student} {told}.", markup=False, soft_wrap=True)
@@ -619,12 +515,10 @@ def import_submissions(
     """Put the submissions that an LMS has exported where they are graded."""
     from grader.lms import imports, rosters
 
-    try:
+    with in_a_sentence():
         grader.exercises(unit)
         when = rosters.read(times).times() if times else {}
         done = imports.collect(source, unit, grader.home(), dry_run=dry_run, times=when)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     for remark in done.remarks:
         console.print(remark, markup=False)
     what = "would be imported" if dry_run else f"imported to {grader.home()}/submitted"
@@ -646,10 +540,8 @@ def roster(
     """Say who is in the class, with sections and groups: who hands in nothing is then named."""
     from grader.lms import enrolled, rosters
 
-    try:
+    with in_a_sentence():
         people = rosters.read(file, field or ()).people()
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     done = enrolled.enrol(grader.home(), people, by_login=by_login, replace=replace)
     for remark in done.remarks:
         console.print(remark, markup=False, soft_wrap=True)
@@ -677,7 +569,7 @@ def twists(
     from grader.lms import codes
 
     home = grader.home()
-    try:
+    with in_a_sentence():
         now = {*of_class.units(home)}
         if off or units:
             now = codes.switch(home, (now - {*(units or now)}) if off else now | {*(units or ())})
@@ -695,8 +587,6 @@ def twists(
                 {row.student: of_class.of_student(home, row.student) for row in codes.table(home)}, notebooks
             )
             console.print(f"{notebooks}: {count} notebooks.", soft_wrap=True)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
 
 
 def _show_tasks(student: str, drawn: Draw, source: Callable[[str, Twist], str] | None) -> None:
@@ -730,10 +620,8 @@ def grade_one(
         raise typer.Exit(
             _say("This class asks each student for tasks of their own: --student says whose notebook it is.")
         )
-    try:
+    with in_a_sentence((ValueError, submission.Problem, sandbox.NoSandbox, canary.Broken)):
         graded = single.grade(notebook, student or notebook.stem, unit=unit, accept_risk=accept_risk)
-    except (submission.Problem, ValueError, sandbox.NoSandbox, canary.Broken) as error:
-        raise typer.Exit(_say(str(error))) from None
     if html:
         html.write_text(graded.html())
     typer.echo(json.dumps(graded.tree(), indent=1) if as_json else graded.text())
@@ -797,10 +685,8 @@ def release(folder: Annotated[Path, typer.Argument(help="A new folder, which stu
     from grader.building import student_copy as releasing
     from grader.judging import twists as of_class
 
-    try:
+    with in_a_sentence():
         files = releasing.copy(grader.ROOT, folder, of_class.units(grader.home()))
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     console.print(
         f"{folder}: {files} files, no solutions. Hand out this folder, as a zip or as a repository of its own."
     )
@@ -811,10 +697,8 @@ def slides(unit: Unit, to: Annotated[Path, typer.Option(help="An HTML file.")] =
     """Write a unit's pictures as slides: title, question, picture, three lines."""
     from grader.building import slides as writing
 
-    try:
+    with in_a_sentence():
         shown = writing.write(unit, grader.ROOT, to)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     console.print(f"{to}: {shown} slides. Open it in a browser; it prints one slide on each sheet.")
 
 
@@ -833,7 +717,7 @@ def due(
     """Set the date a unit is due, and what lateness costs in it; else grader/nbgrader_config.py says that."""
     from grader.gradebook import late
 
-    try:
+    with in_a_sentence():
         grader.exercises(unit)
         if {percent, grace, at_most} != {None}:
             late.set_rules(grader.home(), unit, percent=percent, grace_minutes=grace, at_most=at_most)
@@ -844,8 +728,6 @@ def due(
                 "`import --times` reads it from Moodle's grading worksheet.",
                 soft_wrap=True,
             )
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
 
 
 @app.command()
@@ -863,13 +745,11 @@ def counts(
     """Show which exercises of a unit count in the class, or say it; the next autograde follows."""
     from grader.gradebook import counts as counting
 
-    try:
+    with in_a_sentence():
         found = counting.of(grader.home(), unit)
         if path or more or drop or above is not None:
             ways: dict[counting.Counting, list[str]] = {"path": path or [], "more": more or [], "dropped": drop or []}
             found = counting.set_rules(grader.home(), unit, ways, above)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     table = Table("exercise", "counts as", "points", title=unit)
     for way in counting.WAYS:
         for id in found.ids(way):
@@ -897,12 +777,10 @@ def extend(
     """Give one student more time."""
     from grader.gradebook import late
 
-    try:
+    with in_a_sentence():
         grader.exercises(unit)
         doubt = late.unheard_of(grader.home(), student) if days else ""
         until = late.extend(grader.home(), unit, student, days)
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     console.print(f"{student}: {unit} is due on {until:%Y-%m-%d %H:%M} UTC" if until else f"{unit} has no due date yet")
     if doubt:
         console.print(doubt, markup=False)
@@ -1008,10 +886,8 @@ def doctor(
     """Say what this machine offers for grading, and what to do about each gap; judge published solutions for a proof."""
     from grader import doctor as checks
 
-    try:
+    with in_a_sentence():
         rows = [*checks.examine(accept_risk=accept_risk), *checks.prove(units, accept_risk=accept_risk)]
-    except ValueError as error:
-        raise typer.Exit(_say(str(error))) from None
     console.print(checks.table(rows))
     raise typer.Exit(1 if any(row.stops for row in rows) else 0)
 
@@ -1046,6 +922,12 @@ def demo(
 def _say(sentence: str) -> int:
     console.print(sentence, markup=False)  # a student's name may look like markup
     return 1
+
+
+def _say_all(lines: Iterable[str]) -> None:
+    """Print lines that a terminal, not Python, breaks: what is copied from one is whole."""
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

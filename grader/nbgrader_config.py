@@ -83,6 +83,10 @@ def config(home: Path, *, root: Path = ROOT, **extra: dict) -> Config:
     c.HTMLExporter.filters = {
         "markdown2html": "grader.gradebook.pages.safe_markdown",
         "highlight_code": "grader.gradebook.pages.highlighted",
+        "numbered": "grader.gradebook.pages.numbered",
+        "unit_title": "course_lib.exercises.titles.of",
+        "title_of": "course_lib.exercises.titles.title",
+        "section_of": "course_lib.exercises.titles.section",
     }
     c.HTMLExporter.preprocessors = ["grader.gradebook.pages.Render"]  # of formgrader's pages, too
     c.GenerateFeedback.exporter_class = "grader.gradebook.pages.FeedbackPage"

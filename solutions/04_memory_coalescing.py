@@ -224,8 +224,8 @@ figures.coalescing.sectors_against_stride()
 
 # %% [markdown]
 # At stride 2 the efficiency is 0.5 for every dtype, because half of each sector is skipped. A smaller dtype moves fewer
-# bytes, but wastes the same share of them. The curves separate as each dtype's lanes stop sharing sectors. After that,
-# float32 uses 4 of a sector's 32 bytes, and int8 only 1.
+# bytes, but wastes the same share of them. At large strides each lane has a sector of its own. Then float32 uses 4 of a
+# sector's 32 bytes, and int8 only 1, so the curves separate.
 #
 # In float32 the number of sectors stops growing at stride 8, but the cost still grows after that. On an H200, stride 8
 # read 8.0 times the useful bytes from DRAM, and stride 32 read 16.0 times. (Nsight Compute, NVIDIA's profiler, counted
@@ -789,8 +789,9 @@ for row_stride in (1008, 1000, 1001):
 # `profile` sets what a trace counts beside the *roofline* of unit 03: the least time to move each byte once, by the
 # card's datasheet. If there is a GPU, it also launches the kernel there and says how long it took. Where NVIDIA's
 # profiler Nsight Compute (`ncu`) may read the GPU's counters, a second column shows what the GPU counted, and a sentence
-# names the limit. Here is `slow_column_sum` once more. It moves eight times the bytes that it needs. Guess first: how
-# many times the least time does it take on a GPU?
+# names the limit. Here is `slow_column_sum` once more. From the L2 cache it asks for eight times the bytes that it needs,
+# but main memory sends each byte only once, since the L2 keeps it. Guess first: how many times the least time does it take
+# on a GPU?
 
 # %% gpu="coalescing.profile"
 x, out = torch.randn(512, 8192, device=device), torch.empty(8192, device=device)

@@ -258,7 +258,7 @@ print(compile_for(one_tile, a, b, c, 128, BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, gp
 # Four things in the compiler's report matter here. It says how wide the loads and stores are: 128 bits, which is the
 # widest possible. It names the instruction of the tensor cores: `mma`, or `wgmma` for tiles of 64 rows and more. It
 # says how many of the 232,448 bytes (227 KiB) of shared memory a program takes. And it says how many registers each
-# thread takes.
+# thread takes. (Its `cp.async` is an instruction that copies a tile into shared memory while the program goes on.)
 #
 # **Warps and stages** (see below) are arguments of the launch, too: `kernel[grid](..., num_warps=8, num_stages=3)`. By
 # default a program has 4 warps, that is, 128 threads. So with a tile of 128 × 256, each thread holds 256 sums. A thread
@@ -348,8 +348,7 @@ check("tiling.one_step", one_step)
 #   of float32 ({{correct.float32}}).
 # * Each element of `a` is read at most N / 64 times ({{rereads.a.performance}}), and each element of `b` at most M / 64
 #   times ({{rereads.b.performance}}). In all, the kernel moves no more bytes than tiles of 64 × 64 need
-#   ({{traffic.performance}}). You earn the points of this item only if a large product is divided among at least 32
-#   programs.
+#   ({{traffic.performance}}). A kernel that leaves a large product to fewer than 32 programs earns nothing here.
 # * Loads are dense ({{coalesced.load.performance}}), and so are stores ({{coalesced.store.performance}}).
 #
 # A function in which torch makes a copy earns nothing at all, and `a.contiguous()` can make one.
@@ -555,8 +554,8 @@ print(f"one step of 64 along K: {step * 1e6:.2f} µs on an SM at full speed, {(1
 print(f"one answer from memory: {wait * 1e6:.2f} µs")
 
 # %% [markdown]
-# One tile on its way arrives in time only if nothing else delays it, and 132 SMs ask at the same moment. Two or three
-# are safe. So fill the shared memory with stages: empty space is of no use here.
+# One tile on its way arrives in time only if nothing else delays it, and 132 SMs ask at the same moment. With two or three
+# tiles on their way, a delay does no harm. So use the shared memory for stages: what stays empty is of no use.
 #
 # Before you choose, say for a tile of 128 × 256 with BLOCK_K = 64: how many sums has each thread with 4 warps, and with
 # 8? And how many stages fit into the 232,448 bytes that a program may have?

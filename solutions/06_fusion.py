@@ -212,7 +212,7 @@ generated("sin2_plus_cos2")
 # {{exercise fusion.predicted_launches}}
 #
 # The next cell prints seven functions. Under torch.compile, how many kernels does a GPU run for one call of each
-# function? Do not count kernels that only set or copy memory. Each function is worth {{correct.plain / 7}}.
+# function? Kernels that only fill or copy memory do not count. Each function is worth {{correct.plain / 7}}.
 #
 # Write numbers, or arithmetic on numbers such as `4 * 1024`. Code that works out the answers is not a prediction, and
 # earns nothing.
@@ -775,7 +775,7 @@ print(profile(lambda: fused_product(256)), profile(lambda: fused_product(1024)),
 # the bytes from DRAM, because each row of tiles reads all of w again (unit 05).
 #
 # While a program computes its epilogue and stores its tile, its tensor cores wait. Another program on the same SM can
-# use them in the meantime. Or a *persistent* program, which takes one tile after another (unit 05), lets the epilogue
+# use them in the meantime. Or a *persistent* program, which takes one tile after another, lets the epilogue
 # **overlap** with the product of the next tile. On Hopper, one group of warps finishes a tile while another group
 # multiplies.
 #

@@ -135,8 +135,8 @@ figures.recomputation.three_ways()
 # %% [markdown]
 # We call reading or writing one whole tensor a **memory operation**. Fusing reduces the number of memory operations
 # from 15 to 8. But the fused forward kernel still writes the first two sigmoids, s1 and s2, which only the backward
-# pass needs. (It writes the third sigmoid, too, since this is the result. But the backward pass need not read s3: it
-# computes s3 again from s2. This already is recomputation.) If you keep only x, 5 memory operations are left. The
+# pass needs. (It also writes s3, which is the result. The backward pass does not read s3: it computes s3 again from s2,
+# which is a first case of recomputation.) If you keep only x, 5 memory operations are left. The
 # backward pass then computes all three sigmoids again, in registers. This costs no time, because the kernel waits for
 # memory anyway.
 #
@@ -448,9 +448,9 @@ check("recomputation.seeded_dropout", SeededDropout)
 # %% [markdown]
 # ## What was it worth?
 #
-# Here are the solutions of this unit on one NVIDIA H200, in float32 on tensors of 134 or 268 MB. In the first column,
-# 1.0 is the speed of a copy of as many bytes as the solution must move. (All sizes and spreads are in
-# `benchmarks/results/recomputation.md` of the course's repository.)
+# Here are the solutions of this unit, two of them of exercises in *More*, on one NVIDIA H200, in float32 on tensors of
+# 134 or 268 MB. In the first column, 1.0 is the speed of a copy of as many bytes as the solution must move. (All sizes
+# and spreads are in `benchmarks/results/recomputation.md` of the course's repository.)
 #
 # | | speed of a copy = 1 | of torch eager = 1 | of torch.compile = 1 |
 # | --- | --- | --- | --- |
@@ -477,7 +477,8 @@ check("recomputation.seeded_dropout", SeededDropout)
 
 # %% gpu="recomputation.profile"
 x = torch.randn(1 << 22, device="cuda" if torch.cuda.is_available() else "cpu", requires_grad=True)
-profile(lambda: torch.autograd.grad(Square.apply(x), x, x.detach()))
+dy = torch.randn_like(x)
+profile(lambda: torch.autograd.grad(Square.apply(x), x, dy))
 
 # %% [markdown]
 # Where there is a GPU, the checks of this unit time your own kernels against copies, too.

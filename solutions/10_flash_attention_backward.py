@@ -946,7 +946,7 @@ figures.flash_backward.context_against_memory()
 # One line has the slope 2, and the other one has the slope 1. (On logarithmic axes n² is a straight line, too, and
 # twice as steep as n.) From 13,455 tokens on, only FlashAttention fits.
 #
-# ## Exercise: longest_context
+# ## Exercise: the longest context
 #
 # {{exercise flash_backward.longest_context}}
 #

@@ -435,7 +435,7 @@ check("hopper.wgmma_matmul", wgmma_matmul)
 # a second slot in shared memory, the next tile can come while this one is multiplied. With a third, two tiles can be on
 # their way. All you need is a *ring* of slots: tile i lies in slot i % STAGES.
 #
-# ## Exercise: predict_overlap
+# ## Exercise: predict the overlap
 #
 # {{exercise hopper.predict_overlap}}
 #
@@ -505,7 +505,7 @@ figures.hopper.pipelines()
 figures.hopper.explore_pipeline()
 
 # %% [markdown]
-# ## Exercise: pipelined_matmul
+# ## Exercise: a pipelined product
 #
 # {{exercise hopper.pipelined_matmul}}
 #
@@ -617,7 +617,7 @@ figures.hopper.timeline_of(pipelined_matmul, a, b)
 # partition but the first. Accumulators need many registers, and a producer gives up most of its own (PTX calls this
 # `setmaxnreg`). A consumer makes one arrival, although it has 128 threads.
 #
-# ## Exercise: warp_specialised_matmul
+# ## Exercise: a product by warps with roles
 #
 # {{exercise hopper.warp_specialised_matmul}}
 #
@@ -730,7 +730,7 @@ figures.hopper.timeline_of(warp_specialised_matmul, a, b)
 # sure that the last store has read it. With both steps research/matmul_persistent.py runs at cuBLAS's speed: 1.03 of
 # it at 8192 x 8192 x 8192 on an H100 (benchmarks/results/matmul.md).
 #
-# ## Exercise: persistent_matmul
+# ## Exercise: a persistent product
 #
 # {{exercise hopper.persistent_matmul}}
 #
@@ -876,7 +876,7 @@ figures.hopper.clusters()
 # consumer run at this time, too. This is why two consumers that wait keep the tensor cores busier than one that is a
 # stage ahead. FlashAttention-3 does both, and makes the consumers take turns by barriers (*ping-pong*).
 #
-# ## Exercise: overlapped_attention
+# ## Exercise: attention that overlaps
 #
 # {{exercise hopper.overlapped_attention}}
 #

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any, TypeVar
 
 import torch
@@ -95,7 +95,7 @@ class GradedTrial(Trial):
         # what is refused and came to a result may be wrong besides: that is told first
         for call, (arguments, output) in enumerate(zip(self.inputs, self.evidence.outputs, strict=not self.stopped)):
             values = self.exercise.kind == "values"
-            expected = _values(self.exercise.oracle) if values else self.exercise.oracle(**arguments)
+            expected = _values(self.exercise.oracle) if values else self._right(arguments)
             if isinstance(expected, dict):
                 return wrong if self.stopped else share(expected, output)
             for part, (got, right, name) in enumerate(_pairs(output, expected)):
@@ -117,7 +117,9 @@ class GradedTrial(Trial):
                     wrong.detail = (
                         happened
                         or self._swapped(arguments, output, part, expected)
-                        or self._computed(arguments, got, part, right)
+                        or self.once(
+                            partial(self._computed, arguments, got, part, right), GradedTrial._computed, got, right
+                        )
                         or wrong.detail
                     )
                     if self.evidence.formula and self.evidence.formula.right:
@@ -136,12 +138,12 @@ class GradedTrial(Trial):
         if not self.evidence.outputs or self.exercise.kind != "kernel":
             return False
         arguments, wrong = self.inputs[0], False
-        for got, right, _ in _pairs(self.evidence.outputs[0], self.exercise.oracle(**arguments)):
+        for got, right, _ in _pairs(self.evidence.outputs[0], self._right(arguments)):
             if not isinstance(got, torch.Tensor) or not isinstance(right, torch.Tensor):
                 return False
             if got.shape != right.shape or got.dtype != _expected_dtype(arguments, right):
                 return False
-            wrong = wrong or bool(self._wrong(arguments, got, right).any())
+            wrong = wrong or bool(self._marked(arguments, got, right).any())
         return wrong
 
     @property
@@ -184,7 +186,7 @@ class GradedTrial(Trial):
             return ""
 
         # where all that is wrong is NaN, many mistakes are alike
-        proof = self._wrong(arguments, got, right) & got.isfinite()
+        proof = self._marked(arguments, got, right) & got.isfinite()
         if int(proof.sum()) < common_mistakes.FEWEST_ELEMENTS:
             return ""
 
@@ -206,6 +208,14 @@ class GradedTrial(Trial):
             return say("criteria.kind.across")
         reference = self._reference(arguments, right)
         return common_mistakes.rounded(reference, got) or common_mistakes.constant(reference, got)
+
+    def _right(self, arguments: dict[str, Any]) -> Any:
+        """What the oracle gives for one of the calls."""
+        return self.once(partial(self.exercise.oracle, **arguments), self.exercise.oracle, arguments)
+
+    def _marked(self, arguments: dict[str, Any], got: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """The wrong elements of a result."""
+        return self.once(partial(self._wrong, arguments, got, right), got, right)
 
     def _wrong(self, arguments: dict[str, Any], got: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
         """A boolean tensor that marks the wrong elements. `got` and `expected` have the same shape; `expected` is as
@@ -259,7 +269,7 @@ class GradedTrial(Trial):
                 where = "of_allocation" if self.evidence.launches else "at_the_end"
                 finding.detail = say(f"criteria.result.dtype_{where}", name=name)
             return say("criteria.result.dtype", right=str(dtype), got=str(got.dtype))
-        wrong = self._wrong(arguments, got, expected)
+        wrong = self._marked(arguments, got, expected)
         if not bool(wrong.any()):
             return ""
         if wrong.dim() > 1 and float(wrong.double().mean()) < MOSTLY:
@@ -585,5 +595,11 @@ class Compiles(Criterion):
             asked = say("criteria.compiler.late", kernels=[*dict.fromkeys(late)])
             seen = say("criteria.compiler.gpus_and_late", gpus=gpus, late=asked) if gpus else asked
         if {fact.kernel for fact in facts if fact.too_slow or fact.crashed} - newest.keys():
-            return self.left_open(f"{seen}. {detail}".strip(". "), late=bool(late))
+            detail = detail.rstrip(". ")
+            both = (
+                say("criteria.compiler.seen_and_detail", seen=seen, detail=detail)
+                if seen and detail
+                else seen or detail
+            )
+            return self.left_open(both, late=bool(late))
         return self.earned(seen, expected=say("criteria.compiler.accepted"), detail=detail, late=bool(late))

@@ -30,7 +30,7 @@ import torch
 from course_lib.catalogue import say
 from course_lib.evidence import Evidence
 from course_lib.execution import relays
-from course_lib.execution.calls import BACKWARD, CALLS, COMPARES_SHAPES, WITHOUT_DATA
+from course_lib.execution.calls import BACKWARD, CALLS, COMPARES_SHAPES, REHEARSALS, WITHOUT_DATA
 from course_lib.execution.progress import CaseCounter
 from course_lib.exercise import Case, Exercise, Trial
 from tritontrace import compiled, gpu
@@ -107,7 +107,8 @@ def record_all(
     with spending("running"):
         for module in without:
             take_away(module)
-        return [record(entry, calls, CALLS[called], number) for number, calls in enumerate(recorded, 1 + before)]
+        how = {"by": CALLS[called], "launches": called not in REHEARSALS}
+        return [record(entry, calls, configuration=number, **how) for number, calls in enumerate(recorded, 1 + before)]
 
 
 def replay_all(

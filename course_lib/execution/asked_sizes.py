@@ -1,8 +1,8 @@
 """The sizes that an exercise asks about, read from its cases: an answer need not be right for others, however many numbers those have.
 
 A size along which some case is no power of two is free: it is any multiple of what divides it in all cases, from the smallest on.
-Others (the width of a head, a row that is one block) have the values that cases have. Where one size is never less than another, it
-never is.
+Others (the width of a head, which is a multiple of 8, and a row that is one block) have the values that cases have. Where one size is
+never less than another, it never is.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch
 from course_lib.exercise import Case
 
 MOST_ELEMENTS = 100_000  # of all tensors of an example
+WIDEST_HEAD, HEADS_STEP = 256, 8
 Axis = tuple[str, int]  # an argument and one of its axes
 Shapes = Mapping[Axis, int]
 AskedSizes = dict[str, Any]
@@ -26,14 +27,15 @@ fixed: [argument, axis];  values: for each case, those of the fixed ones."""
 
 
 def example(cases: Sequence[Case], seed: int = 0) -> dict[str, Any] | None:
-    """Arguments, all contiguous, of as many axes as most cases have: of those whose sizes differ most the smallest. None if there are
-    none."""
+    """Arguments, all contiguous, of as many axes as most cases have: of those whose sizes differ most and are least often powers of two
+    the smallest. None if there are none."""
     drawn = [case.arguments(seed) for case in cases]
     alike = Counter(frozenset(sizes(one)) for one in drawn)
     handy = [one for one in drawn if 0 < _elements(one) <= MOST_ELEMENTS and all(map(_is_dense, _tensors(one)))]
 
     def worth(one: dict[str, Any]) -> tuple[int, ...]:
-        return alike[frozenset(sizes(one))], len({*sizes(one).values()} - {1}), -_elements(one)
+        some = [size for size in sizes(one).values() if size > 1]
+        return alike[frozenset(sizes(one))], len({*some}), sum(is_ragged(size) for size in some), -_elements(one)
 
     return max(handy, key=worth, default=None)
 
@@ -42,7 +44,7 @@ def asked(cases: Sequence[Case], arguments: Mapping[str, Any], seed: int = 0) ->
     """The sizes that cases ask about, of those whose arguments have the axes of these."""
     axes = sizes(arguments)
     alike = [shapes for case in cases if (shapes := sizes(case.arguments(seed))).keys() == axes.keys()]
-    free = [axis for axis in axes if any(shapes[axis] & (shapes[axis] - 1) for shapes in alike)]
+    free = [axis for axis in axes if _is_free([shapes[axis] for shapes in alike])]
     fixed = [axis for axis in axes if axis not in free]
     return {
         "free": [[*a, min(s[a] for s in alike), gcd(*(s[a] for s in alike))] for a in free],
@@ -59,15 +61,15 @@ def within(of: AskedSizes, function: Callable[..., Any]) -> Callable[..., Any]:
         def size(name: str, axis: int) -> int:
             return arguments[name].shape[axis]
 
-        fixed = [size(*axis) for axis in of["fixed"]]
-        if not any(all(a == b for a, b in zip(fixed, values, strict=True)) for values in of["values"]):
-            raise ValueError("no case has such sizes")
         for name, axis, least, step in of["free"]:
             if (least > 1 and size(name, axis) < least) or (step > 1 and size(name, axis) % step):
                 raise ValueError("no case has such a size")
         for name, axis, other, of_other in of["ordered"]:
             if size(name, axis) < size(other, of_other):
                 raise ValueError("no case has such sizes")
+        fixed = [size(*axis) for axis in of["fixed"]]
+        if not any(all(a == b for a, b in zip(fixed, values, strict=True)) for values in of["values"]):
+            raise ValueError("no case has such sizes")
         return function(**arguments)
 
     return limited
@@ -81,6 +83,16 @@ def sizes(arguments: Mapping[str, Any]) -> dict[Axis, int]:
         if isinstance(value, torch.Tensor)
         for axis, size in enumerate(value.shape)
     }
+
+
+def is_ragged(size: int) -> bool:
+    """Whether a block is larger than that, as the sides of a block are powers of two."""
+    return size & (size - 1) != 0
+
+
+def _is_free(some: Sequence[int]) -> bool:
+    head = max(some) <= WIDEST_HEAD and not any(size % HEADS_STEP for size in some)
+    return not head and any(map(is_ragged, some))
 
 
 def _tensors(arguments: Mapping[str, Any]) -> list[torch.Tensor]:

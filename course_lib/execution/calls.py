@@ -205,6 +205,7 @@ REHEARSALS = {
     "out of a file": rehearsed(load_apart),
     "into a model": in_sight(rehearse_swapped, run_swapped),
 }
+"""Of CALLS, those that train or read in torch: no answer launches a kernel there."""
 
 
 def through_a_cache(function: Callable, arguments: dict[str, Any], mark: Mark) -> Any:

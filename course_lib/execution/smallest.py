@@ -32,7 +32,9 @@ def asked_of(exercise: Exercise) -> dict[str, Any] | None:
     if arguments is None:
         return None
     sizes = asked_sizes.asked(exercise.cases, arguments)
-    sizes["values"] = [[size for axis, size in asked_sizes.sizes(arguments).items() if [*axis] in sizes["fixed"]]]
+    mine = [size for axis, size in asked_sizes.sizes(arguments).items() if [*axis] in sizes["fixed"]]
+    ragged = max([mine, *sizes["values"]], key=lambda values: sum(map(asked_sizes.is_ragged, values)))
+    sizes["values"] = [mine] if ragged == mine else [mine, ragged]  # a wide head may hide that its columns have no mask
     return {"arguments": arguments, "sizes": sizes, "called": exercise.called, "allows": sorted(exercise.allows)}
 
 

@@ -24,6 +24,7 @@ from course_lib.criteria import GradedTrial, of_group
 from course_lib.exercise import MOST_NUMBERS, Case, Criterion, ErrorBudget, Exercise, Finding, Trial
 from course_lib.exercises.cases import fixed
 from course_lib.words import in_words
+from tritontrace.messages import message_of
 from tritontrace.results import Cause
 from tritontrace.tracing import KernelError, KernelFault, Work, trace
 
@@ -125,7 +126,7 @@ class Given:
             try:
                 tensor = arguments[name] = tensor_of(written[name])
             except ValueError as error:
-                raise ValueError(say("criteria.mutants.argument", name=name, problem=error.args[0])) from None
+                raise ValueError(say("criteria.mutants.argument", name=name, problem=message_of(error))) from None
             if tensor.dim() != len(letters):
                 raise ValueError(say("criteria.mutants.axes", name=name, axes=tensor.dim(), wanted=len(letters)))
             for letter, size in zip(letters, tensor.shape, strict=True):
@@ -247,7 +248,7 @@ def _problem(what: Given, written: str) -> str:
         try:
             arguments = what.read(one)
         except ValueError as error:
-            return say("criteria.mutants.input", number=number, problem=error.args[0])
+            return say("criteria.mutants.input", number=number, problem=message_of(error))
         if found := what.wrong(arguments):
             return say("criteria.mutants.given_fails", number=number, how=found)
     return ""

@@ -22,6 +22,7 @@ from course_lib.catalogue import say
 from course_lib.criteria import Compiles, GradedTrial, TritonDidTheWork
 from course_lib.exercise import Case, Criterion, ErrorBudget, Exercise, Finding, Trial
 from course_lib.workloads.stated import CALLED, COUNTED, MOST_ROUNDS, evaluated, written
+from tritontrace.messages import message_of
 from tritontrace.results import Cause, Launch
 from tritontrace.tracing import trace
 
@@ -57,7 +58,7 @@ def off(stated: Mapping[str, str], number: int, on: Sequence[OnOneSize]) -> str:
             try:
                 value = evaluated(stated[name], size.sizes)
             except ValueError as clause:
-                return say("criteria.rounds.no_number", name=name, problem=clause.args[0])
+                return say("criteria.rounds.no_number", name=name, problem=message_of(clause))
             seen = size.counts[number][name]
             if not abs(value - seen) <= ALLOWED * seen:
                 facts = {"name": name, "stated": stated[name], "value": value, "size": size.name}
@@ -78,19 +79,21 @@ class Task:
     sizes: Callable[..., dict[str, int]]
 
     def traced(self, name: str, arguments: dict[str, Any]) -> OnOneSize:
-        """Trace the first version: once for inputs of these shapes, for no address of it is among their numbers."""
-        kinds = [(v.shape, v.stride(), v.dtype) if isinstance(v, torch.Tensor) else v for v in arguments.values()]
-        return OnOneSize(
-            name, self.sizes(**arguments), {0: _counted(self.first, tuple(zip(arguments, kinds, strict=True)))}
-        )
+        """Trace the first version: once for tensors of one layout, for it reads no address from them."""
+        kinds = {n: _layout(v) if isinstance(v, torch.Tensor) else v for n, v in arguments.items()}
+        return OnOneSize(name, self.sizes(**arguments), {0: _counted(self.first, tuple(kinds.items()))})
+
+
+def _layout(x: torch.Tensor) -> tuple[Any, ...]:
+    return x.shape, x.stride(), x.dtype, x.device
 
 
 @lru_cache(256)
 def _counted(first: Callable[..., Any], kinds: Sequence[tuple[str, Any]]) -> dict[str, int]:
-    """counted() of a call with inputs of these shapes, strides and dtypes."""
+    """counted() of a call with numbers of these values and tensors of these layouts."""
 
-    def zeros(shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        return torch.empty_strided(shape, stride, dtype=dtype).zero_()
+    def zeros(shape: Sequence[int], stride: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        return torch.empty_strided(shape, stride, dtype=dtype, device=device).zero_()
 
     with trace() as seen:
         first(**{name: zeros(*kind) if isinstance(kind, tuple) else kind for name, kind in kinds})

@@ -19,7 +19,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from course_lib.exercises.coalescing.naming import LANES
 from course_lib.figures.widgets import Sliders, live
-from tritontrace.colours import CLEAR, DONE, EDGE, FAINT, FOUR, IDLE, INK, ONE, THREE, TWO, WASTE, paler
+from tritontrace.colours import CLEAR, DONE, EDGE, FAINT, FOUR, IDLE, INK, ONE, THREE, TWO, WASTE, paler, sheer
 from tritontrace.picture import WIDTH, Picture, bare, boxes, ink_on, on_white
 from tritontrace.tracing import trace
 from tritontrace.words import plural
@@ -192,7 +192,7 @@ def lanes_over_memory(stride: int = 1, offset: int = 0, dtype: str = "float32") 
     ax = figure.subplots()
     ax.imshow(
         page.reshape(rows, LINE),
-        cmap=ListedColormap([CLEAR, WASTE, DONE]),
+        cmap=ListedColormap([CLEAR, sheer(WASTE), DONE]),
         vmin=0,
         vmax=2,
         aspect="auto",

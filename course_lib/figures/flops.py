@@ -22,7 +22,6 @@ from course_lib.hardware import throughput
 from course_lib.hardware.measurements import measured, whose
 from tritontrace import gpu
 from tritontrace.colours import (
-    DARK,
     EDGE,
     FIVE,
     FOUR,
@@ -440,7 +439,7 @@ def timers() -> Figure:
             off = "" if right else f": {_times(value / values['right'])}"
             place = dict(transform=ax.get_yaxis_transform(), va="center")
             ax.text(1.02, y, f"{told} {label}{off}", fontweight="bold" if right else "normal", **place)
-        ax.text(most * 1.08, len(values) - 1, "more than the\ndatasheet's peak", va="center", color=DARK)
+        ax.text(most * 1.08, len(values) - 1, "more than the\ndatasheet's peak", va="center", color=INK)
         ax.set_yticks(range(len(values)), values)
         ax.set(xscale="log", xlabel=label, ylabel="timer", xlim=(least, last), ylim=(len(values) - 0.5, -0.6))
         ax.set_title(f"{title}; {whose}")

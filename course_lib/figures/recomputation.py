@@ -20,7 +20,7 @@ from course_lib.exercises.recomputation.oracles import kept_bytes, sigmoid_bytes
 from course_lib.figures.widgets import Explorer, live
 from course_lib.hardware.measurements import measured
 from course_lib.workloads.activations import MemoryTimeline, checkpoint_of_torch, split_evenly, train_step
-from tritontrace.colours import FOUR, IDLE, INK, ONE, OTHERS, OURS, READ, THREE, TWO, WRITTEN
+from tritontrace.colours import FOUR, IDLE, INK, ONE, OTHERS, OURS, READ, THREE, TWO, WRITTEN, sheer
 from tritontrace.picture import WIDTH, Picture, bare, box, on_white
 
 LAYERS = 24
@@ -285,7 +285,9 @@ def masks(rows: int = 12, columns: int = 28, p: float = 0.3, seed: int = 7) -> F
     titles = ["forward", "recomputed,\nthe state put back", "recomputed,\nthe state left alone"]
     for ax, again, title in zip(figure.subplots(1, 3), (forward, careful, careless), titles, strict=True):
         wrong = again != forward
-        ax.imshow(np.where(wrong, 2, again), cmap=ListedColormap([IDLE, ONE, TWO]), vmin=0, vmax=2, aspect="auto")
+        ax.imshow(
+            np.where(wrong, 2, again), cmap=ListedColormap([sheer(IDLE), ONE, TWO]), vmin=0, vmax=2, aspect="auto"
+        )
         ax.plot(*wrong.nonzero()[::-1], "x", color=INK, markersize=4, markeredgewidth=0.8)
         differ = "the reference" if title == "forward" else f"{int(wrong.sum())} of {wrong.size} elements differ"
         ax.set(xticks=[], yticks=[], xlabel=differ)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from course_lib.catalogue import say
 from course_lib.exercises import ids
+from tritontrace.messages import MessageError
 
 MAX_FILE = 100_000_000  # bytes, outputs included
 MAX_SOURCE = 500_000  # characters in all cells
@@ -19,12 +20,8 @@ CONFLICT = ("<<<<<<< ", ">>>>>>> ")  # git's markers, at the beginning of a line
 DROPPED = {"outputs", "attachments"}  # of a notebook's objects, before the next one is read
 
 
-class Problem(Exception):
+class Problem(MessageError):
     """Raised with one sentence for the student: why there is nothing to run."""
-
-    @property
-    def sentence(self) -> str:
-        return self.args[0]
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ def _line(notebook: Notebook, exercise: Exercise) -> ReportLine:
         cell = notebook.solution(exercise)
         answer = notebook.answer(exercise)
     except Problem as problem:
-        return ReportLine(exercise, False, _lost(notebook, exercise) or problem.sentence)
+        return ReportLine(exercise, False, _lost(notebook, exercise) or problem.message)
     if notebook.untouched(exercise, cell):
         return ReportLine(exercise, False, f"cell {cell.number} is the stub, as it was handed out.")
     remarks = list(answer.flags)

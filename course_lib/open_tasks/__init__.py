@@ -22,6 +22,7 @@ from course_lib.exercise import Trial, Verdict
 from course_lib.handin import twists
 from course_lib.logbook import Attempt
 from course_lib.open_tasks.tasks import TASKS, OpenTask
+from tritontrace.messages import message_of
 from tritontrace.profiling import bench
 
 COMPILE_SECONDS = 60.0  # an entry needs the compiler's word on registers, and large blocks take long
@@ -61,7 +62,7 @@ def count(task: OpenTask, entry: Any) -> Attempt | Verdict:
     try:
         ms, card = _timed(task, entry, seed) if bench.has_gpu() else (0.0, "")
     except ValueError as error:
-        return criteria.refused(task.asked, str(error))
+        return criteria.refused(task.asked, message_of(error))
     launches = trials[0].evidence.launches
     return Attempt(
         str(date.today()), moved(trials[0]), max(each.programs for each in launches), len(launches), ms, card

@@ -1,7 +1,8 @@
 """A verdict as an HTML card without scripts, the same in a notebook, on a feedback page and on the site.
 
 The outcome is largest, the score stands at one place, then what helps most. What lost points follows with its line and what it spent;
-all criteria are chips, and what was seen of those that hold is folded. Everything is escaped, and readable in light and dark themes.
+where others hold, all criteria are chips, and what was seen of those that hold is folded. Everything is escaped, and readable in light
+and dark themes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import html as _html
 
 from course_lib.exercise import CodeLine, Finding, Verdict
-from course_lib.exercises import find
+from course_lib.exercises import find, titles
 from course_lib.exercises.hints import hints_on
 from course_lib.render import drawings
 from course_lib.render.drawings import code
@@ -47,7 +48,7 @@ def html(verdict: Verdict, after: str = "") -> str:
         _hints(verdict),
         *map(_block, told),
         _picture(findings) if verdict.outcome == "right" else "",
-        _chips(findings),
+        _chips(findings) if len(told) < len(findings) else "",
         _folded([f for f in findings if f not in told and f.judged]),
         _quiet(gpu_line(verdict)),
         f'<div style="margin-top:6px">{code(after)}</div>' if after else "",
@@ -68,7 +69,7 @@ def _head(verdict: Verdict) -> str:
     large = "font-size:1.3em;font-weight:bold"
     return (
         f'<div style="{line}"><span style="{large}"><span aria-hidden="true" style="{CHIP}background:{tone}">{sign}</span> '
-        f'{words}</span> <span style="font-family:monospace">{_html.escape(verdict.exercise)}</span> '
+        f"{words}</span> <span>{_html.escape(titles.title(verdict.exercise))}</span> "
         f'<span style="margin-left:auto"><span style="{large}">{earned(verdict)}</span> points{bonus} {_pips(verdict)}</span></div>'
     )
 

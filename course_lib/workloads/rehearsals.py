@@ -196,7 +196,7 @@ def run_swapped(
         found: dict[str, Any] = {"returned": returned is not None, "losses": []}
         for step in range(steps):
             tokens, targets = torch.randint(0, model.c.vocab, (2, rows, length)).unbind()
-            with Live() as live:  # whoever holds it: what ctx.anything keeps is kept, too
+            with Live(each=False) as live:  # whoever holds it: what ctx.anything keeps is kept, too
                 loss = model(tokens, targets)
                 kept = live.now()
             optimizer.zero_grad()

@@ -19,6 +19,7 @@ covers.py         the card that each begins with
 states.py         their widgets, all states drawn ahead
 parts.py          a unit in several pages, cut at its headings
 drawings.py       pictures of cells drawn anew: for pages, which have themes, and for notebooks
+hero.py           the verdict on its first page, and in README.md
 finish.py         what Sphinx leaves undone
 social.py         the picture of a link to it
 """

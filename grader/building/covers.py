@@ -14,9 +14,10 @@ from nbformat import NotebookNode
 
 from course_lib import figures
 from course_lib.exercise import Exercise
-from course_lib.exercises import UNITS
+from course_lib.exercises import UNITS, titles
 from grader.building import units
 from grader.building.announce import hours
+from tritontrace.colours import DARK, INK, PAPER
 from tritontrace.picture import Picture
 
 FILE = "cover.png"  # the attachment
@@ -55,7 +56,7 @@ COVERS = {
         "coalescing.tile_footprints",
         "Two kernels copy the same matrix, along rows and down columns. How much more does one cost?",
     ),
-    "05_tiling": Cover("tiling.orders", "Why is a product of size 1793 so much slower than one of size 1792?"),
+    "05_tiling": Cover("tiling.orders", "A product reads each number thousands of times. How few times are enough?"),
     "06_fusion": Cover(
         "fusion.chain", "How many times as long do five kernels take as one that does the work of all five?"
     ),
@@ -92,7 +93,8 @@ def facts(exercises: Collection[Exercise]) -> dict[str, str]:
     minutes = units.minutes_of(path)
     whole = 1.5 * minutes
     return {
-        "exercises": f"{len(path)}, {minutes} minutes",
+        "exercises": f"{len(path)}",
+        "their time": f"{minutes} minutes",
         "with reading": f"about {hours(whole)}{', in several sittings' if whole > SITTING else ''}",
         "points": f"{sum(exercise.points for exercise in path):g}",
     }
@@ -106,6 +108,11 @@ def needed(text: str) -> list[str]:
     return [by_number[number] for number in numbers if number in by_number]
 
 
+def named(unit: str) -> str:
+    """A unit by its number and its title: "04 Memory coalescing"."""
+    return titles.of(unit).replace(" · ", " ")
+
+
 # ------------------------------------------------------------------------------------------------------- notebooks
 
 
@@ -115,9 +122,9 @@ def put(notebook: NotebookNode, unit: str, exercises: Mapping[str, Exercise]) ->
     title, _, rest = first.source.partition("\n\n")
     cover = COVERS[unit]
     row = facts(exercises.values()) | {
-        "needs": ", ".join(f"[{other[:2]}](../{other}/{other}.ipynb)" for other in needed(rest)) or "no other unit"
+        "needs": ", ".join(f"[{named(other)}](../{other}/{other}.ipynb)" for other in needed(rest)) or "no other unit"
     }
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in (row, ["---"] * len(row), row.values()))
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in (row, [":--"] * len(row), row.values()))
     words = cover.picture.partition(".")[2].replace("_", " ")
     first.source = f"{title}\n\n**{cover.question}**\n\n![{words}](attachment:{FILE})\n\n{table}\n\n{rest}"
 
@@ -128,8 +135,19 @@ def attach(notebook: NotebookNode, unit: str, old: NotebookNode | None, anew: bo
     if anew or not attached:
         picture = COVERS[unit].drawn()
         picture.supxlabel("")  # the unit says it where the picture stands
-        attached = {FILE: {"image/png": b64encode(picture._repr_png_()).decode()}}
+        bitmap = b64encode(picture._repr_png_()).decode()
+        attached = {FILE: {"image/png": bitmap, "image/svg+xml": by_itself(picture.html())}}
     notebook.cells[0]["attachments"] = attached
+
+
+def by_itself(picture: str) -> str:
+    """The drawing in a picture's HTML as a file of its own, dark where it is shown on a dark page. The course's lab puts it in the
+    bitmap's place (course_lib/jupyter/labextensions)."""
+    drawing = re.findall(r"<svg .*</svg>", picture, flags=re.DOTALL)[0]
+    dark = f"@media (prefers-color-scheme: dark) {{ svg {{ color: {PAPER}; --jp-layout-color0: {DARK} }} }}"
+    head = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+    style = f"<style>svg {{ color: {INK} }} {dark}</style>"
+    return re.sub(r"^<svg ([^>]*>)", lambda at: f"{head}{at[1]}{style}", drawing)
 
 
 # ------------------------------------------------------------------------------------------------------------ pages
@@ -139,7 +157,7 @@ def covered(text: str, unit: str, exercises: Collection[Exercise], picture: str)
     """The first cell of a unit's page, with the card in HTML. text: the cell, in whose place the card of notebooks may stand."""
     title, _, rest = text.partition("\n\n")
     rest = rest[rest.index("**After") :] if "**After" in rest else rest
-    needs = ", ".join(f'<a href="{other}.html">{other[:2]}</a>' for other in needed(rest)) or "no other unit"
+    needs = ", ".join(f'<a href="{other}.html">{named(other)}</a>' for other in needed(rest)) or "no other unit"
     row = facts(exercises) | {"needs": needs}
     told = "".join(f"<div><dt>{head}</dt><dd>{fact}</dd></div>" for head, fact in row.items())
     question = f'<p class="question">{COVERS[unit].question}</p>'

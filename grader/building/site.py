@@ -20,7 +20,7 @@ import nbformat
 import course_lib
 from course_lib.exercises import UNITS
 from grader import ROOT
-from grader.building import finish, hosted, lessons, origin, parts, states
+from grader.building import finish, hero, hosted, lessons, origin, parts, states
 
 STYLE = ROOT / "grader" / "templates" / "site"
 DOCS, ENGINE_DOCS = ROOT / "docs", ROOT / "tritontrace" / "docs"
@@ -98,8 +98,6 @@ def stage(source: Path, address: str) -> None:
             (style / states.FOLDER / f"{widget.name}.js").write_text(widget.script)
     for path in (*DOCS.glob("*.png"), *ENGINE_DOCS.glob("pictures/*.png")):
         shutil.copy(path, source / path.name)
-    for path in DOCS.glob("verdict*.png"):  # README's are in HTML, of which Sphinx copies nothing
-        shutil.copy(path, source / "extra" / path.name)
     for path in (DOCS / "taste.md", *(page for pages in GUIDES.values() for page in pages)):
         (source / path.name).write_text(linked(path.read_text("utf-8")))
     (source / "results").mkdir()
@@ -167,8 +165,9 @@ def _signature(name: str, found) -> str:
 
 def index_page(address: str) -> Iterator[str]:
     """The first page: the README's first paragraphs, how to get the course, and what there is."""
-    readme = (ROOT / "README.md").read_text("utf-8")
-    yield linked(readme.partition("\n## ")[0].replace("docs/verdict", "verdict"))
+    readme, first = (ROOT / "README.md").read_text("utf-8").partition("\n## ")[0], next(iter(UNITS))
+    readme = readme.replace("docs/solutions.md", f"solutions/{first}/{first}.ipynb")
+    yield re.sub(r"<picture>.*</picture>", lambda _: hero.verdict(), linked(readme), flags=re.DOTALL)
     yield f"\n## Move something\n\n32 lanes of a warp read one element each. How many sectors does that take?\n\n{SECTORS}\n"
     if address:
         yield f"\nThe course is at <{address}>. To work in it, on Linux:\n"

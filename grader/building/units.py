@@ -41,7 +41,7 @@ GROUPS = {
 
 TRACKS: tuple[Track, ...] = ("path", "more")
 PAGE = Path("README.md")
-HEAD = "| unit | what it teaches | main path | minutes | More | minutes |\n| --- | --- | --- | --- | --- | --- |\n"
+HEAD = "| unit | what it teaches | main path | minutes | More | minutes |\n| --- | --- | ---: | ---: | ---: | ---: |\n"
 TABLE = re.compile(re.escape(HEAD) + r"(\|.*\n)*")
 
 
@@ -81,7 +81,7 @@ def check(root: Path) -> list[str]:
 
 
 def _said(exercises: Collection[Exercise]) -> str:
-    return f"{len(exercises)} | {minutes_of(exercises)}"
+    return f"{len(exercises)} | {minutes_of(exercises)}" if exercises else " | "
 
 
 def _on(track: Track, unit: str) -> list[Exercise]:

@@ -17,6 +17,7 @@ from course_lib.exercises import unit_of
 from grader import published
 from grader.judging.judge import GraderFailed, Judge, JudgedAnswer, seed_of
 from grader.judging.verdicts import VerdictStore, device, key_of
+from tritontrace.messages import message_of
 
 REFERENCE = ""  # whose hidden inputs are drawn: no student bears this name
 Cells = Sequence[tuple[str, str]]
@@ -65,7 +66,7 @@ def judge_references(judge: Judge, answers: Sequence[JudgedAnswer]) -> list[Verd
     try:
         found = judge.judge_all(answers)
     except GraderFailed as error:
-        found = [criteria.unjudged(exercise, str(error)) for exercise, *_ in answers]
+        found = [criteria.unjudged(exercise, message_of(error)) for exercise, *_ in answers]
     require(found)
     return found
 

@@ -271,7 +271,7 @@ class ClassGrader:
         try:
             answer = self.answer(exercise, read.answer(exercise).cells, student)
         except submission.Problem as problem:
-            return criteria.refused(self._asked(exercise, student), problem.sentence)
+            return criteria.refused(self._asked(exercise, student), problem.message)
         kept = self.store.get(self.key(answer))
         return answer if kept is None or (self.again and is_poison(kept)) else kept
 

@@ -32,6 +32,7 @@ from grader.catalogue import say
 from grader.gradebook import counts, current_submission
 from grader.gradebook.current_submission import InTheBook
 from grader.judging import submission
+from tritontrace.messages import message_of
 from tritontrace.replay import wire
 
 
@@ -47,7 +48,7 @@ class WriteVerdicts(NbGraderPreprocessor):
         try:
             verdicts = dict(current_submission.of(names).verdicts or self._judged(names))
         except Exception as e:  # a failure of ours, whatever it is, must be seen and must not read as a mark
-            problem = say("judging.failed.judge", kind=type(e).__name__, error=str(e))
+            problem = say("judging.failed.judge", kind=type(e).__name__, error=message_of(e))
             self.log.error("No verdicts for %s: %s", names["student"], problem)
         resources["verdicts"] = {}
         for cell in nb.cells:
@@ -66,7 +67,9 @@ class WriteVerdicts(NbGraderPreprocessor):
                 resources["verdicts"][meta.grade_id] = verdict if verdict.judged else None
             except Exception as e:
                 about = exercise.id if exercise else meta.grade_id
-                cell.outputs = [_no_verdict(say("judging.failed.exercise", exercise=about, problem=problem or str(e)))]
+                cell.outputs = [
+                    _no_verdict(say("judging.failed.exercise", exercise=about, problem=problem or message_of(e)))
+                ]
         return nb, resources
 
     def _judged(self, names: dict) -> dict[str, Verdict]:

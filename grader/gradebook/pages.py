@@ -21,6 +21,7 @@ from nbconvert.filters.widgetsdatatypefilter import WidgetsDataTypeFilter
 from nbformat import NotebookNode
 from nbgrader.preprocessors import NbGraderPreprocessor
 
+from course_lib.exercise import Verdict
 from grader.judging.bounded import TooMuch, bounded
 
 MAX_RENDERED = (
@@ -130,6 +131,27 @@ def safe_markdown(source: str) -> str:
 def highlighted(source: str, language: str | None = None, metadata: dict | None = None) -> str:
     """Python with its colours, as nbconvert's filter of that place."""
     return _page("code", source)
+
+
+def numbered(source: str, verdict: Verdict | None) -> str:
+    """Python with its colours and the cell's own numbers of lines; those of them that a verdict blames are lit."""
+    before, pre, rest = highlighted(source).partition("<pre>")
+    code, end, after = rest.rpartition("</pre>")
+    first = len(source) - len(source.lstrip("\n")) if "<span></span>" in code else 0  # which the colours leave out
+    code, lit = code.replace("<span></span>", "", 1).rstrip("\n").split("\n"), _blamed(verdict)
+    lines = [f'<span class="line{" lit" * (n in lit)}">{line}</span>' for n, line in enumerate(code, first + 1)]
+    return f'<div style="--first:{first + 1}">{before}{pre}{"".join(lines)}{end}{after}</div>'
+
+
+def _blamed(verdict: Verdict | None) -> set[int]:
+    """Lines of the cell that lost points."""
+    lines = set()
+    for finding in verdict.findings if verdict else ():
+        if finding.status in ("failed", "partial"):
+            lines |= {finding.at.number} if finding.at else set()
+            line = finding.cause.where.rpartition(":")[2] if finding.cause and finding.cause.kind == "fault" else ""
+            lines |= {int(line)} if line.isdecimal() else set()
+    return lines
 
 
 class FeedbackPage(HTMLExporter):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from grader.catalogue import say
+from tritontrace.messages import message_of
 from tritontrace.replay import child
 
 SECONDS = 3.0  # of CPU
@@ -28,7 +29,7 @@ def bounded(work: Callable[[], Any]) -> Any:
     try:
         return child.run(work, seconds=SECONDS, memory=MEMORY)[0]
     except child.ChildLost as lost:
-        reason = str(lost) if lost.cause.kind == "memory" else say("judging.file.ended")
+        reason = lost.message if lost.cause.kind == "memory" else say("judging.file.ended")
     except ValueError as error:
-        reason = str(error)
+        reason = message_of(error)
     raise TooMuch(say("judging.file.within", seconds=SECONDS, memory=MEMORY / 2**30, reason=reason))

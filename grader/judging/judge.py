@@ -33,6 +33,7 @@ from grader.child.zygote import Zygote
 from grader.judging import provided, redaction, submission, twists
 from grader.judging.secret import course_secret
 from grader.judging.verdicts import VerdictStore, device, key_of, one_at_a_time, place
+from tritontrace.messages import message_of
 from tritontrace.replay import wire
 from tritontrace.replay.child import SENTENCE, ChildLost
 from tritontrace.results import Cause
@@ -256,9 +257,9 @@ class Judge:
         """Try each alone if nothing came of several together; of one alone, that is its problem."""
         if len(tasks) == 1:
             if reason.cause.kind == "grader_failed":
-                raise GraderFailed(str(reason))
+                raise GraderFailed(message_of(reason))
             unsafe = reason.cause.kind == "raised" and step == self._record_hidden  # the child's own words
-            tasks[0].fail(say("judging.answer.hidden") if unsafe else str(reason), reason.cause)
+            tasks[0].fail(say("judging.answer.hidden") if unsafe else message_of(reason), reason.cause)
         elif self.budget.hurry:
             raise Postponed
         else:
@@ -278,7 +279,7 @@ class Judge:
         if reply["error"]:
             raise NotObserved(reply["error"], reply["cause"])
         if not isinstance(reply["result"], list) or len(reply["result"]) != len(parts):
-            raise NotObserved(str(UNREADABLE_ANSWER), UNREADABLE_ANSWER.cause)
+            raise NotObserved(UNREADABLE_ANSWER.message, UNREADABLE_ANSWER.cause)
         return reply["result"]
 
     def _verdict(self, task: JudgingTask) -> Verdict:
@@ -435,7 +436,8 @@ class JudgingTask:
                     error = provided.problem(self.exercise, logs)
                 error = error and f"{self.exercise.entry} {error}"
         except (KeyError, TypeError, ValueError):  # the child wrote this itself
-            printed, error = "", say("judging.answer.problem", entry=self.exercise.entry, what=str(UNREADABLE_ANSWER))
+            what = UNREADABLE_ANSWER.message
+            printed, error = "", say("judging.answer.problem", entry=self.exercise.entry, what=what)
         self.unread |= _unread(reply)
         if believed:
             self.printed = printed
@@ -466,7 +468,7 @@ class JudgingTask:
                 if not set(compiled.cases) & {self.cases[i].name for i in self.public}:
                     redactor.redact(compiled)
         except (wire.WireError, TypeError, ValueError, KeyError, IndexError) as error:
-            self.problem, self.cause = say("judging.failed.evidence", error=str(error)), Cause("unreadable")
+            self.problem, self.cause = say("judging.failed.evidence", error=message_of(error)), Cause("unreadable")
 
     def fail(self, what: str, cause: Cause) -> None:
         """Note that the child gave no answer, for a cause that is told of the student's function in `what`."""
@@ -494,12 +496,12 @@ def judge_exercise(
     try:
         return judge.verdict(exercise, read.answer(exercise).cells, student, budget)
     except submission.Problem as problem:
-        return criteria.refused(judge.asked(exercise, student), problem.sentence)
+        return criteria.refused(judge.asked(exercise, student), problem.message)
     except Exception as error:
         return failed(exercise, error)
 
 
 def failed(exercise: Exercise, error: Exception) -> Verdict:
     """Make the verdict for a failure of our own machinery: it is shown, and never kept."""
-    facts = {"kind": type(error).__name__, "error": str(error)}
+    facts = {"kind": type(error).__name__, "error": message_of(error)}
     return criteria.unjudged(exercise, say("judging.failed.grader", **facts))

@@ -24,6 +24,7 @@ from grader.judging import flags as source_rules
 from grader.judging import releases
 from grader.judging.bounded import TooMuch, bounded
 from grader.judging.releases import HandedOutRelease
+from tritontrace.messages import message_of
 from tritontrace.replay import wire
 
 __all__ = ["MAX_FILE", "MAX_FLAGS", "MAX_STATEMENTS", "Answer", "Cell", "Problem"]
@@ -190,7 +191,7 @@ class Reading(Notebook):
                 homes[exercise.id] = self.solution(exercise).number
                 answers[exercise.id] = self.answer(exercise)
             except Problem as problem:
-                refused[exercise.id] = problem.sentence
+                refused[exercise.id] = problem.message
         return Submission(self.cells, self.problem, self.flags, homes, answers, refused, self.work, self.excused)
 
     @property
@@ -226,7 +227,7 @@ def read(path: Path, exercises: Sequence[Exercise], release: Path | None = None)
     try:
         return wire.from_tree(Submission, bounded(lambda: wire.to_tree(read_here(path, exercises, given))))
     except TooMuch as reason:
-        problem = say("judging.file.too_much", name=path.name, what=reason.args[0])
+        problem = say("judging.file.too_much", name=path.name, what=message_of(reason))
         return Submission(problem=problem, flags=[("", problem)])
 
 
@@ -272,4 +273,4 @@ def read_here(path: Path, exercises: Sequence[Exercise], given: HandedOutRelease
     try:
         return Reading(load(path), exercises, given.cells, handed_out=given).submission()
     except Problem as problem:
-        return Reading([], exercises, given.cells, problem=problem.sentence).submission()
+        return Reading([], exercises, given.cells, problem=problem.message).submission()

@@ -1,7 +1,7 @@
 """The class report: one HTML page about one unit, for the people who teach it.
 
-    how the points are distributed, in all and per exercise     the mistakes that most students made, in the words they saw
-    submissions for a person to look at, and why                sources that look alike, or like the published solution
+    submissions for a person to look at, and why     points of each student in each exercise
+    the mistakes that most students made             sources that look alike, or like the published solution
 
 The order on the page is that of grader/templates/report.html.j2. Plots are SVG within the page, drawn in the page's own ink so that
 light, dark and paper all suit. Whatever comes from a student is text: the template escapes by itself, and the plots hold only names
@@ -29,6 +29,7 @@ from matplotlib.ticker import MaxNLocator
 import grader
 from course_lib import render
 from course_lib.exercise import Exercise, Verdict
+from course_lib.exercises import titles
 from course_lib.version import VERSION
 from grader import TEMPLATES, disk
 from grader.cohort.classroom import is_poison
@@ -169,6 +170,7 @@ class ClassReport:
     members: Mapping[str, Member]  # sections and groups, as rosters have them
     unread: list[str]  # whose file as a whole could not be judged: their points are in no mean
     absent: list[Absent]  # who is in a roster and handed in nothing
+    not_begun: frozenset[tuple[str, str]]  # student, exercise
 
     @property
     def judged_on(self) -> dict[tuple[str, ...], str]:
@@ -227,6 +229,7 @@ def of_class(home: Path, unit: str, published=solution_cell) -> ClassReport:
         members=enrolled.members(home),
         unread=[e.student for e in entries if handins[e.student].problem],
         absent=enrolled.missing(home, unit, entries),
+        not_begun=frozenset((student, id) for student, of in verdicts.items() for id, v in of.items() if blank(v)),
     )
 
 
@@ -234,7 +237,7 @@ def _distribution(exercise: Exercise, entries: Sequence[Entry], verdicts: Mappin
     excused = {student for student, v in verdicts.items() if exercise.id in v and v[exercise.id].outcome == "excused"}
     points = [p for e in entries if e.student not in excused and (p := e.scores[exercise.id]) is not None]
     left = sum(blank(v[exercise.id]) for e in entries if exercise.id in (v := verdicts[e.student]))
-    return Distribution(exercise.entry, exercise.points, points, left)
+    return Distribution(titles.title(exercise.id), exercise.points, points, left)
 
 
 # --------------------------------------------------------------------------------------------------- the plots
@@ -307,7 +310,8 @@ def page(report: ClassReport, feedback: str = "../feedback") -> str:
         alike_from=similar.ALIKE,
         shortest=similar.SHORTEST,
         run=similar.RUN,
-        names={x.id: x.entry for x in report.exercises},
+        names={x.id: titles.title(x.id) for x in report.exercises},
+        unit=titles.of(report.unit),
         version=VERSION,
     )
 

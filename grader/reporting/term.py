@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from course_lib.exercises import UNITS
+from course_lib.exercises import UNITS, titles
 from course_lib.version import VERSION
 from grader import disk
 from grader.gradebook import counts, results
@@ -63,7 +63,7 @@ class CostlyExercise:
     the middle asked, of those who share that."""
 
     exercise: str
-    entry: str
+    title: str
     lost: float
     sentence: str
     students: int
@@ -157,7 +157,7 @@ def _costly(
         share = 1 - statistics.fmean(points) / of.points if points else 0.0
         students = sum(p < of.points for p in points)
         asked = effort.median(efforts, id)
-        costly.append(CostlyExercise(id, of.entry, share, sentences.get(id, ""), students, asked))
+        costly.append(CostlyExercise(id, titles.title(id), share, sentences.get(id, ""), students, asked))
     return sorted([one for one in costly if one.lost > 0], key=lambda one: -one.lost)[:COSTLY]
 
 

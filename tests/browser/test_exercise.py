@@ -10,7 +10,7 @@ from lab import DARK, LIGHT
 from playwright.sync_api import expect
 
 import grader
-from course_lib.exercises import find
+from course_lib.exercises import find, titles
 from course_lib.exercises.hints import hints_on
 from grader.published import solution_cell
 
@@ -48,7 +48,7 @@ def progress(notebook):
     """Look up the unit in what progress() shows: how many points are earned, and how many minutes are left."""
 
     def progress(minutes, points):
-        row = notebook.run(notebook.find(r"progress\(\)")[0]).locator("tr", has_text=UNIT.replace("_", " "))
+        row = notebook.run(notebook.find(r"progress\(\)")[0]).locator("tr", has_text=titles.of(UNIT))
         expect(row.get_by_role("cell").nth(2)).to_have_text(f"{minutes}")
         expect(row).to_contain_text(f"{points:g} of {sum(POINTS):g}")
 

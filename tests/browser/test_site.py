@@ -89,6 +89,13 @@ def test_every_link_leads_somewhere(html, pages):
     assert broken == []
 
 
+def test_the_first_page_leads_to_reading_tasting_and_starting(html, pages):
+    first = pages[html / "index.html"].links
+    assert all(f"{name}.html" in first for name in ("00_start_here", "taste", "installing"))
+    assert "7 / 10" in (html / "index.html").read_text("utf-8"), "the verdict is text, which a phone can wrap"
+    assert "<strong>Read it</strong>" not in (html / "index.html").read_text("utf-8"), "a link"
+
+
 def test_every_unit_is_there_with_its_outputs(html):
     for unit in UNITS:
         text = "".join(path.read_text("utf-8") for path in of_unit(html, unit))

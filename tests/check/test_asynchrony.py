@@ -35,7 +35,8 @@ WAITS = Hazard("deadlock", "deadlock: nobody can go on.", ["line 7"], order="ran
 def test_the_first_hazard_is_told_and_the_others_named():
     finding = judged(InEveryOrder(), trial(Simulated(6)), trial(hazards=[RACE, WAITS]))
     assert finding.lost
-    assert finding.seen == "overwritten while it is read: twice. (in the order eager, on a case)"
+    facts = {"problem": RACE.sentence, "order": "eager", "case": "a case"}
+    assert says(finding.seen, "sm.in_every_order.seen", **facts)
     assert says(finding.detail, "sm.in_every_order.others", others=["deadlock"])
     assert finding.cause == Cause("fault", "line 5", {"kind": "overwritten while it is read"})
 

@@ -317,7 +317,7 @@ def test_every_field_is_escaped(field):
     finding = Finding(**({"title": "t", "points": 0, "out_of": 1, "status": "failed"} | {field: SCRIPT_TAG}))
     verdict = Verdict(SCRIPT_TAG, 0, 1, [finding], remark=SCRIPT_TAG, printed=SCRIPT_TAG)
     assert "<script" not in render.html(verdict)
-    assert render.html(verdict).count("&lt;script&gt;") == (5 if field == "title" else 4), "a title is a pill, too"
+    assert render.html(verdict).count("&lt;script&gt;") == 4
     assert render.text(verdict).count(SCRIPT_TAG) == 4
 
 

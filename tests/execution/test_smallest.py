@@ -8,9 +8,11 @@ import triton.language as tl
 pytest.importorskip("z3")
 
 from course_lib.execution import asked_sizes, smallest
+from course_lib.execution.calls import CALLS
 from course_lib.exercise import Case
 from course_lib.exercises import find
 from grader.published import answer, published, solution_cell
+from tritontrace.proving import prove
 from tritontrace.replay import load
 
 
@@ -30,6 +32,13 @@ def test_sizes_are_free_where_a_case_is_ragged_and_otherwise_those_of_the_cases(
     assert asked["free"] == [["x", 0, 20, 2], ["y", 0, 6, 2]]
     assert asked["ordered"] == [["x", 0, "y", 0]]
     assert (asked["fixed"], asked["values"]) == ([["x", 1], ["y", 1]], [[16, 16], [32, 32]])
+
+
+def test_the_width_of_a_head_is_one_of_those_that_cases_have():
+    some = cases(*(((2, n, d), (2, n, d)) for n, d in ((64, 24), (70, 80), (33, 64))))
+    asked = asked_sizes.asked(some, asked_sizes.example(some))
+    assert [axis[:2] for axis in asked["free"]] == [["x", 1], ["y", 1]]
+    assert asked["values"] == [[2, 24, 2, 24], [2, 80, 2, 80], [2, 64, 2, 64]]
 
 
 @pytest.mark.parametrize(
@@ -81,12 +90,67 @@ def changed(exercise, old, new):
             "",
             [["q", [1, 32]], ["k", [1, 32]], ["v", [1, 32]]],
         ),
+        (
+            "flash.flash_attention_forward",
+            "inside & (rows < N)[:, None]",
+            "inside & (rows <= N)[:, None]",
+            [["q", [1, 1, 32]], ["k", [1, 3, 32]], ["v", [1, 3, 32]]],
+        ),
+        (
+            "flash.flash_attention_forward",
+            "whole, stop = tl.min(sees, 0) // BLOCK_N * BLOCK_N",
+            "whole, stop = tl.cdiv(tl.min(sees, 0), BLOCK_N) * BLOCK_N",
+            [["q", [1, 1, 32]], ["k", [1, 3, 32]], ["v", [1, 3, 32]]],
+        ),
+        (
+            "flash_backward.delta",
+            "o = load_rows(o_ptr, o_strides, batch, head, offs_m, N,",
+            "o = load_rows(o_ptr, o_strides, batch, head, offs_m, N + 1,",
+            [["o", [2, 50, 128]], ["do", [2, 50, 128]]],
+        ),
+        (
+            "flash_backward.dkdv",
+            "lse = tl.load(lse_ptr + offs_m, mask=offs_m < Nq, other=0.0)",
+            "lse = tl.load(lse_ptr + offs_m)",
+            [[name, [2, 1, 16]] for name in ("q", "k", "v", "do")] + [["lse", [2, 1]], ["delta", [2, 1]]],
+        ),
+        (
+            "flash_backward.dkdv",
+            "do = load_rows(do_ptr, do_strides, batch, head, offs_m, Nq, D, BLOCK_D)",
+            "do = load_rows(do_ptr, do_strides, batch, head, offs_m, Nq, BLOCK_D, BLOCK_D)",
+            [[name, [2, 1, 24]] for name in ("q", "k", "v", "do")] + [["lse", [2, 1]], ["delta", [2, 1]]],
+        ),
+        (
+            "flash_backward.dq",
+            "v = load_rows(v_ptr, v_strides, batch, head, offs_n, Nk,",
+            "v = load_rows(v_ptr, v_strides, batch, head, offs_n, Nk + 1,",
+            [[name, [2, 1, 16]] for name in ("q", "k", "v", "do")] + [["lse", [2, 1]], ["delta", [2, 1]]],
+        ),
     ],
 )
 def test_a_missing_mask_is_told_by_a_small_input_of_the_exercise(exercise, old, new, shapes):
     found = looked_for(exercise, changed(exercise, old, new))
     assert found and found["shapes"] == shapes and found["op"] == "load"
     assert smallest.read(found).line == found["line"]
+
+
+def proved(exercise):
+    """What is said of the published answer, for all sizes that the exercise asks about."""
+    of = smallest.asked_of(find(exercise))
+    entry = published(exercise)
+    return prove(
+        asked_sizes.within(of["sizes"], lambda **given: CALLS[of["called"]](entry, given, str)), **of["arguments"]
+    )
+
+
+@pytest.mark.parametrize(
+    "exercise",
+    ["flash.flash_attention_forward", "flash_backward.delta", "flash_backward.dkdv", "flash_backward.dq"],
+)
+def test_a_published_kernel_with_tuples_of_strides_is_proved(exercise):
+    proof = proved(exercise)
+    assert proof, [claim.because for launch in proof.launches for claim in launch.claims if claim.outcome != "proved"]
+    assert all(launch.claims for launch in proof.launches)
 
 
 @pytest.mark.parametrize("exercise", ["coalescing.column_sum", "flash.one_head"])

@@ -8,8 +8,8 @@ import unicodedata
 import zipfile
 
 import pytest
-from messages import refuses
 from nbgrader.api import Gradebook
+from sentences import refusing
 from typer.testing import CliRunner
 
 from course_lib.handin.archive import pack
@@ -387,7 +387,7 @@ def test_an_empty_notebook_is_handed_in_all_the_same(tmp_path):
     done = collect(zipped(tmp_path / "export.zip", {f"tariq/{NOTEBOOK}": ""}), UNIT, tmp_path / "home")
     assert done.students == ["tariq"] and handed_in(tmp_path / "home") == {"tariq": ""}
     assert done.remarks == [f"The notebook of tariq is empty (tariq/{NOTEBOOK}); it was imported."]
-    with refuses("handin.notebook.no_json"):
+    with refusing("handin.notebook.no_json", submission.Problem):
         submission.load(tmp_path / "home" / "submitted" / "tariq" / UNIT / NOTEBOOK)
 
 

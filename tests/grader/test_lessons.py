@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from base64 import b64decode
 
 from nbformat import v4
@@ -73,13 +74,17 @@ def test_a_unit_begins_with_its_question_its_time_its_points_and_what_it_needs()
     page = covers.covered(TEXT, UNIT, known.values(), picture)
     question = covers.COVERS[UNIT].question
     assert page.index("# 04") < page.index(question) < page.index(picture) < page.index("**After this**")
-    assert f"<dd>{len(path)}, {sum(exercise.minutes for exercise in path)} minutes</dd>" in page
+    assert f"<dd>{len(path)}</dd>" in page and f"<dd>{sum(exercise.minutes for exercise in path)} minutes</dd>" in page
     assert [unit[:2] for unit in covers.needed(TEXT)] == ["00", "01", "03"]
     assert covers.needed("You need Python.") == []
     notebook = v4.new_notebook(cells=[v4.new_markdown_cell(TEXT)])
     covers.put(notebook, UNIT, known)
     card = notebook.cells[0].source
-    assert question in card and f"(attachment:{covers.FILE})" in card and "[03](../03_counting_flops/" in card
+    assert (
+        question in card
+        and f"(attachment:{covers.FILE})" in card
+        and "[03 Counting FLOPs](../03_counting_flops/" in card
+    )
     assert covers.covered(card, UNIT, known.values(), picture) == page, "a page has one card"
 
 
@@ -90,6 +95,8 @@ def test_a_card_keeps_its_picture_until_it_is_drawn_anew():
     assert new.cells[0]["attachments"] == old.cells[0]["attachments"]
     covers.attach(new, UNIT, old, anew=True)
     assert b64decode(new.cells[0]["attachments"][covers.FILE]["image/png"]).startswith(b"\x89PNG")
+    drawing = new.cells[0]["attachments"][covers.FILE]["image/svg+xml"]
+    assert ET.fromstring(drawing).tag.endswith("svg") and "prefers-color-scheme: dark" in drawing
 
 
 def test_every_unit_has_a_card_with_a_question():

@@ -4,10 +4,10 @@ import json
 
 import pytest
 import toy
-from messages import parameters, refuses
-from sentences import says
+from messages import parameters
+from sentences import refusing, says
 
-from course_lib.handin.cells import parse
+from course_lib.handin.cells import Problem, parse
 from grader.judging.submission import Cell, Reading
 
 DOUBLE, ROOT = toy.exercise("double", 10), toy.exercise("root", 4)
@@ -80,9 +80,9 @@ def test_the_markers_of_a_merge_are_named_with_their_line_in_a_cell_and_in_the_f
 
     notebook = json.dumps({"cells": [{"cell_type": "code", "source": RIGHT}]}, indent=1).split("\n")
     notebook[3:3] = ["<<<<<<< HEAD", "=======", ">>>>>>> theirs"]
-    with refuses("handin.notebook.none"):
+    with refusing("handin.notebook.none", Problem):
         parse("\n".join(notebook).encode(), "a.ipynb")
-    with refuses("handin.notebook.no_json", where=" (line 3)"):
+    with refusing("handin.notebook.no_json", Problem, where=" (line 3)"):
         parse(b'{\n"cells":\n!', "a.ipynb")
 
 

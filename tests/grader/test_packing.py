@@ -406,7 +406,6 @@ def test_a_group_has_the_time_of_whoever_has_most_and_one_set_of_inputs():
     "words, sentence",
     [
         (("canvas", UNIT), "There is no pack for 'canvas'. There are: gradescope, github."),
-        (("gradescope", "99_none"), "There is no unit '99_none'."),
         (("gradescope", UNIT, "--to", "nowhere/pack.zip"), "There is no folder nowhere to write pack.zip to."),
         (("github", UNIT), "Name the course's repository on GitHub: --repository OWNER/NAME."),
     ],

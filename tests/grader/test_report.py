@@ -183,17 +183,31 @@ def test_sources_equal_to_the_published_solution_are_named(home):
     assert found.published == {"toy.double": ["ada", "ben"]} and found.alike == []
 
 
-def test_the_page_is_one_file_with_a_plot_for_each_exercise_and_nothing_active(page):
+def test_the_page_is_one_file_with_a_plot_and_nothing_active(page):
     assert page.active() == []
     plots = [attrs["aria-label"] for tag, attrs in page.elements if tag == "svg"]
-    assert plots == [
-        "Histogram of total: mean 8.9 of 14 points",
-        "Histogram of double: mean 5.5 of 10 points",
-        "Histogram of root: mean 3.0 of 4 points",
-    ]
+    assert plots == ["Histogram of total: mean 8.9 of 14 points"]
     assert toyclass.HOSTILE in page.text and "7006652" not in page.text  # the name, as text; no template in it was run
     outside = [v for _, attrs in page.elements for k, v in attrs.items() if k in ("src", "href") and "//" in (v or "")]
     assert outside == []
+
+
+def test_it_begins_with_what_to_look_at_and_one_coloured_table(of_class, page):
+    heads = [attrs["id"] for tag, attrs in page.elements if tag == "h2"]
+    assert heads[:3] == ["look", "gradebook", "mistakes"]
+    shades = [attrs["class"].split()[-1] for tag, attrs in page.elements if tag == "td" and "title" in attrs]
+    cells = {(e.student, x.id): (e.scores[x.id], x.points) for e in of_class.entries for x in of_class.exercises}
+    kinds = [
+        "open"
+        if got is None or place in of_class.not_begun
+        else "none"
+        if not got
+        else "part"
+        if got < all_
+        else "full"
+        for place, (got, all_) in cells.items()
+    ]
+    assert shades[: len(kinds)] == kinds and {"open", "part", "full"} <= set(kinds)
 
 
 def test_a_histogram_has_a_bar_as_high_as_its_students(of_class):
@@ -288,7 +302,11 @@ def test_feedback_shows_findings_figures_and_the_code_and_nothing_active(home):
     assert any(attrs.get("aria-label", "").startswith("Map of the wrong elements") for tag, attrs in page.elements)
     assert "ben: 10 / 14 points" in page.text and "6 / 10" in page.text
     table = text.partition("<table")[2].partition("</table>")[0]
-    assert re.findall(r'<td class="quiet">(.*?)</td>', table, re.S) == ["right on ragged inputs", ""]
+    assert re.findall(r'<td class="quiet">(.*?)</td>', table, re.S) == ["right on ragged inputs"], (
+        "what has all its points is below"
+    )
+    folded = text.partition('<details class="whole"')[2]
+    assert "toy.root" in folded.partition("</summary>")[0] and 'class="line"' in folded
     assert f"Course version {VERSION}." in page.text
 
 

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -450,8 +449,9 @@ def test_canvas_s_test_student_is_nobody_whatever_the_file_leaves_out(tmp_path):
     assert [person.id for person in rosters.read(path).people()] == ["501"]
 
 
-def test_a_slip_is_told_before_the_libraries_are_loaded(tmp_path):
+def test_a_slip_is_told_before_the_libraries_are_loaded(tmp_path, monkeypatch):
     """They take seconds."""
+    monkeypatch.setenv("GRADER_HOME", str(tmp_path))
     code = """if True:
         import sys
         from grader.__main__ import app
@@ -465,13 +465,10 @@ def test_a_slip_is_told_before_the_libraries_are_loaded(tmp_path):
         ["import", "04_memory_coalescing", "none.zip"],
         ["autograde", "4"],
         ["autograde", "04_memory_coalescing"],
-        ["due", "4", "x"],
         ["due", "04_memory_coalescing", "soon"],
         ["export", "04_memory_coalescing", "excel"],
         ["grade", "none.ipynb"],
         ["pack", "canvas", "04_memory_coalescing"],
-        ["pack", "github", "04_memory_coalescing"],
     ):
-        command, empty = [sys.executable, "-c", code, *words], {**os.environ, "GRADER_HOME": str(tmp_path)}
-        done = subprocess.run(command, cwd=ROOT, env=empty, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-c", code, *words], cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 1 and "AssertionError" not in done.stderr and done.stdout.count("\n") < 4, done.stderr

@@ -8,8 +8,10 @@ import toy
 import toyclass
 
 from course_lib import criteria
+from course_lib.exercise import CodeLine, Finding, Verdict
 from grader.gradebook import pages, results
 from grader.judging import bounded
+from tritontrace.results import Cause
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,17 @@ def test_a_long_cell_is_cut_and_says_so():
     assert "... and 1 more characters" in pages.highlighted("#" * (pages.MAX_RENDERED + 1))
 
 
+def test_code_has_the_cell_s_numbers_and_the_lines_that_lost_points_are_lit():
+    def finding(status, at=None, where=""):
+        return Finding("t", 0, 1, status, at=at and CodeLine(at, ""), cause=Cause("fault", where) if where else None)
+
+    findings = [finding("failed", at=4), finding("failed", where="kernel:3"), finding("passed", where="kernel:5")]
+    page = pages.numbered("\n\na = 1\nb = '''two\n\nlines'''\n", Verdict("toy.double", 0, 3, findings))
+    lines = re.findall(r'<span class="line( lit)?">', page)
+    assert lines == [" lit", " lit", "", ""] and "--first:3" in page, "two empty lines stand above"
+    assert "lit" not in pages.numbered("a = 1", None)
+
+
 def test_what_concerns_the_file_is_said_once_and_the_student_is_called_by_name(tmp_path, monkeypatch):
     """And three criteria that are not begun are one word."""
     why = "90_toy.ipynb is not a notebook: line 7 of the file is the marker of a merge conflict."
@@ -73,4 +86,4 @@ def test_what_concerns_the_file_is_said_once_and_the_student_is_called_by_name(t
     assert ben.count("<section") == 1 and ">toy.root</span>" in ben and 'id="file"' not in ben, (
         "what is not begun is a line"
     )
-    assert re.findall(r'<td class="quiet">(.*?)</td>', ben) == ["does not run", "not begun"]
+    assert re.findall(r'<td class="quiet">(.*?)</td>', ben) == ["does not run"]

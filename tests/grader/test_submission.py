@@ -4,11 +4,11 @@ import time
 
 import pytest
 import toy
-from messages import refuses
-from sentences import says
+from sentences import refusing, says
 
 import grader
 from course_lib.handin import files
+from course_lib.handin.cells import Problem
 from course_lib.handin.statements import statements
 from grader.judging import submission
 from grader.judging.submission import Cell, Reading
@@ -65,30 +65,30 @@ def write(path, cells, **notebook):
 def test_what_is_not_a_notebook_is_refused_in_a_sentence(tmp_path, content, sentence):
     path = tmp_path / "a.ipynb"
     path.write_bytes(content)
-    with refuses(f"handin.notebook.{sentence}"):
+    with refusing(f"handin.notebook.{sentence}", Problem):
         submission.read(path, [DOUBLE]).answer(DOUBLE)
 
 
 def test_huge_linked_missing_and_special_files_are_refused(tmp_path):
     path = tmp_path / "unit" / "a.ipynb"
     path.parent.mkdir()
-    with refuses("judging.file.missing", name="a.ipynb"):
+    with refusing("judging.file.missing", Problem, name="a.ipynb"):
         submission.load(path)
     with path.open("wb") as file:
         file.truncate(submission.MAX_FILE + 1)
-    with refuses("handin.notebook.large", most=100):
+    with refusing("handin.notebook.large", Problem, most=100):
         submission.load(path)
     os.remove(path)
     os.mkfifo(path)
-    with refuses("judging.file.irregular"):
+    with refusing("judging.file.irregular", Problem):
         submission.load(path)
     os.remove(path)
     other = write(tmp_path / "other.ipynb", [{"cell_type": "code", "source": "def double(x): return 2 * x"}])
     path.symlink_to(other)
-    with refuses("judging.file.link"):
+    with refusing("judging.file.link", Problem):
         submission.load(path)
     (tmp_path / "linked").symlink_to(path.parent)
-    with refuses("judging.file.link"):
+    with refusing("judging.file.link", Problem):
         submission.load(tmp_path / "linked" / "a.ipynb")
 
 
@@ -159,14 +159,14 @@ def test_an_untouched_stub_yields_to_work_elsewhere():
 
 
 def test_missing_and_broken_solutions_are_named():
-    with refuses("handin.answer.undefined", name="double"):
+    with refusing("handin.answer.undefined", Problem, name="double"):
         answer("x = 1")
-    with refuses("handin.answer.cell_does_not_parse", name="double", cell=1):
+    with refusing("handin.answer.cell_does_not_parse", Problem, name="double", cell=1):
         answer(code("def double(x):\nreturn 1", "toy-double"))
-    with refuses("handin.answer.other_cell_does_not_parse", name="double", cell=2):
+    with refusing("handin.answer.other_cell_does_not_parse", Problem, name="double", cell=2):
         answer("1", "def double(x) return")
     for source in ("def double(x): return '\0'", "double = " + "(" * 5000, "double = " + "-" * 100_000 + "1"):
-        with refuses("handin.answer.other_cell_does_not_parse", cell=1):
+        with refusing("handin.answer.other_cell_does_not_parse", Problem, cell=1):
             answer(source)
 
 
@@ -210,9 +210,9 @@ def test_what_stands_below_a_check_was_not_judged_by_it():
 
 
 def test_check_cells_define_nothing_else():
-    with refuses("handin.answer.undefined", name="double"):
+    with refusing("handin.answer.undefined", Problem, name="double"):
         answer(code("def double(x) return 6", "toy-double-check"))
-    with refuses("handin.answer.undefined", name="double"):
+    with refusing("handin.answer.undefined", Problem, name="double"):
         answer(code("def double(x): return 6", "toy-root-check"))
     assert answer(code("helper = 1", "toy-root-check"), "def double(x): return helper").missing == ["helper"]
     edited = Reading(
@@ -451,7 +451,7 @@ def test_a_cell_that_touches_globals_by_name():
 def test_more_statements_than_a_notebook_has_are_refused_before_they_are_looked_at():
     assert value("a;" * (submission.MAX_STATEMENTS - 1), "def double(x): return 2") == 2
     for cells in (("a;" * 400_000,), ("a\n" * 1_500, "def double(x): return 2\n" + "b;" * 1_500)):
-        with refuses("handin.notebook.statements", most=2000):
+        with refusing("handin.notebook.statements", Problem, most=2000):
             answer(*cells)
 
 
@@ -464,10 +464,10 @@ def test_a_cell_that_seems_to_define_everything_gives_flags_that_can_be_read():
 
 def test_lines_lists_and_unreadable_files_are_refused(tmp_path):
     path = write(tmp_path / "a.ipynb", [{"cell_type": "code", "source": "a\n" * 30_000}])
-    with refuses("handin.notebook.lines", lines=30_000, most=20_000):
+    with refusing("handin.notebook.lines", Problem, lines=30_000, most=20_000):
         submission.load(path)
     path.write_bytes(b'{"cells": [' + b"[]," * 5_000_001 + b"[]]}")
-    with refuses("handin.notebook.lists", most=5_000_000):
+    with refusing("handin.notebook.lists", Problem, most=5_000_000):
         submission.load(path)
 
 
@@ -508,7 +508,7 @@ def test_a_notebook_that_ends_its_reader_is_refused_in_a_sentence(tmp_path, monk
         monkeypatch.setattr("grader.judging.bounded.SECONDS", 1.0)
         read = submission.read(path, [DOUBLE])
         assert read.flags == [("", read.problem)] and says(read.problem, "judging.file.too_much", name="a.ipynb")
-        with refuses("judging.file.too_much"):
+        with refusing("judging.file.too_much", Problem):
             read.answer(DOUBLE)
 
 

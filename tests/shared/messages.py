@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-import pytest
-from sentences import says
-
-from course_lib.handin.cells import Problem
 from tritontrace.messages import Message
-
-
-@contextmanager
-def refuses(id: str, **parameters: Any) -> Iterator[None]:
-    """Ask that a Problem with this message is raised within the block."""
-    with pytest.raises(Problem) as problem:
-        yield
-    assert says(problem.value.sentence, id, **parameters), problem.value
 
 
 def within(value: Any) -> Iterator[Message]:

@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 
 from course_lib import figures
-from tritontrace.colours import EDGE, FAINT, GREEN_INK, INK, RED_INK
+from tritontrace.colours import GREEN_INK, INK, RED_INK, THINNED
 from tritontrace.picture import contrast
 
 UNITS = sorted(path.stem.removeprefix("test_figures_") for path in Path(__file__).parent.glob("test_figures_*.py"))
@@ -114,8 +114,9 @@ def _on_dark(colour: Any, text: bool = False) -> Any:
         return _mixed(colour, 0.6, LIGHT_INK)
     if named == INK:
         return to_rgba(LIGHT_INK, opacity)
-    if named == FAINT:
-        return _mixed(EDGE, 0.1, DARK_PAGE)
+    if named in THINNED:
+        whole, share = THINNED[named]
+        return _mixed(whole, share, DARK_PAGE)
     return to_rgba(DARK_PAGE, opacity) if named == "#ffffff" and not text else to_rgba(colour)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import string
 import subprocess
 import sys
 from importlib import import_module
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sentences import misfits
+from sentences import accented, misfits
 
 import course_lib
 import grader
@@ -77,16 +76,7 @@ def judged() -> list[dict]:
         trees.append(wire.to_tree(criteria.judge(asked, trials, gpu_counts=False)))
     with pytest.raises(Problem) as problem:
         submission.load(Path("nowhere.ipynb"))
-    return [*trees, wire.to_tree(criteria.refused(exercise, problem.value.sentence))]
-
-
-def accented(sentence: str) -> str:
-    """A pseudo-translation: other letters around the same parameters."""
-    other, parts = str.maketrans("aeiouAEIOU", "áéíóúÁÉÍÓÚ"), []
-    for text, name, spec, _ in string.Formatter().parse(sentence):
-        parts.append(text.translate(other).replace("{", "{{").replace("}", "}}"))
-        parts += [] if name is None else [f"{{{name}:{spec}}}" if spec else f"{{{name}}}"]
-    return "".join(parts)
+    return [*trees, wire.to_tree(criteria.refused(exercise, problem.value.message))]
 
 
 @pytest.fixture(scope="module")

@@ -128,6 +128,18 @@ def test_live_bytes_come_and_go():
     assert live.now() == 0
 
 
+def test_live_bytes_at_the_end_are_the_same_without_those_of_each_operation():
+    kept = []
+    for each in (True, False):
+        with Live(each) as live:
+            chunks = (torch.ones(1000) + 1).split([400, 600])
+            rest = torch.cat([chunks[0], chunks[1]])
+            del chunks
+        kept.append((live.now(), bool(live.bytes)))
+        del rest
+    assert kept == [(4000, True), (4000, False)]
+
+
 def test_a_deep_model_keeps_nine_boundaries_a_layer():
     found = train_step(4, tokens=64, width=8)
     assert found.bytes[found.forward - 1] == 4 * 9 * found.boundary + 4  # and the loss

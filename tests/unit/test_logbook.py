@@ -9,7 +9,7 @@ import pytest
 from course_lib import check, logbook, progress
 from course_lib.criteria import refused
 from course_lib.exercise import Verdict
-from course_lib.exercises import UNITS, find
+from course_lib.exercises import UNITS, find, titles
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,7 +58,10 @@ def test_nothing_yet_and_everything():
         and f" {hours:.0f} hours" in progress().total
     )
     first = next(iter(progress().units.values()))[0]
-    assert progress().next == f"Next: {first.id} in {next(iter(UNITS))}, about {first.minutes} minutes."
+    assert (
+        progress().next
+        == f'Next: "{titles.title(first.id)}" in {titles.of(next(iter(UNITS)))}, about {first.minutes} minutes.'
+    )
     for exercises in progress().units.values():
         for exercise in exercises:
             entered(exercise.id, exercise.points + 3)  # the exercise was worth more once
@@ -71,7 +74,7 @@ def test_in_a_unit_its_own_next_exercise_is_told_first(monkeypatch):
     unit = "04_memory_coalescing"
     monkeypatch.setenv("JPY_SESSION_NAME", f"/home/me/work/{unit}/{unit}_2.ipynb")
     exercises = progress().units[unit]
-    assert progress().next.startswith(f"Next in this unit: {exercises[0].id}, about ")
+    assert progress().next.startswith(f'Next in this unit: "{titles.title(exercises[0].id)}", about ')
     assert repr(progress()).startswith("Next in this unit: ") and progress()._repr_html_().startswith(
         "<p><b>Next in this"
     )
@@ -79,7 +82,8 @@ def test_in_a_unit_its_own_next_exercise_is_told_first(monkeypatch):
         entered(exercise.id, exercise.points)
     following = list(progress().units)[5]
     first = progress().units[following][0]
-    assert progress().next == f"All of {unit} is done. Next: {first.id} in {following}, about {first.minutes} minutes."
+    told = f'"{titles.title(first.id)}" in {titles.of(following)}, about {first.minutes} minutes.'
+    assert progress().next == f"All of {titles.of(unit)} is done. Next: {told}"
     monkeypatch.setenv("JPY_SESSION_NAME", "")
     assert progress().next.startswith("Next: ")
 
@@ -89,7 +93,7 @@ def test_one_goes_on_with_the_furthest_unit():
     assert progress().unit == next(iter(UNITS))
     entered("start.num_programs", 0.5)
     entered("coalescing.transpose", 3.0)
-    assert progress().unit == "04_memory_coalescing" and "04_memory_coalescing" in progress().next
+    assert progress().unit == "04_memory_coalescing" and "04 · Memory coalescing" in progress().next
     for exercise in progress().units[list(UNITS)[-1]]:
         entered(exercise.id, exercise.points)
     assert progress().unit == next(iter(UNITS)), "what was left behind, at last"

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.colors import CSS4_COLORS, to_rgb
 
 from tritontrace import colours
-from tritontrace.picture import spread
+from tritontrace.picture import Picture, spread
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "tritontrace" / "src" / "tritontrace" / "colours.py"
@@ -19,7 +19,7 @@ SOURCES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")
 DRAWING = [path for path in SOURCES if "figures" in path.parts or path.name in ("draw.py", "drawings.py", "picture.py")]
 LAB = ROOT / "course_lib" / "jupyter" / "labextensions" / "strides" / "static" / "course.js"
 PAGES = [*sorted((ROOT / "grader" / "templates" / "site").iterdir()), LAB]
-LOOKS = {"BLUE", "ORANGE", "GREEN", "RED", "SKY", "YELLOW", "PURPLE", "AMBER", "GREY", "MID_GREY", "DARK_GREY"}
+LOOKS = {"BLUE", "ORANGE", "GREEN", "RED", "SKY", "YELLOW", "PURPLE", "AMBER", "MID_GREY", "DARK_GREY"}
 PLAIN = {"white", "none"}
 HEX = re.compile(r"#[0-9A-Fa-f]{6}\b")
 
@@ -77,6 +77,25 @@ def test_meanings_that_meet_in_a_picture_have_colours_of_their_own(together):
 def test_paler_goes_towards_white():
     assert colours.paler("#000000", 0) == "#ffffff" and colours.paler("#336699", 1) == "#336699"
     assert colours.paler("#000000", 0.2) == "#cccccc"
+
+
+def test_a_drawing_leaves_out_what_is_empty_above_and_below():
+    picture = Picture(4, 3)
+    picture.subplots().set(aspect="equal", xlim=(0, 4), ylim=(0, 1))
+    width, height = map(float, re.findall(r'viewBox="0 [\d.]+ ([\d.]+) ([\d.]+)"', picture.html())[0])
+    assert width == 4 * 72 and height < 0.6 * 3 * 72
+
+
+def test_what_was_made_pale_is_pale_on_any_ground():
+    """On a dark page, pale colours and greys that stayed as they are on white would be the loudest."""
+    half = colours.paler(colours.WASTE, 0.5)
+    assert colours.THINNED[half] == (colours.ORANGE, 0.15) and colours.sheer(half)[3] == 0.15
+    assert colours.sheer(colours.IDLE)[3] < 1 == colours.sheer(colours.OURS)[3]
+    picture = Picture(2, 1)
+    picture.subplots().bar([0, 1, 2], 1, color=[colours.WASTE, colours.IDLE, colours.OURS])
+    drawn = picture.html()
+    assert colours.WASTE not in drawn and colours.IDLE not in drawn and colours.OURS.lower() in drawn
+    assert drawn.count("color-mix(in srgb,#E69F00 30%,var(--ground))") == 1
 
 
 def test_labels_are_moved_as_little_as_needed():

@@ -43,6 +43,8 @@ def test_the_readme_shows_the_kernel_that_the_verdict_is_of():
 def test_the_verdict_is_of_a_right_and_wasteful_transpose(pictures):
     shown = pictures.verdict()
     assert "7 / 10" in shown and "uses 2 of every 32 bytes" in shown
+    line = ONE_ROW_A_PROGRAM.splitlines().index(next(x for x in ONE_ROW_A_PROGRAM.splitlines() if "tl.store" in x)) + 1
+    assert f"line {line} uses" in shown, "the number of the line in the README's listing"
     assert "A transpose that is right, and wastes 30 of every 32 bytes" in README
 
 

@@ -70,7 +70,7 @@ def test_what_is_heard_is_what_is_seen_and_in_that_order():
     hints = [f"hint {n} of 3 | {hint}" for n, hint in enumerate(hints_on(VERDICT.exercise), 1)]
     assert said == " | ".join(
         [
-            "partly right | coalescing.transpose | 3 / 9 | points | The tail is missing.",
+            "partly right | transpose, dense on both sides | 3 / 9 | points | The tail is missing.",
             *hints,
             "failed | right on ragged shapes | 0 / 3 | out | is wrong | on <7 x 5> | first at [9, 3]",
             "Map of the wrong elements, all of them in rows 10 to 25, columns 4 to 6",
@@ -242,7 +242,7 @@ def test_progress_is_heard_row_by_row_with_its_heads(monkeypatch, tmp_path):
         "points",
         "minutes left",
         "More",
-        "00 start here",
+        "00 · Start here",
     ]
     assert all(named.get("scope") in ("col", "row") for tag, named in heard.tags if tag == "th")
     assert all(named.get("aria-hidden") for tag, named in heard.tags if tag == "meter")  # the numbers stand next to it

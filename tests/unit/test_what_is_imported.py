@@ -27,6 +27,15 @@ def test_what_judges_loads_no_pictures_and_no_notebooks():
     assert HEAVY & found == {"torch", "triton", "numpy"}
 
 
+def test_nobody_searches_for_garbage_what_imports_bring():
+    """A search through all that torch and Triton bring takes a tenth of a second, and there were five."""
+    loaded("""import gc
+searched = []
+gc.callbacks.append(lambda phase, found: searched.append(found["generation"]))
+from course_lib import check, trace
+assert gc.isenabled() and gc.get_freeze_count() > 100_000 and 2 not in searched, searched""")
+
+
 def test_gluon_is_loaded_by_what_asks_for_it():
     """Half as long as all else of Triton takes it to load, and one unit in fifteen uses it."""
     course = "from course_lib import check, figures, gpu, hint, progress, trace"

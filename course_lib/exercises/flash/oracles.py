@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
 
 from course_lib.criteria import EPS32, roundings
 from course_lib.exercises.attention.oracles import Forward, seen
+from course_lib.exercises.remembered import remembered
 
 # ------------------------------------------------------------------------------------------------ oracles
 
@@ -23,16 +23,21 @@ def visible(nq: int, nk: int, causal: bool, window: int | None, device: Any) -> 
     return mask
 
 
+TOGETHER = 1 << 18  # scores of heads that are worked out at once: small heads one by one take longer
+
+
 def by_heads(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None
 ) -> Iterator[tuple[torch.Tensor, ...]]:
-    """Yield for each head of q (heads, Nq, D), k and v (fewer heads, Nk, D), in float64: the probabilities (Nq, Nk), v
-    (Nk, D), the log-sum-exp (Nq,), and the largest sum of |terms| of a score (Nq,)."""
+    """Yield for some heads at a time of q (heads, Nq, D), k and v (fewer heads, Nk, D), in float64: the probabilities (..., Nq, Nk),
+    v (..., Nk, D), the log-sum-exp (..., Nq), and the largest sum of |terms| of a score (..., Nq)."""
     factor = q.shape[-1] ** -0.5 if scale is None else scale
     mask = visible(q.shape[-2], k.shape[-2], causal, window, q.device)
-    group = q.shape[0] // k.shape[0]
-    for h in range(q.shape[0]):
-        one, key, value = q[h].double(), k[h // group].double(), v[h // group].double()
+    group, some = q.shape[0] // k.shape[0], max(1, TOGETHER // max(1, mask.numel()))
+    for each in zip(
+        *(x.split(some) for x in (q, k.repeat_interleave(group, 0), v.repeat_interleave(group, 0))), strict=True
+    ):
+        one, key, value = (x.double() for x in each)
         s = (one @ key.mT * factor).masked_fill(~mask, -math.inf)
         size = (abs(factor) * one.abs() @ key.abs().mT).amax(-1)
         yield torch.softmax(s, -1).nan_to_num(0), value, s.logsumexp(-1), size
@@ -49,25 +54,19 @@ class Bounds(NamedTuple):
     weights: torch.Tensor
 
 
+@remembered
 def bounds(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float | None, window: int | None
 ) -> Bounds:
     """Compute them for q (..., Nq, D), or (heads, D) of one query each; k, v (..., Nk, D), of fewer heads or as many."""
-    return _bounds(q, k, v, causal, scale, window, tuple(x._version for x in (q, k, v)))
-
-
-@lru_cache(
-    maxsize=1
-)  # the results of a call and the budget of each are asked for one after another, of the same tensors
-def _bounds(q, k, v, causal, scale, window, versions: tuple[int, ...]) -> Bounds:
-    """versions: of the three tensors, which count how often each was written to."""
     rows = q[:, None] if q.dim() == k.dim() - 1 else q
     q, k, v = (x.reshape(-1, *x.shape[-2:]) for x in (rows, k, v))
     found = []
     for p, value, lse, size in by_heads(q, k, v, causal, scale, window):
         error = (2 * math.sqrt(k.shape[-2]) + 8 + 2 * size) * EPS32
-        found.append((p @ value, lse, error, error[:, None] * value.abs().amax(0), p @ value.abs()))
-    return Bounds(*(torch.stack(part) for part in zip(*found, strict=True)))
+        inside = error[..., None] * value.abs().amax(-2, keepdim=True)
+        found.append((p @ value, lse, error, inside, p @ value.abs()))
+    return Bounds(*(torch.cat(part) for part in zip(*found, strict=True)))
 
 
 def attend(q, k, v, causal=False, scale=None, window=None, **_: Any) -> Forward:

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from course_lib.exercises.attention.oracles import output_and_lse
 from course_lib.exercises.cases import FP16, FP32, LAYOUTS, laid_out
 from course_lib.exercises.flash.cases import heads
-from course_lib.exercises.flash.oracles import attend
 
 
 def upstream(like: torch.Tensor, kind: str, g: torch.Generator) -> torch.Tensor:
@@ -65,7 +65,7 @@ def of_one_head(nq: int, nk: int, d: int, dtype: torch.dtype = FP16, **kind: Any
 def after_forward(given: dict[str, Any]) -> dict[str, Any]:
     """q, k, v, do, more -> with the lse and delta of an exact forward pass."""
     do, rest = given["do"], {name: value for name, value in given.items() if name != "do"}
-    o, lse = attend(**rest)
+    o, lse = output_and_lse(**rest)
     delta = (do.double() * o).sum(-1).float()
     tensors = {name: rest.pop(name) for name in "qkv"}
     return tensors | {"do": do, "lse": lse, "delta": delta} | rest

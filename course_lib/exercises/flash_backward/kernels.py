@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from course_lib.catalogue import say
 from course_lib.criteria import BuffersBelow, Coalesced, Compiles, Correct, DotFlops, NoAtomics, Rereads, Traffic
@@ -113,7 +114,7 @@ dkdv_one_head = Exercise(
         Case("256 queries and keys, float16", "performance", of_one_head(256, 256, 32)),
     ],
     oracle=keys_and_values,
-    budget=gradient_budget,
+    budget=partial(gradient_budget, of="kv"),
     gates=GATES,
     criteria=[
         Correct("ragged", 2, say("flash_backward.dkdv_one_head.title_ragged")),
@@ -238,7 +239,7 @@ dkdv = Exercise(
     lines=70,
     cases=gradient_cases(PERFORMANCE),
     oracle=keys_and_values,
-    budget=gradient_budget,
+    budget=partial(gradient_budget, of="kv"),
     gates=(*GATES[:2], Compiles(apart=["ragged"])),
     criteria=judged_by(
         "q", lambda k, **_: math.ceil(k.shape[-2] / TILE), say("flash_backward.dkdv.title_judged_by_q"), 4
@@ -272,7 +273,7 @@ dq = Exercise(
     lines=60,
     cases=gradient_cases(PERFORMANCE),
     oracle=lambda **given: gradients(**given)[0],
-    budget=gradient_budget,
+    budget=partial(gradient_budget, of="q"),
     gates=(*GATES[:2], Compiles(apart=["ragged"])),
     criteria=judged_by(
         "k", lambda q, **_: math.ceil(q.shape[-2] / TILE), say("flash_backward.dq.title_judged_by_k"), 3

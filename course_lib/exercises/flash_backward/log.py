@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import triton
 import triton.language as tl
@@ -79,7 +81,7 @@ dq_log = work_log(
         "128 queries, 384 keys": of_one_head(128, 384, 32),
     },
     oracle=lambda **given: gradients(**given)[0],
-    budget=gradient_budget,
+    budget=partial(gradient_budget, of="q"),
     called="dq(q, k, v, do, lse, delta) of one head, contiguous, float16, D = 32 -> (Nq, D); Nq, Nk are multiples of 64",
     minutes=30,
     lines=70,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -19,8 +20,9 @@ from course_lib.exercises.attention.oracles import seen
 from course_lib.exercises.flash.mistakes import in_bounds
 from course_lib.exercises.flash.oracles import attend
 from course_lib.exercises.flash.slips import TILES
-from course_lib.exercises.flash_backward.oracles import gradients, remembered, row_dots
+from course_lib.exercises.flash_backward.oracles import gradients, row_dots
 from course_lib.exercises.misconceptions import Misconception, Wrong, failing, multiplied_in_tf32, nth, several
+from course_lib.exercises.remembered import remembered
 from course_lib.mistakes import MistakeMatcher, as_tf32, on_exception
 
 
@@ -32,12 +34,14 @@ def with_do_named(call: dict[str, Any]) -> dict[str, Any]:
 def slip(name: str, place: int, wrong: Wrong, says: str, **how: Any) -> Misconception:
     """The slip of returning `wrong` of a call's arguments, (dq, dk, dv), instead of the gradients. Only `name`, one of
     the three, is compared: the kernel returns it as result number `place`."""
+    return Misconception([one_of(name, one) for one in several(wrong)], says, one_of(name, gradients), place, **how)
+
+
+@cache  # a trial works out the right gradient once, for the very same function
+def one_of(name: str, all_three: Callable[..., Any]) -> Callable[..., torch.Tensor | None]:
+    """Make a function that returns dq, dk or dv (`name`) of all three."""
     which = ("dq", "dk", "dv").index(name)
-
-    def one_of(all_three: Callable[..., Any]) -> Callable[..., torch.Tensor | None]:
-        return lambda **call: (found := all_three(**with_do_named(call))) and found[which]
-
-    return Misconception([one_of(one) for one in several(wrong)], says, one_of(gradients), place, **how)
+    return lambda **call: (found := all_three(**with_do_named(call))) and found[which]
 
 
 def scaled(power: int) -> Callable[..., tuple[torch.Tensor, ...] | None]:

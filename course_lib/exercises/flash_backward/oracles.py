@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -14,7 +12,8 @@ from course_lib.criteria import EPS32, roundings
 from course_lib.exercises.attention import oracles as of_attention
 from course_lib.exercises.attention.oracles import score_error
 from course_lib.exercises.cases import FP32
-from course_lib.exercises.flash.oracles import attend, kernel_budget, visible
+from course_lib.exercises.flash.oracles import TOGETHER, attend, kernel_budget, visible
+from course_lib.exercises.remembered import remembered
 
 # ------------------------------------------------------------------------------------------------ oracles
 
@@ -35,33 +34,15 @@ class KeysAndValues(NamedTuple):
     dv: torch.Tensor
 
 
-def by_heads(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-    """(..., N, D) each -> (N, D) each, in float64, for every head."""
-    return zip(*(t.reshape(-1, *t.shape[-2:]).double() for t in tensors), strict=True)
+def by_heads(q: torch.Tensor, k: torch.Tensor, *more: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """(..., N, D) each -> (some heads, N, D) each, in float64."""
+    some = max(1, TOGETHER // max(1, q.shape[-2] * k.shape[-2]))
+    return zip(*(t.reshape(-1, *t.shape[-2:]).double().split(some) for t in (q, k, *more)), strict=True)
 
 
 def joined(found: Sequence[Sequence[torch.Tensor]], *like: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Stack results that were found head by head, in the shapes of `like`."""
-    return tuple(torch.stack(part).reshape(x.shape) for part, x in zip(zip(*found, strict=True), like, strict=True))
-
-
-def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function so that it computes nothing anew for the very same arguments as the last time, by place or by name: several
-    results of one call are compared with what the same inputs give."""
-    last: list[tuple[dict[str, Any], Any]] = []
-    names = [*inspect.signature(function).parameters]
-
-    @functools.wraps(function)
-    def call(*given: Any, **named: Any) -> Any:
-        asked = dict(zip(names, given, strict=False)) | named
-        if last and last[0][0].keys() == asked.keys():
-            before, result = last[0]
-            if all(before[name] is value for name, value in asked.items()):
-                return result
-        last[:] = [(asked, function(**asked))]
-        return last[0][1]
-
-    return call
+    """Join results that were found some heads at a time, in the shapes of `like`."""
+    return tuple(torch.cat(part).reshape(x.shape) for part, x in zip(zip(*found, strict=True), like, strict=True))
 
 
 @remembered
@@ -103,8 +84,10 @@ def delta_budget(expected, dtype, arguments):
 
 
 @remembered
-def allowances(q, k, v, do, causal=False, scale=None, o_rounded: bool = False, **_: Any) -> tuple[torch.Tensor, ...]:
-    """Error bounds for dq, dk and dv.
+def allowances(
+    q, k, v, do, causal=False, scale=None, o_rounded: bool = False, of: str = "qkv", **_: Any
+) -> tuple[torch.Tensor, ...]:
+    """Error bounds for dq, dk and dv, or for those of them that are named in `of`.
 
     Float32 arithmetic: each probability has the error of its score, each sum that of its order. Half precision: probabilities and
     ds are rounded once, for a product, and as many errors of either sign add up to the root of their squares.
@@ -118,33 +101,42 @@ def allowances(q, k, v, do, causal=False, scale=None, o_rounded: bool = False, *
     least = info.smallest_normal * unit  # float16 has no smaller numbers to round to
     order = 2 * math.sqrt(max(nq, nk) + d) * EPS32
 
-    def walk(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def walk(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor | float:
+        if not unit:
+            return 0.0
         return CHANCE * torch.sqrt((unit * x.abs() + least * (x != 0)) ** 2 @ y**2)
 
-    found = []
-    for q1, k1, v1, do1 in by_heads(q, k, v, do):
+    def bounds(q1: torch.Tensor, k1: torch.Tensor, v1: torch.Tensor, do1: torch.Tensor) -> Iterator[torch.Tensor]:
         s = (q1 @ k1.mT * scale).masked_fill(~mask, -math.inf)
         lse = s.logsumexp(-1, keepdim=True)
         p = torch.softmax(s, -1).nan_to_num(0)
-        error = (score_error(q1, k1, scale)[:, None] + order + EPS32 * lse.abs().nan_to_num(0, posinf=0)) * p
+        error = (score_error(q1, k1, scale)[..., None] + order + EPS32 * lse.abs().nan_to_num(0, posinf=0)) * p
         dp = do1 @ v1.mT
         ds = p * (dp - (p * dp).sum(-1, keepdim=True))
         sizes = do1.abs() @ v1.abs().mT + (do1.abs() * (p @ v1.abs())).sum(-1, keepdim=True)
-        # one error a query: of delta, if o was rounded, and so were the probabilities that made it
-        of_o = (do1 * (p @ v1)).square().sum(-1, keepdim=True) + (p * dp).square().sum(-1, keepdim=True)
-        delta = (CHANCE * unit * torch.sqrt(of_o)) if o_rounded else torch.zeros_like(lse)
-        dq = error * sizes @ k1.abs() + walk(ds, k1) + delta * (p @ k1).abs()
-        dk = (error * sizes).mT @ q1.abs() + walk(ds.mT, q1) + CHANCE * torch.sqrt(((delta * p) ** 2).mT @ q1**2)
-        dv = error.mT @ do1.abs() + walk(p.mT, do1)
-        found.append((scale * dq, scale * dk, dv))
-    return joined(found, q, k, v)
+        delta = torch.zeros_like(lse)
+        if o_rounded:  # one error a query: of delta, and so were the probabilities that made it
+            of_o = (do1 * (p @ v1)).square().sum(-1, keepdim=True) + (p * dp).square().sum(-1, keepdim=True)
+            delta = CHANCE * unit * torch.sqrt(of_o)
+        for name in of:
+            if name == "q":
+                yield scale * (error * sizes @ k1.abs() + walk(ds, k1) + delta * (p @ k1).abs())
+            elif name == "k":
+                of_delta = CHANCE * torch.sqrt(((delta * p) ** 2).mT @ q1**2)
+                yield scale * ((error * sizes).mT @ q1.abs() + walk(ds.mT, q1) + of_delta)
+            else:
+                yield error.mT @ do1.abs() + walk(p.mT, do1)
+
+    found = [[*bounds(*some)] for some in by_heads(q, k, v, do)]
+    return joined(found, *({"q": q, "k": k, "v": v}[name] for name in of))
 
 
-def gradient_budget(expected, dtype, arguments):
-    """Error bound for dq, dk or dv, whichever is expected."""
+def gradient_budget(expected, dtype, arguments, of: str = "qkv"):
+    """Error bound for dq, dk or dv, whichever is expected; of: those that an exercise asks for."""
     expected = expected.nan_to_num()  # NaN equals nothing, and a wrong reading of an input may hold some
     which = next(i for i, each in enumerate(gradients(**arguments)) if torch.equal(each.nan_to_num(), expected))
-    return roundings(expected, dtype, 1) + allowances(**arguments)[which]
+    bounds = dict(zip(of, allowances(**arguments, of=of), strict=True))
+    return roundings(expected, dtype, 1) + bounds["qkv"[which]]
 
 
 def result_budget(expected, dtype, arguments):

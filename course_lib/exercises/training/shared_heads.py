@@ -14,8 +14,9 @@ from course_lib.exercise import Case, Exercise
 from course_lib.exercises.cases import BF16, FP32, operations
 from course_lib.exercises.flash.criteria import pairs
 from course_lib.exercises.flash.oracles import attend
-from course_lib.exercises.flash_backward.oracles import CHANCE, KeysAndValues, remembered
+from course_lib.exercises.flash_backward.oracles import CHANCE, KeysAndValues
 from course_lib.exercises.misconceptions import Misconception
+from course_lib.exercises.remembered import remembered
 
 # ------------------------------------------------------------------------------------------------ what a layer hands over
 

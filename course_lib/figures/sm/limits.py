@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
@@ -14,7 +15,7 @@ from course_lib.exercises.sm.limits import CARDS, LIMITS, cycles_of, room
 from course_lib.exercises.sm.tiles import three_levels
 from course_lib.figures.widgets import Sliders, live
 from course_lib.hardware.measurements import measured
-from tritontrace.colours import FOUR, IDLE, INK, LIMIT, ONE, THREE, TWO
+from tritontrace.colours import CLEAR, FOUR, IDLE, INK, LIBRARIES, LIMIT, ONE, THREE, TWO
 from tritontrace.gpu import GPU, KiB, datasheet
 from tritontrace.picture import WIDTH, Picture, bare, on_white
 from tritontrace.tracing import grouped
@@ -178,14 +179,14 @@ def walks(side: int = 48, sms: int = 132, group: int = 8) -> Figure:
         now = [own[5] for own in lists if len(own) > 5]  # some round in the middle
         picture = np.zeros((side, side))
         picture[tuple(np.array(now).T)] = 1
-        ax.imshow(picture, cmap="Blues", vmin=0, vmax=1.3, interpolation="nearest", aspect="auto")
+        ax.imshow(picture, cmap=ListedColormap([CLEAR, ONE]), interpolation="nearest", aspect="auto")
         share = orders.dram_share(lists, side, side, sms)
         rows, columns = (len({tile[axis] for tile in now}) for axis in (0, 1))
         told.append(f"{rows} rows and {columns} columns")
         ax.set_title(f"{name}\nDRAM bytes: {share:.2f}")
         ax.set(xlabel="columns of tiles", ylabel="" if told[1:] else "rows of tiles")
     figure.caption(
-        f"{side} × {side} tiles, {sms} programs; dark: the tiles of the sixth round. They need {told[0]} of tiles, {told[1]}, {told[2]}. "
+        f"{side} × {side} tiles, {sms} programs; blue: the tiles of the sixth round. They need {told[0]} of tiles, {told[1]}, {told[2]}. "
         "DRAM bytes are those of the L2 model, divided by those of row order."
     )
     return figure
@@ -283,7 +284,7 @@ def _bars(ax, rows: list[tuple[str, float, str, str]], column: float, peers: lis
     drawn = ax.barh(
         range(len(rows)),
         widths,
-        color=[IDLE if other else FOUR for other in others],
+        color=[LIBRARIES if other else FOUR for other in others],
         hatch=["//" if other else "" for other in others],
         edgecolor="white",
     )

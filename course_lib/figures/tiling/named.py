@@ -9,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from course_lib.exercises.tiling.naming import MAPS
-from tritontrace.colours import INK, WRONG
+from tritontrace.colours import INK, WRONG, sheer
 from tritontrace.picture import WIDTH, Picture, on_white
 
 SIDE = 4  # elements along each side of a patch
@@ -35,7 +35,7 @@ def error_maps(
     strips  names of tensors of 32 columns that stand side by side
     """
     figure = Picture(WIDTH, 6.2)
-    shades = LinearSegmentedColormap.from_list("wrong", ["white", WRONG, INK])
+    shades = LinearSegmentedColormap.from_list("wrong", [(*sheer(WRONG)[:3], 0.0), WRONG])
     axes = figure.subplots(2, 3, sharex=True, sharey=True)
     for ax, (name, digits) in zip(axes.flat, maps.items(), strict=True):
         shares = np.array([[int(digit) for digit in row] for row in digits]) / 9

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from course_lib.exercises.tiling.oracles import dealt
 from course_lib.figures.tiling.recording import SIDES
 from course_lib.figures.widgets import Sliders, live
-from tritontrace.colours import EDGE, FOUR, IDLE, INK, OURS, WASTE
+from tritontrace.colours import EDGE, FOUR, IDLE, INK, OURS, WASTE, sheer
 from tritontrace.picture import WIDTH, Picture, bare, on_white
 from tritontrace.words import plural
 
@@ -73,7 +73,7 @@ def waves(m: int = 1793, n: int = 1793, bm: int = 256, bn: int = 128, sms: int =
 
     works = np.arange(count * sms).reshape(count, sms) < tiles
     looks = np.where(works, 1, 0) + (works & (np.arange(count) == count - 1)[:, None])
-    shades = ListedColormap([IDLE, FOUR, OURS])
+    shades = ListedColormap([sheer(IDLE), FOUR, OURS])
     busy.imshow(
         looks, extent=(0, sms, count + 0.5, 0.5), aspect="auto", interpolation="nearest", cmap=shades, vmin=0, vmax=2
     )

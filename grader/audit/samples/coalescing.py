@@ -10,7 +10,7 @@ from grader.audit.samples import Sample, cell_of, insert_before, solved, solved_
 
 TRANSPOSE = "coalescing.transpose"
 
-ONE_ROW_A_PROGRAM = """
+ONE_ROW_A_PROGRAM = """\
 @triton.jit
 def transpose_kernel(x_ptr, out_ptr, M, N, stride_m, stride_n, BLOCK: tl.constexpr):
     row = tl.program_id(0)

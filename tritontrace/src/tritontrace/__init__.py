@@ -13,7 +13,7 @@
     warps_for()      requests, sectors and bank conflicts of its warps
     profile()        what limits kernels: predicted, and counted where a GPU and `ncu` are
     equivalent()     whether two functions compute one formula, without a tolerance
-    prove()          whether every access is right for all sizes
+    prove()          whether every access stays inside its tensor, for all sizes
 
 Names are loaded when they are first used, so that `import tritontrace` costs next to nothing. Examples in docstrings know these:
 

@@ -36,12 +36,14 @@ __all__ = [
     "RESULT",
     "RIGHT",
     "SHARED",
+    "THINNED",
     "THREE",
     "TWO",
     "WASTE",
     "WRITTEN",
     "WRONG",
     "paler",
+    "sheer",
 ]
 
 INK = "#222222"  # text on the page's ground: in a live notebook it takes the colour of the page's text
@@ -52,23 +54,41 @@ DARK = "#111111"  # text on a colour, which is the same in every theme
 # Okabe and Ito's colours, told apart by colour-blind eyes, and greys. Nothing but this table names them
 BLUE, ORANGE, GREEN, RED, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"
 YELLOW, PURPLE, AMBER = "#F0E442", "#CC79A7", "#B8860B"
-GREY, MID_GREY, DARK_GREY = "#D9D9D9", "#949494", "#767676"
+MID_GREY, DARK_GREY = "#949494", "#767676"
+
+THINNED: dict[str, tuple[str, float]] = {}
+"""A colour that `paler` made -> the colour that it is made of, and its share: the rest is the page's ground."""
 
 
 def paler(colour: str, share: float) -> str:
-    """The colour on white, of which it covers this share: "#rrggbb".
+    """The colour on white, of which it covers this share: "#rrggbb". On a page of another ground it covers that one.
 
     >>> paler("#000000", 0.5), paler("#ff0000", 0.0)
     ('#808080', '#ffffff')
     """
-    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    return "#" + "".join(f"{round(255 * (1 - share * (1 - part))):02x}" for part in parts)
+    whole, of_it = THINNED.get(colour, (colour, 1.0))
+    parts = (int(whole[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    made = "#" + "".join(f"{round(255 * (1 - share * of_it * (1 - part))):02x}" for part in parts)
+    if 0 < share * of_it < 1:
+        THINNED[made] = (whole, share * of_it)
+    return made
+
+
+def sheer(colour: str) -> tuple[float, float, float, float]:
+    """The colour for a part of an image, which cannot follow the page by itself: the ground shines through what `paler` made.
+
+    >>> sheer("#ff0000"), sheer(paler("#0000ff", 0.5))
+    ((1.0, 0.0, 0.0, 1.0), (0.0, 0.0, 1.0, 0.5))
+    """
+    whole, share = THINNED.get(colour, (colour, 1.0))
+    red, green, blue = (int(whole[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return red, green, blue, share
 
 
 # Everywhere
 WRONG, LIMIT = RED, RED
 """A mistake | what must not be crossed, and what crosses it."""
-WASTE, IDLE, EDGE, FAINT = paler(ORANGE, 0.3), GREY, DARK_GREY, paler(DARK_GREY, 0.07)
+WASTE, IDLE, EDGE, FAINT = paler(ORANGE, 0.3), paler(DARK_GREY, 0.28), DARK_GREY, paler(DARK_GREY, 0.07)
 """Moved or computed for nothing | not used, or not yet | outlines, and lines that are no subject | a ground that sets something apart."""
 # Verdicts
 HOLDS, PARTLY = GREEN, AMBER

@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex, to_rgb
@@ -22,7 +23,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from PIL import Image
 
-from tritontrace.colours import DARK, EDGE, FAINT, GREEN_INK, INK, PAPER, RED_INK
+from tritontrace.colours import DARK, EDGE, GREEN_INK, INK, PAPER, RED_INK, THINNED
 
 __all__ = [
     "CARD",
@@ -53,6 +54,7 @@ MARGIN = 0.08  # inches around each plot
 LETTERS_PER_INCH = 13  # of a caption
 WIDTH = 7.2  # inches of a picture, at most: a page narrower than that would shrink its words
 SMALLEST = 9  # points of what is written in one
+POINTS = 72  # in an inch
 DPI = 100  # as a page shows a picture: pixels of the page in an inch
 SHARP = 2  # dots of a bitmap in such a pixel: screens that have more of them are common
 COLOURS = 256  # of a bitmap: a third of the bytes, and no difference that an eye sees
@@ -84,13 +86,14 @@ def contrast(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def ink_on(ground: str | Sequence[float]) -> str:
-    """Dark or white, for text on a ground of this colour: what stands out more. On white it is INK, and follows the page.
+    """Dark or white, for text on a ground of this colour: what stands out more. On white and on pale colours, which follow the
+    page, it is INK, which does so, too.
 
     >>> from tritontrace.colours import INK
     >>> ink_on("white") == INK, ink_on("black")
     (True, 'white')
     """
-    if to_hex(ground) in (PAPER, FAINT):
+    if to_hex(ground) == PAPER or THINNED.get(to_hex(ground), ("", 1))[1] < 0.5:
         return INK
     return max((DARK, "white"), key=lambda ink: contrast(to_rgb(ink), to_rgb(ground)))
 
@@ -199,23 +202,34 @@ def _around(ax: Axes) -> tuple:
     return letters, shape, ax.get_legend() is None, *(name.count("\n") + 1 if name else 0 for name in names)
 
 
-def _themed(svg: str, words: str, width: int) -> str:
+def _themed(svg: str, words: str, width: int, spare: tuple[float, float] = (0, 0)) -> str:
     """matplotlib's file as a part of a page, whose colours its ink and its white ground take. Names of groups go, since a page
-    has many pictures; those of letters and clips stay, which say the same in each."""
+    has many pictures; those of letters and clips stay, which say the same in each.
+
+    spare    inches above and below that are left out
+    """
     drawing = svg[svg.index("<g ") : svg.rindex("</svg>")]
     drawing = re.sub(r"<!--.*?-->|(?<=<g) id=\"[^\"]*\"", "", drawing, flags=re.DOTALL)
     drawing = re.sub(r"\s*\n\s*(<?)", lambda at: "\n<" if at[1] else " ", drawing).replace(
         ' "', '"'
     )  # an element a line
-    drawing = drawing.replace(INK, "currentColor").replace(FAINT, f"color-mix(in srgb, {EDGE} 10%, var(--ground))")
+    drawing = re.sub(r"#[0-9a-f]{6}\b", _on_the_page, drawing.replace(INK, "currentColor"))
     for ink in (RED_INK, GREEN_INK):
         drawing = drawing.replace(ink.lower(), f"color-mix(in srgb, {ink} 60%, currentColor)")
     drawing = re.sub(rf"(<(?:path|use|rect)\b[^>]*){PAPER}", r"\1var(--ground)", drawing)
-    box = re.search(r'viewBox="[^"]*"', svg)
+    _, _, wide, high = map(float, re.findall(r'viewBox="([^"]*)"', svg)[0].split())
+    above, below = (POINTS * inches for inches in spare)
+    box = f"0 {above:g} {wide:g} {high - above - below:g}"
     return (
-        f'<svg role="img" aria-label="{html.escape(words)}" {box and box[0]} width="{width}" '
+        f'<svg role="img" aria-label="{html.escape(words)}" viewBox="{box}" width="{width}" '
         f'style="--ground:{GROUND};max-width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt">{drawing}</svg>'
     )
+
+
+def _on_the_page(colour: re.Match[str]) -> str:
+    """Let the page's ground through what `paler` made, in any theme."""
+    whole, share = THINNED.get(colour[0], (colour[0], 1.0))
+    return colour[0] if share == 1 else f"color-mix(in srgb,{whole} {100 * share:.3g}%,var(--ground))"
 
 
 class Picture(Figure):
@@ -269,6 +283,7 @@ class Picture(Figure):
             FigureCanvasSVG(self).print_svg(
                 drawn, metadata={"Date": None}
             )  # savefig would draw it twice, once to lay it out
+        spare = self._spare() if self.places is None else (0.0, 0.0)  # what is drawn again and again keeps its height
         self._forget_drawing()
         self.set_dpi(DPI)
         if self.places is not None and not known:
@@ -277,7 +292,7 @@ class Picture(Figure):
         if said:
             self._supxlabel.set(visible=True, in_layout=True)
         width, card = round(DPI * self.get_figwidth()), CARD
-        shown = _themed(drawn.getvalue(), self.words, width)
+        shown = _themed(drawn.getvalue(), self.words, width, spare)
         if len(shown) > LONGEST:
             card, data = WHITE_CARD, base64.b64encode(self._repr_png_()).decode()
             shown = (
@@ -288,6 +303,12 @@ class Picture(Figure):
             f'<figure class="tritontrace-picture" style="{card}">{shown}'
             f'<figcaption style="max-width:{width}px">{html.escape(said)}</figcaption></figure>'
         )
+
+    def _spare(self) -> tuple[float, float]:
+        """Inches above and below that hold nothing, where plots of equal scales leave some."""
+        full, page = self.get_tightbbox(FigureCanvasAgg(self).get_renderer()), self.bbox_inches
+        above, below = (max(0.0, float(inches) - MARGIN) for inches in (page.y1 - full.y1, full.y0 - page.y0))
+        return round(above, 2), round(below, 2)
 
     def _forget_drawing(self) -> None:
         """Let go of what drew it last, which every text holds: of a bitmap that is 6 MB, and a notebook keeps its pictures."""

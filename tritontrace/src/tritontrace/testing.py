@@ -130,7 +130,8 @@ def assert_launches_at_most(trace: Recorded, most: int) -> None:
 
 
 def assert_proved(function: Callable, *args: Any, **kwargs: Any) -> None:
-    """Fail unless each access of a function's kernels is right for all sizes; the arguments are an example, as for `prove`.
+    """Fail unless each access of a function's kernels stays inside its tensor for all sizes, and one program alone stores to each
+    element; the arguments are an example, as for `prove`.
 
     >>> def copied(x, times):
     ...     _ = copy[(triton.cdiv(x.numel(), 256), times)](x, torch.empty_like(x), x.numel(), BLOCK=256)

@@ -61,6 +61,25 @@ def test_each_access_of_a_right_kernel_is_proved(settings):
     assert proof and set(outcomes(proof)) == {("load", INSIDE), ("store", INSIDE), ("store", ALONE)}
 
 
+@triton.jit
+def masked_the_wrong_way_round(x_ptr, y_ptr, M, N, BLOCK: tl.constexpr):
+    rows, cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    offs, mask = rows[:, None] * N + cols[None, :], (rows < N)[:, None] & (cols < M)[None, :]
+    tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=mask), mask=mask)
+
+
+def copied_the_wrong_way_round(x):
+    (M, N), y = x.shape, torch.empty_like(x)
+    masked_the_wrong_way_round[(triton.cdiv(M, 32), triton.cdiv(N, 32))](x, y, M, N, BLOCK=32)
+
+
+def test_sizes_that_are_equal_in_the_example_are_said_to_be_taken_for_one():
+    (square,) = prove(copied_the_wrong_way_round, torch.ones(64, 64)).launches
+    assert [c.outcome for c in square.claims] == ["proved"] * 3 and square.domain == ["M == N, as in the example"]
+    assert not prove(copied_the_wrong_way_round, torch.ones(64, 60))
+    assert all(launch.domain == [] for launch in prove(scale, torch.ones(64)).launches)
+
+
 @pytest.mark.parametrize("settings, op, about, n, kind", [
     ({"LOAD": "none"}, "load", INSIDE, 1, "out of bounds"),
     ({"LOAD": "also n"}, "load", INSIDE, 1, "out of bounds"),
@@ -184,6 +203,38 @@ def row_sums(x, HOW):
 ])  # fmt: skip
 def test_the_least_of_some_lanes_is_the_first_or_the_last_where_they_rise_or_fall(how, outcome):
     assert prove(row_sums, torch.randn(40, 40), HOW=how).outcome == outcome
+
+
+@triton.jit
+def of_heads(x_ptr, y_ptr, strides, H, N, D: tl.constexpr, BLOCK: tl.constexpr, HOW: tl.constexpr):
+    """Row sums of heads of (1, H, N, D), some rows for each program: a program's number is divided twice."""
+    tiles = tl.cdiv(N, BLOCK)
+    tile, head = tl.program_id(0) % tiles, tl.program_id(0) // tiles
+    n = tile * BLOCK + tl.arange(0, BLOCK)
+    x_ptr += (head // H) * strides[0] + (head % H) * strides[1]
+    rows = n <= N if HOW == "one row too many" else n < N
+    at = n[:, None] * strides[2] + tl.arange(0, D)[None, :] * strides[3]
+    x = tl.load(x_ptr + at, mask=rows[:, None], other=0.0)
+    tl.store(y_ptr + (0 if HOW == "one head" else head) * N + n, tl.sum(x, 1), mask=n < N)
+
+
+def head_sums(x, HOW="right"):
+    y, x = torch.empty(x.shape[:-1]), x[None]
+    B, H, N, D = x.shape
+    assert D == 8
+    of_heads[(triton.cdiv(N, 16) * B * H,)](x, y, x.stride(), H, N, D=D, BLOCK=16, HOW=HOW)
+
+
+@pytest.mark.parametrize("how, wrong", [
+    ("right", set()),
+    ("one row too many", {("load", INSIDE, 2)}),
+    ("one head", {("store", ALONE, 3)}),
+])  # fmt: skip
+def test_strides_in_a_tuple_are_followed_and_so_is_a_head_s_number(how, wrong):
+    """The last of them is a constant of the kernel, and no number of the launch."""
+    proof = prove(head_sums, torch.randn(3, 20, 8), HOW=how)
+    assert {(op, about, sizes["H"] + sizes["N"]) for op, about, sizes, _ in refuted(proof)} == wrong
+    assert bool(proof) == (not wrong)
 
 
 def lost(x):

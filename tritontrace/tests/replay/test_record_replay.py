@@ -276,6 +276,13 @@ def test_a_tensor_says_that_it_lies_where_the_code_wants_it(function):
     assert is_doubled(*evidence_of(function))
 
 
+@pytest.mark.parametrize("launches, calls", [(True, 2), (False, 1)])
+def test_code_that_asks_for_the_device_runs_again_only_where_a_launch_is_missing(launches, calls):
+    asked = []
+    record(lambda x: asked.append(x.device), inputs(0)[:1], launches=launches)
+    assert len(asked) == calls * len(inputs(0)[:1])
+
+
 @triton.autotune([triton.Config({"BLOCK": block}, num_warps=4, num_stages=1) for block in (32, 16)], key=["n"])
 @triton.jit
 def product(a_ptr, out_ptr, n, BLOCK: tl.constexpr):

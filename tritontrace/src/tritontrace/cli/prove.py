@@ -1,4 +1,4 @@
-"""Prove a script's kernels right for all sizes: tritontrace prove script.py
+"""Prove that a script's kernels stay inside their tensors, for all sizes: tritontrace prove script.py
 
 The script runs once, as for a trace. Of each access it is then asked whether any sizes let a lane reach outside its tensor, or two
 programs store to one element. Exit status: 0 if all is proved, 1 if there is a counterexample, 3 if something is not decided, 2 if
@@ -24,7 +24,9 @@ NOT_DECIDED = 3
 def main(arguments: Sequence[str]) -> int:
     """Prove what the named script launches, write the report, and return the exit status."""
     parser = parser_for(
-        "tritontrace prove", "Prove a script's kernels right for all sizes, or say for which they are wrong."
+        "tritontrace prove",
+        "For all sizes: does each access stay inside its tensor, and does one program alone store to each element? "
+        "Whether every element is stored, and with the right value, is not asked.",
     )
     options = parser.parse_args(arguments)
     if problem := problem_with(options):

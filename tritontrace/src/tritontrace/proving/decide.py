@@ -17,6 +17,7 @@ from tritontrace.proving.values import Truth
 from tritontrace.ttir.launching import MOST_PROGRAMS_X, MOST_PROGRAMS_YZ
 
 LAST = 1 << 14  # sum of sizes up to which a counterexample is looked for
+TRIED = 4  # sizes with which a question is asked before it is asked of all
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class Deciding:
         self.facts = list(self._facts())
         programs = {p.name + mark: size for p, size in zip(PROGRAMS, launch.grid, strict=True) for mark in ("", "'")}
         self._linear, self._exact = Translation(True, programs), Translation(False, programs)
+        self._by_axis = {access: axes for access in self.accesses.each if (axes := self._coordinates(access))}
+        wrong = [one for access in self._by_axis for one in self._wrong(access)]
+        self._right = self._impossible(
+            [either(*wrong)]
+        )  # of all that are in _by_axis: mostly nothing more is to be asked
 
     def _facts(self) -> Iterator[Condition]:
         """The facts that hold whenever the launch happens."""
@@ -82,16 +88,29 @@ class Deciding:
             )
         if tensor.order is None:
             return Decision("not decided", why=f"the elements of `{self.name(access)}` lie apart in memory")
-        within = both(formulas.at_least(offset.formula, 0), formulas.less(offset.formula, product(tensor.sizes)))
-        by_axis = coordinates(offset.formula, tensor)
-        happens = [truth.condition for truth in access.when]
-        outside = [*happens, negated(within)]
-        if by_axis is not None and self._impossible([*happens, negated(inside(by_axis, tensor))]):
+        if self._on_axes(access):
             return self._as_computed(access)
-        result = self._answer(outside, [offset.formula, *happens])
+        within = both(formulas.at_least(offset.formula, 0), formulas.less(offset.formula, product(tensor.sizes)))
+        happens = [truth.condition for truth in access.when]
+        result = self._answer([*happens, negated(within)], [offset.formula, *happens])
         if result.outcome == "possible" and tensor.part:  # what lies around it is a tensor as well
             return Decision("not decided", why=f"`{self.name(access)}`, which is a part of a larger tensor")
         return self._as_computed(access) if result.outcome == "proved" else result
+
+    def _coordinates(self, access: Access) -> tuple[SizeFormula, ...] | None:
+        tensor = self.tensors[access.pointer.argument] if access.pointer.argument >= 0 else None
+        return coordinates(access.pointer.offset.formula, tensor) if tensor is not None else None
+
+    def _off_axes(self, access: Access) -> Condition:
+        """Say that an access happens, and that one of its coordinates lies on no axis."""
+        tensor = self.tensors[access.pointer.argument]
+        assert tensor is not None
+        return both(*(t.condition for t in access.when), negated(inside(self._by_axis[access], tensor)))
+
+    def _wrong(self, access: Access) -> Iterator[Condition]:
+        """Conditions of which none is ever met by an access that is right."""
+        yield self._off_axes(access)
+        yield from (condition for condition, _ in self._miscomputed(access))
 
     def _answer(self, conditions: Sequence[Condition], made_of: Iterable[SizeFormula | Condition]) -> Decision:
         """Whether what would be wrong never happens, or for which sizes it does."""
@@ -101,10 +120,10 @@ class Deciding:
         if unknown >= 0 and self.zeros:
             every = {s for one in made_of for s in symbols_of(one) if s.unknown >= 0}
             none = [formulas.equal(formulas.of(one), 0) for one in every]
-            result, is_smallest = smallest(self._exact, [*self.facts, *conditions, *none], self.sizes, LAST)
+            result, is_smallest = self._smallest([*conditions, *none])
             if result is not None:
                 return Decision("possible", result, is_smallest, unknown)
-        result, is_smallest = smallest(self._exact, [*self.facts, *conditions], self.sizes, LAST)
+        result, is_smallest = self._smallest(conditions)
         if result is None and self._exact.ask([*self.facts, *conditions])[0] is False:
             return Decision("proved")
         if unknown >= 0:
@@ -113,13 +132,31 @@ class Deciding:
             return Decision("not decided", why="a question that z3 gives up")
         return Decision("possible", result, is_smallest)
 
+    def _smallest(self, conditions: Sequence[Condition]) -> tuple[dict[str, int] | None, bool]:
+        """The smallest sizes for which all of it holds, as solver.smallest finds them: with numbers for sizes no product is of unknowns, so
+        those are tried first that are the smallest whatever products are."""
+        every, tried = [*self.facts, *conditions], []
+        least = 0
+        for _ in range(TRIED):
+            sizes, sure = smallest(self._linear, [*every, *tried], self.sizes, LAST)
+            if sizes is None:
+                break
+            least = least or sum(sizes.values())
+            numbers = {name: formulas.whole(number) for name, number in sizes.items()}
+            put = [
+                formulas.replaced_in(c, lambda a, of=numbers: of.get(a.name) if isinstance(a, Symbol) else None)
+                for c in every
+            ]
+            if self._exact.ask(put)[0]:
+                return sizes, sure and sum(sizes.values()) == least
+            tried.append(
+                negated(both(*(formulas.equal(formulas.symbol(n, low=1), number) for n, number in sizes.items())))
+            )
+        return smallest(self._exact, every, self.sizes, LAST)
+
     def _as_computed(self, access: Access) -> Decision:
         """Whether all numbers of the access are what their formulas say: nothing wraps around, no divisor is 0."""
-        wrong: list[tuple[Condition, int]] = []
-        before: list[Condition] = []
-        for truth in (*access.when, Truth(formulas.ALWAYS, access.pointer.offset.needs)):
-            wrong += [(both(*before, self._broken(need.condition)), need.place) for need in truth.needs]
-            before.append(truth.condition)
+        wrong = [] if self._right and access in self._by_axis else list(self._miscomputed(access))
         while wrong:
             happens, model = self._linear.ask([*self.facts, either(*(condition for condition, _ in wrong))])
             if happens is False:
@@ -130,6 +167,14 @@ class Deciding:
                     return Decision("not decided", place=place)
             wrong = [one for one in wrong if one not in hard]
         return Decision("proved")
+
+    def _miscomputed(self, access: Access) -> Iterator[tuple[Condition, int]]:
+        """(when a number of the access is another one than its formula says, the place where)."""
+        before: list[Condition] = []
+        for truth in (*access.when, Truth(formulas.ALWAYS, access.pointer.offset.needs)):
+            for need in truth.needs:
+                yield both(*before, self._broken(need.condition)), need.place
+            before.append(truth.condition)
 
     def _broken(self, need: Condition) -> Condition:
         """Say that a need is not met. One that a number fits into 32 bits is met by each offset into a tensor."""
@@ -174,11 +219,7 @@ class Deciding:
 
     def _on_axes(self, access: Access) -> bool:
         """Whether each coordinate of an access lies on its axis: then equal offsets have equal coordinates."""
-        tensor = self.tensors[access.pointer.argument]
-        by_axis = coordinates(access.pointer.offset.formula, tensor) if tensor is not None else None
-        if by_axis is None or tensor is None:
-            return False
-        return self._impossible([*(truth.condition for truth in access.when), negated(inside(by_axis, tensor))])
+        return access in self._by_axis and (self._right or self._impossible([self._off_axes(access)]))
 
     # ------------------------------------------------------------------------------------------------- asking
 

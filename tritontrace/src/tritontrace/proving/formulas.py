@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import is_
 from typing import Union
 
 Atom = Union["Symbol", "Quotient", "Remainder", "Choice", "PowerOfTwo"]
@@ -17,15 +18,27 @@ Monomial = tuple[Atom, ...]  # sorted by repr: equal products are equal tuples
 Whole = Union["SizeFormula", int]
 
 
-class SizeFormula:
+class _WrittenOnce:
+    """What is long in words, and asked for often: products are sorted by it."""
+
+    @cached_property
+    def _text(self) -> str:
+        return self._written()
+
+    def _written(self) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+class SizeFormula(_WrittenOnce):
     """A polynomial with whole coefficients: monomial -> coefficient, () for the constant.
 
     >>> n = symbol("n")
     >>> (n + 1) * (n - 1)
     n*n - 1
     """
-
-    __slots__ = ("_hash", "terms")
 
     def __init__(self, terms: Mapping[Monomial, int]):
         self.terms = {monomial: factor for monomial, factor in terms.items() if factor}
@@ -69,7 +82,7 @@ class SizeFormula:
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def __repr__(self) -> str:
+    def _written(self) -> str:
         text = ""
         for monomial, factor in sorted(self.terms.items(), key=lambda term: (-len(term[0]), repr(term[0]))):
             product = "*".join(map(repr, monomial))
@@ -81,8 +94,8 @@ class SizeFormula:
         return text or "0"
 
 
-@dataclass(frozen=True)
-class Symbol:
+@dataclass(frozen=True, repr=False)
+class Symbol(_WrittenOnce):
     """A number with a name.
 
     low, high   what it cannot leave, where that is known by itself
@@ -96,58 +109,58 @@ class Symbol:
     unknown: int = -1
     index: tuple[SizeFormula, ...] = ()
 
-    def __repr__(self) -> str:
+    def _written(self) -> str:
         return self.name + (f"[{', '.join(map(repr, self.index))}]" if self.index else "")
 
 
-@dataclass(frozen=True)
-class Quotient:
+@dataclass(frozen=True, repr=False)
+class Quotient(_WrittenOnce):
     """Rounded down; `by` is at least 1 wherever it is used (evaluate.py asks for it)."""
 
     of: SizeFormula
     by: SizeFormula
 
-    def __repr__(self) -> str:
+    def _written(self) -> str:
         if self.by.constant is not None and (inner := self.of - (self.by - 1)) and _plain(inner):
             return f"cdiv({inner!r}, {self.by!r})"
         return f"({self.of!r} // {self.by!r})"
 
 
-@dataclass(frozen=True)
-class Remainder:
+@dataclass(frozen=True, repr=False)
+class Remainder(_WrittenOnce):
     """The remainder: at least 0 and less than `by`."""
 
     of: SizeFormula
     by: SizeFormula
 
-    def __repr__(self) -> str:
+    def _written(self) -> str:
         return f"({self.of!r} % {self.by!r})"
 
 
-@dataclass(frozen=True)
-class Choice:
+@dataclass(frozen=True, repr=False)
+class Choice(_WrittenOnce):
     """`yes` where the condition holds, `no` where it does not."""
 
     condition: Condition
     yes: SizeFormula
     no: SizeFormula
 
-    def __repr__(self) -> str:
+    def _written(self) -> str:
         return f"({self.yes!r} if {self.condition!r} else {self.no!r})"
 
 
-@dataclass(frozen=True)
-class PowerOfTwo:
+@dataclass(frozen=True, repr=False)
+class PowerOfTwo(_WrittenOnce):
     """The least power of two that is no less than a number of 1 to 2^31."""
 
     of: SizeFormula
 
-    def __repr__(self) -> str:
+    def _written(self) -> str:
         return f"next_power_of_2({self.of!r})"
 
 
-@dataclass(frozen=True)
-class Condition:
+@dataclass(frozen=True, repr=False)
+class Condition(_WrittenOnce):
     """A truth: `kind` is "and", "or", "not" of conditions, or "<=" or "==" of a formula with 0.
 
     >>> n = symbol("n")
@@ -166,7 +179,7 @@ class Condition:
     def __hash__(self) -> int:
         return self._hashed
 
-    def __repr__(self) -> str:
+    def _written(self) -> str:
         if self in (ALWAYS, NEVER):
             return str(self == ALWAYS)
         if self.formula is not None:
@@ -396,45 +409,57 @@ Replacing = Callable[[Atom], SizeFormula | None]
 
 def replaced(formula: SizeFormula, by: Replacing) -> SizeFormula:
     """The formula with another one for each atom that has one, the outermost first."""
-    total = whole(0)
+    same: dict[Monomial, int] = {}
+    others: list[SizeFormula] = []
     for monomial, factor in formula.terms.items():
+        parts = [_replaced_atom(atom, by) for atom in monomial]
+        if all(part is None for part in parts):
+            same[monomial] = factor
+            continue
         product = whole(factor)
-        for atom in monomial:
-            product = product * _replaced_atom(atom, by)
-        total = total + product
-    return total
+        for atom, part in zip(monomial, parts, strict=True):
+            product = product * (of(atom) if part is None else part)
+        others.append(product)
+    return sum(others, SizeFormula(same)) if others else formula
 
 
-def _replaced_atom(atom: Atom, by: Replacing) -> SizeFormula:
+def _replaced_atom(atom: Atom, by: Replacing) -> SizeFormula | None:
+    """The formula for an atom; None if it stays as it is."""
     if (result := by(atom)) is not None:
         return result
     match atom:
         case Symbol():
-            index = tuple(replaced(place, by) for place in atom.index)
-            return of(Symbol(atom.name, atom.low, atom.high, atom.unknown, index))
+            before, make = atom.index, lambda *index: of(Symbol(atom.name, atom.low, atom.high, atom.unknown, index))
         case Quotient():
-            return divided(replaced(atom.of, by), replaced(atom.by, by))
+            before, make = (atom.of, atom.by), divided
         case Remainder():
-            return remainder(replaced(atom.of, by), replaced(atom.by, by))
+            before, make = (atom.of, atom.by), remainder
         case Choice():
-            return chosen(replaced_in(atom.condition, by), replaced(atom.yes, by), replaced(atom.no, by))
+            condition, yes, no = replaced_in(atom.condition, by), replaced(atom.yes, by), replaced(atom.no, by)
+            same = condition is atom.condition and yes is atom.yes and no is atom.no
+            return None if same else chosen(condition, yes, no)
         case PowerOfTwo():
-            return power_of_two(replaced(atom.of, by))
+            before, make = (atom.of,), power_of_two
+    after = [replaced(one, by) for one in before]
+    return None if all(map(is_, before, after)) else make(*after)
 
 
 def replaced_in(condition: Condition, by: Replacing) -> Condition:
     """The condition with another formula for each atom that has one."""
+    if condition.formula is not None:
+        formula = replaced(condition.formula, by)
+        if formula is condition.formula:
+            return condition
+        return at_most(formula, 0) if condition.kind == "<=" else equal(formula, 0)
     parts = [replaced_in(part, by) for part in condition.parts]
+    if all(map(is_, parts, condition.parts)):
+        return condition
     match condition.kind:
         case "and":
             return both(*parts)
         case "or":
             return either(*parts)
-        case "not":
-            return negated(parts[0])
-    assert condition.formula is not None
-    formula = replaced(condition.formula, by)
-    return at_most(formula, 0) if condition.kind == "<=" else equal(formula, 0)
+    return negated(parts[0])
 
 
 def power_of_two(formula: SizeFormula) -> SizeFormula:

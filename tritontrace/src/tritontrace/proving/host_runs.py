@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations
+from operator import getitem
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ from torch.autograd.function import BackwardCFunction
 from tritontrace.proving import formulas
 from tritontrace.proving.formulas import Atom, Condition, Quotient, SizeFormula, Symbol, both, negated, symbols_of
 from tritontrace.proving.launches import SizedLaunch, SizedLauncher, Tensor, with_numbers
+from tritontrace.proving.quotients import without
 from tritontrace.proving.replayed import filled
 from tritontrace.proving.shapes import MOST, SizedShapes, axes, product
 from tritontrace.proving.sizes import remembering
@@ -69,13 +72,15 @@ class SizedHost:
         self._tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)]
         shapes = SizedShapes(literals=False)
         self._shapes = [shapes.shape(tensor) for tensor in self._tensors]
-        self._example = dict(shapes.symbols)
+        self._example, self._shared = dict(shapes.symbols), frozenset(shapes.shared)
         self.unseen: dict[str, int] = {}
         self._solver, self._bound, self._asked, self.complete = Translation(False, {}), 16, 0, True
         self._linear = Translation(True, {})
-        self._others_are = [formulas.at_most(product(shape), MOST) for shape in self._shapes]
+        self._others_are: list[Condition] = []
+        self._fit = [formulas.at_most(product(shape), MOST) for shape in self._shapes]
         symbols = [formulas.symbol(name, low=1) for name in self._example]
-        self._apart = [negated(formulas.equal(a, b)) for a, b in combinations(symbols, 2)]
+        self._plain = [formulas.at_least(one, 2) for one in symbols]  # a launch makes a kernel of its own of a 1
+        self._plain += [negated(formulas.equal(a, b)) for a, b in combinations(symbols, 2)]
 
     def ways(self) -> Iterator[list[SizedLaunch]]:
         """Take every way through the host code, that of the example first; yield what is launched on each."""
@@ -92,7 +97,7 @@ class SizedHost:
 
     def _run(self, sizes: dict[str, int], evaluates: bool = False) -> _Run:
         """Run the host code on tensors of these sizes. What it raises for the example is raised here."""
-        shapes = SizedShapes(literals=False, symbols=sizes)
+        shapes = SizedShapes(literals=False, symbols=sizes, shared=self._shared)
         new = self._tensors if sizes == self._example else [self._filled(i, sizes) for i in range(len(self._tensors))]
         for tensor, shape in zip(new, self._shapes, strict=True):
             shapes.learn(tensor, shape)
@@ -112,14 +117,16 @@ class SizedHost:
         for launch in launcher.launches:
             launch.foreign = sorted(launch.symbols.keys() - self._example.keys())
             launch.shapes = self._shapes
-        return _Run(launcher.launches, [c for c in with_numbers(list(holds)) if self._is_asked(c)], failed)
+        numbers = formulas.fixed(holds).get
+        tensors = [formulas.replaced(product(shape), numbers) for shape in self._shapes]
+        return _Run(launcher.launches, [c for c in with_numbers(list(holds)) if self._is_asked(c, tensors)], failed)
 
     def _looked_at(self, run: _Run, sizes: dict[str, int]) -> list[SizedLaunch]:
         """The launches of a run; each that is another one for other sizes of the same way is in doubt."""
         if run.launches and not self._example:
             for launch in run.launches:
                 launch.doubt = "the tensors: only those that are arguments of the function can have other sizes"
-        others = self._others(run, sizes)
+        others = self._others(run, sizes) if run.launches else sizes
         if others == sizes:
             return run.launches
         again = self._run(others)
@@ -145,36 +152,48 @@ class SizedHost:
         for condition in map(negated, ways[self._asked :]):
             self._others_are.append(condition)
         self._asked = len(ways)
-        if self._linear.ask(self._others_are)[0] is False:  # whatever products of sizes are: most host code has one way
+        if self._linear.ask([*self._fit, *self._others_are])[0] is False:  # whatever products of sizes are
             return None
         while self._bound <= ELEMENTS:  # what no sizes up to a bound did will be done by none of them later
-            result, known = self._solver.sizes(self._others_are, list(self._example), self._bound)
+            result, known = self._sizes(self._others_are, self._bound)
             if result is not None:
                 return self._handy(result)
             self._bound *= 4
         self.complete = known  # of the largest bound: what z3 gives up before may be known there
         return None
 
+    def _sizes(self, conditions: list[Condition], most: int) -> tuple[dict[str, int] | None, bool]:
+        """Translation.sizes, of tensors that are not too large. That is a question of products, which is asked only where it matters."""
+        names = list(self._example)
+        result, known = self._solver.sizes(conditions, names, most)
+        if known and (result is None or self._fits(result)):
+            return result, True
+        return self._solver.sizes([*conditions, *self._fit], names, most)
+
+    def _fits(self, sizes: dict[str, int]) -> bool:
+        return all(formulas.holds(condition, sizes) for condition in self._fit)
+
     def _handy(self, sizes: dict[str, int]) -> dict[str, int]:
-        """Sizes that go the same new way, with as few elements as may be, and as many different sizes: a shape that the host code makes
-        of equal ones could have the formula of either."""
-        for conditions in ([*self._others_are, *self._apart], self._others_are):
-            bounds: list[Condition] = []
-            for name in sizes:
-                for most in HANDY:
-                    small = formulas.at_most(formulas.symbol(name, low=1), most)
-                    outcome, _ = self._solver.sizes([*conditions, *bounds, small], list(sizes), 4 * self._bound)
-                    if outcome is not None:
-                        sizes, bounds = outcome, [*bounds, small]
-                        break
-                else:
+        """Sizes that go the same new way, with as few elements as may be. As many as can be are different and none is 1: a shape that the
+        host code makes of equal ones could have the formula of either."""
+        conditions, most = list(self._others_are), 4 * self._bound
+        for plain in (both(*self._plain), *self._plain):
+            outcome, _ = self._solver.sizes([*conditions, plain], list(sizes), most)
+            if outcome is not None and self._fits(outcome):
+                sizes, conditions = outcome, [*conditions, plain]
+                if plain.kind == "and":
                     break
-            else:
-                return sizes
+        for name in sizes:
+            for size in HANDY:
+                small = formulas.at_most(formulas.symbol(name, low=1), size)
+                outcome, _ = self._solver.sizes([*conditions, small], list(sizes), most)
+                if outcome is not None and self._fits(outcome):
+                    sizes, conditions = outcome, [*conditions, small]
+                    break
         return sizes
 
-    def _is_asked(self, condition: Condition) -> bool:
-        """Whether a condition is one of the arguments' sizes, and not one that all of them meet."""
+    def _is_asked(self, condition: Condition, tensors: list[SizeFormula]) -> bool:
+        """Whether a condition is one of the arguments' sizes, and not one that all of them meet. tensors: the arguments' elements."""
         if not {s.name for s in symbols_of(condition)} <= self._example.keys():
             return False
         if condition.kind != "<=" or condition.formula is None:
@@ -183,7 +202,8 @@ class SizedHost:
         if formulas.never_negative(number - condition.formula):
             least = any(all(isinstance(a, Symbol) for a in term) for term in condition.formula.terms if term)
             return number > least  # a product of sizes is 1 or more
-        return number > -MOST or not _is_product(condition.formula - number)
+        part = condition.formula - number
+        return not (_is_product(part) and -number >= MOST) and not any(_is_part(part, t, -number) for t in tensors)
 
     def _filled(self, number: int, sizes: dict[str, int]) -> torch.Tensor:
         """An argument of other sizes with the numbers of the example."""
@@ -196,6 +216,14 @@ def _is_product(formula: SizeFormula) -> bool:
     """Whether it is a product of sizes, cdiv(size, number) among them: as many elements as some tensor has."""
     ((monomial, factor), *more) = formula.terms.items() or [((), 0)]
     return factor == 1 and not more and all(isinstance(a, Symbol) or _is_rounded_up(a) for a in monomial)
+
+
+def _is_part(formula: SizeFormula, of: SizeFormula, most: int) -> bool:
+    """Whether it is at most `most` because, times sizes, it is a tensor's number of elements."""
+    if len(formula.terms) != 1 or len(of.terms) != 1:
+        return False
+    ((monomial, factor),), ((whole, number),) = formula.terms.items(), of.terms.items()
+    return factor > 0 and without(whole, monomial) is not None and factor * MOST <= most * number
 
 
 def _is_rounded_up(atom: Atom) -> bool:
@@ -226,23 +254,13 @@ def _pairs(launch: SizedLaunch, other: SizedLaunch) -> Iterator[tuple[str, SizeF
     """(what it is, its formula, the number that it has in the other launch)."""
     for axis, (mine, yours) in enumerate(zip(launch.grid, other.grid, strict=True)):
         yield f"grid[{axis}]", mine, formulas.value(yours, other.symbols)
-    theirs = iter(_numbers(tuple(other.arguments[name] for name in launch.front.values)))
-    for (name, mine), example in zip(launch.values, launch.examples, strict=True):
+    for (name, mine), example, (parameter, at) in zip(launch.values, launch.examples, launch.places, strict=True):
         if not isinstance(example, (torch.Tensor, int)) or isinstance(example, bool):
             continue
-        yours = next(theirs)
+        yours = reduce(getitem, at, other.arguments[parameter])
         if isinstance(mine, Tensor):
             yield f"{name}.stride()", formulas.whole(mine.order == (tuple(axes(yours) or ()) or None)), 1
             for axis, (size, number) in enumerate(zip(mine.sizes, yours.shape, strict=True)):
                 yield f"{name}.shape[{axis}]", size, number
         elif mine is not None:
             yield name, mine, int(yours)
-
-
-def _numbers(value: Any) -> Iterator[Any]:
-    """Tensors and whole numbers in nested tuples."""
-    if isinstance(value, tuple):
-        for one in value:
-            yield from _numbers(one)
-    elif isinstance(value, (torch.Tensor, int)) and not isinstance(value, bool):
-        yield value

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +13,7 @@ from tritontrace.proving.shapes import SizedShapes, axes
 from tritontrace.proving.sizes import Size, formula_of, plain, sizes_in
 from tritontrace.tracing.launcher import Launcher
 from tritontrace.tracing.recorded import Recorded
-from tritontrace.ttir.frontend import LAUNCH_OPTIONS, Front, flat_values, front_of
+from tritontrace.ttir.frontend import LAUNCH_OPTIONS, Front, Place, flat_places, front_of
 from tritontrace.ttir.launching import KernelFault, bind
 from tritontrace.ttir.sources import jit_function
 
@@ -43,11 +41,12 @@ class SizedLaunch:
     grid      the number of programs along each axis
     holds     what holds of sizes whenever this launch happens
     guessed   what is taken to be a size because it is as large: (what, number, formula)
-    arguments by name, as they came, to launch it again;  examples: those that `values` are of
+    arguments by name, as they came, to launch it again;  examples: those that `values` are of, and their places
     symbols   the sizes and their numbers;  foreign: those of tensors that torch made, which no argument has
     untold    those of `holds` that fix a size because nothing that the kernel is given says it -> how that is said
     doubt     why the formulas are not those of the host code, if they are not (host_runs.py)
     shapes    those of the tensors that the host code was called with
+    shared    names of sizes that stand for several, because these are equal in the example
     """
 
     front: Front
@@ -59,10 +58,12 @@ class SizedLaunch:
     options: dict[str, Any]
     symbols: dict[str, int]
     examples: list[Any]
+    places: list[Place]
     foreign: list[str] = field(default_factory=list)
     untold: dict[Condition, str] = field(default_factory=dict)
     doubt: str = ""
     shapes: list[tuple[SizeFormula, ...]] = field(default_factory=list)
+    shared: list[str] = field(default_factory=list)
 
 
 class SizedLauncher(Launcher):
@@ -129,13 +130,14 @@ class SizedLauncher(Launcher):
             return result
 
         holds, values = list(self.asked), []
-        flat = list(flat_values(front, arguments))
+        flat = list(flat_places(front, arguments))
         passed = [id(value) for _, value in flat]
         # a constant of the kernel, which is another one for another number
         fixed = [one for one in sizes_in(tuple(arguments.values())) if id(one) not in passed]
         holds += [formulas.equal(one.formula, int(one)) for one in fixed]
         storages: dict[int, int] = {}
-        for name, value in _named(flat):
+        for place, value in flat:
+            name = _named(place)
             if isinstance(value, torch.Tensor):
                 storage = storages.setdefault(value.untyped_storage()._cdata, len(storages))
                 order = axes(value)
@@ -174,17 +176,16 @@ class SizedLauncher(Launcher):
             options,
             dict(self.shapes.symbols),
             [value for _, value in flat],
+            [place for place, _ in flat],
             untold=untold,
+            shared=sorted(self.shapes.shared),
         )
 
 
-def _named(flat: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """The values of arguments; the parts of a tuple have names of their own, x[0] and x[1]."""
-    counts = Counter(name for name, _ in flat)
-    seen: Counter[str] = Counter()
-    for name, value in flat:
-        yield f"{name}[{seen[name]}]" if counts[name] > 1 else name, value
-        seen[name] += 1
+def _named(place: Place) -> str:
+    """The name of an argument; the parts of a tuple have names of their own, x[0] and x[1]."""
+    name, at = place
+    return name + "".join(f"[{index}]" for index in at)
 
 
 def with_numbers(holds: list[Condition]) -> list[Condition]:

@@ -21,7 +21,7 @@ from tritontrace.results import Fault
 from tritontrace.tracing.sites import Sites
 from tritontrace.ttir.launching import Op, Site
 
-FEW = 3  # ways through the host code, on which a counterexample alone is looked for
+FEW = 3  # ways through the host code that launch something, on which a counterexample alone is looked for
 Outcome = Literal["proved", "counterexample", "not decided"]
 Property = Literal["inside its tensor", "one program for each element"]
 
@@ -118,7 +118,8 @@ class Proof:
 
 
 def prove(function: Callable, *args: Any, **kwargs: Any) -> Proof:
-    """Say of each access that a function's kernels make whether it is right for all sizes.
+    """Say of each access that a function's kernels make whether it stays inside its tensor for all sizes, and of each store whether one
+    program alone writes an element. Whether every element is written, and with the right value, is not asked.
 
     args, kwargs   an example, with the tensors. Sizes that are equal in it are taken for one size, and those of 1 for no size
 
@@ -152,7 +153,7 @@ def counterexample(function: Callable, *args: Any, **kwargs: Any) -> Claim | Non
     >>> counterexample(copied, torch.ones(1000), 1000).shapes
     [(1,)]
     """
-    for launches in islice(SizedHost(function, args, kwargs).ways(), FEW):
+    for launches in islice(filter(None, SizedHost(function, args, kwargs).ways()), FEW):
         refuted = [
             claim for launch in proof_of(launches, zeros=True).launches for claim in launch.claims if claim.fault
         ]
@@ -204,7 +205,7 @@ def _of_launch(launch: SizedLaunch, zeros: bool) -> ProvedLaunch:
         front.kernel.fn.__name__,
         f"({', '.join(_said(axis, names) for axis in launch.grid)})".replace(", 1, 1)", ",)").replace(", 1)", ")"),
         list(by_line.values()),
-        [launch.untold.get(c) or _said(c, names) for c in facts],
+        [*(launch.untold.get(c) or _said(c, names) for c in facts), *_equal(launch)],
         [
             f"{what} = {number} is taken for {_said(f, names)}"
             for what, number, f in launch.guessed
@@ -305,6 +306,23 @@ def _names(launch: SizedLaunch) -> dict[str, str]:
             if (one := _alone(size)) is not None:
                 result.setdefault(one.name, f"{name}.shape[{axis}]")
     return result
+
+
+def _equal(launch: SizedLaunch) -> list[str]:
+    """Say which sizes are taken for one size because they are equal in the example: M == N."""
+    result = []
+    for name in launch.shared:
+        numbers = [n for n, v in launch.values if isinstance(v, SizeFormula) and _is_size(v, name)]
+        tensors = [(n, v.sizes) for n, v in launch.values if isinstance(v, Tensor)]
+        axes = [f"{n}.shape[{axis}]" for n, sizes in tensors for axis, size in enumerate(sizes) if _is_size(size, name)]
+        equal = numbers if len(numbers) > 1 else axes
+        if len(equal) > 1:
+            result.append(f"{' == '.join(equal)}, as in the example")
+    return result
+
+
+def _is_size(formula: SizeFormula, name: str) -> bool:
+    return (one := _alone(formula)) is not None and one.name == name
 
 
 def _alone(formula: SizeFormula) -> Symbol | None:

@@ -10,32 +10,41 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from tritontrace.proving import formulas
-from tritontrace.proving.formulas import Condition, Monomial, Quotient, Remainder, SizeFormula, Symbol, whole
+from tritontrace.proving.formulas import Condition, Monomial, Quotient, Remainder, SizeFormula, Symbol, either, whole
 
 
 def follows(division: Quotient, programs: Mapping[str, SizeFormula]) -> Iterator[Condition]:
     """Facts that hold of a quotient whose divisor is at least 1. programs: name of a program's number -> how many there are."""
-    for bound in _less_than(division.of, programs):
+    for bound, divisors in _less_than(division.of, programs):
+        unless = [formulas.at_most(one, 0) for one in divisors]
         if (count := _quotient(bound, division.by)) is not None:  # of < count * by
-            yield formulas.less(formulas.of(division), count)
+            yield either(formulas.less(formulas.of(division), count), *unless)
         common = _common([*bound.terms, *division.by.terms])
         rest = _by(division.by, common)
         if common and rest is not None and rest.constant is not None and (most := _by(bound, common)) is not None:
-            yield formulas.less(formulas.of(division) * rest.constant, most)  # of < most * common, by = rest * common
+            # of < most * common, by = rest * common
+            yield either(formulas.less(formulas.of(division) * rest.constant, most), *unless)
 
 
-def _less_than(formula: SizeFormula, programs: Mapping[str, SizeFormula]) -> Iterator[SizeFormula]:
-    """Numbers that a formula stays below."""
+def _less_than(
+    formula: SizeFormula, programs: Mapping[str, SizeFormula]
+) -> Iterator[tuple[SizeFormula, list[SizeFormula]]]:
+    """Numbers that a formula stays below where these divisors are at least 1."""
     if len(formula.terms) != 1:
         return
     (((monomial, factor),),) = (formula.terms.items(),)
     match monomial:
         case (Symbol() as one,) if factor == 1 and one.name in programs:
-            yield programs[one.name]
+            yield programs[one.name], []
         case (Remainder() as remaining,) if factor == 1:
-            yield remaining.by
-            for bound in _less_than(remaining.of, programs):
-                yield bound - formulas.of(Quotient(remaining.of, remaining.by)) * remaining.by
+            yield remaining.by, [remaining.by]
+            for bound, divisors in _less_than(remaining.of, programs):
+                whole_parts = formulas.of(Quotient(remaining.of, remaining.by)) * remaining.by
+                yield bound - whole_parts, [*divisors, remaining.by]
+        case (Quotient() as quotient,) if factor == 1:
+            for bound, divisors in _less_than(quotient.of, programs):
+                if (count := _quotient(bound, quotient.by)) is not None:
+                    yield count, [*divisors, quotient.by]
 
 
 def _quotient(formula: SizeFormula, by: SizeFormula) -> SizeFormula | None:

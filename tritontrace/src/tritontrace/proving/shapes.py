@@ -30,11 +30,12 @@ class SizedShapes(TorchFunctionMode):
 
     literals  whether a number of the source that makes a tensor is a size, too, as in a script
     symbols   name -> its number in this run
+    shared    names of symbols that stand for several sizes, because these are equal in the example
     """
 
-    def __init__(self, literals: bool, symbols: Mapping[str, int] | None = None):
+    def __init__(self, literals: bool, symbols: Mapping[str, int] | None = None, shared: Iterable[str] = ()):
         super().__init__()
-        self.literals = literals
+        self.literals, self.shared = literals, set(shared)
         self.symbols: dict[str, int] = dict(symbols or {})
         self._by_number = {number: symbol(name, low=1) for name, number in self.symbols.items() if number > 1}
         self._known: Any = WeakTensorKeyDictionary()
@@ -110,7 +111,9 @@ class SizedShapes(TorchFunctionMode):
     def _symbol(self, number: int) -> SizeFormula:
         if number < 2:
             return whole(number)
-        if number not in self._by_number:
+        if number in self._by_number:
+            self.shared |= {one.name for one in formulas.symbols_of(self._by_number[number])}
+        else:
             name = f"size {number}"
             self.symbols[name] = number
             self._by_number[number] = symbol(name, low=1)

@@ -145,7 +145,20 @@ class Translation:
         made: Any = z3.Function(f"product of {len(factors)}", *sorts)(*factors)
         if formulas.never_negative(SizeFormula({monomial: 1})):
             self._define(made >= 0)
+            for i, one in enumerate(monomial):
+                rest, most = monomial[:i] + monomial[i + 1 :], self._most(one)
+                if most is not None:
+                    self._define(made <= most * self._product(rest))
+                if isinstance(one, Symbol) and one.low is not None and one.low > 0:
+                    self._define(made >= one.low * self._product(rest))
         return made
+
+    def _most(self, atom: Atom) -> int | None:
+        """The most that a symbol can be, if that is a number: one of seven programs along an axis has at most the number 6."""
+        if not isinstance(atom, Symbol):
+            return None
+        programs = self._programs.get(atom.name)
+        return atom.high if programs is None or programs.constant is None else programs.constant - 1
 
     def _atom(self, atom: Atom) -> Any:
         match atom:

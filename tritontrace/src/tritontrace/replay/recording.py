@@ -321,12 +321,17 @@ def called(function: Callable, arguments: dict[str, Any]) -> Any:
 
 
 def record(
-    function: Any, calls: Sequence[dict[str, Any]], by: Caller = by_name, configuration: int = 0
+    function: Any,
+    calls: Sequence[dict[str, Any]],
+    by: Caller = by_name,
+    configuration: int = 0,
+    launches: bool = True,
 ) -> dict[str, Any]:
     """Call `function` once for each dict of arguments; return the log. Nothing the function raises gets out.
 
     by: how it is called: `by(function, arguments, mark)` returns the result, and calls `mark` where a second half begins.
     configuration: the number of the one that autotuned kernels take in all calls but the last, which takes the first one
+    launches: whether kernels are asked for; where they are not, nothing is called again for want of one
 
     Tensors say that they lie on the CPU, as they do. Code that asks may insist on CUDA: where it then fails, or launches nothing, it is
     called again with tensors that say that.
@@ -341,7 +346,7 @@ def record(
     ('', ['aten.empty_like.default', [4, 1, 1]])
     """
     log, has_asked = _recorded(function, calls, by, configuration, CPU)
-    if has_asked and not _launches(log):
+    if launches and has_asked and not _launches(log):
         on_cuda, _ = _recorded(function, calls, by, configuration, CUDA)
         return on_cuda if _launches(on_cuda) else log
     return log

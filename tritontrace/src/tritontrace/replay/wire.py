@@ -50,7 +50,6 @@ MAX_STORAGES = 10_000
 MAX_TENSOR = 128 << 20  # bytes of a tensor's elements, unless they are all sent: a stride of 0 makes many of one
 MAX_TENSORS = 512 << 20  # of all tensors, beyond what was sent
 PLAIN = frozenset([type(None), bool, int, float, str])  # what travels as it is: most of a log
-_NAMES = frozenset([str])
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (
@@ -150,7 +149,7 @@ def pack(tree: Any) -> bytes:
             return value
         if type(value) in (list, tuple):
             return value if PLAIN.issuperset(map(type, value)) else [encode(v) for v in value]
-        if type(value) is dict and _NAMES.issuperset(map(type, value)):
+        if type(value) is dict and {str}.issuperset(map(type, value)):
             return {k: v if type(v) in PLAIN else encode(v) for k, v in value.items()}
         if type(value) is torch.Tensor:
             value = value.detach().cpu()
@@ -218,8 +217,7 @@ def unpack(message: bytes | bytearray) -> Any:
         if depth > MAX_DEPTH:
             raise WireError("the body is nested too deeply")
         if isinstance(value, list):
-            plain = PLAIN.issuperset(map(type, value))
-            return value if plain else [v if type(v) in PLAIN else decode(v, depth + 1) for v in value]
+            return value if PLAIN.issuperset(map(type, value)) else [decode(v, depth + 1) for v in value]
         if isinstance(value, dict):
             if "$tensor" in value:
                 return tensor(value["$tensor"])
@@ -291,9 +289,8 @@ def from_tree(cls: Any, tree: Any) -> Any:
             raise WireError(f"not a {cls.__name__}")
         return cls(**{name: from_tree(of, tree[name]) for name, of in fields.items()})
     if origin is list and isinstance(tree, list):
-        of = arguments[0]
-        plain = of is Any or (of in PLAIN and {of}.issuperset(map(type, tree)))
-        return [*tree] if plain else [from_tree(of, v) for v in tree]
+        plain = arguments[0] in PLAIN and {arguments[0]}.issuperset(map(type, tree))
+        return [*tree] if plain or arguments[0] is Any else [from_tree(arguments[0], v) for v in tree]
     if origin is tuple and isinstance(tree, list) and len(tree) == len(arguments):
         return tuple(from_tree(t, v) for t, v in zip(arguments, tree, strict=True))
     if origin is dict and isinstance(tree, dict):

@@ -90,22 +90,26 @@ class OnTheCpu(TorchFunctionMode):
         self.has_been_asked = False
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        kwargs = dict(kwargs or {})
-        if kwargs.get("device") is not None:
-            kwargs["device"] = _here(kwargs["device"])
-        if "pin_memory" in kwargs:  # of host memory for a GPU's copies
-            kwargs["pin_memory"] = False
+        if kwargs:
+            kwargs = dict(kwargs)
+            if kwargs.get("device") is not None:
+                kwargs["device"] = _here(kwargs["device"])
+            if "pin_memory" in kwargs:  # of host memory for a GPU's copies
+                kwargs["pin_memory"] = False
         if function in (torch.Tensor.cuda, torch.Tensor.pin_memory):
             return args[0]
-        if function == torch.Tensor.is_cuda.__get__:  # pyright: ignore[reportAttributeAccessIssue] - a property of the class
+        if function == IS_CUDA:
             return True
-        if function == torch.Tensor.device.__get__:
+        if function == DEVICE:
             self.has_been_asked = True
             device = function(*args)
             return device if device.type == "meta" else self._tensors_on
         if function is torch.Tensor.to and len(args) > 1 and isinstance(args[1], (str, int, torch.device)):
             args = (args[0], _here(args[1]), *args[2:])
-        return function(*args, **kwargs)
+        return function(*args, **kwargs) if kwargs else function(*args)
+
+
+IS_CUDA, DEVICE = torch.Tensor.is_cuda.__get__, torch.Tensor.device.__get__  # pyright: ignore[reportAttributeAccessIssue] - properties
 
 
 def _here(device: str | int | torch.device) -> str | int | torch.device:

@@ -256,8 +256,7 @@ def _lane_order(relative: np.ndarray, itemsize: int) -> tuple[int, ...]:
 def _in_requests(values: np.ndarray) -> np.ndarray:
     """One row per request; lanes that fill up the last one are 0, inactive."""
     flat = values.reshape(-1)
-    spare = -flat.size % LANES
-    return (np.pad(flat, (0, spare)) if spare else flat).reshape(-1, LANES)
+    return (np.pad(flat, (0, spare)) if (spare := -flat.size % LANES) else flat).reshape(-1, LANES)
 
 
 def _distinct_in_rows(units: np.ndarray, active: np.ndarray) -> np.ndarray:

@@ -253,16 +253,25 @@ def _parts(value: Sequence[Any], at: tuple[int, ...] = ()) -> Iterator[tuple[tup
             yield (*at, i), part
 
 
-def flat_values(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """(name, value) of all that is passed at a launch, in the order of the kernel's parameters in the module: tuples part by
+Place = tuple[str, tuple[int, ...]]
+"""A parameter, and the indices of a part of the tuple that it is."""
+
+
+def flat_places(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """(place, value) of all that is passed at a launch, in the order of the kernel's parameters in the module: tuples part by
     part, without the constants in them."""
     for name in front.values:
         value = arguments[name]
         if isinstance(value, tuple):
             kinds = dict(_parts(_type_of(value)))
-            yield from ((name, part) for at, part in _parts(value) if kinds[at] != "constexpr")
+            yield from (((name, at), part) for at, part in _parts(value) if kinds[at] != "constexpr")
         else:
-            yield name, value
+            yield (name, ()), value
+
+
+def flat_values(front: Front, arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(name, value) of all that is passed at a launch, in this order."""
+    return ((name, value) for (name, _), value in flat_places(front, arguments))
 
 
 def _type_of(value: Any, const: bool = False) -> Any:

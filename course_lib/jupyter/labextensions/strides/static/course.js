@@ -6,7 +6,7 @@
   const STYLE = `
     .jp-RenderedMarkdown :is(p, ul, ol, blockquote) { max-width: 46rem; }
     .jp-RenderedMarkdown img { max-width: min(100%, 40rem); border-radius: 6px; }
-    .jp-RenderedMarkdown table { margin-left: 0; }
+    .jp-RenderedMarkdown table { margin-left: 0; display: block; overflow-x: auto; }
     .jp-Notebook .jp-CodeCell[data-course] { border-left: 4px solid var(--edge, transparent); }
     .jp-Notebook .jp-CodeCell:is([data-course="exercise"], [data-course="check"]) { --edge: #009E73; }
     .jp-Notebook .jp-CodeCell[data-course="prediction"] { --edge: #E69F00; border-left-style: dotted; }
@@ -23,6 +23,18 @@
     for (const cell of notebook.widgets) if (cell.model.type === "code") cell.node.dataset.course = kind(cell.model);
   }
 
+  // The card's picture as a drawing, which follows the theme; other viewers show the bitmap that is attached with it.
+  function draw(cell) {
+    const drawing = cell.model.attachments?.get("cover.png")?.data["image/svg+xml"];
+    if (!drawing) return;
+    const swap = () => {
+      for (const image of cell.node.querySelectorAll('img[src^="data:image/png"]'))
+        image.src = "data:image/svg+xml," + encodeURIComponent(drawing);
+    };
+    swap();
+    new MutationObserver(swap).observe(cell.node, { childList: true, subtree: true, attributeFilter: ["src"] });
+  }
+
   const followed = new WeakSet();
 
   async function follow(panel) {
@@ -31,12 +43,14 @@
     followed.add(notebook);
     await panel.context.ready;
     mark(notebook);
+    if (notebook.widgets.length) draw(notebook.widgets[0]);
     notebook.model.cells.changed.connect(() => requestAnimationFrame(() => mark(notebook)));
   }
 
-  // At the first visit; whoever goes back to the list of files finds it there the next time.
+  // In a narrow window they would leave no room for the notebook. At the first visit; whoever goes back to the list of files finds it there the next time.
   async function contents(app) {
     await app.restored;
+    if (innerWidth < 900) return app.shell.collapseLeft?.();
     if (localStorage.getItem("strides.contents") || !app.commands.hasCommand("toc:show-panel")) return;
     localStorage.setItem("strides.contents", "shown");
     app.commands.execute("toc:show-panel");
