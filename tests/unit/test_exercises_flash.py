@@ -447,8 +447,7 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
             for n in ("vk", "kv")
         ),
         *(
-            (exercise, made(F.walks.counted(times, 64, 32)), f"flash.causal_one_head.{word}")
-            for exercise, made in ((F.causal_one_head, always_causal), (F.flash_attention_forward, lambda wrong: wrong))
+            (F.causal_one_head, always_causal(F.walks.counted(times, 64, 32)), f"flash.causal_one_head.{word}")
             for times, word in (
                 (F.walks.turned_round(False), "the_comparison_turned_round"),
                 (F.walks.turned_round(True), "the_comparison_turned_round"),
@@ -459,9 +458,10 @@ ATTENTIONS = [F.one_head, F.flash_attention_forward, F.sliding_window, F.grouped
                 (F.walks.ends_with_the_first_row, "ends_with_the_first_row"),
             )
         ),
-        *(
-            (exercise, made(F.walks.unseen_score_0(64, 32)), "flash.causal_one_head.unseen_keys_score_0")
-            for exercise, made in ((F.causal_one_head, always_causal), (F.flash_attention_forward, lambda wrong: wrong))
+        (
+            F.causal_one_head,
+            always_causal(F.walks.unseen_score_0(64, 32)),
+            "flash.causal_one_head.unseen_keys_score_0",
         ),
         (F.flash_attention_forward, F.slips.first_keys, "flash.one_head.the_first_nq_keys_alone"),
         (F.sliding_window, F.slips.instead(window=None, causal=True), "flash.sliding_window.no_window"),

@@ -25,10 +25,10 @@ def factors(m: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 def relative_to_the_tile(state: State, s: torch.Tensor, v: torch.Tensor) -> State | None:
     """Update with p relative to the maximum of its own tile. None where a row sees nothing of it: NaN has many causes."""
     m, _, alpha = factors(state.m, s)
-    own = s.amax(-1, keepdim=True)
-    if bool((own == -math.inf).any()):
+    top = s.amax(-1, keepdim=True)
+    if bool((top == -math.inf).any()):
         return None
-    p = torch.exp(s - own)
+    p = torch.exp(s - top)
     return State(m, state.l * alpha + p.sum(-1), state.acc * alpha[..., None] + p @ v)
 
 

@@ -16,7 +16,6 @@ from course_lib.exercises.flash.cases import backwards, by_columns, heads, one_o
 from course_lib.exercises.flash.criteria import GATES, heads_of, least_bytes, least_flops, tiles_flops
 from course_lib.exercises.flash.mistakes import (
     BASES,
-    CUT,
     INVERSE_D,
     LSE_OF_OTHER_HEADS,
     NAN,
@@ -32,7 +31,6 @@ from course_lib.exercises.flash.mistakes import (
     SAME_KEYS,
     SCALED_Q,
     STRIDED_LSE,
-    UNSEEN_SCORE_0,
     VIEWS,
     looks_like_tf32,
     rounded_result,
@@ -148,8 +146,6 @@ flash_attention_forward = Exercise(
         PADDED_SCALE,
         *SAME_KEYS,
         *OF_O,
-        *CUT,
-        *UNSEEN_SCORE_0,
         *OTHER_STRIDES,
         *BASES,
         ONLY_THE_MAXIMUM,
